@@ -1,0 +1,97 @@
+"""Bytes that mean one thing: labelled hashes, canonical JSON and unpadded base64url.
+
+Whatever is hashed or signed goes through here, so that two parties that agree on a value agree on its bytes.
+"""
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+
+from lintra_protocol.errors import InvalidMessageError
+
+HASH_BYTES = 32
+
+JsonValue = Mapping[str, "JsonValue"] | Sequence["JsonValue"] | str | int | bool | None
+
+
+def framed(label: str, *parts: bytes) -> bytes:
+    """Return `"lintra/1 " + label + 0x00`, then every part behind its big-endian 64-bit length.
+
+    The encoding is injective: no two different lists of parts give the same bytes.
+    """
+    pieces = [b"lintra/1 ", label.encode("ascii"), b"\x00"]
+    for part in parts:
+        pieces += (len(part).to_bytes(8, "big"), part)
+    return b"".join(pieces)
+
+
+def domain_hash(label: str, *parts: bytes) -> bytes:
+    """Return H(label, part, ...): SHA-256 of the framed parts. Every use in the protocol has its own label."""
+    return hashlib.sha256(framed(label, *parts)).digest()
+
+
+def canonical_json(value: JsonValue) -> bytes:
+    """Encode as canonical JSON: UTF-8, sorted keys, no whitespace; only strings, integers, booleans, lists, objects.
+
+    Raises:
+        ValueError: the value holds a float or another type with more than one spelling.
+    """
+    _refuse_ambiguous(value)
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")).encode()
+
+
+def parse_canonical_json(data: bytes) -> JsonValue:
+    """Parse JSON and refuse bytes that are not its canonical encoding (duplicate keys and floats among them).
+
+    Raises:
+        InvalidMessageError: not JSON, or not canonical.
+    """
+    try:
+        value: JsonValue = json.loads(data, parse_float=_refuse_float, parse_constant=_refuse_float)
+        if canonical_json(value) == data:
+            return value
+    except (ValueError, RecursionError) as error:
+        raise InvalidMessageError(f"not canonical JSON: {error}") from None
+    raise InvalidMessageError("not canonical JSON: keys must be sorted and unique, without whitespace")
+
+
+def base64url(data: bytes) -> str:
+    """Encode as unpadded base64url."""
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
+
+
+def parse_base64url(text: str, length: int | None = None) -> bytes:
+    """Decode unpadded, canonical base64url, optionally of a fixed length in bytes.
+
+    Raises:
+        InvalidMessageError: padding, foreign characters, stray trailing bits or another length.
+    """
+    try:
+        data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except ValueError:
+        raise InvalidMessageError("not base64url") from None
+    if base64url(data) != text:
+        raise InvalidMessageError("not canonical base64url: no padding, no stray trailing bits")
+    if length is not None and len(data) != length:
+        raise InvalidMessageError(f"expected {length} bytes of base64url, got {len(data)}")
+    return data
+
+
+def _refuse_ambiguous(value: JsonValue) -> None:
+    if value is None or isinstance(value, str | bool | int):
+        return
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise ValueError(f"keys are strings, got {type(key).__name__}")
+            _refuse_ambiguous(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _refuse_ambiguous(item)
+    else:
+        raise ValueError(f"{type(value).__name__} has no canonical form; write reals as decimal strings")
+
+
+def _refuse_float(text: str) -> JsonValue:
+    raise ValueError(f"{text} is not an integer; write reals as decimal strings")
