@@ -1,0 +1,27 @@
+# Every target sets up .venv by itself on first use; all it needs is make and Python 3.11 or newer.
+PYTHON ?= python3
+BIN := .venv/bin
+.PHONY: check test test-all vectors demo bench lock
+
+check: .venv/.stamp  ## lint, format, types
+	$(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/mypy
+test: .venv/.stamp  ## the quick tests, in under 5 minutes
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+test-all: .venv/.stamp  ## every test
+	$(BIN)/python -m pytest -n 2
+vectors: .venv/.stamp  ## write the test vectors again from the reference implementation
+	$(BIN)/python tests/vectors/reference.py
+demo: .venv/.stamp  ## real processes on this machine, real data, one answer
+	$(BIN)/python deploy/demo.py
+bench: .venv/.stamp  ## every published number, one file each
+	set -e; for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file; done
+
+.venv/.stamp: pyproject.toml requirements.lock
+	@echo "setting up .venv (a minute on first use)"
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed" if sys.version_info < (3, 11) else 0)'
+	@$(PYTHON) -m venv .venv && $(BIN)/python -m pip install --quiet -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e . && touch $@
+lock: .venv/.stamp  ## write requirements.lock again
+	$(BIN)/python -m pip install --quiet uv
+	printf 'hatchling\neditables\n' | $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	  --no-annotate --custom-compile-command "make lock" --extra all --group test --group check pyproject.toml - -o requirements.lock
