@@ -1,0 +1,216 @@
+"""The doors: who may import whom, as allow-lists. A new door is a visible change to this file.
+
+Imports are read from the syntax tree: one inside a function or behind `TYPE_CHECKING` counts like any other.
+"""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+PROTOCOL = "lintra_protocol"
+ROOMS = {
+    PROTOCOL: "protocol",
+    "lintra_client": "client",
+    "lintra_server": "server",
+    "lintra_analyzer": "analyzer",
+}
+
+TERMINAL = frozenset({"typer", "rich"})
+HTTP_CLIENT = frozenset({"httpx2", "stamina"})
+SERVICE = frozenset(
+    {"fastapi", "starlette", "uvicorn", "sqlalchemy", "scipy", "prometheus_client", "structlog"}
+)
+
+PROTOCOL_THIRD_PARTY = frozenset({"cryptography", "numpy", "pydantic"})
+THIRD_PARTY = {
+    PROTOCOL: PROTOCOL_THIRD_PARTY,
+    "lintra_client": PROTOCOL_THIRD_PARTY | HTTP_CLIENT | TERMINAL,
+    "lintra_server": PROTOCOL_THIRD_PARTY | SERVICE | TERMINAL,
+    "lintra_analyzer": PROTOCOL_THIRD_PARTY | SERVICE | HTTP_CLIENT | TERMINAL,
+}
+
+# No clock, no disk, no network, no randomness of its own: what is missing here is the point of the list.
+PROTOCOL_STANDARD_LIBRARY = frozenset(
+    {
+        "abc", "base64", "bisect", "collections", "dataclasses", "decimal", "enum", "fractions", "functools",
+        "hashlib", "hmac", "itertools", "json", "math", "operator", "re", "struct", "types", "typing",
+    }
+)  # fmt: skip
+PROTOCOL_EXTRA_STANDARD_LIBRARY = {
+    "randomness": frozenset({"os"}),
+    "__init__": frozenset({"importlib"}),
+    "cli": frozenset(sys.stdlib_module_names),
+}
+PROTOCOL_EXTRA_THIRD_PARTY = {"cli": TERMINAL}
+
+# A module imports from its own group and from the groups above it.
+PROTOCOL_LAYERS: tuple[frozenset[str], ...] = (
+    frozenset({"errors"}),
+    frozenset({"canonical"}),
+    frozenset({"documents"}),
+    frozenset({"ring", "randomness"}),
+    frozenset({"sharing", "sealing", "signing", "manifest", "clipping", "noise", "privacy", "schema"}),
+    frozenset({"transforms"}),
+    frozenset({"mechanisms"}),
+    frozenset({"task"}),
+    frozenset({"report", "messages", "wire", "problems"}),
+    frozenset({"ideal", "plan"}),
+    frozenset({"cli"}),
+)
+ADD_HERE = "add it to PROTOCOL_LAYERS in tests/architecture/test_imports.py"
+LAYER_OF = {module: number for number, group in enumerate(PROTOCOL_LAYERS) for module in group}
+
+
+def imported_names(source: str) -> Iterator[tuple[int, str]]:
+    """Yield (line, dotted name) of every import; a relative one starts with a dot."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = "." * node.level + (node.module or "")
+            # `from lintra_protocol import ring` names a module in its last part, so the parts are joined.
+            joined = module in ROOMS
+            yield from ((node.lineno, f"{module}.{alias.name}" if joined else module) for alias in node.names)
+        elif isinstance(node, ast.Name) and node.id == "__import__":
+            yield node.lineno, "__import__"
+
+
+def forbidden_imports(file: str, source: str) -> list[str]:
+    """Return one complaint for each import that `file`, a path from the repository's root, may not make."""
+    package, *inner = PurePosixPath(file).parts[1:]
+    own = PurePosixPath(inner[0]).stem
+    if package == PROTOCOL and own not in LAYER_OF and own != "__init__":
+        return [f"{file}: {own!r} has no place yet; {ADD_HERE}"]
+    complaints = []
+    for line, name in imported_names(source):
+        reason = _refusal(package, own, name)
+        if reason:
+            complaints.append(f"{file}:{line}: {name}: {reason}")
+    return complaints
+
+
+def _refusal(package: str, own: str, name: str) -> str | None:
+    """Return why the module `own` of `package` may not import `name`, or None if it may."""
+    first, _, rest = name.partition(".")
+    if not first:
+        return "imports are absolute, so that this test can read them"
+    if first in ROOMS:
+        return _refusal_between_rooms(package, own, first, rest.partition(".")[0])
+    if first in sys.stdlib_module_names:
+        extra = PROTOCOL_EXTRA_STANDARD_LIBRARY.get(own, frozenset())
+        if package != PROTOCOL or first in PROTOCOL_STANDARD_LIBRARY | extra:
+            return None
+        return "protocol is pure: no clock, disk, network or state; see PROTOCOL_STANDARD_LIBRARY"
+    allowed = THIRD_PARTY[package]
+    if package == PROTOCOL:
+        allowed = allowed | PROTOCOL_EXTRA_THIRD_PARTY.get(own, frozenset())
+    return (
+        None
+        if first in allowed
+        else f"not a dependency of {ROOMS[package]}; a new one needs a decision record"
+    )
+
+
+def _refusal_between_rooms(package: str, own: str, room: str, module: str) -> str | None:
+    if package != PROTOCOL:
+        return None if room in {package, PROTOCOL} else f"{ROOMS[package]} may know protocol and itself only"
+    if room != PROTOCOL:
+        return "protocol knows nobody"
+    if module in {"", "__version__"} and own != "__init__":
+        return None
+    if module not in LAYER_OF:
+        return f"unknown module; {ADD_HERE}"
+    if own == "__init__" or LAYER_OF[module] > LAYER_OF[own]:
+        return f"{own} lies below {module}"
+    return None
+
+
+def package_files() -> list[str]:
+    return [
+        path.relative_to(ROOT).as_posix()
+        for package, room in ROOMS.items()
+        for path in sorted((ROOT / room / package).rglob("*.py"))
+    ]
+
+
+def test_every_import_goes_through_a_door() -> None:
+    complaints = [
+        c for file in package_files() for c in forbidden_imports(file, (ROOT / file).read_text("utf-8"))
+    ]
+    assert not complaints, "\n".join(complaints)
+
+
+def test_all_four_packages_are_looked_at() -> None:
+    assert {PurePosixPath(file).parts[1] for file in package_files()} == set(ROOMS)
+
+
+def test_plots_are_drawn_outside_the_packages_and_the_tests() -> None:
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        names = {name.partition(".")[0] for _, name in imported_names(path.read_text("utf-8"))}
+        assert "matplotlib" not in names, path.relative_to(ROOT)
+
+
+def test_no_module_stands_in_two_layers() -> None:
+    assert len(LAYER_OF) == sum(len(group) for group in PROTOCOL_LAYERS)
+
+
+@pytest.mark.parametrize(
+    ("file", "source"),
+    [
+        ("protocol/lintra_protocol/ring.py", "import time"),
+        ("protocol/lintra_protocol/ring.py", "import os"),
+        ("protocol/lintra_protocol/noise.py", "import numpy, random"),
+        ("protocol/lintra_protocol/noise.py", "import scipy.stats"),
+        ("protocol/lintra_protocol/wire.py", "def f():\n    from pathlib import Path"),
+        ("protocol/lintra_protocol/task.py", "if TYPE_CHECKING:\n    from lintra_server.store import Store"),
+        ("protocol/lintra_protocol/ring.py", "from lintra_protocol import task"),
+        ("protocol/lintra_protocol/ring.py", "from lintra_protocol.task import Task"),
+        ("protocol/lintra_protocol/ring.py", "import lintra_protocol.mechanisms.base"),
+        (
+            "protocol/lintra_protocol/transforms/osnap.py",
+            "from lintra_protocol.mechanisms.base import Mechanism",
+        ),
+        ("protocol/lintra_protocol/transforms/osnap.py", "from .base import PublicMatrix"),
+        ("protocol/lintra_protocol/__init__.py", "from lintra_protocol.ring import to_ring"),
+        ("protocol/lintra_protocol/ring.py", "import importlib"),
+        ("protocol/lintra_protocol/ring.py", "time = __import__('time')"),
+        ("protocol/lintra_protocol/novelty.py", ""),
+        ("protocol/lintra_protocol/cli.py", "import httpx2"),
+        ("client/lintra_client/upload.py", "from lintra_server.app import create_app"),
+        ("client/lintra_client/upload.py", "from scipy import sparse"),
+        ("server/lintra_server/app.py", "import lintra_analyzer"),
+        ("server/lintra_server/app.py", "import httpx2"),
+        ("server/lintra_server/app.py", "import uvloop"),
+        ("analyzer/lintra_analyzer/app.py", "from lintra_client.client import Client"),
+        ("analyzer/lintra_analyzer/console/charts.py", "import matplotlib.pyplot as plt"),
+    ],
+)
+def test_a_forbidden_import_is_reported(file: str, source: str) -> None:
+    assert forbidden_imports(file, source)
+
+
+@pytest.mark.parametrize(
+    ("file", "source"),
+    [
+        ("protocol/lintra_protocol/randomness.py", "import os"),
+        (
+            "protocol/lintra_protocol/cli.py",
+            "import pathlib, datetime, typer\nfrom lintra_protocol.plan import plan",
+        ),
+        (
+            "protocol/lintra_protocol/sharing.py",
+            "from lintra_protocol import ring\nfrom lintra_protocol.noise import x",
+        ),
+        ("protocol/lintra_protocol/privacy/sketch.py", "from lintra_protocol.privacy.gaussian import delta"),
+        ("client/lintra_client/upload.py", "import asyncio, httpx2\nfrom lintra_protocol.task import Task"),
+        ("server/lintra_server/app.py", "from scipy import sparse\nfrom lintra_server.store import Store"),
+        ("analyzer/lintra_analyzer/collect.py", "import httpx2, fastapi"),
+    ],
+)
+def test_an_allowed_import_is_not_reported(file: str, source: str) -> None:
+    assert forbidden_imports(file, source) == []
