@@ -1,0 +1,60 @@
+"""Rounding a row to integers inside a ball, with the bound checked in integers.
+
+The privacy claim rests on the integer norm alone: whatever floating point does before, no row leaves the ball.
+"""
+
+from fractions import Fraction
+
+import numpy as np
+
+from lintra_protocol.ring import FloatArray, IntArray
+
+MAX_SQUARED_BOUND = 1 << 60
+"""Largest squared integer bound: a row one rounding away from it still has a squared norm below 2^63."""
+
+_SHRINK = 1.0 - 2.0**-30
+
+
+def squared_integer_bound(row_bound: Fraction, fraction_bits: int) -> int:
+    """Return floor(4^f B^2), the largest squared norm of a row counted in steps of 2^-f."""
+    squared: Fraction = row_bound**2 * 4**fraction_bits
+    return squared.numerator // squared.denominator
+
+
+def clip_norms(rows: FloatArray, bound: float) -> FloatArray:
+    """Shrink the rows of shape `(n, d)` whose Euclidean norm exceeds `bound` onto the sphere; direction is kept."""
+    # Dividing by the largest entry first keeps the squares of huge rows finite.
+    largest = np.maximum(np.abs(rows).max(axis=1, initial=0.0), 1.0)
+    norms = largest * np.sqrt(np.square(rows / largest[:, np.newaxis]).sum(axis=1))
+    return rows * np.minimum(1.0, bound / np.maximum(norms, bound))[:, np.newaxis]
+
+
+def quantise(rows: FloatArray, squared_bound: int) -> IntArray:
+    """Round rows, given in integer steps, so that every squared norm is at most `squared_bound`.
+
+    Rounds to nearest; where that leaves the ball, truncates toward zero; and while a row is still outside (which only
+    a floating-point norm can cause), shrinks it by 2^-30 and truncates again. Burkhardt et al. 2025 leave the
+    discretisation open; see docs/privacy.md#encoding.
+
+    Args:
+        rows: finite floats of shape `(n, d)`, counted in steps; norms may exceed the bound.
+        squared_bound: at most `MAX_SQUARED_BOUND`.
+
+    Returns:
+        Integers of the same shape.
+    """
+    if not 0 < squared_bound <= MAX_SQUARED_BOUND:
+        raise ValueError(f"the squared bound lies in 1..2^60, got {squared_bound}")
+    shrunk = clip_norms(rows, float(squared_bound) ** 0.5)
+    result: IntArray = np.rint(shrunk).astype(np.int64)
+    outside = np.flatnonzero(_squared_norms(result) > squared_bound)
+    while outside.size:
+        result[outside] = np.trunc(shrunk[outside]).astype(np.int64)
+        shrunk[outside] *= _SHRINK
+        outside = outside[_squared_norms(result[outside]) > squared_bound]
+    return result
+
+
+def _squared_norms(rows: IntArray) -> IntArray:
+    norms: IntArray = np.einsum("ij,ij->i", rows, rows)
+    return norms

@@ -1,0 +1,76 @@
+"""The base of every document that parties exchange: frozen, strict, and with exactly one encoding.
+
+A document holds strings and integers only. Reals are decimal strings with one spelling each, so a document's
+hash means one thing on every machine.
+"""
+
+from decimal import Decimal
+from fractions import Fraction
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+
+from lintra_protocol.canonical import canonical_json, parse_canonical_json
+from lintra_protocol.errors import InvalidMessageError
+
+_DIGITS = r"\.[0-9]{0,39}[1-9]"
+Real = Annotated[str, StringConstraints(pattern=rf"^(0|-?0{_DIGITS}|-?[1-9][0-9]{{0,17}}({_DIGITS})?)$")]
+"""A real number as a decimal string without exponent, leading or trailing zeros."""
+
+Key = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,2048}$")]
+"""A key, hash or signature in unpadded base64url."""
+
+
+class Frozen(BaseModel):
+    """An immutable document that refuses unknown fields and silent conversions."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    def canonical(self) -> bytes:
+        """Return the document's canonical JSON encoding."""
+        return canonical_json(self.model_dump(mode="json"))
+
+    @classmethod
+    def from_canonical(cls, data: bytes) -> Self:
+        """Parse and check a canonical encoding.
+
+        Raises:
+            InvalidMessageError: not canonical, or not a document of this kind; the detail names the field.
+        """
+        return cls.from_value(parse_canonical_json(data))
+
+    @classmethod
+    def from_value(cls, value: object) -> Self:
+        """Check a value that was already parsed from canonical JSON (see `from_canonical`)."""
+        try:
+            # In JSON mode a list may stand for a tuple; everything else stays strict.
+            return cls.model_validate_json(canonical_json(value))  # type: ignore[arg-type]
+        except ValidationError as error:
+            raise InvalidMessageError(f"{cls.__name__}: {first_complaint(error)}") from None
+
+
+def first_complaint(error: ValidationError) -> str:
+    """Return where the first validation error lies and what is wrong there, without the offending value."""
+    complaint = error.errors(include_input=False, include_url=False)[0]
+    where = ".".join(str(part) for part in complaint["loc"]) or "document"
+    return f"{where}: {complaint['msg']}"
+
+
+def real(value: float | int | str | Decimal) -> Real:
+    """Spell a number as a `Real`: the shortest decimal that gives the same float back.
+
+    Raises:
+        ValueError: not finite, or not representable.
+    """
+    number = Decimal(value if isinstance(value, int | str | Decimal) else repr(float(value)))
+    if not number.is_finite():
+        raise ValueError(f"a real in a document is finite, got {value}")
+    text = format(number, "f")
+    if "." in text:
+        text = text.rstrip("0").rstrip(".")
+    return "0" if text in {"", "-0"} else text
+
+
+def fraction(text: Real) -> Fraction:
+    """Return the exact value of a `Real`."""
+    return Fraction(text)

@@ -1,0 +1,74 @@
+"""The whole protocol in one process, on one page. The services do exactly this, bit for bit; they add who runs which
+line, and what may go wrong between.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lintra_protocol.manifest import merkle_root
+from lintra_protocol.privacy.statement import PrivacyStatement
+from lintra_protocol.randomness import RandomBytes
+from lintra_protocol.report import Report, make_report, share_words
+from lintra_protocol.ring import FloatArray, RingArray, from_ring
+from lintra_protocol.rules import check_cohort, late_seed, require_rows
+from lintra_protocol.schema import Row
+from lintra_protocol.sharing import combine
+from lintra_protocol.task import Task
+from lintra_protocol.wire import BLIND_BYTES
+
+
+@dataclass(frozen=True)
+class IdealRelease:
+    """What the analyzer ends up with: the decoded release, its privacy, and the seed of the public matrix."""
+
+    values: FloatArray
+    privacy: PrivacyStatement
+    seed: bytes
+
+
+def run(
+    task: Task, rows: Sequence[tuple[Row, RandomBytes]], nonces: Sequence[bytes], time: int | None = None
+) -> IdealRelease:
+    """Release `rows`, each with the randomness of its client.
+
+    Args:
+        task: the public parameters.
+        rows: one row per client, and that client's own source of randomness.
+        nonces: 32 bytes from each server.
+        time: when the clients report, in the task's units; the task's first unit if not given.
+    """
+    task.check()
+
+    # Every client, alone: check the row; clip, round and noise it; share it; commit to the shares.
+    when = task.not_before if time is None else time
+    reports = [client_report(task, row, when, random_bytes) for row, random_bytes in rows]
+
+    # All servers: freeze the cohort, and only then draw the public matrix.
+    reports.sort(key=lambda report: report.report_id)
+    privacy = check_cohort(task, len(reports), len(reports))
+    seed = late_seed(task, merkle_root([report.report_id for report in reports]), nonces)
+    require_rows(task, task.mechanism.public_matrix(len(reports), seed), privacy)
+    sketch_shares = [server_sketch_share(task, server, reports, seed) for server in range(task.num_servers)]
+
+    # The analyzer: add up, lift, decode.
+    sketch = from_ring(combine(np.stack(sketch_shares)))
+    return IdealRelease(task.mechanism.decode(sketch, task.num_columns), privacy, seed)
+
+
+def client_report(task: Task, row: Row, time: int, random_bytes: RandomBytes) -> Report:
+    """Do what one client does with its row before sealing."""
+    values = task.schema_arrays.row(row)
+    noised = task.encode(values[np.newaxis], random_bytes)
+    return make_report(task, noised[0], time, random_bytes)
+
+
+def server_sketch_share(task: Task, server: int, reports: Sequence[Report], seed: bytes) -> RingArray:
+    """Do what one server does with its shares of the sorted cohort; the result has shape `(m, w)`."""
+    matrix = task.mechanism.public_matrix(len(reports), seed)
+    payloads = [report.shares[server][BLIND_BYTES + 1 :] for report in reports]
+    shares = np.stack([share_words(task, server, payload) for payload in payloads])
+    sketch_share = np.zeros((matrix.rows, task.num_words), np.uint64)
+    matrix.add_reports(sketch_share, np.arange(len(reports)), shares)
+    return sketch_share

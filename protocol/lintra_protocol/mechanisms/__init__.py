@@ -1,0 +1,13 @@
+"""The mechanisms that a task can name; adding one means one module and one word in this union."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from lintra_protocol.mechanisms.osnap import Osnap
+from lintra_protocol.mechanisms.second_moment import SecondMoment
+from lintra_protocol.mechanisms.sum import Sum
+
+AnyMechanism = Annotated[Osnap | Sum | SecondMoment, Field(discriminator="kind")]
+
+__all__ = ["AnyMechanism", "Osnap", "SecondMoment", "Sum"]

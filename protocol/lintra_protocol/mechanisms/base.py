@@ -1,0 +1,196 @@
+"""A mechanism: how a client encodes its row, which public matrix the servers apply, and what privacy that gives."""
+
+from abc import abstractmethod
+from fractions import Fraction
+from math import isqrt, log
+from typing import ClassVar, Self
+
+import numpy as np
+from pydantic import Field
+
+from lintra_protocol.clipping import MAX_SQUARED_BOUND, quantise, squared_integer_bound
+from lintra_protocol.documents import Frozen, Real, fraction
+from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.noise import MAX_SIGMA, discrete_gaussian
+from lintra_protocol.privacy.discrete import discrete_mu, row_slack
+from lintra_protocol.privacy.headroom import log_wrap_probability
+from lintra_protocol.privacy.statement import (
+    MAX_SLACK,
+    SMOOTHING,
+    Claim,
+    PrivacyStatement,
+    additive_statement,
+)
+from lintra_protocol.randomness import RandomBytes
+from lintra_protocol.ring import RING_BITS, FloatArray, IntArray
+from lintra_protocol.transforms.base import PublicMatrix
+
+MIN_SIGMA = 4
+"""Below this the discrete Gaussian is too coarse for the lattice correction (docs/privacy.md#integers)."""
+
+LOG_MAX_WRAP = log(1e-12)
+"""Largest tolerated log-probability that any released entry leaves the ring."""
+
+
+class Mechanism(Frozen):
+    """One (encoder, public matrix, privacy statement); estimators start from the sketch it makes.
+
+    Lengths: d columns, w ring words in a report, m rows of the public matrix. A row is clipped to `row_bound` (in
+    normalised units), counted in steps of 2^-`fraction_bits`, and noised with deviation `sigma` in ring units.
+    """
+
+    kind: str
+    row_bound: Real
+    fraction_bits: int = Field(ge=0, le=40)
+    sigma: int = Field(ge=MIN_SIGMA, le=MAX_SIGMA)
+
+    start_bits: ClassVar[int]
+    """Bits of the norm bound, in integer steps, that calibration tries first."""
+
+    # --- what a mechanism must say -----------------------------------------------------------------------------
+
+    @abstractmethod
+    def num_words(self, num_columns: int) -> int:
+        """Return w, the ring words that one row of d columns becomes."""
+
+    @property
+    @abstractmethod
+    def num_rows(self) -> int:
+        """Return m, the rows of the public matrix."""
+
+    @abstractmethod
+    def encode_exactly(self, steps: IntArray) -> IntArray:
+        """Turn clipped integer rows of shape `(n, d)` into noiseless reports of shape `(n, w)`."""
+
+    @abstractmethod
+    def sigmas(self, num_columns: int) -> IntArray:
+        """Return the deviation of every word's noise, shape `(w,)`, none below `sigma`."""
+
+    @abstractmethod
+    def squared_distance(self, claim: Claim) -> Fraction:
+        """Return the largest squared distance of two neighbouring noiseless reports, in multiples of `sigmas`."""
+
+    @abstractmethod
+    def largest_word(self) -> int:
+        """Return the largest absolute value of a word of a noiseless report."""
+
+    @abstractmethod
+    def public_matrix(self, num_clients: int, seed: bytes) -> PublicMatrix:
+        """Return the matrix of shape `(m, num_clients)` that the servers apply, drawn from a 32-byte late seed."""
+
+    @abstractmethod
+    def decode(self, sketch: IntArray, num_columns: int) -> FloatArray:
+        """Return the released integers, shape `(m, w)`, in normalised units and in the mechanism's own shape."""
+
+    # --- what follows for all of them --------------------------------------------------------------------------
+
+    @property
+    def squared_bound(self) -> int:
+        """Return the largest squared norm of a clipped row in integer steps."""
+        return squared_integer_bound(fraction(self.row_bound), self.fraction_bits)
+
+    def encode(self, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+        """Clip, round and noise normalised rows of shape `(n, d)` into reports of shape `(n, w)`; on the client."""
+        exact = self.encode_exactly(quantise(rows * 2.0**self.fraction_bits, self.squared_bound))
+        return exact + self.noise(exact.shape[0], rows.shape[1], random_bytes)
+
+    def noise(self, num_rows: int, num_columns: int, random_bytes: RandomBytes) -> IntArray:
+        """Draw the noise of `num_rows` reports, shape `(num_rows, w)`; words of equal sigma are drawn together."""
+        sigmas = self.sigmas(num_columns)
+        result = np.empty((num_rows, sigmas.size), np.int64)
+        for sigma in np.unique(sigmas):
+            where = np.flatnonzero(sigmas == sigma)
+            result[:, where] = discrete_gaussian((num_rows, where.size), int(sigma), random_bytes)
+        return result
+
+    def smallest_row(self, num_clients: int, claim: Claim) -> int:
+        """Return how many honest clients stand behind the emptiest row of a balanced matrix."""
+        return num_clients // self.num_rows - claim.quota(self.num_rows)
+
+    def privacy(self, claim: Claim, num_columns: int, num_clients: int) -> PrivacyStatement:
+        """Return what is promised, to whom, and why, when `num_clients` reports are released.
+
+        Raises:
+            RowUnderfilledError: the emptiest row has no honest client beyond the tolerated coalition.
+        """
+        smallest_row = self.smallest_row(num_clients, claim)
+        num_words = self.num_words(num_columns)
+        return additive_statement(
+            claim,
+            distance=_upper_root(self.squared_distance(claim)),
+            sigma=self.sigma,
+            num_words=num_words,
+            num_clients=num_clients,
+            smallest_row=smallest_row,
+            slack=row_slack(max(smallest_row, 1), num_words, float(self.sigma) ** 2, SMOOTHING),
+        )
+
+    def log_wrap_probability(self, num_columns: int, max_clients: int) -> float:
+        """Return the natural log of a bound on the chance that any released entry leaves the ring."""
+        largest_row = -(-max_clients // self.num_rows)
+        variance = largest_row * float(self.sigmas(num_columns).max()) ** 2
+        entries = self.num_rows * self.num_words(num_columns)
+        return log_wrap_probability(entries, largest_row * self.largest_word(), variance, RING_BITS)
+
+    def check(self, claim: Claim, num_columns: int, max_clients: int) -> None:
+        """Refuse parameters that break the claim or may overflow the ring.
+
+        Raises:
+            InvalidTaskError: bounds or headroom do not fit the ring.
+            RowUnderfilledError: the minimum cohort leaves a row without honest clients.
+            FalseClaimError: the promise is better than the mathematics.
+        """
+        if not 0 < self.squared_bound <= MAX_SQUARED_BOUND:
+            raise InvalidTaskError(
+                f"row_bound {self.row_bound} with {self.fraction_bits} fraction bits does not fit 30 bits"
+            )
+        if int(self.sigmas(num_columns).max()) > MAX_SIGMA:
+            raise InvalidTaskError(f"sigma {int(self.sigmas(num_columns).max())} exceeds {MAX_SIGMA}")
+        if self.largest_word() >= 2**62 or self.log_wrap_probability(num_columns, max_clients) > LOG_MAX_WRAP:
+            raise InvalidTaskError(
+                f"{max_clients} clients may overflow the ring of {RING_BITS} bits; use fewer fraction bits"
+            )
+        self.privacy(claim, num_columns, claim.min_clients).require(claim)
+
+    def calibrated(self, claim: Claim, num_columns: int, max_clients: int) -> Self:
+        """Return this mechanism with the finest grid that fits, and the smallest sigma that keeps the claim.
+
+        Raises:
+            InvalidTaskError: no grid fits the ring, or the claim needs more noise than the sampler draws.
+            RowUnderfilledError: the minimum cohort leaves a row without honest clients.
+        """
+        bound = fraction(self.row_bound)
+        first = max(0, self.start_bits - max(0, int(bound).bit_length() - 1))
+        for fraction_bits in range(min(first, 40), -1, -1):
+            candidate = self.model_copy(update={"fraction_bits": fraction_bits})
+            if not 0 < candidate.squared_bound <= MAX_SQUARED_BOUND:
+                continue
+            candidate = candidate.model_copy(update={"sigma": candidate.smallest_sigma(claim, num_columns)})
+            try:
+                candidate.check(claim, num_columns, max_clients)
+            except InvalidTaskError:
+                continue
+            return candidate
+        raise InvalidTaskError(
+            f"no grid fits: epsilon {claim.epsilon} with at least {claim.min_clients} and at most {max_clients} clients"
+        )
+
+    def smallest_sigma(self, claim: Claim, num_columns: int) -> int:
+        """Return the smallest integer sigma that keeps the claim at the minimum cohort (docs/privacy.md#calibration).
+
+        Raises:
+            RowUnderfilledError: the minimum cohort leaves a row without honest clients.
+        """
+        smallest_row = self.smallest_row(claim.min_clients, claim)
+        if smallest_row < 1:
+            # `privacy` knows the words for this refusal.
+            self.privacy(claim, num_columns, claim.min_clients)
+        # MAX_SLACK stands in for the true slack, which is far below it: the price is 1e-12 of epsilon.
+        mu = discrete_mu(float(fraction(claim.epsilon)), claim.noise_delta, MAX_SLACK)
+        variance = (float(self.squared_distance(claim)) / mu**2 + SMOOTHING) / smallest_row * (1 + 1e-11)
+        return max(MIN_SIGMA, isqrt(int(variance)) + 1)
+
+
+def _upper_root(square: Fraction) -> float:
+    """Return a float that is not below the root of an exact square."""
+    return float(square) ** 0.5 * (1 + 1e-15)

@@ -1,0 +1,227 @@
+"""The JSON messages of the control plane. Whatever one party must be able to hold another to is signed."""
+
+from typing import Annotated, Generic, Literal, TypeVar
+
+from pydantic import Field
+
+from lintra_protocol.canonical import base64url, domain_hash, parse_base64url
+from lintra_protocol.documents import Frozen, Key
+from lintra_protocol.manifest import merkle_root
+from lintra_protocol.sealing import SuiteName
+from lintra_protocol.signing import SigningKey, verify
+from lintra_protocol.task import Task
+
+BATCH = 0
+"""The number of a `single` task's only batch."""
+
+ServerIndex = Annotated[int, Field(ge=0, lt=256)]
+Count = Annotated[int, Field(ge=0, lt=2**53)]
+
+
+class SealingKeyEntry(Frozen):
+    """One of a server's HPKE keys; times are seconds since the epoch, half-open."""
+
+    key_id: Key
+    suite: SuiteName
+    public_key: Key
+    valid_from: Count
+    valid_until: Count
+
+
+class KeyList(Frozen):
+    """A server's HPKE keys by preference, bound to its identity key."""
+
+    kind: Literal["keys"] = "keys"
+    identity_key: Key
+    keys: tuple[SealingKeyEntry, ...]
+
+
+class TaskRecord(Frozen):
+    """A task and one party's word for it: the author's when it is registered, a server's when it is served."""
+
+    kind: Literal["task"] = "task"
+    definition: Task
+
+
+class Receipt(Frozen):
+    """A server's word that it stored these reports durably; `reports` hashes their identifiers in order of upload."""
+
+    kind: Literal["receipt"] = "receipt"
+    task_id: Key
+    server: ServerIndex
+    count: Count
+    reports: Key
+
+
+class Inventory(Frozen):
+    """What one server holds of a batch, signed once when the batch is closed.
+
+    Attributes:
+        root: Merkle root over the sorted report identifiers.
+        nonce_commitment: H("nonce", r): the server's part of the late seed, fixed before it sees a cohort.
+        closed_at: in the task's units.
+    """
+
+    kind: Literal["inventory"] = "inventory"
+    task_id: Key
+    batch: Count
+    server: ServerIndex
+    count: Count
+    root: Key
+    nonce_commitment: Key
+    closed_at: Count
+
+
+class Cohort(Frozen):
+    """The frozen cohort as one server computed it, with its nonce revealed.
+
+    Attributes:
+        root: Merkle root over the sorted intersection of all inventories.
+        inventories: hash of the N inventories.
+        nonce: r, 32 bytes.
+    """
+
+    kind: Literal["cohort"] = "cohort"
+    task_id: Key
+    batch: Count
+    server: ServerIndex
+    count: Count
+    root: Key
+    inventories: Key
+    nonce: Key
+
+
+class SketchShareRecord(Frozen):
+    """What a sealed sketch share is: whose, of which cohort, under which seed, of what shape.
+
+    Attributes:
+        seed: the late seed that the public matrix was drawn from.
+        sealed: H("sealed sketch share", ciphertext).
+    """
+
+    kind: Literal["sketch_share"] = "sketch_share"
+    task_id: Key
+    batch: Count
+    server: ServerIndex
+    cohort_root: Key
+    num_clients: Count
+    seed: Key
+    rows: Count
+    words: Count
+    sealed: Key
+
+
+M = TypeVar("M", KeyList, TaskRecord, Receipt, Inventory, Cohort, SketchShareRecord)
+
+
+class Signed(Frozen, Generic[M]):
+    """A message and an Ed25519 signature over its canonical encoding, under the message's kind as label."""
+
+    message: M
+    signature: Key
+
+    def verified(self, public_key: str) -> M:
+        """Return the message.
+
+        Raises:
+            UnauthorizedError: the signature is not by this key.
+        """
+        verify(public_key, self.signature, self.message.kind, self.message.canonical())
+        return self.message
+
+
+def sign(key: SigningKey, message: M) -> Signed[M]:
+    """Sign a message."""
+    return Signed[type(message)](  # type: ignore[misc]
+        message=message, signature=key.sign(message.kind, message.canonical())
+    )
+
+
+class Difference(Frozen):
+    """How one server's list of reports differs from the receiver's own: what it lacks, what it has beyond."""
+
+    server: ServerIndex
+    missing: tuple[Key, ...]
+    extra: tuple[Key, ...]
+
+
+class CohortRequest(Frozen):
+    """All N signed inventories in server order, and the other servers' lists as differences to the receiver's."""
+
+    inventories: tuple[Signed[Inventory], ...]
+    differences: tuple[Difference, ...]
+
+
+class AggregateRequest(Frozen):
+    """All N signed cohorts in server order."""
+
+    cohorts: tuple[Signed[Cohort], ...]
+
+
+class Failure(Frozen):
+    """One report of an upload that was not taken."""
+
+    report_id: Key
+    type: str
+    detail: str
+    retryable: bool
+
+
+class UploadAnswer(Frozen):
+    """The failed reports of an upload in order, and a signed receipt for all others."""
+
+    failures: tuple[Failure, ...]
+    receipt: Signed[Receipt]
+
+
+class Counters(Frozen):
+    """What became of every report that reached a server: received = accepted + repeated + refused."""
+
+    received: Count
+    accepted: Count
+    repeated: Count
+    refused: dict[str, int]
+
+
+BatchState = Literal["open", "closed", "frozen", "released", "abandoned", "scrubbed"]
+
+
+class BatchStatus(Frozen):
+    """Where a batch stands at one server."""
+
+    batch: Count
+    state: BatchState
+    count: Count
+
+
+def receipt_hash(report_ids: list[bytes]) -> str:
+    """Return the hash that a receipt has of the identifiers it covers, in order of upload."""
+    return base64url(domain_hash("receipt reports", *report_ids))
+
+
+def inventory_of(task: Task, server: int, report_ids: list[bytes], nonce: bytes, closed_at: int) -> Inventory:
+    """Describe a server's sorted report identifiers."""
+    return Inventory(
+        task_id=task.task_id,
+        batch=BATCH,
+        server=server,
+        count=len(report_ids),
+        root=base64url(merkle_root(report_ids)),
+        nonce_commitment=base64url(nonce_commitment(nonce)),
+        closed_at=closed_at,
+    )
+
+
+def nonce_commitment(nonce: bytes) -> bytes:
+    """Return H("nonce", r)."""
+    return domain_hash("nonce", nonce)
+
+
+def inventories_hash(inventories: tuple[Signed[Inventory], ...]) -> str:
+    """Return the hash of the N inventories in server order."""
+    return base64url(domain_hash("inventories", *(signed.message.canonical() for signed in inventories)))
+
+
+def key_bytes(key: str) -> bytes:
+    """Decode any key, hash or nonce of a message."""
+    return parse_base64url(key)

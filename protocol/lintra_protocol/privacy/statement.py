@@ -1,0 +1,163 @@
+"""What a task promises, and what the parameters and the cohort of a release actually give.
+
+A `Claim` stands in the task, in decimal strings. A `PrivacyStatement` is computed from it, from the noise and from the
+public row counts, by everybody alike; it is never read from another party.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from lintra_protocol.documents import Frozen, Real, fraction
+from lintra_protocol.errors import FalseClaimError, RowUnderfilledError
+from lintra_protocol.privacy.coalition import static_quota
+from lintra_protocol.privacy.discrete import discrete_delta, discrete_epsilon
+
+Neighbours = Literal["replace-one", "zero-out"]
+Threat = Literal["static", "adaptive"]
+
+SMOOTHING = 4.0
+"""theta^2 of Theorem D1 (docs/privacy.md#integers): how much honest variance pays for the lattice."""
+
+MAX_SLACK = 1e-12
+"""Largest K of Theorem D1 that a task may have; with sigma >= 4 the true value is below 1e-19."""
+
+
+class Claim(Frozen):
+    """The promise of a task: (epsilon, delta) for neighbouring inputs, against whom, from how many clients on."""
+
+    epsilon: Real
+    delta: Real
+    neighbours: Neighbours = "replace-one"
+    min_clients: int = Field(ge=2, le=2**32)
+    max_corrupt_clients: int = Field(default=0, ge=0)
+    threat: Threat = "static"
+    delta_coalition: Real = "0"
+
+    @model_validator(mode="after")
+    def _in_range(self) -> "Claim":
+        if fraction(self.epsilon) <= 0:
+            raise ValueError(f"epsilon must be positive, got {self.epsilon}")
+        if not 0 < fraction(self.delta) < 1:
+            raise ValueError(f"delta must lie strictly between 0 and 1, got {self.delta}")
+        if not 0 <= fraction(self.delta_coalition) < fraction(self.delta):
+            raise ValueError(f"delta_coalition must lie in [0, delta), got {self.delta_coalition}")
+        if self.max_corrupt_clients >= self.min_clients:
+            raise ValueError(
+                f"{self.max_corrupt_clients} corrupt clients among {self.min_clients} leave nobody whose noise counts"
+            )
+        return self
+
+    @property
+    def noise_delta(self) -> float:
+        """Return the part of delta left to the noise, after the coalition's share, rounded down."""
+        return float(fraction(self.delta) - fraction(self.delta_coalition)) * (1 - 1e-15)
+
+    def quota(self, rows: int) -> int:
+        """Return how many corrupt clients one row of an `rows`-row sketch must be assumed to hold.
+
+        An adaptive coalition sits in one row. A static one, chosen before the matrix was drawn, is spread by the
+        balanced permutation; more than the quota share a row with probability at most `delta_coalition`
+        (docs/privacy.md#coalitions).
+        """
+        corrupt = self.max_corrupt_clients
+        if corrupt == 0 or rows == 1 or self.threat == "adaptive" or fraction(self.delta_coalition) == 0:
+            return corrupt
+        return min(corrupt, static_quota(corrupt, rows, float(fraction(self.delta_coalition)), balanced=True))
+
+
+@dataclass(frozen=True)
+class PrivacyStatement:
+    """The exact privacy of one release: every neighbour pair is at most as distinguishable as N(0,1) and N(mu,1).
+
+    Attributes:
+        mu: Gaussian privacy parameter after the lattice correction (Dong, Roth, Su 2022).
+        slack: K of Theorem D1, the price of integers.
+        delta_coalition: probability that a static coalition fills a row beyond its quota.
+        honest_clients: smallest number of honest clients whose noise stands behind a released entry.
+        epsilon: smallest epsilon at the claim's delta.
+        delta: the claim's delta.
+    """
+
+    neighbours: Neighbours
+    epsilon: float
+    delta: float
+    mu: float
+    slack: float
+    delta_coalition: float
+    num_clients: int
+    honest_clients: int
+    max_corrupt_clients: int
+    threat: Threat
+
+    def delta_at(self, epsilon: float) -> float:
+        """Return the smallest delta for which the release is (epsilon, delta)-differentially private."""
+        return min(1.0, self.delta_coalition + discrete_delta(epsilon, self.mu, self.slack))
+
+    def epsilon_at(self, delta: float) -> float:
+        """Return the smallest epsilon for which the release is (epsilon, delta)-differentially private."""
+        if delta <= self.delta_coalition:
+            return float("inf")
+        return discrete_epsilon(self.mu, (delta - self.delta_coalition) * (1 - 1e-15), self.slack)
+
+    def require(self, claim: Claim) -> None:
+        """Check that the release is at least as private as a task promises.
+
+        Raises:
+            FalseClaimError: it is not; the detail has both numbers.
+        """
+        promised = float(fraction(claim.epsilon))
+        if not self.slack <= MAX_SLACK:
+            raise FalseClaimError(
+                f"the noise is too coarse for integers: slack {self.slack:.3g} exceeds {MAX_SLACK}"
+            )
+        if not self.delta_at(promised) <= float(fraction(claim.delta)):
+            raise FalseClaimError(
+                f"promised epsilon {claim.epsilon} at delta {claim.delta}, but the parameters give "
+                f"epsilon {self.epsilon!r} ({self.honest_clients} honest clients behind every released number)"
+            )
+
+
+def additive_statement(
+    claim: Claim,
+    *,
+    distance: float,
+    sigma: int,
+    num_words: int,
+    num_clients: int,
+    smallest_row: int,
+    slack: float,
+) -> PrivacyStatement:
+    """State the privacy of sums of integers that carry discrete Gaussian noise (Theorems 1 and D1, docs/privacy.md).
+
+    Args:
+        claim: who is a neighbour, and which coalition is tolerated.
+        distance: largest Euclidean distance of two neighbouring encodings, in ring units, each entry counted in
+            multiples of its own noise's sigma over `sigma`.
+        sigma: deviation of one client's noise, in ring units.
+        num_words: ring words in a report.
+        num_clients: size of the cohort.
+        smallest_row: how many honest clients add up in the emptiest released row.
+        slack: K of Theorem D1 at this row size.
+
+    Raises:
+        RowUnderfilledError: some row has no honest client beyond what the lattice correction uses up.
+    """
+    variance = smallest_row * sigma**2 - SMOOTHING
+    if smallest_row < 1 or variance <= 0:
+        raise RowUnderfilledError(f"a row holds {smallest_row} honest clients beyond the tolerated coalition")
+    mu = distance / variance**0.5 * (1 + 1e-12)  # a shade up: division and root round to nearest
+    coalition = float(fraction(claim.delta_coalition))
+    return PrivacyStatement(
+        neighbours=claim.neighbours,
+        epsilon=discrete_epsilon(mu, claim.noise_delta, slack),
+        delta=float(fraction(claim.delta)),
+        mu=mu,
+        slack=slack,
+        delta_coalition=coalition,
+        num_clients=num_clients,
+        honest_clients=smallest_row,
+        max_corrupt_clients=claim.max_corrupt_clients,
+        threat=claim.threat,
+    )

@@ -1,0 +1,155 @@
+"""The rules of a release that every party computes alike: the cohort, the late seed, and the privacy of the result.
+
+Rule numbers are those of docs/protocol.md#rules. A rule that fails raises; nothing here returns a boolean.
+"""
+
+from collections.abc import Sequence
+from math import floor
+
+from lintra_protocol.canonical import base64url, domain_hash, framed, parse_base64url
+from lintra_protocol.documents import fraction
+from lintra_protocol.errors import (
+    CohortConflictError,
+    CohortTooSmallError,
+    InvalidMessageError,
+    InvalidTaskError,
+    InventoryMismatchError,
+    NonceMismatchError,
+    RowUnderfilledError,
+    TooManyMissingError,
+)
+from lintra_protocol.manifest import merkle_root
+from lintra_protocol.mechanisms.base import LOG_MAX_WRAP
+from lintra_protocol.messages import BATCH, Cohort, Inventory, Signed, inventories_hash, nonce_commitment
+from lintra_protocol.privacy.statement import PrivacyStatement
+from lintra_protocol.task import Task
+from lintra_protocol.transforms.base import PublicMatrix
+
+
+def verify_inventories(task: Task, inventories: Sequence[Signed[Inventory]]) -> list[Inventory]:
+    """Check one signed inventory of every server, in server order (R6).
+
+    Raises:
+        InvalidMessageError: not one for each server.
+        InventoryMismatchError: of another task, batch or server.
+        UnauthorizedError: a signature is not by that server.
+    """
+    if len(inventories) != task.num_servers:
+        raise InvalidMessageError(f"expected {task.num_servers} inventories, got {len(inventories)}")
+    messages = [
+        signed.verified(entry.identity_key) for signed, entry in zip(inventories, task.servers, strict=True)
+    ]
+    for index, message in enumerate(messages):
+        if (message.task_id, message.batch, message.server) != (task.task_id, BATCH, index):
+            raise InventoryMismatchError(f"inventory {index} is of another task, batch or server")
+    return messages
+
+
+def verify_list(inventory: Inventory, report_ids: list[bytes]) -> None:
+    """Check that a list of sorted identifiers is the one an inventory describes (R7).
+
+    Raises:
+        InventoryMismatchError: another count or root.
+    """
+    if inventory.count != len(report_ids) or inventory.root != base64url(merkle_root(report_ids)):
+        raise InventoryMismatchError(f"the list of server {inventory.server} is not the one it signed")
+
+
+def check_cohort(task: Task, num_clients: int, num_own: int) -> PrivacyStatement:
+    """Decide from public numbers alone whether a cohort may be released, and state the privacy of it (R9).
+
+    Args:
+        task: a checked task.
+        num_clients: size of the intersection of all inventories.
+        num_own: how many reports this server holds.
+
+    Raises:
+        CohortTooSmallError: fewer reports than the claim's minimum; the detail says how many are missing.
+        InvalidTaskError: more reports than the task has ring headroom for.
+        TooManyMissingError: more than `max_missing` of this server's own reports are missing elsewhere.
+        RowUnderfilledError: a row of the sketch has too few honest clients.
+        FalseClaimError: the actual cohort does not give the promised privacy.
+    """
+    # A cohort may be released only if
+    #   (1) it has at least the minimum the claim was calibrated for;
+    if num_clients < task.claim.min_clients:
+        raise CohortTooSmallError(
+            f"{num_clients} of at least {task.claim.min_clients} reports are at every server; "
+            f"{task.claim.min_clients - num_clients} more are needed"
+        )
+    #   (2) its sums cannot leave the ring;
+    log_wrap = task.mechanism.log_wrap_probability(task.num_columns, num_clients)
+    if num_clients > task.max_clients or log_wrap > LOG_MAX_WRAP:
+        raise InvalidTaskError(f"{num_clients} reports exceed the task's maximum of {task.max_clients}")
+    #   (3) no other server lost, or pretends to have lost, too many of the reports held here;
+    allowed = floor(fraction(task.max_missing) * num_own)
+    if num_own - num_clients > allowed:
+        raise TooManyMissingError(
+            f"{num_own - num_clients} of {num_own} reports held here are missing elsewhere; at most {allowed} may be"
+        )
+    #   (4) the exact privacy of the actual rows is at least what the task promises.
+    statement = task.privacy(num_clients)
+    statement.require(task.claim)
+    return statement
+
+
+def require_rows(task: Task, matrix: PublicMatrix, statement: PrivacyStatement) -> None:
+    """Count the rows of the matrix that was actually drawn, and check that the statement holds for them (R9).
+
+    Raises:
+        RowUnderfilledError: some row has fewer reports than the statement assumes.
+    """
+    needed = statement.honest_clients + task.claim.quota(matrix.rows)
+    smallest = int(matrix.row_counts().min())
+    if smallest < needed:
+        raise RowUnderfilledError(f"a row holds {smallest} reports, the claim needs {needed}")
+
+
+def verify_cohorts(
+    task: Task, cohorts: Sequence[Signed[Cohort]], inventories: Sequence[Signed[Inventory]]
+) -> Cohort:
+    """Check that all N servers froze the same cohort from the same inventories and revealed their nonces (R8, R10).
+
+    Returns:
+        Server 0's cohort; the others differ from it in server and nonce only.
+
+    Raises:
+        InvalidMessageError: not one for each server.
+        UnauthorizedError: a signature is not by that server.
+        CohortConflictError: they do not agree.
+        NonceMismatchError: a nonce is not the one its inventory committed to.
+    """
+    if len(cohorts) != task.num_servers:
+        raise InvalidMessageError(f"expected {task.num_servers} cohorts, got {len(cohorts)}")
+    messages = [
+        signed.verified(entry.identity_key) for signed, entry in zip(cohorts, task.servers, strict=True)
+    ]
+    agreed = (task.task_id, BATCH, inventories_hash(tuple(inventories)), messages[0].root, messages[0].count)
+    for index, (cohort, inventory) in enumerate(zip(messages, inventories, strict=True)):
+        if cohort.server != index or agreed != (
+            cohort.task_id,
+            cohort.batch,
+            cohort.inventories,
+            cohort.root,
+            cohort.count,
+        ):
+            raise CohortConflictError(f"server {index} froze another cohort than server 0")
+        if base64url(nonce_commitment(parse_base64url(cohort.nonce))) != inventory.message.nonce_commitment:
+            raise NonceMismatchError(f"server {index}")
+    return messages[0]
+
+
+def late_seed(task: Task, cohort_root: bytes, nonces: Sequence[bytes]) -> bytes:
+    """Return the 32-byte seed of the public matrix, which nobody could know before the cohort was frozen (R8).
+
+    Args:
+        task: the task.
+        cohort_root: Merkle root of the frozen cohort.
+        nonces: one from each server, in server order; a single honest one makes the seed unpredictable.
+    """
+    return domain_hash("seed", task.id_bytes, BATCH.to_bytes(8, "big"), cohort_root, *nonces)
+
+
+def aggregate_context(task: Task, server: int, cohort_root: bytes, seed: bytes) -> bytes:
+    """Return the parts that a sealed sketch share is bound to, framed (R11)."""
+    return framed("aggregate", task.id_bytes, server.to_bytes(2, "big"), cohort_root, seed)

@@ -1,0 +1,49 @@
+"""Ed25519 identities: who said what, always under a label, so that no signature means two things."""
+
+from collections.abc import Callable
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from lintra_protocol.canonical import base64url, framed, parse_base64url
+from lintra_protocol.errors import UnauthorizedError
+
+PUBLIC_KEY_BYTES = 32
+SIGNATURE_BYTES = 64
+
+
+class SigningKey:
+    """An Ed25519 private key; its `repr` shows the public key only."""
+
+    def __init__(self, private_bytes: bytes) -> None:
+        """Load a key from its 32 private bytes; any 32 uniform bytes are a key."""
+        self._key = Ed25519PrivateKey.from_private_bytes(private_bytes)
+        self.private_bytes = private_bytes
+        self.public_key = base64url(self._key.public_key().public_bytes_raw())
+
+    @classmethod
+    def generate(cls, random_bytes: Callable[[int], bytes]) -> "SigningKey":
+        """Draw a new key."""
+        return cls(random_bytes(32))
+
+    def sign(self, label: str, *parts: bytes) -> str:
+        """Sign the framed parts under a label; the signature is base64url."""
+        return base64url(self._key.sign(framed(label, *parts)))
+
+    def __repr__(self) -> str:
+        return f"SigningKey(public_key={self.public_key!r})"
+
+
+def verify(public_key: str, signature: str, label: str, *parts: bytes) -> None:
+    """Check a signature over the framed parts.
+
+    Raises:
+        UnauthorizedError: it is not this key's signature of these parts under this label.
+        InvalidMessageError: key or signature are not base64url of the right length.
+    """
+    key_bytes = parse_base64url(public_key, PUBLIC_KEY_BYTES)
+    signature_bytes = parse_base64url(signature, SIGNATURE_BYTES)
+    try:
+        Ed25519PublicKey.from_public_bytes(key_bytes).verify(signature_bytes, framed(label, *parts))
+    except (InvalidSignature, ValueError):
+        raise UnauthorizedError(f"the {label!r} signature is not by {public_key}") from None

@@ -1,0 +1,164 @@
+"""The one document that every party holds: immutable, and named by its own hash.
+
+Whoever reads a task checks it: the promise is recomputed from the parameters, never believed. What this version does not
+do is refused here, in words, and not skipped.
+"""
+
+from functools import cached_property
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints, model_validator
+
+from lintra_protocol.canonical import base64url, domain_hash, parse_base64url
+from lintra_protocol.documents import Frozen, Key, Real, fraction
+from lintra_protocol.errors import InvalidTaskError, UnsupportedFeatureError
+from lintra_protocol.mechanisms import AnyMechanism
+from lintra_protocol.privacy.statement import Claim, PrivacyStatement
+from lintra_protocol.randomness import RandomBytes
+from lintra_protocol.ring import FloatArray, IntArray
+from lintra_protocol.schema import Column, Schema
+from lintra_protocol.sealing import HYBRID, PUBLIC_KEY_BYTES, SuiteName
+
+MAX_SERVERS = 16
+MAX_WORDS = 2**20
+
+Url = Annotated[str, StringConstraints(pattern=r"^https?://[^\s?#]{1,250}[^\s?#/]$")]
+
+
+class ServerEntry(Frozen):
+    """One server: where it listens, and the Ed25519 key it signs with."""
+
+    url: Url
+    identity_key: Key
+
+
+class AnalyzerEntry(Frozen):
+    """The analyzer: the Ed25519 key it signs with, and the HPKE key that sketch shares are sealed to."""
+
+    identity_key: Key
+    sealing_key: Key
+
+
+class Task(Frozen):
+    """The public parameters of one collection.
+
+    Times count units of `time_precision` seconds since the epoch; `not_before` is inclusive, `not_after` exclusive.
+    """
+
+    version: Literal["lintra/1"] = "lintra/1"
+    salt: Key
+    purpose: Annotated[str, StringConstraints(min_length=1, max_length=2000)]
+    author_key: Key
+    servers: tuple[ServerEntry, ...] = Field(min_length=2, max_length=MAX_SERVERS)
+    analyzer: AnalyzerEntry
+    columns: tuple[Column, ...] = Field(min_length=1, max_length=MAX_WORDS)
+    mechanism: AnyMechanism
+    claim: Claim
+    max_clients: int = Field(ge=2, le=2**32)
+    max_missing: Real = "0.05"
+    batches: Literal["single", "windowed"] = "single"
+    time_precision: int = Field(default=3600, ge=1, le=31_536_000)
+    not_before: int = Field(ge=0, lt=2**53)
+    not_after: int = Field(gt=0, lt=2**53)
+    share_form: Literal["uniform", "seeded"] = "uniform"
+    suite: SuiteName = HYBRID
+    client_auth: Literal["none", "token", "mtls"] = "none"
+    retention: int = Field(default=604_800, ge=0, lt=2**31)
+    extensions: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Task":
+        names = [column.name for column in self.columns]
+        if len(set(names)) < len(names):
+            raise ValueError("two columns have the same name")
+        if len({entry.identity_key for entry in self.servers}) < len(self.servers):
+            raise ValueError("two servers have the same identity key")
+        if self.not_before >= self.not_after:
+            raise ValueError(f"not_before {self.not_before} is not before not_after {self.not_after}")
+        if self.max_clients < self.claim.min_clients:
+            raise ValueError(f"max_clients {self.max_clients} is below min_clients {self.claim.min_clients}")
+        if not 0 <= fraction(self.max_missing) < 1:
+            raise ValueError(f"max_missing lies in [0, 1), got {self.max_missing}")
+        return self
+
+    def __repr__(self) -> str:
+        return f"Task({self.task_id[:8]}.., {self.mechanism.kind}, epsilon={self.claim.epsilon})"
+
+    __str__ = __repr__
+
+    # --- identity ----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def id_bytes(self) -> bytes:
+        """Return the 32-byte identifier H("task", canonical definition)."""
+        return domain_hash("task", self.canonical())
+
+    @property
+    def task_id(self) -> str:
+        """Return the identifier in base64url."""
+        return base64url(self.id_bytes)
+
+    # --- sizes -------------------------------------------------------------------------------------------------
+
+    @property
+    def num_servers(self) -> int:
+        """Return N."""
+        return len(self.servers)
+
+    @property
+    def num_columns(self) -> int:
+        """Return d."""
+        return len(self.columns)
+
+    @property
+    def num_words(self) -> int:
+        """Return w, the ring words in a report's input share."""
+        return self.mechanism.num_words(self.num_columns)
+
+    # --- what the roles do with it -----------------------------------------------------------------------------
+
+    @cached_property
+    def schema_arrays(self) -> Schema:
+        """Return the columns as arrays."""
+        return Schema(self.columns)
+
+    def encode(self, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+        """Normalise, clip, round and noise checked rows of shape `(n, d)`; the result has shape `(n, w)`."""
+        return self.mechanism.encode(self.schema_arrays.normalise(rows), random_bytes)
+
+    def privacy(self, num_clients: int) -> PrivacyStatement:
+        """Return the exact privacy of a release of `num_clients` reports."""
+        return self.mechanism.privacy(self.claim, self.num_columns, num_clients)
+
+    def check(self) -> None:
+        """Check everything that needs no other party: supported features, keys, ring headroom and the promise.
+
+        Raises:
+            UnsupportedFeatureError: a feature that this version leaves for later.
+            InvalidTaskError: bounds, keys or sizes do not fit.
+            RowUnderfilledError: the minimum cohort leaves a row of the sketch without honest clients.
+            FalseClaimError: the promise is better than the mathematics; the detail has both numbers.
+        """
+        self._require_supported()
+        for key, length in self._keys():
+            parse_base64url(key, length)
+        if self.num_words > MAX_WORDS:
+            raise InvalidTaskError(f"a report of {self.num_words} words exceeds {MAX_WORDS}; use a sketch")
+        self.mechanism.check(self.claim, self.num_columns, self.max_clients)
+
+    def _require_supported(self) -> None:
+        if self.batches != "single":
+            raise UnsupportedFeatureError("this version releases one batch a task; use batches 'single'")
+        if self.client_auth != "none":
+            raise UnsupportedFeatureError(f"client_auth {self.client_auth!r} is not available; use 'none'")
+        if self.extensions:
+            raise UnsupportedFeatureError(f"unknown extension {self.extensions[0]!r}")
+
+    def _keys(self) -> list[tuple[str, int]]:
+        identities = [
+            self.author_key,
+            self.analyzer.identity_key,
+            *(entry.identity_key for entry in self.servers),
+        ]
+        sealing = (self.analyzer.sealing_key, PUBLIC_KEY_BYTES[self.suite])
+        return [(self.salt, 32), sealing, *((key, 32) for key in identities)]

@@ -1,0 +1,1 @@
+"""The public matrices: `osnap` (sparse signed sketches) and `ones` (the plain sum)."""

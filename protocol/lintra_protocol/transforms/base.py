@@ -1,0 +1,40 @@
+"""What servers apply to their shares: a public matrix over the ring, one column for each report of the cohort."""
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from lintra_protocol.ring import IntArray, RingArray
+
+
+class PublicMatrix(ABC):
+    """An integer matrix of shape `(rows, num_clients)` with few nonzero entries, each of them -1 or +1.
+
+    Columns are numbered by rank: the position of the report's identifier in the sorted cohort.
+    """
+
+    rows: int
+    num_clients: int
+
+    @abstractmethod
+    def entries(self, ranks: IntArray) -> tuple[IntArray, IntArray]:
+        """Return row numbers and signs, both of shape `(len(ranks), sparsity)`, of some columns' nonzero entries."""
+
+    @abstractmethod
+    def row_counts(self) -> IntArray:
+        """Return how many reports enter each row; shape `(rows,)`."""
+
+    def add_reports(self, sketch: RingArray, ranks: IntArray, shares: RingArray) -> None:
+        """Add the columns of some reports times their shares to `sketch`, in place.
+
+        This is the plain form that every faster one must equal bit for bit.
+
+        Args:
+            sketch: ring elements of shape `(rows, words)`.
+            ranks: shape `(k,)`.
+            shares: ring elements of shape `(k, words)`, in the order of `ranks`.
+        """
+        row_numbers, signs = self.entries(ranks)
+        for row_number, sign in zip(row_numbers.T, signs.T, strict=True):
+            # In the ring -1 is 2^64 - 1, so one wrapping product applies the sign.
+            np.add.at(sketch, row_number, shares * sign.view(np.uint64)[:, np.newaxis])
