@@ -1,0 +1,81 @@
+"""The columns of a release: public centre and scale, so that any analyst can go between units.
+
+Inside the protocol a column is z = (x - center) / scale; `x` is what the analyst calls the column.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
+from lintra_protocol.ring import FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Column:
+    """One public column: x lies in [lower, upper], in `unit`, and travels as (x - center) / scale."""
+
+    name: str
+    center: float
+    scale: float
+    lower: float
+    upper: float
+    unit: str = ""
+
+    def __post_init__(self) -> None:
+        numbers = (self.center, self.scale, self.lower, self.upper)
+        if not self.name:
+            raise InvalidReleaseError("a column has no name")
+        if not all(math.isfinite(number) for number in numbers):
+            raise InvalidReleaseError(f"column {self.name!r}: center, scale, lower and upper must be finite")
+        if self.scale <= 0 or self.lower > self.upper:
+            raise InvalidReleaseError(f"column {self.name!r}: the scale must be positive and lower <= upper")
+
+    @property
+    def constant(self) -> float | None:
+        """The normalised value that every row has here, if the bounds allow only one and it is not zero."""
+        value = (self.lower - self.center) / self.scale
+        return value if self.lower == self.upper and value != 0 else None
+
+
+def require_distinct(columns: Sequence[Column]) -> None:
+    """Refuse an empty list of columns, or two of the same name.
+
+    Raises:
+        InvalidReleaseError: there are none, or a name occurs twice.
+    """
+    names = [column.name for column in columns]
+    if not names:
+        raise InvalidReleaseError("a release needs at least one column")
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise InvalidReleaseError(f"these column names occur twice: {', '.join(twice)}")
+
+
+def positions(columns: Sequence[Column], names: Sequence[str]) -> IntArray:
+    """Return where the named columns are, shape `(k,)`, in the order of `names`.
+
+    Raises:
+        InvalidAnalysisError: no name is given, one is unknown, or one is given twice.
+    """
+    if isinstance(names, str):
+        raise InvalidAnalysisError(f"columns are given as a list of names, got the text {names!r}")
+    known = {column.name: position for position, column in enumerate(columns)}
+    if unknown := [name for name in names if name not in known]:
+        raise InvalidAnalysisError(f"unknown columns: {', '.join(map(str, unknown))}; known are: {', '.join(known)}")
+    if not names:
+        raise InvalidAnalysisError(f"at least one column must be named; known are: {', '.join(known)}")
+    if len(set(names)) < len(names):
+        raise InvalidAnalysisError(f"each column may be named once, got: {', '.join(names)}")
+    return np.array([known[name] for name in names], np.int64)
+
+
+def scales(columns: Sequence[Column]) -> FloatArray:
+    """Return the columns' scales, shape `(d,)`."""
+    return np.array([column.scale for column in columns], np.float64)
+
+
+def centers(columns: Sequence[Column]) -> FloatArray:
+    """Return the columns' centres, shape `(d,)`, in their own units."""
+    return np.array([column.center for column in columns], np.float64)

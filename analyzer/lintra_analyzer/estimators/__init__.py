@@ -1,0 +1,20 @@
+"""Estimators: post-processing of a release, free of privacy cost, each with its error."""
+
+from lintra_analyzer.estimators.coefficients import Coefficient, StandardError
+from lintra_analyzer.estimators.estimates import Estimate, Measured
+from lintra_analyzer.estimators.low_rank import LowRankEstimate, low_rank
+from lintra_analyzer.estimators.moments import MomentsEstimate, moments
+from lintra_analyzer.estimators.ridge import RidgeEstimate, ridge
+
+__all__ = [
+    "Coefficient",
+    "Estimate",
+    "LowRankEstimate",
+    "Measured",
+    "MomentsEstimate",
+    "RidgeEstimate",
+    "StandardError",
+    "low_rank",
+    "moments",
+    "ridge",
+]

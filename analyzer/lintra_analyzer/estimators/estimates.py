@@ -1,0 +1,84 @@
+"""What every estimate shares: plain values for JSON, a number with its error, and checks of arguments."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from typing import cast
+
+import numpy as np
+from scipy import stats
+
+from lintra_protocol.errors import InvalidAnalysisError
+from lintra_protocol.ring import FloatArray
+
+Plain = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]
+Interval = tuple[float, float]
+
+
+def to_plain(value: object) -> Plain:
+    """Return plain Python for JSON: arrays become lists, and a number that is not finite becomes None."""
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, np.ndarray | np.generic):
+        return to_plain(value.tolist())
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if is_dataclass(value):
+        return {field.name: to_plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Sequence):
+        return [to_plain(item) for item in value]
+    raise TypeError(f"an estimate cannot hold a {type(value).__name__}")
+
+
+class Estimate:
+    """The answer of an estimator; each one is a frozen dataclass."""
+
+    def to_dict(self) -> dict[str, Plain]:
+        """Return plain Python, ready for JSON: no NaN; None where something is not available."""
+        return cast("dict[str, Plain]", to_plain(self))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One number with its standard error and interval; each is None where the release supports none."""
+
+    value: float
+    standard_error: float | None = None
+    interval: Interval | None = None
+
+    @classmethod
+    def normal(cls, value: float, standard_error: float, confidence: float, scale: float = 1.0) -> "Measured":
+        """Return a normally distributed number, times a positive `scale`."""
+        reach = quantile(confidence) * standard_error
+        return cls(value * scale, standard_error * scale, ((value - reach) * scale, (value + reach) * scale))
+
+
+def quantile(confidence: float, degrees_of_freedom: float = math.inf) -> float:
+    """Return the half-width of a two-sided interval in standard errors: normal, or Student's t."""
+    return float(stats.t.ppf((1 + confidence) / 2, degrees_of_freedom))
+
+
+def check_confidence(confidence: float) -> None:
+    """Refuse a confidence level that is none.
+
+    Raises:
+        InvalidAnalysisError: it does not lie strictly between 0 and 1.
+    """
+    if not 0 < confidence < 1:
+        raise InvalidAnalysisError(f"confidence must lie strictly between 0 and 1, such as 0.95; got {confidence}")
+
+
+def sampling_bound(lower: float, upper: float, num_clients: int) -> float:
+    """Return the largest possible standard error of a mean of independent draws from [lower, upper].
+
+    A variable on an interval has at most half its length as its sd (Popoviciu 1935).
+    """
+    return (upper - lower) / (2 * math.sqrt(num_clients))
+
+
+def diagonal_sd(covariance: FloatArray) -> FloatArray:
+    """Return the roots of a covariance's diagonal; a debiased part below zero means zero."""
+    root: FloatArray = np.sqrt(np.maximum(np.diagonal(covariance), 0))
+    return root

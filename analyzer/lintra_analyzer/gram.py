@@ -1,0 +1,202 @@
+"""Where releases meet: an unbiased estimate of Z^T Z, together with the law of its error.
+
+Every estimator reads a `GramEstimate`. It asks the matrix for the answer and the error law for how far off
+the answer may be; the two laws know the same five questions, so that no estimator needs to know which
+mechanism it serves.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lintra_analyzer.columns import Column, positions
+from lintra_protocol.ring import FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class SymmetricNoise:
+    """The error of a noisy sum of products: a symmetric Gaussian matrix.
+
+    Its sd is `sigma` off the diagonal and sqrt(2) `sigma` on it. Its covariance is Cov(N_ij, N_kl) = sigma^2 (d_ik d_jl + d_il d_jk), in every orthonormal basis. It is all
+    privacy noise: the sum itself is exact.
+    """
+
+    sigma: float
+
+    def product_covariance(self, theta: FloatArray) -> FloatArray:
+        """Return Cov(N theta), shape `(d, d)`, for `theta` of shape `(d,)`."""
+        return self.sigma**2 * (float(theta @ theta) * np.eye(theta.size) + np.outer(theta, theta))
+
+    def privacy_covariance(self, theta: FloatArray, matrix: FloatArray) -> FloatArray:
+        """Return the part of `product_covariance` that the privacy noise causes: all of it."""
+        del matrix
+        return self.product_covariance(theta)
+
+    def functional_sd(self, weights: FloatArray) -> float:
+        """Return the sd of <weights, N> for symmetric `weights` of shape `(d, d)`."""
+        return float(np.sqrt(2) * self.sigma * np.linalg.norm(weights))
+
+    def entry_variance(self, basis: FloatArray) -> FloatArray:
+        """Return the variances of the entries of basis^T N basis, shape `(k, k)`, for orthonormal columns."""
+        size = basis.shape[1]
+        return self.sigma**2 * (np.ones((size, size)) + np.eye(size))
+
+    def correlation_variance(self, correlation: FloatArray, diagonal: FloatArray) -> FloatArray:
+        """Return the first-order variances of M_ij / sqrt(M_ii M_jj), shape `(d, d)`.
+
+        Args:
+            correlation: the estimates themselves, shape `(d, d)`.
+            diagonal: M_ii, positive, shape `(d,)`.
+        """
+        inverse_square = 1 / diagonal**2
+        spread = 1 / np.outer(diagonal, diagonal)
+        variance = self.sigma**2 * (spread + correlation**2 * np.add.outer(inverse_square, inverse_square) / 2)
+        # The gradient above counts an off-diagonal entry; a column's correlation with itself is 1.
+        np.fill_diagonal(variance, 0.0)
+        return variance
+
+    def floor(self, size: int) -> float:
+        """Return the eigenvalue below which a block of `size` columns is noise: sigma sqrt(size)."""
+        return self.sigma * float(np.sqrt(size))
+
+    def degrees_of_freedom(self, fitted: int) -> float:
+        """Return infinity: the noise is known, not estimated."""
+        del fitted
+        return float(np.inf)
+
+    def restrict(self, index: IntArray) -> "SymmetricNoise":
+        """Return the law of the block of some columns: the same, since entries are independent."""
+        del index
+        return self
+
+
+@dataclass(frozen=True)
+class ExchangeableRows:
+    """The error of a sketch, read off its own rows: M is the sum of the exchangeable Q_r = y_r y_r^T - v_r I.
+
+    So m times the sample variance of a functional of Q_r is the variance of that functional of M, sketching
+    error included, whatever the data are. The privacy noise alone explains only a part of it.
+    """
+
+    rows: FloatArray
+    noise_variance: FloatArray
+
+    def product_covariance(self, theta: FloatArray) -> FloatArray:
+        """Return the estimate of Cov(M theta), shape `(d, d)`, for `theta` of shape `(d,)`."""
+        terms = self.rows * (self.rows @ theta)[:, np.newaxis] - np.outer(self.noise_variance, theta)
+        count = self.rows.shape[0]
+        covariance: FloatArray = count * np.atleast_2d(np.cov(terms, rowvar=False))
+        return covariance
+
+    def privacy_covariance(self, theta: FloatArray, matrix: FloatArray) -> FloatArray:
+        """Return the part of Cov(M theta) that the privacy noise causes.
+
+        With noise E and sketched rows Y0 = Y - E, M theta holds E^T Y0 theta + Y0^T E theta + (E^T E - V I) theta; the first two have the covariance
+        v (theta^T M theta I + |theta|^2 M + M theta theta^T + theta theta^T M), the third, uncorrelated with
+        them, sum_r v_r^2 (|theta|^2 I + theta theta^T). M stands for Y0^T Y0, of which it is an unbiased
+        estimate.
+        """
+        mean = float(self.noise_variance.mean())
+        square = float(self.noise_variance @ self.noise_variance)
+        norm, image = float(theta @ theta), matrix @ theta
+        cross = np.outer(image, theta)
+        first = mean * (float(theta @ image) * np.eye(theta.size) + norm * matrix + cross + cross.T)
+        return first + square * (norm * np.eye(theta.size) + np.outer(theta, theta))
+
+    def functional_sd(self, weights: FloatArray) -> float:
+        """Return the estimated sd of <weights, M> for symmetric `weights` of shape `(d, d)`."""
+        values = np.einsum("ri,ij,rj->r", self.rows, weights, self.rows, optimize=True)
+        values -= self.noise_variance * np.trace(weights)
+        return float(np.sqrt(self.rows.shape[0] * values.var(ddof=1)))
+
+    def entry_variance(self, basis: FloatArray) -> FloatArray:
+        """Return the estimated variances of the entries of basis^T M basis, shape `(k, k)`."""
+        rotated = self.rows @ basis
+        square = rotated**2
+        count = self.rows.shape[0]
+        centred = square.T @ square - (rotated.T @ rotated) ** 2 / count
+        np.fill_diagonal(centred, count * (square - self.noise_variance[:, np.newaxis]).var(axis=0))
+        variance: FloatArray = np.maximum(centred, 0) * count / (count - 1)
+        return variance
+
+    def correlation_variance(self, correlation: FloatArray, diagonal: FloatArray) -> FloatArray:
+        """Return the first-order variances of M_ij / sqrt(M_ii M_jj), shape `(d, d)`.
+
+        Row r moves the correlation by u_ri u_rj - r_ij (a_ri + a_rj) / 2 with u = y / sqrt(M_ii) and
+        a = (y^2 - v) / M_ii. These terms sum to zero, so the sum of their squares is what varies.
+
+        Args:
+            correlation: the estimates themselves, shape `(d, d)`.
+            diagonal: M_ii, positive, shape `(d,)`.
+        """
+        u = self.rows / np.sqrt(diagonal)
+        a = u**2 - np.outer(self.noise_variance, 1 / diagonal)
+        mixed = (u * a).T @ u
+        own = np.square(a).sum(axis=0)
+        squares = (
+            (u**2).T @ u**2
+            - correlation * (mixed + mixed.T)
+            + correlation**2 * (np.add.outer(own, own) + 2 * a.T @ a) / 4
+        )
+        np.fill_diagonal(squares, 0.0)
+        count = self.rows.shape[0]
+        variance: FloatArray = np.maximum(squares, 0) * count / (count - 1)
+        return variance
+
+    def floor(self, size: int) -> float:
+        """Return the largest eigenvalue that noise alone gives a block of `size` columns.
+
+        It is v (2 sqrt(m k) + k) for k columns. The cross term of noise and data is left out on purpose; docs/decisions/0010-ridge-floor.md says why.
+        """
+        mean = float(self.noise_variance.mean())
+        return mean * (2 * float(np.sqrt(self.rows.shape[0] * size)) + size)
+
+    def degrees_of_freedom(self, fitted: int) -> float:
+        """Return the rows left over when `fitted` coefficients are fitted to them."""
+        return float(self.rows.shape[0] - fitted)
+
+    def restrict(self, index: IntArray) -> "ExchangeableRows":
+        """Return the law of the block of some columns."""
+        return ExchangeableRows(self.rows[:, index], self.noise_variance)
+
+
+ErrorLaw = SymmetricNoise | ExchangeableRows
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GramEstimate:
+    """An unbiased estimate of Z^T Z over the cohort, in normalised units, and the law of its error.
+
+    Attributes:
+        columns: what the rows and columns of `matrix` are.
+        matrix: shape `(d, d)`, symmetric; noise may have made it indefinite.
+        errors: the law of `matrix - Z^T Z`.
+        num_clients: rows of Z.
+        row_bound: the L2 norm that no row of Z exceeds.
+    """
+
+    columns: tuple[Column, ...]
+    matrix: FloatArray
+    errors: ErrorLaw
+    num_clients: int
+    row_bound: float
+
+    def __repr__(self) -> str:
+        law = type(self.errors).__name__
+        return f"GramEstimate(columns={len(self.columns)}, errors={law}, num_clients={self.num_clients})"
+
+    def restrict(self, names: Sequence[str]) -> "GramEstimate":
+        """Return the block of the named columns, in that order.
+
+        Raises:
+            InvalidAnalysisError: a name is unknown or named twice.
+        """
+        index = positions(self.columns, names)
+        return GramEstimate(
+            columns=tuple(self.columns[i] for i in index),
+            matrix=self.matrix[np.ix_(index, index)],
+            errors=self.errors.restrict(index),
+            num_clients=self.num_clients,
+            row_bound=self.row_bound,
+        )
