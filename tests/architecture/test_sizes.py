@@ -44,9 +44,7 @@ def files(*folders: str) -> Iterator[Path]:
 
 def modules(*folders: str) -> list[tuple[str, str]]:
     """Return (path from the root, source) of every module that is not empty."""
-    sources = [
-        (p.relative_to(ROOT).as_posix(), p.read_text("utf-8")) for p in files(*folders) if p.suffix == ".py"
-    ]
+    sources = [(p.relative_to(ROOT).as_posix(), p.read_text("utf-8")) for p in files(*folders) if p.suffix == ".py"]
     return [(name, source) for name, source in sources if source.strip()]
 
 
@@ -71,11 +69,7 @@ def long_functions(name: str, source: str) -> list[str]:
 
 def undocumented(name: str, source: str) -> list[str]:
     """Return the public functions, classes and methods without a docstring."""
-    return [
-        f"{name}:{node.lineno}: {node.name}"
-        for node in _public(ast.parse(source))
-        if not ast.get_docstring(node)
-    ]
+    return [f"{name}:{node.lineno}: {node.name}" for node in _public(ast.parse(source)) if not ast.get_docstring(node)]
 
 
 def numpy_random_uses(name: str, source: str) -> list[str]:
@@ -117,9 +111,7 @@ def _is_numpy_random(node: ast.AST) -> bool:
         return node.attr == "random" and isinstance(node.value, ast.Name) and node.value.id in {"np", "numpy"}
     if isinstance(node, ast.ImportFrom):
         module = node.module or ""
-        return module.startswith("numpy.random") or (
-            module == "numpy" and any(a.name == "random" for a in node.names)
-        )
+        return module.startswith("numpy.random") or (module == "numpy" and any(a.name == "random" for a in node.names))
     return isinstance(node, ast.Import) and any(alias.name.startswith("numpy.random") for alias in node.names)
 
 
@@ -188,9 +180,7 @@ def test_a_long_function_is_reported_and_its_docstring_is_not_counted() -> None:
 )
 def test_a_missing_docstring_is_reported(source: str) -> None:
     assert undocumented("f.py", source)
-    assert not undocumented(
-        "f.py", source.replace("def f", "def _f").replace("class C: ...", "class _C: ...")
-    )
+    assert not undocumented("f.py", source.replace("def f", "def _f").replace("class C: ...", "class _C: ..."))
 
 
 @pytest.mark.parametrize(
@@ -221,8 +211,6 @@ def test_a_trace_of_a_machine_is_reported(name: str, text: str) -> None:
     assert machine_traces(name, text)
 
 
-@pytest.mark.parametrize(
-    "text", ["https://example.org/home/page", "POST /v1/tasks", "~/work/lintra", "./root/file"]
-)
+@pytest.mark.parametrize("text", ["https://example.org/home/page", "POST /v1/tasks", "~/work/lintra", "./root/file"])
 def test_an_ordinary_path_is_not_reported(text: str) -> None:
     assert machine_traces("docs/a.md", text) == []
