@@ -38,9 +38,7 @@ def canonical_json(value: JsonValue) -> bytes:
         ValueError: the value holds a float or another type with more than one spelling.
     """
     _refuse_ambiguous(value)
-    return json.dumps(
-        value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
-    ).encode()
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")).encode()
 
 
 def parse_canonical_json(data: bytes) -> JsonValue:

@@ -26,7 +26,8 @@ def clip_norms(rows: FloatArray, bound: float) -> FloatArray:
     # Dividing by the largest entry first keeps the squares of huge rows finite.
     largest = np.maximum(np.abs(rows).max(axis=1, initial=0.0), 1.0)
     norms = largest * np.sqrt(np.square(rows / largest[:, np.newaxis]).sum(axis=1))
-    return rows * np.minimum(1.0, bound / np.maximum(norms, bound))[:, np.newaxis]
+    clipped: FloatArray = rows * np.minimum(1.0, bound / np.maximum(norms, bound))[:, np.newaxis]
+    return clipped
 
 
 def quantise(rows: FloatArray, squared_bound: int) -> IntArray:

@@ -34,10 +34,7 @@ def merkle_root(report_ids: Sequence[bytes]) -> bytes:
     sha256 = hashlib.sha256
     level = [sha256(_LEAF + report_id).digest() for report_id in report_ids]
     while len(level) > 1:
-        paired = [
-            sha256(_NODE + left + right).digest()
-            for left, right in zip(level[::2], level[1::2], strict=False)
-        ]
+        paired = [sha256(_NODE + left + right).digest() for left, right in zip(level[::2], level[1::2], strict=False)]
         level = paired + level[len(paired) * 2 :]
     return level[0] if level else _EMPTY
 
@@ -51,10 +48,7 @@ def merkle_path(report_ids: Sequence[bytes], position: int) -> list[tuple[bool, 
         sibling = position ^ 1
         if sibling < len(level):
             path.append((sibling < position, level[sibling]))
-        paired = [
-            sha256(_NODE + left + right).digest()
-            for left, right in zip(level[::2], level[1::2], strict=False)
-        ]
+        paired = [sha256(_NODE + left + right).digest() for left, right in zip(level[::2], level[1::2], strict=False)]
         level = paired + level[len(paired) * 2 :]
         position //= 2
     return path

@@ -132,9 +132,8 @@ class Signed(Frozen, Generic[M]):
 
 def sign(key: SigningKey, message: M) -> Signed[M]:
     """Sign a message."""
-    return Signed[type(message)](  # type: ignore[misc]
-        message=message, signature=key.sign(message.kind, message.canonical())
-    )
+    signature = key.sign(message.kind, message.canonical())
+    return Signed[M].model_construct(message=message, signature=signature)
 
 
 class Difference(Frozen):

@@ -60,8 +60,7 @@ def make_report(task: Task, noised: IntArray, time: int, random_bytes: RandomByt
     """
     payloads = _payloads(task, to_ring(noised), random_bytes)
     shares = tuple(
-        random_bytes(BLIND_BYTES) + share_form(task, server) + payload
-        for server, payload in enumerate(payloads)
+        random_bytes(BLIND_BYTES) + share_form(task, server) + payload for server, payload in enumerate(payloads)
     )
     commitments = tuple(commitment(task.id_bytes, server, share) for server, share in enumerate(shares))
     header = Header(task.id_bytes, time, commitments).encode()

@@ -36,9 +36,7 @@ def verify_inventories(task: Task, inventories: Sequence[Signed[Inventory]]) -> 
     """
     if len(inventories) != task.num_servers:
         raise InvalidMessageError(f"expected {task.num_servers} inventories, got {len(inventories)}")
-    messages = [
-        signed.verified(entry.identity_key) for signed, entry in zip(inventories, task.servers, strict=True)
-    ]
+    messages = [signed.verified(entry.identity_key) for signed, entry in zip(inventories, task.servers, strict=True)]
     for index, message in enumerate(messages):
         if (message.task_id, message.batch, message.server) != (task.task_id, BATCH, index):
             raise InventoryMismatchError(f"inventory {index} is of another task, batch or server")
@@ -105,9 +103,7 @@ def require_rows(task: Task, matrix: PublicMatrix, statement: PrivacyStatement) 
         raise RowUnderfilledError(f"a row holds {smallest} reports, the claim needs {needed}")
 
 
-def verify_cohorts(
-    task: Task, cohorts: Sequence[Signed[Cohort]], inventories: Sequence[Signed[Inventory]]
-) -> Cohort:
+def verify_cohorts(task: Task, cohorts: Sequence[Signed[Cohort]], inventories: Sequence[Signed[Inventory]]) -> Cohort:
     """Check that all N servers froze the same cohort from the same inventories and revealed their nonces (R8, R10).
 
     Returns:
@@ -121,9 +117,7 @@ def verify_cohorts(
     """
     if len(cohorts) != task.num_servers:
         raise InvalidMessageError(f"expected {task.num_servers} cohorts, got {len(cohorts)}")
-    messages = [
-        signed.verified(entry.identity_key) for signed, entry in zip(cohorts, task.servers, strict=True)
-    ]
+    messages = [signed.verified(entry.identity_key) for signed, entry in zip(cohorts, task.servers, strict=True)]
     agreed = (task.task_id, BATCH, inventories_hash(tuple(inventories)), messages[0].root, messages[0].count)
     for index, (cohort, inventory) in enumerate(zip(messages, inventories, strict=True)):
         if cohort.server != index or agreed != (

@@ -32,9 +32,7 @@ class Column(Frozen):
     @model_validator(mode="after")
     def _consistent(self) -> "Column":
         if fraction(self.lower) >= fraction(self.upper):
-            raise ValueError(
-                f"column {self.name!r}: lower bound {self.lower} is not below upper bound {self.upper}"
-            )
+            raise ValueError(f"column {self.name!r}: lower bound {self.lower} is not below upper bound {self.upper}")
         if fraction(self.scale) <= 0:
             raise ValueError(f"column {self.name!r}: scale {self.scale} is not positive")
         return self
@@ -64,9 +62,7 @@ class Schema:
         else:
             values = list(row)
             if len(values) != len(self.names):
-                raise InvalidRowError(
-                    f"expected {len(self.names)} values ({', '.join(self.names)}), got {len(values)}"
-                )
+                raise InvalidRowError(f"expected {len(self.names)} values ({', '.join(self.names)}), got {len(values)}")
         return np.array([_number(name, value) for name, value in zip(self.names, values, strict=True)])
 
     def rows(self, rows: FloatArray) -> FloatArray:
@@ -89,7 +85,8 @@ class Schema:
 
     def normalise(self, rows: FloatArray) -> FloatArray:
         """Move checked rows of shape `(n, d)` inside the column bounds, then centre and scale them."""
-        return (np.clip(rows, self.lower, self.upper) - self.center) / self.scale
+        normalised: FloatArray = (np.clip(rows, self.lower, self.upper) - self.center) / self.scale
+        return normalised
 
     def _by_name(self, row: Mapping[str, float]) -> list[float]:
         unknown = [str(name) for name in row if name not in self.names]

@@ -47,9 +47,7 @@ class SealingKey:
     def __init__(self, suite: SuiteName, private_bytes: bytes) -> None:
         """Load a key from `PRIVATE_KEY_BYTES[suite]` bytes, which are also how it is drawn: uniform bytes are a key."""
         if len(private_bytes) != PRIVATE_KEY_BYTES[suite]:
-            raise ValueError(
-                f"a {suite} private key has {PRIVATE_KEY_BYTES[suite]} bytes, got {len(private_bytes)}"
-            )
+            raise ValueError(f"a {suite} private key has {PRIVATE_KEY_BYTES[suite]} bytes, got {len(private_bytes)}")
         self.suite = suite
         self.private_bytes = private_bytes
         self._key, self.public_bytes = _load_private(suite, private_bytes)
@@ -86,9 +84,7 @@ def seal(plaintext: bytes, suite: SuiteName, public_key: bytes, info: bytes) -> 
 @lru_cache(maxsize=256)
 def _load_public(suite: SuiteName, public_key: bytes) -> _PublicKey:
     if len(public_key) != PUBLIC_KEY_BYTES[suite]:
-        raise InvalidMessageError(
-            f"a {suite} public key has {PUBLIC_KEY_BYTES[suite]} bytes, got {len(public_key)}"
-        )
+        raise InvalidMessageError(f"a {suite} public key has {PUBLIC_KEY_BYTES[suite]} bytes, got {len(public_key)}")
     try:
         if suite == CLASSICAL:
             return X25519PublicKey.from_public_bytes(public_key)

@@ -31,9 +31,7 @@ def split(secret: RingArray, num_servers: int, random_bytes: RandomBytes) -> Rin
     return _complete(secret, masks.reshape(num_servers - 1, *secret.shape))
 
 
-def split_seeded(
-    secret: RingArray, num_servers: int, random_bytes: RandomBytes
-) -> tuple[list[bytes], RingArray]:
+def split_seeded(secret: RingArray, num_servers: int, random_bytes: RandomBytes) -> tuple[list[bytes], RingArray]:
     """Split a secret so that all but the last server's share is a seed.
 
     Args:

@@ -1,7 +1,7 @@
 """The one document that every party holds: immutable, and named by its own hash.
 
-Whoever reads a task checks it: the promise is recomputed from the parameters, never believed. What this version does not
-do is refused here, in words, and not skipped.
+Whoever reads a task checks it: the promise is recomputed from the parameters, never believed. What this version
+does not do is refused here, in words, and not skipped.
 """
 
 from functools import cached_property

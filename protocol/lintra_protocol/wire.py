@@ -84,9 +84,7 @@ def commitment(task_id: bytes, server: int, share: bytes) -> bytes:
 
 def share_context(task_id: bytes, server: int, header: bytes) -> bytes:
     """Return the HPKE `info` of a client's share for one server (docs/protocol.md#sealing)."""
-    return framed(
-        "share", b"client", server.to_bytes(2, "big"), domain_hash("share context", task_id, header)
-    )
+    return framed("share", b"client", server.to_bytes(2, "big"), domain_hash("share context", task_id, header))
 
 
 def share_form(task: Task, server: int) -> bytes:

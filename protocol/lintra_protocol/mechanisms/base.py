@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from fractions import Fraction
-from math import isqrt, log
+from math import isqrt, log, sqrt
 from typing import ClassVar, Self
 
 import numpy as np
@@ -193,4 +193,4 @@ class Mechanism(Frozen):
 
 def _upper_root(square: Fraction) -> float:
     """Return a float that is not below the root of an exact square."""
-    return float(square) ** 0.5 * (1 + 1e-15)
+    return sqrt(square) * (1 + 1e-15)

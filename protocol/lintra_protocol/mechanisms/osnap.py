@@ -58,7 +58,8 @@ class Osnap(Mechanism):
 
     def decode(self, sketch: IntArray, num_columns: int) -> FloatArray:
         """Return the sketch of shape `(m, d)` in normalised units."""
-        return sketch * 2.0**-self.fraction_bits
+        values: FloatArray = sketch * np.float64(2.0**-self.fraction_bits)
+        return values
 
     def privacy(self, claim: Claim, num_columns: int, num_clients: int) -> PrivacyStatement:
         """Return the exact privacy: the leverage of a report is one over its row's honest clients (Theorem 1).

@@ -50,4 +50,5 @@ class Sum(Mechanism):
 
     def decode(self, sketch: IntArray, num_columns: int) -> FloatArray:
         """Return the sum, shape `(d,)`, in normalised units."""
-        return sketch[0] * 2.0**-self.fraction_bits
+        total: FloatArray = sketch[0] * np.float64(2.0**-self.fraction_bits)
+        return total

@@ -109,9 +109,7 @@ class PrivacyStatement:
         """
         promised = float(fraction(claim.epsilon))
         if not self.slack <= MAX_SLACK:
-            raise FalseClaimError(
-                f"the noise is too coarse for integers: slack {self.slack:.3g} exceeds {MAX_SLACK}"
-            )
+            raise FalseClaimError(f"the noise is too coarse for integers: slack {self.slack:.3g} exceeds {MAX_SLACK}")
         if not self.delta_at(promised) <= float(fraction(claim.delta)):
             raise FalseClaimError(
                 f"promised epsilon {claim.epsilon} at delta {claim.delta}, but the parameters give "

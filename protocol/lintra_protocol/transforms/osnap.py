@@ -24,9 +24,7 @@ class BalancedOsnap(PublicMatrix):
             seed: 32 bytes that nobody could predict before the cohort was frozen.
         """
         if rows < 1 or num_clients < 0:
-            raise ValueError(
-                f"a sketch has at least one row and no fewer than 0 columns, got {rows} x {num_clients}"
-            )
+            raise ValueError(f"a sketch has at least one row and no fewer than 0 columns, got {rows} x {num_clients}")
         self.rows = rows
         self.num_clients = num_clients
         # One word per report gives both: 63 bits to sort by, and the sign. The stable order makes the result the

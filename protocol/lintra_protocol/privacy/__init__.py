@@ -1,0 +1,1 @@
+"""The mathematics of every privacy claim: pure functions of public numbers, without data or randomness."""
