@@ -1,6 +1,7 @@
 # Every target sets up .venv by itself on first use; all it needs is make and Python 3.11 or newer.
 PYTHON ?= python3
 BIN := .venv/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .PHONY: check test test-all vectors demo bench lock
 
 check: .venv/.stamp  ## lint, format, types
