@@ -64,7 +64,8 @@ class Claim(Frozen):
         corrupt = self.max_corrupt_clients
         if corrupt == 0 or rows == 1 or self.threat == "adaptive" or fraction(self.delta_coalition) == 0:
             return corrupt
-        return min(corrupt, static_quota(corrupt, rows, float(fraction(self.delta_coalition)), balanced=True))
+        allowance = float(fraction(self.delta_coalition))
+        return static_quota(corrupt, rows, allowance, balanced=True, min_clients=self.min_clients)
 
 
 @dataclass(frozen=True)
