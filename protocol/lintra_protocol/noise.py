@@ -156,7 +156,8 @@ def _judge(count: int, sigma: int, words: _Words) -> IntArray:
     lanes = kept.nonzero()[0]
     codes = codes[lanes[_bernoulli_exp(exponents[lanes], double * sigma, words)]]
     sizes, negative = (codes >> _ONE).view(np.int64), (codes & _ONE).view(np.int64)
-    return (sizes ^ -negative) + negative  # two's complement: -y is the inverted bits of y, plus one
+    samples: IntArray = (sizes ^ -negative) + negative  # two's complement: -y is the inverted bits of y, plus one
+    return samples
 
 
 def _add_steps(starts: RingArray, sigma: int, words: _Words) -> tuple[RingArray, RingArray]:
@@ -261,10 +262,11 @@ def _below_power(word: int, exponent: int, words: _Words) -> bool:
 
 @lru_cache(maxsize=128)
 def _exp_digits(exponent: int, bits: int) -> int:
-    """Return floor(2^bits exp(-exponent)), exactly: the first binary digits of a power of 1/e.
+    """Return floor(2^bits exp(-exponent)), exactly: the first binary digits of a power of 1/e, exponent at least 1.
 
-    The sum of exponent^i / i!, each term rounded down to a multiple of 2^-precision, encloses exp(exponent): every
-    term loses less than 1 + (the loss before it) exponent / i. The precision grows until both ends give the same digits.
+    The sum of exponent^i / i!, each term rounded down to a multiple of 2^-precision, encloses exp(exponent): a term
+    loses less than 1 + (the loss before it) exponent / i. The precision grows until both ends give the same digits,
+    which they must some time, since the power is irrational.
     """
     precision = bits + 64
     while True:
