@@ -1,0 +1,166 @@
+"""Small checked tasks with keys that every test knows, and seeded sources of randomness.
+
+Everything here is a function of its arguments: two calls with the same arguments give the same task, keys and bytes.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from lintra_protocol.canonical import base64url
+from lintra_protocol.documents import real
+from lintra_protocol.manifest import intersection, merkle_root, sorted_ids
+from lintra_protocol.mechanisms import AnyMechanism, Osnap, SecondMoment, Sum
+from lintra_protocol.messages import BATCH, Cohort, Inventory, Signed, inventories_hash, inventory_of, sign
+from lintra_protocol.privacy.statement import Claim
+from lintra_protocol.randomness import RandomBytes, derive_seed, expand
+from lintra_protocol.schema import Column
+from lintra_protocol.sealing import SealingKey, SuiteName
+from lintra_protocol.signing import SigningKey
+from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
+
+SEED = bytes(range(32))
+"""What every key and every source below is derived from."""
+
+NOT_BEFORE = 1
+NOT_AFTER = 2**40
+"""The window of a task in minutes: open whatever clock a test runs on."""
+
+
+def source(label: str, seed: bytes = SEED) -> RandomBytes:
+    """Return a fresh stream of bytes that depends on the label alone."""
+    return expand(seed, f"test {label}")
+
+
+def identity(name: str) -> SigningKey:
+    """Return the identity of "author", "analyzer", "server 0", "server 1", ..; or of anybody else."""
+    return SigningKey(derive_seed(SEED, f"identity {name}"))
+
+
+def sealing_key(name: str, suite: SuiteName = "x25519") -> SealingKey:
+    """Return the sealing key of "analyzer", "server 0", "server 1", ..; or of anybody else."""
+    return SealingKey.generate(suite, source(f"sealing {name}"))
+
+
+def nonce(server: int) -> bytes:
+    """Return the 32-byte nonce that a server commits to in its inventory."""
+    return derive_seed(SEED, f"nonce {server}")
+
+
+def uncalibrated(kind: str, row_bound: float = 1.0, rows: int = 2) -> AnyMechanism:
+    """Return a mechanism of a kind with the smallest noise a document may state; `make_task` calibrates it."""
+    match kind:
+        case "osnap":
+            return Osnap(row_bound=real(row_bound), fraction_bits=0, sigma=4, rows=rows)
+        case "sum":
+            return Sum(row_bound=real(row_bound), fraction_bits=0, sigma=4)
+        case "second_moment":
+            return SecondMoment(row_bound=real(row_bound), fraction_bits=0, sigma=4)
+    raise ValueError(f"no mechanism {kind!r}")
+
+
+def columns_of(names: Iterable[str], bound: str = "1") -> tuple[Column, ...]:
+    """Return columns with values in [-bound, bound]."""
+    return tuple(Column(name=name, lower=f"-{bound}", upper=bound) for name in names)
+
+
+def make_task(
+    mechanism: str | AnyMechanism = "sum",
+    *,
+    num_servers: int = 3,
+    columns: int | Sequence[Column] = 3,
+    rows: int = 2,
+    row_bound: float = 1.0,
+    epsilon: float | str = 1,
+    delta: float | str = 1e-6,
+    min_clients: int = 8,
+    max_clients: int = 1000,
+    max_corrupt_clients: int = 0,
+    suite: SuiteName = "x25519",
+    urls: Sequence[str] | None = None,
+    claim: Claim | None = None,
+    check: bool = True,
+    **fields: object,
+) -> Task:
+    """Return a task among the parties of `identity` and `sealing_key`.
+
+    Args:
+        mechanism: a kind, which is calibrated to the claim; or a mechanism, which is taken as it is.
+        num_servers: N.
+        columns: how many columns named a, b, ..; or the columns themselves.
+        rows: m, for `osnap`.
+        row_bound: B.
+        epsilon: of the claim.
+        delta: of the claim.
+        min_clients: of the claim.
+        max_clients: of the task.
+        max_corrupt_clients: of the claim.
+        suite: of the task; the classical one by default, since it is faster.
+        urls: of the servers.
+        claim: instead of the five numbers above.
+        check: whether to check the task, as every party does.
+        **fields: any other field of the task.
+    """
+    if isinstance(columns, int):
+        columns = columns_of("abcdefghijklmnopqrstuvwxyz"[:columns])
+    claim = claim or Claim(
+        epsilon=real(epsilon), delta=real(delta), min_clients=min_clients, max_corrupt_clients=max_corrupt_clients
+    )
+    if isinstance(mechanism, str):
+        mechanism = uncalibrated(mechanism, row_bound, rows).calibrated(claim, len(columns), max_clients)
+    urls = urls or [f"http://server-{index}.test" for index in range(num_servers)]
+    servers = tuple(
+        ServerEntry(url=url, identity_key=identity(f"server {index}").public_key) for index, url in enumerate(urls)
+    )
+    values: dict[str, object] = {
+        "salt": base64url(derive_seed(SEED, "salt")),
+        "purpose": "a test",
+        "author_key": identity("author").public_key,
+        "servers": servers,
+        "analyzer": AnalyzerEntry(
+            identity_key=identity("analyzer").public_key,
+            sealing_key=base64url(sealing_key("analyzer", suite).public_bytes),
+        ),
+        "columns": tuple(columns),
+        "mechanism": mechanism,
+        "claim": claim,
+        "max_clients": max_clients,
+        "time_precision": 60,
+        "not_before": NOT_BEFORE,
+        "not_after": NOT_AFTER,
+        "suite": suite,
+    }
+    task = Task.model_validate(values | fields)
+    if check:
+        task.check()
+    return task
+
+
+def signed_inventories(
+    task: Task, lists: Sequence[Iterable[bytes]], closed_at: int = 2
+) -> tuple[Signed[Inventory], ...]:
+    """Sign one inventory per server, of the identifiers that it holds, in any order."""
+    return tuple(
+        sign(identity(f"server {index}"), inventory_of(task, index, sorted_ids(held), nonce(index), closed_at))
+        for index, held in enumerate(lists)
+    )
+
+
+def signed_cohorts(
+    task: Task, lists: Sequence[Iterable[bytes]], inventories: tuple[Signed[Inventory], ...]
+) -> tuple[Signed[Cohort], ...]:
+    """Sign one cohort per server: the intersection of all lists, with that server's nonce revealed."""
+    common = intersection([sorted_ids(held) for held in lists])
+    return tuple(
+        sign(
+            identity(f"server {index}"),
+            Cohort(
+                task_id=task.task_id,
+                batch=BATCH,
+                server=index,
+                count=len(common),
+                root=base64url(merkle_root(common)),
+                inventories=inventories_hash(inventories),
+                nonce=base64url(nonce(index)),
+            ),
+        )
+        for index in range(len(lists))
+    )
