@@ -23,10 +23,11 @@ def squared_integer_bound(row_bound: Fraction, fraction_bits: int) -> int:
 
 def clip_norms(rows: FloatArray, bound: float) -> FloatArray:
     """Shrink the rows of shape `(n, d)` whose Euclidean norm exceeds `bound` onto the sphere; direction is kept."""
-    # Dividing by the largest entry first keeps the squares of huge rows finite.
+    # Counted in units of the largest entry, every norm is finite, and so is its square, however huge the row.
     largest = np.maximum(np.abs(rows).max(axis=1, initial=0.0), 1.0)
-    norms = largest * np.sqrt(np.square(rows / largest[:, np.newaxis]).sum(axis=1))
-    clipped: FloatArray = rows * np.minimum(1.0, bound / np.maximum(norms, bound))[:, np.newaxis]
+    norms = np.sqrt(np.square(rows / largest[:, np.newaxis]).sum(axis=1))
+    limits = bound / largest
+    clipped: FloatArray = rows * (limits / np.maximum(norms, limits))[:, np.newaxis]
     return clipped
 
 

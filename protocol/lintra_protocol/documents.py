@@ -4,6 +4,7 @@ A document holds strings and integers only. Reals are decimal strings with one s
 hash means one thing on every machine.
 """
 
+import re
 from decimal import Decimal
 from fractions import Fraction
 from typing import Annotated, Self
@@ -14,7 +15,8 @@ from lintra_protocol.canonical import canonical_json, parse_canonical_json
 from lintra_protocol.errors import InvalidMessageError
 
 _DIGITS = r"\.[0-9]{0,39}[1-9]"
-Real = Annotated[str, StringConstraints(pattern=rf"^(0|-?0{_DIGITS}|-?[1-9][0-9]{{0,17}}({_DIGITS})?)$")]
+_REAL = rf"^(0|-?0{_DIGITS}|-?[1-9][0-9]{{0,17}}({_DIGITS})?)$"
+Real = Annotated[str, StringConstraints(pattern=_REAL)]
 """A real number as a decimal string without exponent, leading or trailing zeros."""
 
 Key = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,2048}$")]
@@ -32,12 +34,15 @@ class Frozen(BaseModel):
 
     @classmethod
     def from_canonical(cls, data: bytes) -> Self:
-        """Parse and check a canonical encoding.
+        """Parse and check a canonical encoding; every field is written, also one that equals its default.
 
         Raises:
             InvalidMessageError: not canonical, or not a document of this kind; the detail names the field.
         """
-        return cls.from_value(parse_canonical_json(data))
+        document = cls.from_value(parse_canonical_json(data))
+        if document.canonical() != data:
+            raise InvalidMessageError(f"{cls.__name__}: a field is left out; defaults are written in full")
+        return document
 
     @classmethod
     def from_value(cls, value: object) -> Self:
@@ -68,7 +73,10 @@ def real(value: float | int | str | Decimal) -> Real:
     text = format(number, "f")
     if "." in text:
         text = text.rstrip("0").rstrip(".")
-    return "0" if text in {"", "-0"} else text
+    text = "0" if text == "-0" else text
+    if not re.match(_REAL, text):
+        raise ValueError(f"a real has at most 18 digits before the point and 40 behind it, got {value}")
+    return text
 
 
 def fraction(text: Real) -> Fraction:

@@ -59,6 +59,8 @@ class Schema:
             values = self._by_name(row)
         elif isinstance(row, str | bytes) or not isinstance(row, Sequence | np.ndarray):
             raise InvalidRowError(f"a row is a mapping or a sequence of numbers, got {type(row).__name__}")
+        elif isinstance(row, np.ndarray) and row.ndim != 1:
+            raise InvalidRowError(f"a row is an array of one dimension, got {row.ndim}")
         else:
             values = list(row)
             if len(values) != len(self.names):

@@ -78,7 +78,12 @@ def seal(plaintext: bytes, suite: SuiteName, public_key: bytes, info: bytes) -> 
     Raises:
         InvalidMessageError: the public key is not one of this suite.
     """
-    return _HPKE[suite].encrypt(plaintext, _load_public(suite, public_key), info=info)
+    key = _load_public(suite, public_key)
+    try:
+        return _HPKE[suite].encrypt(plaintext, key, info=info)
+    except ValueError:
+        # A point of small order loads like any other; the exchange with it is what fails.
+        raise InvalidMessageError(f"nothing can be sealed to this {suite} public key") from None
 
 
 @lru_cache(maxsize=256)

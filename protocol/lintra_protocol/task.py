@@ -11,7 +11,7 @@ from pydantic import Field, StringConstraints, model_validator
 
 from lintra_protocol.canonical import base64url, domain_hash, parse_base64url
 from lintra_protocol.documents import Frozen, Key, Real, fraction
-from lintra_protocol.errors import InvalidTaskError, UnsupportedFeatureError
+from lintra_protocol.errors import InvalidMessageError, InvalidTaskError, UnsupportedFeatureError
 from lintra_protocol.mechanisms import AnyMechanism
 from lintra_protocol.privacy.statement import Claim, PrivacyStatement
 from lintra_protocol.randomness import RandomBytes
@@ -140,8 +140,11 @@ class Task(Frozen):
             FalseClaimError: the promise is better than the mathematics; the detail has both numbers.
         """
         self._require_supported()
-        for key, length in self._keys():
-            parse_base64url(key, length)
+        for name, key, length in self._keys():
+            try:
+                parse_base64url(key, length)
+            except InvalidMessageError as error:
+                raise InvalidTaskError(f"{name}: {error.detail}") from None
         if self.num_words > MAX_WORDS:
             raise InvalidTaskError(f"a report of {self.num_words} words exceeds {MAX_WORDS}; use a sketch")
         self.mechanism.check(self.claim, self.num_columns, self.max_clients)
@@ -154,11 +157,11 @@ class Task(Frozen):
         if self.extensions:
             raise UnsupportedFeatureError(f"unknown extension {self.extensions[0]!r}")
 
-    def _keys(self) -> list[tuple[str, int]]:
-        identities = [
-            self.author_key,
-            self.analyzer.identity_key,
-            *(entry.identity_key for entry in self.servers),
+    def _keys(self) -> list[tuple[str, str, int]]:
+        return [
+            ("salt", self.salt, 32),
+            ("author_key", self.author_key, 32),
+            ("analyzer.identity_key", self.analyzer.identity_key, 32),
+            ("analyzer.sealing_key", self.analyzer.sealing_key, PUBLIC_KEY_BYTES[self.suite]),
+            *((f"servers.{index}.identity_key", entry.identity_key, 32) for index, entry in enumerate(self.servers)),
         ]
-        sealing = (self.analyzer.sealing_key, PUBLIC_KEY_BYTES[self.suite])
-        return [(self.salt, 32), sealing, *((key, 32) for key in identities)]

@@ -57,8 +57,10 @@ def decode_header(data: bytes, num_servers: int) -> Header:
     """Parse a header of exactly `header_bytes(num_servers)` bytes.
 
     Raises:
-        InvalidMessageError: another format, version, server count, or an unknown extension.
+        InvalidMessageError: another length, format, version, server count, or an unknown extension.
     """
+    if len(data) != header_bytes(num_servers):
+        raise InvalidMessageError(f"a header of this task takes {header_bytes(num_servers)} bytes, got {len(data)}")
     magic, task_id, time, count = _PREFIX.unpack_from(data)
     if magic != _MAGIC:
         raise InvalidMessageError("not a version 1 report")

@@ -140,6 +140,8 @@ class Mechanism(Frozen):
             RowUnderfilledError: the minimum cohort leaves a row without honest clients.
             FalseClaimError: the promise is better than the mathematics.
         """
+        if fraction(self.row_bound) <= 0:
+            raise InvalidTaskError(f"row_bound {self.row_bound} is not positive")
         if not 0 < self.squared_bound <= MAX_SQUARED_BOUND:
             raise InvalidTaskError(
                 f"row_bound {self.row_bound} with {self.fraction_bits} fraction bits does not fit 30 bits"
