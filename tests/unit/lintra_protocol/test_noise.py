@@ -151,6 +151,17 @@ def test_a_word_gives_the_number_of_powers_above_it() -> None:
         assert noise._geometric(border + 1, words_of()) == steps - 1
 
 
+def test_a_candidate_too_large_for_64_bits_is_judged_at_once_and_passes_the_later_steps_untouched() -> None:
+    sigma, start = MAX_SIGMA, 2 * 5 + 1
+    first = reference.power(9, 64) + 1  # v = 8
+    refused_by_power = words_of(2**64 - 1)
+    refused_by_series = words_of(0, 0, 2**64 // 2)  # the first trial succeeds, so the second one fails too late
+    kept = words_of(0, 2**63 + 2**62)  # the first trial fails: its probability is about one half
+    assert noise._settle_steps(start, first, sigma, refused_by_power) == (1, 0)
+    assert noise._settle_steps(start, first, sigma, refused_by_series) == (1, 0)
+    assert noise._settle_steps(start, first, sigma, kept) == (start + 2 * sigma * 8, 0)
+
+
 def test_quotients_and_exponents_of_the_largest_vectorised_candidate_fit_in_64_bits() -> None:
     u, v = MAX_SIGMA - 1, noise.LARGE_V - 1
     largest = 2 * MAX_SIGMA * u + (u + MAX_SIGMA * (v - 1)) ** 2
