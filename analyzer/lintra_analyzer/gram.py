@@ -18,8 +18,9 @@ from lintra_protocol.ring import FloatArray, IntArray
 class SymmetricNoise:
     """The error of a noisy sum of products: a symmetric Gaussian matrix.
 
-    Its sd is `sigma` off the diagonal and sqrt(2) `sigma` on it. Its covariance is Cov(N_ij, N_kl) = sigma^2 (d_ik d_jl + d_il d_jk), in every orthonormal basis. It is all
-    privacy noise: the sum itself is exact.
+    Its sd is `sigma` off the diagonal and sqrt(2) `sigma` on it, so that
+    Cov(N_ij, N_kl) = sigma^2 (d_ik d_jl + d_il d_jk) in every orthonormal basis. It is all privacy noise: the sum
+    itself is exact.
     """
 
     sigma: float
@@ -92,10 +93,10 @@ class ExchangeableRows:
     def privacy_covariance(self, theta: FloatArray, matrix: FloatArray) -> FloatArray:
         """Return the part of Cov(M theta) that the privacy noise causes.
 
-        With noise E and sketched rows Y0 = Y - E, M theta holds E^T Y0 theta + Y0^T E theta + (E^T E - V I) theta; the first two have the covariance
-        v (theta^T M theta I + |theta|^2 M + M theta theta^T + theta theta^T M), the third, uncorrelated with
-        them, sum_r v_r^2 (|theta|^2 I + theta theta^T). M stands for Y0^T Y0, of which it is an unbiased
-        estimate.
+        With noise E and Y0 = Y - E, M theta holds E^T Y0 theta + Y0^T E theta + (E^T E - V I) theta. The first two
+        have the covariance v (theta^T M theta I + |theta|^2 M + M theta theta^T + theta theta^T M), the third,
+        uncorrelated with them, sum_r v_r^2 (|theta|^2 I + theta theta^T). M stands for Y0^T Y0, of which it is an
+        unbiased estimate, and v for the mean of the v_r.
         """
         mean = float(self.noise_variance.mean())
         square = float(self.noise_variance @ self.noise_variance)
@@ -106,7 +107,7 @@ class ExchangeableRows:
 
     def functional_sd(self, weights: FloatArray) -> float:
         """Return the estimated sd of <weights, M> for symmetric `weights` of shape `(d, d)`."""
-        values = np.einsum("ri,ij,rj->r", self.rows, weights, self.rows, optimize=True)
+        values = np.sum(self.rows @ weights * self.rows, axis=1)
         values -= self.noise_variance * np.trace(weights)
         return float(np.sqrt(self.rows.shape[0] * values.var(ddof=1)))
 
@@ -147,7 +148,8 @@ class ExchangeableRows:
     def floor(self, size: int) -> float:
         """Return the largest eigenvalue that noise alone gives a block of `size` columns.
 
-        It is v (2 sqrt(m k) + k) for k columns. The cross term of noise and data is left out on purpose; docs/decisions/0010-ridge-floor.md says why.
+        It is v (2 sqrt(m k) + k) for k columns. The cross term of noise and data is left out on purpose;
+        docs/decisions/0010-ridge-floor.md says why.
         """
         mean = float(self.noise_variance.mean())
         return mean * (2 * float(np.sqrt(self.rows.shape[0] * size)) + size)

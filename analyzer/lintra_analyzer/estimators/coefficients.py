@@ -64,14 +64,15 @@ def coefficients_of(
     if parts is None:
         return tuple(Coefficient(name, float(value)) for name, value in zip(names, values, strict=True))
     cohort, privacy, sampling = (
-        diagonal_sd(linear @ parts[cause] @ linear.T) for cause in ("cohort", "privacy", "sampling")
+        diagonal_sd(linear @ parts[cause] @ linear.T).tolist() for cause in ("cohort", "privacy", "sampling")
     )
     found = []
-    for name, value, own, noise, sample in zip(names, values.tolist(), cohort, privacy, sampling, strict=True):
+    for name, value, measured, noise, sample in zip(names, values.tolist(), cohort, privacy, sampling, strict=True):
+        # What is measured from few rows may fall below the part that is known.
+        own = max(measured, noise)
         total = math.hypot(own, sample)
-        known = min(float(noise), float(own))
-        error = StandardError(known, math.sqrt(max(own**2 - known**2, 0.0)), float(sample), total)
-        reach, own_reach = quantiles * total, quantiles * float(own)
+        error = StandardError(noise, math.sqrt(max(own**2 - noise**2, 0.0)), sample, total)
+        reach, own_reach = quantiles * total, quantiles * own
         found.append(
             Coefficient(name, value, error, (value - reach, value + reach), (value - own_reach, value + own_reach))
         )

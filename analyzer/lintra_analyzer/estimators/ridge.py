@@ -96,10 +96,11 @@ def ridge(
     positions(release.columns, [target])
     if features is None:
         features = [column.name for column in release.columns if column.name != target]
-    if target in features:
-        raise InvalidAnalysisError(f"the target {target!r} cannot be one of its own features")
     if not features:
         raise InvalidAnalysisError(f"there is no column besides the target {target!r} to explain it with")
+    positions(release.columns, features)
+    if target in features:
+        raise InvalidAnalysisError(f"the target {target!r} cannot be one of its own features")
     gram = release.second_moment().restrict([*features, target])
     if gram.num_clients <= len(features):
         raise InvalidAnalysisError(
@@ -196,21 +197,20 @@ def _parts(
 ) -> dict[str, FloatArray] | None:
     """Return the covariance of b by cause, each of shape `(p, p)`.
 
-    "cohort" holds privacy and sketching together, as measured; "privacy" is known from the noise level.
+    "cohort" is privacy and sketching together; "privacy" is known from the noise level. The sandwich of a sketch
+    holds sampling as well, since rows that hold different clients differ by it, so it is taken out of "cohort".
     """
     fitted = inverse.shape[0]
     freedom = gram.errors.degrees_of_freedom(fitted)
     if freedom <= 1:
         return None
+    privacy = gram.errors.privacy_covariance(theta, gram.matrix)[:-1, :-1]
+    sampling = variance * inverse @ features @ inverse
+    cohort = inverse @ covariance @ inverse
     if isinstance(gram.errors, ExchangeableRows):
         # The fit made the rows' terms smaller, as a regression does its residuals (MacKinnon, White 1985).
-        covariance = covariance * (freedom + fitted - 1) / freedom
-    privacy = gram.errors.privacy_covariance(theta, gram.matrix)[:-1, :-1]
-    return {
-        "cohort": inverse @ covariance @ inverse,
-        "privacy": inverse @ privacy @ inverse,
-        "sampling": variance * inverse @ features @ inverse,
-    }
+        cohort = cohort * (freedom + fitted - 1) / freedom - sampling
+    return {"cohort": cohort, "privacy": inverse @ privacy @ inverse, "sampling": sampling}
 
 
 def _explained(
