@@ -45,9 +45,10 @@ def published_sigma(
     entry_bound: float,
     max_corrupt_clients: int,
 ) -> float:
-    """Return the published noise deviation per entry of one copy: Burkhardt et al. 2025, Theorem 3.4, eq. (4).
+    """Return the published noise deviation per entry of one copy (Burkhardt et al. 2025, Theorem 3.4).
 
-    sigma^2 = 4 s^3 eta^2 m d^2 ln(1.25 s / (delta/d - m exp(-(n-s-t)/(8m)))) / (epsilon^2 (n-s-t)).
+    Equation (4) there: sigma^2 = 4 s^3 eta^2 m d^2 ln(1.25 s / (delta/d - f)) / (epsilon^2 (n-s-t)) with the
+    failure term f = m exp(-(n-s-t)/(8m)).
     For comparison only: for d = s = 1, and for large epsilon, it does not keep its promise; `published_mu`
     says what it does give (docs/privacy.md#published-calibration).
 
@@ -63,7 +64,7 @@ def published_sigma(
 
     Raises:
         ValueError: if an argument is out of range, or the formula is undefined because its failure term
-            m exp(-(n-s-t)/(8m)) already exceeds delta/d; the paper's encoder does not notice that.
+            is not below delta/d; the paper's encoder does not notice that.
     """
     if not (0 < epsilon < math.inf and 0 < delta < 1 and 0 < entry_bound < math.inf):
         raise ValueError(f"no calibration for epsilon={epsilon}, delta={delta}, entry_bound={entry_bound}")
@@ -93,8 +94,8 @@ def published_mu(
 ) -> float:
     """Return the mu that the published mechanism really has on a given cohort, replacing one client's row.
 
-    Row r of the release has variance sigma^2 c_r / s, so that
-    mu = 2 eta sqrt(d) sqrt(max_i sum_{r in supp(i)} 1/(c_r - t)) / sigma (docs/privacy.md#published-calibration).
+    Row r of the release has variance sigma^2 c_r / s, so that the square of mu is
+    4 eta^2 d max_i sum_{r in supp(i)} 1/(c_r - t) / sigma^2 (docs/privacy.md#published-calibration).
     `gaussian_epsilon` turns it into the epsilon to show.
 
     Args:

@@ -1,7 +1,7 @@
 """How many corrupt clients can share one row of the matrix, if they were chosen before its seed was drawn.
 
-Drawing the seed last is what makes so small a number a bound (docs/privacy.md#coalitions; Burkhardt et al. 2025
-leave the order open). That the bound may fail is part of the claim: (epsilon, delta + delta_coalition).
+Drawing the seed last is what makes so small a number a bound (Burkhardt et al. 2025 leave the order open). That
+the bound may fail is part of the claim: (epsilon, delta + delta_coalition); see docs/privacy.md#coalitions.
 """
 
 import math
@@ -32,21 +32,21 @@ def static_quota(
 ) -> int:
     """Return how many clients to subtract from every row count for a coalition fixed before the seed (s = 1).
 
-    With hashed assignment q is the smallest number with rows * P(Bin(t, 1/rows) >= q) <= delta_coalition. With
-    balanced assignment it is the smallest above t/rows with rows * exp(-t KL(q/t || 1/rows)) <= delta_coalition,
-    which bounds sampling without replacement (Hoeffding 1963, Theorems 1 and 4; docs/privacy.md#coalitions).
+    Hashed assignment: the smallest q with rows * P(Bin(t, 1/rows) >= q) <= delta_coalition. Balanced
+    assignment: the smallest q above t/rows with rows * exp(-t KL(q/t || 1/rows)) <= delta_coalition, which
+    bounds sampling without replacement (Hoeffding 1963, Theorems 1 and 4; docs/privacy.md#coalitions).
 
-    The event "q or more in some row" has probability at most `delta_coalition`; otherwise at most q - 1 corrupt
-    clients share a row. This returns q itself, one more than needed, and never more than t.
+    The event "q or more in some row" has probability at most `delta_coalition`; otherwise at most q - 1
+    corrupt clients share a row. This returns q itself, one more than needed, and never more than t.
 
     Args:
         max_corrupt_clients: t, the size of the coalition.
         rows: rows m of the matrix.
         delta_coalition: probability granted to a more crowded row, added to the claimed delta.
         balanced: whether row counts of the cohort differ by at most one, instead of being hashed.
-        min_clients: smallest size of the cohort. A balanced row may hold one client more than its share; given
-            this number, 1/rows becomes the largest part of a cohort that one row can hold. Without it the
-            balanced bound is for cohorts that `rows` divides.
+        min_clients: smallest size of the cohort. A balanced row may hold one client more than its share;
+            given this number, 1/rows becomes the largest part of a cohort that one row can hold. Without it
+            the balanced bound is for cohorts that `rows` divides.
 
     Raises:
         ValueError: if a count is out of range or `delta_coalition` is not strictly between 0 and 1.
@@ -72,7 +72,7 @@ def _log_chernoff(trials: int, share: float, q: int) -> float:
 
 
 def _log_binomial_tail(trials: int, share: float, q: int) -> float:
-    """Return ln P(Bin(trials, share) >= q), rounded up, for q above the mean: first term times a falling sum."""
+    """Return ln P(Bin(trials, share) >= q), rounded up, for q above the mean."""
     log_first = (
         math.lgamma(trials + 1)
         - math.lgamma(q + 1)
@@ -88,12 +88,12 @@ def _log_binomial_tail(trials: int, share: float, q: int) -> float:
         total += term
         k += 1
         ratio = (trials - k) / (k + 1) * odds
-    # What was cut off is below 1e-17 of the total; the logarithms of factorials err by less than this allowance.
+    # What was cut off is below 1e-17 of the total; the factorials' logarithms err by less than this allowance.
     return log_first + math.log(total) + 1e-15 * (1 + math.lgamma(trials + 1))
 
 
 def _smallest(low: int, high: int, holds: Callable[[int], bool]) -> int:
-    """Return the smallest integer in (low, high] at which the monotone `holds` is true; at high it must be."""
+    """Return the smallest integer in (low, high] at which the monotone `holds` is true, or else high."""
     while high - low > 1:
         middle = (low + high) // 2
         if holds(middle):

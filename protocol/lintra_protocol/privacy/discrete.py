@@ -1,7 +1,7 @@
 """The price of integers: sums of discrete Gaussians are almost discrete Gaussian, and K bounds the log ratio.
 
-Theorems D1 (one row, or a plain sum) and D2 (any integer matrix, with server noise) of docs/privacy.md#integers
-give delta(epsilon) <= e^K delta_G(epsilon - 2K, mu). With the variances planned here, K is far below 1e-12.
+Theorems D1 (one row, or a plain sum) and D2 (any integer matrix, with server noise) in docs/privacy.md#integers:
+delta(epsilon) <= e^K delta_G(epsilon - 2K, mu). With the variances planned here, K is far below 1e-12.
 """
 
 import math
@@ -19,7 +19,7 @@ def kappa(variance: float) -> float:
     """Return ln((1+e)/(1-e)) with e = 2 sum_{k>=1} exp(-2 pi^2 variance k^2).
 
     By Poisson summation, the sum of exp(-(x - v)^2 / (2 variance)) over all integers x stays within a factor
-    1 +- e of its average, whatever the shift v (docs/privacy.md#integers). Beyond variance 37 it underflows to 0.
+    1 +- e of its average, whatever the shift v (docs/privacy.md#integers). From variance 38 on it underflows.
 
     Args:
         variance: of the discrete Gaussian, in squared integer units.
@@ -50,7 +50,7 @@ def row_slack(num_clients: int, num_words: int, variance: float, smoothing: floa
         smoothing: theta^2, the part of the row's variance given up for rounding, in squared integer units.
 
     Raises:
-        ValueError: if a count is not positive, a variance too small, or `smoothing` takes all of the variance.
+        ValueError: if a count is not positive, a variance too small, or `smoothing` takes all the variance.
     """
     _require_positive(num_clients=num_clients, num_words=num_words)
     if not smoothing < num_clients * variance:
@@ -70,7 +70,7 @@ def smoothed_slack(
     smoothing: float,
     column_norm_squared: int,
 ) -> float:
-    """Return K of Theorem D2 (docs/privacy.md#integers): any integer matrix, an honest server's noise.
+    """Return K of Theorem D2 (docs/privacy.md#integers): any integer matrix, with server noise.
 
     It goes with mu = sensitivity * sqrt(leverage / variance), the leverage taken over the honest clients. Each
     honest client costs the same, so counting all clients is safe.
@@ -126,7 +126,7 @@ def discrete_mu(epsilon: float, delta: float, slack: float) -> float:
 
 
 def discrete_epsilon(mu: float, delta: float, slack: float) -> float:
-    """Return an epsilon >= 0 with `discrete_delta(epsilon, mu, slack) <= delta`, at most 2K above the smallest.
+    """Return the smallest epsilon >= 0 (or one up to 2K above) with `discrete_delta(...) <= delta`.
 
     Raises:
         ValueError: if `slack` or `mu` is negative, or `delta` is not strictly between 0 and 1.

@@ -1,7 +1,7 @@
 """The Gaussian privacy profile: the exact delta(epsilon) of two unit-variance Gaussians with means mu apart.
 
-Everything released has this profile up to a stated slack (docs/privacy.md#gaussian-profile). All terms are integrals
-of positive functions over the same 64 quadrature nodes, so nothing cancels and tails keep their digits.
+Everything released has this profile up to a stated slack (docs/privacy.md#gaussian-profile). All terms are
+integrals of positive functions over the same 64 quadrature nodes, so nothing cancels and tails keep their digits.
 """
 
 import math
@@ -43,7 +43,7 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
     offset = epsilon / mu - mu / 2
     if offset > 40:
         return 0.0  # below exp(-800), which is less than the smallest double
-    # Both terms are this density times a Mills ratio: exp(epsilon) times the density at offset + mu equals it.
+    # Both terms are this density times a Mills ratio: exp(epsilon) times the density at offset + mu is it.
     density = math.exp(-offset * offset / 2) / math.sqrt(2 * math.pi)
     if mu < max(1.0, offset):
         return density * _mills_ratio(offset, mu)
@@ -94,7 +94,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 
 def compose_mu(mus: Iterable[float]) -> float:
-    """Return the mu of several releases with fresh noise about the same clients: the root of their squares' sum.
+    """Return the mu of several releases with fresh noise about the same clients: their Euclidean norm.
 
     Exact, and also for releases chosen after seeing earlier ones (Dong, Roth, Su 2022, Corollary 2).
     """

@@ -6,9 +6,9 @@ import math
 def log_wrap_probability(num_entries: int, max_total: int, noise_variance: float, ring_bits: int) -> float:
     """Return the natural logarithm of a bound on the probability that any entry of the sketch wraps around.
 
-    The bound is 2 num_entries exp(-(2^(ring_bits-1) - max_total)^2 / (2 noise_variance)): a discrete Gaussian
-    is sub-Gaussian with its own parameter (Canonne, Kamath, Steinke 2020), and so are sums of independent ones;
-    see docs/privacy.md#headroom.
+    The bound is 2 num_entries exp(-(2^(ring_bits-1) - max_total)^2 / (2 noise_variance)): discrete Gaussians
+    are sub-Gaussian with their own parameter (Canonne, Kamath, Steinke 2020), and so are sums of independent
+    ones; see docs/privacy.md#headroom.
 
     Args:
         num_entries: words of the sketch, m times d.
@@ -17,7 +17,7 @@ def log_wrap_probability(num_entries: int, max_total: int, noise_variance: float
         ring_bits: k of the ring Z_{2^k}.
 
     Returns:
-        Natural logarithm of the bound, possibly above 0; infinite if the entries do not fit even without noise.
+        Natural logarithm, possibly above 0; infinite if the entries do not fit even without noise.
 
     Raises:
         ValueError: if a count is not positive or `max_total` or `noise_variance` is negative.
