@@ -1,0 +1,273 @@
+"""Replays the vectors of the reference implementation, operation by operation, against the package."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import TypeAdapter
+
+from lintra_protocol import canonical, manifest, messages, problems, report, rules, sharing, signing, transport, wire
+from lintra_protocol.canonical import canonical_json, parse_base64url
+from lintra_protocol.clipping import quantise
+from lintra_protocol.errors import LintraError, OutdatedKeyError
+from lintra_protocol.mechanisms import AnyMechanism, SecondMoment
+from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.messages import Cohort, Inventory, Signed
+from lintra_protocol.randomness import derive_seed, keystream
+from lintra_protocol.ring import IntArray, RingArray, from_ring, ring_bytes, ring_from_bytes, to_ring
+from lintra_protocol.sealing import SealingKey
+from lintra_protocol.task import Task
+from lintra_protocol.transforms.osnap import BalancedOsnap
+
+FOLDER = Path(__file__).resolve().parents[1] / "vectors"
+FILES = sorted(FOLDER.glob("*.json"))
+VECTORS = [(file.stem, vector) for file in FILES for vector in json.loads(file.read_text("ascii"))]
+MESSAGE_FILES = ("messages", "agreement", "uploads", "tasks")
+
+unhex = bytes.fromhex
+
+
+def unhexed(values: list[str]) -> list[bytes]:
+    return [bytes.fromhex(value) for value in values]
+
+
+def hexed(values: Any) -> list[str]:
+    return [value.hex() for value in values]
+
+
+def ring(words: Any) -> RingArray:
+    return np.array(words, dtype=object).astype(np.uint64)
+
+
+def integers(values: list[str]) -> IntArray:
+    return np.array([int(value) for value in values], np.int64)
+
+
+def texts(array: Any) -> Any:
+    return [texts(item) for item in array] if isinstance(array, np.ndarray) else str(int(array))
+
+
+def task_of(text: str) -> Task:
+    return Task.from_canonical(text.encode())
+
+
+def mechanism_of(value: object) -> Mechanism:
+    mechanism: Mechanism = TypeAdapter(AnyMechanism).validate_json(canonical_json(value))  # type: ignore[arg-type]
+    return mechanism
+
+
+# --- one function for each operation --------------------------------------------------------------------------
+
+
+def parse_json(text: str) -> str:
+    return canonical_json(canonical.parse_canonical_json(text.encode("utf-8"))).decode()
+
+
+def check_task(text: str) -> str:
+    task = task_of(text)
+    task.check()
+    assert task.canonical() == text.encode()
+    return task.task_id
+
+
+def quantised(row: list[str], squared_bound: str) -> object:
+    return texts(quantise(np.array([[float(value) for value in row]]), int(squared_bound))[0])
+
+
+def products(steps: list[str]) -> object:
+    mechanism = SecondMoment(row_bound="1", fraction_bits=0, sigma=4)
+    return texts(mechanism.encode_exactly(integers(steps)[np.newaxis])[0])
+
+
+def make_report(task: str, row: list[str], time: int, random: str) -> dict[str, object]:
+    made = report.make_report(task_of(task), integers(row), time, BytesIO(unhex(random)).read)
+    return {"report_id": made.report_id.hex(), "header": made.header.hex(), "shares": hexed(made.shares)}
+
+
+def decode_header(header: str, servers: int) -> dict[str, object]:
+    parsed = wire.decode_header(unhex(header), servers)
+    assert parsed.encode() == unhex(header)
+    return {"task_id": parsed.task_id.hex(), "time": parsed.time, "commitments": hexed(parsed.commitments)}
+
+
+def open_upload(task: str, server: int, key_id: str, private_key: str, upload: str) -> list[dict[str, object]]:
+    checked = task_of(task)
+
+    def find_key(name: bytes) -> SealingKey:
+        if name != unhex(key_id):
+            raise OutdatedKeyError
+        return SealingKey(checked.suite, unhex(private_key))
+
+    sealed = list(wire.decode_reports(unhex(upload), checked, server))
+    opened = [report.open_share(checked, server, one, find_key) for one in sealed]
+    assert wire.encode_reports(sealed) == unhex(upload)
+    return [{"report_id": name.hex(), "time": time, "payload": payload.hex()} for name, time, payload in opened]
+
+
+def merkle_path(ids: list[str], position: int) -> list[list[object]]:
+    return [[left, sibling.hex()] for left, sibling in manifest.merkle_path(unhexed(ids), position)]
+
+
+def verify_path(root: str, id: str, path: list[tuple[bool, str]]) -> None:  # noqa: A002
+    manifest.verify_merkle_path(unhex(root), unhex(id), [(left, unhex(sibling)) for left, sibling in path])
+
+
+def matrix(rows: int, clients: int, seed: str) -> object:
+    row_numbers, signs = BalancedOsnap(rows, clients, unhex(seed)).entries(np.arange(clients))
+    return np.concatenate([row_numbers, signs], axis=1).tolist()
+
+
+def sketch(mechanism: object, shares: list[list[str]], seed: str) -> Any:
+    public = mechanism_of(mechanism).public_matrix(len(shares), unhex(seed))
+    result = np.zeros((public.rows, len(shares[0])), np.uint64)
+    public.add_reports(result, np.arange(len(shares)), ring(shares))
+    return texts(result)
+
+
+def decode(mechanism: object, sketch: list[list[str]], columns: int) -> object:
+    return mechanism_of(mechanism).decode(from_ring(ring(sketch)), columns).tolist()
+
+
+def parse_message(kind: str, text: str) -> object:
+    return getattr(messages, kind).from_canonical(text.encode()).canonical().decode()
+
+
+def decode_sealed_document(data: str) -> list[str]:
+    document, sealed = wire.decode_sealed_document(unhex(data))
+    assert wire.encode_sealed_document(document, sealed) == unhex(data)
+    return [document.hex(), sealed.hex()]
+
+
+def signed_inventories(values: object) -> list[Signed[Inventory]]:
+    return [Signed[Inventory].from_value(value) for value in values]  # type: ignore[attr-defined]
+
+
+def verify_inventories(task: str, inventories: object) -> list[int]:
+    return [message.count for message in rules.verify_inventories(task_of(task), signed_inventories(inventories))]
+
+
+def verify_cohorts(task: str, inventories: object, cohorts: list[object]) -> str:
+    signed = [Signed[Cohort].from_value(value) for value in cohorts]
+    return rules.verify_cohorts(task_of(task), signed, signed_inventories(inventories)).root
+
+
+def sign_request(private_key: str, method: str, path: str, body: str, now: int, nonce: str) -> dict[str, str]:
+    return transport.sign_request(signing.SigningKey(unhex(private_key)), method, path, unhex(body), now, unhex(nonce))
+
+
+def problem(token: str, detail: str, instance: str) -> dict[str, object]:
+    (error,) = [error for error in problems.all_errors() if error.token == token]
+    document = problems.to_problem(error(detail), instance=instance)
+    # Titles are for people and may be reworded.
+    return {name: value for name, value in document.items() if name != "title"}
+
+
+OPERATIONS: dict[str, Callable[..., Any]] = {
+    "framed": lambda label, parts: canonical.framed(label, *unhexed(parts)).hex(),
+    "hash": lambda label, parts: canonical.domain_hash(label, *unhexed(parts)).hex(),
+    "keystream": lambda seed, count: keystream(unhex(seed))(count).hex(),
+    "derive": lambda seed, label, parts: derive_seed(unhex(seed), label, *unhexed(parts)).hex(),
+    "nonce_commitment": lambda nonce: messages.nonce_commitment(unhex(nonce)).hex(),
+    "receipt_hash": lambda ids: messages.receipt_hash(unhexed(ids)),
+    "parse_json": parse_json,
+    "parse_base64url": lambda text, length=None: parse_base64url(text, length).hex(),
+    "check_task": check_task,
+    "quantise": quantised,
+    "products": products,
+    "to_ring": lambda value: texts(to_ring(integers([value])))[0],
+    "ring_bytes": lambda words: ring_bytes(ring(words)).hex(),
+    "split": lambda secret, servers, random: texts(sharing.split(ring(secret), servers, BytesIO(unhex(random)).read)),
+    "combine": lambda shares: texts(sharing.combine(ring(shares))),
+    "expand_share": lambda seed, words: texts(sharing.expand_share(unhex(seed), words)),
+    "make_report": make_report,
+    "decode_header": decode_header,
+    "share_context": lambda task_id, server, header: wire.share_context(unhex(task_id), server, unhex(header)).hex(),
+    "open_upload": open_upload,
+    "merkle_root": lambda ids: manifest.merkle_root(unhexed(ids)).hex(),
+    "merkle_path": merkle_path,
+    "verify_path": verify_path,
+    "difference": lambda own, other: [hexed(ids) for ids in manifest.difference(unhexed(own), unhexed(other))],
+    "apply_difference": lambda own, missing, extra: hexed(
+        manifest.apply_difference(unhexed(own), unhexed(missing), unhexed(extra))
+    ),
+    "intersection": lambda lists: hexed(manifest.intersection([unhexed(ids) for ids in lists])),
+    "sorted_ids": lambda ids: hexed(manifest.sorted_ids(unhexed(ids))),
+    "decode_ids": lambda data, maximum: hexed(wire.decode_ids(unhex(data), maximum)),
+    "late_seed": lambda task, root, nonces: rules.late_seed(task_of(task), unhex(root), unhexed(nonces)).hex(),
+    "aggregate_context": lambda task, server, root, seed: rules.aggregate_context(
+        task_of(task), server, unhex(root), unhex(seed)
+    ).hex(),
+    "matrix": matrix,
+    "sketch": sketch,
+    "decode": decode,
+    "parse_message": parse_message,
+    "decode_sealed_document": decode_sealed_document,
+    "verify_inventories": verify_inventories,
+    "verify_cohorts": verify_cohorts,
+    "verify_list": lambda inventory, ids: rules.verify_list(Inventory.from_value(inventory), unhexed(ids)),
+    "public_key": lambda private_key: signing.SigningKey(unhex(private_key)).public_key,
+    "sign": lambda private_key, label, parts: signing.SigningKey(unhex(private_key)).sign(label, *unhexed(parts)),
+    "verify": lambda public_key, signature, label, parts: signing.verify(public_key, signature, label, *unhexed(parts)),
+    "sign_request": sign_request,
+    "verify_request": lambda public_key, method, path, body, headers, now: transport.verify_request(
+        public_key, method, path, unhex(body), headers, now
+    ).hex(),
+    "open": lambda suite, private_key, info, sealed: (
+        SealingKey(suite, unhex(private_key)).open(unhex(sealed), unhex(info)).hex()
+    ),
+    "problem": problem,
+}
+
+
+@pytest.mark.parametrize("vector", [pytest.param(vector, id=f"{file}: {vector['name']}") for file, vector in VECTORS])
+def test_the_package_does_what_the_reference_implementation_says(vector: dict[str, Any]) -> None:
+    operation = OPERATIONS[vector["operation"]]
+    if "error" in vector:
+        with pytest.raises(LintraError) as refusal:
+            operation(**vector["input"])
+        assert refusal.value.token == vector["error"], refusal.value
+    else:
+        assert operation(**vector["input"]) == vector["output"]
+
+
+def test_every_operation_has_vectors() -> None:
+    assert {vector["operation"] for _, vector in VECTORS} == set(OPERATIONS)
+
+
+def test_at_least_half_of_the_message_vectors_are_corrupted() -> None:
+    kinds = ["error" in vector for file, vector in VECTORS if file in MESSAGE_FILES]
+    assert 2 * sum(kinds) >= len(kinds) > 100
+
+
+def test_names_are_unique_within_a_file() -> None:
+    names = [(file, vector["name"], vector["operation"]) for file, vector in VECTORS]
+    assert len(names) == len(set(names))
+
+
+def test_writing_the_vectors_again_gives_the_committed_bytes(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, str(FOLDER / "reference.py"), str(tmp_path)], check=True)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {
+        file.name: file.read_bytes() for file in FILES
+    }
+
+
+def test_the_reference_implementation_shares_no_code_with_the_package() -> None:
+    assert not [
+        path.name
+        for path in FOLDER.glob("*.py")
+        if "import lintra" in path.read_text() or "from lintra" in path.read_text()
+    ]
+
+
+def test_what_a_vector_holds_survives_the_round_trip_to_bytes() -> None:
+    words = ring_from_bytes(bytes(range(16)))
+    assert texts(words) == [
+        str(int.from_bytes(bytes(range(8)), "little")),
+        str(int.from_bytes(bytes(range(8, 16)), "little")),
+    ]

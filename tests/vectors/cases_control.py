@@ -1,0 +1,448 @@
+"""Vectors of the control plane: tasks, lists, the release, messages, signatures and problem documents."""
+
+from base64 import urlsafe_b64decode
+from pathlib import Path
+
+import plain
+from given import MECHANISMS, Vector, bad, claim, definition, good, hexes, seed, task_id, text_rows
+from plain import b64, canonical, framed
+
+# --- tasks ----------------------------------------------------------------------------------------------------
+
+
+def tasks() -> list[Vector]:
+    result = []
+    for kind in MECHANISMS:
+        for servers, form in ((2, "seeded"), (3, "uniform")):
+            task = definition(kind, servers, share_form=form)
+            result.append(good(f"{kind}, {servers} servers", "check_task", b64(task_id(task)), text=canonical(task)))
+    sketch, second = MECHANISMS["osnap"], MECHANISMS["second_moment"]
+    refused: list[tuple[str, str, dict[str, object]]] = [
+        ("a promise that the noise does not keep", "false_claim", {"mechanism": MECHANISMS["sum"] | {"sigma": 50}}),
+        ("as many corrupt clients as a row has", "row_underfilled",
+         {"mechanism": sketch, "claim": claim(max_corrupt_clients=2)}),
+        ("more rows than clients", "row_underfilled", {"mechanism": sketch | {"rows": 5}}),
+        ("two entries in a column", "unsupported_feature", {"mechanism": sketch | {"sparsity": 2}}),
+        ("windows", "unsupported_feature", {"batches": "windowed"}),
+        ("tokens", "unsupported_feature", {"client_auth": "token"}),
+        ("an extension", "unsupported_feature", {"extensions": ["more"]}),
+        ("a grid that is too fine", "invalid_task", {"mechanism": second | {"fraction_bits": 40}}),
+        ("sums that leave the ring", "invalid_task", {"mechanism": second | {"fraction_bits": 29}}),
+        ("a bound below zero", "invalid_task", {"mechanism": MECHANISMS["sum"] | {"row_bound": "-1"}}),
+        ("a short salt", "invalid_task", {"salt": "AAAA"}),
+        ("a sealing key of another suite", "invalid_task", {"suite": "mlkem768-x25519"}),
+        ("another version", "invalid_message", {"version": "lintra/2"}),
+        ("an unknown field", "invalid_message", {"note": ""}),
+        ("one server", "invalid_message", {"servers": definition(servers=1)["servers"]}),
+        ("an identity twice", "invalid_message", {"servers": [definition()["servers"][0]] * 2}),  # type: ignore[index]
+        ("no column", "invalid_message", {"columns": []}),
+        ("a column twice", "invalid_message", {"columns": [definition()["columns"][0]] * 2}),  # type: ignore[index]
+        ("an unknown mechanism", "invalid_message", {"mechanism": {"kind": "magic"}}),
+        ("a number instead of a real", "invalid_message", {"claim": claim(epsilon=1)}),
+        ("a real with a trailing zero", "invalid_message", {"claim": claim(epsilon="1.0")}),
+        ("a real with an exponent", "invalid_message", {"claim": claim(delta="1e-6")}),
+        ("no privacy at all", "invalid_message", {"claim": claim(epsilon="0")}),
+        ("everybody corrupt", "invalid_message", {"claim": claim(max_corrupt_clients=4)}),
+        ("a window that ends before it begins", "invalid_message", {"not_after": 10}),
+        ("a minimum above the maximum", "invalid_message", {"max_clients": 3}),
+        ("a text where a list belongs", "invalid_message", {"extensions": ""}),
+    ]  # fmt: skip
+    result += [bad(name, "check_task", token, text=canonical(definition() | change)) for name, token, change in refused]
+    partial = {name: value for name, value in definition().items() if name != "extensions"}
+    result.append(bad("a default left out", "check_task", "invalid_message", text=canonical(partial)))
+    result.append(bad("a space", "check_task", "invalid_message", text=canonical(definition()) + " "))
+    return result
+
+
+# --- lists ----------------------------------------------------------------------------------------------------
+
+
+def identifiers(count: int) -> list[bytes]:
+    return sorted(seed(f"report {index}") for index in range(count))
+
+
+def manifest() -> list[Vector]:
+    result = []
+    for count in (0, 1, 2, 3, 4, 5, 7, 8, 9, 33):
+        ids = identifiers(count)
+        result.append(good(f"root of {count}", "merkle_root", plain.merkle_root(ids).hex(), ids=hexes(ids)))
+        for position in sorted({0, count // 2, count - 1} & set(range(count))):
+            path = [[left, sibling.hex()] for left, sibling in plain.merkle_path(ids, position)]
+            inputs: dict[str, object] = {"ids": hexes(ids), "position": position}
+            result.append(good(f"path of {position} among {count}", "merkle_path", path, **inputs))
+    ids = identifiers(5)
+    right = {"root": plain.merkle_root(ids).hex(), "id": ids[1].hex()}
+    path = [[left, sibling.hex()] for left, sibling in plain.merkle_path(ids, 1)]
+    result.append(good("a member", "verify_path", None, path=path, **right))
+    wrong: dict[str, dict[str, object]] = {
+        "another identifier": {"id": ids[2].hex()}, "another root": {"root": seed("root").hex()},
+        "a step less": {"path": path[:-1]}, "no path": {"path": []},
+        "sides swapped": {"path": [[not path[0][0], path[0][1]], *path[1:]]},
+        "a sibling changed": {"path": [[path[0][0], seed("x").hex()], *path[1:]]},
+        "an inner node as a leaf": {"id": path[0][1], "path": path[1:]},
+    }  # fmt: skip
+    for name, change in wrong.items():
+        result.append(bad(name, "verify_path", "inventory_mismatch", **({"path": path} | right | change)))
+    return result + _lists(ids)
+
+
+def _lists(ids: list[bytes]) -> list[Vector]:
+    own, other = ids[:4], sorted([ids[0], ids[2], ids[4]])
+    missing, extra = [ids[1], ids[3]], [ids[4]]
+    named = {"own": hexes(own), "missing": hexes(missing), "extra": hexes(extra)}
+    fits = "inventory_mismatch"
+    return [
+        good("a difference", "difference", [hexes(missing), hexes(extra)], own=hexes(own), other=hexes(other)),
+        good("a list rebuilt", "apply_difference", hexes(other), **named),
+        bad("missing what is not there", "apply_difference", fits, **(named | {"missing": [seed("x").hex()]})),
+        bad("adding what is there", "apply_difference", fits, **(named | {"extra": [ids[0].hex()]})),
+        bad("adding twice", "apply_difference", "invalid_message", **(named | {"extra": hexes([ids[4]] * 2)})),
+        bad("adding half an identifier", "apply_difference", "invalid_message", **(named | {"extra": ["00" * 16]})),
+        good("three lists", "intersection", hexes([ids[0], ids[2]]), lists=[hexes(own), hexes(other), hexes(ids)]),
+        good("sorting", "sorted_ids", hexes(ids), ids=hexes(ids[::-1])),
+        bad("an identifier twice", "sorted_ids", "invalid_message", ids=hexes([ids[0], ids[0]])),
+        bad("31 bytes", "sorted_ids", "invalid_message", ids=["00" * 31]),
+        good("a list in bytes", "decode_ids", hexes(ids), data=b"".join(ids).hex(), maximum=5),
+        bad("a broken list", "decode_ids", "invalid_message", data=b"".join(ids)[:-1].hex(), maximum=5),
+        bad("too long a list", "decode_ids", "message_too_large", data=b"".join(ids).hex(), maximum=4),
+    ]
+
+
+# --- the release ----------------------------------------------------------------------------------------------
+
+
+def release() -> list[Vector]:
+    task = definition()
+    root, nonces = plain.merkle_root(identifiers(5)), [seed(f"nonce {index}") for index in range(3)]
+    late = plain.late_seed(task_id(task), 0, root, nonces)
+    result = [
+        good("the late seed", "late_seed", late.hex(), task=canonical(task), root=root.hex(), nonces=hexes(nonces)),
+        good("an aggregate's context", "aggregate_context",
+             framed("aggregate", task_id(task), b"\0\2", root, late).hex(),
+             task=canonical(task), server=2, root=root.hex(), seed=late.hex()),
+    ]  # fmt: skip
+    for rows, clients, name in (
+        (1, 1, "a"),
+        (2, 5, "b"),
+        (3, 3, "c"),
+        (4, 2, "d"),
+        (7, 100, "e"),
+        (16, 1000, "f"),
+        (2, 0, "g"),
+    ):
+        entries = [list(entry) for entry in plain.balanced_matrix(rows, clients, seed(name))]
+        inputs: dict[str, object] = {"rows": rows, "clients": clients, "seed": seed(name).hex()}
+        result.append(good(f"{rows} rows for {clients} clients", "matrix", entries, **inputs))
+    for kind, columns in (("sum", 2), ("osnap", 2), ("second_moment", 2)):
+        result += _sketches(kind, columns)
+    return result
+
+
+def _sketches(kind: str, columns: int) -> list[Vector]:
+    """One cohort of five under one mechanism: its sketch mod 2^64, and what the analyzer reads from it."""
+    words = 3 if kind == "second_moment" else columns
+    stream = plain.bytes_words(plain.keystream(seed(kind), 8 * 5 * words))
+    shares = [stream[start : start + words] for start in range(0, len(stream), words)]
+    matrix = plain.balanced_matrix(2, 5, seed("matrix")) if kind == "osnap" else [(0, 1)] * 5
+    sums = plain.sketch(2 if kind == "osnap" else 1, matrix, shares)
+    given: dict[str, object] = {"mechanism": MECHANISMS[kind]}
+    small = [[word % 2**40 - 2**39 for word in row] for row in sums]
+    decoded = plain.decode(kind, [plain.to_words(row) for row in small], 4, columns)
+    return [
+        good(f"{kind}: a sketch", "sketch", text_rows(sums), shares=text_rows(shares), seed=seed("matrix").hex(),
+             **given),
+        good(f"{kind}: decoding", "decode", decoded, sketch=text_rows([plain.to_words(row) for row in small]),
+             columns=columns, **given),
+    ]  # fmt: skip
+
+
+# --- messages -------------------------------------------------------------------------------------------------
+
+
+def inventory(task: dict[str, object], server: int, ids: list[bytes]) -> dict[str, object]:
+    return {
+        "kind": "inventory", "task_id": b64(task_id(task)), "batch": 0, "server": server, "count": len(ids),
+        "root": b64(plain.merkle_root(ids)), "nonce_commitment": b64(plain.H("nonce", seed(f"nonce {server}"))),
+        "closed_at": 15,
+    }  # fmt: skip
+
+
+def cohort(
+    task: dict[str, object], server: int, ids: list[bytes], inventories: list[dict[str, object]]
+) -> dict[str, object]:
+    digest = plain.H("inventories", *(canonical(message).encode() for message in inventories))
+    return {
+        "kind": "cohort", "task_id": b64(task_id(task)), "batch": 0, "server": server, "count": len(ids),
+        "root": b64(plain.merkle_root(ids)), "inventories": b64(digest), "nonce": b64(seed(f"nonce {server}")),
+    }  # fmt: skip
+
+
+def signed(message: dict[str, object], signer: str) -> dict[str, object]:
+    signature = plain.sign(seed(signer), str(message["kind"]), canonical(message).encode())
+    return {"message": message, "signature": b64(signature)}
+
+
+def examples() -> dict[str, dict[str, object]]:
+    """Return one message of every kind."""
+    task, ids, digest = definition(), identifiers(4), b64(seed("digest"))
+    name = b64(task_id(task))
+    inventories = [inventory(task, server, ids) for server in range(3)]
+    key = {"key_id": b64(bytes(8)), "suite": "x25519", "public_key": digest, "valid_from": 0, "valid_until": 2**40}
+    receipt = {"kind": "receipt", "task_id": name, "server": 0, "count": 4, "reports": digest}
+    failure = {"report_id": digest, "type": "batch_closed", "detail": "", "retryable": False}
+    difference = {"server": 1, "missing": [digest], "extra": []}
+    return {
+        "KeyList": {"kind": "keys", "identity_key": digest, "keys": [key]},
+        "TaskRecord": {"kind": "task", "definition": task},
+        "Receipt": receipt,
+        "Inventory": inventories[0],
+        "Cohort": cohort(task, 0, ids, inventories),
+        "SketchShareRecord": {
+            "kind": "sketch_share", "task_id": name, "batch": 0, "server": 2, "cohort_root": digest, "num_clients": 4,
+            "seed": digest, "rows": 1, "words": 2, "sealed": digest,
+        },
+        "CohortRequest": {
+            "inventories": [signed(message, f"server {server}") for server, message in enumerate(inventories)],
+            "differences": [difference],
+        },
+        "AggregateRequest": {"cohorts": [signed(cohort(task, 0, ids, inventories), "server 0")]},
+        "UploadAnswer": {"failures": [failure], "receipt": signed(receipt, "server 0")},
+        "Counters": {"received": 9, "accepted": 6, "repeated": 1, "refused": {"batch_closed": 2}},
+        "BatchStatus": {"batch": 0, "state": "open", "count": 4},
+    }  # fmt: skip
+
+
+def messages() -> list[Vector]:
+    result = []
+    for kind, message in examples().items():
+        text = canonical(message)
+        result.append(good(f"{kind}", "parse_message", text, kind=kind, text=text))
+        first = min(message)
+        refused: dict[str, str] = {
+            "an unknown field": canonical(message | {"zzz": 1}),
+            "a field left out": canonical({name: value for name, value in message.items() if name != first}),
+            "null in a field": canonical(message | {first: None}),
+            "a list of itself": canonical([message]),
+            "half of it": text[: len(text) // 2],
+            "a field twice": text[:-1] + f',"{first}":{canonical(message[first])}' + "}",
+            "a space after a colon": text.replace(":", ": ", 1),
+        }
+        result += [
+            bad(f"{kind}, {name}", "parse_message", "invalid_message", kind=kind, text=t) for name, t in refused.items()
+        ]
+    changes: list[tuple[str, str, dict[str, object]]] = [
+        ("a count below zero", "Inventory", {"count": -1}), ("a count beyond 2^53", "Inventory", {"count": 2**53}),
+        ("a server beyond 255", "Inventory", {"server": 256}), ("a text for a number", "Inventory", {"count": "4"}),
+        ("a truth for a number", "Inventory", {"count": True}), ("another kind", "Inventory", {"kind": "cohort"}),
+        ("a padded root", "Inventory", {"root": "AA=="}), ("an empty root", "Inventory", {"root": ""}),
+        ("a number for a root", "Cohort", {"root": 7}), ("an unknown state", "BatchStatus", {"state": "lost"}),
+        ("a list for a mapping", "Counters", {"refused": []}), ("an object for a list", "KeyList", {"keys": {}}),
+        ("an unknown suite", "KeyList",
+         {"keys": [{"key_id": "AA", "suite": "rot13", "public_key": "AA", "valid_from": 0, "valid_until": 1}]}),
+    ]  # fmt: skip
+    for name, kind, change in changes:
+        text = canonical(examples()[kind] | change)
+        result.append(bad(f"{kind}, {name}", "parse_message", "invalid_message", kind=kind, text=text))
+    joined = (5).to_bytes(4, "big") + b"12345" + b"sealed"
+    result.append(
+        good("a sealed document", "decode_sealed_document", [b"12345".hex(), b"sealed".hex()], data=joined.hex())
+    )
+    for name, data in {
+        "empty": b"",
+        "no length": b"\0\0\0",
+        "truncated": joined[:8],
+        "a huge length": b"\xff" * 12,
+    }.items():
+        result.append(bad(f"a sealed document, {name}", "decode_sealed_document", "invalid_message", data=data.hex()))
+    return result
+
+
+# --- agreement ------------------------------------------------------------------------------------------------
+
+
+def agreement() -> list[Vector]:
+    """Inventories and cohorts of three servers, right and wrong."""
+    task, ids = definition(), identifiers(4)
+    plain_inventories = [inventory(task, server, ids) for server in range(3)]
+    inventories = [signed(message, f"server {server}") for server, message in enumerate(plain_inventories)]
+    cohorts = [signed(cohort(task, server, ids, plain_inventories), f"server {server}") for server in range(3)]
+    base: dict[str, object] = {"task": canonical(task)}
+    result = [good("inventories", "verify_inventories", [4, 4, 4], inventories=inventories, **base)]
+    for name, token, changed in _wrong_inventories(task, inventories, plain_inventories):
+        result.append(bad(f"inventories, {name}", "verify_inventories", token, inventories=changed, **base))
+    base["inventories"] = inventories
+    result.append(good("cohorts", "verify_cohorts", b64(plain.merkle_root(ids)), cohorts=cohorts, **base))
+    for name, token, changed in _wrong_cohorts(task, cohorts, plain_inventories):
+        result.append(bad(f"cohorts, {name}", "verify_cohorts", token, cohorts=changed, **base))
+    held: dict[str, object] = {"inventory": plain_inventories[0]}
+    result.append(good("a list", "verify_list", None, ids=hexes(ids), **held))
+    for name, listed in {
+        "one less": ids[1:],
+        "another": [*ids[1:], seed("x")],
+        "unsorted": ids[::-1],
+        "none": [],
+    }.items():
+        result.append(bad(f"a list, {name}", "verify_list", "inventory_mismatch", ids=hexes(listed), **held))
+    return result
+
+
+Signed = list[dict[str, object]]
+
+
+def _wrong_inventories(task: dict[str, object], right: Signed, messages: Signed) -> list[tuple[str, str, Signed]]:
+    def changed(**change: object) -> Signed:
+        return [signed(messages[0] | change, "server 0"), *right[1:]]
+
+    return [
+        ("one missing", "invalid_message", right[:2]),
+        ("one too many", "invalid_message", [*right, right[0]]),
+        ("in another order", "unauthorized", [right[1], right[0], right[2]]),
+        ("signed by another", "unauthorized", [signed(messages[0], "analyzer"), *right[1:]]),
+        ("changed after signing", "unauthorized", [right[0] | {"message": messages[0] | {"count": 5}}, *right[1:]]),
+        ("with a short signature", "invalid_message", [right[0] | {"signature": "AAAA"}, *right[1:]]),
+        ("of another task", "inventory_mismatch", changed(task_id=b64(bytes(32)))),
+        ("of another batch", "inventory_mismatch", changed(batch=1)),
+        ("of another server", "inventory_mismatch", changed(server=1)),
+    ]
+
+
+def _wrong_cohorts(task: dict[str, object], right: Signed, inventories: Signed) -> list[tuple[str, str, Signed]]:
+    message = cohort(task, 2, identifiers(4), inventories)
+
+    def changed(**change: object) -> Signed:
+        return [*right[:2], signed(message | change, "server 2")]
+
+    return [
+        ("one missing", "invalid_message", right[:2]),
+        ("in another order", "unauthorized", right[::-1]),
+        ("signed by another", "unauthorized", [*right[:2], signed(message, "server 0")]),
+        ("changed after signing", "unauthorized", [*right[:2], right[2] | {"message": message | {"count": 5}}]),
+        ("with another root", "cohort_conflict", changed(root=b64(seed("root")))),
+        ("with another count", "cohort_conflict", changed(count=3)),
+        ("of another task", "cohort_conflict", changed(task_id=b64(bytes(32)))),
+        ("of another batch", "cohort_conflict", changed(batch=1)),
+        ("of another server", "cohort_conflict", changed(server=1)),
+        ("from other inventories", "cohort_conflict", changed(inventories=b64(seed("inventories")))),
+        ("with another nonce", "nonce_mismatch", changed(nonce=b64(seed("nonce 0")))),
+        ("with a short nonce", "nonce_mismatch", changed(nonce="AAAA")),
+        ("with a broken nonce", "invalid_message", changed(nonce="A")),
+    ]
+
+
+# --- signatures and seals -------------------------------------------------------------------------------------
+
+
+def signatures() -> list[Vector]:
+    private, public = seed("server 0"), b64(plain.ed25519_public(seed("server 0")))
+    signature = b64(plain.sign(private, "test", b"part"))
+    right: dict[str, object] = {"public_key": public, "signature": signature, "label": "test", "parts": [b"part".hex()]}
+    result = [
+        good("a key", "public_key", public, private_key=private.hex()),
+        good("signing", "sign", signature, private_key=private.hex(), label="test", parts=[b"part".hex()]),
+        good("a signature", "verify", None, **right),
+    ]
+    wrong: list[tuple[str, str, dict[str, object]]] = [
+        ("under another label", "unauthorized", {"label": "other"}),
+        ("of other parts", "unauthorized", {"parts": [b"part".hex(), ""]}),
+        ("by another key", "unauthorized", {"public_key": b64(plain.ed25519_public(seed("server 1")))}),
+        ("of zeros", "unauthorized", {"signature": b64(bytes(64))}),
+        ("that is too short", "invalid_message", {"signature": b64(bytes(63))}),
+        ("that is padded", "invalid_message", {"signature": signature + "=="}),
+        ("by half a key", "invalid_message", {"public_key": b64(bytes(16))}),
+    ]
+    result += [bad(f"a signature {name}", "verify", token, **(right | change)) for name, token, change in wrong]
+    return result + _requests()
+
+
+def _requests() -> list[Vector]:
+    method, path, body, now, nonce = "PUT", "/v1/tasks/x/batches/0/cohort", b"{}", 1_700_000_000, bytes(16)
+    parts = (method.encode(), path.encode(), plain.H("request body", body), str(now).encode(), b64(nonce).encode())
+    signature = b64(plain.sign(seed("analyzer"), "request", *parts))
+    headers = {"lintra-date": str(now), "lintra-nonce": b64(nonce), "lintra-signature": signature}
+    asked: dict[str, object] = {"method": method, "path": path, "body": body.hex(), "now": now}
+    sent = asked | {"public_key": b64(plain.ed25519_public(seed("analyzer"))), "headers": headers}
+    changes: list[tuple[str, str, dict[str, object]]] = [
+        ("another method", "unauthorized", {"method": "GET"}), ("another path", "unauthorized", {"path": "/v1/keys"}),
+        ("another body", "unauthorized", {"body": "00"}), ("too late", "unauthorized", {"now": now + 301}),
+        ("too early", "unauthorized", {"now": now - 301}),
+        ("another date", "unauthorized", {"headers": headers | {"lintra-date": str(now + 1)}}),
+        ("a date in words", "unauthorized", {"headers": headers | {"lintra-date": "today"}}),
+        ("another nonce", "unauthorized", {"headers": headers | {"lintra-nonce": b64(seed("x")[:16])}}),
+        ("no signature", "unauthorized", {"headers": {"lintra-date": str(now), "lintra-nonce": b64(nonce)}}),
+        ("a broken signature", "invalid_message", {"headers": headers | {"lintra-signature": "%"}}),
+    ]  # fmt: skip
+    return [
+        good(
+            "signing a request", "sign_request", headers, private_key=seed("analyzer").hex(), nonce=nonce.hex(), **asked
+        ),
+        good("a request", "verify_request", nonce.hex(), **sent),
+        good("a request at the window's end", "verify_request", nonce.hex(), **(sent | {"now": now + 300})),
+        *(bad(f"a request, {name}", "verify_request", token, **(sent | change)) for name, token, change in changes),
+    ]
+
+
+def sealing() -> list[Vector]:
+    """Known answers: sealed bytes that must open, and what becomes of them when something changes."""
+    private, info = seed("sealing"), framed("share", b"client")
+    sealed = plain.hpke_seal(plain.x25519_public(private), seed("ephemeral"), info, b"known answer")
+    fixed = (Path(__file__).parent / "hybrid_sealed.txt").read_text("ascii").replace("\n", "")
+    hybrid = urlsafe_b64decode(fixed + "=" * (-len(fixed) % 4))
+    both = bytes(range(96))
+    opened = plain.hpke_open_hybrid(both, info, hybrid)
+    result = []
+    for suite, key, data, text in (
+        ("x25519", private, sealed, b"known answer"),
+        ("mlkem768-x25519", both, hybrid, opened),
+    ):
+        right: dict[str, object] = {"suite": suite, "private_key": key.hex(), "info": info.hex(), "sealed": data.hex()}
+        result.append(good(f"{suite} opens", "open", text.hex(), **right))
+        other = bytes([key[0] ^ 1]) + key[1:-1] + bytes([key[-1] ^ 1])
+        wrong: dict[str, dict[str, object]] = {
+            "in another context": {"info": framed("share", b"server").hex()}, "without context": {"info": ""},
+            "with another key": {"private_key": other.hex()}, "truncated": {"sealed": data[:-1].hex()},
+            "with a byte more": {"sealed": data.hex() + "00"}, "empty": {"sealed": ""},
+            "with the last bit flipped": {"sealed": (data[:-1] + bytes([data[-1] ^ 1])).hex()},
+            "with the first bit flipped": {"sealed": (bytes([data[0] ^ 1]) + data[1:]).hex()},
+        }  # fmt: skip
+        result += [
+            bad(f"{suite} {name}", "open", "decrypt_failed", **(right | change)) for name, change in wrong.items()
+        ]
+    return result
+
+
+# --- problem documents ----------------------------------------------------------------------------------------
+
+STATUSES = {
+    400: "refused invalid_message invalid_task unsupported_feature false_claim invalid_row decrypt_failed "
+    "commitment_mismatch invalid_analysis",
+    401: "unauthorized",
+    403: "forbidden policy_refused",
+    404: "not_found unrecognized_task batch_unknown",
+    405: "method_not_allowed",
+    409: "task_conflict task_not_started task_ended outdated_key report_too_early report_too_late batch_open "
+    "batch_closed inventory_mismatch cohort_conflict cohort_too_small row_underfilled too_many_missing nonce_mismatch "
+    "seed_mismatch already_released",
+    410: "abandoned",
+    413: "message_too_large",
+    415: "unsupported_media_type",
+    429: "overloaded",
+    500: "internal",
+    502: "invalid_release",
+    503: "unavailable",
+}
+RETRYABLE = {
+    "internal", "unavailable", "overloaded", "task_not_started", "outdated_key", "report_too_early", "batch_open",
+    "cohort_too_small",
+}  # fmt: skip
+
+
+def problems() -> list[Vector]:
+    result = []
+    for status, tokens in STATUSES.items():
+        for token in tokens.split():
+            document = {
+                "type": f"urn:lintra:problem:{token}", "status": status, "detail": "12 of 50",
+                "retryable": token in RETRYABLE, "instance": "abc",
+            }  # fmt: skip
+            result.append(good(token, "problem", document, token=token, detail="12 of 50", instance="abc"))
+    return result

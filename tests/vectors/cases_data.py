@@ -1,0 +1,242 @@
+"""Vectors of the data plane: bytes, rows, shares, reports and uploads."""
+
+import plain
+from given import Vector, bad, definition, good, hexes, seed, task_id, text_rows, texts
+from plain import b64, canonical, framed
+
+# --- bytes ----------------------------------------------------------------------------------------------------
+
+
+def hashing() -> list[Vector]:
+    parts = {"no part": [], "an empty part": [b""], "two parts": [b"ab", b"c"], "cut elsewhere": [b"a", b"bc"]}
+    result = []
+    for name, given in parts.items():
+        listed = [part.hex() for part in given]
+        result.append(good(f"framing of {name}", "framed", framed("test", *given).hex(), label="test", parts=listed))
+        result.append(good(f"hash of {name}", "hash", plain.H("test", *given).hex(), label="test", parts=listed))
+    for count in (0, 1, 15, 16, 17, 100):
+        stream = plain.keystream(bytes(range(32)), count).hex()
+        result.append(
+            good(f"{count} bytes of key stream", "keystream", stream, seed=bytes(range(32)).hex(), count=count)
+        )
+    derived = plain.derive(bytes(32), "a purpose", b"part").hex()
+    result.append(
+        good("a derived seed", "derive", derived, seed=bytes(32).hex(), label="a purpose", parts=[b"part".hex()])
+    )
+    result.append(
+        good("a nonce's commitment", "nonce_commitment", plain.H("nonce", seed("n")).hex(), nonce=seed("n").hex())
+    )
+    ids = [seed("b"), seed("a")]
+    result.append(
+        good(
+            "a receipt keeps the order of upload", "receipt_hash", b64(plain.H("receipt reports", *ids)), ids=hexes(ids)
+        )
+    )
+    return result
+
+
+def json_texts() -> list[Vector]:
+    values: dict[str, object] = {
+        "an empty object": {},
+        "keys by code point": {"b": 1, "a": 2, "B": 3, "é": 4, "😀": 5, "\uffff": 6},
+        "nesting": {"list": [1, [True, False, None], {"x": "y"}], "z": {}},
+        "escapes": 'quote " backslash \\ newline \n tab \t bell \x07 delete \x7f slash /',
+        "text beyond ASCII": "Grüße, 世界, 😀",
+        "integers": [0, -1, 2**53, 2**64, -(2**63)],
+    }
+    result = [good(name, "parse_json", canonical(value), text=canonical(value)) for name, value in values.items()]
+    refused = {
+        "a space": '{"a": 1}', "a newline at the end": "{}\n", "keys out of order": '{"b":1,"a":2}',
+        "a key twice": '{"a":1,"a":1}', "a float": "1.0", "an exponent": "1e3", "NaN": "NaN", "infinity": "Infinity",
+        "minus zero": "-0", "a leading zero": "01", "a trailing comma": "[1,]", "an escaped slash": '"\\/"',
+        "an escape where none is needed": '"\\u0041"', "an upper-case escape": '"\\u001F"', "half a pair": '"\\ud800"',
+        "a raw control character": '"\n"', "a byte-order mark": "\ufeff1", "nothing": "", "half a document": '{"a":',
+        "two documents": "{}{}", "single quotes": "{'a':1}", "deep nesting": "[" * 100_000,
+    }  # fmt: skip
+    return result + [bad(name, "parse_json", "invalid_message", text=text) for name, text in refused.items()]
+
+
+def base64url_texts() -> list[Vector]:
+    kept = (b"", b"\x00", b"\x00\x01", b"\x00\x01\x02", b"\xff" * 32, bytes(range(256)))
+    result = [good(f"{len(data)} bytes", "parse_base64url", data.hex(), text=b64(data)) for data in kept]
+    refused = {
+        "padding": "AA==", "stray trailing bits": "AB", "five characters": "AAAAA", "plus": "+A", "slash": "/A",
+        "a space": "AA AA", "a newline": "AAAA\n", "a letter beyond ASCII": "AAAÉ",
+    }  # fmt: skip
+    result += [bad(name, "parse_base64url", "invalid_message", text=text) for name, text in refused.items()]
+    result.append(bad("another length", "parse_base64url", "invalid_message", text="AAAA", length=4))
+    return result
+
+
+# --- rows and shares ------------------------------------------------------------------------------------------
+
+
+def encoding() -> list[Vector]:
+    rows: list[tuple[str, list[float], int]] = [
+        ("a row on the sphere", [6.0, -8.0], 100),
+        ("a row that rounding would push out", [7.5, 6.6], 100),
+        ("a row outside", [30.0, 40.0], 100),
+        ("a row inside", [2.4, -2.6], 100),
+        ("ties go to even", [0.5, 1.5, 2.5, -0.5, -1.5], 100),
+        ("a huge row", [1e308, -1e308, 0.0, 1e300], 2**40),
+        ("the null row", [0.0, -0.0], 1),
+        ("the smallest numbers", [5e-324, -2.2e-308], 2**60),
+        ("the smallest ball", [0.4, 3.0], 1),
+        ("the largest ball", [1e9, 1e9], 2**60),
+    ]
+    result = [
+        good(name, "quantise", texts(plain.quantise(row, bound)), row=[repr(x) for x in row], squared_bound=str(bound))
+        for name, row, bound in rows
+    ]
+    for value in (0, 1, -1, -5, 2**63 - 1, -(2**63)):
+        word = value % plain.RING
+        result.append(good(f"{value} in the ring", "to_ring", str(word), value=str(value)))
+        result.append(good(f"{value} in bytes", "ring_bytes", plain.words_bytes([word]).hex(), words=[str(word)]))
+    result.append(good("products", "products", texts(plain.products([3, -4, 5])), steps=["3", "-4", "5"]))
+    return result
+
+
+def sharing() -> list[Vector]:
+    masks = plain.words_bytes([plain.RING - 1, 9])
+    shares = text_rows(plain.split([7], 3, masks))
+    result = [good("one word among three servers", "split", shares, secret=["7"], servers=3, random=masks.hex())]
+    for servers, words in ((2, 1), (2, 5), (5, 3)):
+        random = plain.keystream(seed("masks"), 8 * words * (servers - 1))
+        secret = plain.bytes_words(plain.keystream(seed("secret"), 8 * words))
+        shares = text_rows(plain.split(secret, servers, random))
+        inputs: dict[str, object] = {"secret": texts(secret), "servers": servers, "random": random.hex()}
+        result.append(good(f"{words} words among {servers} servers", "split", shares, **inputs))
+        result.append(good(f"{words} words from {servers} shares", "combine", texts(secret), shares=shares))
+    for count in (1, 4, 100):
+        expanded = plain.expand_share(seed("share"), count)
+        result.append(
+            good(f"{count} words of a seed", "expand_share", texts(expanded), seed=seed("share").hex(), words=count)
+        )
+    return result
+
+
+# --- reports --------------------------------------------------------------------------------------------------
+
+TIME = 12
+KEY_ID = bytes(range(8))
+
+
+def client_report(task: dict[str, object], row: list[int], random: bytes) -> dict[str, object]:
+    servers = len(task["servers"])  # type: ignore[arg-type]
+    return plain.report(task_id(task), row, TIME, servers, random, seeded=task["share_form"] == "seeded")
+
+
+def reports() -> list[Vector]:
+    result = []
+    for form in ("uniform", "seeded"):
+        for servers in (2, 3):
+            task = definition(servers=servers, share_form=form)
+            random = plain.keystream(seed("report"), 1000)
+            made = client_report(task, [-5, 7], random)
+            inputs: dict[str, object] = {
+                "task": canonical(task),
+                "row": ["-5", "7"],
+                "time": TIME,
+                "random": random.hex(),
+            }
+            output = {
+                "report_id": made["report_id"].hex(),  # type: ignore[attr-defined]
+                "header": made["header"].hex(),  # type: ignore[attr-defined]
+                "shares": hexes(made["shares"]),  # type: ignore[arg-type]
+            }
+            result.append(good(f"a {form} report to {servers} servers", "make_report", output, **inputs))
+    head = plain.header(bytes(32), TIME, [seed("a"), seed("b")])
+    output = {"task_id": bytes(32).hex(), "time": TIME, "commitments": hexes([seed("a"), seed("b")])}
+    result.append(good("a header", "decode_header", output, header=head.hex(), servers=2))
+    result.append(good("a share's context", "share_context", plain.share_context(bytes(32), 1, head).hex(),
+                       task_id=bytes(32).hex(), server=1, header=head.hex()))  # fmt: skip
+    for name, changed in {
+        "truncated": head[:-1], "a byte too many": head + b"\0", "empty": b"", "the prefix only": head[:44],
+        "another format": b"XX" + head[2:], "another version": head[:2] + b"\x02" + head[3:],
+        "another server count": head[:43] + b"\x03" + head[44:], "an extension": head[:-2] + b"\0\1",
+        "one commitment less": plain.header(bytes(32), TIME, [seed("a")]),
+    }.items():  # fmt: skip
+        result.append(bad(f"a header, {name}", "decode_header", "invalid_message", header=changed.hex(), servers=2))
+    return result
+
+
+def message(task: dict[str, object], server: int, made: dict[str, object], **changes: bytes) -> bytes:
+    """Return one sealed report; `changes` replace the header, the sealed share, the context or the key's name."""
+    head = changes.get("header", made["header"])
+    share = changes.get("share", made["shares"][server])  # type: ignore[index]
+    info = changes.get("info", plain.share_context(task_id(task), server, head))  # type: ignore[arg-type]
+    public = plain.x25519_public(seed("server 1 sealing"))
+    sealed = plain.hpke_seal(public, seed("ephemeral"), info, share)  # type: ignore[arg-type]
+    return b"".join((head, changes.get("key_id", KEY_ID), sealed))  # type: ignore[list-item, arg-type, unused-ignore]
+
+
+def uploads() -> list[Vector]:
+    """Uploads to server 1: every way to be wrong that the format or the seal shows."""
+    task = definition()
+    one = client_report(task, [-5, 7], plain.keystream(seed("one"), 1000))
+    two = client_report(task, [16, 0], plain.keystream(seed("two"), 1000))
+    first, second = message(task, 1, one), message(task, 1, two)
+    common: dict[str, object] = {
+        "task": canonical(task), "server": 1, "key_id": KEY_ID.hex(), "private_key": seed("server 1 sealing").hex(),
+    }  # fmt: skip
+
+    def opened(*reports: dict[str, object]) -> list[dict[str, object]]:
+        return [
+            {"report_id": made["report_id"].hex(), "time": TIME, "payload": made["shares"][1][33:].hex()}  # type: ignore[attr-defined, index]
+            for made in reports
+        ]
+
+    result = [
+        good("one report", "open_upload", opened(one), upload=(b"\0\1" + first).hex(), **common),
+        good("two reports", "open_upload", opened(one, two), upload=(b"\0\2" + first + second).hex(), **common),
+    ]
+    result += [
+        bad(f"an upload, {name}", "open_upload", token, upload=data.hex(), **common)
+        for name, token, data in [*_broken_frames(first, second), *_broken_reports(task, one, two)]
+    ]
+    return result
+
+
+def _broken_frames(first: bytes, second: bytes) -> list[tuple[str, str, bytes]]:
+    one = b"\0\1" + first
+    frames = {
+        "empty": b"", "one byte": b"\0", "a count and nothing": b"\0\1", "truncated": one[:-1],
+        "a trailing byte": one + b"\0", "no report": b"\0\0", "a count too low": one + second,
+        "a count too high": b"\0\2" + first, "a count of 257": b"\1\1" + first,
+        "a little-endian count": b"\1\0" + first,
+        "another format": b"\0\1XX" + first[2:], "another version": b"\0\1LR\2" + first[3:],
+        "another server count": one[:45] + b"\x02" + one[46:], "an extension": one[:140 + 2] + b"\0\1" + one[144:],
+        "the task's name changed": one[:5] + b"\xff" + one[6:],
+    }  # fmt: skip
+    return [(name, "invalid_message", data) for name, data in frames.items()]
+
+
+def _broken_reports(
+    task: dict[str, object], one: dict[str, object], two: dict[str, object]
+) -> list[tuple[str, str, bytes]]:
+    other = client_report(definition(salt=b64(bytes(32))), [-5, 7], plain.keystream(seed("one"), 1000))
+    head: bytes = one["header"]  # type: ignore[assignment]
+    share: bytes = one["shares"][1]  # type: ignore[index]
+    right = message(task, 1, one)
+    seeded = share[:32] + b"\1" + share[33:]
+    commitments = [head[44 + 32 * j : 76 + 32 * j] for j in range(3)]
+    commitments[1] = plain.commitment(task_id(task), 1, seeded[:32], b"\1", seeded[33:])
+    cases = [
+        ("of another task", "invalid_message", message(task, 1, other)),
+        ("sealed under another task", "decrypt_failed",
+         message(task, 1, one, info=plain.share_context(bytes(32), 1, head))),
+        ("sealed for another server", "decrypt_failed",
+         message(task, 1, one, info=plain.share_context(task_id(task), 0, head))),
+        ("beside another header", "decrypt_failed", two["header"] + right[len(head) :]),  # type: ignore[operator]
+        ("with another time", "decrypt_failed", head[:42] + b"\xff" + right[43:]),
+        ("with a changed seal", "decrypt_failed", right[:-1] + bytes([right[-1] ^ 1])),
+        ("with another encapsulation", "decrypt_failed", right[:160] + bytes([right[160] ^ 1]) + right[161:]),
+        ("sealed to a key that is gone", "outdated_key", message(task, 1, one, key_id=bytes(8))),
+        ("with another server's share", "commitment_mismatch", message(task, 1, one, share=one["shares"][0])),  # type: ignore[index]
+        ("with another client's share", "commitment_mismatch", message(task, 1, one, share=two["shares"][1])),  # type: ignore[index]
+        ("with another blind", "commitment_mismatch", message(task, 1, one, share=bytes(32) + share[32:])),
+        ("with one word changed", "commitment_mismatch", message(task, 1, one, share=share[:-1] + b"\0")),
+        ("of another form", "invalid_message",
+         message(task, 1, one, header=plain.header(task_id(task), TIME, commitments), share=seeded)),
+    ]  # fmt: skip
+    return [(name, token, b"\0\1" + data) for name, token, data in cases]

@@ -1,0 +1,81 @@
+"""What the vectors are about: tasks with known keys, and the form in which a vector is written."""
+
+from hashlib import sha256
+
+import plain
+from plain import b64, canonical
+
+Vector = dict[str, object]
+
+
+def good(name: str, operation: str, output: object, **inputs: object) -> Vector:
+    return {"name": name, "operation": operation, "input": inputs, "output": output}
+
+
+def bad(name: str, operation: str, token: str, **inputs: object) -> Vector:
+    return {"name": name, "operation": operation, "input": inputs, "error": token}
+
+
+def seed(name: str) -> bytes:
+    return sha256(name.encode()).digest()
+
+
+def texts(values: list[int]) -> list[str]:
+    return [str(value) for value in values]
+
+
+def text_rows(rows: list[list[int]]) -> list[list[str]]:
+    return [texts(row) for row in rows]
+
+
+def hexes(values: list[bytes]) -> list[str]:
+    return [value.hex() for value in values]
+
+
+MECHANISMS: dict[str, dict[str, object]] = {
+    "sum": {"kind": "sum", "row_bound": "1", "fraction_bits": 4, "sigma": 100},
+    "osnap": {"kind": "osnap", "row_bound": "1", "fraction_bits": 4, "sigma": 100, "rows": 2, "sparsity": 1},
+    "second_moment": {"kind": "second_moment", "row_bound": "1", "fraction_bits": 4, "sigma": 600},
+}
+
+
+def definition(kind: str = "sum", servers: int = 3, **changes: object) -> dict[str, object]:
+    """Return a task definition with every field written out."""
+    column = {"lower": "-1", "upper": "1", "center": "0", "scale": "1", "unit": ""}
+    identities = [plain.ed25519_public(seed(f"server {index}")) for index in range(servers)]
+    return {
+        "version": "lintra/1",
+        "salt": b64(seed("salt")),
+        "purpose": "test vectors",
+        "author_key": b64(plain.ed25519_public(seed("author"))),
+        "servers": [{"url": f"https://{j}.test", "identity_key": b64(key)} for j, key in enumerate(identities)],
+        "analyzer": {
+            "identity_key": b64(plain.ed25519_public(seed("analyzer"))),
+            "sealing_key": b64(plain.x25519_public(seed("analyzer sealing"))),
+        },
+        "columns": [column | {"name": name} for name in ("a", "b")],
+        "mechanism": MECHANISMS[kind],
+        "claim": claim(),
+        "max_clients": 100,
+        "max_missing": "0.05",
+        "batches": "single",
+        "time_precision": 3600,
+        "not_before": 10,
+        "not_after": 20,
+        "share_form": "uniform",
+        "suite": "x25519",
+        "client_auth": "none",
+        "retention": 604800,
+        "extensions": [],
+    } | changes
+
+
+def claim(**changes: object) -> dict[str, object]:
+    return {
+        "epsilon": "1", "delta": "0.000001", "neighbours": "replace-one", "min_clients": 4, "max_corrupt_clients": 0,
+        "threat": "static", "delta_coalition": "0",
+    } | changes  # fmt: skip
+
+
+def task_id(task: dict[str, object]) -> bytes:
+    return plain.H("task", canonical(task).encode())

@@ -1,0 +1,287 @@
+"""The protocol a second time, in plain Python integers, bytes and dictionaries; it shares no code with the package.
+
+Written from docs/protocol.md, to be read beside it: the shortest form of every step, however slow. Only AES, X25519,
+ML-KEM and Ed25519 come from a library.
+"""
+
+import hashlib
+import hmac
+from base64 import urlsafe_b64encode
+from fractions import Fraction
+from math import isqrt
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+RING = 2**64
+
+# --- bytes ----------------------------------------------------------------------------------------------------
+
+
+def framed(label: str, *parts: bytes) -> bytes:
+    result = b"lintra/1 " + label.encode() + b"\x00"
+    for part in parts:
+        result += len(part).to_bytes(8, "big") + part
+    return result
+
+
+def H(label: str, *parts: bytes) -> bytes:
+    return hashlib.sha256(framed(label, *parts)).digest()
+
+
+def b64(data: bytes) -> str:
+    return urlsafe_b64encode(data).decode().rstrip("=")
+
+
+def canonical(value: object) -> str:
+    """Write a value by hand: sorted keys, no whitespace, the shortest escapes."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, str):
+        return '"' + "".join(_escaped(character) for character in value) + '"'
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{canonical(key)}:{canonical(value[key])}" for key in sorted(value)) + "}"
+    assert isinstance(value, list | tuple)
+    return "[" + ",".join(canonical(item) for item in value) + "]"
+
+
+def _escaped(character: str) -> str:
+    short = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+    if character in short:
+        return short[character]
+    return f"\\u{ord(character):04x}" if ord(character) < 32 else character
+
+
+# --- randomness -----------------------------------------------------------------------------------------------
+
+
+def keystream(seed: bytes, count: int) -> bytes:
+    """AES-256 of 0, 1, 2, .., one block each."""
+    encryptor = Cipher(algorithms.AES(seed), modes.ECB()).encryptor()
+    blocks = [encryptor.update(block.to_bytes(16, "big")) for block in range(-(-count // 16))]
+    return b"".join(blocks)[:count]
+
+
+def derive(seed: bytes, label: str, *parts: bytes) -> bytes:
+    return H("derive", seed, label.encode(), *parts)
+
+
+# --- rows -----------------------------------------------------------------------------------------------------
+
+
+def quantise(row: list[float], squared_bound: int) -> list[int]:
+    """Clip to the ball in exact arithmetic, round to nearest; truncate what rounding pushed out."""
+    exact = [Fraction(value) for value in row]
+    norm = sum(value**2 for value in exact)
+    shrink = min(Fraction(1), Fraction(squared_bound) / norm) if norm else Fraction(1)
+    if norm <= squared_bound:
+        rounded = [round(value) for value in exact]
+    else:
+        rounded = [_signed(value, _root(value**2 * shrink, nearest=True)) for value in exact]
+    if sum(value**2 for value in rounded) > squared_bound:
+        rounded = [_signed(value, _root(value**2 * shrink, nearest=False)) for value in exact]
+    return rounded
+
+
+def _root(square: Fraction, *, nearest: bool) -> int:
+    floor = isqrt(square.numerator // square.denominator)
+    return floor + 1 if nearest and square > (floor + Fraction(1, 2)) ** 2 else floor
+
+
+def _signed(value: Fraction, size: int) -> int:
+    return size if value >= 0 else -size
+
+
+def products(row: list[int]) -> list[int]:
+    return [row[i] * row[j] for i in range(len(row)) for j in range(i, len(row))]
+
+
+# --- shares and reports ---------------------------------------------------------------------------------------
+
+
+def to_words(values: list[int]) -> list[int]:
+    return [value % RING for value in values]
+
+
+def words_bytes(words: list[int]) -> bytes:
+    return b"".join(word.to_bytes(8, "little") for word in words)
+
+
+def bytes_words(data: bytes) -> list[int]:
+    return [int.from_bytes(data[start : start + 8], "little") for start in range(0, len(data), 8)]
+
+
+def last_share(secret: list[int], masks: list[list[int]]) -> list[int]:
+    return [(word - sum(mask[i] for mask in masks)) % RING for i, word in enumerate(secret)]
+
+
+def split(secret: list[int], servers: int, random: bytes) -> list[list[int]]:
+    words = bytes_words(random)
+    masks = [words[server * len(secret) : (server + 1) * len(secret)] for server in range(servers - 1)]
+    return [*masks, last_share(secret, masks)]
+
+
+def expand_share(seed: bytes, count: int) -> list[int]:
+    return bytes_words(hashlib.shake_128(framed("share seed", seed)).digest(8 * count))
+
+
+def commitment(task_id: bytes, server: int, blind: bytes, form: bytes, payload: bytes) -> bytes:
+    return H("share", task_id, server.to_bytes(2, "big"), blind, form, payload)
+
+
+def header(task_id: bytes, time: int, commitments: list[bytes], magic: bytes = b"LR\x01") -> bytes:
+    return magic + task_id + time.to_bytes(8, "big") + bytes([len(commitments)]) + b"".join(commitments) + b"\x00\x00"
+
+
+def report(
+    task_id: bytes, row: list[int], time: int, servers: int, random: bytes, *, seeded: bool
+) -> dict[str, object]:
+    """Share a noised row with the bytes of `random`, read from the beginning: shares first, then the blinds."""
+    secret = to_words(row)
+    used = 32 * (servers - 1) if seeded else 8 * len(row) * (servers - 1)
+    if seeded:
+        seeds = [random[32 * server : 32 * server + 32] for server in range(servers - 1)]
+        masks = [expand_share(seed, len(row)) for seed in seeds]
+        payloads = [b"\x01" + seed for seed in seeds] + [b"\x00" + words_bytes(last_share(secret, masks))]
+    else:
+        payloads = [b"\x00" + words_bytes(share) for share in split(secret, servers, random[:used])]
+    blinds = [random[used + 32 * server : used + 32 * server + 32] for server in range(servers)]
+    commitments = [commitment(task_id, j, blinds[j], payloads[j][:1], payloads[j][1:]) for j in range(servers)]
+    head = header(task_id, time, commitments)
+    shares = [blind + payload for blind, payload in zip(blinds, payloads, strict=True)]
+    return {"header": head, "report_id": H("report", head), "shares": shares}
+
+
+def share_context(task_id: bytes, server: int, head: bytes) -> bytes:
+    return framed("share", b"client", server.to_bytes(2, "big"), H("share context", task_id, head))
+
+
+# --- lists ----------------------------------------------------------------------------------------------------
+
+
+def merkle_root(ids: list[bytes]) -> bytes:
+    """The tree of RFC 6962 with labelled hashes: the left half is the largest power of two below the size."""
+    if not ids:
+        return H("merkle empty")
+    if len(ids) == 1:
+        return H("merkle leaf", ids[0])
+    half = _left_size(len(ids))
+    return H("merkle node", merkle_root(ids[:half]) + merkle_root(ids[half:]))
+
+
+def merkle_path(ids: list[bytes], position: int) -> list[tuple[bool, bytes]]:
+    if len(ids) == 1:
+        return []
+    half = _left_size(len(ids))
+    if position < half:
+        return [*merkle_path(ids[:half], position), (False, merkle_root(ids[half:]))]
+    return [*merkle_path(ids[half:], position - half), (True, merkle_root(ids[:half]))]
+
+
+def _left_size(size: int) -> int:
+    half = 1
+    while 2 * half < size:
+        half *= 2
+    return half
+
+
+# --- the release ----------------------------------------------------------------------------------------------
+
+
+def late_seed(task_id: bytes, batch: int, root: bytes, nonces: list[bytes]) -> bytes:
+    return H("seed", task_id, batch.to_bytes(8, "big"), root, *nonces)
+
+
+def balanced_matrix(rows: int, clients: int, seed: bytes) -> list[tuple[int, int]]:
+    """Return (row number, sign) of every client."""
+    words = bytes_words(keystream(derive(seed, "osnap balanced"), 8 * clients))
+    order = sorted(range(clients), key=lambda client: (words[client] // 2, client))
+    row_of = {client: position % rows for position, client in enumerate(order)}
+    return [(row_of[client], 1 - 2 * (words[client] % 2)) for client in range(clients)]
+
+
+def sketch(rows: int, columns: list[tuple[int, int]], shares: list[list[int]]) -> list[list[int]]:
+    result = [[0] * len(shares[0]) for _ in range(rows)]
+    for (row, sign), share in zip(columns, shares, strict=True):
+        result[row] = [(total + sign * word) % RING for total, word in zip(result[row], share, strict=True)]
+    return result
+
+
+def lift(word: int) -> int:
+    return word - RING if word >= RING // 2 else word
+
+
+def decode(kind: str, words: list[list[int]], fraction_bits: int, columns: int) -> list[object]:
+    """Return floats: (m, d) for a sketch, (d,) for a sum, (d, d) for second moments."""
+    bits = 2 * fraction_bits if kind == "second_moment" else fraction_bits
+    values: list[list[object]] = [[float(Fraction(lift(word), 2**bits)) for word in row] for row in words]
+    if kind == "osnap":
+        return list(values)
+    if kind == "sum":
+        return values[0]
+    place = {pair: k for k, pair in enumerate((i, j) for i in range(columns) for j in range(i, columns))}
+    return [[values[0][place[min(i, j), max(i, j)]] for j in range(columns)] for i in range(columns)]
+
+
+# --- keys -----------------------------------------------------------------------------------------------------
+
+
+def ed25519_public(private: bytes) -> bytes:
+    return Ed25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
+
+
+def sign(private: bytes, label: str, *parts: bytes) -> bytes:
+    return Ed25519PrivateKey.from_private_bytes(private).sign(framed(label, *parts))
+
+
+def x25519_public(private: bytes) -> bytes:
+    return X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
+
+
+def hpke_seal(public: bytes, ephemeral: bytes, info: bytes, plaintext: bytes) -> bytes:
+    """RFC 9180, base mode, DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-128-GCM, with a fixed ephemeral key."""
+    encapsulated = x25519_public(ephemeral)
+    exchanged = X25519PrivateKey.from_private_bytes(ephemeral).exchange(X25519PublicKey.from_public_bytes(public))
+    kem = b"KEM\x00\x20"
+    secret = _expand(_extract(b"", kem, b"eae_prk", exchanged), kem, b"shared_secret", encapsulated + public, 32)
+    return encapsulated + _Aead(b"HPKE\x00\x20\x00\x01\x00\x01", secret, info).encrypt(plaintext)
+
+
+def hpke_open_hybrid(private: bytes, info: bytes, sealed: bytes) -> bytes:
+    """RFC 9180 with ML-KEM-768 and X25519 joined by SHA3-256, as draft-ietf-hpke-pq has it."""
+    mlkem, x25519 = MLKEM768PrivateKey.from_seed_bytes(private[:64]), X25519PrivateKey.from_private_bytes(private[64:])
+    first, second = sealed[:1088], sealed[1088:1120]
+    exchanged = x25519.exchange(X25519PublicKey.from_public_bytes(second))
+    joined = mlkem.decapsulate(first) + exchanged + second + x25519.public_key().public_bytes_raw() + b"\\.//^\\"
+    secret = hashlib.sha3_256(joined).digest()
+    return _Aead(b"HPKE\x64\x7a\x00\x01\x00\x01", secret, info).decrypt(sealed[1120:])
+
+
+class _Aead:
+    """AES-128-GCM under the key schedule of RFC 9180, Section 5.1, for one message."""
+
+    def __init__(self, suite: bytes, secret: bytes, info: bytes) -> None:
+        context = b"\x00" + _extract(b"", suite, b"psk_id_hash", b"") + _extract(b"", suite, b"info_hash", info)
+        schedule = _extract(secret, suite, b"secret", b"")
+        self.key = AESGCM(_expand(schedule, suite, b"key", context, 16))
+        self.nonce = _expand(schedule, suite, b"base_nonce", context, 12)
+
+    def encrypt(self, plaintext: bytes) -> bytes:
+        return self.key.encrypt(self.nonce, plaintext, b"")
+
+    def decrypt(self, sealed: bytes) -> bytes:
+        return self.key.decrypt(self.nonce, sealed, b"")
+
+
+def _extract(salt: bytes, suite: bytes, label: bytes, secret: bytes) -> bytes:
+    return hmac.digest(salt or bytes(32), b"HPKE-v1" + suite + label + secret, "sha256")
+
+
+def _expand(secret: bytes, suite: bytes, label: bytes, info: bytes, length: int) -> bytes:
+    labelled = length.to_bytes(2, "big") + b"HPKE-v1" + suite + label + info
+    return hmac.digest(secret, labelled + b"\x01", "sha256")[:length]

@@ -1,0 +1,44 @@
+"""Writes the test vectors: what every operation of docs/protocol.md gives, and what it must refuse, with which token.
+
+The answers come from `plain`, a naive second implementation that shares no code with the package. Bytes are written
+in hexadecimal, ring words and signed integers as decimal strings, floats as their shortest decimals. Running this
+twice writes the same bytes (`make vectors`).
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import cases_control
+import cases_data
+
+HERE = Path(__file__).resolve().parent
+
+FILES = {
+    "hashing": cases_data.hashing,
+    "canonical_json": cases_data.json_texts,
+    "base64url": cases_data.base64url_texts,
+    "encoding": cases_data.encoding,
+    "sharing": cases_data.sharing,
+    "reports": cases_data.reports,
+    "uploads": cases_data.uploads,
+    "tasks": cases_control.tasks,
+    "manifest": cases_control.manifest,
+    "release": cases_control.release,
+    "messages": cases_control.messages,
+    "agreement": cases_control.agreement,
+    "signatures": cases_control.signatures,
+    "sealing": cases_control.sealing,
+    "problems": cases_control.problems,
+}
+
+
+def main(folder: Path = HERE) -> None:
+    """Write every file of vectors into `folder`."""
+    for name, vectors in FILES.items():
+        text = json.dumps(vectors(), indent=1, ensure_ascii=True, sort_keys=True)
+        (folder / f"{name}.json").write_text(text + "\n", encoding="ascii", newline="\n")
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:]))
