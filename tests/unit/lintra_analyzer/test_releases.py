@@ -1,3 +1,5 @@
+"""Releases: what they refuse, what their repr hides, and that restricting commutes with everything."""
+
 from dataclasses import replace
 
 import numpy as np

@@ -1,3 +1,5 @@
+"""Low rank: exact without noise, conventions of sign and order, what is not resolved, refusals."""
+
 import json
 from dataclasses import replace
 

@@ -1,3 +1,5 @@
+"""Moments: exact without noise, errors in units, and what a release does not hold."""
+
 import json
 from dataclasses import replace
 

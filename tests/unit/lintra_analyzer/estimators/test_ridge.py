@@ -1,3 +1,5 @@
+"""Ridge: exact without noise, the design note's vectors, units, floors, refusals."""
+
 import json
 import math
 from dataclasses import replace
@@ -222,3 +224,10 @@ def test_dependent_features_without_regularization_are_refused_and_with_it_are_n
 def test_more_features_than_clients_are_refused() -> None:
     with pytest.raises(InvalidAnalysisError, match="need more than 4 clients"):
         ridge(second_moment(ROWS[:4], 1.0, np.random.default_rng(0)), "c4")
+
+
+def test_a_sketch_with_hardly_more_rows_than_features_has_no_standard_errors() -> None:
+    estimate = ridge(sketch(ROWS, 5, 0.0, np.random.default_rng(0)), "c4")
+    assert not estimate.regularised
+    assert estimate.normalised[0].standard_error is None
+    assert any("more sketch rows than features" in warning for warning in estimate.warnings)
