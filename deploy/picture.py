@@ -1,0 +1,95 @@
+"""The demonstration's answer as a picture: how good the private answers are, and what they say."""
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+
+mpl.use("Agg")
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+
+INK, GREY, BLUE, ORANGE = "#222222", "#b9bec7", "#2f6db5", "#d9822b"
+
+
+def draw(path: Path, result: dict[str, Any], coefficients: dict[str, Any]) -> None:
+    """Draw a result of the demonstration.
+
+    Args:
+        path: of the PNG file.
+        result: as written to result.json.
+        coefficients: `names`, and `non_private`, `second_moment`, `half_width`, `regularised` in normalised units.
+    """
+    plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "text.color": INK})
+    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(12.5, 4.2), width_ratios=(1.15, 0.9, 1.5))
+    _accuracy(left, result)
+    _low_rank(middle, result)
+    _coefficients(right, coefficients)
+    sketch = result["tasks"][0]
+    figure.suptitle(
+        f"{result['rows']:,} flights, every row a client, {result['servers']} servers: "
+        f"epsilon {sketch['epsilon']:g}, delta {sketch['delta']:g} for each release",
+        x=0.01, ha="left", fontsize=11, fontweight="bold",
+    )  # fmt: skip
+    figure.tight_layout(rect=(0, 0, 1, 0.96))
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def _accuracy(axes: Axes, result: dict[str, Any]) -> None:
+    sketch, moments = (task["ridge"] for task in result["tasks"])
+    bars = [
+        ("not private", moments["r2_non_private"], GREY),
+        ("second moments,\ntrusted curator", moments["r2_central"], GREY),
+        ("second moments,\nnobody trusted", moments["r2"], BLUE),
+        ("sketch,\ntrusted curator", sketch["r2_central"], GREY),
+        ("sketch,\nnobody trusted", sketch["r2"], ORANGE),
+        ("second moments,\nlocal model", moments["r2_local"], GREY),
+        ("sketch, local model", sketch["r2_local"], GREY),
+    ]
+    _bars(axes, bars, "arrival delay: R2 of ridge regression")
+
+
+def _low_rank(axes: Axes, result: dict[str, Any]) -> None:
+    sketch, moments = (task["low_rank"] for task in result["tasks"])
+    bars = [
+        ("not private", moments["explained_non_private"], GREY),
+        ("second moments", moments["explained"], BLUE),
+        ("sketch", sketch["explained"], ORANGE),
+    ]
+    _bars(axes, bars, f"share held by the best {moments['rank']} directions")
+
+
+def _bars(axes: Axes, bars: list[tuple[str, float, str]], title: str) -> None:
+    labels, values, colours = zip(*bars, strict=True)
+    places = np.arange(len(bars))[::-1]
+    axes.barh(places, np.clip(values, 0, 1), color=colours, height=0.62)
+    for place, value in zip(places, values, strict=True):
+        axes.text(max(0.0, min(value, 1.0)) + 0.015, place, f"{value:.3f}", va="center")
+    axes.set_yticks(places, labels)
+    axes.set_xlim(0, 1.12)
+    axes.set_title(title, loc="left")
+    axes.tick_params(length=0)
+
+
+def _coefficients(axes: Axes, coefficients: dict[str, Any]) -> None:
+    places = np.arange(len(coefficients["names"]))[::-1]
+    axes.axvline(0, color=GREY, linewidth=0.8)
+    axes.scatter(coefficients["non_private"], places, marker="|", s=160, color=INK, label="not private", zorder=3)
+    widths = coefficients["half_width"]
+    known = [width is not None for width in widths]
+    axes.errorbar(
+        np.array(coefficients["second_moment"])[known], places[known], xerr=[width for width in widths if width is not None],
+        fmt="o", color=BLUE, markersize=4, capsize=2, label="second moments, 95 % interval",
+    )  # fmt: skip
+    if not all(known):
+        unknown = ~np.array(known)
+        axes.scatter(
+            np.array(coefficients["second_moment"])[unknown], places[unknown], color=BLUE, s=16,
+            label="second moments, no interval",
+        )  # fmt: skip
+    axes.set_yticks(places, coefficients["names"])
+    axes.set_title("coefficients, in standard units", loc="left")
+    axes.legend(frameon=False, loc="best", fontsize=8)
+    axes.tick_params(length=0)

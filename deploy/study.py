@@ -1,0 +1,67 @@
+"""What the demonstration asks: the columns with their public bounds, the two tasks, and the analyses.
+
+Centres and scales are round numbers that anybody would guess about New York flights; none is computed from rows.
+"""
+
+from typing import Any
+
+from lintra_analyzer.releases import Column
+
+EPSILON, DELTA = 1.0, 1e-6
+ROW_BOUND = 3.0
+SKETCH_ROWS = 200
+RANK, REGULARIZATION = 3, 1.0
+TARGET = "arr_delay"
+
+# name, lower bound, upper bound, centre, scale, unit
+_COLUMNS = [
+    ("month", 1, 12, 6.5, 3.5, ""),
+    ("day", 1, 31, 16, 9, ""),
+    ("dep_time", 0, 2400, 1350, 500, "hhmm"),
+    ("sched_dep_time", 0, 2400, 1350, 500, "hhmm"),
+    ("dep_delay", -120, 1440, 10, 40, "min"),
+    ("arr_time", 0, 2400, 1500, 500, "hhmm"),
+    ("sched_arr_time", 0, 2400, 1500, 500, "hhmm"),
+    ("air_time", 0, 900, 150, 100, "min"),
+    ("distance", 0, 6000, 1000, 750, "miles"),
+    ("hour", 0, 24, 13, 5, "h"),
+    ("minute", 0, 59, 30, 20, "min"),
+    ("arr_delay", -120, 1440, 5, 40, "min"),
+]
+
+
+def columns() -> tuple[Column, ...]:
+    """Return the columns as the estimators know them."""
+    return tuple(
+        Column(name=name, center=float(center), scale=float(scale), lower=float(lower), upper=float(upper), unit=unit)
+        for name, lower, upper, center, scale, unit in _COLUMNS
+    )
+
+
+def specifications(num_rows: int) -> list[dict[str, Any]]:
+    """Return the two tasks, ready for `POST /v1/tasks`: the sketch, and the second moments at the same price."""
+    mechanisms = [{"kind": "osnap", "rows": SKETCH_ROWS}, {"kind": "second_moment"}]
+    return [
+        {
+            "purpose": f"Demonstration: what explains the arrival delay of a flight ({mechanism['kind']})",
+            "columns": [
+                {"name": name, "lower": lower, "upper": upper, "center": center, "scale": scale, "unit": unit}
+                for name, lower, upper, center, scale, unit in _COLUMNS
+            ],
+            "mechanism": mechanism,
+            "row_bound": ROW_BOUND,
+            "epsilon": EPSILON,
+            "delta": DELTA,
+            "min_clients": num_rows,
+            "max_clients": 2 * num_rows,
+        }
+        for mechanism in mechanisms
+    ]
+
+
+def analyses() -> list[dict[str, Any]]:
+    """Return what is asked of either release, ready for `POST /v1/releases/{id}/analyses`."""
+    return [
+        {"kind": "ridge", "target": TARGET, "regularization": REGULARIZATION},
+        {"kind": "low-rank", "rank": RANK},
+    ]
