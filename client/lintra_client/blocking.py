@@ -1,0 +1,136 @@
+"""The client for programs without an event loop, and for those that have one and still want to block.
+
+Requests run on a loop of their own in a thread of their own, so it works in scripts, threads and notebooks alike.
+"""
+
+import asyncio
+import threading
+import weakref
+from collections.abc import Callable, Coroutine, Iterable
+from types import TracebackType
+from typing import Any, Self, TypedDict, TypeVar, Unpack
+
+import httpx2
+
+from lintra_client.bulk import Progress, SendSummary
+from lintra_client.channel import Retries
+from lintra_client.check import Policy
+from lintra_client.client import Client, SendReceipt, Servers
+from lintra_client.report import Parcel
+from lintra_protocol.randomness import RandomBytes, system_randomness
+from lintra_protocol.ring import FloatArray
+from lintra_protocol.schema import Row
+from lintra_protocol.task import Task
+
+T = TypeVar("T")
+
+
+class ClientOptions(TypedDict, total=False):
+    """The keyword arguments of `Client`."""
+
+    policy: Policy | None
+    retries: Retries | None
+    now: Callable[[], float]
+    transport: httpx2.AsyncBaseTransport | None
+
+
+class BlockingClient:
+    """`Client` without `await`; it opens with the first use, and closes with `close` or at the end of `with`."""
+
+    def __init__(self, task_id: str, servers: Servers, **options: Unpack[ClientOptions]) -> None:
+        """Connect to nothing yet; the arguments are those of `Client`."""
+        self._client = Client(task_id, servers, **options)
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop: Callable[[], object] | None = None
+        self._open = False
+
+    def __repr__(self) -> str:
+        return f"Blocking{self._client!r}"
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def open(self) -> None:
+        """Fetch and check the task, unless that is done; see `Client.open`."""
+        with self._lock:
+            if self._open:
+                return
+            try:
+                self._run(self._client.open())
+                self._open = True
+            finally:
+                if not self._open:
+                    self._end()
+
+    def close(self) -> None:
+        """Close all connections and end the thread; the next use opens the client again."""
+        with self._lock:
+            if self._open:
+                self._run(self._client.close())
+            self._end()
+
+    @property
+    def task(self) -> Task:
+        """Return the checked task."""
+        self.open()
+        return self._client.task
+
+    def send(self, row: Row, random_bytes: RandomBytes = system_randomness) -> SendReceipt:
+        """Send one row; see `Client.send`."""
+        self.open()
+        return self._run(self._client.send(row, random_bytes))
+
+    def prepare(self, row: Row, random_bytes: RandomBytes = system_randomness) -> Parcel:
+        """Turn one row into a report without sending it; see `Client.prepare`."""
+        self.open()
+        return self._client.prepare(row, random_bytes)
+
+    def deliver(self, parcel: Parcel) -> SendReceipt:
+        """Deliver a prepared report; see `Client.deliver`."""
+        self.open()
+        return self._run(self._client.deliver(parcel))
+
+    def send_many(
+        self,
+        rows: Iterable[Row] | FloatArray,
+        *,
+        random_bytes_for: Callable[[int], RandomBytes] | None = None,
+        progress: Progress | None = None,
+    ) -> SendSummary:
+        """Send many rows; see `Client.send_many`. The callables and the iterable run in the client's thread."""
+        self.open()
+        return self._run(self._client.send_many(rows, random_bytes_for=random_bytes_for, progress=progress))
+
+    def _end(self) -> None:
+        if self._stop is not None:
+            self._stop()
+        self._loop, self._stop, self._open = None, None, False
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            thread = threading.Thread(target=self._loop.run_forever, name="lintra-client", daemon=True)
+            thread.start()
+            # Also when the caller forgets `close`: neither thread nor loop outlives the client.
+            self._stop = weakref.finalize(self, _end_thread, self._loop, thread)
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            # A keyboard interrupt ends the wait only; the work must not go on unseen.
+            future.cancel()
+            raise
+
+
+def _end_thread(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
+    loop.call_soon_threadsafe(loop.stop)
+    if thread is not threading.current_thread():
+        thread.join()
+        loop.close()

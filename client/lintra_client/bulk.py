@@ -1,0 +1,213 @@
+"""Many rows: read in blocks, encoded together, a few blocks under way at once, and an account of every row.
+
+Memory holds the blocks under way and what failed, never all rows. An iterable is read only as fast as the servers
+answer.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lintra_client.channel import TRANSIENT
+from lintra_client.report import Parcel, spelled
+from lintra_client.upload import Delivery
+from lintra_protocol.errors import InvalidRowError, LintraError
+from lintra_protocol.ring import FloatArray
+from lintra_protocol.schema import Row, Schema
+
+BLOCKS_UNDER_WAY = 4
+
+Progress = Callable[[int], None]
+"""Told, after every block, how many rows are done so far, failed ones included."""
+
+
+@dataclass(frozen=True)
+class FailedRow:
+    """A row that is not stored at every server, and the first refusal.
+
+    Attributes:
+        index: counted from 0 in the order in which the rows were given.
+        error: of the row itself, or of the first server that did not take its report.
+        report_id: in base64url; None if the row was refused before it became a report.
+        parcel: its report, where `Client.deliver` may still succeed; sending the row anew could count it twice.
+    """
+
+    index: int
+    error: LintraError
+    report_id: str | None = None
+    parcel: Parcel | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class SendSummary:
+    """What became of every row that was read: it is sent, or it is in `failed`.
+
+    Attributes:
+        sent: rows whose reports are stored at every server.
+        clipped: how many of these a bound moved.
+        failed: in order of their index.
+        stopped: why no more rows were read: one server took nothing of a whole block. None if all rows were read.
+    """
+
+    sent: int
+    clipped: int
+    failed: tuple[FailedRow, ...]
+    stopped: LintraError | None = None
+
+    def require_complete(self) -> None:
+        """Raise the first failure unless every row was read and sent.
+
+        Raises:
+            LintraError: why sending stopped, or why the first failed row failed.
+        """
+        if self.stopped is not None:
+            raise self.stopped
+        if self.failed:
+            raise self.failed[0].error
+
+
+@dataclass(frozen=True)
+class Block:
+    """Checked rows of shape `(k, d)` with their indices, and the rows refused on the way; `repr` shows no row."""
+
+    indices: Sequence[int]
+    rows: FloatArray = field(repr=False)
+    refused: tuple[FailedRow, ...] = ()
+
+
+def blocks_of(schema: Schema, rows: Iterable[Row] | FloatArray, size: int) -> Iterator[Block]:
+    """Check rows and cut them into blocks of at most `size`.
+
+    An array of shape `(n, d)` is checked as a whole before the first block. From an iterable, a row that does not fit
+    is reported in its block and the others go on.
+
+    Raises:
+        InvalidRowError: an array of another shape or type, or with a value that is not finite.
+    """
+    if isinstance(rows, np.ndarray):
+        checked = schema.rows(rows)
+        starts = range(0, len(checked), size)
+        return (Block(range(start, min(start + size, len(checked))), checked[start : start + size]) for start in starts)
+    return _blocks_of_iterable(schema, iter(rows), size)
+
+
+def _blocks_of_iterable(schema: Schema, rows: Iterator[Row], size: int) -> Iterator[Block]:
+    index, failure, exhausted = 0, None, False
+    while not exhausted:
+        indices: list[int] = []
+        values: list[FloatArray] = []
+        refused: list[FailedRow] = []
+        while len(values) + len(refused) < size:
+            try:
+                row = next(rows)
+            except StopIteration:
+                exhausted = True
+                break
+            except Exception as error:  # the caller's own; what was read before it is sent first
+                failure, exhausted = error, True
+                break
+            try:
+                values.append(schema.row(row))
+                indices.append(index)
+            except InvalidRowError as error:
+                refused.append(FailedRow(index, error))
+            index += 1
+        if values or refused:
+            stacked = np.stack(values) if values else np.empty((0, len(schema.names)))
+            yield Block(indices, stacked, tuple(refused))
+    if failure is not None:
+        raise failure
+
+
+class Tally:
+    """Counts what became of the rows of one call."""
+
+    def __init__(self, progress: Progress | None) -> None:
+        """Start at zero."""
+        self._progress = progress
+        self._sent = 0
+        self._clipped = 0
+        self._failed: list[FailedRow] = []
+        self.stopped: LintraError | None = None
+
+    def refuse(self, failures: Iterable[FailedRow]) -> None:
+        """Count rows that did not become reports."""
+        self._failed += failures
+        self._tell()
+
+    def settle(self, block: Block, parcel: Parcel, deliveries: Sequence[Delivery]) -> None:
+        """Count a block that was delivered; a server that took nothing of it stops the call."""
+        for position, (index, report_id) in enumerate(zip(block.indices, parcel.report_ids, strict=True)):
+            errors = [each.failures[report_id] for each in deliveries if report_id in each.failures]
+            if not errors:
+                self._sent += 1
+                self._clipped += parcel.clipped[position]
+                continue
+            again = parcel.single(position) if any(isinstance(error, TRANSIENT) for error in errors) else None
+            self._failed.append(FailedRow(index, errors[0], spelled(report_id), again))
+        for delivery in deliveries:
+            if len(delivery.failures) == len(parcel.reports):
+                self.stopped = self.stopped or next(iter(delivery.failures.values()))
+        self._tell()
+
+    def summary(self) -> SendSummary:
+        """Return the account so far."""
+        failed = tuple(sorted(self._failed, key=lambda row: row.index))
+        return SendSummary(self._sent, self._clipped, failed, self.stopped)
+
+    def _tell(self) -> None:
+        if self._progress is not None:
+            self._progress(self._sent + len(self._failed))
+
+
+async def send_blocks(
+    blocks: Iterator[Block],
+    encode: Callable[[Block], Parcel],
+    deliver: Callable[[Parcel], Awaitable[Sequence[Delivery]]],
+    tally: Tally,
+) -> SendSummary:
+    """Encode and deliver blocks, at most `BLOCKS_UNDER_WAY` at once, until they end or one of them stops the call.
+
+    Raises:
+        Exception: whatever the caller's iterable raised, after all rows read before it were dealt with; a note on it
+            says how many were sent.
+    """
+    slots = asyncio.Semaphore(BLOCKS_UNDER_WAY)
+
+    async def settle(block: Block, parcel: Parcel) -> None:
+        try:
+            tally.settle(block, parcel, await deliver(parcel))
+        finally:
+            slots.release()
+
+    failure = None
+    async with asyncio.TaskGroup() as group:
+        while True:
+            # The slot comes first: nothing is read while all slots are taken.
+            await slots.acquire()
+            if tally.stopped is not None:
+                break
+            try:
+                block = next(blocks, None)
+                if block is None:
+                    break
+                if block.refused:
+                    tally.refuse(block.refused)
+                if not block.indices:
+                    slots.release()
+                    continue
+                parcel = encode(block)
+            except LintraError as error:
+                tally.stopped = error
+                break
+            except Exception as error:
+                failure = error
+                break
+            group.create_task(settle(block, parcel))
+            await asyncio.sleep(0)
+    if failure is not None:
+        failure.add_note(f"{tally.summary().sent} rows were sent before this")
+        raise failure
+    return tally.summary()

@@ -1,0 +1,165 @@
+"""HTTP to one server: bounded answers, problems turned back into errors, and retries of what may pass by itself.
+
+A retry sends the same bytes again. Nothing here is logged, and no request body appears in an error.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+import httpx2
+import stamina
+
+from lintra_protocol.errors import InternalError, InvalidMessageError, LintraError, OverloadedError, UnavailableError
+from lintra_protocol.problems import from_problem
+from lintra_protocol.transport import MessageName, media_type, require_media_type
+
+TRANSIENT = (InternalError, UnavailableError, OverloadedError)
+"""Refusals that may pass within seconds; other retryable ones pass within hours, and are the caller's to retry."""
+
+MAX_ANSWER_BYTES = 64 << 20
+"""No answer is read beyond this; the largest honest one is the definition of a task with very many columns."""
+
+_MAX_DETAIL = 500
+_STATUS_WITHOUT_PROBLEM = {
+    429: OverloadedError,
+    500: InternalError,
+    502: UnavailableError,
+    503: UnavailableError,
+    504: UnavailableError,
+}
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Retries:
+    """How long to keep trying one request; waits double from `first_wait`, plus up to `jitter`, all in seconds.
+
+    Attributes:
+        attempts: requests at most, the first one included.
+        patience: no new attempt starts after this.
+        timeout: for one attempt, from the first byte sent to the last byte read.
+    """
+
+    attempts: int = 8
+    patience: float = 120.0
+    timeout: float = 60.0
+    first_wait: float = 0.2
+    longest_wait: float = 10.0
+    jitter: float = 0.5
+
+
+class TransientError(Exception):
+    """Carries a refusal that is worth another attempt, and how many seconds the server asked to wait."""
+
+    def __init__(self, refusal: LintraError, wait: float | None = None) -> None:
+        """Keep the refusal, which is what the caller sees if no attempt succeeds."""
+        super().__init__(refusal.detail)
+        self.refusal = refusal
+        self.wait = wait
+
+
+class Channel:
+    """The way to one server; `name` is the URL that the task knows it by, `address` where it is reached."""
+
+    def __init__(self, http: httpx2.AsyncClient, name: str, address: str, retries: Retries) -> None:
+        """Use a shared HTTP client, which keeps connections open."""
+        self.name = name
+        self._http = http
+        self._address = address
+        self._retries = retries
+
+    async def fetch(self, path: str, answer: MessageName) -> bytes:
+        """GET a message, with retries.
+
+        Raises:
+            LintraError: what the server answered, or `UnavailableError` when it could not be reached.
+        """
+        return await self.persistently(lambda: self._request("GET", path, b"", {}, answer))
+
+    async def post(self, path: str, body: bytes, sent: MessageName, answer: MessageName) -> bytes:
+        """POST a message once; wrap it in `persistently` for retries.
+
+        Raises:
+            TransientError: worth another attempt.
+            LintraError: what the server answered.
+        """
+        return await self._request("POST", path, body, {"content-type": media_type(sent)}, answer)
+
+    async def persistently(self, action: Callable[[], Awaitable[T]]) -> T:
+        """Run an action until it raises no `TransientError`, or patience ends; then raise the refusal it carried."""
+        # A context, not a decorator: a decorator's log line would hold the arguments.
+        retries = stamina.retry_context(
+            on=self._pause,
+            attempts=self._retries.attempts,
+            timeout=self._retries.patience,
+            wait_initial=self._retries.first_wait,
+            wait_max=self._retries.longest_wait,
+            wait_jitter=self._retries.jitter,
+        )
+        try:
+            async for attempt in retries:
+                with attempt:
+                    return await action()
+        except TransientError as error:
+            raise error.refusal from None
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _request(
+        self, method: str, path: str, body: bytes, headers: Mapping[str, str], answer: MessageName
+    ) -> bytes:
+        try:
+            async with (
+                asyncio.timeout(self._retries.timeout),
+                self._http.stream(method, self._address + path, content=body, headers=headers) as response,
+            ):
+                data = await self._read(response)
+        except (httpx2.RequestError, OSError) as error:  # a TimeoutError is an OSError
+            # The text of a library's error may quote what was sent; its type says enough.
+            raise TransientError(UnavailableError(f"{self.name}: {type(error).__name__}")) from None
+        if not response.is_success:
+            raise self._refusal(response, data)
+        require_media_type(response.headers.get("content-type"), answer)
+        return data
+
+    async def _read(self, response: httpx2.Response) -> bytes:
+        data = bytearray()
+        async for chunk in response.aiter_bytes():
+            data += chunk
+            if len(data) > MAX_ANSWER_BYTES:
+                raise InvalidMessageError(f"{self.name}: an answer longer than {MAX_ANSWER_BYTES} bytes")
+        return bytes(data)
+
+    def _refusal(self, response: httpx2.Response, data: bytes) -> Exception:
+        error = _problem(data)
+        if error is None:
+            kind = _STATUS_WITHOUT_PROBLEM.get(response.status_code, LintraError)
+            error = kind(f"HTTP status {response.status_code} without a problem document")
+        named = type(error)(f"{self.name}: {printable(error.detail)}".removesuffix(": "))
+        return TransientError(named, _retry_after(response)) if isinstance(error, TRANSIENT) else named
+
+    def _pause(self, error: Exception) -> bool | float:
+        if not isinstance(error, TransientError):
+            return False
+        return min(error.wait, self._retries.longest_wait) if error.wait else True
+
+
+def printable(text: str) -> str:
+    """Return a peer's words, cut short and without control characters, so that they are safe on a terminal."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text[:_MAX_DETAIL])
+
+
+def _problem(data: bytes) -> LintraError | None:
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return from_problem(document) if isinstance(document, dict) and "type" in document else None
+
+
+def _retry_after(response: httpx2.Response) -> float | None:
+    text = response.headers.get("retry-after", "")
+    return float(text) if text.isascii() and text.isdigit() and len(text) < 9 else None

@@ -1,0 +1,160 @@
+"""What must hold before anything about a row leaves this machine.
+
+A task is believed in nothing: all servers must tell the same story, the story must hash to the identifier that the
+user was given, and the privacy it promises is computed again here from its parameters.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lintra_protocol.canonical import parse_base64url
+from lintra_protocol.documents import fraction
+from lintra_protocol.errors import (
+    InvalidMessageError,
+    InvalidTaskError,
+    PolicyRefusedError,
+    TaskConflictError,
+    UnauthorizedError,
+    UnavailableError,
+)
+from lintra_protocol.messages import KeyList, Signed, TaskRecord
+from lintra_protocol.sealing import HYBRID, PUBLIC_KEY_BYTES
+from lintra_protocol.task import Task
+from lintra_protocol.wire import KEY_ID_BYTES
+
+CLOCK_SKEW = 300
+"""Seconds by which this machine's clock may be off when the validity of a server's key is judged."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What this client's owner accepts; the defaults accept every valid task.
+
+    Attributes:
+        max_epsilon: largest promised epsilon.
+        max_delta: largest promised delta.
+        min_servers: fewest servers.
+        min_clients: fewest reports that a release may consist of.
+        require_hybrid: refuse tasks whose reports are sealed without the post-quantum part.
+        authors: public keys of the authors whose tasks are accepted; None accepts all.
+    """
+
+    max_epsilon: float | None = None
+    max_delta: float | None = None
+    min_servers: int = 2
+    min_clients: int = 2
+    require_hybrid: bool = False
+    authors: frozenset[str] | None = None
+
+    def require(self, task: Task) -> None:
+        """Check a task against the policy.
+
+        Raises:
+            PolicyRefusedError: it is not allowed; the detail says why.
+        """
+        if self.max_epsilon is not None and fraction(task.claim.epsilon) > self.max_epsilon:
+            raise PolicyRefusedError(f"epsilon {task.claim.epsilon} is more than {self.max_epsilon}")
+        if self.max_delta is not None and fraction(task.claim.delta) > self.max_delta:
+            raise PolicyRefusedError(f"delta {task.claim.delta} is more than {self.max_delta}")
+        if task.num_servers < self.min_servers:
+            raise PolicyRefusedError(f"{task.num_servers} servers are fewer than {self.min_servers}")
+        if task.claim.min_clients < self.min_clients:
+            raise PolicyRefusedError(f"a release of {task.claim.min_clients} reports is below {self.min_clients}")
+        if self.require_hybrid and task.suite != HYBRID:
+            raise PolicyRefusedError(f"suite {task.suite} has no post-quantum part")
+        if self.authors is not None and task.author_key not in self.authors:
+            raise PolicyRefusedError(f"author {task.author_key} is not one of those allowed here")
+
+
+@dataclass(frozen=True)
+class ServerKey:
+    """A server's verified HPKE key; `valid_until` in seconds since the epoch."""
+
+    key_id: bytes
+    public_key: bytes
+    valid_until: int
+
+
+def agreed_task(task_id: str, names: Sequence[str], bodies: Sequence[bytes], policy: Policy) -> tuple[Task, list[int]]:
+    """Check what the servers say that a task is.
+
+    Args:
+        task_id: the identifier that the user was given.
+        names: the servers' URLs as the user knows them.
+        bodies: what each of them answered, in the same order.
+        policy: what the user accepts.
+
+    Returns:
+        The task, and for each of `names` the index of that server in the task.
+
+    Raises:
+        InvalidMessageError: malformed, or the definition of another task.
+        UnauthorizedError: a record is not signed by a server of the task.
+        TaskConflictError: the servers differ, or are not the ones the user named.
+        LintraError: the task is invalid, its promise is false (`FalseClaimError`), or policy refuses it.
+    """
+    records = [Signed[TaskRecord].from_canonical(body) for body in bodies]
+    definitions = [record.message.definition for record in records]
+    task = definitions[0]
+    # A report may leave only if
+    #   (1) all servers returned the same definition;
+    for name, definition in zip(names, definitions, strict=True):
+        if definition.canonical() != task.canonical():
+            raise TaskConflictError(f"{name} holds another definition than {names[0]}")
+    #   (2) it is the one that the user was given the identifier of;
+    if task.task_id != task_id:
+        raise InvalidMessageError(f"the servers returned task {task.task_id}, asked for was {task_id}")
+    #   (3) each answer is signed by a different server of the task, and all of them answered;
+    indices = [_signer(name, record) for name, record in zip(names, records, strict=True)]
+    if sorted(indices) != list(range(task.num_servers)):
+        raise TaskConflictError(f"the task has {task.num_servers} servers; answers came from servers {indices}")
+    #   (4) these are the servers that the user named;
+    for name, index in zip(names, indices, strict=True):
+        if task.servers[index].url != name:
+            raise TaskConflictError(f"{name} signed as server {index}, which the task has at {task.servers[index].url}")
+    #   (5) the task is consistent and its promise, computed anew, holds;
+    task.check()
+    #   (6) the user's own policy agrees.
+    policy.require(task)
+    return task, indices
+
+
+def sealing_key(task: Task, server: int, body: bytes, now: float) -> ServerKey:
+    """Choose the first key of the task's suite that is valid now from a server's signed list.
+
+    Raises:
+        InvalidMessageError: malformed, or another server's list.
+        UnauthorizedError: not signed by this server's identity key.
+        UnavailableError: no key of the suite is valid now.
+    """
+    identity_key = task.servers[server].identity_key
+    keys = Signed[KeyList].from_canonical(body).verified(identity_key)
+    if keys.identity_key != identity_key:
+        raise InvalidMessageError(f"server {server} returned the keys of {keys.identity_key}")
+    for entry in keys.keys:
+        if entry.suite == task.suite and entry.valid_from - CLOCK_SKEW <= now < entry.valid_until + CLOCK_SKEW:
+            public_key = parse_base64url(entry.public_key, PUBLIC_KEY_BYTES[task.suite])
+            return ServerKey(parse_base64url(entry.key_id, KEY_ID_BYTES), public_key, entry.valid_until)
+    raise UnavailableError(f"server {server} has no {task.suite} key that is valid now; check this machine's clock")
+
+
+def require_distinct(names: Sequence[str]) -> None:
+    """Refuse a list of servers that names one twice or has fewer than two.
+
+    Raises:
+        ValueError: it does.
+    """
+    if len(names) < 2 or len(set(names)) < len(names):
+        raise ValueError(f"name each of the task's servers once, at least two; got {', '.join(names) or 'none'}")
+
+
+def _signer(name: str, record: Signed[TaskRecord]) -> int:
+    for index, entry in enumerate(record.message.definition.servers):
+        try:
+            record.verified(entry.identity_key)
+        except UnauthorizedError:
+            continue
+        except InvalidMessageError as error:
+            raise InvalidTaskError(f"server {index}: {error.detail}") from None
+        return index
+    raise UnauthorizedError(f"{name} did not sign the definition with the key of any of the task's servers")

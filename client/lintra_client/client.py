@@ -1,0 +1,245 @@
+"""The public SDK: open a task, send rows.
+
+`Client.open` refuses a task before a row is looked at; `send` and `send_many` refuse a row before a byte leaves.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+import httpx2
+import numpy as np
+
+from lintra_client.bulk import Block, Progress, SendSummary, Tally, blocks_of, send_blocks
+from lintra_client.channel import Channel, Retries
+from lintra_client.check import Policy, agreed_task, require_distinct
+from lintra_client.report import Parcel, block_size, encode_apart, encode_together, report_time, spelled
+from lintra_client.upload import Delivery, Destination
+from lintra_protocol.canonical import parse_base64url
+from lintra_protocol.errors import InvalidMessageError
+from lintra_protocol.messages import Receipt, Signed
+from lintra_protocol.randomness import RandomBytes, bulk_system_randomness, system_randomness
+from lintra_protocol.ring import FloatArray
+from lintra_protocol.schema import Row
+from lintra_protocol.task import Task
+
+Servers = Sequence[str] | Mapping[str, str]
+"""The servers' URLs as the task has them, in any order; or a mapping from these to where each is reached."""
+
+
+@dataclass(frozen=True)
+class SendReceipt:
+    """A report is stored at every server.
+
+    Attributes:
+        report_id: in base64url.
+        clipped: whether a bound of a column or of the norm moved the row.
+        servers: the servers' URLs, in the task's order.
+        signed: each server's signed word for it, in the same order.
+    """
+
+    report_id: str
+    clipped: bool
+    servers: tuple[str, ...]
+    signed: tuple[Signed[Receipt], ...] = field(repr=False)
+
+
+class Client:
+    """One task as seen from one client; use it with `async with`."""
+
+    def __init__(
+        self,
+        task_id: str,
+        servers: Servers,
+        *,
+        policy: Policy | None = None,
+        retries: Retries | None = None,
+        now: Callable[[], float] = time.time,
+        transport: httpx2.AsyncBaseTransport | None = None,
+    ) -> None:
+        """Connect to nothing yet.
+
+        Args:
+            task_id: the identifier from whoever asks for the data; everything else is checked against it.
+            servers: where the N servers are.
+            policy: what this client's owner accepts; every valid task if not given.
+            retries: how long to keep trying.
+            now: the clock, in seconds since the epoch.
+            transport: how HTTP requests travel, for tests and special networks; it is closed with the client.
+
+        Raises:
+            ValueError: the identifier or a URL cannot be one, or a server is named twice.
+        """
+        if isinstance(servers, str):
+            raise ValueError("servers is a list of URLs, got one string")
+        names = [_url(name) for name in servers]
+        require_distinct(names)
+        addresses = map(_url, servers.values()) if isinstance(servers, Mapping) else names
+        self._addresses = dict(zip(names, addresses, strict=True))
+        self._task_id = _task_id(task_id)
+        self._policy = policy or Policy()
+        self._retries = retries or Retries()
+        self._now = now
+        self._transport = transport
+        self._http: httpx2.AsyncClient | None = None
+        self._task: Task | None = None
+        self._destinations: list[Destination] = []
+
+    def __repr__(self) -> str:
+        return f"Client({self._task_id!r}, {list(self._addresses)})"
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def open(self) -> None:
+        """Fetch the task from all servers, check it, and fetch every server's key.
+
+        Raises:
+            LintraError: a server cannot be reached, or the task is refused (see `lintra_client.check`).
+        """
+        # Answers are compared byte by byte, so nothing may come compressed.
+        headers = {"accept-encoding": "identity"}
+        self._http = httpx2.AsyncClient(transport=self._transport, headers=headers, timeout=self._retries.timeout)
+        try:
+            await self._check(self._http)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Close all connections; nothing can be sent afterwards."""
+        http, self._http, self._destinations = self._http, None, []
+        if http is not None:
+            await http.aclose()
+
+    @property
+    def task(self) -> Task:
+        """Return the checked task.
+
+        Raises:
+            ValueError: the client is not open.
+        """
+        if self._task is None:
+            raise ValueError("the client is not open; use `async with Client(...) as client`")
+        return self._task
+
+    # --- one row -----------------------------------------------------------------------------------------------
+
+    async def send(self, row: Row, random_bytes: RandomBytes = system_randomness) -> SendReceipt:
+        """Send one row, given by column name or in column order.
+
+        After `UnavailableError` the report may be stored at some servers: `prepare` and `deliver` allow to try the
+        same report again, where a second `send` would make a second one.
+
+        Raises:
+            InvalidRowError: the row does not fit; nothing has left.
+            LintraError: a server did not take the report.
+        """
+        return await self.deliver(self.prepare(row, random_bytes))
+
+    def prepare(self, row: Row, random_bytes: RandomBytes = system_randomness) -> Parcel:
+        """Turn one row into a report without sending it; `random_bytes` is a cryptographic source.
+
+        Raises:
+            InvalidRowError: the row does not fit.
+            TaskNotStartedError: it is too early.
+            TaskEndedError: it is too late.
+        """
+        values = self.task.schema_arrays.row(row)
+        when = report_time(self.task, self._now())
+        return encode_together(self.task, values[np.newaxis], when, random_bytes)
+
+    async def deliver(self, parcel: Parcel) -> SendReceipt:
+        """Deliver a prepared report to all servers; harmless to repeat.
+
+        Raises:
+            LintraError: the first refusal in the task's order; the other servers were still asked.
+        """
+        if len(parcel.reports) != 1:
+            raise ValueError(f"deliver takes one report, got {len(parcel.reports)}")
+        deliveries = await self._deliver(parcel)
+        for delivery in deliveries:
+            for error in delivery.failures.values():
+                raise error
+        return SendReceipt(
+            report_id=spelled(parcel.report_ids[0]),
+            clipped=parcel.clipped[0],
+            servers=tuple(entry.url for entry in self.task.servers),
+            signed=tuple(delivery.receipts[-1] for delivery in deliveries),
+        )
+
+    # --- many rows ---------------------------------------------------------------------------------------------
+
+    async def send_many(
+        self,
+        rows: Iterable[Row] | FloatArray,
+        *,
+        random_bytes_for: Callable[[int], RandomBytes] | None = None,
+        progress: Progress | None = None,
+    ) -> SendSummary:
+        """Send many rows, in blocks of up to 256.
+
+        Args:
+            rows: an array of shape `(n, d)`, checked as a whole before anything leaves; or any iterable of rows, of
+                which a row that does not fit is reported in the summary while the others go on.
+            random_bytes_for: returns the source of the row with this index; rows are then encoded one by one.
+            progress: told after every block how many rows are done.
+
+        Returns:
+            What became of every row that was read. A server that takes nothing of a whole block stops the call.
+
+        Raises:
+            InvalidRowError: `rows` is an array and does not fit; the detail names row and column.
+            Exception: what the iterable raised, after all rows before it were dealt with.
+        """
+        task = self.task
+        blocks = blocks_of(task.schema_arrays, rows, block_size(task))
+
+        def encode(block: Block) -> Parcel:
+            when = report_time(task, self._now())
+            if random_bytes_for is None:
+                return encode_together(task, block.rows, when, bulk_system_randomness())
+            return encode_apart(task, block.rows, when, [random_bytes_for(index) for index in block.indices])
+
+        return await send_blocks(blocks, encode, self._deliver, Tally(progress))
+
+    # --- inside ------------------------------------------------------------------------------------------------
+
+    async def _check(self, http: httpx2.AsyncClient) -> None:
+        channels = [Channel(http, name, address, self._retries) for name, address in self._addresses.items()]
+        path = f"/v1/tasks/{self._task_id}"
+        bodies = await asyncio.gather(*(channel.fetch(path, "task") for channel in channels))
+        self._task, indices = agreed_task(self._task_id, list(self._addresses), bodies, self._policy)
+        by_index = sorted(zip(indices, channels, strict=True), key=lambda pair: pair[0])
+        destinations = [Destination(self._task, index, channel, self._now) for index, channel in by_index]
+        await asyncio.gather(*(destination.key() for destination in destinations))
+        self._destinations = destinations
+
+    async def _deliver(self, parcel: Parcel) -> list[Delivery]:
+        if not self._destinations:
+            raise ValueError("the client is closed")
+        return await asyncio.gather(*(destination.deliver(parcel) for destination in self._destinations))
+
+
+def _url(text: str) -> str:
+    url = text.rstrip("/")
+    if not url.startswith(("https://", "http://")):
+        raise ValueError(f"a server's URL begins with https:// or http://, got {text!r}")
+    return url
+
+
+def _task_id(text: str) -> str:
+    try:
+        parse_base64url(text, 32)
+    except InvalidMessageError as error:
+        raise ValueError(f"{text!r} is not a task identifier: {error.detail}") from None
+    return text

@@ -1,0 +1,133 @@
+"""From rows to sealed reports: encode, share and commit once; seal once for each server.
+
+Nothing here shows a row or a share in its `repr`.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lintra_client.check import ServerKey
+from lintra_protocol.canonical import base64url
+from lintra_protocol.clipping import clip_norms
+from lintra_protocol.documents import fraction
+from lintra_protocol.errors import TaskEndedError, TaskNotStartedError
+from lintra_protocol.randomness import RandomBytes
+from lintra_protocol.report import Report, make_report
+from lintra_protocol.ring import FloatArray
+from lintra_protocol.task import Task
+from lintra_protocol.wire import MAX_REPORTS, SealedReport, message_bytes
+
+MAX_UPLOAD_BYTES = 4 << 20
+"""A block has fewer than `MAX_REPORTS` reports where its upload to one server would be longer than this."""
+
+_SEALS_AT_ONCE = 16
+"""About a millisecond of work, after which other tasks of the event loop get their turn."""
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """Reports that travel together, and their sealed forms as far as they were made; `repr` shows the count only.
+
+    Sending a parcel again sends the same bytes, so a server that stored it already has nothing to do.
+
+    Attributes:
+        reports: 1 to `MAX_REPORTS`.
+        clipped: for each, whether its row was moved inside the column bounds or the norm bound.
+    """
+
+    reports: tuple[Report, ...] = field(repr=False)
+    clipped: tuple[bool, ...] = field(repr=False)
+    _sealed: dict[int, dict[bytes, SealedReport]] = field(default_factory=dict, repr=False)
+
+    def __repr__(self) -> str:
+        return f"Parcel({len(self.reports)} reports)"
+
+    @property
+    def report_ids(self) -> list[bytes]:
+        """Return the identifiers in order."""
+        return [report.report_id for report in self.reports]
+
+    def single(self, position: int) -> "Parcel":
+        """Return the parcel of one report only, with the same sealed bytes."""
+        report = self.reports[position]
+        sealed = {server: {report.report_id: forms[report.report_id]} for server, forms in self._sealed.items()}
+        return Parcel((report,), (self.clipped[position],), sealed)
+
+    async def sealed(self, task: Task, server: int, key: ServerKey) -> list[SealedReport]:
+        """Return the reports sealed to one server: sealed with `key` the first time, the same bytes ever after."""
+        if server not in self._sealed:
+            await self.seal(task, server, key, self.reports)
+        return list(self._sealed[server].values())
+
+    async def seal(self, task: Task, server: int, key: ServerKey, reports: Sequence[Report]) -> list[SealedReport]:
+        """Seal some of the reports to one server's key, in place of what was sealed for it before."""
+        sealed = []
+        for position, report in enumerate(reports):
+            if position % _SEALS_AT_ONCE == _SEALS_AT_ONCE - 1:
+                await asyncio.sleep(0)
+            sealed.append(report.sealed_to(server, task.suite, key.key_id, key.public_key, task.id_bytes))
+        forms = zip((report.report_id for report in reports), sealed, strict=True)
+        self._sealed.setdefault(server, {}).update(forms)
+        return sealed
+
+
+def block_size(task: Task) -> int:
+    """Return how many reports of a task travel together at most."""
+    largest = max(message_bytes(task, server) for server in range(task.num_servers))
+    return max(1, min(MAX_REPORTS, MAX_UPLOAD_BYTES // largest))
+
+
+def report_time(task: Task, now: float) -> int:
+    """Return the time that goes into a report, in the task's units, from seconds since the epoch.
+
+    Raises:
+        TaskNotStartedError: the task's window lies ahead.
+        TaskEndedError: the task's window is over.
+    """
+    time = int(now) // task.time_precision
+    if time < task.not_before:
+        raise TaskNotStartedError(f"it starts in about {(task.not_before - time) * task.time_precision} s")
+    if time >= task.not_after:
+        raise TaskEndedError(f"it ended about {(time - task.not_after) * task.time_precision} s ago")
+    return time
+
+
+def were_clipped(task: Task, rows: FloatArray) -> NDArray[np.bool_]:
+    """Say for each of the checked rows, shape `(n, d)`, whether a bound of a column or of the norm moves it."""
+    schema = task.schema_arrays
+    outside = ((rows < schema.lower) | (rows > schema.upper)).any(axis=1)
+    normalised = schema.normalise(rows)
+    shrunk = clip_norms(normalised, float(fraction(task.mechanism.row_bound))) != normalised
+    clipped: NDArray[np.bool_] = outside | shrunk.any(axis=1)
+    return clipped
+
+
+def encode_together(task: Task, rows: FloatArray, time: int, random_bytes: RandomBytes) -> Parcel:
+    """Turn checked rows of shape `(n, d)` into a parcel, all from one source of randomness; the fast way."""
+    noised = task.encode(rows, random_bytes)
+    reports = tuple(make_report(task, row, time, random_bytes) for row in noised)
+    return Parcel(reports, tuple(were_clipped(task, rows).tolist()))
+
+
+def encode_apart(task: Task, rows: FloatArray, time: int, sources: Sequence[RandomBytes]) -> Parcel:
+    """Turn checked rows of shape `(n, d)` into a parcel, each row with its own source of randomness.
+
+    Each report is bit for bit that of `lintra_protocol.ideal.client_report`.
+    """
+    parcels = [
+        encode_together(task, row[np.newaxis], time, random_bytes)
+        for row, random_bytes in zip(rows, sources, strict=True)
+    ]
+    return Parcel(
+        tuple(parcel.reports[0] for parcel in parcels),
+        tuple(parcel.clipped[0] for parcel in parcels),
+    )
+
+
+def spelled(report_id: bytes) -> str:
+    """Return a report identifier as it stands in messages and receipts."""
+    return base64url(report_id)

@@ -1,0 +1,128 @@
+"""One parcel to one server: the same sealed bytes until it answers, a new key once, and a receipt that must fit."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from lintra_client.channel import TRANSIENT, Channel, TransientError, printable
+from lintra_client.check import ServerKey, sealing_key
+from lintra_client.report import Parcel, spelled
+from lintra_protocol.errors import InvalidMessageError, LintraError, OutdatedKeyError
+from lintra_protocol.messages import Failure, Receipt, Signed, UploadAnswer, receipt_hash
+from lintra_protocol.problems import from_problem
+from lintra_protocol.task import Task
+from lintra_protocol.wire import SealedReport, encode_reports, report_id
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """What became of a parcel at one server: a refusal for each report not taken, a signed receipt for the others."""
+
+    failures: dict[bytes, LintraError]
+    receipts: tuple[Signed[Receipt], ...]
+
+
+class Destination:
+    """One server of a task: its index, the way to it, and the key that it holds now."""
+
+    def __init__(self, task: Task, index: int, channel: Channel, now: Callable[[], float]) -> None:
+        """Fetch nothing yet; the key comes with the first use."""
+        self.index = index
+        self.name = channel.name
+        self._task = task
+        self._channel = channel
+        self._now = now
+        self._key: ServerKey | None = None
+        self._lock = asyncio.Lock()
+
+    async def key(self, stale: ServerKey | None = None) -> ServerKey:
+        """Return a valid key of the server, fetched if none is known, if it expired, or if it is `stale`.
+
+        Raises:
+            LintraError: the server has none, cannot be reached, or did not sign it.
+        """
+        async with self._lock:
+            if self._key is None or self._key is stale or self._key.valid_until <= self._now():
+                body = await self._channel.fetch("/v1/keys", "keys")
+                self._key = sealing_key(self._task, self.index, body, self._now())
+            return self._key
+
+    async def deliver(self, parcel: Parcel) -> Delivery:
+        """Deliver a parcel, or say of every report why not; a refusal of the whole upload counts for each of them."""
+        try:
+            key = await self.key()
+            sealed = await parcel.sealed(self._task, self.index, key)
+        except LintraError as error:
+            return Delivery(dict.fromkeys(parcel.report_ids, error), ())
+        first = await self._upload(sealed)
+        outdated = [report for report in parcel.reports if _is_outdated(first.failures.get(report.report_id))]
+        if not outdated:
+            return first
+        # The shares stay the same under the new key, so the identifiers and commitments do too. Once is enough: a
+        # server that calls its own newest key outdated would go on for ever.
+        try:
+            sealed = await parcel.seal(self._task, self.index, await self.key(stale=key), outdated)
+        except LintraError:
+            return first
+        second = await self._upload(sealed)
+        kept = {key: error for key, error in first.failures.items() if not _is_outdated(error)}
+        return Delivery(kept | second.failures, first.receipts + second.receipts)
+
+    async def _upload(self, sealed: list[SealedReport]) -> Delivery:
+        pending = {report_id(report.header): report for report in sealed}
+        refused: dict[bytes, LintraError] = {}
+        receipts: list[Signed[Receipt]] = []
+
+        async def attempt() -> None:
+            body = encode_reports(list(pending.values()))
+            path = f"/v1/tasks/{self._task.task_id}/reports"
+            data = await self._channel.post(path, body, "reports", "upload-answer")
+            answer = UploadAnswer.from_canonical(data)
+            failures = verified_failures(self._task, self.index, list(pending), answer)
+            receipts.append(answer.receipt)
+            for taken in [known for known in pending if known not in failures]:
+                del pending[taken]
+            for failed, error in failures.items():
+                if not isinstance(error, TRANSIENT):
+                    refused[failed] = error
+                    del pending[failed]
+            if pending:
+                raise TransientError(failures[next(iter(pending))])
+
+        try:
+            await self._channel.persistently(attempt)
+        except LintraError as error:
+            refused |= dict.fromkeys(pending, error)
+        return Delivery(refused, tuple(receipts))
+
+
+def verified_failures(
+    task: Task, server: int, report_ids: Sequence[bytes], answer: UploadAnswer
+) -> dict[bytes, LintraError]:
+    """Check that an answer accounts for every report of an upload, and return the refusals.
+
+    Raises:
+        UnauthorizedError: the receipt is not signed by this server.
+        InvalidMessageError: refusals of other reports or out of order, or a receipt that does not cover exactly the
+            reports that were not refused.
+    """
+    spelled_ids = [spelled(known) for known in report_ids]
+    failed = {failure.report_id: failure for failure in answer.failures}
+    if [known for known in spelled_ids if known in failed] != [failure.report_id for failure in answer.failures]:
+        raise InvalidMessageError(f"server {server} refused reports that were not in this upload, or out of order")
+    taken = [known for known, text in zip(report_ids, spelled_ids, strict=True) if text not in failed]
+    receipt = answer.receipt.verified(task.servers[server].identity_key)
+    expected = Receipt(task_id=task.task_id, server=server, count=len(taken), reports=receipt_hash(taken))
+    if receipt != expected:
+        raise InvalidMessageError(f"server {server} signed a receipt for other reports than the {len(taken)} it took")
+    return {
+        known: _refusal(failed[text]) for known, text in zip(report_ids, spelled_ids, strict=True) if text in failed
+    }
+
+
+def _refusal(failure: Failure) -> LintraError:
+    return from_problem({"type": failure.type, "detail": printable(failure.detail)})
+
+
+def _is_outdated(error: LintraError | None) -> bool:
+    return isinstance(error, OutdatedKeyError)
