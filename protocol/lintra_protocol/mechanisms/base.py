@@ -161,9 +161,10 @@ class Mechanism(Frozen):
             InvalidTaskError: no grid fits the ring, or the claim needs more noise than the sampler draws.
             RowUnderfilledError: the minimum cohort leaves a row without honest clients.
         """
-        bound = fraction(self.row_bound)
-        first = max(0, self.start_bits - max(0, int(bound).bit_length() - 1))
-        for fraction_bits in range(min(first, 40), -1, -1):
+        if fraction(self.row_bound) <= 0:
+            raise InvalidTaskError(f"row_bound {self.row_bound} is not positive")
+        first = self.start_bits - _exponent(fraction(self.row_bound))
+        for fraction_bits in range(min(max(first, 0), 40), -1, -1):
             candidate = self.model_copy(update={"fraction_bits": fraction_bits})
             if not 0 < candidate.squared_bound <= MAX_SQUARED_BOUND:
                 continue
@@ -191,6 +192,12 @@ class Mechanism(Frozen):
         mu = discrete_mu(float(fraction(claim.epsilon)), claim.noise_delta, MAX_SLACK)
         variance = (float(self.squared_distance(claim)) / mu**2 + SMOOTHING) / smallest_row * (1 + 1e-11)
         return max(MIN_SIGMA, isqrt(int(variance)) + 1)
+
+
+def _exponent(value: Fraction) -> int:
+    """Return the largest k with 2^k at most a positive value."""
+    guess = value.numerator.bit_length() - value.denominator.bit_length()
+    return guess if Fraction(2) ** guess <= value else guess - 1
 
 
 def _upper_root(square: Fraction) -> float:
