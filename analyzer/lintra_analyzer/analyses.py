@@ -1,0 +1,100 @@
+"""The analyses that an analyst can ask for over one release; all of them are post-processing and cost no privacy."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from lintra_analyzer.certificate import ReleaseRecord
+from lintra_analyzer.estimators import Estimate, low_rank, moments, ridge
+from lintra_analyzer.releases import Release
+from lintra_protocol.documents import first_complaint
+from lintra_protocol.errors import InvalidAnalysisError
+
+
+class _Asked(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    confidence: float = Field(default=0.95, gt=0, lt=1)
+
+
+class RidgeRequest(_Asked):
+    """Ridge regression of one column on others, by default on all others."""
+
+    kind: Literal["ridge"]
+    target: str
+    features: list[str] | None = None
+    regularization: float = Field(default=1.0, ge=0, allow_inf_nan=False)
+
+    def run(self, release: Release) -> Estimate:
+        """Run the estimator."""
+        return ridge(release, self.target, self.features, self.regularization, self.confidence)
+
+
+class LowRankRequest(_Asked):
+    """Principal directions about the public centres, by default of all columns."""
+
+    kind: Literal["low-rank"]
+    rank: int = Field(ge=1, strict=True)
+    columns: list[str] | None = None
+
+    def run(self, release: Release) -> Estimate:
+        """Run the estimator."""
+        return low_rank(release if self.columns is None else release.restrict(self.columns), self.rank, self.confidence)
+
+
+class MomentsRequest(_Asked):
+    """Means, second moments and correlations, as far as the release holds them."""
+
+    kind: Literal["moments"]
+    columns: list[str] | None = None
+
+    def run(self, release: Release) -> Estimate:
+        """Run the estimator."""
+        return moments(release if self.columns is None else release.restrict(self.columns), self.confidence)
+
+
+Request = RidgeRequest | LowRankRequest | MomentsRequest
+REQUESTS: dict[str, type[Request]] = {"ridge": RidgeRequest, "low-rank": LowRankRequest, "moments": MomentsRequest}
+
+_adapter: TypeAdapter[Request] = TypeAdapter(Annotated[Request, Field(discriminator="kind")])
+
+PRIVACY_SPENT = "nothing more: an analysis reads the release, never a report"
+
+
+def parse_request(body: bytes) -> Request:
+    """Read a request.
+
+    Raises:
+        InvalidAnalysisError: an unknown kind, with the known ones, or a field that does not fit.
+    """
+    try:
+        return _adapter.validate_json(body)
+    except ValidationError as error:
+        kind = error.errors(include_input=False, include_url=False)[0]["type"]
+        if kind in {"union_tag_invalid", "union_tag_not_found"}:
+            raise InvalidAnalysisError(f"kind: expected one of {', '.join(REQUESTS)}") from None
+        raise InvalidAnalysisError(first_complaint(error)) from None
+
+
+def request_schema() -> dict[str, object]:
+    """Return the JSON schema of a request, for the interface description."""
+    return {"oneOf": [model.model_json_schema() for model in REQUESTS.values()]}
+
+
+def summary(record: ReleaseRecord) -> dict[str, object]:
+    """Return what every answer repeats of the release's certificate."""
+    privacy = record.privacy
+    flagged = record.plausibility.flagged_rows
+    return {
+        "release_id": record.release_id,
+        "task_id": record.task_id,
+        "num_clients": record.num_clients,
+        "epsilon": privacy.epsilon,
+        "delta": privacy.delta,
+        "neighbours": privacy.neighbours,
+        "max_corrupt_clients": privacy.max_corrupt_clients,
+        "privacy_spent": PRIVACY_SPENT,
+        "warnings": [f"{len(flagged)} rows of the release are implausible; somebody left their bounds"]
+        if flagged
+        else [],
+    }

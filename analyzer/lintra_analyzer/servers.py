@@ -1,0 +1,203 @@
+"""One server as the analyzer talks to it: signed requests, bounded answers, patience with what is temporary."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import httpx2
+import stamina
+
+from lintra_protocol import problems
+from lintra_protocol.canonical import parse_base64url
+from lintra_protocol.errors import (
+    InternalError,
+    InvalidMessageError,
+    LintraError,
+    MessageTooLargeError,
+    OverloadedError,
+    UnauthorizedError,
+    UnavailableError,
+)
+from lintra_protocol.messages import KeyList, Signed
+from lintra_protocol.randomness import RandomBytes
+from lintra_protocol.signing import PUBLIC_KEY_BYTES, SigningKey
+from lintra_protocol.transport import MessageName, media_type, require_media_type, sign_request
+
+MAX_DOCUMENT_BYTES = 8 << 20
+"""Largest JSON answer that is read; binary answers have limits of their own."""
+
+_NONCE_BYTES = 16
+_TEMPORARY = (UnavailableError, OverloadedError, InternalError)
+
+
+class HttpClient(Protocol):
+    """The seam between the analyzer and the network."""
+
+    def build_request(self, method: str, url: str, *, content: bytes, headers: dict[str, str]) -> httpx2.Request:
+        """Return a request that was not sent yet."""
+
+    async def send(self, request: httpx2.Request, *, stream: bool) -> httpx2.Response:
+        """Send it; with `stream`, the body is still to be read."""
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How often a server is asked again that does not answer now, and after how many seconds at first and at most."""
+
+    attempts: int
+    wait: float
+    wait_max: float
+
+
+@dataclass(frozen=True)
+class Network:
+    """What all requests share: the HTTP client, who signs, and the outside world's clock and randomness."""
+
+    http: HttpClient
+    identity: SigningKey
+    patience: Patience
+    now: Callable[[], int]
+    random_bytes: RandomBytes
+
+
+class Server:
+    """One of the servers, by its address."""
+
+    def __init__(self, network: Network, index: int, url: str) -> None:
+        """Talk to the server at `url`, which errors call by its index."""
+        self._network = network
+        self.index = index
+        self.url = url
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        answer: MessageName,
+        *,
+        body: bytes = b"",
+        message: MessageName | None = None,
+        limit: int = MAX_DOCUMENT_BYTES,
+    ) -> bytes:
+        """Send a signed request until it is answered, and return the answer's body.
+
+        Args:
+            method: in upper case.
+            path: from the server's root.
+            answer: the message that a good answer must be.
+            body: of the request.
+            message: what the body is, if there is one.
+            limit: largest answer in bytes.
+
+        Raises:
+            LintraError: the server's own refusal, its detail behind the server's name.
+            UnavailableError: no answer after all attempts.
+            MessageTooLargeError: the answer exceeds the limit; nothing beyond it was read.
+        """
+        patience = self._network.patience
+        async for attempt in stamina.retry_context(
+            on=_TEMPORARY,
+            attempts=patience.attempts,
+            timeout=None,
+            wait_initial=patience.wait,
+            wait_max=patience.wait_max,
+            wait_jitter=patience.wait,
+        ):
+            with attempt:
+                return await self._ask_once(method, path, answer, body, message, limit)
+        raise AssertionError("the last attempt returns or raises")  # pragma: no cover
+
+    async def identity_key(self) -> str:
+        """Return the identity key that the server itself claims and proves to hold.
+
+        Raises:
+            UnauthorizedError: its key list is not signed by that key.
+        """
+        with self.blame():
+            data = await self.ask("GET", "/v1/keys", "keys")
+            signed = Signed[KeyList].from_canonical(data)
+            parse_base64url(signed.message.identity_key, PUBLIC_KEY_BYTES)
+            return signed.verified(signed.message.identity_key).identity_key
+
+    def blame(self) -> "_Blame":
+        """Return a context that puts this server's name before the detail of every refusal."""
+        return _Blame(f"server {self.index} ({self.url})")
+
+    async def _ask_once(
+        self, method: str, path: str, answer: MessageName, body: bytes, message: MessageName | None, limit: int
+    ) -> bytes:
+        network = self._network
+        # The date and nonce are fresh in every attempt: a server refuses a nonce that it has seen.
+        headers = sign_request(network.identity, method, path, body, network.now(), network.random_bytes(_NONCE_BYTES))
+        # The limit counts the bytes that arrive, so they must be the answer's own.
+        headers["accept-encoding"] = "identity"
+        if message is not None:
+            headers["content-type"] = media_type(message)
+        with self.blame():
+            try:
+                request = network.http.build_request(method, self.url + path, content=body, headers=headers)
+                response = await network.http.send(request, stream=True)
+                try:
+                    data = await _bounded(response, limit)
+                finally:
+                    await response.aclose()
+            except httpx2.TransportError as error:
+                raise UnavailableError(f"no answer to {method} {path}: {type(error).__name__}") from None
+            if not response.is_success:
+                raise _refusal(response, data)
+            require_media_type(response.headers.get("content-type"), answer)
+            return data
+
+
+class _Blame:
+    """See `Server.blame`; a refusal passes through several contexts but is named once."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        if isinstance(error, LintraError) and not error.detail.startswith(self._name):
+            raise type(error)(f"{self._name}: {error.detail or error.title()}") from None
+
+
+async def _bounded(response: httpx2.Response, limit: int) -> bytes:
+    data = bytearray()
+    async for chunk in response.aiter_raw():
+        data += chunk
+        if len(data) > limit:
+            raise MessageTooLargeError(f"an answer of at most {limit} bytes was expected")
+    return bytes(data)
+
+
+def _refusal(response: httpx2.Response, data: bytes) -> LintraError:
+    """Rebuild the error that the server raised, if it said so in our words."""
+    if response.headers.get("content-type", "").partition(";")[0] == problems.MEDIA_TYPE:
+        try:
+            document = parse_problem(data)
+        except InvalidMessageError as error:
+            return error
+        return problems.from_problem(document)
+    if response.status_code in {502, 503, 504}:
+        return UnavailableError(f"status {response.status_code}")
+    if response.status_code == 401:
+        return UnauthorizedError("status 401")
+    return InvalidMessageError(f"status {response.status_code} without a problem document")
+
+
+def parse_problem(data: bytes) -> dict[str, object]:
+    """Parse a problem document, which need not be canonical.
+
+    Raises:
+        InvalidMessageError: not a JSON object.
+    """
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError):
+        raise InvalidMessageError("the problem document is not JSON") from None
+    if not isinstance(document, dict):
+        raise InvalidMessageError("the problem document is not a JSON object")
+    return document

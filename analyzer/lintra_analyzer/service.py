@@ -1,0 +1,197 @@
+"""The analyzer as one object: settings, keys, storage and network together, and what an analyst can do with them."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx2
+
+from lintra_analyzer.analyses import Request
+from lintra_analyzer.archive import Archive
+from lintra_analyzer.certificate import SignedRecord
+from lintra_analyzer.collect import Exchange
+from lintra_analyzer.estimators import Estimate
+from lintra_analyzer.jobs import Jobs, Release
+from lintra_analyzer.keys import Keys
+from lintra_analyzer.metrics import Metrics
+from lintra_analyzer.reconstruct import as_release
+from lintra_analyzer.registration import current_state, register, require_registered
+from lintra_analyzer.servers import HttpClient, Network, Patience, Server
+from lintra_analyzer.settings import KnownServer, Settings
+from lintra_analyzer.specification import Specification, build_task
+from lintra_analyzer.store import Job, ServerState, Store, StoredTask
+from lintra_protocol.messages import Counters, Signed, TaskRecord, sign
+from lintra_protocol.randomness import RandomBytes
+from lintra_protocol.task import ServerEntry, Task
+
+
+@dataclass(frozen=True)
+class World:
+    """What lies outside: the network, the clock in seconds since the epoch, and randomness."""
+
+    http: HttpClient
+    now: Callable[[], int]
+    random_bytes: RandomBytes
+
+
+class Service:
+    """Everything an analyst can do; the REST interface only translates."""
+
+    def __init__(self, settings: Settings, keys: Keys, world: World) -> None:
+        """Open the storage below `settings.data_dir`; `start` begins the work."""
+        self.settings = settings
+        self.keys = keys
+        self.metrics = Metrics()
+        self.store = Store(Path(settings.data_dir) / "analyzer.sqlite")
+        self.archive = Archive(Path(settings.data_dir) / "releases")
+        self._world = world
+        patience = Patience(settings.server_attempts, settings.retry_seconds, settings.retry_seconds_max)
+        self._network = Network(world.http, keys.identity, patience, world.now, world.random_bytes)
+        self.jobs = Jobs(self.store, self._release_of, self.metrics)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Resume interrupted jobs, and interrupt them again at the end."""
+        self.jobs.resume()
+        try:
+            yield
+        finally:
+            await self.jobs.stop()
+            self.store.close()
+
+    # --- tasks ---------------------------------------------------------------------------------------------------
+
+    async def create_task(self, specification: Specification, request_key: str | None = None) -> Task:
+        """Build a task, sign it, and register it with every server; a repeated request finds the same task.
+
+        Args:
+            specification: what the analyst asks for.
+            request_key: names the request, so that it can be repeated without making a second task.
+
+        Raises:
+            LintraError: the task is impossible, or a server refused it (see `require_registered`); in the latter
+                case it is kept and `register_task` tries again.
+        """
+        wanted = specification.canonical()
+        stored = None if request_key is None else self.store.task_of_request(request_key, wanted)
+        if stored is not None:
+            task = _task_of(stored)
+        else:
+            now = self._world.now()
+            servers = await asyncio.gather(*(self._entry(i, s) for i, s in enumerate(self.settings.servers)))
+            task = await asyncio.to_thread(build_task, specification, servers, self.keys, now, self._world.random_bytes)
+            record = sign(self.keys.author, TaskRecord(definition=task)).canonical()
+            self.store.add_task(StoredTask(task.task_id, record, wanted, now), task.num_servers, request_key)
+        await self.register_task(task.task_id)
+        return task
+
+    async def register_task(self, task_id: str) -> list[ServerState]:
+        """Bring a task to the servers that have not accepted it.
+
+        Raises:
+            LintraError: some server still refuses.
+        """
+        stored = self.store.task(task_id)
+        task = _task_of(stored)
+        await register(task, stored.record, self._servers(task), self.store)
+        states = self.store.registrations(task_id)
+        require_registered(states)
+        return states
+
+    def task(self, task_id: str) -> Task:
+        """Return a task.
+
+        Raises:
+            UnknownTaskError: there is none.
+        """
+        return _task_of(self.store.task(task_id))
+
+    async def live_states(self, task_id: str) -> list[tuple[ServerState, Counters | None]]:
+        """Ask every server for the task and its counters now."""
+        task = self.task(task_id)
+        return await asyncio.gather(*(current_state(task, server) for server in self._servers(task)))
+
+    # --- releases ------------------------------------------------------------------------------------------------
+
+    def start_release(self, task_id: str) -> Job:
+        """Start the release of a task's batch, or go on with it.
+
+        Raises:
+            UnknownTaskError: there is no such task.
+            LintraError: it is not registered with every server.
+        """
+        self.task(task_id)
+        require_registered(self.store.registrations(task_id))
+        return self.jobs.start(task_id)
+
+    def job(self, task_id: str) -> Job:
+        """Return how far a task's release is; one that nobody asked for yet is `waiting` at its first stage."""
+        self.task(task_id)
+        return self.store.job(task_id) or Job(task_id, "inventory", "waiting")
+
+    def record(self, release_id: str) -> SignedRecord:
+        """Return a release's signed record.
+
+        Raises:
+            UnknownResourceError: there is none.
+        """
+        return SignedRecord.from_canonical(self.store.release(release_id))
+
+    def records(self) -> list[SignedRecord]:
+        """Return the records of all releases, the newest first."""
+        return [SignedRecord.from_canonical(record) for record in self.store.releases()]
+
+    def analyse(self, signed: SignedRecord, request: Request) -> Estimate:
+        """Run an analysis over a release.
+
+        Raises:
+            InvalidAnalysisError: it does not fit the release.
+            InvalidReleaseError: the archived numbers are not those of the record.
+        """
+        task = self.task(signed.record.task_id)
+        sketch, row_counts = self.archive.read(signed.record)
+        estimate = request.run(as_release(task, sketch, row_counts))
+        self.metrics.analysis(request.kind)
+        return estimate
+
+    def cohort_ids(self, signed: SignedRecord) -> bytes:
+        """Return the sorted report identifiers of a release, 32 bytes each."""
+        return self.store.document(signed.record.task_id, "cohort_ids") or b""
+
+    # --- servers -------------------------------------------------------------------------------------------------
+
+    async def _entry(self, index: int, known: KnownServer) -> ServerEntry:
+        """Return a server with the key it must sign with: from the settings, or pinned, or met for the first time."""
+        key = known.identity_key or self.store.pinned_key(known.url)
+        if key is None:
+            # The settings were refused unless they allow this (see `Settings.trust_on_first_use`).
+            key = self.store.pin(known.url, await Server(self._network, index, known.url).identity_key())
+        return ServerEntry(url=known.url, identity_key=key)
+
+    def _servers(self, task: Task) -> list[Server]:
+        return [Server(self._network, index, entry.url) for index, entry in enumerate(task.servers)]
+
+    def _release_of(self, task_id: str) -> Release:
+        task = self.task(task_id)
+        exchange = Exchange(task, self._servers(task), self.store)
+        return Release(task, exchange, self.store, self.archive, self.keys, self._world.now)
+
+
+@asynccontextmanager
+async def http_client(settings: Settings) -> AsyncIterator[httpx2.AsyncClient]:
+    """Open the connections to the servers; redirects are refused, since a signature names the path."""
+    async with httpx2.AsyncClient(timeout=settings.server_timeout_seconds, follow_redirects=False) as client:
+        yield client
+
+
+def _task_of(stored: StoredTask) -> Task:
+    return Signed[TaskRecord].from_canonical(stored.record).message.definition
+
+
+def plain(document: bytes) -> dict[str, object]:
+    """Return a canonical document as plain JSON values."""
+    value: dict[str, object] = json.loads(document)
+    return value

@@ -1,0 +1,235 @@
+"""What an analyst asks for in a few lines, and the task that it becomes: calibrated, checked and bound by its hash."""
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
+
+from lintra_analyzer.keys import Keys
+from lintra_protocol.canonical import base64url, canonical_json
+from lintra_protocol.documents import Real, first_complaint, fraction, real
+from lintra_protocol.errors import InvalidTaskError, RowUnderfilledError
+from lintra_protocol.mechanisms import AnyMechanism, Osnap, SecondMoment, Sum
+from lintra_protocol.mechanisms.base import MIN_SIGMA
+from lintra_protocol.privacy.gaussian import gaussian_mu
+from lintra_protocol.privacy.statement import Claim, Neighbours, Threat
+from lintra_protocol.randomness import RandomBytes
+from lintra_protocol.ring import FloatArray
+from lintra_protocol.schema import Column, Name
+from lintra_protocol.sealing import HYBRID, SuiteName
+from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
+
+SALT_BYTES = 32
+CLIENTS_PER_ROW = 30
+"""Fewer honest clients than this behind a row of a sketch are not planned for (ltm.md, section 8.5)."""
+
+
+def _spelled(value: object) -> object:
+    """Spell a JSON number as a decimal string; what is neither number nor text is left to be refused."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return value
+    try:
+        return real(value)
+    except (ValueError, ArithmeticError):
+        raise ValueError("expected a finite number") from None
+
+
+Number = Annotated[Real, BeforeValidator(_spelled), WithJsonSchema({"type": ["number", "string"]})]
+"""A number, or a decimal string for those who want to choose its every digit."""
+
+
+class _Asked(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ColumnSpecification(_Asked):
+    """A column: its public bounds; by default its middle is the centre and half its width the scale."""
+
+    name: Name
+    lower: Number
+    upper: Number
+    center: Number | None = None
+    scale: Number | None = None
+    unit: str = ""
+
+
+class OsnapSpecification(_Asked):
+    """A sketch of the rows; without `rows` their number follows from the claim (see `default_rows`)."""
+
+    kind: Literal["osnap"]
+    rows: int | None = Field(default=None, ge=2, le=2**20, strict=True)
+
+
+class SumSpecification(_Asked):
+    """The sum of the rows."""
+
+    kind: Literal["sum"]
+
+
+class SecondMomentSpecification(_Asked):
+    """The sum of the rows' outer products."""
+
+    kind: Literal["second_moment"]
+
+
+MechanismSpecification = Annotated[
+    OsnapSpecification | SumSpecification | SecondMomentSpecification, Field(discriminator="kind")
+]
+Whole = Annotated[int, Field(strict=True)]
+
+
+class Specification(_Asked):
+    """A new task: what is collected, what is released, and what is promised."""
+
+    purpose: str = Field(min_length=1, max_length=2000)
+    columns: list[ColumnSpecification] = Field(min_length=1, max_length=2**20)
+    mechanism: MechanismSpecification
+    row_bound: Number = Field(description="L2 norm that rows are clipped to, in normalised units")
+    epsilon: Number
+    delta: Number
+    min_clients: Whole = Field(ge=2, le=2**32)
+    max_clients: Whole | None = Field(default=None, description="10 times min_clients if not given")
+    neighbours: Neighbours = "replace-one"
+    max_corrupt_clients: Whole = Field(default=0, ge=0)
+    threat: Threat = "static"
+    delta_coalition: Number = "0"
+    max_missing: Number = "0.05"
+    share_form: Literal["uniform", "seeded"] = "uniform"
+    suite: SuiteName = HYBRID
+    duration_seconds: Whole = Field(default=604_800, ge=1, le=31_536_000)
+    time_precision: Whole = Field(default=3600, ge=1, le=31_536_000)
+    retention: Whole = Field(default=604_800, ge=0, lt=2**31)
+
+    def canonical(self) -> bytes:
+        """Return bytes that two equal specifications share."""
+        return canonical_json(self.model_dump(mode="json"))
+
+
+def build_task(
+    specification: Specification, servers: Sequence[ServerEntry], keys: Keys, now: int, random_bytes: RandomBytes
+) -> Task:
+    """Calibrate the mechanism, fill in keys and times, and check the result as every other party will.
+
+    Args:
+        specification: what the analyst asks for.
+        servers: in the order that gives them their indices.
+        keys: the analyzer's.
+        now: seconds since the epoch; the task begins at the start of this time unit.
+        random_bytes: for the salt.
+
+    Raises:
+        InvalidTaskError: the parts do not fit together; the detail names the field.
+        RowUnderfilledError: the minimum cohort leaves a row of the sketch without honest clients.
+        FalseClaimError: the promise cannot be kept.
+    """
+    asked = specification
+    try:
+        claim = _claim(asked)
+        columns = tuple(_column(column) for column in asked.columns)
+        max_clients = asked.max_clients or min(10 * asked.min_clients, 2**32)
+        mechanism = _mechanism(asked, claim).calibrated(claim, len(columns), max_clients)
+        task = Task(
+            salt=base64url(random_bytes(SALT_BYTES)),
+            purpose=asked.purpose,
+            author_key=keys.author.public_key,
+            servers=tuple(servers),
+            analyzer=AnalyzerEntry(
+                identity_key=keys.identity.public_key, sealing_key=base64url(keys.sealing[asked.suite].public_bytes)
+            ),
+            columns=columns,
+            mechanism=mechanism,
+            claim=claim,
+            max_clients=max_clients,
+            max_missing=asked.max_missing,
+            time_precision=asked.time_precision,
+            not_before=now // asked.time_precision,
+            not_after=-(-(now + asked.duration_seconds) // asked.time_precision),
+            share_form=asked.share_form,
+            suite=asked.suite,
+            retention=asked.retention,
+        )
+    except ValidationError as error:
+        raise InvalidTaskError(first_complaint(error)) from None
+    task.check()
+    return task
+
+
+def default_rows(claim: Claim, num_columns: int) -> int:
+    """Return how many rows a sketch should have at the minimum cohort.
+
+    m = n r^2 mu^2 / (Delta^2 d), where sketching error and noise balance (ltm.md, section 8.5), with r taken as the
+    row bound, hence r / Delta = 1/2 where a row is replaced and 1 where it becomes the null row. Rows are then kept
+    from 3 d up, and before that few enough that `CLIENTS_PER_ROW` honest clients stand behind each.
+    """
+    most = max(2, claim.min_clients // CLIENTS_PER_ROW)
+    while most > 2 and claim.min_clients // most - claim.quota(most) < CLIENTS_PER_ROW:
+        most = most * 15 // 16 if most > 16 else most - 1
+    return max(2, min(max(round(balanced_rows(claim, num_columns)), 3 * num_columns), most))
+
+
+def balanced_rows(claim: Claim, num_columns: int) -> float:
+    """Return m* of `default_rows`, before it is clamped; below 4 d a sketch says little."""
+    mu = gaussian_mu(float(fraction(claim.epsilon)), claim.noise_delta)
+    ratio = 4 if claim.neighbours == "replace-one" else 1
+    return claim.min_clients * mu**2 / (ratio * num_columns)
+
+
+def warnings_of(task: Task) -> list[str]:
+    """Return what an analyst should know about a valid task before it starts, in plain words."""
+    found = []
+    mechanism, columns = task.mechanism, task.num_columns
+    if isinstance(mechanism, Osnap):
+        rows = balanced_rows(task.claim, columns)
+        if rows < 4 * columns:
+            found.append(
+                f"sketch uninformative: {task.claim.min_clients} clients support {rows:.0f} rows at this epsilon, less "
+                f"than 4 x {columns} columns; ask for second_moment instead"
+            )
+    farthest = _largest_norm(task)
+    bound = float(fraction(mechanism.row_bound))
+    if bound > farthest * (1 + 1e-9):
+        found.append(f"row_bound {bound:g} is larger than any row can be ({farthest:.6g}); it only costs noise")
+    if task.suite != HYBRID:
+        found.append("the classical suite does not protect against a later quantum computer")
+    return found
+
+
+def _largest_norm(task: Task) -> float:
+    arrays = task.schema_arrays
+    ends: list[FloatArray] = [abs(end - arrays.center) / arrays.scale for end in (arrays.lower, arrays.upper)]
+    return float((ends[0].clip(min=ends[1]) ** 2).sum() ** 0.5)
+
+
+def _claim(asked: Specification) -> Claim:
+    return Claim(
+        epsilon=asked.epsilon,
+        delta=asked.delta,
+        neighbours=asked.neighbours,
+        min_clients=asked.min_clients,
+        max_corrupt_clients=asked.max_corrupt_clients,
+        threat=asked.threat,
+        delta_coalition=asked.delta_coalition,
+    )
+
+
+def _column(asked: ColumnSpecification) -> Column:
+    lower, upper = float(fraction(asked.lower)), float(fraction(asked.upper))
+    center = asked.center if asked.center is not None else real((lower + upper) / 2)
+    # Bounds in the wrong order are refused by `Column`, in its own words; here they only must not divide it.
+    scale = asked.scale if asked.scale is not None else real(max((upper - lower) / 2, 0)) if upper > lower else "1"
+    return Column(name=asked.name, lower=asked.lower, upper=asked.upper, center=center, scale=scale, unit=asked.unit)
+
+
+def _mechanism(asked: Specification, claim: Claim) -> AnyMechanism:
+    if fraction(asked.row_bound) <= 0:
+        raise InvalidTaskError(f"row_bound: must be positive, got {asked.row_bound}")
+    # Calibration replaces grid and sigma; these are only the smallest valid ones.
+    common = {"row_bound": asked.row_bound, "fraction_bits": 0, "sigma": MIN_SIGMA}
+    if isinstance(asked.mechanism, SumSpecification):
+        return Sum.model_validate(common)
+    if isinstance(asked.mechanism, SecondMomentSpecification):
+        return SecondMoment.model_validate(common)
+    rows = asked.mechanism.rows or default_rows(claim, len(asked.columns))
+    if asked.min_clients < rows:
+        raise RowUnderfilledError(f"{rows} rows need at least as many clients, min_clients is {asked.min_clients}")
+    return Osnap.model_validate({**common, "rows": rows})

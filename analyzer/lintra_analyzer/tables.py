@@ -1,0 +1,60 @@
+"""The tables of the analyzer's database, and how SQLite is told to be durable."""
+
+from sqlalchemy import Column, ForeignKey, Integer, LargeBinary, MetaData, String, Table
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.pool import ConnectionPoolEntry
+
+metadata = MetaData()
+meta = Table("meta", metadata, Column("version", Integer, primary_key=True))
+pins = Table("pins", metadata, Column("url", String, primary_key=True), Column("identity_key", String, nullable=False))
+tasks = Table(
+    "tasks",
+    metadata,
+    Column("number", Integer, primary_key=True),
+    Column("task_id", String, nullable=False, unique=True),
+    Column("record", LargeBinary, nullable=False),
+    Column("specification", LargeBinary, nullable=False),
+    Column("request_key", String, unique=True),
+    Column("created_at", Integer, nullable=False),
+)
+registrations = Table(
+    "registrations",
+    metadata,
+    Column("task_id", ForeignKey("tasks.task_id"), primary_key=True),
+    Column("server", Integer, primary_key=True),
+    Column("state", String, nullable=False),
+    Column("problem", String),
+)
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("task_id", ForeignKey("tasks.task_id"), primary_key=True),
+    Column("stage", String, nullable=False),
+    Column("state", String, nullable=False),
+    Column("problem", String),
+    Column("release_id", String),
+)
+documents = Table(
+    "documents",
+    metadata,
+    Column("task_id", ForeignKey("tasks.task_id"), primary_key=True),
+    Column("kind", String, primary_key=True),
+    Column("server", Integer, primary_key=True),
+    Column("body", LargeBinary, nullable=False),
+)
+releases = Table(
+    "releases",
+    metadata,
+    Column("number", Integer, primary_key=True),
+    Column("release_id", String, nullable=False, unique=True),
+    Column("task_id", ForeignKey("tasks.task_id"), nullable=False, unique=True),
+    Column("record", LargeBinary, nullable=False),
+)
+
+
+def make_durable(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
+    """Make one connection wait for the disk at every commit, and for other writers a while."""
+    cursor = connection.cursor()
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "busy_timeout=10000"):
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
