@@ -1,0 +1,197 @@
+"""The public application: the control plane of one server. Uploads are answered before it, in `hot`.
+
+A handler reads its body within a limit, checks who sends it, and calls one function in a worker thread.
+"""
+
+import time
+from collections.abc import Callable
+
+from fastapi import FastAPI, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.responses import Response, StreamingResponse
+
+from lintra_protocol.canonical import HASH_BYTES, JsonValue, base64url, canonical_json, parse_base64url
+from lintra_protocol.errors import InternalError, LintraError, OverloadedError, UnknownBatchError
+from lintra_protocol.messages import BATCH, AggregateRequest, BatchStatus, CohortRequest, Signed, TaskRecord
+from lintra_protocol.randomness import RandomBytes, system_randomness
+from lintra_protocol.transport import MessageName, media_type, require_media_type
+from lintra_protocol.wire import encode_ids
+from lintra_server.answers import answer, from_framework, problem, read_body
+from lintra_server.hot import Front
+from lintra_server.keys import CACHE_SECONDS
+from lintra_server.node import Node
+from lintra_server.registry import Held
+from lintra_server.settings import Settings
+
+MAX_TASK_BYTES = 4 << 20
+MAX_AGGREGATE_BYTES = 1 << 20
+MAX_COHORT_BYTES = 64 << 20
+"""Holds about 1.4 million identifiers that differ between the servers."""
+
+_IDS_PER_CHUNK = 4096
+_BATCH = "/v1/tasks/{task_id}/batches/{batch}"
+
+
+def create_app(
+    settings: Settings,
+    *,
+    random_bytes: RandomBytes = system_randomness,
+    now: Callable[[], float] = time.time,
+) -> Front:
+    """Return the public ASGI application of one server; close its `node` when it has stopped.
+
+    Args:
+        settings: what the operator decided.
+        random_bytes: a cryptographic source.
+        now: the clock, in seconds since the epoch.
+
+    Raises:
+        ValueError: a key is missing, or the database is another version's or another root key's.
+    """
+    node = Node(settings, random_bytes, now)
+    app = FastAPI(title="Lintra server", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
+    app.add_exception_handler(LintraError, _refuse)
+    app.add_exception_handler(HTTPException, _refuse)
+    app.add_exception_handler(Exception, _refuse)
+    _add_task_routes(app, node)
+    _add_inventory_routes(app, node)
+    _add_release_routes(app, node)
+    return Front(node, app)
+
+
+def _add_task_routes(app: FastAPI, node: Node) -> None:
+    @app.get("/v1/keys")
+    async def keys() -> Response:
+        return answer("keys", node.keys.signed_list, headers={"cache-control": f"max-age={CACHE_SECONDS}"})
+
+    @app.get("/v1/tasks/{task_id}")
+    async def task(task_id: str) -> Response:
+        return answer("task", (await run_in_threadpool(node.registry.find, task_id)).record)
+
+    @app.put("/v1/tasks/{task_id}")
+    async def register(task_id: str, request: Request) -> Response:
+        body = await _body(request, "task", MAX_TASK_BYTES)
+        signed = Signed[TaskRecord].from_canonical(body)
+        held, created = await run_in_threadpool(node.registry.register, task_id, signed)
+        return answer("task", held.record, status=201 if created else 200)
+
+    @app.get("/v1/tasks/{task_id}/counters")
+    async def counters(task_id: str, request: Request) -> Response:
+        held, _ = await _analyzer(node, request, task_id)
+        return answer("counters", node.intake.counters(held).canonical())
+
+    @app.get("/v1/tasks/{task_id}/batches")
+    async def batches(task_id: str, request: Request) -> Response:
+        held, _ = await _analyzer(node, request, task_id)
+        batch = await run_in_threadpool(node.store.batch, held.number)
+        status = BatchStatus(batch=BATCH, state=batch.state, count=batch.num_reports)
+        return answer("batches", b'{"batches":[%b]}' % status.canonical())
+
+
+def _add_inventory_routes(app: FastAPI, node: Node) -> None:
+    @app.post(f"{_BATCH}/inventory")
+    async def close(task_id: str, batch: str, request: Request) -> Response:
+        held, _ = await _analyzer(node, request, task_id, batch)
+        return answer("inventory", await run_in_threadpool(node.gate.close, held))
+
+    @app.get(f"{_BATCH}/inventory")
+    async def inventory(task_id: str, batch: str, request: Request) -> Response:
+        held, _ = await _analyzer(node, request, task_id, batch)
+        return answer("inventory", await run_in_threadpool(node.gate.inventory, held))
+
+    @app.get(f"{_BATCH}/inventory/ids")
+    async def ids(task_id: str, batch: str, request: Request) -> Response:
+        held, _ = await _analyzer(node, request, task_id, batch)
+        report_ids = await run_in_threadpool(node.gate.inventory_ids, held)
+        starts = range(0, len(report_ids), _IDS_PER_CHUNK)
+        chunks = (encode_ids(report_ids[start : start + _IDS_PER_CHUNK]) for start in starts)
+        headers = {"content-type": media_type("ids"), "content-length": str(HASH_BYTES * len(report_ids))}
+        return StreamingResponse(chunks, headers=headers)
+
+
+def _add_release_routes(app: FastAPI, node: Node) -> None:
+    proving = _OneAtATime()
+
+    @app.put(f"{_BATCH}/cohort")
+    async def freeze(task_id: str, batch: str, request: Request) -> Response:
+        held, body = await _analyzer(node, request, task_id, batch, "cohort-request", MAX_COHORT_BYTES)
+        return answer(
+            "cohort", await run_in_threadpool(lambda: node.gate.freeze(held, CohortRequest.from_canonical(body)))
+        )
+
+    @app.get(f"{_BATCH}/cohort")
+    async def cohort(task_id: str, batch: str, request: Request) -> Response:
+        held, _ = await _analyzer(node, request, task_id, batch)
+        return answer("cohort", await run_in_threadpool(node.gate.cohort, held))
+
+    @app.put(f"{_BATCH}/aggregate")
+    async def release(task_id: str, batch: str, request: Request) -> Response:
+        held, body = await _analyzer(node, request, task_id, batch, "aggregate-request", MAX_AGGREGATE_BYTES)
+        aggregate_request = AggregateRequest.from_canonical(body)
+        return answer("sketch-share", await run_in_threadpool(node.gate.release, held, aggregate_request))
+
+    @app.get(f"{_BATCH}/aggregate")
+    async def aggregate(task_id: str, batch: str, request: Request) -> Response:
+        held, _ = await _analyzer(node, request, task_id, batch)
+        return answer("sketch-share", await run_in_threadpool(node.gate.aggregate, held))
+
+    @app.get(f"{_BATCH}/inclusion/{{report_id}}")
+    async def inclusion(task_id: str, batch: str, report_id: str) -> Response:
+        held = await run_in_threadpool(node.registry.find, task_id)
+        _require_batch(batch)
+        with proving:
+            wanted = parse_base64url(report_id, HASH_BYTES)
+            root, path = await run_in_threadpool(node.gate.inclusion, held, wanted)
+        steps: list[JsonValue] = [{"left": left, "hash": base64url(sibling)} for left, sibling in path]
+        return answer("inclusion", canonical_json({"root": root, "path": steps}))
+
+
+class _OneAtATime:
+    """Lets one request in; the others may come again. Proofs are costly, and anybody may ask for one."""
+
+    def __init__(self) -> None:
+        self._inside = False
+
+    def __enter__(self) -> None:
+        if self._inside:
+            raise OverloadedError("another proof is being computed")
+        self._inside = True
+
+    def __exit__(self, *_: object) -> None:
+        self._inside = False
+
+
+async def _analyzer(
+    node: Node, request: Request, task_id: str, batch: str = "0", name: MessageName | None = None, limit: int = 0
+) -> tuple[Held, bytes]:
+    """Return the task and the body of a request that its analyzer signed."""
+    held = await run_in_threadpool(node.registry.find, task_id)
+    body = await _body(request, name, limit)
+    path, now = request.scope["path"], int(node.now())
+    node.doorkeeper.require_analyzer(held.task, request.method, path, body, request.headers, now)
+    _require_batch(batch)
+    return held, body
+
+
+async def _body(request: Request, name: MessageName | None, limit: int) -> bytes:
+    if name is not None:
+        require_media_type(request.headers.get("content-type"), name)
+    return await read_body(request.stream(), request.headers.get("content-length"), limit)
+
+
+def _require_batch(batch: str) -> None:
+    if batch != str(BATCH):
+        raise UnknownBatchError(f"this task has batch {BATCH} only")
+
+
+async def _refuse(request: Request, error: Exception) -> Response:
+    known = error if isinstance(error, LintraError) else _known(error)
+    request.state.error = known.token
+    response = problem(known, request.state.request_id)
+    response.headers.update(getattr(error, "headers", None) or {})
+    return response
+
+
+def _known(error: Exception) -> LintraError:
+    return from_framework(error) if isinstance(error, HTTPException) else InternalError()

@@ -1,0 +1,42 @@
+"""Who sends a request: the analyzer's signature, once."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+
+from lintra_protocol.errors import OverloadedError, UnauthorizedError
+from lintra_protocol.task import Task
+from lintra_protocol.transport import REPLAY_WINDOW, verify_request
+
+MAX_NONCES = 100_000
+
+
+class Doorkeeper:
+    """Checks signed requests and remembers their nonces for as long as they could be replayed; thread-safe."""
+
+    def __init__(self) -> None:
+        """Remember nothing yet."""
+        self._seen: OrderedDict[tuple[str, bytes], int] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def require_analyzer(
+        self, task: Task, method: str, path: str, body: bytes, headers: Mapping[str, str], now: int
+    ) -> None:
+        """Check that a request comes from the task's analyzer and was not sent before.
+
+        Raises:
+            UnauthorizedError: it is not signed by the analyzer, too old, or a repetition.
+            InvalidMessageError: a header is malformed.
+            OverloadedError: more requests than can be remembered.
+        """
+        sender = task.analyzer.identity_key
+        nonce = verify_request(sender, method, path, body, headers, now)
+        with self._lock:
+            while self._seen and next(iter(self._seen.values())) <= now:
+                self._seen.popitem(last=False)
+            if (sender, nonce) in self._seen:
+                raise UnauthorizedError("this request was received before; sign every attempt anew")
+            if len(self._seen) >= MAX_NONCES:
+                raise OverloadedError(f"{MAX_NONCES} signed requests within {2 * REPLAY_WINDOW} s")
+            # A date may lie one window ahead and is good for one window after that.
+            self._seen[sender, nonce] = now + 2 * REPLAY_WINDOW + 1

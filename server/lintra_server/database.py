@@ -1,0 +1,164 @@
+"""The tables of a server, and transactions on them. SQLite: write-ahead log, full synchronisation.
+
+A row of `reports` is narrow and carries the unique key that enforces "once"; payloads lie apart, in the segments of
+the commits that stored them, and are never ordered by identifier.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy import (
+    Column,
+    Connection,
+    ForeignKey,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    create_engine,
+    event,
+    insert,
+    inspect,
+    select,
+)
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.pool import ConnectionPoolEntry
+
+SCHEMA_VERSION = 1
+BUSY_SECONDS = 30
+
+_metadata = MetaData()
+
+about = Table("about", _metadata, Column("schema_version", Integer, primary_key=True))
+
+sealing_keys = Table(
+    "sealing_keys",
+    _metadata,
+    Column("key_id", LargeBinary, primary_key=True),
+    Column("suite", String, nullable=False),
+    Column("wrapped", LargeBinary, nullable=False),
+    Column("valid_from", Integer, nullable=False),
+    Column("valid_until", Integer, nullable=False),
+)
+
+tasks = Table(
+    "tasks",
+    _metadata,
+    Column("task", Integer, primary_key=True),
+    Column("task_id", LargeBinary, nullable=False, unique=True),
+    Column("definition", LargeBinary, nullable=False),
+    Column("server", Integer, nullable=False),
+    Column("ends", Integer, nullable=False),
+    Column("retention", Integer, nullable=False),
+)
+
+batches = Table(
+    "batches",
+    _metadata,
+    Column("task", Integer, ForeignKey("tasks.task"), primary_key=True, autoincrement=False),
+    Column("state", String, nullable=False),
+    Column("num_reports", Integer, nullable=False),
+    Column("capacity", Integer, nullable=False),
+    Column("segments", Integer, nullable=False),
+    Column("wrapped_key", LargeBinary),
+    Column("wrapped_nonce", LargeBinary),
+    Column("closed_at", Integer),
+    Column("inventory", LargeBinary),
+    Column("inventories", LargeBinary),
+    Column("cohort", LargeBinary),
+    Column("excluded", LargeBinary),
+    Column("request_hash", LargeBinary),
+    Column("aggregate", LargeBinary),
+    Column("released_at", Integer),
+)
+
+reports = Table(
+    "reports",
+    _metadata,
+    Column("task", Integer, primary_key=True, autoincrement=False),
+    Column("report_id", LargeBinary, primary_key=True),
+    Column("segment", Integer, nullable=False),
+    Column("position", Integer, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+segments = Table(
+    "segments",
+    _metadata,
+    Column("segment", Integer, primary_key=True),
+    Column("task", Integer, nullable=False, index=True),
+    Column("number", Integer, nullable=False),
+    Column("payloads", LargeBinary, nullable=False),
+)
+
+
+class Database:
+    """The database file; every use of it is one transaction."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the file, or make it.
+
+        Raises:
+            ValueError: it was written by another version of this software.
+        """
+        self._engine = create_engine(
+            f"sqlite:///{path}", connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False}
+        )
+        event.listen(self._engine, "connect", _configure)
+        event.listen(self._engine, "begin", _begin)
+        with self.writing() as connection:
+            if not inspect(connection).has_table(about.name):
+                _metadata.create_all(connection)
+                connection.execute(insert(about).values(schema_version=SCHEMA_VERSION))
+        self.check()
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Give a transaction that sees one state of the database."""
+        with self._engine.connect() as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """Give the only transaction that may write now; it is durable when the block has ended without error."""
+        with self._engine.connect().execution_options(lintra_immediate=True) as connection, connection.begin():
+            yield connection
+
+    def check(self) -> None:
+        """Check that the database answers and has this version's schema.
+
+        Raises:
+            ValueError: it was written by another version of this software.
+        """
+        with self.reading() as connection:
+            version = connection.execute(select(about.c.schema_version)).scalar_one()
+        if version != SCHEMA_VERSION:
+            raise ValueError(f"the database has schema version {version}, this software needs {SCHEMA_VERSION}")
+
+    def forget_log(self) -> None:
+        """Move the write-ahead log into the database and empty it, so that no deleted byte stays in it."""
+        connection = self._engine.raw_connection()
+        try:
+            connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
+        finally:
+            connection.close()
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._engine.dispose()
+
+
+def _configure(connection: DBAPIConnection, _record: ConnectionPoolEntry) -> None:
+    # The driver must not begin transactions by itself: `_begin` says which kind.
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "foreign_keys=ON"):
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+
+
+def _begin(connection: Connection) -> None:
+    immediate = connection.get_execution_options().get("lintra_immediate", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")

@@ -1,0 +1,304 @@
+"""The only way out: the inventory, the frozen cohort and the release of one batch, each given once.
+
+Each step first looks whether it was done before, and then answers with the same bytes; what it computes follows from
+durable state alone, so a crash between two steps changes nothing. Rule numbers are those of docs/protocol.md#rules.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable
+from threading import Lock
+from typing import NoReturn
+
+from lintra_protocol.canonical import HASH_BYTES, base64url, domain_hash, parse_base64url
+from lintra_protocol.errors import (
+    AbandonedError,
+    AlreadyReleasedError,
+    BatchOpenError,
+    CohortConflictError,
+    InvalidMessageError,
+    InventoryMismatchError,
+    UnknownResourceError,
+)
+from lintra_protocol.manifest import apply_difference, intersection, merkle_path, merkle_root
+from lintra_protocol.messages import (
+    BATCH,
+    AggregateRequest,
+    Cohort,
+    CohortRequest,
+    Inventory,
+    Signed,
+    SketchShareRecord,
+    inventories_hash,
+    inventory_of,
+    sign,
+)
+from lintra_protocol.randomness import RandomBytes
+from lintra_protocol.ring import ring_bytes
+from lintra_protocol.rules import (
+    aggregate_context,
+    check_cohort,
+    late_seed,
+    require_rows,
+    verify_cohorts,
+    verify_inventories,
+    verify_list,
+)
+from lintra_protocol.sealing import seal
+from lintra_protocol.signing import SigningKey
+from lintra_protocol.transforms.base import PublicMatrix
+from lintra_protocol.wire import encode_sealed_document
+from lintra_server.registry import Held
+from lintra_server.store import Batch, Store
+from lintra_server.transform import sketch_share
+
+NONCE_BYTES = 32
+
+
+class Gate:
+    """Guards what leaves; thread-safe, and safe beside other processes on the same store."""
+
+    def __init__(self, store: Store, identity: SigningKey, random_bytes: RandomBytes, now: Callable[[], float]) -> None:
+        """Guard one store.
+
+        Args:
+            store: where every state is kept.
+            identity: signs what leaves.
+            random_bytes: a cryptographic source, for nonces.
+            now: the clock, in seconds since the epoch.
+        """
+        self._store = store
+        self._identity = identity
+        self._random_bytes = random_bytes
+        self._now = now
+        # Not for safety, which is the store's: so that a repeated request waits for the first one's work.
+        self._busy: defaultdict[int, Lock] = defaultdict(Lock)
+
+    # --- (R6) inventory ----------------------------------------------------------------------------------------
+
+    def close(self, held: Held) -> bytes:
+        """Close the batch, once, and return the signed inventory.
+
+        Raises:
+            CohortTooSmallError: too few reports; the batch stays open.
+            AbandonedError: the batch was given up.
+        """
+        nonce = self._random_bytes(NONCE_BYTES)
+        closed_at = int(self._now()) // held.task.time_precision
+        self._store.close_batch(held.number, held.task.claim.min_clients, nonce, closed_at)
+        return self.inventory(held)
+
+    def inventory(self, held: Held) -> bytes:
+        """Return the signed inventory of a closed batch.
+
+        Raises:
+            BatchOpenError: it was not closed yet.
+            AbandonedError: the batch was given up.
+        """
+        batch = self._batch(held)
+        if batch.state == "open":
+            raise BatchOpenError("its inventory does not exist yet")
+        if batch.inventory is not None:
+            return batch.inventory
+        # Closing fixed the list, the nonce and the time, so whoever computes this gets the same bytes.
+        nonce, closed_at = self._store.closing(held.number)
+        report_ids = self._store.report_ids(held.number)
+        inventory = sign(self._identity, inventory_of(held.task, held.server, report_ids, nonce, closed_at)).canonical()
+        self._store.keep_inventory(held.number, inventory)
+        return inventory
+
+    def inventory_ids(self, held: Held) -> list[bytes]:
+        """Return the sorted identifiers that the inventory describes (see `inventory` for errors)."""
+        self.inventory(held)
+        return self._store.report_ids(held.number)
+
+    # --- (R7) cohort -------------------------------------------------------------------------------------------
+
+    def freeze(self, held: Held, request: CohortRequest) -> bytes:
+        """Freeze the cohort of all inventories, once and for ever, and return it signed with the nonce.
+
+        Raises:
+            BatchOpenError: this server's batch was not closed yet.
+            AbandonedError: the batch was given up.
+            InventoryMismatchError, UnauthorizedError, InvalidMessageError: the inventories or lists are not right.
+            CohortTooSmallError, TooManyMissingError, RowUnderfilledError, FalseClaimError: nothing was frozen.
+            CohortConflictError: another cohort was frozen here before.
+        """
+        # A cohort is frozen, and the nonce revealed, only if
+        #   (1) every server signed its inventory, and this server's is the one it gave out;
+        #   (2) every list is the one its server signed;
+        #   (3) it is their intersection, computed here;
+        #   (4) it may be released, as far as numbers tell: otherwise the batch would be lost for nothing;
+        #   (5) no other one was frozen before: two cohorts that differ by a few reports show those reports.
+        with self._busy[held.number]:
+            own = self.inventory_ids(held)
+            inventories = verify_inventories(held.task, request.inventories)  # (1)
+            if request.inventories[held.server].canonical() != self.inventory(held):
+                raise InventoryMismatchError("this server gave out another inventory")  # (1)
+            lists = _lists(held, request, own)
+            for inventory, report_ids in zip(inventories, lists, strict=True):
+                verify_list(inventory, report_ids)  # (2)
+            cohort_ids = intersection(lists)  # (3)
+            check_cohort(held.task, len(cohort_ids), len(own))  # (4)
+            cohort = self._cohort(held, request.inventories, cohort_ids)
+            members = set(cohort_ids)
+            excluded = [report_id for report_id in own if report_id not in members]
+            kept = CohortRequest(inventories=request.inventories, differences=()).canonical()
+            if not self._store.freeze(held.number, cohort, kept, excluded) and self.cohort(held) != cohort:  # (5)
+                raise CohortConflictError("another cohort was frozen here before")
+            return cohort
+
+    def cohort(self, held: Held) -> bytes:
+        """Return the signed frozen cohort.
+
+        Raises:
+            BatchOpenError, UnknownResourceError: there is none yet.
+            AbandonedError: the batch was given up.
+        """
+        batch = self._batch(held)
+        return batch.cohort or _not_yet(batch, "cohort")
+
+    def inclusion(self, held: Held, report_id: bytes) -> tuple[str, list[tuple[bool, bytes]]]:
+        """Return the frozen cohort's root, and the Merkle path to it from a report.
+
+        Raises:
+            BatchOpenError, UnknownResourceError: there is no cohort yet, or the report is not in it.
+            AbandonedError: the batch was given up.
+        """
+        cohort = Signed[Cohort].from_canonical(self.cohort(held)).message
+        report_ids = self._cohort_ids(held)
+        try:
+            position = report_ids.index(report_id)
+        except ValueError:
+            raise UnknownResourceError("the report is not in the frozen cohort") from None
+        return cohort.root, merkle_path(report_ids, position)
+
+    # --- (R8-R11) release --------------------------------------------------------------------------------------
+
+    def release(self, held: Held, request: AggregateRequest) -> bytes:
+        """Return this server's sealed sketch share of the frozen cohort, the only one there will ever be.
+
+        Raises:
+            BatchOpenError, UnknownResourceError: no cohort was frozen here yet.
+            AbandonedError: the batch was given up.
+            AlreadyReleasedError: it was released for another request.
+            InvalidMessageError, UnauthorizedError: the cohorts are not one of each server.
+            CohortConflictError, NonceMismatchError: the servers do not agree.
+            CohortTooSmallError, TooManyMissingError, RowUnderfilledError, FalseClaimError: the gate stays shut.
+        """
+        # A sketch share leaves this server only if
+        #   (1) nothing left before: the noise is in the reports, every further sketch of them reuses it;
+        #   (2) every server froze the same cohort, so that all add the same reports, and it is the one frozen here;
+        #   (3) the seed follows from that cohort and from every server's nonce, each fixed before the cohort was known;
+        #   (4) the cohort is large enough, and the exact privacy of it keeps the promise;
+        #   (5) so does every row of the matrix that was actually drawn;
+        #   (6) it is sealed to the task's analyzer, in a context nobody can mistake for another;
+        #   (7) the reports were consumed in the transaction that stored these very bytes.
+        request_hash = domain_hash("aggregate request", request.canonical())
+        with self._busy[held.number]:
+            batch = self._batch(held)
+            if batch.aggregate is not None:
+                return _same_request(batch, request_hash)  # (1)
+            frozen = batch.cohort or _not_yet(batch, "cohort")
+            inventories = self._frozen_inventories(held, request, frozen)
+            cohort = verify_cohorts(held.task, request.cohorts, inventories)  # (2)
+            root = parse_base64url(cohort.root)
+            nonces = [parse_base64url(signed.message.nonce) for signed in request.cohorts]
+            seed = late_seed(held.task, root, nonces)  # (3)
+            privacy = check_cohort(held.task, cohort.count, batch.num_reports)  # (4)
+            matrix = held.task.mechanism.public_matrix(cohort.count, seed)
+            require_rows(held.task, matrix, privacy)  # (5)
+            aggregate = self._sealed(held, matrix, root, seed)  # (6)
+            if not self._store.release(held.number, request_hash, aggregate, int(self._now())):
+                return _same_request(self._batch(held), request_hash)  # (7)
+            return aggregate
+
+    def aggregate(self, held: Held) -> bytes:
+        """Return the sealed sketch share that was released.
+
+        Raises:
+            BatchOpenError, UnknownResourceError: there is none yet.
+            AbandonedError: the batch was given up.
+        """
+        batch = self._batch(held)
+        return batch.aggregate or _not_yet(batch, "aggregate")
+
+    # --- what the steps are made of ----------------------------------------------------------------------------
+
+    def _batch(self, held: Held) -> Batch:
+        batch = self._store.batch(held.number)
+        if batch.state == "abandoned":
+            raise AbandonedError("its task ended long ago and nobody released it")
+        return batch
+
+    def _cohort(self, held: Held, inventories: tuple[Signed[Inventory], ...], cohort_ids: list[bytes]) -> bytes:
+        cohort = Cohort(
+            task_id=held.task.task_id,
+            batch=BATCH,
+            server=held.server,
+            count=len(cohort_ids),
+            root=base64url(merkle_root(cohort_ids)),
+            inventories=inventories_hash(inventories),
+            nonce=base64url(self._store.closing(held.number)[0]),
+        )
+        return sign(self._identity, cohort).canonical()
+
+    def _cohort_ids(self, held: Held) -> list[bytes]:
+        excluded = set(self._store.excluded_ids(held.number))
+        return [report_id for report_id in self._store.report_ids(held.number) if report_id not in excluded]
+
+    def _frozen_inventories(
+        self, held: Held, request: AggregateRequest, frozen: bytes
+    ) -> tuple[Signed[Inventory], ...]:
+        if len(request.cohorts) != held.task.num_servers:
+            raise InvalidMessageError(f"expected {held.task.num_servers} cohorts, got {len(request.cohorts)}")
+        if request.cohorts[held.server].canonical() != frozen:
+            raise CohortConflictError("this server froze another cohort")
+        return CohortRequest.from_canonical(self._store.inventories(held.number)).inventories
+
+    def _sealed(self, held: Held, matrix: PublicMatrix, root: bytes, seed: bytes) -> bytes:
+        task = held.task
+        places, payloads = self._store.places(held.number), self._store.payloads(held.number)
+        share = sketch_share(task, held.server, matrix, places, payloads)
+        context = aggregate_context(task, held.server, root, seed)
+        sealed = seal(ring_bytes(share), task.suite, parse_base64url(task.analyzer.sealing_key), context)
+        record = SketchShareRecord(
+            task_id=task.task_id,
+            batch=BATCH,
+            server=held.server,
+            cohort_root=base64url(root),
+            num_clients=matrix.num_clients,
+            seed=base64url(seed),
+            rows=matrix.rows,
+            words=task.num_words,
+            sealed=base64url(domain_hash("sealed sketch share", sealed)),
+        )
+        return encode_sealed_document(sign(self._identity, record).canonical(), sealed)
+
+
+def _lists(held: Held, request: CohortRequest, own: list[bytes]) -> list[list[bytes]]:
+    """Return every server's list of reports, rebuilt from this server's own."""
+    others = [server for server in range(held.task.num_servers) if server != held.server]
+    if [difference.server for difference in request.differences] != others:
+        raise InvalidMessageError(f"expected one difference for each of the servers {others}, in this order")
+    lists = [
+        apply_difference(
+            own,
+            [parse_base64url(report_id, HASH_BYTES) for report_id in difference.missing],
+            [parse_base64url(report_id, HASH_BYTES) for report_id in difference.extra],
+        )
+        for difference in request.differences
+    ]
+    lists.insert(held.server, own)
+    return lists
+
+
+def _same_request(batch: Batch, request_hash: bytes) -> bytes:
+    if batch.request_hash != request_hash or batch.aggregate is None:
+        raise AlreadyReleasedError("it was released for another request")
+    return batch.aggregate
+
+
+def _not_yet(batch: Batch, what: str) -> NoReturn:
+    if batch.state == "open":
+        raise BatchOpenError(f"its {what} does not exist yet")
+    raise UnknownResourceError(f"the batch is {batch.state}, its {what} does not exist yet")

@@ -1,0 +1,143 @@
+"""The outermost ASGI function: request identifiers, log lines and problem documents for everything; and uploads.
+
+Uploads (`POST /v1/tasks/{task_id}/reports`) are answered right here from raw bytes, because the framework's routing
+would cost several times as much as storing a report. Everything else goes on to the control plane.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+
+import structlog
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from lintra_protocol.errors import (
+    InternalError,
+    InvalidMessageError,
+    LintraError,
+    MethodNotAllowedError,
+    UnavailableError,
+)
+from lintra_protocol.transport import require_media_type
+from lintra_server.answers import answer, problem, read_body, stated_length
+from lintra_server.intake import max_upload_bytes
+from lintra_server.node import Node
+
+REQUEST_ID_HEADER = "lintra-request-id"
+READ_SECONDS = 60
+"""A sender that takes longer for its body is cut off."""
+
+_PREFIX, _SUFFIX = "/v1/tasks/", "/reports"
+_UPLOAD = "/v1/tasks/{task_id}/reports"
+
+log = structlog.get_logger()
+
+
+class Front:
+    """An ASGI application in front of another one."""
+
+    def __init__(self, node: Node, inner: ASGIApp) -> None:
+        """Answer uploads with `node`, and give everything else to `inner`."""
+        self.node = node
+        self._inner = inner
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return await self._inner(scope, receive, send)
+        exchange = _Exchange(self.node, scope, send)
+        try:
+            if task_id := _uploaded_task(scope):
+                exchange.resource = _UPLOAD
+                response = await self._upload(scope, receive, task_id)
+                await response(scope, receive, exchange.send)
+            else:
+                await self._inner(scope, receive, exchange.send)
+        except LintraError as error:
+            exchange.error = error.token
+            await problem(error, exchange.request_id)(scope, receive, exchange.send)
+        except Exception as error:  # the last resort: say that it failed, and nothing else
+            exchange.error = type(error).__name__
+            log.exception("failed", request_id=exchange.request_id)
+            if exchange.status is None:
+                await problem(InternalError(), exchange.request_id)(scope, receive, exchange.send)
+        finally:
+            exchange.finish()
+
+    async def _upload(self, scope: Scope, receive: Receive, task_id: str) -> Response:
+        if scope["method"] != "POST":
+            raise MethodNotAllowedError("reports are uploaded with POST")
+        headers = Headers(scope=scope)
+        held = self.node.registry.find(task_id)
+        require_media_type(headers.get("content-type"), "reports")
+        limit = max_upload_bytes(held)
+        length = headers.get("content-length")
+        with self.node.intake.room(min(stated_length(length, limit), limit)):
+            try:
+                async with asyncio.timeout(READ_SECONDS):
+                    body = await read_body(_chunks(receive), length, limit)
+            except TimeoutError:
+                raise UnavailableError(f"the body took longer than {READ_SECONDS} s") from None
+            uploaded = await self.node.intake.accept(held, body)
+        return answer("upload-answer", uploaded.canonical())
+
+
+class _Exchange:
+    """What is known of one request and its answer, for its log line and its metrics."""
+
+    def __init__(self, node: Node, scope: Scope, send: Send) -> None:
+        self.request_id = node.new_request_id()
+        self.resource: str | None = None
+        self.status: int | None = None
+        self.error: str | None = None
+        self._node = node
+        self._scope = scope
+        self._send = send
+        self._started = time.perf_counter()
+        scope.setdefault("state", {})["request_id"] = self.request_id
+
+    async def send(self, message: Message) -> None:
+        """Pass a part of the answer on, with the request identifier in its headers."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            message["headers"] = [*message["headers"], (REQUEST_ID_HEADER.encode(), self.request_id.encode())]
+        await self._send(message)
+
+    def finish(self) -> None:
+        """Write the log line and count."""
+        seconds = time.perf_counter() - self._started
+        route = self._scope.get("route")
+        resource = self.resource or str(getattr(route, "path", "unknown"))
+        status = self.status or 500
+        self._node.metrics.observe_request(resource, status, seconds)
+        error = self.error or self._scope["state"].get("error")
+        log.info(
+            "request",
+            request_id=self.request_id,
+            method=self._scope["method"],
+            resource=resource,
+            status=status,
+            milliseconds=round(1000 * seconds, 2),
+            **({"error": error} if error else {}),
+        )
+
+
+def _uploaded_task(scope: Scope) -> str | None:
+    """Return the task identifier if this is the resource that takes uploads."""
+    path: str = scope["path"]
+    if path.startswith(_PREFIX) and path.endswith(_SUFFIX):
+        task_id = path[len(_PREFIX) : -len(_SUFFIX)]
+        return task_id if "/" not in task_id else None
+    return None
+
+
+async def _chunks(receive: Receive) -> AsyncIterator[bytes]:
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise InvalidMessageError("the sender left before the end of the body")
+        yield message.get("body", b"")
+        if not message.get("more_body", False):
+            return

@@ -1,0 +1,195 @@
+"""The only way in: an upload is cut into reports, each is opened and checked, and the new ones are stored (R2-R4).
+
+An answer is given only after the commit that holds its reports is durable.
+"""
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from lintra_protocol.canonical import base64url
+from lintra_protocol.errors import (
+    LintraError,
+    OverloadedError,
+    ReportTooEarlyError,
+    ReportTooLateError,
+    TaskEndedError,
+    TaskNotStartedError,
+)
+from lintra_protocol.messages import Counters, Failure, Receipt, UploadAnswer, receipt_hash, sign
+from lintra_protocol.report import open_share
+from lintra_protocol.sealing import SealingKey
+from lintra_protocol.signing import SigningKey
+from lintra_protocol.task import Task
+from lintra_protocol.wire import MAX_REPORTS, SealedReport, decode_reports, message_bytes, report_id
+from lintra_server.registry import Held
+from lintra_server.store import Outcome, Upload
+from lintra_server.writer import Writer
+
+FindKey = Callable[[bytes], SealingKey]
+Result = tuple[bytes, bool | LintraError]
+"""A report identifier, and whether it is new (True), repeated (False) or refused."""
+
+OPENERS = 2
+SKEW_UNITS = 1
+"""By how many of a task's time units a client's clock may differ from this server's."""
+
+
+def max_upload_bytes(held: Held) -> int:
+    """Return the length of the largest upload of a task."""
+    return 2 + MAX_REPORTS * message_bytes(held.task, held.server)
+
+
+@dataclass
+class Tally:
+    """What became of the reports of one task since this process started."""
+
+    accepted: int = 0
+    repeated: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+
+    def message(self) -> Counters:
+        """Return it as a message; the parts add up because nothing is counted apart from them."""
+        refused = dict(sorted(self.refused.items()))
+        received = self.accepted + self.repeated + sum(refused.values())
+        return Counters(received=received, accepted=self.accepted, repeated=self.repeated, refused=refused)
+
+
+class Intake:
+    """Takes uploads of all tasks."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        find_key: FindKey,
+        identity: SigningKey,
+        max_pending_bytes: int,
+        now: Callable[[], float],
+        observe: Callable[[str, int], None],
+    ) -> None:
+        """Take uploads.
+
+        Args:
+            writer: stores them.
+            find_key: returns the private key with an identifier, or raises `OutdatedKeyError`.
+            identity: signs receipts.
+            max_pending_bytes: of uploads that are being read, opened or written.
+            now: the clock, in seconds since the epoch.
+            observe: is told outcomes and their numbers.
+        """
+        self._writer = writer
+        self._find_key = find_key
+        self._identity = identity
+        self._max_pending_bytes = max_pending_bytes
+        self._now = now
+        self._observe = observe
+        self._openers = ThreadPoolExecutor(OPENERS, thread_name_prefix="lintra-opener")
+        self._tallies: defaultdict[int, Tally] = defaultdict(Tally)
+        self.pending_bytes = 0
+
+    def counters(self, held: Held) -> Counters:
+        """Return what became of the reports of a task since this process started."""
+        return self._tallies[held.number].message()
+
+    @contextmanager
+    def room(self, size: int) -> Iterator[None]:
+        """Reserve memory for an upload of `size` bytes before it is read.
+
+        Raises:
+            OverloadedError: too much is pending already.
+        """
+        if self.pending_bytes and self.pending_bytes + size > self._max_pending_bytes:
+            raise OverloadedError(f"{self.pending_bytes} bytes of uploads are pending")
+        self.pending_bytes += size
+        try:
+            yield
+        finally:
+            self.pending_bytes -= size
+
+    async def accept(self, held: Held, body: bytes) -> UploadAnswer:
+        """Store the good reports of an upload durably, and say which ones failed.
+
+        Raises:
+            InvalidMessageError: the body is not a whole number of this task's reports.
+            OverloadedError, UnavailableError: nothing was stored; the same upload may be sent again.
+        """
+        reports = list(decode_reports(body, held.task, held.server))
+        try:
+            results = await self._results(held, reports)
+        except LintraError as error:
+            self._count(held, [error] * len(reports))
+            raise
+        self._count(held, [outcome for _, outcome in results])
+        return self._answer(held, results)
+
+    async def _results(self, held: Held, reports: Sequence[SealedReport]) -> list[Result]:
+        loop = asyncio.get_running_loop()
+        opened = await loop.run_in_executor(self._openers, open_reports, held, reports, self._find_key)
+        good = [(report_id, payload) for report_id, payload in opened if isinstance(payload, bytes)]
+        if not good:
+            return [(report_id, error) for report_id, error in opened if isinstance(error, LintraError)]
+        report_ids, payloads = zip(*good, strict=True)
+        upload = Upload(held.number, report_ids, payloads, clock_refusal(held.task, self._now()))
+        stored: list[Outcome] = await asyncio.wrap_future(self._writer.submit(upload))
+        outcomes = iter(stored)
+        return [(report_id, next(outcomes) if isinstance(payload, bytes) else payload) for report_id, payload in opened]
+
+    def _count(self, held: Held, outcomes: Sequence[bool | LintraError]) -> None:
+        tokens = Counter(
+            outcome.token if isinstance(outcome, LintraError) else ("accepted" if outcome else "repeated")
+            for outcome in outcomes
+        )
+        for token, count in tokens.items():
+            self._observe(token, count)
+        tally = self._tallies[held.number]
+        tally.accepted += tokens.pop("accepted", 0)
+        tally.repeated += tokens.pop("repeated", 0)
+        tally.refused.update(tokens)
+
+    def _answer(self, held: Held, results: Sequence[Result]) -> UploadAnswer:
+        failures = tuple(
+            Failure(report_id=base64url(report_id), type=error.token, detail=error.detail, retryable=error.retryable)
+            for report_id, error in results
+            if isinstance(error, LintraError)
+        )
+        stored = [report_id for report_id, outcome in results if not isinstance(outcome, LintraError)]
+        receipt = Receipt(
+            task_id=held.task.task_id, server=held.server, count=len(stored), reports=receipt_hash(stored)
+        )
+        return UploadAnswer(failures=failures, receipt=sign(self._identity, receipt))
+
+    def close(self) -> None:
+        """Stop opening reports."""
+        self._openers.shutdown()
+
+
+def open_reports(
+    held: Held, reports: Sequence[SealedReport], find_key: FindKey
+) -> list[tuple[bytes, bytes | LintraError]]:
+    """Open and check reports; return each one's identifier and its payload, or why it is refused."""
+    task = held.task
+    results: list[tuple[bytes, bytes | LintraError]] = []
+    for report in reports:
+        try:
+            identifier, time, payload = open_share(task, held.server, report, find_key)
+            if time < task.not_before:
+                raise ReportTooEarlyError(f"its time is {time}, the task begins at {task.not_before}")
+            if time >= task.not_after:
+                raise ReportTooLateError(f"its time is {time}, the task ends at {task.not_after}")
+            results.append((identifier, payload))
+        except LintraError as error:
+            results.append((report_id(report.header), error))
+    return results
+
+
+def clock_refusal(task: Task, now: float) -> LintraError | None:
+    """Return why a task takes no new reports at this moment, or None."""
+    unit = now // task.time_precision
+    if unit < task.not_before - SKEW_UNITS:
+        return TaskNotStartedError(f"it begins at {task.not_before} and this server's clock is at {unit:.0f}")
+    if unit >= task.not_after + SKEW_UNITS:
+        return TaskEndedError(f"it ended at {task.not_after} and this server's clock is at {unit:.0f}")
+    return None

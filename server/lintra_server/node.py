@@ -1,0 +1,77 @@
+"""One server put together from its parts, without HTTP."""
+
+import os
+from collections.abc import Callable
+
+from lintra_protocol.errors import UnavailableError
+from lintra_protocol.randomness import RandomBytes
+from lintra_server.auth import Doorkeeper
+from lintra_server.database import Database
+from lintra_server.gate import Gate
+from lintra_server.intake import Intake
+from lintra_server.keys import DAY, Keyring
+from lintra_server.metrics import Metrics
+from lintra_server.registry import Registry
+from lintra_server.settings import Settings
+from lintra_server.store import Store
+from lintra_server.vault import Vault
+from lintra_server.writer import Writer
+
+DATABASE_FILE = "lintra.sqlite"
+
+
+class Node:
+    """The parts of one server, sharing one store."""
+
+    def __init__(self, settings: Settings, random_bytes: RandomBytes, now: Callable[[], float]) -> None:
+        """Open the store and start the writer.
+
+        Raises:
+            ValueError: a key is missing, or the database is another version's or another root key's.
+        """
+        settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.settings = settings
+        self.now = now
+        self.identity = settings.identity_key(random_bytes)
+        vault = Vault(settings.storage_root_keys(random_bytes), random_bytes)
+        self.database = Database(settings.data_dir / DATABASE_FILE)
+        self.metrics = Metrics()
+        self.store = Store(self.database, vault, random_bytes)
+        suites = settings.policy.allowed_suites
+        self.keys = Keyring(self.database, vault, self.identity, suites, settings.keys, random_bytes, now)
+        self.registry = Registry(self.store, settings, self.identity, now)
+        pending = settings.queue.max_pending_bytes
+        self.writer = Writer(self.store.add_reports, pending, self.metrics.observe_commit)
+        observe = self.metrics.observe_reports
+        self.intake = Intake(self.writer, self.keys.find, self.identity, pending, now, observe)
+        self.metrics.pending_bytes.set_function(lambda: self.intake.pending_bytes)
+        self.gate = Gate(self.store, self.identity, random_bytes, now)
+        self.doorkeeper = Doorkeeper()
+        self.maintain()
+
+    def check(self) -> None:
+        """Check that uploads can be taken: the store answers, keys are active, the queue has room.
+
+        Raises:
+            UnavailableError, OverloadedError: they cannot.
+        """
+        self.database.check()
+        if not self.keys.has_active():
+            raise UnavailableError("no sealing key is active")
+        with self.intake.room(0):
+            pass
+
+    def new_request_id(self) -> str:
+        """Return a name for one request."""
+        return os.urandom(8).hex()
+
+    def maintain(self) -> None:
+        """Renew keys and destroy what is due; called at the start and every hour."""
+        self.keys.maintain()
+        self.metrics.scrubbed.inc(self.store.scrub_due(int(self.now()), self.settings.abandon_after_days * DAY))
+
+    def close(self) -> None:
+        """Finish what was begun, write what waits, and close the store."""
+        self.intake.close()
+        self.writer.close()
+        self.database.close()

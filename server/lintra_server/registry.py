@@ -1,0 +1,135 @@
+"""The tasks this server takes part in: registered by their author if the operator's policy allows, then immutable."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from lintra_protocol.canonical import parse_base64url
+from lintra_protocol.documents import fraction
+from lintra_protocol.errors import InvalidMessageError, PolicyRefusedError, UnknownTaskError
+from lintra_protocol.messages import Signed, TaskRecord, sign
+from lintra_protocol.signing import SigningKey
+from lintra_protocol.task import Task
+from lintra_server.settings import Settings
+from lintra_server.store import Store
+
+
+@dataclass(frozen=True)
+class Held:
+    """A task as this server holds it.
+
+    Attributes:
+        number: its key in the store.
+        task: the checked definition.
+        server: this server's index in it.
+        record: the definition signed by this server, canonical.
+    """
+
+    number: int
+    task: Task
+    server: int
+    record: bytes = field(repr=False)
+
+
+class Registry:
+    """All registered tasks; definitions never change, so they are kept in memory once read."""
+
+    def __init__(self, store: Store, settings: Settings, identity: SigningKey, now: Callable[[], float]) -> None:
+        """Serve the tasks of one store under one operator's policy."""
+        self._store = store
+        self._settings = settings
+        self._identity = identity
+        self._now = now
+        self._held: dict[str, Held] = {}
+
+    def find(self, task_id: str) -> Held:
+        """Return a registered task.
+
+        Raises:
+            UnknownTaskError: it is not registered here.
+        """
+        if task_id not in self._held:
+            try:
+                row = self._store.task(parse_base64url(task_id, 32))
+            except InvalidMessageError:
+                row = None
+            if row is None:
+                raise UnknownTaskError("it was never registered at this server")
+            task = Task.from_canonical(row.definition)
+            record = sign(self._identity, TaskRecord(definition=task)).canonical()
+            self._held[task_id] = Held(row.task, task, row.server, record)
+        return self._held[task_id]
+
+    def register(self, task_id: str, signed: Signed[TaskRecord]) -> tuple[Held, bool]:
+        """Take part in a task (R1); return it, and whether it is new here.
+
+        Raises:
+            InvalidMessageError: the definition does not hash to `task_id`.
+            UnauthorizedError: it is not signed by its author.
+            InvalidTaskError, UnsupportedFeatureError, FalseClaimError, RowUnderfilledError: see `Task.check`.
+            PolicyRefusedError: it does not name this server, or the operator does not allow it.
+        """
+        # A server takes part in a task only if
+        #   (1) the name is the hash of the definition, so that it means the same everywhere;
+        #   (2) its author signed it;
+        #   (3) its promise holds, recomputed here;
+        #   (4) it names this server's key and address;
+        #   (5) the operator allows it.
+        task = signed.message.definition
+        if task.task_id != task_id:
+            raise InvalidMessageError(f"the definition's identifier is {task.task_id}")  # (1)
+        signed.verified(task.author_key)  # (2)
+        try:
+            return self.find(task_id), False
+        except UnknownTaskError:
+            pass
+        task.check()  # (3)
+        server = self._own_index(task)  # (4)
+        self._require_allowed(task)  # (5)
+        created = self._store.add_task(
+            task.id_bytes,
+            task.canonical(),
+            server=server,
+            capacity=task.max_clients,
+            ends=task.not_after * task.time_precision,
+            retention=task.retention,
+        )
+        return self.find(task_id), created
+
+    def _own_index(self, task: Task) -> int:
+        for index, entry in enumerate(task.servers):
+            if entry.identity_key == self._identity.public_key:
+                if entry.url != self._settings.public_url:
+                    raise PolicyRefusedError(f"this server's address is {self._settings.public_url}, not {entry.url}")
+                return index
+        raise PolicyRefusedError(f"the task does not name this server, {self._identity.public_key}")
+
+    def _require_allowed(self, task: Task) -> None:
+        policy = self._settings.policy
+        limits = (
+            (
+                policy.allowed_authors == "any" or task.author_key in policy.allowed_authors,
+                "this author may not register tasks here",
+            ),
+            (
+                fraction(task.claim.epsilon) <= Fraction(policy.max_epsilon),
+                f"epsilon {task.claim.epsilon} exceeds {policy.max_epsilon}",
+            ),
+            (
+                task.claim.min_clients >= policy.min_clients,
+                f"a cohort of {task.claim.min_clients} is below {policy.min_clients}",
+            ),
+            (
+                task.max_clients <= policy.max_clients,
+                f"max_clients {task.max_clients} exceeds {policy.max_clients}",
+            ),
+            (task.num_words <= policy.max_words, f"{task.num_words} words exceed {policy.max_words}"),
+            (task.suite in policy.allowed_suites, f"suite {task.suite} is not allowed"),
+            (
+                task.not_after * task.time_precision > self._now(),
+                "the task has ended",
+            ),
+        )
+        for allowed, complaint in limits:
+            if not allowed:
+                raise PolicyRefusedError(complaint)

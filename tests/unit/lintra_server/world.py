@@ -1,0 +1,295 @@
+"""N servers in one process with clients and an analyzer, over real stores and in-process HTTP."""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx2
+import numpy as np
+
+from lintra_protocol.canonical import base64url, domain_hash, parse_base64url
+from lintra_protocol.documents import Frozen
+from lintra_protocol.ideal import client_report
+from lintra_protocol.manifest import difference
+from lintra_protocol.mechanisms import AnyMechanism, Osnap, SecondMoment, Sum
+from lintra_protocol.messages import (
+    AggregateRequest,
+    Cohort,
+    CohortRequest,
+    Difference,
+    Inventory,
+    KeyList,
+    Signed,
+    SketchShareRecord,
+    TaskRecord,
+    UploadAnswer,
+    sign,
+)
+from lintra_protocol.privacy.statement import Claim
+from lintra_protocol.randomness import RandomBytes, expand
+from lintra_protocol.report import Report
+from lintra_protocol.ring import RingArray, ring_from_bytes
+from lintra_protocol.rules import aggregate_context
+from lintra_protocol.schema import Column
+from lintra_protocol.sealing import CLASSICAL, SealingKey, SuiteName
+from lintra_protocol.signing import SigningKey
+from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
+from lintra_protocol.transport import MessageName, media_type, sign_request
+from lintra_protocol.wire import decode_ids, decode_sealed_document, encode_reports
+from lintra_server.app import create_app
+from lintra_server.hot import Front
+from lintra_server.settings import Policy, Settings
+
+START = 1_800_000_000
+PRECISION = 3600
+BASE = "/v1/tasks/{}/batches/0"
+
+
+def seeded(label: str) -> RandomBytes:
+    return expand(domain_hash("test", b"server tests"), label)
+
+
+AUTHOR = SigningKey.generate(seeded("author"))
+ANALYZER = SigningKey.generate(seeded("analyzer"))
+STRANGER = SigningKey.generate(seeded("stranger"))
+
+COLUMNS = tuple(Column(name=name, lower="-1", upper="1") for name in ("a", "b", "c"))
+CLAIM = Claim(epsilon="2", delta="0.000001", min_clients=12)
+MECHANISMS: dict[str, AnyMechanism] = {
+    "osnap": Osnap(row_bound="1", fraction_bits=0, sigma=4, rows=3),
+    "sum": Sum(row_bound="1", fraction_bits=0, sigma=4),
+    "second_moment": SecondMoment(row_bound="1", fraction_bits=0, sigma=4),
+}
+
+
+class Clock:
+    """A clock that stands until it is moved."""
+
+    def __init__(self, seconds: float = START) -> None:
+        self.seconds = seconds
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def url(server: int) -> str:
+    return f"https://server{server}.example"
+
+
+@dataclass
+class World:
+    """All parties of one task."""
+
+    folder: Path
+    clock: Clock
+    task: Task
+    sealing_key: SealingKey
+    settings: list[Settings]
+    apps: list[Front]
+    http: list[httpx2.AsyncClient] = field(default_factory=list)
+    nonces: RandomBytes = field(default_factory=lambda: seeded("request nonces"))
+
+    def reopen(self, server: int) -> None:
+        """Forget everything that server has in memory, and start it again from its disk."""
+        self.apps[server].node.close()
+        self.apps[server] = create_app(self.settings[server], now=self.clock, random_bytes=seeded(f"again {server}"))
+        self.http[server] = _client(self.apps[server])
+
+    def close(self) -> None:
+        for app in self.apps:
+            app.node.close()
+
+    # --- author ------------------------------------------------------------------------------------------------
+
+    async def register(self, server: int, task: Task | None = None, key: SigningKey = AUTHOR) -> httpx2.Response:
+        task = task or self.task
+        body = sign(key, TaskRecord(definition=task)).canonical()
+        return await self.http[server].put(
+            f"/v1/tasks/{task.task_id}", content=body, headers={"content-type": media_type("task")}
+        )
+
+    # --- clients -----------------------------------------------------------------------------------------------
+
+    def reports(self, count: int, label: str = "client", time: int | None = None) -> list[Report]:
+        when = self.task.not_before if time is None else time
+        return [client_report(self.task, row, when, rng) for row, rng in self.rows(count, label)]
+
+    def rows(self, count: int, label: str = "client") -> list[tuple[np.ndarray, RandomBytes]]:
+        values = np.random.default_rng(7).uniform(-0.5, 0.5, (count, len(self.task.columns)))
+        return [(row, seeded(f"{label} {index}")) for index, row in enumerate(values)]
+
+    async def body(self, server: int, reports: Iterable[Report]) -> bytes:
+        answer = await self.http[server].get("/v1/keys")
+        keys = Signed[KeyList].from_canonical(answer.content).verified(self.task.servers[server].identity_key).keys
+        key = next(entry for entry in keys if entry.suite == self.task.suite)
+        return encode_reports(
+            [
+                report.sealed_to(
+                    server,
+                    self.task.suite,
+                    parse_base64url(key.key_id),
+                    parse_base64url(key.public_key),
+                    self.task.id_bytes,
+                )
+                for report in reports
+            ]
+        )
+
+    async def post(self, server: int, body: bytes, task_id: str | None = None) -> httpx2.Response:
+        path = f"/v1/tasks/{task_id or self.task.task_id}/reports"
+        return await self.http[server].post(path, content=body, headers={"content-type": media_type("reports")})
+
+    async def upload(self, server: int, reports: Sequence[Report]) -> UploadAnswer:
+        answer = await self.post(server, await self.body(server, reports))
+        assert answer.status_code == 200, answer.text
+        return UploadAnswer.from_canonical(answer.content)
+
+    async def upload_everywhere(self, reports: Sequence[Report]) -> None:
+        for server in range(len(self.apps)):
+            assert (await self.upload(server, reports)).failures == ()
+
+    # --- the analyzer ------------------------------------------------------------------------------------------
+
+    async def ask(
+        self,
+        server: int,
+        method: str,
+        resource: str,
+        body: bytes = b"",
+        name: MessageName | None = None,
+        key: SigningKey | None = ANALYZER,
+    ) -> httpx2.Response:
+        path = f"/v1/tasks/{self.task.task_id}{resource}"
+        headers = sign_request(key, method, path, body, int(self.clock()), self.nonces(16)) if key else {}
+        if name:
+            headers["content-type"] = media_type(name)
+        return await self.http[server].request(method, path, content=body, headers=headers)
+
+    async def close_batch(self, server: int) -> httpx2.Response:
+        return await self.ask(server, "POST", "/batches/0/inventory")
+
+    async def inventories(self) -> tuple[Signed[Inventory], ...]:
+        answers = [await self.close_batch(server) for server in range(len(self.apps))]
+        assert [answer.status_code for answer in answers] == [200] * len(answers), [a.text for a in answers]
+        return tuple(Signed[Inventory].from_canonical(answer.content) for answer in answers)
+
+    async def ids(self, server: int) -> list[bytes]:
+        answer = await self.ask(server, "GET", "/batches/0/inventory/ids")
+        assert answer.status_code == 200, answer.text
+        return decode_ids(answer.content, 10**6)
+
+    async def cohort_request(
+        self,
+        server: int,
+        inventories: tuple[Signed[Inventory], ...] | None = None,
+        lists: list[list[bytes]] | None = None,
+    ) -> CohortRequest:
+        inventories = inventories or await self.inventories()
+        lists = lists or [await self.ids(index) for index in range(len(self.apps))]
+        differences = []
+        for other in range(len(self.apps)):
+            if other != server:
+                missing, extra = difference(lists[server], lists[other])
+                differences.append(
+                    Difference(
+                        server=other,
+                        missing=tuple(map(base64url, missing)),
+                        extra=tuple(map(base64url, extra)),
+                    )
+                )
+        return CohortRequest(inventories=inventories, differences=tuple(differences))
+
+    async def freeze(self, server: int, request: Frozen | None = None) -> httpx2.Response:
+        request = request or await self.cohort_request(server)
+        return await self.ask(server, "PUT", "/batches/0/cohort", request.canonical(), "cohort-request")
+
+    async def aggregate_request(self) -> AggregateRequest:
+        answers = [await self.freeze(server) for server in range(len(self.apps))]
+        assert [answer.status_code for answer in answers] == [200] * len(answers), [a.text for a in answers]
+        return AggregateRequest(cohorts=tuple(Signed[Cohort].from_canonical(answer.content) for answer in answers))
+
+    async def release(self, server: int, request: Frozen | None = None) -> httpx2.Response:
+        request = request or await self.aggregate_request()
+        return await self.ask(server, "PUT", "/batches/0/aggregate", request.canonical(), "aggregate-request")
+
+    def opened(self, server: int, answer: bytes) -> tuple[SketchShareRecord, RingArray]:
+        document, sealed = decode_sealed_document(answer)
+        record = Signed[SketchShareRecord].from_canonical(document).verified(self.task.servers[server].identity_key)
+        assert record.sealed == base64url(domain_hash("sealed sketch share", sealed))
+        root, seed = parse_base64url(record.cohort_root), parse_base64url(record.seed)
+        words = ring_from_bytes(self.sealing_key.open(sealed, aggregate_context(self.task, server, root, seed)))
+        return record, words.reshape(record.rows, record.words)
+
+
+def new_world(
+    folder: Path,
+    mechanism: str = "osnap",
+    *,
+    num_servers: int = 3,
+    suite: SuiteName = CLASSICAL,
+    policy: Policy | None = None,
+    change: Callable[[Task], Task] = lambda task: task,
+    columns: tuple[Column, ...] = COLUMNS,
+    claim: Claim = CLAIM,
+    max_clients: int = 1000,
+    max_pending_bytes: int = 64 << 20,
+) -> World:
+    clock = Clock()
+    settings = [
+        Settings.model_validate(
+            {
+                "public_url": url(server),
+                "data_dir": folder / f"server{server}",
+                "create_keys": True,
+                "policy": policy or Policy(),
+                "queue": {"max_pending_bytes": max_pending_bytes},
+            }
+        )
+        for server in range(num_servers)
+    ]
+    apps = [create_app(one, now=clock, random_bytes=seeded(f"server {server}")) for server, one in enumerate(settings)]
+    sealing_key = SealingKey.generate(suite, seeded("analyzer sealing"))
+    unit = int(clock()) // PRECISION
+    task = Task(
+        salt=base64url(seeded("salt")(32)),
+        purpose="a test",
+        author_key=AUTHOR.public_key,
+        servers=tuple(
+            ServerEntry(url=url(server), identity_key=app.node.identity.public_key) for server, app in enumerate(apps)
+        ),
+        analyzer=AnalyzerEntry(identity_key=ANALYZER.public_key, sealing_key=base64url(sealing_key.public_bytes)),
+        columns=columns,
+        mechanism=MECHANISMS[mechanism].calibrated(claim, len(columns), max_clients),
+        claim=claim,
+        max_clients=max_clients,
+        max_missing="0.25",
+        time_precision=PRECISION,
+        not_before=unit - 1,
+        not_after=unit + 24,
+        suite=suite,
+    )
+    return World(folder, clock, change(task), sealing_key, settings, apps, [_client(app) for app in apps])
+
+
+async def ready_world(folder: Path, mechanism: str = "osnap", **options: object) -> World:
+    """Return a world whose servers all hold the task."""
+    world = new_world(folder, mechanism, **options)  # type: ignore[arg-type]
+    for server in range(len(world.apps)):
+        answer = await world.register(server)
+        assert answer.status_code == 201, answer.text
+    return world
+
+
+def token(answer: httpx2.Response) -> str:
+    """Return the kind of problem an answer states, after checking that it is a whole problem document."""
+    assert answer.headers["content-type"] == "application/problem+json", answer.text
+    document = json.loads(answer.content)
+    assert document["status"] == answer.status_code
+    assert document["instance"] == "urn:lintra:request:" + answer.headers["lintra-request-id"]
+    assert {"title", "detail", "retryable"} <= set(document)
+    return str(document["type"].removeprefix("urn:lintra:problem:"))
+
+
+def _client(app: Front) -> httpx2.AsyncClient:
+    return httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="https://server.example")
