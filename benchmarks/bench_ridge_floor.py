@@ -1,4 +1,4 @@
-"""Two eigenvalue floors for ridge on a sketch: with and without the term for noise meeting the top eigenvector.
+"""Three eigenvalue floors for ridge on a sketch, which differ in how noise meets the data.
 
 The data come from a factor model with a strong spectrum: a few factors explain nearly all of the rows, as in real
 tables, and the target is one more column of it. Run: `python benchmarks/bench_ridge_floor.py`; it prints the table of
@@ -69,14 +69,13 @@ def sketch(rows: FloatArray, size: int, variance: float, generator: np.random.Ge
 def floors(release: Sketch) -> dict[str, float]:
     """Return the candidate floors for the block of features."""
     gram = release.second_moment()
-    own = gram.errors.floor(FEATURES)
-    cross = 4 * float(release.noise_variance.mean()) * FEATURES
+    variance = float(release.noise_variance.mean())
+    alone = variance * (2 * math.sqrt(release.values.shape[0] * FEATURES) + FEATURES)
     largest = max(float(np.linalg.eigvalsh(gram.matrix[:-1, :-1])[-1]), 0.0)
     return {
-        "with f1": math.sqrt(own**2 + cross * largest),
-        "f0 alone": own,
-        # The cross term of a direction whose eigenvalue is the floor itself: f^2 = f0^2 + 4 v d f.
-        "own cross": cross / 2 + math.hypot(own, cross / 2),
+        "with f1": math.sqrt(alone**2 + 4 * variance * FEATURES * largest),
+        "f0 alone": alone,
+        "own cross": gram.errors.floor(FEATURES),
     }
 
 

@@ -146,13 +146,16 @@ class ExchangeableRows:
         return variance
 
     def floor(self, size: int) -> float:
-        """Return the largest eigenvalue that noise alone gives a block of `size` columns.
+        """Return the eigenvalue below which noise decides a block of `size` columns.
 
-        It is v (2 sqrt(m k) + k) for k columns. The cross term of noise and data is left out on purpose;
-        docs/decisions/0010-ridge-floor.md says why.
+        The root f of f^2 = f0^2 + 4 v k f for k columns: f0 = v (2 sqrt(m k) + k) is the largest eigenvalue
+        that noise alone produces, and 4 v k f the squared cross term of noise and data along a direction whose own
+        eigenvalue is f. The top eigenvalue does not enter; docs/decisions/0010-ridge-floor.md says why.
         """
         mean = float(self.noise_variance.mean())
-        return mean * (2 * float(np.sqrt(self.rows.shape[0] * size)) + size)
+        alone = mean * (2 * float(np.sqrt(self.rows.shape[0] * size)) + size)
+        half_cross = 2 * mean * size
+        return half_cross + float(np.hypot(alone, half_cross))
 
     def degrees_of_freedom(self, fitted: int) -> float:
         """Return the rows left over when `fitted` coefficients are fitted to them."""

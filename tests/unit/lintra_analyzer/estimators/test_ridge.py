@@ -156,7 +156,8 @@ def test_noise_that_drowns_a_direction_is_floored_flagged_and_explained() -> Non
 def test_a_sketch_whose_floor_is_active_has_no_standard_errors_and_says_so() -> None:
     estimate = ridge(sketch(ROWS, 60, 500.0, np.random.default_rng(0)), "c4")
     assert estimate.regularised
-    assert estimate.floor == pytest.approx(500.0 * (2 * math.sqrt(60 * 4) + 4))
+    alone = 500.0 * (2 * math.sqrt(60 * 4) + 4)
+    assert estimate.floor**2 == pytest.approx(alone**2 + 4 * 500.0 * 4 * estimate.floor)
     for coefficient in (*estimate.normalised, *estimate.coefficients, estimate.intercept):
         assert coefficient.standard_error is None
         assert coefficient.interval is None
