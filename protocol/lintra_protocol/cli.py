@@ -1,0 +1,141 @@
+"""The command `lintra`: every role adds its own word to it as an entry point, so that no role imports another.
+
+Here are only the words that concern a task, which belong to no role.
+"""
+
+import sys
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Annotated
+
+from lintra_protocol.errors import InvalidTaskError, LintraError
+from lintra_protocol.privacy.statement import PrivacyStatement
+from lintra_protocol.sealing import CLASSICAL
+from lintra_protocol.task import Task
+
+try:
+    import typer
+except ModuleNotFoundError:
+    # Only a bare installation has no typer; it is a library, and every role's extra brings the command line.
+    raise SystemExit("lintra: the command line needs an extra: pip install 'lintra[client]'") from None
+
+GROUP = "lintra.commands"
+
+task = typer.Typer(no_args_is_help=True, help="Read and check task definitions.")
+
+TaskFile = Annotated[str, typer.Argument(metavar="FILE", help="A canonical task definition; '-' reads standard input.")]
+
+
+@task.command()
+def show(file: TaskFile) -> None:
+    """Explain a task: its parties, its columns, and the privacy recomputed from its parameters."""
+    definition = read_task(file)
+    for line in describe(definition):
+        typer.echo(printable(line))
+    definition.check()
+    typer.echo("The promise holds: it was recomputed from the parameters above.")
+
+
+@task.command()
+def verify(
+    file: TaskFile,
+    task_id: Annotated[str, typer.Option("--id", metavar="ID", help="The identifier that the task must have.")],
+) -> None:
+    """Check that a definition is the task with this identifier, and that its promise holds."""
+    definition = read_task(file)
+    if definition.task_id != task_id:
+        raise InvalidTaskError(f"the definition's identifier is {definition.task_id}, not {task_id}")
+    definition.check()
+    typer.echo(f"{task_id}: the definition has this identifier, and its promise holds.")
+
+
+def read_task(file: str) -> Task:
+    """Read a canonical definition from a file, or from standard input for "-"; one final newline is not counted.
+
+    Raises:
+        InvalidMessageError: not a canonical task definition.
+        InvalidTaskError: the file cannot be read.
+    """
+    try:
+        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    except OSError as error:
+        raise InvalidTaskError(f"{file}: {error.strerror}") from None
+    return Task.from_canonical(data.removesuffix(b"\n"))
+
+
+def printable(line: str) -> str:
+    """Escape what could steer a terminal: a definition is a stranger's text."""
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in line)
+
+
+def describe(definition: Task) -> Iterable[str]:
+    """Yield the lines that explain a task to a person."""
+    claim, mechanism = definition.claim, definition.mechanism
+    yield f"Task {definition.task_id}"
+    yield f"  {definition.purpose}"
+    yield f"  open from {_moment(definition, definition.not_before)} until {_moment(definition, definition.not_after)}"
+    yield "Servers, all of which must agree before anything is released:"
+    yield from (f"  {index}  {entry.url}  {entry.identity_key}" for index, entry in enumerate(definition.servers))
+    yield f"Columns ({definition.num_columns}); a value x enters as (x - center) / scale:"
+    yield from (
+        f"  {column.name}  [{column.lower}, {column.upper}] {column.unit}  center {column.center}  scale {column.scale}"
+        for column in definition.columns
+    )
+    yield f"Mechanism {mechanism.kind}: rows are shrunk to norm {mechanism.row_bound}, then every client adds noise"
+    yield f"  sigma {mechanism.sigma} in steps of 2^-{mechanism.fraction_bits}; {definition.num_words} words a report"
+    yield f"Promised: epsilon {claim.epsilon} at delta {claim.delta}, neighbours {claim.neighbours},"
+    yield f"  from {claim.min_clients} clients on, {claim.max_corrupt_clients} of them corrupt ({claim.threat})"
+    for clients in sorted({claim.min_clients, definition.max_clients}):
+        yield _recomputed(definition.privacy(clients))
+    if definition.suite == CLASSICAL:
+        yield "Warning: the suite x25519 does not protect recorded traffic from a future quantum computer."
+
+
+def build(commands: Iterable[EntryPoint]) -> typer.Typer:
+    """Return the command with one word for each entry point; one that does not load says which extra it needs."""
+    app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
+    for command in sorted(commands, key=lambda entry: entry.name):
+        try:
+            app.add_typer(command.load(), name=command.name)
+        except ModuleNotFoundError as error:
+            app.command(
+                command.name, help=f"Not installed; needs the extra {command.name!r}.", context_settings=_ANYTHING
+            )(_missing(command.name, error.name or "a module"))
+    return app
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command; a refusal is told in words and ends with exit status 1."""
+    app = build(entry_points(group=GROUP))
+    try:
+        app(args=arguments)
+    except LintraError as error:
+        typer.echo(f"{error.title()}\n{error.detail}".rstrip(), err=True)
+        raise SystemExit(1) from None
+
+
+_ANYTHING = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+
+
+def _missing(name: str, module: str) -> Callable[[typer.Context], None]:
+    def explain(_: typer.Context) -> None:
+        typer.echo(f"lintra {name} needs {module}, which is not installed: pip install 'lintra[{name}]'", err=True)
+        raise typer.Exit(1)
+
+    return explain
+
+
+def _recomputed(statement: PrivacyStatement) -> str:
+    return (
+        f"Recomputed for {statement.num_clients} clients: epsilon {statement.epsilon:.6g} at delta {statement.delta:g} "
+        f"(mu {statement.mu:.6g}, {statement.honest_clients} honest clients behind every released number)"
+    )
+
+
+def _moment(definition: Task, time: int) -> str:
+    try:
+        return datetime.fromtimestamp(time * definition.time_precision, UTC).isoformat()
+    except (OverflowError, ValueError, OSError):
+        return f"{time} units of {definition.time_precision} s"

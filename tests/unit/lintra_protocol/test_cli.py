@@ -1,0 +1,135 @@
+"""The command `lintra`: words from entry points, refusals in words, and tasks explained."""
+
+import subprocess
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from lintra_protocol import cli
+from lintra_protocol.errors import FalseClaimError, LintraError
+from support import make_task
+
+TASK = make_task("osnap")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "task.json"
+    path.write_bytes(TASK.canonical())
+    return str(path)
+
+
+def lintra(*arguments: str) -> int:
+    try:
+        cli.main(list(arguments))
+    except SystemExit as exit_:
+        return int(exit_.code or 0)
+    return 0
+
+
+def test_show_explains_the_task_and_recomputes_its_privacy(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert lintra("task", "show", file) == 0
+    text = capsys.readouterr().out
+    assert TASK.task_id in text
+    assert "http://server-2.test" in text
+    assert f"sigma {TASK.mechanism.sigma}" in text
+    assert "Recomputed for 8 clients: epsilon 1 " in text
+    assert "Recomputed for 1000 clients: epsilon 0.0754" in text
+    assert "The promise holds" in text
+    assert "Warning: the suite x25519" in text
+
+
+def test_show_reads_standard_input_and_forgives_one_final_newline() -> None:
+    result = CliRunner().invoke(cli.task, ["show", "-"], input=TASK.canonical() + b"\n")
+    assert result.exit_code == 0
+    assert TASK.task_id in result.output
+
+
+def test_show_does_not_let_a_task_steer_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "task.json"
+    path.write_bytes(make_task(purpose="red \x1b[31m and\nnew line").canonical())
+    assert lintra("task", "show", str(path)) == 0
+    assert "red \\x1b[31m and\\nnew line" in capsys.readouterr().out
+
+
+def test_a_false_promise_is_shown_and_then_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    weak = make_task(TASK.mechanism.model_copy(update={"sigma": TASK.mechanism.sigma // 2}), check=False)
+    path = tmp_path / "task.json"
+    path.write_bytes(weak.canonical())
+    assert lintra("task", "show", str(path)) == 1
+    captured = capsys.readouterr()
+    assert "Promised: epsilon 1 " in captured.out
+    assert captured.err.startswith(f"{FalseClaimError.title()}\npromised epsilon 1 at delta 0.000001, but")
+
+
+def test_verify_accepts_the_identifier_of_the_task(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert lintra("task", "verify", file, "--id", TASK.task_id) == 0
+    assert TASK.task_id in capsys.readouterr().out
+
+
+def test_verify_refuses_another_identifier_and_names_both(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    other = make_task("sum").task_id
+    assert lintra("task", "verify", file, "--id", other) == 1
+    captured = capsys.readouterr()
+    assert TASK.task_id in captured.err
+    assert other in captured.err
+    assert captured.out == ""
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"not JSON", TASK.canonical() + b"\n\n", TASK.canonical()[:-1]])
+def test_anything_else_than_a_task_is_refused_in_words(
+    tmp_path: Path, content: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "task.json"
+    path.write_bytes(content)
+    assert lintra("task", "show", str(path)) == 1
+    assert capsys.readouterr().err.startswith("The message is malformed.\n")
+
+
+def test_a_file_that_is_not_there_is_refused_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert lintra("task", "show", str(tmp_path / "nothing")) == 1
+    assert "No such file" in capsys.readouterr().err
+
+
+def test_a_role_that_is_not_installed_says_which_extra_it_needs() -> None:
+    app = cli.build([EntryPoint("client", "lintra_no_such_package.cli:app", cli.GROUP)])
+    for arguments in (["client"], ["client", "upload", "--fast"], ["client", "--help"]):
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 1
+        assert result.output.splitlines() == [
+            "lintra client needs lintra_no_such_package, which is not installed: pip install 'lintra[client]'"
+        ]
+    assert "client" in CliRunner().invoke(app, ["--help"]).output
+
+
+def test_every_role_adds_its_own_word() -> None:
+    app = cli.build([EntryPoint("task", "lintra_protocol.cli:task", cli.GROUP)])
+    result = CliRunner().invoke(app, ["task", "--help"])
+    assert result.exit_code == 0
+    assert "verify" in result.output
+
+
+def test_without_typer_the_command_ends_in_one_line() -> None:
+    program = "import sys; sys.modules['typer'] = None; import lintra_protocol.cli"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert result.stderr == "lintra: the command line needs an extra: pip install 'lintra[client]'\n"
+
+
+def test_a_moment_beyond_the_calendar_is_still_told() -> None:
+    lines = list(cli.describe(make_task(not_after=2**52, time_precision=3600)))
+    assert any(f"until {2**52} units of 3600 s" in line for line in lines)
+
+
+def test_a_refusal_without_detail_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(_: str) -> None:
+        raise LintraError
+
+    monkeypatch.setattr(cli, "read_task", refuse)
+    assert lintra("task", "show", "x") == 1
+    assert capsys.readouterr().err == "The request was refused.\n"
