@@ -52,9 +52,10 @@ class Policy:
         Raises:
             PolicyRefusedError: it is not allowed; the detail says why.
         """
-        if self.max_epsilon is not None and fraction(task.claim.epsilon) > self.max_epsilon:
+        # Compared as floats, since a limit of 1e-6 means the decimal and not the float's exact value.
+        if self.max_epsilon is not None and float(fraction(task.claim.epsilon)) > self.max_epsilon:
             raise PolicyRefusedError(f"epsilon {task.claim.epsilon} is more than {self.max_epsilon}")
-        if self.max_delta is not None and fraction(task.claim.delta) > self.max_delta:
+        if self.max_delta is not None and float(fraction(task.claim.delta)) > self.max_delta:
             raise PolicyRefusedError(f"delta {task.claim.delta} is more than {self.max_delta}")
         if task.num_servers < self.min_servers:
             raise PolicyRefusedError(f"{task.num_servers} servers are fewer than {self.min_servers}")

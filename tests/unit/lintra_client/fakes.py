@@ -47,6 +47,7 @@ class FakeServer:
         self.index = index
         self.identity = identity(f"server {index}")
         self.keys = [sealing_key(f"server {index}", task.suite)]
+        self.valid_until = 2**40
         self.definition = task
         self.payloads: dict[bytes, bytes] = {}
         self.times: dict[bytes, int] = {}
@@ -70,7 +71,7 @@ class FakeServer:
                 suite=key.suite,
                 public_key=base64url(key.public_bytes),
                 valid_from=0,
-                valid_until=2**40,
+                valid_until=self.valid_until,
             )
             for key in self.keys
         )

@@ -1,0 +1,134 @@
+"""CPU time that a client spends on a row: alone, in bulk, and in bare seals, which are the floor.
+
+Run `python benchmarks/bench_client.py`. N = 3 servers, d = 12 columns, the mechanism `sum`. The servers are functions
+behind the HTTP transport that sign a receipt without opening anything; their own time is subtracted. Medians of CPU
+time over repeated runs; nothing is asserted.
+"""
+
+import asyncio
+import platform
+import statistics
+import time
+from collections.abc import Awaitable, Callable
+
+import httpx2
+import numpy as np
+
+from lintra_client import Client
+from lintra_protocol.canonical import base64url
+from lintra_protocol.mechanisms import Sum
+from lintra_protocol.messages import KeyList, Receipt, SealingKeyEntry, TaskRecord, UploadAnswer, receipt_hash, sign
+from lintra_protocol.privacy.statement import Claim
+from lintra_protocol.randomness import expand
+from lintra_protocol.schema import Column
+from lintra_protocol.sealing import SealingKey, SuiteName, seal
+from lintra_protocol.signing import SigningKey
+from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
+from lintra_protocol.transport import MessageName, media_type
+from lintra_protocol.wire import decode_reports, report_id
+
+SERVERS, COLUMNS, BULK, SINGLE, REPEATS = 3, 12, 2048, 200, 5
+SEED = bytes(32)
+
+
+class Servers(httpx2.MockTransport):
+    """N servers that answer at once, and count their own CPU seconds in `spent`."""
+
+    def __init__(self, suite: SuiteName) -> None:
+        self.identities = [SigningKey.generate(expand(SEED, f"identity {index}")) for index in range(SERVERS)]
+        self.keys = [SealingKey.generate(suite, expand(SEED, f"sealing {index}")) for index in range(SERVERS)]
+        self.task = make_task(suite, self.identities, self.keys[0])
+        self.spent = 0.0
+        super().__init__(self._timed)
+
+    def _timed(self, request: httpx2.Request) -> httpx2.Response:
+        started = time.process_time()
+        name, body = self._answer(request)
+        response = httpx2.Response(200, content=body, headers={"content-type": media_type(name)})
+        self.spent += time.process_time() - started
+        return response
+
+    def _answer(self, request: httpx2.Request) -> tuple[MessageName, bytes]:
+        index = int(request.url.host.removeprefix("server-"))
+        identity, key = self.identities[index], self.keys[index]
+        if request.url.path == "/v1/keys":
+            public_key = base64url(key.public_bytes)
+            entry = SealingKeyEntry(
+                key_id=base64url(bytes(8)), suite=key.suite, public_key=public_key, valid_from=0, valid_until=2**40
+            )
+            return "keys", sign(identity, KeyList(identity_key=identity.public_key, keys=(entry,))).canonical()
+        if request.method == "GET":
+            return "task", sign(identity, TaskRecord(definition=self.task)).canonical()
+        known = [report_id(sealed.header) for sealed in decode_reports(request.content, self.task, index)]
+        receipt = Receipt(task_id=self.task.task_id, server=index, count=len(known), reports=receipt_hash(known))
+        return "upload-answer", UploadAnswer(failures=(), receipt=sign(identity, receipt)).canonical()
+
+
+def make_task(suite: SuiteName, identities: list[SigningKey], sealing_key: SealingKey) -> Task:
+    claim = Claim(epsilon="1", delta="0.000001", min_clients=1000)
+    mechanism = Sum(row_bound="1", fraction_bits=0, sigma=4).calibrated(claim, COLUMNS, 1_000_000)
+    servers = [
+        ServerEntry(url=f"http://server-{index}", identity_key=each.public_key) for index, each in enumerate(identities)
+    ]
+    return Task(
+        salt=base64url(SEED),
+        purpose="a benchmark",
+        author_key=identities[0].public_key,
+        servers=tuple(servers),
+        analyzer=AnalyzerEntry(identity_key=identities[0].public_key, sealing_key=base64url(sealing_key.public_bytes)),
+        columns=tuple(Column(name=f"column {index}", lower="-1", upper="1") for index in range(COLUMNS)),
+        mechanism=mechanism,
+        claim=claim,
+        max_clients=1_000_000,
+        not_before=0,
+        not_after=2**40,
+        suite=suite,
+    )
+
+
+async def cpu_per_row(servers: Servers, count: int, work: Callable[[], Awaitable[object]]) -> float:
+    """Return the median CPU milliseconds per row of `work` on `count` rows, without the servers' share."""
+    seconds = []
+    for _ in range(REPEATS):
+        started, servers.spent = time.process_time(), 0.0
+        await work()
+        seconds.append(time.process_time() - started - servers.spent)
+    return statistics.median(seconds) / count * 1e3
+
+
+async def measure(suite: SuiteName) -> None:
+    servers = Servers(suite)
+    rows = np.random.default_rng(1).uniform(-0.3, 0.3, (BULK, COLUMNS))
+    urls = [entry.url for entry in servers.task.servers]
+    public_keys = [key.public_bytes for key in servers.keys]
+
+    async def bare_seals() -> None:
+        for _ in range(BULK):
+            for public_key in public_keys:
+                seal(bytes(33 + 8 * COLUMNS), suite, public_key, bytes(80))
+
+    async with Client(servers.task.task_id, urls, transport=servers) as client:
+
+        async def one_by_one() -> None:
+            for row in rows[:SINGLE]:
+                await client.send(row)
+
+        def by_name() -> list[dict[str, float]]:
+            names = [column.name for column in servers.task.columns]
+            return [dict(zip(names, row, strict=True)) for row in rows.tolist()]
+
+        named = by_name()
+        results = {
+            "bare seals": await cpu_per_row(servers, BULK, bare_seals),
+            "bulk, array": await cpu_per_row(servers, BULK, lambda: client.send_many(rows)),
+            "bulk, mappings": await cpu_per_row(servers, BULK, lambda: client.send_many(named)),
+            "one row at a time": await cpu_per_row(servers, SINGLE, one_by_one),
+        }
+    for name, milliseconds in results.items():
+        print(f"{suite:16} {name:18} {milliseconds:7.3f} ms CPU per row")
+
+
+if __name__ == "__main__":
+    print(f"{platform.machine()}, Python {platform.python_version()}, N = {SERVERS}, d = {COLUMNS}, rows {BULK}")
+    for name in ("mlkem768-x25519", "x25519"):
+        asyncio.run(measure(name))  # type: ignore[arg-type]

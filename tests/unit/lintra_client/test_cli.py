@@ -1,0 +1,104 @@
+"""`lintra client`: what it prints, and how it exits."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from lintra_client import Client, cli
+from lintra_protocol.errors import UnavailableError
+from support import make_task
+from unit.lintra_client.fakes import IMPATIENT, NOW, Network
+
+
+@pytest.fixture
+def network(monkeypatch: pytest.MonkeyPatch) -> Iterator[Network]:
+    """Let the command line reach the fake servers."""
+    network = Network(make_task())
+
+    def client(*args: object, **options: object) -> Client:
+        return Client(*args, **options, retries=IMPATIENT, now=lambda: NOW, transport=network)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(cli, "Client", client)
+    return network
+
+
+def run(network: Network, command: str, *arguments: str) -> Result:
+    servers = [word for url in network.urls for word in ("--server", url)]
+    return CliRunner().invoke(cli.app, [command, network.task.task_id, *servers, *arguments])
+
+
+def csv_file(folder: Path, *lines: str) -> str:
+    file = folder / "rows.csv"
+    file.write_text("\n".join(lines), encoding="utf-8")
+    return str(file)
+
+
+def test_check_prints_what_a_task_asks_and_promises(network: Network) -> None:
+    result = run(network, "check")
+    assert result.exit_code == 0
+    for fact in ("epsilon: 1", "columns: a, b, c", "min_clients: 8", "purpose: a test", "no post-quantum part"):
+        assert fact in result.output
+
+
+def test_check_prints_json(network: Network) -> None:
+    result = run(network, "check", "--json")
+    facts = json.loads(result.stdout)
+    assert facts["task_id"] == network.task.task_id
+    assert facts["columns"] == ["a", "b", "c"]
+
+
+def test_a_refusal_is_one_line_and_exit_code_1(network: Network) -> None:
+    result = run(network, "check", "--max-epsilon", "0.5")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "The task is valid, but local policy does not allow it. epsilon 1 is more than 0.5\n"
+
+
+def test_a_malformed_identifier_is_one_line_and_exit_code_1() -> None:
+    result = CliRunner().invoke(cli.app, ["check", "x", "--server", "https://a.test", "--server", "https://b.test"])
+    assert result.exit_code == 1
+    assert "not a task identifier" in result.stderr
+
+
+def test_send_sends_every_line_in_any_order_of_columns(network: Network, tmp_path: Path) -> None:
+    result = run(network, "send", csv_file(tmp_path, "b,c,a", "0.5,0,-0.25", "", "9,0,0"))
+    assert result.exit_code == 0, result.output
+    assert "2 rows sent, 1 of them clipped, 0 failed" in result.stdout
+    assert len(network.servers[0].payloads) == 2
+
+
+def test_send_reports_lines_that_do_not_fit_and_exits_with_1(network: Network, tmp_path: Path) -> None:
+    file = csv_file(tmp_path, "a,b,c", "0,0,0", "0,zero,0", "0,0", "0,0,0,0", "nan,0,0", "0,0,0")
+    result = run(network, "send", file, "--json")
+    account = json.loads(result.stdout)
+    assert result.exit_code == 1
+    assert (account["sent"], account["stopped"]) == (2, None)
+    assert [(failed["row"], failed["error"]) for failed in account["failed"]] == [
+        (row, "invalid_row") for row in (1, 2, 3, 4)
+    ]
+    assert "'b'" in account["failed"][0]["detail"]
+
+
+@pytest.mark.parametrize("header", ["a,b", "a,b,c,d", "a,b,b", "1,2,3", ""])
+def test_send_refuses_a_file_with_other_columns_before_anything_leaves(
+    network: Network, tmp_path: Path, header: str
+) -> None:
+    result = run(network, "send", csv_file(tmp_path, header, "0,0,0"))
+    assert result.exit_code == 1
+    assert "the task has a, b, c" in result.stderr
+    assert network.nothing_left()
+
+
+def test_send_says_why_it_stopped(network: Network, tmp_path: Path) -> None:
+    network.servers[0].refuse = lambda known: UnavailableError("maintenance")
+    result = run(network, "send", csv_file(tmp_path, "a,b,c", "0,0,0"))
+    assert result.exit_code == 1
+    assert "stopped early: The service cannot answer now. maintenance" in result.stderr
+
+
+def test_a_server_may_be_reached_elsewhere_than_at_its_url() -> None:
+    options = ["https://a.test=http://localhost:1", "https://b.test"]
+    assert cli._servers(options) == {"https://a.test": "http://localhost:1", "https://b.test": "https://b.test"}
