@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from lintra_protocol.documents import Key, first_complaint
 from lintra_protocol.task import MAX_SERVERS, Url
@@ -16,7 +16,7 @@ TOKEN_HASHES_VARIABLE = "LINTRA_ANALYZER_TOKEN_HASHES"
 
 TokenHash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Port = Annotated[int, Field(ge=1, le=65535)]
-FilePath = Annotated[Path, BeforeValidator(Path)]
+FilePath = Annotated[Path, Field(strict=False)]
 
 
 class InvalidSettingsError(ValueError):
@@ -68,18 +68,25 @@ class Settings(_Settings):
                 )
         return self
 
+    def placed(self, folder: Path) -> "Settings":
+        """Return these settings with relative paths taken from `folder`."""
+        hashes = self.token_hashes_file and folder / self.token_hashes_file
+        return self.model_copy(update={"data_dir": folder / self.data_dir, "token_hashes_file": hashes})
+
 
 def load_settings(path: Path, environment: Mapping[str, str] | None = None) -> Settings:
     """Read the settings and gather the token hashes from file and environment.
+
+    Relative paths in the file are taken from its folder.
 
     Raises:
         InvalidSettingsError: unreadable, unknown keys or values that do not fit; the message names the key.
     """
     try:
         values = tomllib.loads(path.read_text("utf-8"))
-        settings = Settings.model_validate(values)
-        more = [*_hashes_of_file(settings), *_hashes_of_environment(environment or os.environ)]
-        return Settings.model_validate({**values, "token_hashes": [*settings.token_hashes, *more]})
+        settings = Settings.model_validate(values).placed(path.parent)
+        more = [*_hashes_of_file(settings), *_hashes_of_environment(os.environ if environment is None else environment)]
+        return Settings.model_validate({**dict(settings), "token_hashes": [*settings.token_hashes, *more]})
     except OSError as error:
         raise InvalidSettingsError(f"{error.filename}: {error.strerror}") from None
     except tomllib.TOMLDecodeError as error:

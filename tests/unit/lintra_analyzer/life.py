@@ -1,0 +1,185 @@
+"""The analyzer among real servers in one process: real stores, in-process HTTP, a clock that stands still."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx2
+import numpy as np
+
+from lintra_analyzer.app import create_app
+from lintra_analyzer.auth import token_hash
+from lintra_analyzer.keys import Keys
+from lintra_analyzer.service import Service, World
+from lintra_analyzer.settings import KnownServer, Settings
+from lintra_protocol.canonical import domain_hash, parse_base64url
+from lintra_protocol.ideal import IdealRelease, client_report, run
+from lintra_protocol.messages import Cohort, KeyList, Signed
+from lintra_protocol.randomness import RandomBytes, expand
+from lintra_protocol.ring import FloatArray
+from lintra_protocol.task import Task
+from lintra_protocol.transport import media_type
+from lintra_protocol.wire import encode_reports
+from lintra_server.app import create_app as create_server
+from lintra_server.hot import Front
+from lintra_server.settings import Settings as ServerSettings
+
+NOW = 1_800_000_000
+TOKEN = "lintra_a-token-that-only-tests-know"
+CLIENTS = 24
+NAMES = ("a", "b", "c")
+
+Answer = tuple[int, dict[str, str], bytes]
+Fault = Callable[[int, httpx2.Request, Answer], Answer]
+
+
+def seeded(label: str) -> RandomBytes:
+    return expand(domain_hash("test", b"analyzer tests"), label)
+
+
+KEYS = Keys.generate(seeded("analyzer keys"))
+
+
+def server_url(server: int) -> str:
+    return f"http://server-{server}.test"
+
+
+def specification(kind: str = "second_moment", **changes: object) -> dict[str, object]:
+    """Return what an analyst would post; `changes` replace fields."""
+    mechanism: dict[str, object] = {"kind": kind}
+    if kind == "osnap":
+        mechanism["rows"] = 4
+    return {
+        "purpose": "a test",
+        "columns": [{"name": name, "lower": -1, "upper": 1} for name in NAMES],
+        "mechanism": mechanism,
+        "row_bound": 1,
+        "epsilon": 4,
+        "delta": 1e-5,
+        "min_clients": 12,
+        "max_missing": 0.25,
+        "suite": "x25519",
+        **changes,
+    }
+
+
+class Wires(httpx2.AsyncBaseTransport):
+    """Carries requests to the servers' applications; a fault may change an answer, or raise instead of giving it."""
+
+    def __init__(self, apps: list[Front]) -> None:
+        self._ways = [httpx2.ASGITransport(app) for app in apps]
+        self.fault: Fault | None = None
+        self.log: list[tuple[int, str, str]] = []
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        server = int(request.url.host.removeprefix("server-").removesuffix(".test"))
+        response = await self._ways[server].handle_async_request(request)
+        body = b"".join([chunk async for chunk in response.stream])  # type: ignore[union-attr]
+        answer: Answer = (response.status_code, dict(response.headers), body)
+        self.log.append((server, request.method, request.url.path.rpartition("/")[2]))
+        status, headers, body = self.fault(server, request, answer) if self.fault else answer
+        headers["content-length"] = str(len(body))
+        return httpx2.Response(status, headers=headers, stream=httpx2.ByteStream(body))
+
+
+@dataclass
+class Life:
+    """Servers, and an analyzer that can be restarted."""
+
+    folder: Path
+    servers: list[Front]
+    wires: Wires
+    settings: Settings
+    service: Service = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        """Start the analyzer from what is on its disk."""
+        http = httpx2.AsyncClient(transport=self.wires)
+        self.service = Service(self.settings, KEYS, World(http, lambda: NOW, seeded("analyzer")))
+
+    def rest(self, token: str | None = TOKEN) -> httpx2.AsyncClient:
+        """Return an analyst's connection."""
+        headers = {} if token is None else {"authorization": f"Bearer {token}"}
+        transport = httpx2.ASGITransport(create_app(self.service))
+        return httpx2.AsyncClient(transport=transport, base_url="http://analyzer.test", headers=headers)
+
+    async def create(self, kind: str = "second_moment", **changes: object) -> Task:
+        async with self.rest() as rest:
+            answer = await rest.post("/v1/tasks", json=specification(kind, **changes))
+        assert answer.status_code == 201, answer.text
+        return self.service.task(answer.json()["task_id"])
+
+    async def upload(self, task: Task, count: int = CLIENTS, servers: tuple[int, ...] = (0, 1, 2)) -> None:
+        """Send the first `count` clients' reports to some servers."""
+        reports = [client_report(task, row, task.not_before, rng) for row, rng in clients(count)]
+        for server in servers:
+            async with httpx2.AsyncClient(transport=httpx2.ASGITransport(self.servers[server])) as http:
+                answer = await http.get(f"{server_url(server)}/v1/keys")
+                keys = Signed[KeyList].from_canonical(answer.content).message.keys
+                key = next(entry for entry in keys if entry.suite == task.suite)
+                key_id, public = parse_base64url(key.key_id), parse_base64url(key.public_key)
+                body = encode_reports(
+                    [report.sealed_to(server, task.suite, key_id, public, task.id_bytes) for report in reports]
+                )
+                url = f"{server_url(server)}/v1/tasks/{task.task_id}/reports"
+                answer = await http.post(url, content=body, headers={"content-type": media_type("reports")})
+                assert answer.status_code == 200, answer.text
+
+    async def release(self, task: Task) -> str:
+        """Run a release to its end and return its identifier."""
+        self.service.start_release(task.task_id)
+        await self.service.jobs.finished(task.task_id)
+        job = self.service.job(task.task_id)
+        assert job.release_id is not None, job
+        return job.release_id
+
+    def ideal(self, task: Task, count: int = CLIENTS) -> IdealRelease:
+        """Run the same protocol in one function, with the nonces that the servers drew."""
+        bodies = [self.service.store.document(task.task_id, "cohort", server) for server in range(3)]
+        nonces = [parse_base64url(Signed[Cohort].from_canonical(body or b"").message.nonce) for body in bodies]
+        return run(task, clients(count), nonces)
+
+
+def clients(count: int) -> list[tuple[FloatArray, RandomBytes]]:
+    """Return rows, each with its client's own source of randomness."""
+    rows = np.random.default_rng(5).uniform(-0.5, 0.5, (count, len(NAMES)))
+    return [(row, seeded(f"client {index}")) for index, row in enumerate(rows)]
+
+
+@asynccontextmanager
+async def living(folder: Path, **changes: object) -> AsyncIterator[Life]:
+    """Start three servers and an analyzer below a folder; `changes` replace settings."""
+    apps = [
+        create_server(
+            ServerSettings.model_validate(
+                {"public_url": server_url(server), "data_dir": folder / f"server-{server}", "create_keys": True}
+            ),
+            now=lambda: NOW,
+            random_bytes=seeded(f"server {server}"),
+        )
+        for server in range(3)
+    ]
+    known = [
+        KnownServer(url=server_url(server), identity_key=app.node.identity.public_key)
+        for server, app in enumerate(apps)
+    ]
+    values: dict[str, object] = {
+        "data_dir": folder / "analyzer",
+        "servers": known,
+        "token_hashes": [token_hash(TOKEN)],
+        "server_attempts": 2,
+        "retry_seconds": 0.0,
+        "retry_seconds_max": 0.0,
+    }
+    life = Life(folder, apps, Wires(apps), Settings.model_validate(values | changes))
+    try:
+        yield life
+    finally:
+        await life.service.jobs.stop()
+        life.service.store.close()
+        for app in apps:
+            app.node.close()
