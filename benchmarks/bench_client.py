@@ -131,4 +131,4 @@ async def measure(suite: SuiteName) -> None:
 if __name__ == "__main__":
     print(f"{platform.machine()}, Python {platform.python_version()}, N = {SERVERS}, d = {COLUMNS}, rows {BULK}")
     for name in ("mlkem768-x25519", "x25519"):
-        asyncio.run(measure(name))  # type: ignore[arg-type]
+        asyncio.run(measure(name))

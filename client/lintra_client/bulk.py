@@ -48,7 +48,7 @@ class SendSummary:
         sent: rows whose reports are stored at every server.
         clipped: how many of these a bound moved.
         failed: in order of their index.
-        stopped: why no more rows were read: one server took nothing of a whole block. None if all rows were read.
+        stopped: why no more rows were read: one server took nothing of a whole block, or the task's window is over.
     """
 
     sent: int
@@ -134,8 +134,10 @@ class Tally:
 
     def refuse(self, failures: Iterable[FailedRow]) -> None:
         """Count rows that did not become reports."""
+        before = len(self._failed)
         self._failed += failures
-        self._tell()
+        if len(self._failed) > before:
+            self._tell()
 
     def settle(self, block: Block, parcel: Parcel, deliveries: Sequence[Delivery]) -> None:
         """Count a block that was delivered; a server that took nothing of it stops the call."""
@@ -193,21 +195,29 @@ async def send_blocks(
                 block = next(blocks, None)
                 if block is None:
                     break
-                if block.refused:
-                    tally.refuse(block.refused)
-                if not block.indices:
-                    slots.release()
-                    continue
-                parcel = encode(block)
-            except LintraError as error:
-                tally.stopped = error
-                break
+                tally.refuse(block.refused)
+                parcel = _encoded(block, encode, tally)
             except Exception as error:
                 failure = error
                 break
+            if parcel is None:
+                slots.release()
+                continue
             group.create_task(settle(block, parcel))
             await asyncio.sleep(0)
     if failure is not None:
         failure.add_note(f"{tally.summary().sent} rows were sent before this")
         raise failure
     return tally.summary()
+
+
+def _encoded(block: Block, encode: Callable[[Block], Parcel], tally: Tally) -> Parcel | None:
+    """Encode a block; None if it has no rows, or if the task's window is over, which stops the call."""
+    if not block.indices:
+        return None
+    try:
+        return encode(block)
+    except LintraError as error:
+        tally.stopped = error
+        tally.refuse(FailedRow(index, error) for index in block.indices)
+        return None

@@ -101,11 +101,13 @@ class Client:
         await self.close()
 
     async def open(self) -> None:
-        """Fetch the task from all servers, check it, and fetch every server's key.
+        """Fetch the task from all servers, check it, and fetch every server's key; nothing if that is done.
 
         Raises:
             LintraError: a server cannot be reached, or the task is refused (see `lintra_client.check`).
         """
+        if self._http is not None:
+            return
         # Answers are compared byte by byte, so nothing may come compressed.
         headers = {"accept-encoding": "identity"}
         self._http = httpx2.AsyncClient(transport=self._transport, headers=headers, timeout=self._retries.timeout)

@@ -1,12 +1,10 @@
 """`lintra client`: what it prints, and how it exits."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from lintra_client import Client, cli
 from lintra_protocol.errors import UnavailableError
@@ -15,7 +13,7 @@ from unit.lintra_client.fakes import IMPATIENT, NOW, Network
 
 
 @pytest.fixture
-def network(monkeypatch: pytest.MonkeyPatch) -> Iterator[Network]:
+def network(monkeypatch: pytest.MonkeyPatch) -> Network:
     """Let the command line reach the fake servers."""
     network = Network(make_task())
 

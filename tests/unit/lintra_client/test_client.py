@@ -140,8 +140,9 @@ async def test_a_report_outside_the_tasks_window_is_refused_before_anything_leav
         async with network.client(now=now) as client:
             with pytest.raises(error):
                 await client.send(ROW)
-            summary = await client.send_many([ROW])
+            summary = await client.send_many([ROW, ROW])
             assert isinstance(summary.stopped, error)
+            assert [failed.index for failed in summary.failed] == [0, 1]
     assert network.nothing_left()
 
 
@@ -156,6 +157,13 @@ async def test_a_prepared_report_can_be_delivered_again_after_a_failure_and_coun
         receipt = await client.deliver(parcel)
     assert list(received(network)) == [parcel.report_ids[0]]
     assert receipt.report_id == base64url(parcel.report_ids[0])
+
+
+async def test_opening_twice_checks_once() -> None:
+    network = Network(make_task())
+    async with network.client() as client:
+        await client.open()
+    assert network.servers[0].requests.count("GET /v1/keys") == 1
 
 
 async def test_a_client_that_is_not_open_says_so() -> None:
@@ -378,7 +386,7 @@ async def test_no_repr_shows_a_row_or_a_share(caplog: pytest.LogCaptureFixture) 
 
 
 def lost_first_answer() -> Around:
-    lost = []
+    lost: list[httpx2.Request] = []
 
     def around(request: httpx2.Request, answer: Callable[[], httpx2.Response]) -> httpx2.Response:
         result = answer()
