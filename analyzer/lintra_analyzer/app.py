@@ -1,7 +1,5 @@
 """The analyzer's REST interface: it parses, asks the service, and answers. docs/analyzer.md describes every route."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, FastAPI, Header, Query, Request, Response
@@ -37,15 +35,9 @@ OPENAPI_PATH = "/v1/openapi.json"
 
 
 def create_app(service: Service, random_bytes: RandomBytes = system_randomness) -> ASGIApp:
-    """Return the public application; its lifespan resumes jobs."""
-
-    @asynccontextmanager
-    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        async with service.running():
-            yield
-
+    """Return the public application; whoever serves it also enters `service.running`."""
     app = FastAPI(
-        title="lintra analyzer", version="1", lifespan=lifespan, openapi_url=OPENAPI_PATH, docs_url=None,
+        title="lintra analyzer", version="1", openapi_url=OPENAPI_PATH, docs_url=None,
         redoc_url=None,
     )  # fmt: skip
 

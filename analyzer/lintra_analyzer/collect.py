@@ -15,6 +15,7 @@ from lintra_protocol import wire
 from lintra_protocol.canonical import HASH_BYTES, base64url, parse_base64url, parse_canonical_json
 from lintra_protocol.documents import fraction
 from lintra_protocol.errors import (
+    AbandonedError,
     CohortConflictError,
     CohortTooSmallError,
     InvalidMessageError,
@@ -66,10 +67,17 @@ class Exchange:
         await self._each(self._missing("ids"), self._fetch_ids)
 
     async def freeze(self) -> None:
-        """Have every server freeze the cohort, and reveal its nonce (R7)."""
+        """Have every server freeze the cohort, and reveal its nonce (R7).
+
+        Raises:
+            AbandonedError: too few reports are at every server, and closed batches take no more.
+        """
         inventories, lists = self.inventories(), await asyncio.to_thread(self._lists)
         messages = [signed.message for signed in inventories]
-        report_ids = await asyncio.to_thread(common_reports, self._task, messages, lists)
+        try:
+            report_ids = await asyncio.to_thread(common_reports, self._task, messages, lists)
+        except CohortTooSmallError as error:
+            raise AbandonedError(f"the batch is closed: {error.detail}") from None
         await self._keep("cohort_ids", wire.encode_ids(report_ids))
         root = base64url(await asyncio.to_thread(merkle_root, report_ids))
 

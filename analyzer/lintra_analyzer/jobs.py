@@ -17,7 +17,7 @@ from lintra_analyzer.keys import Keys
 from lintra_analyzer.metrics import Metrics
 from lintra_analyzer.reconstruct import FrozenCohort, reconstruct
 from lintra_analyzer.store import Job, JobState, Stage, Store
-from lintra_protocol.errors import CohortTooSmallError, InternalError, LintraError
+from lintra_protocol.errors import InternalError, LintraError
 from lintra_protocol.problems import to_problem
 from lintra_protocol.task import Task
 
@@ -140,8 +140,6 @@ class Jobs:
             log.exception("stage broke", stage=stage)
 
     def _stand_still(self, task_id: str, stage: Stage, error: LintraError) -> None:
-        # Reports may still arrive while the batch is open, but never after it was closed.
-        hopeless = isinstance(error, CohortTooSmallError) and stage != "inventory"
-        state: JobState = "waiting" if error.retryable and not hopeless else "failed"
+        state: JobState = "waiting" if error.retryable else "failed"
         self._metrics.refused(stage, error.token)
         self._store.set_job(Job(task_id, stage, state, to_problem(error, task=task_id, batch="0")))

@@ -113,9 +113,11 @@ class Life:
         assert answer.status_code == 201, answer.text
         return self.service.task(answer.json()["task_id"])
 
-    async def upload(self, task: Task, count: int = CLIENTS, servers: tuple[int, ...] = (0, 1, 2)) -> None:
+    async def upload(
+        self, task: Task, count: int = CLIENTS, servers: tuple[int, ...] = (0, 1, 2), label: str = "client"
+    ) -> None:
         """Send the first `count` clients' reports to some servers."""
-        reports = [client_report(task, row, task.not_before, rng) for row, rng in clients(count)]
+        reports = [client_report(task, row, task.not_before, rng) for row, rng in clients(count, label)]
         for server in servers:
             async with httpx2.AsyncClient(transport=httpx2.ASGITransport(self.servers[server])) as http:
                 answer = await http.get(f"{server_url(server)}/v1/keys")
@@ -144,10 +146,10 @@ class Life:
         return run(task, clients(count), nonces)
 
 
-def clients(count: int) -> list[tuple[FloatArray, RandomBytes]]:
+def clients(count: int, label: str = "client") -> list[tuple[FloatArray, RandomBytes]]:
     """Return rows, each with its client's own source of randomness."""
     rows = np.random.default_rng(5).uniform(-0.5, 0.5, (count, len(NAMES)))
-    return [(row, seeded(f"client {index}")) for index, row in enumerate(rows)]
+    return [(row, seeded(f"{label} {index}")) for index, row in enumerate(rows)]
 
 
 @asynccontextmanager

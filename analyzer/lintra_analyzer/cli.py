@@ -1,0 +1,185 @@
+"""`lintra analyzer ...`: run the service, make tokens, and use the REST interface from a terminal.
+
+Exit codes: 0 done, 1 refused, 75 not ready yet (try again later).
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+
+from lintra_analyzer.auth import new_token, token_hash
+from lintra_analyzer.keys import load_keys
+from lintra_analyzer.output import show_analysis
+from lintra_analyzer.rest_client import AnalyzerClient
+from lintra_analyzer.settings import InvalidSettingsError, load_settings
+from lintra_protocol.errors import LintraError, UnauthorizedError
+from lintra_protocol.randomness import system_randomness
+
+NOT_READY = os.EX_TEMPFAIL
+TOKEN_VARIABLE = "LINTRA_ANALYZER_TOKEN"
+_DEFAULT_URL = "http://127.0.0.1:8700"
+
+app = typer.Typer(help="The analyst's service: tasks, releases, analyses.", no_args_is_help=True)
+task_app = typer.Typer(help="Make and look at tasks.", no_args_is_help=True)
+app.add_typer(task_app, name="task")
+
+Config = Annotated[Path, typer.Option("--config", help="The settings, a TOML file.")]
+Url = Annotated[str, typer.Option("--url", envvar="LINTRA_ANALYZER_URL", help="Where the analyzer listens.")]
+Token = Annotated[
+    str, typer.Option("--token", envvar=TOKEN_VARIABLE, help="Bearer token; better given by the environment.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+@app.command()
+def run(config: Config) -> None:
+    """Run the service until SIGTERM or SIGINT."""
+    from lintra_analyzer.serve import run as serve
+
+    with _settings_errors():
+        serve(load_settings(config))
+
+
+@app.command()
+def keys(config: Config) -> None:
+    """Print the analyzer's public keys as JSON; servers allow the author key in their policy."""
+    with _settings_errors():
+        settings = load_settings(config)
+        found = load_keys(settings.data_dir / "keys", settings.create_keys, system_randomness)
+    _print_json(found.public())
+
+
+@app.command()
+def token(
+    file: Annotated[Path | None, typer.Option("--file", help="Append the token's hash to this file.")] = None,
+) -> None:
+    """Make a bearer token and show it once; without --file, its hash goes to the standard error."""
+    made = new_token(system_randomness)
+    if file is None:
+        typer.echo(f"sha256: {token_hash(made)}", err=True)
+    else:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("a", encoding="ascii") as lines:
+            lines.write(token_hash(made) + "\n")
+    typer.echo(made)
+
+
+@task_app.command("create")
+def create(
+    specification: Annotated[Path, typer.Argument(help="The specification, a JSON file (docs/analyzer.md).")],
+    url: Url = _DEFAULT_URL,
+    token: Token = "",
+    as_json: AsJson = False,
+    request_key: Annotated[str | None, typer.Option(help="Repeating it finds the same task.")] = None,
+) -> None:
+    """Calibrate and sign a task, register it with every server, and print its identifier."""
+    try:
+        wanted = json.loads(specification.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        _give_up(f"{specification}: {error}")
+    if not isinstance(wanted, dict):
+        _give_up(f"{specification}: expected a JSON object")
+    with _client(url, token) as client:
+        made = client.create_task(wanted, request_key)
+    if as_json:
+        _print_json(made)
+        return
+    for warning in made["warnings"]:
+        typer.echo(f"warning: {warning}", err=True)
+    typer.echo(made["task_id"])
+
+
+@task_app.command("show")
+def show(
+    task_id: str,
+    url: Url = _DEFAULT_URL,
+    token: Token = "",
+    live: Annotated[bool, typer.Option("--live", help="Ask the servers now.")] = False,
+) -> None:
+    """Print a task as JSON."""
+    with _client(url, token) as client:
+        _print_json(client.task(task_id, live))
+
+
+@app.command()
+def release(
+    task_id: str,
+    url: Url = _DEFAULT_URL,
+    token: Token = "",
+    wait: Annotated[float, typer.Option("--wait", help="Seconds to wait for a running release.")] = 600.0,
+) -> None:
+    """Release a task's batch and print the release's identifier; exit code 75 if it is not ready yet."""
+    with _client(url, token) as client:
+        typer.echo(client.release(task_id, wait))
+
+
+@app.command()
+def analyse(
+    release_id: str,
+    kind: Annotated[str, typer.Option("--kind", help="ridge, low-rank or moments.")],
+    url: Url = _DEFAULT_URL,
+    token: Token = "",
+    target: Annotated[str | None, typer.Option("--target", help="ridge: the column to explain.")] = None,
+    feature: Annotated[list[str] | None, typer.Option("--feature", help="ridge: repeat; default all others.")] = None,
+    regularization: Annotated[float | None, typer.Option("--regularization", help="ridge: lambda.")] = None,
+    rank: Annotated[int | None, typer.Option("--rank", help="low-rank: how many components.")] = None,
+    column: Annotated[list[str] | None, typer.Option("--column", help="low-rank, moments: repeat; all.")] = None,
+    confidence: Annotated[float | None, typer.Option("--confidence", help="Of the intervals.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Analyse a release; it costs no privacy."""
+    given: dict[str, object] = {
+        "target": target,
+        "features": feature or None,
+        "regularization": regularization,
+        "rank": rank,
+        "columns": column or None,
+        "confidence": confidence,
+    }
+    arguments = {name: value for name, value in given.items() if value is not None}
+    with _client(url, token) as client:
+        answer = client.analyse(release_id, kind, **arguments)
+    if as_json:
+        _print_json(answer)
+    else:
+        show_analysis(Console(), answer)
+
+
+@contextmanager
+def _client(url: str, token: str) -> Iterator[AnalyzerClient]:
+    """Open a client, and end the command with the right exit code when it is refused."""
+    try:
+        if not token:
+            raise UnauthorizedError(f"give --token, or set {TOKEN_VARIABLE}")
+        with connect(url, token) as client:
+            yield client
+    except LintraError as error:
+        _give_up(str(error), NOT_READY if error.retryable else 1)
+
+
+def connect(url: str, token: str) -> AnalyzerClient:
+    """Return a client; tests put their own in this place."""
+    return AnalyzerClient(url, token)
+
+
+@contextmanager
+def _settings_errors() -> Iterator[None]:
+    try:
+        yield
+    except InvalidSettingsError as error:
+        _give_up(str(error))
+
+
+def _give_up(message: str, code: int = 1) -> NoReturn:
+    typer.echo(message, err=True)
+    raise typer.Exit(code)
+
+
+def _print_json(value: Any) -> None:
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
