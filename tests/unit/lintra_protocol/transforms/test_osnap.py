@@ -1,0 +1,56 @@
+"""Balanced sketches."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from lintra_protocol.transforms.osnap import BalancedOsnap
+from support import source
+
+
+@pytest.mark.parametrize(("rows", "clients"), [(1, 1), (1, 7), (2, 7), (7, 7), (8, 7), (5, 0), (64, 1000)])
+def test_row_sizes_differ_by_at_most_one(rows: int, clients: int) -> None:
+    matrix = BalancedOsnap(rows, clients, bytes(32))
+    assert_array_equal(matrix.row_counts(), [clients // rows + (row < clients % rows) for row in range(rows)])
+
+
+def test_every_report_has_one_entry_of_plus_or_minus_one() -> None:
+    row_numbers, signs = BalancedOsnap(4, 100, bytes(32)).entries(np.arange(100))
+    assert row_numbers.shape == signs.shape == (100, 1)
+    assert set(signs.ravel().tolist()) == {-1, 1}
+    assert set(row_numbers.ravel().tolist()) == set(range(4))
+
+
+def test_the_same_seed_gives_the_same_matrix_and_another_another() -> None:
+    entries = [
+        np.concatenate(BalancedOsnap(4, 50, seed).entries(np.arange(50))) for seed in (bytes(32), bytes(32), b"x" * 32)
+    ]
+    assert_array_equal(entries[0], entries[1])
+    assert not np.array_equal(entries[0], entries[2])
+
+
+def test_adding_in_pieces_and_in_any_order_gives_the_same_sketch() -> None:
+    matrix = BalancedOsnap(3, 20, bytes(32))
+    shares = np.frombuffer(source("shares")(8 * 20 * 5), np.uint64).reshape(20, 5)
+    whole, pieces = np.zeros((3, 5), np.uint64), np.zeros((3, 5), np.uint64)
+    matrix.add_reports(whole, np.arange(20), shares)
+    for ranks in (np.array([19, 3]), np.array([], np.int64), np.setdiff1d(np.arange(20), [3, 19])[::-1]):
+        matrix.add_reports(pieces, ranks, shares[ranks])
+    assert_array_equal(whole, pieces)
+
+
+def test_a_row_is_the_signed_sum_of_its_reports() -> None:
+    matrix = BalancedOsnap(3, 10, bytes(32))
+    row_numbers, signs = matrix.entries(np.arange(10))
+    dense = np.zeros((3, 10), np.int64)
+    dense[row_numbers[:, 0], np.arange(10)] = signs[:, 0]
+    shares = np.arange(20).reshape(10, 2)
+    sketch = np.zeros((3, 2), np.uint64)
+    matrix.add_reports(sketch, np.arange(10), shares.astype(np.uint64))
+    assert_array_equal(sketch.view(np.int64), dense @ shares)
+
+
+@pytest.mark.parametrize(("rows", "clients"), [(0, 1), (-1, 1), (1, -1)])
+def test_an_impossible_shape_is_the_callers_mistake(rows: int, clients: int) -> None:
+    with pytest.raises(ValueError, match="at least one row"):
+        BalancedOsnap(rows, clients, bytes(32))
