@@ -1,0 +1,76 @@
+"""The whole protocol in one process."""
+
+import numpy as np
+import pytest
+
+from lintra_protocol.errors import CohortTooSmallError, FalseClaimError, InvalidRowError
+from lintra_protocol.ideal import run
+from lintra_protocol.rules import late_seed
+from support import make_task, nonce, source
+
+NONCES = [nonce(server) for server in range(3)]
+ROWS = [[0.1 * (index % 5), -0.2, 0.3] for index in range(12)]
+
+
+def clients(label: str = "client") -> list[tuple[list[float], object]]:
+    return [(row, source(f"{label} {index}")) for index, row in enumerate(ROWS)]
+
+
+@pytest.mark.parametrize("share_form", ["uniform", "seeded"])
+@pytest.mark.parametrize("num_servers", [2, 3, 5])
+def test_the_sum_is_right_up_to_its_stated_noise(share_form: str, num_servers: int) -> None:
+    task = make_task(epsilon=1000, share_form=share_form, num_servers=num_servers, row_bound=1)
+    release = run(task, clients(), [nonce(server) for server in range(num_servers)])  # type: ignore[arg-type]
+    deviation = task.mechanism.sigma * 2.0**-task.mechanism.fraction_bits * len(ROWS) ** 0.5
+    # Seven deviations: a false alarm once in 10^11 draws, were the seeds not fixed.
+    assert np.all(np.abs(release.values - np.sum(ROWS, axis=0)) < 7 * deviation)
+    assert np.any(release.values != np.sum(ROWS, axis=0))
+
+
+@pytest.mark.parametrize("kind", ["sum", "osnap", "second_moment"])
+def test_how_shares_are_formed_does_not_change_a_sum(kind: str) -> None:
+    # One source draws noise first and shares later, so the noise is the same in both forms.
+    values = [
+        run(make_task(kind, share_form=form), clients(), NONCES).values  # type: ignore[arg-type]
+        for form in ("uniform", "seeded")
+    ]
+    if kind != "osnap":  # another form means other identifiers, hence another deal
+        np.testing.assert_array_equal(values[0], values[1])
+    assert values[0].shape == values[1].shape == {"sum": (3,), "osnap": (2, 3), "second_moment": (3, 3)}[kind]
+
+
+def test_the_order_of_the_clients_does_not_matter() -> None:
+    task = make_task("osnap")
+    first, second = run(task, clients(), NONCES), run(task, clients()[::-1], NONCES)  # type: ignore[arg-type]
+    assert first.seed == second.seed
+    np.testing.assert_array_equal(first.values, second.values)
+
+
+def test_the_release_carries_its_privacy_and_its_seed() -> None:
+    task = make_task()
+    release = run(task, clients(), NONCES)  # type: ignore[arg-type]
+    assert release.privacy == task.privacy(12)
+    assert len(release.seed) == 32
+    assert release.seed != late_seed(task, bytes(32), NONCES)
+
+
+def test_second_moments_come_out_symmetric() -> None:
+    values = run(make_task("second_moment"), clients(), NONCES).values  # type: ignore[arg-type]
+    np.testing.assert_array_equal(values, values.T)
+
+
+def test_too_few_clients_give_nothing() -> None:
+    with pytest.raises(CohortTooSmallError, match="7 of at least 8"):
+        run(make_task(), clients()[:7], NONCES)  # type: ignore[arg-type]
+
+
+def test_a_bad_row_stops_before_anything_is_shared() -> None:
+    with pytest.raises(InvalidRowError):
+        run(make_task(), [*clients(), ([0, 0, float("nan")], source("x"))], NONCES)  # type: ignore[list-item]
+
+
+def test_a_false_task_is_never_run() -> None:
+    task = make_task()
+    weak = make_task(task.mechanism.model_copy(update={"sigma": 4}), check=False)
+    with pytest.raises(FalseClaimError):
+        run(weak, clients(), NONCES)  # type: ignore[arg-type]

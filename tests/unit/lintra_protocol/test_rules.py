@@ -1,0 +1,196 @@
+"""The rules of a release: every refusal, in the words that the analyst will read."""
+
+import pytest
+
+from lintra_protocol.canonical import base64url
+from lintra_protocol.errors import (
+    CohortConflictError,
+    CohortTooSmallError,
+    FalseClaimError,
+    InvalidMessageError,
+    InvalidTaskError,
+    InventoryMismatchError,
+    LintraError,
+    NonceMismatchError,
+    RowUnderfilledError,
+    TooManyMissingError,
+    UnauthorizedError,
+)
+from lintra_protocol.manifest import merkle_root
+from lintra_protocol.messages import Signed, sign
+from lintra_protocol.rules import (
+    aggregate_context,
+    check_cohort,
+    late_seed,
+    require_rows,
+    verify_cohorts,
+    verify_inventories,
+    verify_list,
+)
+from lintra_protocol.transforms.ones import Ones
+from support import identity, make_task, nonce, signed_cohorts, signed_inventories
+
+TASK = make_task(max_clients=20)
+SKETCH = make_task("osnap", rows=2, max_clients=20)
+IDS = [bytes([index]) * 32 for index in range(10)]
+LISTS = [IDS, IDS[:9], IDS[1:]]
+INVENTORIES = signed_inventories(TASK, LISTS)
+COHORTS = signed_cohorts(TASK, LISTS, INVENTORIES)
+
+
+def test_right_inventories_are_returned_in_server_order() -> None:
+    assert [message.count for message in verify_inventories(TASK, INVENTORIES)] == [10, 9, 9]
+
+
+@pytest.mark.parametrize("change", [{"batch": 1}, {"server": 2}, {"task_id": base64url(bytes(32))}])
+def test_an_inventory_of_something_else_is_refused(change: dict[str, object]) -> None:
+    wrong = sign(identity("server 0"), INVENTORIES[0].message.model_copy(update=change))
+    with pytest.raises(InventoryMismatchError, match="inventory 0 is of another"):
+        verify_inventories(TASK, [wrong, *INVENTORIES[1:]])
+
+
+def test_inventories_in_another_order_are_not_signed_by_the_right_servers() -> None:
+    with pytest.raises(UnauthorizedError):
+        verify_inventories(TASK, INVENTORIES[::-1])
+
+
+@pytest.mark.parametrize("count", [0, 2, 4])
+def test_there_is_one_inventory_and_one_cohort_of_each_server(count: int) -> None:
+    with pytest.raises(InvalidMessageError, match=f"expected 3 inventories, got {count}"):
+        verify_inventories(TASK, [INVENTORIES[0]] * count)
+    with pytest.raises(InvalidMessageError, match=f"expected 3 cohorts, got {count}"):
+        verify_cohorts(TASK, [COHORTS[0]] * count, INVENTORIES)
+
+
+def test_a_list_is_the_one_that_its_server_signed() -> None:
+    verify_list(INVENTORIES[1].message, LISTS[1])
+    for wrong in (IDS, IDS[1:], LISTS[1][::-1], []):
+        with pytest.raises(InventoryMismatchError, match="server 1"):
+            verify_list(INVENTORIES[1].message, wrong)
+
+
+def test_a_cohort_of_the_minimum_may_be_released() -> None:
+    statement = check_cohort(TASK, 8, 8)
+    assert statement.num_clients == 8
+    assert statement.epsilon <= 1
+
+
+@pytest.mark.parametrize(("clients", "missing"), [(7, "1 more are needed"), (0, "8 more are needed")])
+def test_a_small_cohort_is_told_how_many_reports_are_missing(clients: int, missing: str) -> None:
+    with pytest.raises(CohortTooSmallError, match=f"{clients} of at least 8 reports .* {missing}"):
+        check_cohort(TASK, clients, clients)
+
+
+def test_a_cohort_beyond_the_rings_headroom_is_refused() -> None:
+    check_cohort(TASK, 20, 20)
+    with pytest.raises(InvalidTaskError, match="21 reports exceed the task's maximum of 20"):
+        check_cohort(TASK, 21, 21)
+
+
+@pytest.mark.parametrize(("own", "allowed"), [(8, True), (9, False), (19, False)])
+def test_at_the_default_a_twentieth_may_be_missing(own: int, allowed: bool) -> None:
+    if allowed:
+        check_cohort(TASK, 8, own)
+        return
+    with pytest.raises(
+        TooManyMissingError, match=f"{own - 8} of {own} reports held here are missing elsewhere; at most 0"
+    ):
+        check_cohort(TASK, 8, own)
+
+
+def test_the_allowance_for_missing_reports_is_exact() -> None:
+    # In floating point 0.07 x 100 is above 7; an inexact rule might allow 6 or 8.
+    task = make_task(max_missing="0.07")
+    check_cohort(task, 93, 100)
+    with pytest.raises(TooManyMissingError, match=r"8 of 100 .* at most 7"):
+        check_cohort(task, 92, 100)
+
+
+def test_holding_less_than_the_cohort_is_no_reason_to_refuse() -> None:
+    check_cohort(TASK, 8, 0)
+
+
+def test_a_promise_that_the_cohort_does_not_keep_names_both_numbers() -> None:
+    weak = TASK.mechanism.model_copy(update={"sigma": TASK.mechanism.sigma // 2})
+    with pytest.raises(FalseClaimError, match=r"promised epsilon 1 at delta 0\.000001, but .* epsilon 2\.12"):
+        check_cohort(make_task(weak, check=False), 8, 8)
+
+
+def test_a_cohort_that_fills_no_row_with_honest_clients_is_refused() -> None:
+    claim = SKETCH.claim.model_copy(update={"max_corrupt_clients": 4})
+    task = make_task(SKETCH.mechanism, claim=claim, check=False)
+    with pytest.raises(RowUnderfilledError, match="0 honest clients"):
+        check_cohort(task, 8, 8)
+
+
+def test_the_rows_that_were_drawn_are_counted() -> None:
+    statement = check_cohort(SKETCH, 9, 9)
+    require_rows(SKETCH, SKETCH.mechanism.public_matrix(9, bytes(32)), statement)
+    with pytest.raises(RowUnderfilledError, match="a row holds 3 reports, the claim needs 4"):
+        require_rows(SKETCH, SKETCH.mechanism.public_matrix(7, bytes(32)), statement)
+
+
+def test_tolerated_clients_are_needed_on_top_of_honest_ones() -> None:
+    task = make_task("osnap", rows=2, min_clients=12, max_corrupt_clients=2)
+    statement = check_cohort(task, 12, 12)
+    assert statement.honest_clients == 4
+    with pytest.raises(RowUnderfilledError, match="a row holds 5 reports, the claim needs 6"):
+        require_rows(task, task.mechanism.public_matrix(11, bytes(32)), statement)
+
+
+def test_a_sum_over_fewer_reports_than_stated_is_refused() -> None:
+    with pytest.raises(RowUnderfilledError, match="a row holds 7 reports, the claim needs 8"):
+        require_rows(TASK, Ones(7), check_cohort(TASK, 8, 8))
+
+
+def test_agreeing_cohorts_give_the_one_cohort() -> None:
+    agreed = verify_cohorts(TASK, COHORTS, INVENTORIES)
+    assert (agreed.count, agreed.root) == (8, base64url(merkle_root(IDS[1:9])))
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"root": base64url(bytes(32))}, CohortConflictError),
+        ({"count": 9}, CohortConflictError),
+        ({"batch": 1}, CohortConflictError),
+        ({"server": 0}, CohortConflictError),
+        ({"task_id": base64url(bytes(32))}, CohortConflictError),
+        ({"inventories": base64url(bytes(32))}, CohortConflictError),
+        ({"nonce": base64url(nonce(0))}, NonceMismatchError),
+        ({"nonce": "AAAA"}, NonceMismatchError),
+    ],
+)
+def test_a_cohort_that_differs_in_anything_is_refused(change: dict[str, object], error: type[LintraError]) -> None:
+    wrong = sign(identity("server 1"), COHORTS[1].message.model_copy(update=change))
+    with pytest.raises(error, match="server 1"):
+        verify_cohorts(TASK, [COHORTS[0], wrong, COHORTS[2]], INVENTORIES)
+
+
+def test_the_first_server_is_held_to_the_same_as_all_others() -> None:
+    for change in ({"server": 1}, {"batch": 1}, {"inventories": base64url(bytes(32))}):
+        wrong: Signed = sign(identity("server 0"), COHORTS[0].message.model_copy(update=change))
+        with pytest.raises(CohortConflictError):
+            verify_cohorts(TASK, [wrong, *COHORTS[1:]], INVENTORIES)
+
+
+def test_cohorts_from_other_inventories_than_one_holds_are_refused() -> None:
+    others = signed_inventories(TASK, LISTS, closed_at=3)
+    with pytest.raises(CohortConflictError):
+        verify_cohorts(TASK, COHORTS, others)
+
+
+def test_the_seed_depends_on_the_task_the_cohort_and_every_nonce() -> None:
+    root, nonces = bytes(32), [nonce(server) for server in range(3)]
+    seeds = {late_seed(TASK, root, nonces), late_seed(SKETCH, root, nonces), late_seed(TASK, b"\x01" * 32, nonces)}
+    seeds |= {late_seed(TASK, root, [*nonces[:at], bytes(32), *nonces[at + 1 :]]) for at in range(3)}
+    assert len(seeds | {late_seed(TASK, root, nonces[::-1])}) == 7
+
+
+def test_a_sketch_share_is_bound_to_task_server_cohort_and_seed() -> None:
+    base = aggregate_context(TASK, 0, bytes(32), bytes(32))
+    others = [
+        aggregate_context(SKETCH, 0, bytes(32), bytes(32)), aggregate_context(TASK, 1, bytes(32), bytes(32)),
+        aggregate_context(TASK, 0, b"\x01" * 32, bytes(32)), aggregate_context(TASK, 0, bytes(32), b"\x01" * 32),
+    ]  # fmt: skip
+    assert len({base, *others}) == 5
