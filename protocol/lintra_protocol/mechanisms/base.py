@@ -175,7 +175,8 @@ class Mechanism(Frozen):
                 continue
             return candidate
         raise InvalidTaskError(
-            f"no grid fits: epsilon {claim.epsilon} with at least {claim.min_clients} and at most {max_clients} clients"
+            f"no grid fits row_bound {self.row_bound} at epsilon {claim.epsilon} with at least {claim.min_clients} and at "
+            f"most {max_clients} clients; other column scales may help, or a larger minimum"
         )
 
     def smallest_sigma(self, claim: Claim, num_columns: int) -> int:

@@ -1,0 +1,118 @@
+"""Claims, and what is computed to hold them to."""
+
+import math
+
+import pytest
+from pydantic import ValidationError
+
+from lintra_protocol.errors import FalseClaimError, RowUnderfilledError
+from lintra_protocol.privacy.gaussian import gaussian_delta
+from lintra_protocol.privacy.statement import SMOOTHING, Claim, PrivacyStatement, additive_statement
+
+
+def claim(**changes: object) -> Claim:
+    return Claim.model_validate({"epsilon": "1", "delta": "0.000001", "min_clients": 100} | changes)
+
+
+def statement(given: Claim, smallest_row: int = 100, distance: float = 100.0, slack: float = 0.0) -> PrivacyStatement:
+    return additive_statement(
+        given, distance=distance, sigma=50, num_words=3, num_clients=100, smallest_row=smallest_row, slack=slack
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"epsilon": "0"}, "epsilon must be positive"),
+        ({"epsilon": "-1"}, "epsilon must be positive"),
+        ({"delta": "0"}, "strictly between"),
+        ({"delta": "1"}, "strictly between"),
+        ({"delta_coalition": "0.000001"}, "delta_coalition must lie in"),
+        ({"delta_coalition": "-0.1"}, "delta_coalition must lie in"),
+        ({"max_corrupt_clients": 100}, "leave nobody"),
+        ({"max_corrupt_clients": -1}, "greater than or equal to 0"),
+        ({"min_clients": 1}, "greater than or equal to 2"),
+        ({"neighbours": "add-one"}, "replace-one"),
+    ],
+)
+def test_a_claim_out_of_range_is_no_claim(changes: dict[str, object], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        claim(**changes)
+
+
+def test_mu_is_distance_over_the_deviation_left_after_smoothing() -> None:
+    assert statement(claim()).mu == pytest.approx(100 / math.sqrt(100 * 50**2 - SMOOTHING), rel=1e-11)
+    assert statement(claim()).mu > 100 / math.sqrt(100 * 50**2 - SMOOTHING)
+
+
+def test_the_curve_is_the_gaussian_one() -> None:
+    given = statement(claim())
+    for epsilon in (0.0, 0.5, 1.0, 3.0):
+        assert given.delta_at(epsilon) == pytest.approx(gaussian_delta(epsilon, given.mu), rel=1e-9)
+        assert given.epsilon_at(given.delta_at(epsilon) * 1.0001) <= epsilon
+
+
+def test_epsilon_at_the_claims_delta_is_the_stated_epsilon() -> None:
+    given = statement(claim(), distance=500.0)
+    assert given.epsilon_at(1e-6) == pytest.approx(given.epsilon, rel=1e-12)
+    assert given.delta_at(given.epsilon) <= 1e-6
+
+
+def test_a_coalitions_delta_is_paid_in_full() -> None:
+    shared = claim(delta_coalition="0.0000005")
+    assert shared.noise_delta == pytest.approx(5e-7, rel=1e-12)
+    assert shared.noise_delta <= 5e-7
+    assert statement(shared).epsilon > statement(claim()).epsilon
+    assert statement(shared).delta_at(100.0) == pytest.approx(5e-7, rel=1e-9)
+    assert statement(shared).epsilon_at(5e-7) == math.inf
+
+
+def test_the_curve_never_exceeds_one() -> None:
+    assert statement(claim(), distance=1e9).delta_at(0.0) == 1.0
+
+
+@pytest.mark.parametrize("smallest_row", [0, -5])
+def test_without_honest_clients_nothing_is_stated(smallest_row: int) -> None:
+    with pytest.raises(RowUnderfilledError, match=f"a row holds {smallest_row} honest clients"):
+        statement(claim(), smallest_row=smallest_row)
+
+
+def test_a_kept_promise_passes_and_a_broken_one_names_both_numbers() -> None:
+    kept = statement(claim(epsilon="11"), distance=1000.0)
+    kept.require(claim(epsilon="11"))
+    with pytest.raises(FalseClaimError, match=rf"promised epsilon 0\.5 .* epsilon {kept.epsilon!r} \(100 honest"):
+        kept.require(claim(epsilon="0.5"))
+
+
+def test_a_smaller_delta_than_stated_is_a_broken_promise() -> None:
+    kept = statement(claim(epsilon="11"), distance=1000.0)
+    with pytest.raises(FalseClaimError):
+        kept.require(claim(epsilon="11", delta="0.0000000000001"))
+
+
+@pytest.mark.parametrize("slack", [1e-11, 1.0, math.nan])
+def test_noise_that_is_too_coarse_for_integers_is_refused(slack: float) -> None:
+    given = statement(claim(epsilon="3"), distance=100.0)
+    coarse = PrivacyStatement(**{**vars(given), "slack": slack})
+    with pytest.raises(FalseClaimError, match="too coarse for integers"):
+        coarse.require(claim(epsilon="3"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "rows", "quota"),
+    [
+        ({}, 8, 0),
+        ({"max_corrupt_clients": 10}, 1, 10),
+        ({"max_corrupt_clients": 10}, 8, 10),
+        ({"max_corrupt_clients": 10, "threat": "adaptive", "delta_coalition": "0.0000001"}, 8, 10),
+    ],
+)
+def test_without_a_coalitions_allowance_all_corrupt_clients_may_share_a_row(
+    changes: dict[str, object], rows: int, quota: int
+) -> None:
+    assert claim(**changes).quota(rows) == quota
+
+
+def test_with_an_allowance_a_row_holds_little_more_than_its_share() -> None:
+    spread = claim(max_corrupt_clients=8000, min_clients=80_000, delta_coalition="0.0000001")
+    assert 1000 < spread.quota(8) < 1400
