@@ -1,0 +1,252 @@
+"""The demonstration: real rows, each a client of its own; real servers; one analyzer; two private answers.
+
+`make demo` starts everything on this machine. With `--analyzer` and `--token-file` it uses services that run already
+(docker-compose.yml). It leaves result.json and picture.png in the output folder.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flights import load_flights
+from picture import draw
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from services import Service, analyst_token, local_services, peak_memory, running
+from study import (
+    DELTA,
+    EPSILON,
+    RANK,
+    REGULARIZATION,
+    ROW_BOUND,
+    SKETCH_ROWS,
+    TARGET,
+    analyses,
+    columns,
+    specifications,
+)
+from summary import certificate_lines, comparison_table
+from yardsticks import Problem, Truth, local_model, non_private, trusted_curator
+
+from lintra_analyzer.rest_client import AnalyzerClient
+from lintra_client.simulate import simulate
+from lintra_protocol.ring import FloatArray
+
+NUM_SERVERS = 3
+console = Console()
+
+
+@dataclass
+class Stages:
+    """How long each stage took, in seconds."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        """Add the time a block takes to the stage of this name."""
+        begun = time.monotonic()
+        yield
+        self.seconds[name] = round(self.seconds.get(name, 0.0) + time.monotonic() - begun, 3)
+
+
+def main() -> None:
+    """Parse the command line, find or start the services, run, and show what came out."""
+    options = _options()
+    output = Path(options.output)
+    output.mkdir(parents=True, exist_ok=True)
+    rows, _ = load_flights(options.rows)
+    stages, begun = Stages(), time.monotonic()
+    if options.analyzer:
+        token = Path(options.token_file).read_text().split()[-1]
+        with AnalyzerClient(options.analyzer, token) as analyzer:
+            result, shown = run(analyzer, rows, options.workers, stages)
+        services: list[Service] = []
+    else:
+        folder = Path(tempfile.mkdtemp(prefix="lintra-demo-"))
+        servers, analyzer_service = local_services(folder, NUM_SERVERS)
+        services, token = [*servers, analyzer_service], analyst_token(folder)
+        console.print(f"Starting {NUM_SERVERS} servers and an analyzer, each a process of its own, on loopback")
+        with stages.timed("start"), _kept_on_error(folder):
+            with running(services), AnalyzerClient(analyzer_service.url, token) as analyzer:
+                stages_inside = Stages()
+                result, shown = run(analyzer, rows, options.workers, stages_inside)
+                for service in services:
+                    service.note_memory()
+        stages.seconds["start"] = round(stages.seconds["start"] - sum(stages_inside.seconds.values()), 3)
+        stages.seconds.update(stages_inside.seconds)
+    result["seconds"] = {**stages.seconds, "total": round(time.monotonic() - begun, 3)}
+    result["peak_memory_bytes"] = {
+        **{service.name: service.peak_memory for service in services},
+        "this process": peak_memory(os.getpid()),
+    }
+    (output / "result.json").write_text(json.dumps(result, indent=2) + "\n")
+    draw(output / "picture.png", result, shown)
+    show(result, output)
+
+
+def run(
+    analyzer: AnalyzerClient, rows: FloatArray, workers: int, stages: Stages
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Create both tasks, send every row to both, release and analyse them, and score the answers."""
+    problem = Problem(columns(), TARGET, REGULARIZATION, RANK)
+    tasks: list[dict[str, Any]] = []
+    for specification in specifications(len(rows)):
+        with stages.timed("create tasks"):
+            task = analyzer.create_task(specification)
+        tasks.append(_one_task(analyzer, task, rows, workers, stages))
+    with stages.timed("yardsticks"):
+        truth = Truth(rows, problem)
+        r2, explained = non_private(truth)
+        for task in tasks:
+            _score(task, truth, r2, explained)
+    shown = _coefficients(truth, tasks[1].pop("_ridge"))
+    tasks[0].pop("_ridge")
+    result = {
+        "rows": len(rows),
+        "servers": NUM_SERVERS,
+        "tasks": tasks,
+        "bytes_per_report": {task["mechanism"]: task["bytes_per_report"] for task in tasks},
+    }
+    return result, shown
+
+
+def _one_task(
+    analyzer: AnalyzerClient, task: dict[str, Any], rows: FloatArray, workers: int, stages: Stages
+) -> dict[str, Any]:
+    """Collect and release one task, and ask the analyzer for its answers."""
+    definition, own = task["definition"], Stages()
+    kind = definition["mechanism"]["kind"]
+    console.print(
+        f"\n[bold]Task {task['task_id'][:12]}[/bold]: {kind}, epsilon {task['epsilon']}, delta {task['delta']}"
+    )
+    urls = [server["url"] for server in definition["servers"]]
+    with (
+        stages.timed(f"upload {kind}"),
+        own.timed("upload"),
+        _bar(f"  {len(rows):,} clients report", len(rows)) as step,
+    ):
+        sent = simulate(task["task_id"], urls, rows, workers, step)
+    if sent.sent != len(rows):
+        raise SystemExit(f"only {sent.sent} of {len(rows)} rows were sent: {sent}")
+    with stages.timed(f"release {kind}"), own.timed("release"), console.status("  the servers agree and release"):
+        release_id = analyzer.release(task["task_id"])
+    record = analyzer.record(release_id).verified(analyzer.keys()["identity_key"]).model_dump(mode="json")
+    with stages.timed(f"analyse {kind}"), own.timed("analyse"):
+        ridge, low_rank = (analyzer.analyse(release_id, **request)["result"] for request in analyses())
+    for line in certificate_lines(release_id, record):
+        console.print(f"  {line}")
+    return {
+        "mechanism": kind,
+        "task_id": task["task_id"],
+        "release_id": release_id,
+        "epsilon": float(task["epsilon"]),
+        "delta": float(task["delta"]),
+        "epsilon_realised": float(record["privacy"]["epsilon"]),
+        "sigma": float(record["noise"]["sigma"] * float(record["noise"]["step"])),
+        "cohort": record["num_clients"],
+        "clipped_rows": sent.clipped,
+        "bytes_per_report": task["upload"]["total_bytes"],
+        "seconds": own.seconds,
+        "certificate": record,
+        "_ridge": ridge,
+        "low_rank": low_rank,
+    }
+
+
+def _score(task: dict[str, Any], truth: Truth, r2: float, explained: float) -> None:
+    """Put the answers of one release beside the yardsticks, scored on the raw rows, which only this script has."""
+    kind = task["mechanism"]
+    ridge, low_rank = task["_ridge"], task["low_rank"]
+    setting = (ROW_BOUND, EPSILON, DELTA)
+    task["ridge"] = {
+        "r2": truth.r2(np.array([each["value"] for each in ridge["normalised"]])),
+        "r2_predicted": ridge["r2"],
+        "r2_non_private": r2,
+        "r2_central": trusted_curator(truth, kind, SKETCH_ROWS, *setting),
+        "r2_local": local_model(truth, kind, *setting),
+        "regularised": ridge["regularised"],
+        "warnings": ridge["warnings"],
+    }
+    task["low_rank"] = {
+        "rank": RANK,
+        "explained": truth.explained(np.array(low_rank["components"])),
+        "explained_non_private": explained,
+        "warnings": low_rank["warnings"],
+    }
+
+
+def _coefficients(truth: Truth, ridge: dict[str, Any]) -> dict[str, Any]:
+    """Return what the picture shows of the second moments' regression."""
+    features = truth.features
+    gram = truth.gram[np.ix_(features, features)] + truth.problem.regularization * np.eye(len(features))
+    return {
+        "names": list(ridge["features"]),
+        "non_private": np.linalg.solve(gram, truth.gram[features, truth.target]).tolist(),
+        "second_moment": [each["value"] for each in ridge["normalised"]],
+        "half_width": [
+            None if each["interval"] is None else (each["interval"][1] - each["interval"][0]) / 2
+            for each in ridge["normalised"]
+        ],
+        "regularised": ridge["regularised"],
+    }
+
+
+def show(result: dict[str, Any], output: Path) -> None:
+    """Print the one table, the times, and where the files are."""
+    console.print()
+    console.print(comparison_table(result))
+    stages = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in result["seconds"].items())
+    memory = max(result["peak_memory_bytes"].values()) / 2**20
+    console.print(f"Time: {stages}. Largest process: {memory:.0f} MB.")
+    console.print(f"Written: {output / 'result.json'}, {output / 'picture.png'}")
+
+
+@contextmanager
+def _bar(text: str, total: int) -> Iterator[Any]:
+    """Show a progress bar for a block; it yields the function to call with how much is done."""
+    parts = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*parts, console=console) as progress:
+        bar = progress.add_task(text, total=total)
+        yield lambda done: progress.update(bar, completed=done)
+        progress.update(bar, completed=total)
+
+
+@contextmanager
+def _kept_on_error(folder: Path) -> Iterator[None]:
+    """Delete the services' folder after a block, unless it failed: then say where the logs are."""
+    try:
+        yield
+    except BaseException:
+        console.print(f"The services' logs and data are in {folder}")
+        raise
+    shutil.rmtree(folder)
+
+
+def _options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--rows", type=int, default=None, help="how many flights take part (default: all)")
+    parser.add_argument("--workers", type=int, default=2, help="processes that the clients share")
+    parser.add_argument("--output", default="demo-output", help="folder for result.json and picture.png")
+    parser.add_argument("--analyzer", help="address of an analyzer that runs already")
+    parser.add_argument("--token-file", help="file that ends with an analyst token for it")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    main()
