@@ -1,10 +1,12 @@
 """Bodies in, answers out: limits before reading, and every refusal as a problem document."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.types import Receive
 
 from lintra_protocol.errors import (
     InternalError,
@@ -12,44 +14,64 @@ from lintra_protocol.errors import (
     LintraError,
     MessageTooLargeError,
     MethodNotAllowedError,
+    UnavailableError,
     UnknownResourceError,
 )
 from lintra_protocol.problems import MEDIA_TYPE, STATUS, to_problem
 from lintra_protocol.transport import MessageName, media_type
 
+READ_SECONDS = 60
+"""A sender that takes longer for its body is cut off."""
+
 RETRY_AFTER_SECONDS = 1
 _BUSY = {429, 503}
 
 
-async def read_body(chunks: AsyncIterator[bytes], content_length: str | None, limit: int) -> bytes:
-    """Read a body of at most `limit` bytes; a longer one is refused before it is read, or as soon as it shows.
+def announced_length(content_length: str | None, limit: int) -> int:
+    """Return how long a body may get: what its sender says, or `limit` if nothing is said.
 
     Raises:
-        MessageTooLargeError: longer.
-        InvalidMessageError: the stated length is no number.
-    """
-    if stated_length(content_length, limit) > limit:
-        raise MessageTooLargeError(f"at most {limit} bytes, announced are {content_length}")
-    parts, size = [], 0
-    async for chunk in chunks:
-        size += len(chunk)
-        if size > limit:
-            raise MessageTooLargeError(f"at most {limit} bytes")
-        parts.append(chunk)
-    return b"".join(parts)
-
-
-def stated_length(content_length: str | None, unstated: int) -> int:
-    """Return the length that a request states, or `unstated`.
-
-    Raises:
+        MessageTooLargeError: longer than `limit`.
         InvalidMessageError: it is no number.
     """
     if content_length is None:
-        return unstated
+        return limit
     if not (content_length.isascii() and content_length.isdigit() and len(content_length) < 16):
         raise InvalidMessageError("content-length is not a number")
+    if int(content_length) > limit:
+        raise MessageTooLargeError(f"at most {limit} bytes, announced are {content_length}")
     return int(content_length)
+
+
+async def read_body(receive: Receive, limit: int) -> bytes:
+    """Read a body of at most `limit` bytes; a longer one is refused as soon as that shows.
+
+    Raises:
+        MessageTooLargeError: longer.
+        InvalidMessageError: the sender left before its end.
+        UnavailableError: the sender is too slow.
+    """
+    parts, size = [], 0
+    try:
+        async with asyncio.timeout(READ_SECONDS):
+            async for chunk in _chunks(receive):
+                size += len(chunk)
+                if size > limit:
+                    raise MessageTooLargeError(f"at most {limit} bytes")
+                parts.append(chunk)
+    except TimeoutError:
+        raise UnavailableError(f"the body took longer than {READ_SECONDS} s") from None
+    return b"".join(parts)
+
+
+async def _chunks(receive: Receive) -> AsyncIterator[bytes]:
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise InvalidMessageError("the sender left before the end of the body")
+        yield message.get("body", b"")
+        if not message.get("more_body", False):
+            return
 
 
 def answer(name: MessageName, body: bytes, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

@@ -17,7 +17,7 @@ from lintra_protocol.messages import BATCH, AggregateRequest, BatchStatus, Cohor
 from lintra_protocol.randomness import RandomBytes, system_randomness
 from lintra_protocol.transport import MessageName, media_type, require_media_type
 from lintra_protocol.wire import encode_ids
-from lintra_server.answers import answer, from_framework, problem, read_body
+from lintra_server.answers import announced_length, answer, from_framework, problem, read_body
 from lintra_server.hot import Front
 from lintra_server.keys import CACHE_SECONDS
 from lintra_server.node import Node
@@ -71,7 +71,7 @@ def _add_task_routes(app: FastAPI, node: Node) -> None:
 
     @app.put("/v1/tasks/{task_id}")
     async def register(task_id: str, request: Request) -> Response:
-        body = await _body(request, "task", MAX_TASK_BYTES)
+        body = await _body(node, request, "task", MAX_TASK_BYTES)
         signed = Signed[TaskRecord].from_canonical(body)
         held, created = await run_in_threadpool(node.registry.register, task_id, signed)
         return answer("task", held.record, status=201 if created else 200)
@@ -167,17 +167,19 @@ async def _analyzer(
 ) -> tuple[Held, bytes]:
     """Return the task and the body of a request that its analyzer signed."""
     held = await run_in_threadpool(node.registry.find, task_id)
-    body = await _body(request, name, limit)
+    body = await _body(node, request, name, limit)
     path, now = request.scope["path"], int(node.now())
     node.doorkeeper.require_analyzer(held.task, request.method, path, body, request.headers, now)
     _require_batch(batch)
     return held, body
 
 
-async def _body(request: Request, name: MessageName | None, limit: int) -> bytes:
+async def _body(node: Node, request: Request, name: MessageName | None, limit: int) -> bytes:
     if name is not None:
         require_media_type(request.headers.get("content-type"), name)
-    return await read_body(request.stream(), request.headers.get("content-length"), limit)
+    length = announced_length(request.headers.get("content-length"), limit)
+    with node.intake.room(length):
+        return await read_body(request.receive, length)
 
 
 def _require_batch(batch: str) -> None:

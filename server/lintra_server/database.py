@@ -103,8 +103,11 @@ class Database:
         Raises:
             ValueError: it was written by another version of this software.
         """
+        # An error's text goes to the log, so it must not hold what was being written.
         self._engine = create_engine(
-            f"sqlite:///{path}", connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False}
+            f"sqlite:///{path}",
+            connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False},
+            hide_parameters=True,
         )
         event.listen(self._engine, "connect", _configure)
         event.listen(self._engine, "begin", _begin)

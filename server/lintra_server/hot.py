@@ -4,9 +4,7 @@ Uploads (`POST /v1/tasks/{task_id}/reports`) are answered right here from raw by
 would cost several times as much as storing a report. Everything else goes on to the control plane.
 """
 
-import asyncio
 import time
-from collections.abc import AsyncIterator
 
 import structlog
 from starlette.datastructures import Headers
@@ -21,14 +19,11 @@ from lintra_protocol.errors import (
     UnavailableError,
 )
 from lintra_protocol.transport import require_media_type
-from lintra_server.answers import answer, problem, read_body, stated_length
+from lintra_server.answers import announced_length, answer, problem, read_body
 from lintra_server.intake import max_upload_bytes
 from lintra_server.node import Node
 
 REQUEST_ID_HEADER = "lintra-request-id"
-READ_SECONDS = 60
-"""A sender that takes longer for its body is cut off."""
-
 _PREFIX, _SUFFIX = "/v1/tasks/", "/reports"
 _UPLOAD = "/v1/tasks/{task_id}/reports"
 
@@ -73,14 +68,10 @@ class Front:
         held = self.node.registry.find(task_id)
         require_media_type(headers.get("content-type"), "reports")
         limit = max_upload_bytes(held)
-        length = headers.get("content-length")
-        with self.node.intake.room(min(stated_length(length, limit), limit)):
-            try:
-                async with asyncio.timeout(READ_SECONDS):
-                    body = await read_body(_chunks(receive), length, limit)
-            except TimeoutError:
-                raise UnavailableError(f"the body took longer than {READ_SECONDS} s") from None
-            uploaded = await self.node.intake.accept(held, body)
+        length = announced_length(headers.get("content-length"), max_upload_bytes(held))
+        # The room is kept until the reports are stored, so that it bounds everything an upload takes.
+        with self.node.intake.room(length):
+            uploaded = await self.node.intake.accept(held, await read_body(receive, length))
         return answer("upload-answer", uploaded.canonical())
 
 
@@ -131,13 +122,3 @@ def _uploaded_task(scope: Scope) -> str | None:
         task_id = path[len(_PREFIX) : -len(_SUFFIX)]
         return task_id if "/" not in task_id else None
     return None
-
-
-async def _chunks(receive: Receive) -> AsyncIterator[bytes]:
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise InvalidMessageError("the sender left before the end of the body")
-        yield message.get("body", b"")
-        if not message.get("more_body", False):
-            return

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from sqlalchemy import delete, insert, select
 
-from lintra_protocol.canonical import base64url, domain_hash
+from lintra_protocol.canonical import base64url, domain_hash, parse_base64url
 from lintra_protocol.errors import OutdatedKeyError
-from lintra_protocol.messages import KeyList, SealingKeyEntry, sign
+from lintra_protocol.messages import KeyList, SealingKeyEntry, Signed, sign
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.sealing import SealingKey, SuiteName
 from lintra_protocol.signing import SigningKey
@@ -85,6 +85,11 @@ class Keyring:
             return self._keys[key_id]
         except KeyError:
             raise OutdatedKeyError(f"no key {base64url(key_id)}") from None
+
+    def active(self) -> dict[bytes, SealingKey]:
+        """Return the keys that the signed list offers, by identifier."""
+        offered = Signed[KeyList].from_canonical(self.signed_list).message.keys
+        return {key_id: self._keys[key_id] for key_id in (parse_base64url(entry.key_id) for entry in offered)}
 
     def has_active(self) -> bool:
         """Return whether every suite has a key that clients may use now."""

@@ -9,8 +9,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 
+import structlog
+
 from lintra_protocol.errors import LintraError, OverloadedError, UnavailableError
 from lintra_server.store import Outcome, Upload
+
+log = structlog.get_logger()
 
 Commit = Callable[[Sequence[Upload]], list[list[Outcome]]]
 Observe = Callable[[int, float], None]
@@ -86,16 +90,14 @@ class Writer:
         except LintraError as error:
             _fail(group, error)
         except Exception as error:  # whatever it was, nothing of the group is durable
-            _fail(group, UnavailableError(f"the commit failed: {type(error).__name__}"), error)
+            log.exception("commit failed", uploads=len(group))
+            _fail(group, UnavailableError(f"the commit failed: {type(error).__name__}"))
         else:
             for (_, future), outcome in zip(group, outcomes, strict=True):
                 future.set_result(outcome)
             self._observe(sum(map(len, outcomes)), time.monotonic() - started)
 
 
-def _fail(
-    group: Sequence[tuple[Upload, "Future[list[Outcome]]"]], error: LintraError, cause: Exception | None = None
-) -> None:
-    error.__cause__ = cause
+def _fail(group: Sequence[tuple[Upload, "Future[list[Outcome]]"]], error: LintraError) -> None:
     for _, future in group:
         future.set_exception(error)

@@ -1,21 +1,26 @@
 """From the first upload to the release: the services give exactly what the ideal protocol gives."""
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from unit.lintra_server.world import World, ready_world
 
 from lintra_protocol import ideal
-from lintra_protocol.canonical import parse_base64url
-from lintra_protocol.messages import AggregateRequest
+from lintra_protocol.canonical import base64url, parse_base64url
+from lintra_protocol.errors import InventoryMismatchError
+from lintra_protocol.manifest import verify_merkle_path
+from lintra_protocol.messages import AggregateRequest, Cohort, Receipt, Signed, TaskRecord, receipt_hash
 from lintra_protocol.ring import from_ring
 from lintra_protocol.sealing import HYBRID
 from lintra_protocol.sharing import combine
+from lintra_server import store, transform
+from unit.lintra_server.world import BASE, World, a_world, text
 
 
 async def released(world: World, request: AggregateRequest) -> np.ndarray:
+    """Return what the analyzer decodes."""
     shares = []
     for server in range(len(world.apps)):
         answer = await world.release(server, request)
@@ -24,26 +29,205 @@ async def released(world: World, request: AggregateRequest) -> np.ndarray:
     return world.task.mechanism.decode(from_ring(combine(np.stack(shares))), world.task.num_columns)
 
 
+def nonces(request: AggregateRequest) -> list[bytes]:
+    return [parse_base64url(signed.message.nonce) for signed in request.cohorts]
+
+
 @pytest.mark.parametrize("share_form", ["uniform", "seeded"])
 @pytest.mark.parametrize("mechanism", ["osnap", "sum", "second_moment"])
 async def test_three_servers_release_exactly_what_the_ideal_protocol_releases(
     tmp_path: Path, mechanism: str, share_form: str
 ) -> None:
-    world = await ready_world(
-        tmp_path, mechanism, change=lambda task: task.model_copy(update={"share_form": share_form})
-    )
-    await world.upload_everywhere(world.reports(15))
-    request = await world.aggregate_request()
-    nonces = [parse_base64url(signed.message.nonce) for signed in request.cohorts]
-    expected = ideal.run(world.task, world.rows(15), nonces)
-    assert_array_equal(await released(world, request), expected.values)
-    world.close()
+    form = {"share_form": share_form}
+    async with a_world(tmp_path, mechanism, change=lambda task: task.model_copy(update=form)) as world:
+        await world.upload_everywhere(world.reports(15))
+        request = await world.aggregate_request()
+        expected = ideal.run(world.task, world.rows(15), nonces(request))
+        assert_array_equal(await released(world, request), expected.values)
 
 
 async def test_the_default_hybrid_suite_gives_the_same(tmp_path: Path) -> None:
-    world = await ready_world(tmp_path, suite=HYBRID)
-    await world.upload_everywhere(world.reports(13))
-    request = await world.aggregate_request()
-    nonces = [parse_base64url(signed.message.nonce) for signed in request.cohorts]
-    assert_array_equal(await released(world, request), ideal.run(world.task, world.rows(13), nonces).values)
-    world.close()
+    async with a_world(tmp_path, suite=HYBRID) as world:
+        await world.upload_everywhere(world.reports(13))
+        request = await world.aggregate_request()
+        assert_array_equal(
+            await released(world, request), ideal.run(world.task, world.rows(13), nonces(request)).values
+        )
+
+
+async def test_many_small_segments_and_blocks_give_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "MAX_SEGMENT_BYTES", 50)
+    monkeypatch.setattr(transform, "BLOCK_BYTES", 100)
+    async with a_world(tmp_path) as world:
+        await world.upload_everywhere(world.reports(15))
+        request = await world.aggregate_request()
+        assert_array_equal(
+            await released(world, request), ideal.run(world.task, world.rows(15), nonces(request)).values
+        )
+
+
+async def test_reports_missing_at_some_server_are_left_out_by_all(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+        reports = world.reports(16)
+        await world.upload(0, reports[1:])
+        await world.upload(1, reports[:-1])
+        await world.upload(2, reports)
+        request = await world.aggregate_request()
+        assert {signed.message.count for signed in request.cohorts} == {14}
+        expected = ideal.run(world.task, world.rows(16)[1:-1], nonces(request))
+        assert_array_equal(await released(world, request), expected.values)
+
+
+async def test_every_step_repeated_gives_the_same_bytes(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+        await world.upload_everywhere(world.reports(12))
+        assert (await world.close_batch(0)).content == (await world.close_batch(0)).content
+        request = await world.cohort_request(0)
+        assert (await world.freeze(0, request)).content == (await world.freeze(0, request)).content
+        aggregate = await world.aggregate_request()
+        first = await world.release(0, aggregate)
+        world.reopen(0)
+        again = await world.release(0, aggregate)
+        assert first.status_code == 200
+        assert again.content == first.content
+        for resource, made in [("inventory", None), ("cohort", None), ("aggregate", first.content)]:
+            got = await world.ask(0, "GET", f"/batches/0/{resource}")
+            assert got.status_code == 200
+            assert made in (None, got.content)
+
+
+async def test_a_receipt_covers_what_was_stored_in_order_of_upload(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+        reports = world.reports(3)
+        answer = await world.upload(1, reports)
+        receipt: Receipt = answer.receipt.verified(world.task.servers[1].identity_key)
+        assert (receipt.task_id, receipt.server, receipt.count) == (world.task.task_id, 1, 3)
+        assert receipt.reports == receipt_hash([report.report_id for report in reports])
+
+
+async def test_a_task_is_served_under_the_servers_own_signature(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+        answer = await world.http[2].get(f"/v1/tasks/{world.task.task_id}")
+        record = Signed[TaskRecord].from_canonical(answer.content).verified(world.task.servers[2].identity_key)
+        assert record.definition == world.task
+        assert (await world.register(2)).status_code == 200
+        assert (await world.register(2)).content == answer.content
+
+
+async def test_states_and_counts_are_shown_to_the_analyzer(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+
+        async def state() -> tuple[str, int]:
+            (batch,) = json.loads((await world.ask(0, "GET", "/batches")).content)["batches"]
+            return batch["state"], batch["count"]
+
+        assert await state() == ("open", 0)
+        await world.upload_everywhere(world.reports(12))
+        assert await state() == ("open", 12)
+        await world.close_batch(0)
+        assert await state() == ("closed", 12)
+        request = await world.aggregate_request()
+        assert await state() == ("frozen", 12)
+        await world.release(0, request)
+        assert await state() == ("released", 12)
+
+
+async def test_a_client_can_prove_that_its_report_is_in_the_cohort(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+        reports = world.reports(13)
+        await world.upload_everywhere(reports)
+        request = await world.aggregate_request()
+        root = request.cohorts[0].message.root
+        for report in reports:
+            answer = await world.http[0].get(f"{BASE.format(world.task.task_id)}/inclusion/{text(report)}")
+            proof = json.loads(answer.content)
+            path = [(step["left"], parse_base64url(step["hash"])) for step in proof["path"]]
+            assert proof["root"] == root
+            verify_merkle_path(parse_base64url(root), report.report_id, path)
+        with pytest.raises(InventoryMismatchError):
+            verify_merkle_path(parse_base64url(root), reports[0].report_id, path)
+
+
+async def test_counters_add_up(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+        reports = world.reports(4)
+        await world.upload(0, reports[:3])
+        late = world.reports(1, "late", time=world.task.not_after)
+        await world.upload(0, [*reports, *late])
+        assert json.loads((await world.ask(0, "GET", "/counters")).content) == {
+            "received": 8,
+            "accepted": 4,
+            "repeated": 3,
+            "refused": {"report_too_late": 1},
+        }
+
+
+async def test_a_released_batch_is_scrubbed_after_its_retention_and_not_before(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+        reports = world.reports(14)
+        await world.upload(0, reports)
+        await world.upload(1, reports[1:])
+        await world.upload(2, reports[1:])
+        request = await world.aggregate_request()
+        first = await world.release(0, request)
+        node = world.apps[0].node
+        world.clock.seconds += world.task.retention - 1
+        node.maintain()
+        assert len(list(node.store.payloads(1))) > 0
+        world.clock.seconds += 1
+        node.maintain()
+        (batch,) = json.loads((await world.ask(0, "GET", "/batches")).content)["batches"]
+        assert batch["state"] == "scrubbed"
+        # What was given out stays the same, and a client that repeats itself is still answered.
+        assert (await world.release(0, request)).content == first.content
+        assert (await world.upload(0, reports)).failures == ()
+
+
+async def test_nothing_of_a_scrubbed_batch_is_left_on_the_disk(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+        await world.upload_everywhere(world.reports(14))
+        node = world.apps[0].node
+        with node.database.reading() as connection:
+            (segment,) = connection.exec_driver_sql("SELECT payloads FROM segments").scalars()
+            (key,) = connection.exec_driver_sql("SELECT wrapped_key FROM batches").scalars()
+
+        def on_disk(data: bytes) -> bool:
+            return any(data in path.read_bytes() for path in world.settings[0].data_dir.iterdir())
+
+        assert on_disk(segment)
+        assert on_disk(key)
+        await world.release(0)
+        world.clock.seconds += world.task.retention
+        node.maintain()
+        assert not on_disk(segment)
+        assert not on_disk(key)
+
+
+async def test_a_batch_that_nobody_released_is_abandoned_long_after_the_task(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+        await world.upload_everywhere(world.reports(12))
+        request = await world.aggregate_request()
+        world.clock.seconds = world.task.not_after * world.task.time_precision + 90 * 86_400 - 1
+        world.apps[0].node.maintain()
+        assert (await world.ask(0, "GET", "/batches/0/cohort")).status_code == 200
+        world.clock.seconds += 1
+        world.apps[0].node.maintain()
+        for answer in (
+            await world.ask(0, "GET", "/batches/0/cohort"),
+            await world.release(0, request),
+            await world.close_batch(0),
+        ):
+            assert answer.status_code == 410
+        assert (await world.release(1, request)).status_code == 200
+
+
+async def test_the_identifiers_of_an_inventory_are_those_uploaded(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+        reports = world.reports(12)
+        await world.upload_everywhere(reports)
+        inventories = await world.inventories()
+        assert await world.ids(1) == sorted(report.report_id for report in reports)
+        assert [signed.message.server for signed in inventories] == [0, 1, 2]
+        assert len({signed.message.nonce_commitment for signed in inventories}) == 3
+        cohort = Signed[Cohort].from_canonical((await world.freeze(1)).content).message
+        assert cohort.nonce != base64url(bytes(32))

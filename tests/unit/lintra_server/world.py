@@ -1,9 +1,11 @@
 """N servers in one process with clients and an analyzer, over real stores and in-process HTTP."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import numpy as np
@@ -272,13 +274,21 @@ def new_world(
     return World(folder, clock, change(task), sealing_key, settings, apps, [_client(app) for app in apps])
 
 
-async def ready_world(folder: Path, mechanism: str = "osnap", **options: object) -> World:
-    """Return a world whose servers all hold the task."""
-    world = new_world(folder, mechanism, **options)  # type: ignore[arg-type]
-    for server in range(len(world.apps)):
-        answer = await world.register(server)
-        assert answer.status_code == 201, answer.text
-    return world
+@asynccontextmanager
+async def a_world(folder: Path, mechanism: str = "osnap", **options: Any) -> AsyncIterator[World]:
+    """Give a world whose servers all hold the task."""
+    world = new_world(folder, mechanism, **options)
+    try:
+        for server in range(len(world.apps)):
+            answer = await world.register(server)
+            assert answer.status_code == 201, answer.text
+        yield world
+    finally:
+        world.close()
+
+
+def text(report: Report) -> str:
+    return base64url(report.report_id)
 
 
 def token(answer: httpx2.Response) -> str:

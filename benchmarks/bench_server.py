@@ -1,0 +1,200 @@
+"""What a server costs: an upload beside the HPKE opening in it, a release beside the reading in it, and its memory.
+
+Run with `python benchmarks/bench_server.py`. All ratios are of two measurements in this run. CPU time is that of the
+process; times of one machine say little, ratios more.
+"""
+
+import asyncio
+import platform
+import resource
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import structlog
+from starlette.types import Message
+
+from lintra_protocol.canonical import base64url
+from lintra_protocol.mechanisms import AnyMechanism, Osnap, SecondMoment
+from lintra_protocol.messages import TaskRecord, sign
+from lintra_protocol.privacy.statement import Claim
+from lintra_protocol.randomness import bulk_system_randomness, system_randomness
+from lintra_protocol.report import make_report
+from lintra_protocol.schema import Column
+from lintra_protocol.sealing import HYBRID, SealingKey
+from lintra_protocol.signing import SigningKey
+from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
+from lintra_protocol.transport import media_type
+from lintra_protocol.wire import MAX_REPORTS, decode_reports, encode_reports, share_context
+from lintra_server.app import create_app
+from lintra_server.hot import Front
+from lintra_server.intake import open_reports
+from lintra_server.registry import Held
+from lintra_server.settings import Settings
+from lintra_server.store import Upload
+from lintra_server.transform import add_reports, sketch_share
+
+NUM_COLUMNS = 12
+UPLOADS = 12
+STORED = 200_000
+
+
+def quiet() -> None:
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
+
+
+def server(folder: Path, mechanism: AnyMechanism, max_clients: int = 1_000_000) -> tuple[Front, Held]:
+    """Return a server that holds one task of `NUM_COLUMNS` columns."""
+    app = create_app(
+        Settings.model_validate({"public_url": "http://127.0.0.1:1", "data_dir": folder, "create_keys": True})
+    )
+    author, other, analyzer = (SigningKey.generate(system_randomness) for _ in range(3))
+    claim = Claim(epsilon="1", delta="0.000001", min_clients=10_000)
+    hour = int(time.time()) // 3600
+    sealing = SealingKey.generate(HYBRID, system_randomness)
+    task = Task(
+        salt=base64url(bytes(32)),
+        purpose="benchmark",
+        author_key=author.public_key,
+        servers=(
+            ServerEntry(url="http://127.0.0.1:1", identity_key=app.node.identity.public_key),
+            ServerEntry(url="http://127.0.0.1:2", identity_key=other.public_key),
+        ),
+        analyzer=AnalyzerEntry(identity_key=analyzer.public_key, sealing_key=base64url(sealing.public_bytes)),
+        columns=tuple(Column(name=f"c{index}", lower="-1", upper="1") for index in range(NUM_COLUMNS)),
+        mechanism=mechanism.calibrated(claim, NUM_COLUMNS, max_clients),
+        claim=claim,
+        max_clients=max_clients,
+        not_before=hour - 1,
+        not_after=hour + 24,
+    )
+    held, _ = app.node.registry.register(task.task_id, sign(author, TaskRecord(definition=task)))
+    return app, held
+
+
+def sealed_uploads(app: Front, held: Held, count: int) -> list[bytes]:
+    """Return the bodies of `count` uploads of `MAX_REPORTS` fresh reports each."""
+    key_id, key = next((key_id, key) for key_id, key in app.node.keys.active().items() if key.suite == HYBRID)
+    task, random_bytes = held.task, bulk_system_randomness()
+    rows = np.zeros((MAX_REPORTS, task.num_words), np.int64)
+    return [
+        encode_reports(
+            [
+                make_report(task, row, task.not_before, random_bytes).sealed_to(
+                    0, HYBRID, key_id, key.public_bytes, task.id_bytes
+                )
+                for row in rows
+            ]
+        )
+        for _ in range(count)
+    ]
+
+
+async def post(app: Front, held: Held, body: bytes) -> None:
+    """Send one upload through the ASGI door."""
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    headers = {"content-type": media_type("reports"), "content-length": str(len(body))}
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": f"/v1/tasks/{held.task.task_id}/reports",
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+    }
+    await app(scope, receive, send)
+    assert sent[0]["status"] == 200, sent
+    assert b'"failures":[]' in sent[1]["body"]
+
+
+def cpu(work: Callable[..., object], *arguments: object) -> float:
+    """Return the CPU seconds of one call, in all threads."""
+    started = time.process_time()
+    work(*arguments)
+    return time.process_time() - started
+
+
+def open_all(key: SealingKey, sealed: list[bytes], infos: list[bytes]) -> None:
+    """Open sealed messages and do nothing else."""
+    for message, info in zip(sealed, infos, strict=True):
+        key.open(message, info)
+
+
+def uploads() -> None:
+    """Measure bulk uploads through the ASGI door, durable, beside the opening alone."""
+    with tempfile.TemporaryDirectory() as folder:
+        app, held = server(Path(folder), Osnap(row_bound="1", fraction_bits=0, sigma=4, rows=256))
+        bodies = sealed_uploads(app, held, UPLOADS)
+        whole, opening, hpke = [], [], []
+        with asyncio.Runner() as runner:
+            for body in bodies:
+                reports = list(decode_reports(body, held.task, 0))
+                opening.append(cpu(open_reports, held, reports, app.node.keys.find) / MAX_REPORTS)
+                whole.append(cpu(runner.run, post(app, held, body)) / MAX_REPORTS)
+                key = app.node.keys.find(reports[0].key_id)
+                infos = [share_context(held.task.id_bytes, 0, report.header) for report in reports]
+                hpke.append(cpu(open_all, key, [report.sealed for report in reports], infos) / MAX_REPORTS)
+        app.node.close()
+    total, part, least = (statistics.median(figures) for figures in (whole, opening, hpke))
+    print(f"upload of {MAX_REPORTS}, d = {NUM_COLUMNS}, hybrid: {1e6 * total:.0f} us CPU per report, all told")
+    print(f"  the HPKE opening in it {1e6 * least:.0f} us; with all checks {part / least:.2f} times that;")
+    print(f"  durable and answered {total / least:.2f} times that")
+
+
+def release() -> None:
+    """Measure the adding up of many second-moment reports: time beside a plain copy of the words, and memory."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with tempfile.TemporaryDirectory() as folder:
+        app, held = server(Path(folder), SecondMoment(row_bound="1", fraction_bits=0, sigma=4))
+        random_bytes, size = bulk_system_randomness(), 8 * held.task.num_words
+        store_seconds = 0.0
+        for _ in range(STORED // 2000):
+            ids = [random_bytes(32) for _ in range(2000)]
+            upload = Upload(held.number, ids, [random_bytes(size) for _ in ids])
+            store_seconds += cpu(app.node.store.add_reports, [upload])
+        matrix = held.task.mechanism.public_matrix(STORED, bytes(32))
+        store = app.node.store
+        started = time.perf_counter()
+        sketch_share(held.task, 0, matrix, store.places(held.number), store.payloads(held.number))
+        seconds = time.perf_counter() - started
+        started = time.perf_counter()
+        ids = store.report_ids(held.number)
+        listing = time.perf_counter() - started
+        app.node.close()
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(f"release of {STORED} reports of {held.task.num_words} words: {seconds:.2f} s")
+    print(
+        f"  listing {len(ids)} identifiers: {listing:.2f} s; storing: {1e6 * store_seconds / STORED:.1f} us per report"
+    )
+    print(f"  peak memory {after / 1024:.0f} MiB, {(after - before) / 1024:.0f} MiB of it by this measurement")
+
+
+def transform() -> None:
+    """Measure the sparse product beside the reading that it cannot avoid."""
+    rng = np.random.default_rng(1)
+    shares = rng.integers(0, 2**64, (200_000, 10), np.uint64)
+    ranks = np.arange(len(shares))
+    matrix = Osnap(row_bound="1", fraction_bits=0, sigma=4, rows=256).public_matrix(len(shares), bytes(32))
+    sketch = np.zeros((256, 10), np.uint64)
+    reading = min(cpu(lambda: shares.sum(dtype=np.uint64)) for _ in range(15))
+    product = min(cpu(lambda: add_reports(matrix, sketch, ranks, shares)) for _ in range(15))
+    plain = min(cpu(lambda: matrix.add_reports(sketch, ranks, shares)) for _ in range(3))
+    print(f"transform of 200000 x 10 to 256 rows: {product / reading:.1f} times one read of the shares,")
+    print(f"  {plain / product:.1f} times faster than the plain form")
+
+
+if __name__ == "__main__":
+    quiet()
+    print(f"{platform.machine()}, Python {platform.python_version()}, numpy {np.__version__}: {' '.join(sys.argv)}")
+    transform()
+    release()
+    uploads()

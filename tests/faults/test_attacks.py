@@ -1,0 +1,451 @@
+"""What clients, analyzers, other servers and the network may try, and which rule of an honest server stops it.
+
+Where it is cheap, a second test shows that the attack works with the rule off: so the rule is what stops it.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from lintra_protocol import rules
+from lintra_protocol.canonical import base64url, domain_hash, parse_base64url
+from lintra_protocol.manifest import merkle_root
+from lintra_protocol.messages import (
+    AggregateRequest,
+    Cohort,
+    CohortRequest,
+    Difference,
+    Inventory,
+    Signed,
+    UploadAnswer,
+    inventory_of,
+    nonce_commitment,
+    sign,
+)
+from lintra_protocol.report import Report
+from lintra_protocol.ring import from_ring
+from lintra_protocol.sharing import combine
+from lintra_protocol.task import Task
+from lintra_protocol.wire import SealedReport, decode_reports, encode_reports
+from lintra_server import gate
+from unit.lintra_server.world import STRANGER, World, a_world, text, token
+
+HONEST = 0
+"""The server under attack; the attacker may hold the keys of the others."""
+
+
+def failures(content: bytes) -> list[str]:
+    return [failure.type for failure in UploadAnswer.from_canonical(content).failures]
+
+
+# --- clients and the network ----------------------------------------------------------------------------------
+
+
+def flip(data: bytes, position: int) -> bytes:
+    return data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :]
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        (lambda r: SealedReport(r.header, r.key_id, flip(r.sealed, 0)), "decrypt_failed"),
+        (lambda r: SealedReport(r.header, r.key_id, flip(r.sealed, -1 % len(r.sealed))), "decrypt_failed"),
+        (lambda r: SealedReport(flip(r.header, 50), r.key_id, r.sealed), "decrypt_failed"),
+        (lambda r: SealedReport(flip(r.header, 40), r.key_id, r.sealed), "decrypt_failed"),
+        (lambda r: SealedReport(flip(r.header, 10), r.key_id, r.sealed), "invalid_message"),
+        (lambda r: SealedReport(flip(r.header, 0), r.key_id, r.sealed), "invalid_message"),
+        (lambda r: SealedReport(flip(r.header, len(r.header) - 1), r.key_id, r.sealed), "invalid_message"),
+        (lambda r: SealedReport(r.header, flip(r.key_id, 0), r.sealed), "outdated_key"),
+    ],
+)
+async def test_a_report_changed_anywhere_is_refused_and_the_others_are_stored(
+    tmp_path: Path, change: Callable[[SealedReport], SealedReport], kind: str
+) -> None:
+    async with a_world(tmp_path) as world:
+        reports = world.reports(5)
+        sealed = list(decode_reports(await world.body(HONEST, reports), world.task, HONEST))
+        sealed[2] = change(sealed[2])
+        answer = await world.post(HONEST, encode_reports(sealed))
+        assert answer.status_code == 200
+        assert failures(answer.content) == [kind]
+        others = sorted(report.report_id for index, report in enumerate(reports) if index != 2)
+        assert world.apps[HONEST].node.store.report_ids(1) == others
+        # The genuine report is not locked out by the forgery.
+        assert (await world.upload(HONEST, reports)).failures == ()
+
+
+@pytest.mark.parametrize("cut", [0, 1, 2, 100, -1])
+async def test_a_truncated_upload_is_refused_whole_and_loses_nothing(tmp_path: Path, cut: int) -> None:
+    async with a_world(tmp_path) as world:
+        reports = world.reports(3)
+        body = await world.body(HONEST, reports)
+        for wrong in (body[:cut], body + b"x"):
+            answer = await world.post(HONEST, wrong)
+            assert (answer.status_code, token(answer)) == (400, "invalid_message")
+        assert world.apps[HONEST].node.store.report_ids(1) == []
+        assert (await world.post(HONEST, body)).status_code == 200
+
+
+async def test_a_share_meant_for_another_server_does_not_open_here(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+        foreign = await world.body(1, world.reports(2))
+        assert failures((await world.post(0, foreign)).content) == ["outdated_key"] * 2
+
+
+async def test_a_share_sealed_here_for_another_servers_index_does_not_open(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+        (report,) = world.reports(1)
+        swapped = Report(report.report_id, report.header, (report.shares[1], report.shares[0], report.shares[2]))
+        assert failures((await world.post(0, await world.body(0, [swapped]))).content) == ["commitment_mismatch"]
+
+
+async def test_a_share_of_another_length_or_form_is_refused_though_it_is_committed_to(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+        seeded = world.task.model_copy(update={"share_form": "seeded"})
+        other = World(**{**world.__dict__, "task": seeded})
+        # The seeded share is shorter, so not even the frame fits.
+        assert (await world.post(0, await other.body(0, other.reports(1)))).status_code == 400
+
+
+async def test_a_report_of_another_task_is_refused(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+        original = world.task
+        other_salt = {"salt": base64url(b"another salt of thirty-two bytes")}
+        world.task = Task.from_canonical(original.model_copy(update=other_salt).canonical())
+        await world.register(0)
+        (report,) = world.reports(1)
+        body = await world.body(0, [report])
+        answer = await world.post(0, body, original.task_id)
+        assert failures(answer.content) == ["invalid_message"]
+        assert failures((await world.post(0, body)).content) == []
+
+
+async def test_a_repeated_report_is_stored_once(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+        (report,) = world.reports(1)
+        for _ in range(2):
+            assert (await world.upload(0, [report] * 4)).failures == ()
+        assert world.apps[0].node.store.batch(1).num_reports == 1
+        assert world.apps[0].node.store.report_ids(1) == [report.report_id]
+
+
+async def test_a_reports_time_must_lie_in_the_window(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+        for time, expected in [
+            (world.task.not_before - 1, ["report_too_early"]),
+            (world.task.not_before, []),
+            (world.task.not_after - 1, []),
+            (world.task.not_after, ["report_too_late"]),
+        ]:
+            answer = await world.upload(0, world.reports(1, f"at {time}", time=time))
+            assert [failure.type for failure in answer.failures] == expected
+
+
+async def test_the_servers_clock_must_lie_in_the_window_too_give_or_take_a_unit(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+        reports = world.reports(5)
+        unit = world.task.time_precision
+        for index, (seconds, expected) in enumerate(
+            [
+                ((world.task.not_before - 1) * unit - 1, ["task_not_started"]),
+                ((world.task.not_before - 1) * unit, []),
+                ((world.task.not_after + 1) * unit - 1, []),
+                ((world.task.not_after + 1) * unit, ["task_ended"]),
+            ]
+        ):
+            world.clock.seconds = seconds
+            answer = await world.upload(0, [reports[index]])
+            assert [failure.type for failure in answer.failures] == expected
+        # What is stored stays acknowledged, whatever the clock says.
+        assert (await world.upload(0, [reports[1]])).failures == ()
+
+
+async def test_a_closed_batch_takes_nothing_new_and_still_acknowledges_the_old(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+        reports = world.reports(13)
+        await world.upload_everywhere(reports[:12])
+        await world.close_batch(0)
+        answer = await world.upload(0, reports)
+        assert [(failure.report_id, failure.type) for failure in answer.failures] == [
+            (text(reports[12]), "batch_closed")
+        ]
+        assert answer.receipt.message.count == 12
+        assert len(await world.ids(0)) == 12
+
+
+async def test_a_flood_cannot_push_the_batch_beyond_what_may_be_released(tmp_path: Path) -> None:
+    async with a_world(tmp_path, max_clients=14) as world:
+        answer = await world.upload(0, world.reports(20))
+        assert [failure.type for failure in answer.failures] == ["batch_closed"] * 6
+        assert world.apps[0].node.store.batch(1).num_reports == 14
+
+
+# --- analyzers ------------------------------------------------------------------------------------------------
+
+
+async def test_a_batch_too_small_to_release_is_not_closed_and_loses_nothing(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+        await world.upload_everywhere(world.reports(11))
+        answer = await world.close_batch(0)
+        assert (answer.status_code, token(answer)) == (409, "cohort_too_small")
+        assert "11 of at least 12" in answer.json()["detail"]
+        await world.upload_everywhere(world.reports(12))
+        assert (await world.close_batch(0)).status_code == 200
+
+
+async def test_a_cohort_too_small_is_not_frozen_and_the_answer_says_how_many_are_missing(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+        reports = world.reports(14)
+        await world.upload(0, reports[:13])
+        await world.upload(1, reports)
+        await world.upload(2, reports[2:])
+        request = await world.cohort_request(0)
+        answer = await world.freeze(0, request)
+        assert (answer.status_code, token(answer)) == (409, "cohort_too_small")
+        assert "11 of at least 12 reports are at every server; 1 more are needed" in answer.json()["detail"]
+        assert world.apps[0].node.store.batch(1).state == "closed"
+
+
+async def test_a_server_that_loses_too_many_reports_stops_the_release(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+        reports = world.reports(17)
+        await world.upload(0, reports)
+        await world.upload(1, reports[:12])
+        await world.upload(2, reports)
+        answer = await world.freeze(0)
+        assert (answer.status_code, token(answer)) == (409, "too_many_missing")
+        assert "5 of 17" in answer.json()["detail"]
+
+
+def forged_inventory(world: World, server: int, report_ids: list[bytes]) -> Signed[Inventory]:
+    """Return what a corrupt server would sign for a list of its choice."""
+    inventory = inventory_of(world.task, server, report_ids, bytes(32), 0)
+    return sign(world.apps[server].node.identity, inventory)
+
+
+def corrupt_request(world: World, own: Signed[Inventory], ids: list[bytes], claimed: list[bytes]) -> CohortRequest:
+    """Return a cohort request in which servers 1 and 2 pretend to hold the reports `claimed`."""
+    inventories = (own, *(forged_inventory(world, server, claimed) for server in (1, 2)))
+    missing = tuple(base64url(report_id) for report_id in sorted(set(ids) - set(claimed)))
+    differences = tuple(Difference(server=server, missing=missing, extra=()) for server in (1, 2))
+    return CohortRequest(inventories=inventories, differences=differences)
+
+
+async def honest_side(world: World, count: int) -> tuple[Signed[Inventory], list[bytes]]:
+    await world.upload_everywhere(world.reports(count))
+    own = Signed[Inventory].from_canonical((await world.close_batch(HONEST)).content)
+    return own, await world.ids(HONEST)
+
+
+async def test_a_second_cohort_that_differs_by_one_report_is_not_frozen(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+        own, ids = await honest_side(world, 14)
+        assert (await world.freeze(HONEST, corrupt_request(world, own, ids, ids))).status_code == 200
+        second = await world.freeze(HONEST, corrupt_request(world, own, ids, ids[1:]))
+        assert (second.status_code, token(second)) == (409, "cohort_conflict")
+
+
+def corrupt_cohorts(world: World, frozen: Signed[Cohort]) -> AggregateRequest:
+    """Return the honest server's cohort with matching ones of corrupt servers 1 and 2."""
+    others = (
+        sign(
+            world.apps[server].node.identity,
+            frozen.message.model_copy(update={"server": server, "nonce": base64url(bytes(32))}),
+        )
+        for server in (1, 2)
+    )
+    return AggregateRequest(cohorts=(frozen, *others))
+
+
+def forget_the_release(world: World) -> None:
+    """Switch off "once": put the honest server's batch back to where it was when it had closed."""
+    with world.apps[HONEST].node.database.writing() as connection:
+        connection.exec_driver_sql("UPDATE batches SET state='closed', cohort=NULL, aggregate=NULL")
+
+
+async def test_without_the_rule_two_cohorts_that_differ_by_one_report_show_that_report(tmp_path: Path) -> None:
+    # With `sum` the difference of two releases is exactly the report left out: its row with one client's noise.
+    async with a_world(tmp_path, "sum") as world:
+        own, ids = await honest_side(world, 14)
+        sums = []
+        for claimed in (ids, ids[1:]):
+            frozen = await world.freeze(HONEST, corrupt_request(world, own, ids, claimed))
+            request = corrupt_cohorts(world, Signed[Cohort].from_canonical(frozen.content))
+            answer = await world.release(HONEST, request)
+            assert answer.status_code == 200, answer.text
+            sums.append(world.opened(HONEST, answer.content)[1])
+            forget_the_release(world)
+        victim = next(report for report in world.reports(14) if report.report_id == ids[0])
+        # The corrupt servers know their shares of the victim; the honest server just gave away the last one.
+        last = sums[0] - sums[1]
+        others = [np.frombuffer(victim.shares[server][33:], "<u8") for server in (1, 2)]
+        shown = from_ring(combine(np.stack([last[0], *others])))
+        shares = [np.frombuffer(share[33:], "<u8") for share in victim.shares]
+        assert_array_equal(shown, from_ring(combine(np.stack(shares))))
+
+
+async def test_there_is_no_second_release_under_another_seed(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+        own, ids = await honest_side(world, 14)
+        frozen = await world.freeze(HONEST, corrupt_request(world, own, ids, ids))
+        cohort = Signed[Cohort].from_canonical(frozen.content)
+        request = corrupt_cohorts(world, cohort)
+        first = await world.release(HONEST, request)
+        assert first.status_code == 200
+        other = request.cohorts[1].message.model_copy(update={"nonce": base64url(b"1" * 32)})
+        signed = sign(world.apps[1].node.identity, other)
+        second = await world.release(HONEST, AggregateRequest(cohorts=(cohort, signed, request.cohorts[2])))
+        assert (second.status_code, token(second)) == (409, "already_released")
+        assert (await world.release(HONEST, request)).content == first.content
+
+
+async def test_a_nonce_that_was_not_committed_to_is_refused(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+        own, ids = await honest_side(world, 14)
+        frozen = await world.freeze(HONEST, corrupt_request(world, own, ids, ids))
+        request = corrupt_cohorts(world, Signed[Cohort].from_canonical(frozen.content))
+        other = request.cohorts[1].message.model_copy(update={"nonce": base64url(b"1" * 32)})
+        signed = sign(world.apps[1].node.identity, other)
+        answer = await world.release(HONEST, AggregateRequest(cohorts=(request.cohorts[0], signed, request.cohorts[2])))
+        assert (answer.status_code, token(answer)) == (409, "nonce_mismatch")
+        assert world.apps[HONEST].node.store.batch(1).state == "frozen"
+
+
+async def test_without_that_rule_the_last_server_chooses_the_seed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def believe(task: object, cohorts: tuple[Signed[Cohort], ...], inventories: object) -> Cohort:
+        return cohorts[0].message
+
+    monkeypatch.setattr(gate, "verify_cohorts", believe)
+    async with a_world(tmp_path) as world:
+        own, ids = await honest_side(world, 14)
+        frozen = await world.freeze(HONEST, corrupt_request(world, own, ids, ids))
+        request = corrupt_cohorts(world, Signed[Cohort].from_canonical(frozen.content))
+
+        def seed(nonce: bytes) -> bytes:
+            nonces = [parse_base64url(request.cohorts[0].message.nonce), nonce, bytes(32)]
+            return rules.late_seed(world.task, merkle_root(ids), nonces)
+
+        wished = next(nonce for nonce in (n.to_bytes(32, "big") for n in range(999)) if seed(nonce)[0] == 0)
+        other = request.cohorts[1].message.model_copy(update={"nonce": base64url(wished)})
+        signed = sign(world.apps[1].node.identity, other)
+        answer = await world.release(HONEST, AggregateRequest(cohorts=(request.cohorts[0], signed, request.cohorts[2])))
+        record, _ = world.opened(HONEST, answer.content)
+        assert parse_base64url(record.seed) == seed(wished)
+
+
+async def test_servers_that_were_shown_different_cohorts_release_nothing(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+        await world.upload_everywhere(world.reports(14))
+        real = await world.inventories()
+        ids = await world.ids(0)
+        # Server 2 is corrupt: it signs one list for server 0 and another one for server 1.
+        views = []
+        for server, claimed in ((0, ids), (1, ids[1:])):
+            forged = forged_inventory(world, 2, claimed)
+            lists = [ids, ids, claimed]
+            request = await world.cohort_request(server, (real[0], real[1], forged), lists)
+            answer = await world.freeze(server, request)
+            assert answer.status_code == 200, answer.text
+            views.append(Signed[Cohort].from_canonical(answer.content))
+        third = views[0].message.model_copy(update={"server": 2, "nonce": base64url(bytes(32))})
+        cohorts = (*views, sign(world.apps[2].node.identity, third))
+        for server in (0, 1):
+            answer = await world.release(server, AggregateRequest(cohorts=cohorts))
+            assert (answer.status_code, token(answer)) == (409, "cohort_conflict")
+            assert world.apps[server].node.store.batch(1).aggregate is None
+
+
+def with_difference(request: CohortRequest, field: str) -> CohortRequest:
+    """Claim that server 2's list differs by a report that nobody has."""
+    unknown = (base64url(bytes(32)),)
+    other = request.differences[1].model_copy(update={field: unknown})
+    return request.model_copy(update={"differences": (request.differences[0], other)})
+
+
+def with_another_own_inventory(world: World, request: CohortRequest) -> CohortRequest:
+    """Show the honest server an inventory with its own signature that it did not give out."""
+    nonce = base64url(nonce_commitment(bytes(32)))
+    other = request.inventories[0].message.model_copy(update={"nonce_commitment": nonce})
+    inventories = (sign(world.apps[0].node.identity, other), *request.inventories[1:])
+    return request.model_copy(update={"inventories": inventories})
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "kind"),
+    [
+        (lambda w, r: r.model_copy(update={"inventories": r.inventories[:2]}), 400, "invalid_message"),
+        (lambda w, r: r.model_copy(update={"differences": r.differences[:1]}), 400, "invalid_message"),
+        (lambda w, r: r.model_copy(update={"differences": r.differences[::-1]}), 400, "invalid_message"),
+        (
+            lambda w, r: r.model_copy(update={"inventories": (r.inventories[0], r.inventories[2], r.inventories[1])}),
+            401,
+            "unauthorized",
+        ),
+        (
+            lambda w, r: r.model_copy(
+                update={"inventories": (*r.inventories[:2], sign(STRANGER, r.inventories[2].message))}
+            ),
+            401,
+            "unauthorized",
+        ),
+        (lambda w, r: with_difference(r, "extra"), 409, "inventory_mismatch"),
+        (lambda w, r: with_difference(r, "missing"), 409, "inventory_mismatch"),
+        (lambda w, r: with_another_own_inventory(w, r), 409, "inventory_mismatch"),
+    ],
+)
+async def test_inventories_and_lists_that_do_not_fit_freeze_nothing(
+    tmp_path: Path, change: Callable[[World, CohortRequest], CohortRequest], status: int, kind: str
+) -> None:
+    async with a_world(tmp_path) as world:
+        await world.upload_everywhere(world.reports(12))
+        request = await world.cohort_request(0)
+        answer = await world.freeze(0, change(world, request))
+        assert (answer.status_code, token(answer)) == (status, kind)
+        assert world.apps[0].node.store.batch(1).state == "closed"
+        assert (await world.freeze(0, request)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "kind"),
+    [
+        (lambda w, c: c[:2], 400, "invalid_message"),
+        (lambda w, c: (c[0], c[2], c[1]), 401, "unauthorized"),
+        (lambda w, c: (c[0], c[1], sign(STRANGER, c[2].message)), 401, "unauthorized"),
+        (lambda w, c: (c[1], c[1], c[2]), 409, "cohort_conflict"),
+        (
+            lambda w, c: (c[0], c[1], sign(w.apps[2].node.identity, c[2].message.model_copy(update={"count": 13}))),
+            409,
+            "cohort_conflict",
+        ),
+    ],
+)
+async def test_cohorts_that_do_not_fit_release_nothing(
+    tmp_path: Path,
+    change: Callable[[World, tuple[Signed[Cohort], ...]], tuple[Signed[Cohort], ...]],
+    status: int,
+    kind: str,
+) -> None:
+    async with a_world(tmp_path) as world:
+        await world.upload_everywhere(world.reports(12))
+        request = await world.aggregate_request()
+        answer = await world.release(0, AggregateRequest(cohorts=change(world, request.cohorts)))
+        assert (answer.status_code, token(answer)) == (status, kind)
+        assert world.apps[0].node.store.batch(1).aggregate is None
+        assert (await world.release(0, request)).status_code == 200
+
+
+async def test_a_disk_without_its_root_key_shows_no_share_and_no_key(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+        reports = world.reports(3)
+        await world.upload(0, reports)
+        disk = b"".join(path.read_bytes() for path in (tmp_path / "server0").glob("lintra.sqlite*"))
+        keys = world.apps[0].node.keys.active().values()
+        for secret in [report.shares[0][33:] for report in reports] + [key.private_bytes for key in keys]:
+            assert secret[:16] not in disk
+        assert reports[0].report_id in disk
+        assert domain_hash("not there") not in disk

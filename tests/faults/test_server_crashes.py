@@ -1,0 +1,224 @@
+"""A server that dies between any two changes of its state answers with the same bytes afterwards, or with nothing.
+
+A crash is an exception from a seam of the store, before or after its transaction, after which the server is started
+again from its disk alone.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sqlalchemy.exc import OperationalError
+
+from lintra_protocol import ideal
+from lintra_protocol.canonical import parse_base64url
+from lintra_protocol.ring import from_ring
+from lintra_protocol.sharing import combine
+from lintra_server.database import Database
+from lintra_server.store import Store
+from unit.lintra_server.world import World, a_world, token
+
+
+class CrashError(RuntimeError):
+    """The process ends here."""
+
+
+def crash_at(monkeypatch: pytest.MonkeyPatch, method: str, after: bool) -> None:
+    """Let one method of the store raise, before or after it did its work."""
+    original: Callable[..., object] = getattr(Store, method)
+
+    def crashing(self: Store, *arguments: object, **options: object) -> None:
+        if after:
+            original(self, *arguments, **options)
+        raise CrashError
+
+    monkeypatch.setattr(Store, method, crashing)
+
+
+async def run(world: World) -> list[bytes]:
+    """Do the analyzer's whole exchange with server 0, and return everything that server said in it."""
+    said = [(await world.close_batch(0)).content]
+    request = await world.aggregate_request()
+    said.append(request.cohorts[0].canonical())
+    said.append((await world.release(0, request)).content)
+    return said
+
+
+STEPS = ["close_batch", "keep_inventory", "freeze", "release"]
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("step", STEPS)
+async def test_a_crash_at_any_step_changes_no_byte_of_what_was_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, after: bool
+) -> None:
+    async with a_world(tmp_path) as world:
+        reports = world.reports(13)
+        await world.upload_everywhere(reports)
+        if step in STEPS[2:]:
+            before = [(await world.close_batch(0)).content]
+            lists = await world.cohort_request(0)
+        request = await world.aggregate_request() if step == "release" else None
+        with monkeypatch.context() as patched:
+            crash_at(patched, step, after)
+            if step in STEPS[:2]:
+                answer = await world.close_batch(0)
+            elif step == "freeze":
+                answer = await world.freeze(0, lists)
+            else:
+                answer = await world.release(0, request)
+            assert (answer.status_code, token(answer)) == (500, "internal")
+        stored = world.apps[0].node.store.batch(1)
+        world.reopen(0)
+        said = await run(world)
+        # Whatever was stored before the crash is what is said after it.
+        for document, now in zip((stored.inventory, stored.cohort, stored.aggregate), said, strict=True):
+            assert document in (None, now)
+        assert (stored.aggregate is not None) == (step == "release" and after)
+        if step in STEPS[2:]:
+            assert said[0] == before[0]
+        world.reopen(0)
+        assert await run(world) == said
+
+
+async def test_a_server_started_again_at_every_step_releases_what_the_ideal_protocol_does(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+        for report in world.reports(12):
+            await world.upload_everywhere([report])
+            world.reopen(0)
+        await world.close_batch(0)
+        world.reopen(0)
+        request = await world.aggregate_request()
+        world.reopen(0)
+        shares = [world.opened(server, (await world.release(server, request)).content)[1] for server in range(3)]
+        nonces = [parse_base64url(signed.message.nonce) for signed in request.cohorts]
+        values = world.task.mechanism.decode(from_ring(combine(np.stack(shares))), world.task.num_columns)
+        assert_array_equal(values, ideal.run(world.task, world.rows(12), nonces).values)
+
+
+async def test_an_upload_is_acknowledged_only_if_it_would_survive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with a_world(tmp_path) as world:
+        reports = world.reports(6)
+        await world.upload(0, reports[:3])
+        body = await world.body(0, reports)
+        with monkeypatch.context() as patched:
+            patched.setattr("lintra_server.store._write_segments", lambda *_: 1 / 0)
+            failed = await world.post(0, body)
+        assert (failed.status_code, token(failed)) == (503, "unavailable")
+        world.reopen(0)
+        assert world.apps[0].node.store.report_ids(1) == sorted(report.report_id for report in reports[:3])
+        assert (await world.post(0, body)).status_code == 200
+        world.reopen(0)
+        assert world.apps[0].node.store.report_ids(1) == sorted(report.report_id for report in reports)
+        assert len(world.apps[0].node.store.places(1)[0]) == 6
+
+
+async def test_a_repeated_report_waits_for_its_first_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with a_world(tmp_path) as world:
+        node = world.apps[0].node
+        body = await world.body(0, world.reports(2))
+        may_commit, committing = threading.Event(), threading.Event()
+        add_reports = node.store.add_reports
+
+        def slow(uploads):  # type: ignore[no-untyped-def]
+            committing.set()
+            may_commit.wait(10)
+            return add_reports(uploads)
+
+        monkeypatch.setattr(node.writer, "_commit", slow)
+        uploads = [asyncio.create_task(world.post(0, body)) for _ in range(3)]
+        await asyncio.to_thread(committing.wait, 10)
+        await asyncio.sleep(0.05)
+        assert not any(upload.done() for upload in uploads)
+        may_commit.set()
+        assert {answer.status_code for answer in await asyncio.gather(*uploads)} == {200}
+        counters = (await world.ask(0, "GET", "/counters")).json()
+        assert (counters["accepted"], counters["repeated"]) == (2, 4)
+
+
+async def test_reports_that_reach_a_closing_batch_are_in_it_or_refused(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+        await world.upload_everywhere(world.reports(12))
+        bodies = [await world.body(0, [report]) for report in world.reports(20, "late")]
+        answers = await asyncio.gather(*(world.post(0, body) for body in bodies[:10]), world.close_batch(0))
+        answers += await asyncio.gather(*(world.post(0, body) for body in bodies[10:]))
+        uploads = [answer.json() for answer in answers if "receipt" in answer.json()]
+        stored = sum(upload["receipt"]["message"]["count"] for upload in uploads)
+        refused = [failure["type"] for upload in uploads for failure in upload["failures"]]
+        assert len(await world.ids(0)) == 12 + stored
+        assert refused == ["batch_closed"] * (20 - stored)
+        assert stored <= 10
+
+
+async def test_two_processes_on_one_store_freeze_and_release_once(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+        await world.upload_everywhere(world.reports(12))
+        inventories = await world.inventories()
+        request = await world.cohort_request(0, inventories)
+        store = world.apps[0].node.store
+        twin = Store(Database(tmp_path / "server0" / "lintra.sqlite"), store._vault, bytes)
+        wins = await asyncio.gather(
+            *(asyncio.to_thread(one.freeze, 1, f"{n}".encode(), b"", []) for n, one in enumerate([store, twin] * 4))
+        )
+        assert sum(wins) == 1
+        frozen = store.batch(1).cohort
+        wins = await asyncio.gather(
+            *(asyncio.to_thread(one.release, 1, b"", f"{n}".encode(), 0) for n, one in enumerate([twin, store] * 4))
+        )
+        assert sum(wins) == 1
+        assert twin.batch(1).cohort == frozen
+        answer = await world.freeze(0, request)
+        assert (answer.status_code, token(answer)) == (409, "cohort_conflict")
+        twin.database.close()
+
+
+async def test_concurrent_freezes_and_releases_get_the_same_bytes(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+        await world.upload_everywhere(world.reports(12))
+        request = await world.cohort_request(0)
+        frozen = await asyncio.gather(*(world.freeze(0, request) for _ in range(4)))
+        assert len({answer.content for answer in frozen}) == 1
+        aggregate = await world.aggregate_request()
+        released = await asyncio.gather(*(world.release(0, aggregate) for _ in range(4)))
+        assert {answer.status_code for answer in released} == {200}
+        assert len({answer.content for answer in released}) == 1
+
+
+async def test_a_store_that_cannot_be_written_takes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with a_world(tmp_path) as world:
+
+        def broken(_self: Store, _uploads: object) -> None:
+            raise OperationalError("INSERT", {}, Exception("disk full"))
+
+        node = world.apps[0].node
+        monkeypatch.setattr(node.writer, "_commit", broken.__get__(node.store))
+        answer = await world.post(0, await world.body(0, world.reports(2)))
+        assert (answer.status_code, token(answer)) == (503, "unavailable")
+        assert answer.headers["retry-after"] == "1"
+        assert "INSERT" not in answer.text
+        counters = (await world.ask(0, "GET", "/counters")).json()
+        assert counters == {"received": 2, "accepted": 0, "repeated": 0, "refused": {"unavailable": 2}}
+
+
+async def test_a_failed_write_is_logged_without_what_was_to_be_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with a_world(tmp_path) as world:
+        report, other = world.reports(2)
+        with world.apps[0].node.database.writing() as connection:
+            connection.exec_driver_sql(
+                "CREATE TRIGGER full BEFORE INSERT ON reports BEGIN SELECT RAISE(ABORT, 'disk full'); END"
+            )
+        answer = await world.post(0, await world.body(0, [report, other]))
+        assert (answer.status_code, token(answer)) == (503, "unavailable")
+        log = "".join(capsys.readouterr())
+        assert "disk full" in log
+        for secret in (report.report_id, report.shares[0][33:]):
+            assert repr(secret)[2:20] not in log
+            assert secret.hex()[:16] not in log

@@ -1,0 +1,89 @@
+"""The command: a real process serves on two ports, stops when asked to, and logs no secrets."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx2
+import pytest
+from typer.testing import CliRunner
+
+from lintra_server.cli import app
+from lintra_server.settings import Settings
+
+START_SECONDS = 30
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def configured(folder: Path) -> tuple[Path, Settings]:
+    path = folder / "server.toml"
+    port, internal = free_port(), free_port()
+    lines = [
+        f'public_url = "http://127.0.0.1:{port}"',
+        f"port = {port}",
+        f"internal_port = {internal}",
+        "create_keys = true",
+    ]
+    path.write_text("\n".join(lines), "utf-8")
+    return path, Settings.load(path)
+
+
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
+def test_a_server_starts_answers_and_stops_cleanly(tmp_path: Path, stop: signal.Signals) -> None:
+    path, settings = configured(tmp_path)
+    command = [sys.executable, "-c", "from lintra_server.cli import app; app()", "run", "--config", str(path)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            deadline = time.monotonic() + START_SECONDS
+            while True:
+                try:
+                    ready = httpx2.get(f"http://127.0.0.1:{settings.internal_port}/readyz")
+                    break
+                except httpx2.ConnectError:
+                    assert time.monotonic() < deadline
+                    assert process.poll() is None
+                    time.sleep(0.1)
+            assert ready.status_code == 200
+            keys = httpx2.get(f"{settings.public_url}/v1/keys")
+            assert keys.status_code == 200
+        finally:
+            process.send_signal(stop)
+            _, log = process.communicate(timeout=START_SECONDS)
+    assert process.returncode == 0
+    lines = [json.loads(line) for line in log.splitlines()]
+    assert [line["event"] for line in lines] == ["starting", "request", "stopped"]
+    assert lines[1]["request_id"] == keys.headers["lintra-request-id"]
+    for secret in ("identity.key", "storage-root.key"):
+        assert (settings.data_dir / secret).read_text().strip() not in log
+
+
+def test_the_public_key_is_the_one_that_signs(tmp_path: Path) -> None:
+    path, settings = configured(tmp_path)
+    result = CliRunner().invoke(app, ["keys", "--config", str(path)])
+    assert result.exit_code == 0
+    assert result.output.strip() == settings.identity_key(bytes).public_key
+
+
+def test_the_example_is_printed_whole(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["example-config"])
+    path = tmp_path / "server.toml"
+    path.write_text(result.output, "utf-8")
+    assert Settings.load(path).public_url == "http://127.0.0.1:8101"
+
+
+@pytest.mark.parametrize("command", ["run", "keys"])
+def test_wrong_settings_end_the_command_with_their_reason(tmp_path: Path, command: str) -> None:
+    path = tmp_path / "server.toml"
+    path.write_text('public_url = "http://a.example"\nprot = 1\n', "utf-8")
+    result = CliRunner().invoke(app, [command, "--config", str(path)])
+    assert result.exit_code == 1
+    assert "prot" in result.output

@@ -1,0 +1,91 @@
+"""Settings: one file, no unknown keys, and secrets that only their owner can read."""
+
+from pathlib import Path
+
+import pytest
+
+from lintra_protocol.canonical import base64url
+from lintra_protocol.signing import SigningKey
+from lintra_server.settings import IDENTITY_KEY_VARIABLE, STORAGE_ROOT_KEY_VARIABLE, Settings
+from unit.lintra_server.world import seeded
+
+ROOT = Path(__file__).resolve().parents[3]
+EXAMPLE = ROOT / "deploy/config/server.toml"
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "server.toml"
+    path.write_text('public_url = "http://a.example"\n' + text, "utf-8")
+    return path
+
+
+def test_the_example_shows_the_defaults() -> None:
+    example = Settings.load(EXAMPLE)
+    defaults = Settings(public_url=example.public_url, create_keys=True).placed(EXAMPLE.parent)
+    assert example == defaults
+
+
+def test_the_example_in_the_package_is_the_one_in_deploy() -> None:
+    packaged = ROOT / "server/lintra_server/example.toml"
+    assert packaged.read_text("utf-8") == EXAMPLE.read_text("utf-8")
+
+
+def test_every_setting_stands_in_the_example() -> None:
+    text = EXAMPLE.read_text("utf-8")
+    settings = Settings.load(EXAMPLE)
+    for section in (settings, settings.policy, settings.queue, settings.keys):
+        for name in type(section).model_fields:
+            assert name in text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "prot = 1",
+        "[policy]\nmin_client = 5",
+        "port = 70000",
+        "port = ",
+        "[policy]\nallowed_suites = []",
+        '[policy]\nallowed_suites = ["none"]',
+        "[policy]\nmax_epsilon = 0",
+        "[keys]\ngrace_days = 1",
+        'identity_key = "secret"',
+    ],
+)
+def test_a_wrong_or_unknown_setting_is_refused_by_name(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ValueError, match=r"server\.toml: "):
+        Settings.load(written(tmp_path, text))
+
+
+def test_paths_are_taken_from_the_folder_of_the_file(tmp_path: Path) -> None:
+    settings = Settings.load(written(tmp_path, 'data_dir = "data"\nidentity_key_file = "keys/me"'))
+    assert settings.data_dir == tmp_path / "data"
+    assert settings.identity_key_file == tmp_path / "keys/me"
+    assert settings.storage_root_key_file == tmp_path / "data/storage-root.key"
+
+
+def test_a_key_is_made_once_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
+    settings = Settings.load(written(tmp_path, 'data_dir = "data"\ncreate_keys = true'))
+    key = settings.identity_key(seeded("first"))
+    path = tmp_path / "data/identity.key"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert settings.identity_key(seeded("second")).public_key == key.public_key
+
+
+def test_no_key_is_made_unless_that_is_allowed(tmp_path: Path) -> None:
+    settings = Settings.load(written(tmp_path, 'data_dir = "data"'))
+    with pytest.raises(ValueError, match="create_keys"):
+        settings.identity_key(seeded("first"))
+    assert not (tmp_path / "data").exists()
+
+
+def test_the_environment_comes_before_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings.load(written(tmp_path, "create_keys = true"))
+    secret, old = seeded("secret")(32), seeded("old")(32)
+    monkeypatch.setenv(IDENTITY_KEY_VARIABLE, base64url(secret))
+    monkeypatch.setenv(STORAGE_ROOT_KEY_VARIABLE, f"{base64url(secret)},{base64url(old)}")
+    assert settings.identity_key(seeded("unused")).public_key == SigningKey(secret).public_key
+    assert settings.storage_root_keys(seeded("unused")) == [secret, old]
+    monkeypatch.setenv(IDENTITY_KEY_VARIABLE, "short")
+    with pytest.raises(ValueError, match="32 bytes"):
+        settings.identity_key(seeded("unused"))

@@ -1,0 +1,69 @@
+"""The fast product is the plain one, bit for bit."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+from lintra_protocol.ring import IntArray, RingArray
+from lintra_protocol.transforms.base import PublicMatrix
+from lintra_protocol.transforms.ones import Ones
+from lintra_protocol.transforms.osnap import BalancedOsnap
+from lintra_server.transform import add_reports
+
+
+class Sparse(PublicMatrix):
+    """A matrix with several entries per column."""
+
+    def __init__(self, rows: int, num_clients: int, sparsity: int) -> None:
+        rng = np.random.default_rng(num_clients)
+        self.rows, self.num_clients = rows, num_clients
+        self._row_numbers = rng.integers(0, rows, (num_clients, sparsity))
+        self._signs = rng.choice(np.array([-1, 1]), (num_clients, sparsity))
+
+    def entries(self, ranks: IntArray) -> tuple[IntArray, IntArray]:
+        return self._row_numbers[ranks], self._signs[ranks]
+
+    def row_counts(self) -> IntArray:
+        return np.bincount(self._row_numbers.ravel(), minlength=self.rows)
+
+
+def matrices(count: int) -> list[PublicMatrix]:
+    return [Ones(count), BalancedOsnap(1, count, bytes(32)), BalancedOsnap(7, count, bytes(32)), Sparse(5, count, 4)]
+
+
+def both(matrix: PublicMatrix, ranks: IntArray, shares: RingArray) -> tuple[RingArray, RingArray]:
+    start = np.full((matrix.rows, shares.shape[1]), 2**64 - 3, np.uint64)
+    fast, plain = start.copy(), start.copy()
+    add_reports(matrix, fast, ranks, shares)
+    matrix.add_reports(plain, ranks, shares)
+    return fast, plain
+
+
+@given(st.integers(0, 40), st.integers(1, 5), st.integers(0, 2**32))
+def test_the_fast_product_equals_the_plain_one_with_every_wrap(count: int, words: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    shares = rng.integers(0, 2**64, (count, words), np.uint64)
+    for matrix in matrices(count):
+        assert_array_equal(*both(matrix, rng.permutation(count), shares))
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_no_report_and_one_report_are_cohorts_too(count: int) -> None:
+    for matrix in matrices(count):
+        fast, plain = both(matrix, np.arange(count), np.full((count, 3), 2**64 - 1, np.uint64))
+        assert fast.dtype == np.uint64
+        assert_array_equal(fast, plain)
+
+
+def test_blocks_in_any_order_give_the_same() -> None:
+    shares = np.random.default_rng(1).integers(0, 2**64, (1000, 4), np.uint64)
+    ranks = np.random.default_rng(2).permutation(1000)
+    for matrix in matrices(1000):
+        whole, pieces = np.zeros((2, matrix.rows, 4), np.uint64)
+        add_reports(matrix, whole, np.arange(1000), shares)
+        for start in range(0, 1000, 333):
+            block = ranks[start : start + 333]
+            add_reports(matrix, pieces, block, shares[block])
+        assert_array_equal(whole, pieces)

@@ -1,0 +1,96 @@
+"""Groups form by themselves, an upload is done when its commit is, and a failed commit fails its whole group."""
+
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from lintra_protocol.errors import OverloadedError, UnavailableError
+from lintra_server.store import Outcome, Upload
+from lintra_server.writer import Writer
+
+
+class Disk:
+    """Commits when it is told to, and remembers the groups."""
+
+    def __init__(self) -> None:
+        self.groups: list[int] = []
+        self.begun = threading.Semaphore(0)
+        self.may_end = threading.Semaphore(0)
+        self.broken = False
+
+    def commit(self, uploads: Sequence[Upload]) -> list[list[Outcome]]:
+        self.begun.release()
+        assert self.may_end.acquire(timeout=10)
+        if self.broken:
+            raise OSError("disk full")
+        self.groups.append(len(uploads))
+        return [[True] * len(upload.report_ids) for upload in uploads]
+
+
+def upload(number: int) -> Upload:
+    return Upload(1, [number.to_bytes(32, "big")], [bytes(68)])
+
+
+def test_what_arrives_during_a_commit_is_the_next_group() -> None:
+    disk, seen = Disk(), []
+    writer = Writer(disk.commit, 10_000, lambda reports, _: seen.append(reports))
+    first = writer.submit(upload(0))
+    assert disk.begun.acquire(timeout=10)
+    others = [writer.submit(upload(number)) for number in range(1, 6)]
+    assert not first.done()
+    assert writer.waiting_bytes == 500
+    disk.may_end.release()
+    assert first.result(10) == [True]
+    assert not any(other.done() for other in others)
+    disk.may_end.release()
+    assert [other.result(10) for other in others] == [[True]] * 5
+    writer.close()
+    assert disk.groups == [1, 5]
+    assert seen == [1, 5]
+
+
+def test_a_failed_commit_fails_its_group_and_no_other() -> None:
+    disk = Disk()
+    writer = Writer(disk.commit, 10_000, lambda *_: None)
+    first = writer.submit(upload(0))
+    assert disk.begun.acquire(timeout=10)
+    group = [writer.submit(upload(number)) for number in range(1, 4)]
+    disk.may_end.release()
+    assert first.result(10) == [True]
+    assert disk.begun.acquire(timeout=10)
+    disk.broken = True
+    disk.may_end.release()
+    for future in group:
+        with pytest.raises(UnavailableError):
+            future.result(10)
+    disk.broken = False
+    disk.may_end.release()
+    assert writer.submit(upload(9)).result(10) == [True]
+    writer.close()
+
+
+def test_the_queue_is_bounded_in_bytes() -> None:
+    disk = Disk()
+    writer = Writer(disk.commit, 250, lambda *_: None)
+    futures = [writer.submit(upload(0))]
+    assert disk.begun.acquire(timeout=10)
+    futures += [writer.submit(upload(1)), writer.submit(upload(2))]
+    with pytest.raises(OverloadedError):
+        writer.submit(upload(3))
+    for _ in range(2):
+        disk.may_end.release()
+    assert [future.result(10) for future in futures] == [[True]] * 3
+    writer.close()
+
+
+def test_closing_writes_what_waits_and_takes_no_more() -> None:
+    disk = Disk()
+    writer = Writer(disk.commit, 10_000, lambda *_: None)
+    futures = [writer.submit(upload(number)) for number in range(3)]
+    for _ in range(3):
+        disk.may_end.release()
+    writer.close()
+    assert [future.result(0) for future in futures] == [[True]] * 3
+    with pytest.raises(UnavailableError):
+        writer.submit(upload(4))
