@@ -175,8 +175,8 @@ class Mechanism(Frozen):
                 continue
             return candidate
         raise InvalidTaskError(
-            f"no grid fits row_bound {self.row_bound} at epsilon {claim.epsilon} with at least {claim.min_clients} and at "
-            f"most {max_clients} clients; other column scales may help, or a larger minimum"
+            f"no grid fits row_bound {self.row_bound} at epsilon {claim.epsilon} with at least {claim.min_clients} "
+            f"and at most {max_clients} clients; other column scales may help, or a larger minimum"
         )
 
     def smallest_sigma(self, claim: Claim, num_columns: int) -> int:
