@@ -61,13 +61,17 @@ def _tasks(service: Service) -> APIRouter:
     @router.post("", status_code=201)
     async def create(
         specification: Specification,
+        request: Request,
         response: Response,
         idempotency_key: Annotated[str | None, Header(max_length=200)] = None,
     ) -> TaskView:
         """Calibrate, sign and register a task; the same Idempotency-Key finds the same task again."""
         task = await service.create_task(specification, idempotency_key)
+        # From here on a refusal names the task, which is kept and can be registered again.
+        request.state.task_id = task.task_id
+        states = await service.register_task(task.task_id)
         response.headers["location"] = f"/v1/tasks/{task.task_id}"
-        return view_of(task, service.store.registrations(task.task_id))
+        return view_of(task, states)
 
     @router.get("")
     def list_tasks() -> list[TaskSummary]:

@@ -59,7 +59,7 @@ class Archive:
         try:
             with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
                 sketch, row_counts = arrays["sketch"], arrays["row_counts"]
-        except (ValueError, KeyError, OSError, zipfile.BadZipFile):
+        except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile):
             raise InvalidReleaseError(f"the archived file of release {record.release_id} is damaged") from None
         if sketch.dtype != np.int64 or row_counts.dtype != np.int64:
             raise InvalidReleaseError(f"the archived file of release {record.release_id} holds other numbers")

@@ -67,7 +67,7 @@ class Frame:
             await send(message)
 
         try:
-            await self._answer(scope, _limited(receive, self._max_body_bytes), sending)
+            await self._answer(scope, receive, sending)
         finally:
             route = getattr(scope.get("route"), "path", "unknown")
             seconds = time.monotonic() - began
@@ -78,35 +78,45 @@ class Frame:
             )  # fmt: skip
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        started = False
+        started = finished = False
 
         async def watching(message: Message) -> None:
-            nonlocal started
-            started = started or message["type"] == "http.response.start"
+            nonlocal started, finished
+            started = True
+            finished = message["type"] == "http.response.body" and not message.get("more_body")
             await send(message)
 
         try:
-            await self._app(scope, receive, watching)
+            # The framework would take a refusal while it reads for a broken body.
+            await self._app(scope, await _read(receive, self._max_body_bytes), watching)
         except LintraError as error:
             await problem_response(error, Request(scope))(scope, receive, send)
         except Exception:
             _log.exception("unexpected", request_id=scope["state"]["request_id"])
-            if started:
+            if not started:
+                await problem_response(InternalError(), Request(scope))(scope, receive, send)
+            elif not finished:
                 # Half an answer cannot become a problem document; the connection breaks instead.
                 raise
-            await problem_response(InternalError(), Request(scope))(scope, receive, send)
 
 
-def _limited(receive: Receive, limit: int) -> Receive:
-    received = 0
+async def _read(receive: Receive, limit: int) -> Receive:
+    """Read the whole body, and return a channel that gives it again.
+
+    Raises:
+        MessageTooLargeError: it exceeds the limit; the rest was not read.
+    """
+    body, more = bytearray(), True
+    while more:
+        message = await receive()
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+        if len(body) > limit:
+            raise MessageTooLargeError(f"at most {limit} bytes are taken")
+    again: list[Message] = [{"type": "http.request", "body": bytes(body), "more_body": False}]
 
     async def receiving() -> Message:
-        nonlocal received
-        message = await receive()
-        received += len(message.get("body", b""))
-        if received > limit:
-            raise MessageTooLargeError(f"at most {limit} bytes are taken")
-        return message
+        return again.pop() if again else await receive()
 
     return receiving
 
@@ -116,7 +126,7 @@ def problem_response(error: LintraError, request: Request) -> JSONResponse:
     document = problems.to_problem(
         error,
         instance=f"urn:lintra:request:{request.scope['state']['request_id']}",
-        task=request.path_params.get("task_id"),
+        task=request.path_params.get("task_id") or request.scope["state"].get("task_id"),
     )
     headers = {}
     if isinstance(error, UnauthorizedError):
@@ -132,7 +142,7 @@ def add_problem_handlers(app: FastAPI) -> None:
     def refused(request: Request, error: Exception) -> JSONResponse:
         return problem_response(as_lintra_error(error), request)
 
-    for kind in (LintraError, RequestValidationError, HTTPException):
+    for kind in (LintraError, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(kind, refused)
 
 

@@ -65,27 +65,26 @@ class Service:
     # --- tasks ---------------------------------------------------------------------------------------------------
 
     async def create_task(self, specification: Specification, request_key: str | None = None) -> Task:
-        """Build a task, sign it, and register it with every server; a repeated request finds the same task.
+        """Build a task, sign it and store it; a repeated request finds the same task.
+
+        It is of no use before `register_task` brought it to every server.
 
         Args:
             specification: what the analyst asks for.
             request_key: names the request, so that it can be repeated without making a second task.
 
         Raises:
-            LintraError: the task is impossible, or a server refused it (see `require_registered`); in the latter
-                case it is kept and `register_task` tries again.
+            LintraError: the task is impossible, or a server could not be met for the first time.
+            TaskConflictError: the repeated request asks for something else.
         """
         wanted = specification.canonical()
-        stored = None if request_key is None else self.store.task_of_request(request_key, wanted)
-        if stored is not None:
-            task = _task_of(stored)
-        else:
-            now = self._world.now()
-            servers = await asyncio.gather(*(self._entry(i, s) for i, s in enumerate(self.settings.servers)))
-            task = await asyncio.to_thread(build_task, specification, servers, self.keys, now, self._world.random_bytes)
-            record = sign(self.keys.author, TaskRecord(definition=task)).canonical()
-            self.store.add_task(StoredTask(task.task_id, record, wanted, now), task.num_servers, request_key)
-        await self.register_task(task.task_id)
+        if request_key is not None and (stored := self.store.task_of_request(request_key, wanted)):
+            return _task_of(stored)
+        now = self._world.now()
+        servers = await asyncio.gather(*(self._entry(i, s) for i, s in enumerate(self.settings.servers)))
+        task = await asyncio.to_thread(build_task, specification, servers, self.keys, now, self._world.random_bytes)
+        record = sign(self.keys.author, TaskRecord(definition=task)).canonical()
+        self.store.add_task(StoredTask(task.task_id, record, wanted, now), task.num_servers, request_key)
         return task
 
     async def register_task(self, task_id: str) -> list[ServerState]:

@@ -31,7 +31,7 @@ def _spelled(value: object) -> object:
     try:
         return real(value)
     except (ValueError, ArithmeticError):
-        raise ValueError("expected a finite number") from None
+        raise ValueError("expected a number of at most 18 digits before and 40 after the point") from None
 
 
 Number = Annotated[Real, BeforeValidator(_spelled), WithJsonSchema({"type": ["number", "string"]})]

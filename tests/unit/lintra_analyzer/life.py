@@ -7,6 +7,7 @@ from pathlib import Path
 
 import httpx2
 import numpy as np
+import structlog
 
 from lintra_analyzer.app import create_app
 from lintra_analyzer.auth import token_hash
@@ -178,10 +179,17 @@ async def living(folder: Path, **changes: object) -> AsyncIterator[Life]:
         "retry_seconds_max": 0.0,
     }
     life = Life(folder, apps, Wires(apps), Settings.model_validate(values | changes))
+    # Pretty tracebacks with the values of all variables take seconds each.
+    structlog.configure(processors=[_dropped])
     try:
         yield life
     finally:
+        structlog.reset_defaults()
         await life.service.jobs.stop()
         life.service.store.close()
         for app in apps:
             app.node.close()
+
+
+def _dropped(_logger: object, _method: str, _event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    raise structlog.DropEvent

@@ -1,0 +1,84 @@
+"""The record of a release: signed, named by its hash, and in agreement with everything it rests on."""
+
+import hashlib
+import json
+import math
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lintra_analyzer.certificate import SignedRecord, require_values, rounded_up
+from lintra_protocol.canonical import base64url
+from lintra_protocol.documents import Frozen, Real
+from lintra_protocol.errors import InvalidReleaseError, UnauthorizedError
+from lintra_protocol.signing import SigningKey
+from unit.lintra_analyzer.life import CLIENTS, KEYS, NOW, living, seeded
+
+
+class Holder(Frozen):
+    value: Real
+
+
+@given(st.floats(min_value=0, max_value=1e17, allow_nan=False))
+def test_every_number_has_a_spelling_that_is_not_below_it(value: float) -> None:
+    text = Holder(value=rounded_up(value)).value
+    assert Fraction(text) >= Fraction(Decimal(repr(value)))
+    assert math.isclose(float(text), value, rel_tol=1e-12, abs_tol=1e-39)
+
+
+@pytest.mark.parametrize("kind", ["osnap", "sum", "second_moment"])
+async def test_the_record_says_what_happened(tmp_path: Path, kind: str) -> None:
+    async with living(tmp_path) as life:
+        task = await life.create(kind)
+        await life.upload(task)
+        release_id = await life.release(task)
+        signed = life.service.record(release_id)
+        record = signed.verified(KEYS.identity.public_key)
+        ideal = life.ideal(task)
+        assert record.release_id == release_id
+        assert record.task_id == task.task_id
+        assert record.definition == base64url(hashlib.sha256(task.canonical()).digest())
+        assert record.seed == base64url(ideal.seed)
+        assert float(record.privacy.epsilon) == ideal.privacy.epsilon
+        assert float(record.privacy.mu) == ideal.privacy.mu
+        assert record.privacy.honest_clients == ideal.privacy.honest_clients
+        assert record.privacy.not_promised
+        assert record.num_clients == CLIENTS
+        assert record.plausibility.flagged_rows == ()
+        assert record.released_at == NOW
+        beside = (life.folder / "analyzer" / "releases" / f"{release_id}.json").read_bytes()
+        assert beside == signed.canonical()
+
+
+async def test_a_changed_record_has_another_name_and_no_signature(tmp_path: Path) -> None:
+    async with living(tmp_path) as life:
+        task = await life.create("sum")
+        await life.upload(task)
+        signed = life.service.record(await life.release(task))
+        document = json.loads(signed.canonical())
+        document["record"]["privacy"]["epsilon"] = "0.1"
+        forged = SignedRecord.from_value(document)
+        assert forged.record.release_id != signed.record.release_id
+        with pytest.raises(UnauthorizedError):
+            forged.verified(KEYS.identity.public_key)
+        with pytest.raises(UnauthorizedError):
+            signed.verified(SigningKey.generate(seeded("stranger")).public_key)
+
+
+async def test_a_record_fits_its_own_numbers_only(tmp_path: Path) -> None:
+    async with living(tmp_path) as life:
+        task = await life.create("osnap")
+        await life.upload(task)
+        record = life.service.record(await life.release(task)).record
+        sketch, _ = life.service.archive.read(record)
+        require_values(record, sketch)
+        other = sketch.copy()
+        other[0, 0] += 1
+        for wrong in (other, sketch.T, sketch[:2], np.vstack([sketch, sketch])):
+            with pytest.raises(InvalidReleaseError):
+                require_values(record, wrong)

@@ -1,0 +1,162 @@
+"""What servers may answer and the analyzer must not believe."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from lintra_protocol.canonical import base64url, domain_hash
+from lintra_protocol.documents import Frozen
+from lintra_protocol.messages import Cohort, Inventory, Signed, SketchShareRecord, sign
+from lintra_protocol.signing import SigningKey
+from lintra_protocol.wire import decode_sealed_document, encode_sealed_document
+from unit.lintra_analyzer.life import Answer, Life, living, seeded
+
+LIAR = 1
+Lie = Callable[[bytes, SigningKey], bytes]
+
+
+def change(message: Frozen, **values: object) -> Frozen:
+    return type(message).model_validate(dict(message) | values)
+
+
+def lie_about_inventory(**values: object) -> Lie:
+    def lie(body: bytes, key: SigningKey) -> bytes:
+        return sign(key, change(Signed[Inventory].from_canonical(body).message, **values)).canonical()  # type: ignore[type-var]
+
+    return lie
+
+
+def lie_about_cohort(**values: object) -> Lie:
+    def lie(body: bytes, key: SigningKey) -> bytes:
+        return sign(key, change(Signed[Cohort].from_canonical(body).message, **values)).canonical()  # type: ignore[type-var]
+
+    return lie
+
+
+def lie_about_share(**values: object) -> Lie:
+    def lie(body: bytes, key: SigningKey) -> bytes:
+        document, sealed = decode_sealed_document(body)
+        record = change(Signed[SketchShareRecord].from_canonical(document).message, **values)
+        return encode_sealed_document(sign(key, record).canonical(), sealed)  # type: ignore[type-var]
+
+    return lie
+
+
+def other_ciphertext(body: bytes, _key: SigningKey) -> bytes:
+    return body[:-1] + bytes([body[-1] ^ 1])
+
+
+def other_ciphertext_signed(body: bytes, key: SigningKey) -> bytes:
+    document, sealed = decode_sealed_document(body)
+    sealed = sealed[:-1] + bytes([sealed[-1] ^ 1])
+    record = Signed[SketchShareRecord].from_canonical(document).message
+    named = change(record, sealed=base64url(domain_hash("sealed sketch share", sealed)))
+    return encode_sealed_document(sign(key, named).canonical(), sealed)  # type: ignore[type-var]
+
+
+def other_signature(body: bytes, _key: SigningKey) -> bytes:
+    signed = json.loads(body)
+    stranger = sign(SigningKey.generate(seeded("stranger")), Signed[Cohort].from_canonical(body).message)
+    return json.dumps(signed | {"signature": stranger.signature}, sort_keys=True, separators=(",", ":")).encode()
+
+
+ELSE = base64url(bytes(32))
+
+LIES = [
+    ("inventory", lie_about_inventory(root=ELSE), "inventory_mismatch"),
+    ("inventory", lie_about_inventory(count=23), "invalid_message|message_too_large|inventory_mismatch"),
+    ("inventory", lie_about_inventory(count=2**40), "inventory_mismatch"),
+    ("inventory", lie_about_inventory(server=0), "inventory_mismatch"),
+    ("inventory", lie_about_inventory(task_id=ELSE), "inventory_mismatch"),
+    ("inventory", lambda body, _: body[:-2], "invalid_message"),
+    ("ids", lambda body, _: body[32:], "inventory_mismatch"),
+    ("ids", lambda body, _: body[:-1], "invalid_message"),
+    ("ids", lambda body, _: body + bytes(32), "message_too_large"),
+    ("ids", lambda body, _: body[32:64] + body[:32] + body[64:], "inventory_mismatch"),
+    ("cohort", lie_about_cohort(root=ELSE), "cohort_conflict"),
+    ("cohort", lie_about_cohort(count=23), "cohort_conflict"),
+    ("cohort", lie_about_cohort(inventories=ELSE), "cohort_conflict"),
+    ("cohort", lie_about_cohort(nonce=ELSE), "nonce_mismatch"),
+    ("cohort", other_signature, "unauthorized"),
+    ("aggregate", lie_about_share(seed=ELSE), "invalid_release"),
+    ("aggregate", lie_about_share(cohort_root=ELSE), "invalid_release"),
+    ("aggregate", lie_about_share(num_clients=23), "invalid_release"),
+    ("aggregate", lie_about_share(rows=3), "invalid_release"),
+    ("aggregate", lie_about_share(server=0), "invalid_release"),
+    ("aggregate", other_ciphertext, "invalid_release"),
+    ("aggregate", other_ciphertext_signed, "invalid_release"),
+    ("aggregate", lambda body, _: body[:3], "invalid_release"),
+]
+
+
+def lying(life: Life, where: str, lie: Lie) -> None:
+    def fault(server: int, request: httpx2.Request, answer: Answer) -> Answer:
+        status, headers, body = answer
+        if server == LIAR and status == 200 and request.url.path.endswith(f"/{where}"):
+            return status, headers, lie(body, life.servers[server].node.identity)
+        return answer
+
+    life.wires.fault = fault
+
+
+@pytest.mark.parametrize(("where", "lie", "token"), LIES)
+async def test_a_lie_is_refused_by_name_and_the_truth_is_taken_later(
+    tmp_path: Path, where: str, lie: Lie, token: str
+) -> None:
+    async with living(tmp_path) as life:
+        task = await life.create("osnap")
+        await life.upload(task)
+        lying(life, where, lie)
+        life.service.start_release(task.task_id)
+        await life.service.jobs.finished(task.task_id)
+        job = life.service.job(task.task_id)
+        assert job.state == "failed"
+        assert job.problem is not None
+        assert str(job.problem["type"]).removeprefix("urn:lintra:problem:") in token.split("|")
+        assert f"server {LIAR}" in str(job.problem["detail"])
+        life.wires.fault = None
+        if where != "inventory":
+            # A signed inventory is kept once it was taken, lie or not; everything else was not taken.
+            assert await life.release(task)
+
+
+@pytest.mark.parametrize(
+    ("status", "content_type", "body", "token"),
+    [
+        (200, "application/json", b"{}", "unsupported_media_type"),
+        (500, "text/html", b"<html>", "invalid_message"),
+        (503, "text/html", b"<html>", "unavailable"),
+        (400, "application/problem+json", b"{", "invalid_message"),
+        (400, "application/problem+json", b"[]", "invalid_message"),
+        (404, "application/problem+json", b'{"type":"urn:lintra:problem:surprise","title":"Oh."}', "refused"),
+        (410, "application/problem+json", b'{"type":"urn:lintra:problem:abandoned","detail":"x"}', "abandoned"),
+        (307, "text/plain", b"", "invalid_message"),
+    ],
+)
+async def test_an_answer_that_is_none_is_refused(
+    tmp_path: Path, status: int, content_type: str, body: bytes, token: str
+) -> None:
+    async with living(tmp_path) as life:
+        task = await life.create()
+        await life.upload(task)
+        life.wires.fault = lambda _server, _request, _answer: (status, {"content-type": content_type}, body)
+        life.service.start_release(task.task_id)
+        await life.service.jobs.finished(task.task_id)
+        job = life.service.job(task.task_id)
+        assert job.problem is not None
+        assert job.problem["type"] == f"urn:lintra:problem:{token}"
+
+
+async def test_an_endless_answer_is_cut_off(tmp_path: Path) -> None:
+    async with living(tmp_path) as life:
+        task = await life.create("sum")
+        await life.upload(task)
+        lying(life, "aggregate", lambda body, _: body + bytes(9 << 20))
+        life.service.start_release(task.task_id)
+        await life.service.jobs.finished(task.task_id)
+        job = life.service.job(task.task_id)
+        assert job.problem is not None
+        assert job.problem["type"] == "urn:lintra:problem:message_too_large"
