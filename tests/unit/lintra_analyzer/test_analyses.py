@@ -12,9 +12,9 @@ from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
 from unit.lintra_analyzer.life import CLIENTS, Life, living
 
 
-async def released(life: Life, kind: str) -> str:
+async def released(life: Life, kind: str, count: int = CLIENTS) -> str:
     task = await life.create(kind)
-    await life.upload(task)
+    await life.upload(task, count)
     return await life.release(task)
 
 
@@ -90,7 +90,7 @@ async def test_numbers_that_changed_on_the_disk_are_not_analysed(tmp_path: Path)
         record = life.service.record(await released(life, "sum")).record
         file = life.folder / "analyzer" / "releases" / f"{record.release_id}.npz"
         whole = file.read_bytes()
-        other = life.service.record(await released(life, "sum")).record
+        other = life.service.record(await released(life, "sum", CLIENTS - 1)).record
         for changed in (whole[: len(whole) // 2], b"", file.with_name(f"{other.release_id}.npz").read_bytes()):
             file.write_bytes(changed)
             with pytest.raises(InvalidReleaseError):
