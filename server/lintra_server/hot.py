@@ -5,6 +5,7 @@ would cost several times as much as storing a report. Everything else goes on to
 """
 
 import time
+import traceback
 
 import structlog
 from starlette.datastructures import Headers
@@ -13,10 +14,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lintra_protocol.errors import (
     InternalError,
-    InvalidMessageError,
     LintraError,
     MethodNotAllowedError,
-    UnavailableError,
 )
 from lintra_protocol.transport import require_media_type
 from lintra_server.answers import announced_length, answer, problem, read_body
@@ -55,7 +54,8 @@ class Front:
             await problem(error, exchange.request_id)(scope, receive, exchange.send)
         except Exception as error:  # the last resort: say that it failed, and nothing else
             exchange.error = type(error).__name__
-            log.exception("failed", request_id=exchange.request_id)
+            # As text: a renderer of its own might show local variables, shares among them.
+            log.error("failed", request_id=exchange.request_id, traceback=traceback.format_exc())
             if exchange.status is None:
                 await problem(InternalError(), exchange.request_id)(scope, receive, exchange.send)
         finally:
@@ -67,7 +67,6 @@ class Front:
         headers = Headers(scope=scope)
         held = self.node.registry.find(task_id)
         require_media_type(headers.get("content-type"), "reports")
-        limit = max_upload_bytes(held)
         length = announced_length(headers.get("content-length"), max_upload_bytes(held))
         # The room is kept until the reports are stored, so that it bounds everything an upload takes.
         with self.node.intake.room(length):

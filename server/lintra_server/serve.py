@@ -4,6 +4,7 @@ import asyncio
 import logging
 import signal
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -57,7 +58,6 @@ def configure_logging(level: str) -> None:
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
             structlog.processors.JSONRenderer(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
@@ -114,4 +114,4 @@ async def _maintain(node: Node) -> None:
         try:
             await asyncio.to_thread(node.maintain)
         except Exception:  # an hour later it may work; the failure is in the log
-            log.exception("maintenance failed")
+            log.error("maintenance failed", traceback=traceback.format_exc())

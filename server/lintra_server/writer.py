@@ -5,6 +5,7 @@ There is no timer: groups form by themselves under load, and an idle server comm
 
 import threading
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -90,7 +91,8 @@ class Writer:
         except LintraError as error:
             _fail(group, error)
         except Exception as error:  # whatever it was, nothing of the group is durable
-            log.exception("commit failed", uploads=len(group))
+            # As text: a renderer of its own might show local variables, shares among them.
+            log.error("commit failed", uploads=len(group), traceback=traceback.format_exc())
             _fail(group, UnavailableError(f"the commit failed: {type(error).__name__}"))
         else:
             for (_, future), outcome in zip(group, outcomes, strict=True):
