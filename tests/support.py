@@ -5,6 +5,8 @@ Everything here is a function of its arguments: two calls with the same argument
 
 from collections.abc import Iterable, Sequence
 
+from hypothesis import HealthCheck, settings
+
 from lintra_protocol.canonical import base64url
 from lintra_protocol.documents import real
 from lintra_protocol.manifest import intersection, merkle_root, sorted_ids
@@ -19,6 +21,9 @@ from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
 
 SEED = bytes(range(32))
 """What every key and every source below is derived from."""
+
+few = settings(max_examples=50, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""How property tests look for counterexamples: the same ones everywhere, however slow the machine."""
 
 NOT_BEFORE = 1
 NOT_AFTER = 2**40

@@ -1,0 +1,112 @@
+"""The noise of what is released: its size, its independence, and what it hides, for every mechanism.
+
+Every test states how often it would fail were its seeds drawn anew, and shows that it rejects a parameter 5 % off.
+"""
+
+import math
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from lintra_protocol.mechanisms import AnyMechanism
+from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.privacy.statement import Claim
+from lintra_protocol.ring import FloatArray, IntArray, from_ring, to_ring
+from support import source, uncalibrated
+
+KINDS = sorted(member.model_fields["kind"].default for member in get_args(get_args(AnyMechanism)[0]))
+CLAIM = Claim(epsilon="4", delta="0.00001", min_clients=12)
+CLIENTS, COLUMNS, ROUNDS = 12, 2, 4000
+
+every_mechanism = pytest.mark.parametrize("kind", KINDS)
+
+
+def calibrated(kind: str) -> Mechanism:
+    mechanism: Mechanism = uncalibrated(kind, rows=3).calibrated(CLAIM, COLUMNS, 1000)
+    return mechanism
+
+
+def releases(mechanism: Mechanism, row: list[float], label: str) -> IntArray:
+    """Return `ROUNDS` released sketches, shape `(ROUNDS, m, w)`: one client has `row`, all others the null row."""
+    rows = np.zeros((ROUNDS * CLIENTS, COLUMNS))
+    rows[::CLIENTS] = row
+    reports = to_ring(mechanism.encode(rows, source(label))).reshape(ROUNDS, CLIENTS, -1)
+    matrix = mechanism.public_matrix(CLIENTS, bytes(32))
+    # One round after another lies beside its neighbours, so that one call adds all of them up.
+    sketch = np.zeros((matrix.rows, ROUNDS * reports.shape[2]), np.uint64)
+    matrix.add_reports(sketch, np.arange(CLIENTS), reports.transpose(1, 0, 2).reshape(CLIENTS, -1))
+    return from_ring(sketch).reshape(matrix.rows, ROUNDS, -1).transpose(1, 0, 2)
+
+
+def deviations(mechanism: Mechanism) -> FloatArray:
+    """Return the stated deviation of every released word, shape `(m, w)`."""
+    counts = mechanism.public_matrix(CLIENTS, bytes(32)).row_counts()
+    stated: FloatArray = np.sqrt(counts)[:, np.newaxis] * mechanism.sigmas(COLUMNS)
+    return stated
+
+
+def sizes_are_plausible(noise: IntArray, stated: FloatArray) -> bool:
+    """Return whether no mean square is six deviations off; 4000 rounds, one deviation is sqrt(2/4000)."""
+    ratios = np.square(noise / stated).mean(axis=0)
+    return bool(np.all(np.abs(ratios - 1) < 6 * math.sqrt(2 / ROUNDS)))
+
+
+@every_mechanism
+def test_a_release_has_the_stated_noise_and_this_test_would_notice_if_not(kind: str) -> None:
+    # Six deviations and at most six words: a false alarm below 2e-8. At 10 % the rejection is certain in every
+    # word; at 5 % the mean over all words is what shows it.
+    mechanism = calibrated(kind)
+    noise, stated = releases(mechanism, [0.0, 0.0], "size"), deviations(mechanism)
+    assert sizes_are_plausible(noise, stated)
+    assert not sizes_are_plausible(noise, stated * 1.1)
+    assert not sizes_are_plausible(noise, stated / 1.1)
+    overall = np.square(noise / stated).mean()
+    limit = 4 * math.sqrt(2 / noise.size)
+    assert abs(overall - 1) < limit
+    assert abs(overall / 1.05**2 - 1) > limit
+    assert abs(overall * 1.05**2 - 1) > limit
+
+
+@every_mechanism
+def test_released_words_are_centred_and_uncorrelated(kind: str) -> None:
+    # Six deviations of a mean or a correlation, at most 21 of them: a false alarm below 1e-7.
+    mechanism = calibrated(kind)
+    words = (releases(mechanism, [0.0, 0.0], "size") / deviations(mechanism)).reshape(ROUNDS, -1)
+    assert np.abs(words.mean(axis=0)).max() < 6 / math.sqrt(ROUNDS)
+    correlations = words.T @ words / ROUNDS
+    assert np.abs(correlations - np.diag(np.diag(correlations))).max() < 6 / math.sqrt(ROUNDS)
+    # A fifth of one word mixed into another is thirteen deviations.
+    mixed = (words[:, 0] * 0.2 + words[:, -1]) @ words[:, 0] / ROUNDS
+    assert abs(mixed) > 6 / math.sqrt(ROUNDS)
+
+
+@every_mechanism
+def test_the_best_guess_at_one_row_succeeds_as_often_as_mu_says_and_not_more(kind: str) -> None:
+    """Tell the worst pair of rows apart by the projection on their difference, which is the optimal test."""
+    mechanism = calibrated(kind)
+    first, second = ([1.0, 0.0], [0.0, 1.0]) if kind == "second_moment" else ([1.0, 0.0], [-1.0, 0.0])
+    samples = [releases(mechanism, row, f"guess {row}") / deviations(mechanism) for row in (first, second)]
+    exact = [mechanism.encode_exactly(_steps(mechanism, row)) for row in (first, second)]
+    row_number, sign = (int(part[0, 0]) for part in mechanism.public_matrix(CLIENTS, bytes(32)).entries(np.arange(1)))
+    scale = deviations(mechanism)[row_number]
+    points = [sign * one[0] / scale for one in exact]
+    direction = points[0] - points[1]
+    threshold = float((points[0] + points[1]) @ direction / 2)
+    right = (samples[0][:, row_number] @ direction > threshold).mean() / 2
+    right += (samples[1][:, row_number] @ direction < threshold).mean() / 2
+    mu = mechanism.privacy(CLAIM, COLUMNS, CLIENTS).mu
+
+    def success(distance: float) -> float:
+        return (1 + math.erf(distance / 2 / math.sqrt(2))) / 2
+
+    # 8000 guesses: one deviation is at most 0.0056; five leave a false alarm below 1e-6.
+    assert abs(right - success(mu)) < 5 * 0.0056
+    assert abs(right - success(mu * 1.3)) > 5 * 0.0056
+    assert abs(right - success(mu / 1.3)) > 5 * 0.0056
+    assert float(np.linalg.norm(direction)) <= mu
+    assert float(np.linalg.norm(direction)) > mu * 0.98
+
+
+def _steps(mechanism: Mechanism, row: list[float]) -> IntArray:
+    return (np.array([row]) * 2.0**mechanism.fraction_bits).astype(np.int64)
