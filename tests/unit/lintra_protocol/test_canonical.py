@@ -3,6 +3,7 @@
 import pytest
 
 from lintra_protocol.canonical import (
+    JsonValue,
     base64url,
     canonical_json,
     domain_hash,
@@ -43,7 +44,7 @@ def test_what_has_no_single_spelling_is_the_callers_mistake(value: object) -> No
 
 
 def test_parsing_gives_back_what_was_written() -> None:
-    value = {"z": [], "a": {"n": -5, "s": 'quote " \\ \n'}, "e": "😀"}
+    value: JsonValue = {"z": [], "a": {"n": -5, "s": 'quote " \\ \n'}, "e": "😀"}
     assert parse_canonical_json(canonical_json(value)) == value
 
 

@@ -1,5 +1,6 @@
 """Errors as problem documents, and their line in the documentation."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,10 @@ import pytest
 from lintra_protocol import errors
 from lintra_protocol.canonical import canonical_json
 from lintra_protocol.errors import LintraError
+from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.problems import STATUS, all_errors, from_problem, to_problem
+from lintra_protocol.schema import Column
+from lintra_protocol.task import ServerEntry, Task
 
 ERRORS = tuple(all_errors())
 ROOT = Path(__file__).resolve().parents[3]
@@ -62,3 +66,17 @@ def test_a_problem_of_a_later_version_is_still_a_refusal(document: dict[str, obj
 def test_every_anchor_that_the_code_cites_is_there() -> None:
     headings = [line for line in (ROOT / "docs/protocol.md").read_text("utf-8").splitlines() if line.startswith("## ")]
     assert {"## Sealing", "## Rules", "## Framing", "## Matrix", "## Encoding"} <= set(headings)
+
+
+def test_every_hash_label_of_the_protocol_stands_in_its_table() -> None:
+    sources = "".join(path.read_text("utf-8") for path in (ROOT / "protocol/lintra_protocol").rglob("*.py"))
+    labels = set(re.findall(r'(?:domain_hash|framed)\(\s*"([^"]+)"', sources)) | {"merkle leaf", "merkle node"}
+    text = (ROOT / "docs/protocol.md").read_text("utf-8")
+    assert len(labels) > 12
+    assert [label for label in sorted(labels) if f"`{label}`" not in text] == []
+
+
+def test_every_field_of_a_task_stands_in_its_table() -> None:
+    text = (ROOT / "docs/protocol.md").read_text("utf-8")
+    names = {*Task.model_fields, *Claim.model_fields, *Column.model_fields, *ServerEntry.model_fields}
+    assert [name for name in sorted(names) if f"`{name}`" not in text] == []

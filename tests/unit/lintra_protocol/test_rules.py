@@ -17,7 +17,7 @@ from lintra_protocol.errors import (
     UnauthorizedError,
 )
 from lintra_protocol.manifest import merkle_root
-from lintra_protocol.messages import Signed, sign
+from lintra_protocol.messages import Cohort, Signed, sign
 from lintra_protocol.rules import (
     aggregate_context,
     check_cohort,
@@ -169,7 +169,7 @@ def test_a_cohort_that_differs_in_anything_is_refused(change: dict[str, object],
 
 def test_the_first_server_is_held_to_the_same_as_all_others() -> None:
     for change in ({"server": 1}, {"batch": 1}, {"inventories": base64url(bytes(32))}):
-        wrong: Signed = sign(identity("server 0"), COHORTS[0].message.model_copy(update=change))
+        wrong: Signed[Cohort] = sign(identity("server 0"), COHORTS[0].message.model_copy(update=change))
         with pytest.raises(CohortConflictError):
             verify_cohorts(TASK, [wrong, *COHORTS[1:]], INVENTORIES)
 
