@@ -58,15 +58,15 @@ class Noise(Frozen):
 
     Attributes:
         sigma: deviation of one client's noise, in steps of the ring (off the diagonal, for second moments).
-        step: what one step of the ring is worth, in normalised units.
-        smallest_row: reports in the emptiest row; a released number's deviation is step * sigma * sqrt(row).
+        step_bits: one step of the ring is worth 2^-step_bits, in normalised units (squared, for second moments).
+        smallest_row: reports in the emptiest row; a released number's deviation is sigma * sqrt(row) steps.
         largest_row: reports in the fullest row.
         smallest_sd: deviation in the emptiest row, in normalised units.
         largest_sd: deviation in the fullest row.
     """
 
     sigma: Count
-    step: Real
+    step_bits: Count
     smallest_row: Count
     largest_row: Count
     smallest_sd: Real
@@ -239,7 +239,7 @@ def _noise(task: Task, row_counts: IntArray) -> Noise:
     smallest, largest = int(row_counts.min()), int(row_counts.max())
     return Noise(
         sigma=mechanism.sigma,
-        step=rounded_up(step),
+        step_bits=exponent,
         smallest_row=smallest,
         largest_row=largest,
         smallest_sd=rounded_up(mechanism.sigma * step * math.sqrt(smallest)),

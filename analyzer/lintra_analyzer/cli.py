@@ -29,6 +29,9 @@ app = typer.Typer(help="The analyst's service: tasks, releases, analyses.", no_a
 task_app = typer.Typer(help="Make and look at tasks.", no_args_is_help=True)
 app.add_typer(task_app, name="task")
 
+# One identifier in 64 begins with a hyphen; it is an argument all the same.
+_IDENTIFIERS = {"ignore_unknown_options": True}
+
 Config = Annotated[Path, typer.Option("--config", help="The settings, a TOML file.")]
 Url = Annotated[str, typer.Option("--url", envvar="LINTRA_ANALYZER_URL", help="Where the analyzer listens.")]
 Token = Annotated[
@@ -95,7 +98,7 @@ def create(
     typer.echo(made["task_id"])
 
 
-@task_app.command("show")
+@task_app.command("show", context_settings=_IDENTIFIERS)
 def show(
     task_id: str,
     url: Url = _DEFAULT_URL,
@@ -107,7 +110,7 @@ def show(
         _print_json(client.task(task_id, live))
 
 
-@app.command()
+@app.command(context_settings=_IDENTIFIERS)
 def release(
     task_id: str,
     url: Url = _DEFAULT_URL,
@@ -119,7 +122,7 @@ def release(
         typer.echo(client.release(task_id, wait))
 
 
-@app.command()
+@app.command(context_settings=_IDENTIFIERS)
 def analyse(
     release_id: str,
     kind: Annotated[str, typer.Option("--kind", help="ridge, low-rank or moments.")],

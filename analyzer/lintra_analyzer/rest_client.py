@@ -23,8 +23,6 @@ from lintra_protocol.randomness import RandomBytes, system_randomness
 Document = dict[str, Any]
 """A JSON object as docs/analyzer.md describes it."""
 
-_ATTEMPTS = 5
-
 
 class AnalyzerClient:
     """One analyst's connection to an analyzer."""
@@ -35,13 +33,15 @@ class AnalyzerClient:
         token: str,
         *,
         timeout: float = 60.0,
+        attempts: int = 5,
         transport: httpx2.BaseTransport | None = None,
         random_bytes: RandomBytes = system_randomness,
     ) -> None:
-        """Talk to the analyzer at `url`; `timeout` in seconds is for one request."""
+        """Talk to the analyzer at `url`; `timeout` in seconds is for one request, sent up to `attempts` times."""
         headers = {"authorization": f"Bearer {token}"}
         self._http = httpx2.Client(base_url=url, headers=headers, timeout=timeout, transport=transport)
         self._random_bytes = random_bytes
+        self._attempts = attempts
 
     def __enter__(self) -> Self:
         return self
@@ -162,7 +162,7 @@ class AnalyzerClient:
         # A server that refused a new task as unavailable was asked often enough already.
         temporary = (httpx2.TransportError,) if method == "POST" else (httpx2.TransportError, OverloadedError)
         try:
-            for attempt in stamina.retry_context(on=temporary, attempts=_ATTEMPTS, wait_initial=0.2, wait_max=5.0):
+            for attempt in stamina.retry_context(on=temporary, attempts=self._attempts, wait_initial=0.2, wait_max=5.0):
                 with attempt:
                     response = self._http.request(method, path, json=body, headers=headers)
                     if not response.is_success:

@@ -1,0 +1,228 @@
+"""The command line and the blocking client, against the real application in another thread."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx2
+import pytest
+from typer.testing import CliRunner
+
+from lintra_analyzer import cli
+from lintra_analyzer.app import create_app
+from lintra_analyzer.auth import token_hash
+from lintra_analyzer.rest_client import AnalyzerClient
+from lintra_analyzer.settings import load_settings
+from lintra_protocol.errors import (
+    CohortTooSmallError,
+    InvalidAnalysisError,
+    InvalidMessageError,
+    InvalidTaskError,
+    UnavailableError,
+)
+from unit.lintra_analyzer.life import CLIENTS, KEYS, TOKEN, Life, living, specification
+
+
+class Loop:
+    """An event loop in a thread of its own, so that blocking code can be tested against asynchronous code."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._thread.start()
+
+    def run(self, coroutine: object) -> object:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(60)  # type: ignore[arg-type]
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+class Bridge(httpx2.BaseTransport):
+    """Carries a blocking client's requests to the application; the first `lost` answers go astray."""
+
+    def __init__(self, life: Life, loop: Loop, lost: int = 0) -> None:
+        self._transport = httpx2.ASGITransport(create_app(life.service))
+        self._loop = loop
+        self.lost = lost
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        status, headers, body = self._loop.run(self._answer(request))  # type: ignore[misc]
+        if self.lost:
+            self.lost -= 1
+            raise httpx2.ReadError("lost")
+        return httpx2.Response(status, headers=headers, content=body)
+
+    async def _answer(self, request: httpx2.Request) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+        body = request.read()
+        inner = httpx2.Request(request.method, request.url, headers=request.headers, content=body)
+        response = await self._transport.handle_async_request(inner)
+        return response.status_code, response.headers.raw, await response.aread()
+
+
+class Desk:
+    """An analyst's desk: a running analyzer, a blocking client, and a terminal."""
+
+    def __init__(self, life: Life, loop: Loop) -> None:
+        self.life = life
+        self.loop = loop
+        self.bridge = Bridge(life, loop)
+        self.client = AnalyzerClient("http://analyzer.test", TOKEN, attempts=3, transport=self.bridge)
+
+    def upload(self, task_id: str, count: int = CLIENTS) -> None:
+        self.loop.run(self.life.upload(self.life.service.task(task_id), count))
+
+    def released(self, kind: str) -> str:
+        task_id = self.client.create_task(specification(kind))["task_id"]
+        self.upload(task_id)
+        return self.client.release(task_id, poll_seconds=0.01)
+
+    def type(self, *words: str) -> tuple[int, str, str]:
+        result = CliRunner().invoke(cli.app, list(words), env={"LINTRA_ANALYZER_TOKEN": TOKEN, "COLUMNS": "200"})
+        return result.exit_code, result.stdout.strip(), result.stderr.strip()
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    loop = Loop()
+    context = living(tmp_path)
+    desk = Desk(loop.run(context.__aenter__()), loop)  # type: ignore[arg-type]
+
+    @contextmanager
+    def connect(_url: str, _token: str) -> Iterator[AnalyzerClient]:
+        yield desk.client
+
+    monkeypatch.setattr(cli, "connect", connect)
+    yield desk
+    desk.client.close()
+    loop.run(context.__aexit__(None, None, None))
+    loop.close()
+
+
+# --- the blocking client --------------------------------------------------------------------------------------------
+
+
+def test_the_client_walks_the_whole_way(desk: Desk) -> None:
+    client = desk.client
+    release_id = desk.released("second_moment")
+    signed = client.record(release_id)
+    assert signed.verified(str(client.keys()["identity_key"])).num_clients == CLIENTS
+    assert [task["task_id"] for task in client.tasks()] == [signed.record.task_id]
+    assert [entry["release_id"] for entry in client.releases()] == [release_id]
+    assert client.task(signed.record.task_id, live=True)["servers"][0]["counters"]["accepted"] == CLIENTS
+    assert len(client.cohort(release_id)["report_ids"]) == CLIENTS
+    assert client.sketch(release_id).startswith(b"PK")
+    assert client.sketch(release_id, "text/csv").startswith(b"a,b,c")
+    assert client.analyse(release_id, "ridge", target="a")["result"]["target"] == "a"
+
+
+def test_refusals_come_back_as_the_errors_that_were_raised(desk: Desk) -> None:
+    with pytest.raises(InvalidTaskError, match="epsilon"):
+        desk.client.create_task(specification(epsilon=0))
+    task_id = desk.client.create_task(specification())["task_id"]
+    with pytest.raises(CohortTooSmallError, match="server 0"):
+        desk.client.release(task_id, poll_seconds=0.01)
+    with pytest.raises(InvalidAnalysisError, match="expected one of"):
+        desk.client.analyse(desk.released("sum"), "magic")
+
+
+def test_a_lost_answer_does_not_make_a_second_task(desk: Desk) -> None:
+    desk.bridge.lost = 2
+    task_id = desk.client.create_task(specification())["task_id"]
+    assert [task["task_id"] for task in desk.client.tasks()] == [task_id]
+
+
+def test_an_analyzer_that_is_away_is_unavailable(desk: Desk) -> None:
+    desk.bridge.lost = 100
+    with pytest.raises(UnavailableError, match="does not answer"):
+        desk.client.tasks()
+
+
+def test_a_record_under_a_wrong_name_is_refused(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    right, other = desk.released("sum"), desk.released("second_moment")
+    record = desk.life.service.record(other)
+    monkeypatch.setattr(desk.life.service, "record", lambda _: record)
+    with pytest.raises(InvalidMessageError):
+        desk.client.record(right)
+
+
+# --- the command line -----------------------------------------------------------------------------------------------
+
+
+def test_the_commands_walk_the_whole_way(desk: Desk, tmp_path: Path) -> None:
+    file = tmp_path / "specification.json"
+    file.write_text(json.dumps(specification()), "utf-8")
+    code, task_id, warning = desk.type("task", "create", str(file))
+    assert (code, len(task_id)) == (0, 43)
+    assert "classical suite" in warning
+    assert json.loads(desk.type("task", "show", task_id, "--live")[1])["registered"]
+    code, _, complaint = desk.type("release", task_id)
+    assert code == cli.NOT_READY == 75
+    assert "0 of at least 12" in complaint
+    desk.upload(task_id)
+    code, release_id, _ = desk.type("release", task_id)
+    assert code == 0
+    code, table, _ = desk.type("analyse", release_id, "--kind", "ridge", "--target", "a", "--feature", "b")
+    assert code == 0
+    assert "coefficient" in table
+    assert "spent nothing more" in table
+    for words in (("--kind", "low-rank", "--rank", "2"), ("--kind", "moments", "--column", "c")):
+        assert desk.type("analyse", release_id, *words)[0] == 0
+    answer = json.loads(desk.type("analyse", release_id, "--kind", "moments", "--json")[1])
+    assert answer["result"]["columns"] == ["a", "b", "c"]
+    assert desk.type("analyse", release_id, "--kind", "magic")[0] == 1
+
+
+def test_a_table_of_means_is_printed_for_a_sum(desk: Desk) -> None:
+    code, table, _ = desk.type("analyse", desk.released("sum"), "--kind", "moments")
+    assert code == 0
+    assert "mean" in table
+
+
+def test_an_identifier_may_begin_with_hyphens(desk: Desk) -> None:
+    for identifier in ("-nPd", "--nPd", "-h", "-"):
+        for words in (("release",), ("task", "show"), ("analyse", "--kind", "moments")):
+            code, _, complaint = desk.type(*words, identifier + "x" * 40)
+            assert code == 1
+            assert "no such" in complaint.lower()
+
+
+def test_a_file_that_is_no_specification_is_named(desk: Desk, tmp_path: Path) -> None:
+    file = tmp_path / "broken.json"
+    for text in ("{", "[]"):
+        file.write_text(text)
+        code, _, complaint = desk.type("task", "create", str(file))
+        assert code == 1
+        assert "broken.json" in complaint
+    assert desk.type("task", "create", str(tmp_path / "nowhere.json"))[0] == 1
+
+
+def test_without_a_token_nothing_is_sent() -> None:
+    result = CliRunner().invoke(cli.app, ["release", "x"], env={"LINTRA_ANALYZER_TOKEN": ""})
+    assert result.exit_code == 1
+    assert "LINTRA_ANALYZER_TOKEN" in result.stderr
+
+
+def test_a_token_is_shown_once_and_its_hash_kept(tmp_path: Path) -> None:
+    file = tmp_path / "folder" / "hashes"
+    tokens = [CliRunner().invoke(cli.app, ["token", "--file", str(file)]).stdout.strip() for _ in range(2)]
+    assert file.read_text().split() == [token_hash(token) for token in tokens]
+    result = CliRunner().invoke(cli.app, ["token"])
+    assert token_hash(result.stdout.strip()) in result.stderr
+
+
+def test_the_public_keys_can_be_shown_before_the_service_runs(tmp_path: Path) -> None:
+    config = tmp_path / "analyzer.toml"
+    key = KEYS.identity.public_key
+    servers = "".join(f'[[servers]]\nurl = "http://{n}.test"\nidentity_key = "{key}"\n' for n in "ab")
+    config.write_text('data_dir = "data"\ncreate_keys = true\n' + servers)
+    first, second = (CliRunner().invoke(cli.app, ["keys", "--config", str(config)]).stdout for _ in range(2))
+    assert first == second
+    assert set(json.loads(first)) == {"identity_key", "author_key", "sealing_keys"}
+    assert load_settings(config, {}).data_dir == tmp_path / "data"
+    assert CliRunner().invoke(cli.app, ["keys", "--config", str(tmp_path / "no.toml")]).exit_code == 1
