@@ -6,6 +6,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
 from lintra_protocol.errors import LintraError, UnavailableError
+from lintra_server.answers import problem
 from lintra_server.metrics import CONTENT_TYPE
 from lintra_server.node import Node
 
@@ -20,9 +21,12 @@ def create_internal_app(node: Node) -> ASGIApp:
 
     @app.get("/readyz")
     async def ready() -> Response:
-        complaint = await run_in_threadpool(_complaint, node)
-        if complaint:
-            return JSONResponse({"status": "not ready", "detail": complaint}, 503)
+        try:
+            await run_in_threadpool(node.check)
+        except LintraError as error:
+            return problem(error, node.new_request_id())
+        except Exception as error:  # whatever keeps the store from answering
+            return problem(UnavailableError(type(error).__name__), node.new_request_id())
         return JSONResponse({"status": "ready"})
 
     @app.get("/metrics")
@@ -30,14 +34,3 @@ def create_internal_app(node: Node) -> ASGIApp:
         return Response(node.metrics.text(), headers={"content-type": CONTENT_TYPE})
 
     return app
-
-
-def _complaint(node: Node) -> str | None:
-    """Return why this server should get no requests now, or None."""
-    try:
-        node.check()
-    except LintraError as error:
-        return str(error)
-    except Exception as error:  # whatever keeps the store from answering
-        return str(UnavailableError(type(error).__name__))
-    return None

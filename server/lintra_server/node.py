@@ -1,10 +1,9 @@
 """One server put together from its parts, without HTTP."""
 
-import os
 from collections.abc import Callable
 
 from lintra_protocol.errors import UnavailableError
-from lintra_protocol.randomness import RandomBytes
+from lintra_protocol.randomness import RandomBytes, bulk_system_randomness
 from lintra_server.auth import Doorkeeper
 from lintra_server.database import Database
 from lintra_server.gate import Gate
@@ -47,6 +46,8 @@ class Node:
         self.metrics.pending_bytes.set_function(lambda: self.intake.pending_bytes)
         self.gate = Gate(self.store, self.identity, random_bytes, now)
         self.doorkeeper = Doorkeeper()
+        # One system call per request would cost more than the stream does.
+        self._request_ids = bulk_system_randomness()
         self.maintain()
 
     def check(self) -> None:
@@ -63,7 +64,7 @@ class Node:
 
     def new_request_id(self) -> str:
         """Return a name for one request."""
-        return os.urandom(8).hex()
+        return self._request_ids(8).hex()
 
     def maintain(self) -> None:
         """Renew keys and destroy what is due; called at the start and every hour."""

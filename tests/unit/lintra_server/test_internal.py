@@ -23,7 +23,7 @@ async def test_a_server_is_ready_until_its_keys_end_its_queue_is_full_or_its_sto
         node = world.apps[0].node
         assert (await get(world, "/readyz")).status_code == 200
         with node.intake.room(node.settings.queue.max_pending_bytes + 1):
-            assert (await get(world, "/readyz")).status_code == 503
+            assert (await get(world, "/readyz")).status_code == 429
         world.clock.seconds += 29 * DAY
         assert "no sealing key" in (await get(world, "/readyz")).text
         node.maintain()

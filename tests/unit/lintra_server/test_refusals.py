@@ -1,6 +1,7 @@
 """Every refusal of the public listener has its token and its status, and changes nothing."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from lintra_protocol.messages import TaskRecord, sign
 from lintra_protocol.sealing import CLASSICAL, HYBRID
 from lintra_protocol.task import ServerEntry, Task
 from lintra_protocol.transport import NONCE_HEADER, SIGNATURE_HEADER, media_type, sign_request
+from lintra_server import answers
 from lintra_server.app import MAX_TASK_BYTES
 from lintra_server.settings import Policy
 from unit.lintra_server.world import ANALYZER, AUTHOR, STRANGER, World, a_world, new_world, token, url
@@ -258,3 +260,40 @@ async def test_an_overloaded_server_says_when_to_come_again(tmp_path: Path, monk
         assert (await world.post(0, body)).status_code == 429
         counters = (await world.ask(0, "GET", "/counters")).json()
         assert counters == {"received": 4, "accepted": 2, "repeated": 0, "refused": {"overloaded": 2}}
+
+
+async def test_a_sender_that_is_too_slow_or_leaves_is_cut_off_and_its_room_is_free_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with a_world(tmp_path) as world:
+        body = await world.body(0, world.reports(2))
+
+        async def upload(rest: Callable[[], Awaitable[dict[str, object]]]) -> tuple[int, bytes]:
+            parts: list[dict[str, object]] = [{"type": "http.request", "body": body[:100], "more_body": True}]
+            sent: list[dict[str, object]] = []
+
+            async def receive() -> dict[str, object]:
+                return parts.pop() if parts else await rest()
+
+            async def send(message: dict[str, object]) -> None:
+                sent.append(message)
+
+            headers = [(b"content-type", media_type("reports").encode()), (b"content-length", b"%d" % len(body))]
+            path = f"/v1/tasks/{world.task.task_id}/reports"
+            scope = {"type": "http", "method": "POST", "path": path, "headers": headers}
+            await world.apps[0](scope, receive, send)  # type: ignore[arg-type]
+            return sent[0]["status"], sent[1]["body"]  # type: ignore[return-value]
+
+        async def gone() -> dict[str, object]:
+            return {"type": "http.disconnect"}
+
+        async def slow() -> dict[str, object]:
+            await asyncio.sleep(10)
+            return {"type": "http.request", "body": body[100:], "more_body": False}
+
+        assert (await upload(gone))[0] == 400
+        monkeypatch.setattr(answers, "READ_SECONDS", 0.05)
+        assert (await upload(slow))[0] == 503
+        node = world.apps[0].node
+        assert node.intake.pending_bytes == 0
+        assert node.store.report_ids(1) == []
