@@ -49,7 +49,7 @@ def create_app(service: Service, random_bytes: RandomBytes = system_randomness) 
         """Return the analyzer's public keys."""
         return PublicKeys.model_validate(service.keys.public())
 
-    for router in (_tasks(service), _releases(service)):
+    for router in (_tasks(service), _batches(service), _releases(service)):
         app.include_router(router, dependencies=[Depends(analyst)])
     add_problem_handlers(app)
     return Frame(app, service.metrics, random_bytes, service.settings.max_body_bytes)
@@ -99,6 +99,12 @@ def _tasks(service: Service) -> APIRouter:
         """Bring a task to the servers that have not accepted it yet."""
         states = await service.register_task(task_id)
         return view_of(service.task(task_id), states)
+
+    return router
+
+
+def _batches(service: Service) -> APIRouter:
+    router = APIRouter(prefix="/v1/tasks", tags=["releases"])
 
     @router.put("/{task_id}/batches/{batch}/release", status_code=202)
     async def start(task_id: str, batch: str, response: Response) -> JobView:
