@@ -75,6 +75,7 @@ def encoding() -> list[Vector]:
     rows: list[tuple[str, list[float], int]] = [
         ("a row on the sphere", [6.0, -8.0], 100),
         ("a row that rounding would push out", [7.5, 6.6], 100),
+        ("a row that rounding would push out by one", [0.7, 0.7], 1),
         ("a row outside", [30.0, 40.0], 100),
         ("a row inside", [2.4, -2.6], 100),
         ("ties go to even", [0.5, 1.5, 2.5, -0.5, -1.5], 100),

@@ -37,6 +37,11 @@ def test_known_rows_of_a_ball_of_ten_steps(row: tuple[float, float], expected: t
     assert_array_equal(quantise(np.array([row]) * 10, 100), [expected])
 
 
+def test_a_row_one_above_the_bound_is_already_outside() -> None:
+    assert_array_equal(quantise(np.array([[0.7, 0.7], [0.7, 0.6]]), 1), [[0, 0], [0, 0]])
+    assert_array_equal(quantise(np.array([[0.7, 0.7]]), 2), [[1, 1]])
+
+
 def test_rows_inside_are_not_touched_before_rounding() -> None:
     rows = np.array([[3.0, 4.0], [0.1, 0.2], [-5.0, 0.0]])
     assert_array_equal(clip_norms(rows, 5.0), rows)

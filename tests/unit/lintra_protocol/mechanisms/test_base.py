@@ -5,9 +5,9 @@ import pytest
 
 from lintra_protocol.clipping import MAX_SQUARED_BOUND
 from lintra_protocol.documents import fraction, real
-from lintra_protocol.errors import InvalidTaskError, RowUnderfilledError
+from lintra_protocol.errors import FalseClaimError, InvalidTaskError, RowUnderfilledError
 from lintra_protocol.mechanisms import Sum
-from lintra_protocol.mechanisms.base import LOG_MAX_WRAP, Mechanism
+from lintra_protocol.mechanisms.base import LOG_MAX_WRAP, MIN_SIGMA, Mechanism
 from lintra_protocol.noise import MAX_SIGMA
 from lintra_protocol.privacy.statement import Claim
 from support import source, uncalibrated
@@ -60,6 +60,18 @@ def test_a_claim_that_needs_more_noise_than_there_is_is_refused() -> None:
     hopeless = CLAIM.model_copy(update={"epsilon": "0.00000001", "delta": "0.000000000000000000001", "min_clients": 2})
     with pytest.raises(InvalidTaskError, match="no grid fits"):
         calibrated("sum", claim=hopeless)
+
+
+@pytest.mark.parametrize("bits", range(6))
+@pytest.mark.parametrize("clients", [2, 5, 20])
+def test_on_a_coarse_grid_the_price_of_integers_is_part_of_the_smallest_sigma(bits: int, clients: int) -> None:
+    claim = CLAIM.model_copy(update={"min_clients": clients})
+    mechanism = uncalibrated("sum").model_copy(update={"fraction_bits": bits})
+    sigma = mechanism.smallest_sigma(claim, 3)
+    mechanism.model_copy(update={"sigma": sigma}).privacy(claim, 3, clients).require(claim)
+    if sigma > MIN_SIGMA:
+        with pytest.raises(FalseClaimError):
+            mechanism.model_copy(update={"sigma": sigma - 1}).privacy(claim, 3, clients).require(claim)
 
 
 def test_calibration_without_honest_clients_is_refused() -> None:
