@@ -59,6 +59,7 @@ class Noise(Frozen):
     Attributes:
         sigma: deviation of one client's noise, in steps of the ring (off the diagonal, for second moments).
         step_bits: one step of the ring is worth 2^-step_bits, in normalised units (squared, for second moments).
+        step: the same as a number.
         smallest_row: reports in the emptiest row; a released number's deviation is sigma * sqrt(row) steps.
         largest_row: reports in the fullest row.
         smallest_sd: deviation in the emptiest row, in normalised units.
@@ -67,6 +68,7 @@ class Noise(Frozen):
 
     sigma: Count
     step_bits: Count
+    step: Real
     smallest_row: Count
     largest_row: Count
     smallest_sd: Real
@@ -205,9 +207,9 @@ def stated(privacy: PrivacyStatement) -> Privacy:
     )
 
 
-def rounded_up(value: float) -> Real:
+def rounded_up(value: float | Decimal) -> Real:
     """Spell a number that is not negative with at most 40 decimals, rounded up where that loses digits."""
-    shortest = Decimal(repr(value))
+    shortest = value if isinstance(value, Decimal) else Decimal(repr(value))
     rounded = shortest.quantize(_DIGITS, ROUND_CEILING, _CONTEXT)
     return real(shortest if rounded == shortest else rounded)
 
@@ -240,6 +242,7 @@ def _noise(task: Task, row_counts: IntArray) -> Noise:
     return Noise(
         sigma=mechanism.sigma,
         step_bits=exponent,
+        step=rounded_up(Decimal(2) ** -exponent),
         smallest_row=smallest,
         largest_row=largest,
         smallest_sd=rounded_up(mechanism.sigma * step * math.sqrt(smallest)),

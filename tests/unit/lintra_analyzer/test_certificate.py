@@ -50,6 +50,8 @@ async def test_the_record_says_what_happened(tmp_path: Path, kind: str) -> None:
         assert record.privacy.not_promised
         assert record.num_clients == CLIENTS
         assert record.plausibility.flagged_rows == ()
+        assert record.noise.sigma == task.mechanism.sigma
+        assert Fraction(record.noise.step) == Fraction(1, 2**record.noise.step_bits)
         assert record.released_at == NOW
         beside = (life.folder / "analyzer" / "releases" / f"{release_id}.json").read_bytes()
         assert beside == signed.canonical()
