@@ -29,6 +29,13 @@ Values = Mapping[str, str | bytes | int | None]
 
 _FINAL: dict[str, BatchState] = {"released": "scrubbed"}
 
+# The statements of an upload, built once: building one costs more than running it.
+_OF_TASK = batches.c.task == bindparam("of_task")
+_BATCH = select(
+    batches.c.state, batches.c.num_reports, batches.c.capacity, batches.c.segments, batches.c.wrapped_key
+).where(_OF_TASK)
+_GROW = update(batches).where(_OF_TASK).values(num_reports=bindparam("reports"), segments=bindparam("segments"))
+_ADD_SEGMENT, _ADD_REPORTS = insert(segments), insert(reports)
 _KNOWN = select(reports.c.report_id).where(
     reports.c.task == bindparam("task"), reports.c.report_id.in_(bindparam("ids", expanding=True))
 )
@@ -136,7 +143,7 @@ class Store:
         return [outcomes[id(upload)] for upload in uploads]
 
     def _add_to_batch(self, connection: Connection, task: int, group: Sequence[Upload]) -> dict[int, list[Outcome]]:
-        batch = connection.execute(select(batches).where(batches.c.task == task)).one()
+        batch = connection.execute(_BATCH, {"of_task": task}).one()
         known = _known(connection, task, [report_id for upload in group for report_id in upload.report_ids])
         closed = None if batch.state == "open" else BatchClosedError(f"it is {batch.state}")
         full = BatchClosedError(f"it holds the task's maximum of {batch.capacity} reports")
@@ -158,8 +165,8 @@ class Store:
         if new:
             key = self._data_key(task, batch.wrapped_key)
             written = _write_segments(connection, task, batch.segments, new, key)
-            values = {"num_reports": batch.num_reports + len(new), "segments": batch.segments + written}
-            connection.execute(update(batches).where(batches.c.task == task), values)
+            grown = {"reports": batch.num_reports + len(new), "segments": batch.segments + written}
+            connection.execute(_GROW, {"of_task": task, **grown})
         return outcomes
 
     def report_ids(self, task: int) -> list[bytes]:
@@ -317,9 +324,9 @@ def _write_segments(connection: Connection, task: int, first: int, new: Mapping[
     for start in range(0, len(report_ids), per_segment):
         ids = report_ids[start : start + per_segment]
         encrypted = key.encrypt(b"".join([new[report_id] for report_id in ids]), number)
-        connection.execute(insert(segments), {"task": task, "number": number, "payloads": encrypted})
+        connection.execute(_ADD_SEGMENT, {"task": task, "number": number, "payloads": encrypted})
         connection.execute(
-            insert(reports),
+            _ADD_REPORTS,
             [
                 {"task": task, "report_id": report_id, "segment": number, "position": position}
                 for position, report_id in enumerate(ids)

@@ -6,9 +6,12 @@ again from its disk alone.
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
+import httpx2
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -16,11 +19,14 @@ from sqlalchemy.exc import OperationalError
 
 from lintra_protocol import ideal
 from lintra_protocol.canonical import parse_base64url
+from lintra_protocol.randomness import system_randomness
 from lintra_protocol.ring import from_ring
 from lintra_protocol.sharing import combine
+from lintra_protocol.task import ServerEntry, Task
 from lintra_server.database import Database
+from lintra_server.node import Node
 from lintra_server.store import Store
-from unit.lintra_server.world import World, a_world, token
+from unit.lintra_server.world import PRECISION, World, a_world, configured, started, token
 
 
 class CrashError(RuntimeError):
@@ -222,3 +228,41 @@ async def test_a_failed_write_is_logged_without_what_was_to_be_written(
         for secret in (report.report_id, report.shares[0][33:]):
             assert repr(secret)[2:20] not in log
             assert secret.hex()[:16] not in log
+
+
+async def test_a_killed_process_has_everything_that_it_acknowledged(tmp_path: Path) -> None:
+    config, settings = configured(tmp_path)
+    identity = settings.identity_key(system_randomness)
+    async with a_world(tmp_path / "made") as made:
+        servers = (ServerEntry(url=settings.public_url, identity_key=identity.public_key), *made.task.servers[1:])
+        hour = int(time.time()) // PRECISION
+        changes = {"servers": servers, "not_before": hour - 1, "not_after": hour + 24}
+        made.task = Task.from_canonical(made.task.model_copy(update=changes).canonical())
+        acknowledged: list[bytes] = []
+        with started(config, settings) as process:
+            async with httpx2.AsyncClient(base_url=settings.public_url) as http:
+                made.http[0] = http
+                assert (await made.register(0)).status_code == 201
+
+                async def send(number: int) -> None:
+                    with suppress(httpx2.HTTPError):
+                        for report in made.reports(60, f"sender {number}"):
+                            await made.upload(0, [report])
+                            acknowledged.append(report.report_id)
+
+                async def kill() -> None:
+                    while len(acknowledged) < 60:
+                        await asyncio.sleep(0.01)
+                    process.kill()
+
+                await asyncio.gather(kill(), *(send(number) for number in range(4)))
+            process.wait()
+        node = Node(settings, system_randomness, time.time)
+        held = node.registry.find(made.task.task_id)
+        stored = node.store.report_ids(held.number)
+        assert len(acknowledged) >= 60
+        assert set(acknowledged) <= set(stored)
+        places, payloads = node.store.places(held.number), dict(node.store.payloads(held.number))
+        assert all(number in payloads for number in places[0].tolist())
+        assert node.store.batch(held.number).num_reports == len(stored)
+        node.close()

@@ -2,10 +2,6 @@
 
 import json
 import signal
-import socket
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import httpx2
@@ -14,50 +10,17 @@ from typer.testing import CliRunner
 
 from lintra_server.cli import app
 from lintra_server.settings import Settings
-
-START_SECONDS = 30
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
-def configured(folder: Path) -> tuple[Path, Settings]:
-    path = folder / "server.toml"
-    port, internal = free_port(), free_port()
-    lines = [
-        f'public_url = "http://127.0.0.1:{port}"',
-        f"port = {port}",
-        f"internal_port = {internal}",
-        "create_keys = true",
-    ]
-    path.write_text("\n".join(lines), "utf-8")
-    return path, Settings.load(path)
+from unit.lintra_server.world import START_SECONDS, configured, started
 
 
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
 def test_a_server_starts_answers_and_stops_cleanly(tmp_path: Path, stop: signal.Signals) -> None:
     path, settings = configured(tmp_path)
-    command = [sys.executable, "-c", "from lintra_server.cli import app; app()", "run", "--config", str(path)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            deadline = time.monotonic() + START_SECONDS
-            while True:
-                try:
-                    ready = httpx2.get(f"http://127.0.0.1:{settings.internal_port}/readyz")
-                    break
-                except httpx2.ConnectError:
-                    assert time.monotonic() < deadline
-                    assert process.poll() is None
-                    time.sleep(0.1)
-            assert ready.status_code == 200
-            keys = httpx2.get(f"{settings.public_url}/v1/keys")
-            assert keys.status_code == 200
-        finally:
-            process.send_signal(stop)
-            _, log = process.communicate(timeout=START_SECONDS)
+    with started(path, settings) as process:
+        keys = httpx2.get(f"{settings.public_url}/v1/keys")
+        assert keys.status_code == 200
+        process.send_signal(stop)
+        _, log = process.communicate(timeout=START_SECONDS)
     assert process.returncode == 0
     lines = [json.loads(line) for line in log.splitlines()]
     assert [line["event"] for line in lines] == ["starting", "request", "stopped"]

@@ -1,8 +1,12 @@
 """N servers in one process with clients and an analyzer, over real stores and in-process HTTP."""
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -45,6 +49,7 @@ from lintra_server.settings import Policy, Settings
 
 START = 1_800_000_000
 PRECISION = 3600
+START_SECONDS = 30
 BASE = "/v1/tasks/{}/batches/0"
 
 
@@ -303,3 +308,46 @@ def token(answer: httpx2.Response) -> str:
 
 def _client(app: Front) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="https://server.example")
+
+
+# --- a server in a process of its own -------------------------------------------------------------------------
+
+
+def configured(folder: Path) -> tuple[Path, Settings]:
+    """Write the settings of a server on free ports."""
+    path = folder / "server.toml"
+    port, internal = _free_port(), _free_port()
+    lines = [
+        f'public_url = "http://127.0.0.1:{port}"',
+        f"port = {port}",
+        f"internal_port = {internal}",
+        "create_keys = true",
+    ]
+    path.write_text("\n".join(lines), "utf-8")
+    return path, Settings.load(path)
+
+
+@contextmanager
+def started(config: Path, settings: Settings) -> Iterator[subprocess.Popen[str]]:
+    """Start the server's command, wait until it is ready, and leave no process behind."""
+    command = [sys.executable, "-c", "from lintra_server.cli import app; app()", "run", "--config", str(config)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            deadline = time.monotonic() + START_SECONDS
+            while True:
+                try:
+                    assert httpx2.get(f"http://127.0.0.1:{settings.internal_port}/readyz").status_code == 200
+                    break
+                except httpx2.TransportError:
+                    assert process.poll() is None
+                    assert time.monotonic() < deadline
+                    time.sleep(0.1)
+            yield process
+        finally:
+            process.kill()
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
