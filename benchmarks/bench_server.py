@@ -219,6 +219,6 @@ def transform() -> None:
 if __name__ == "__main__":
     quiet()
     print(f"{platform.machine()}, Python {platform.python_version()}, numpy {np.__version__}: {' '.join(sys.argv)}")
+    release()  # first: the peak of the memory is that of the whole process
     transform()
-    release()
     uploads()
