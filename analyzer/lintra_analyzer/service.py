@@ -1,10 +1,9 @@
 """The analyzer as one object: settings, keys, storage and network together, and what an analyst can do with them."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import httpx2
@@ -26,6 +25,8 @@ from lintra_analyzer.store import Job, ServerState, Store, StoredTask
 from lintra_protocol.messages import Counters, Signed, TaskRecord, sign
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.task import ServerEntry, Task
+
+INTERACTIVE_ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,10 @@ class Service:
         self._world = world
         patience = Patience(settings.server_attempts, settings.retry_seconds, settings.retry_seconds_max)
         self._network = Network(world.http, keys.identity, patience, world.now, world.random_bytes)
+        # While an analyst waits for the answer, a server that is away is not waited for as long as a job would.
+        brief = replace(patience, attempts=min(patience.attempts, INTERACTIVE_ATTEMPTS))
+        self._interactive = replace(self._network, patience=brief)
+        self._creating = asyncio.Lock()
         self.jobs = Jobs(self.store, self._release_of, self.metrics)
 
     @asynccontextmanager
@@ -78,14 +83,16 @@ class Service:
             TaskConflictError: the repeated request asks for something else.
         """
         wanted = specification.canonical()
-        if request_key is not None and (stored := self.store.task_of_request(request_key, wanted)):
-            return _task_of(stored)
-        now = self._world.now()
-        servers = await asyncio.gather(*(self._entry(i, s) for i, s in enumerate(self.settings.servers)))
-        task = await asyncio.to_thread(build_task, specification, servers, self.keys, now, self._world.random_bytes)
-        record = sign(self.keys.author, TaskRecord(definition=task)).canonical()
-        self.store.add_task(StoredTask(task.task_id, record, wanted, now), task.num_servers, request_key)
-        return task
+        # One at a time, so that two requests of the same key cannot both find it unused.
+        async with self._creating:
+            if request_key is not None and (stored := self.store.task_of_request(request_key, wanted)):
+                return _task_of(stored)
+            now = self._world.now()
+            servers = await asyncio.gather(*(self._entry(i, s) for i, s in enumerate(self.settings.servers)))
+            task = await asyncio.to_thread(build_task, specification, servers, self.keys, now, self._world.random_bytes)
+            record = sign(self.keys.author, TaskRecord(definition=task)).canonical()
+            self.store.add_task(StoredTask(task.task_id, record, wanted, now), task.num_servers, request_key)
+            return task
 
     async def register_task(self, task_id: str) -> list[ServerState]:
         """Bring a task to the servers that have not accepted it.
@@ -95,7 +102,7 @@ class Service:
         """
         stored = self.store.task(task_id)
         task = _task_of(stored)
-        await register(task, stored.record, self._servers(task), self.store)
+        await register(task, stored.record, self._servers(task, self._interactive), self.store)
         states = self.store.registrations(task_id)
         require_registered(states)
         return states
@@ -111,7 +118,7 @@ class Service:
     async def live_states(self, task_id: str) -> list[tuple[ServerState, Counters | None]]:
         """Ask every server for the task and its counters now."""
         task = self.task(task_id)
-        return await asyncio.gather(*(current_state(task, server) for server in self._servers(task)))
+        return await asyncio.gather(*(current_state(task, server) for server in self._servers(task, self._interactive)))
 
     # --- releases ------------------------------------------------------------------------------------------------
 
@@ -167,15 +174,15 @@ class Service:
         key = known.identity_key or self.store.pinned_key(known.url)
         if key is None:
             # The settings were refused unless they allow this (see `Settings.trust_on_first_use`).
-            key = self.store.pin(known.url, await Server(self._network, index, known.url).identity_key())
+            key = self.store.pin(known.url, await Server(self._interactive, index, known.url).identity_key())
         return ServerEntry(url=known.url, identity_key=key)
 
-    def _servers(self, task: Task) -> list[Server]:
-        return [Server(self._network, index, entry.url) for index, entry in enumerate(task.servers)]
+    def _servers(self, task: Task, network: Network) -> list[Server]:
+        return [Server(network, index, entry.url) for index, entry in enumerate(task.servers)]
 
     def _release_of(self, task_id: str) -> Release:
         task = self.task(task_id)
-        exchange = Exchange(task, self._servers(task), self.store)
+        exchange = Exchange(task, self._servers(task, self._network), self.store)
         return Release(task, exchange, self.store, self.archive, self.keys, self._world.now)
 
 
@@ -188,9 +195,3 @@ async def http_client(settings: Settings) -> AsyncIterator[httpx2.AsyncClient]:
 
 def _task_of(stored: StoredTask) -> Task:
     return Signed[TaskRecord].from_canonical(stored.record).message.definition
-
-
-def plain(document: bytes) -> dict[str, object]:
-    """Return a canonical document as plain JSON values."""
-    value: dict[str, object] = json.loads(document)
-    return value

@@ -1,5 +1,6 @@
 """The REST interface: who gets in, what it answers, and that every refusal is a problem document."""
 
+import asyncio
 import io
 import json
 from pathlib import Path
@@ -12,6 +13,7 @@ from numpy.testing import assert_array_equal
 from lintra_analyzer.app import OPENAPI_PATH
 from lintra_analyzer.certificate import SignedRecord
 from lintra_analyzer.internal import create_internal_app
+from lintra_analyzer.service import INTERACTIVE_ATTEMPTS
 from lintra_protocol.canonical import base64url, parse_base64url
 from lintra_protocol.manifest import merkle_root
 from lintra_protocol.rules import late_seed
@@ -142,6 +144,33 @@ async def test_a_repeated_request_makes_no_second_task(tmp_path: Path) -> None:
         other = await rest.post("/v1/tasks", json=specification(epsilon=3), headers=headers)
         assert (other.status_code, problem(other)) == (409, "task_conflict")
         assert len(life.service.store.tasks()) == 1
+
+
+async def test_two_requests_at_once_with_one_key_make_one_task(tmp_path: Path) -> None:
+    async with living(tmp_path) as life, life.rest() as rest:
+        headers = {"idempotency-key": "one"}
+        answers = await asyncio.gather(
+            *(rest.post("/v1/tasks", json=specification(), headers=headers) for _ in range(3))
+        )
+        assert [answer.status_code for answer in answers] == [201] * 3
+        assert len({answer.json()["task_id"] for answer in answers}) == 1
+
+
+async def test_an_analyst_does_not_wait_for_a_server_as_long_as_a_job_does(tmp_path: Path) -> None:
+    async with living(tmp_path, server_attempts=20) as life, life.rest() as rest:
+        task = await life.create()
+        life.wires.log.clear()
+
+        def down(server: int, _request: httpx2.Request, answer: Answer) -> Answer:
+            if server == 0:
+                raise httpx2.ConnectError("down")
+            return answer
+
+        life.wires.fault = down
+        view = (await rest.get(f"/v1/tasks/{task.task_id}?live=1")).json()
+        assert [server["state"] for server in view["servers"]] == ["refused", "accepted", "accepted"]
+        assert view["servers"][0]["problem"]["type"] == "urn:lintra:problem:unavailable"
+        assert len([1 for server, _, _ in life.wires.log if server == 0]) == INTERACTIVE_ATTEMPTS
 
 
 async def test_a_task_that_one_server_refuses_cannot_be_used_until_it_takes_it(tmp_path: Path) -> None:
