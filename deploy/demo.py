@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from services import Service, analyst_token, local_services, peak_memory, runnin
 from study import (
     DELTA,
     EPSILON,
+    FEATURES,
     RANK,
     REGULARIZATION,
     ROW_BOUND,
@@ -42,6 +43,7 @@ from lintra_client.simulate import simulate
 from lintra_protocol.ring import FloatArray
 
 NUM_SERVERS = 3
+ROWS = 200_000
 console = Console()
 
 
@@ -66,39 +68,49 @@ def main() -> None:
     output.mkdir(parents=True, exist_ok=True)
     rows, _ = load_flights(options.rows)
     stages, begun = Stages(), time.monotonic()
-    if options.analyzer:
-        token = Path(options.token_file).read_text().split()[-1]
-        with AnalyzerClient(options.analyzer, token) as analyzer:
-            result, shown = run(analyzer, rows, options.workers, stages)
-        services: list[Service] = []
-    else:
-        folder = Path(tempfile.mkdtemp(prefix="lintra-demo-"))
-        servers, analyzer_service = local_services(folder, NUM_SERVERS)
-        services, token = [*servers, analyzer_service], analyst_token(folder)
-        console.print(f"Starting {NUM_SERVERS} servers and an analyzer, each a process of its own, on loopback")
-        with stages.timed("start"), _kept_on_error(folder):
-            with running(services), AnalyzerClient(analyzer_service.url, token) as analyzer:
-                stages_inside = Stages()
-                result, shown = run(analyzer, rows, options.workers, stages_inside)
-                for service in services:
-                    service.note_memory()
-        stages.seconds["start"] = round(stages.seconds["start"] - sum(stages_inside.seconds.values()), 3)
-        stages.seconds.update(stages_inside.seconds)
+    with _existing(options) if options.analyzer else _started(stages) as (analyzer, services):
+        result, shown = run(analyzer, rows, options.workers, stages)
+        for service in services:
+            service.note_memory()
     result["seconds"] = {**stages.seconds, "total": round(time.monotonic() - begun, 3)}
-    result["peak_memory_bytes"] = {
-        **{service.name: service.peak_memory for service in services},
-        "this process": peak_memory(os.getpid()),
-    }
+    result["peak_memory_bytes"] = {service.name: service.peak_memory for service in services}
+    result["peak_memory_bytes"]["demo"] = peak_memory(os.getpid())
     (output / "result.json").write_text(json.dumps(result, indent=2) + "\n")
     draw(output / "picture.png", result, shown)
     show(result, output)
+
+
+@contextmanager
+def _existing(options: argparse.Namespace) -> Iterator[tuple[AnalyzerClient, Sequence[Service]]]:
+    """Use an analyzer that runs already."""
+    token = Path(options.token_file).read_text().split()[-1]
+    with AnalyzerClient(options.analyzer, token) as analyzer:
+        yield analyzer, ()
+
+
+@contextmanager
+def _started(stages: Stages) -> Iterator[tuple[AnalyzerClient, Sequence[Service]]]:
+    """Start servers and an analyzer for the length of a block; their data go, unless the block fails."""
+    folder = Path(tempfile.mkdtemp(prefix="lintra-demo-"))
+    servers, analyzer = local_services(folder, NUM_SERVERS)
+    services, token = [*servers, analyzer], analyst_token(folder)
+    console.print(f"Starting {NUM_SERVERS} servers and an analyzer, each a process of its own, on loopback")
+    try:
+        with ExitStack() as stack:
+            with stages.timed("start"):
+                stack.enter_context(running(services))
+            yield stack.enter_context(AnalyzerClient(analyzer.url, token)), services
+    except BaseException:
+        console.print(f"The services' logs and data are in {folder}")
+        raise
+    shutil.rmtree(folder)
 
 
 def run(
     analyzer: AnalyzerClient, rows: FloatArray, workers: int, stages: Stages
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Create both tasks, send every row to both, release and analyse them, and score the answers."""
-    problem = Problem(columns(), TARGET, REGULARIZATION, RANK)
+    problem = Problem(columns(), TARGET, FEATURES, REGULARIZATION, RANK)
     tasks: list[dict[str, Any]] = []
     for specification in specifications(len(rows)):
         with stages.timed("create tasks"):
@@ -227,20 +239,11 @@ def _bar(text: str, total: int) -> Iterator[Any]:
         progress.update(bar, completed=total)
 
 
-@contextmanager
-def _kept_on_error(folder: Path) -> Iterator[None]:
-    """Delete the services' folder after a block, unless it failed: then say where the logs are."""
-    try:
-        yield
-    except BaseException:
-        console.print(f"The services' logs and data are in {folder}")
-        raise
-    shutil.rmtree(folder)
-
-
 def _options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--rows", type=int, default=None, help="how many flights take part (default: all)")
+    parser.add_argument(
+        "--rows", type=int, default=ROWS, help=f"how many flights take part, up to 327346 (default: {ROWS})"
+    )
     parser.add_argument("--workers", type=int, default=2, help="processes that the clients share")
     parser.add_argument("--output", default="demo-output", help="folder for result.json and picture.png")
     parser.add_argument("--analyzer", help="address of an analyzer that runs already")

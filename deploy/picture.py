@@ -80,7 +80,9 @@ def _coefficients(axes: Axes, coefficients: dict[str, Any]) -> None:
     widths = coefficients["half_width"]
     known = [width is not None for width in widths]
     axes.errorbar(
-        np.array(coefficients["second_moment"])[known], places[known], xerr=[width for width in widths if width is not None],
+        np.array(coefficients["second_moment"])[known],
+        places[known],
+        xerr=[width for width in widths if width is not None],
         fmt="o", color=BLUE, markersize=4, capsize=2, label="second moments, 95 % interval",
     )  # fmt: skip
     if not all(known):

@@ -1,7 +1,7 @@
 """What the same analysis gives without privacy, with a trusted curator, and with nobody to trust but the device.
 
-Comparison only: this is simulated with NumPy's generator from the raw rows, which no party of the protocol ever has.
-Every yardstick goes through the analyzer's own estimators, at the same epsilon, delta and row bound.
+Comparison only: this works on the raw rows, which no party of the protocol ever has. Every yardstick goes through the
+analyzer's own estimators, at the same epsilon, delta and row bound.
 """
 
 from dataclasses import dataclass
@@ -12,18 +12,23 @@ from lintra_analyzer.estimators.low_rank import low_rank
 from lintra_analyzer.estimators.ridge import ridge
 from lintra_analyzer.releases import Column, Release, SecondMoment, Sketch
 from lintra_protocol.clipping import clip_norms
+from lintra_protocol.noise import discrete_gaussian
 from lintra_protocol.privacy.gaussian import gaussian_mu
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.randomness import RandomBytes, expand
+from lintra_protocol.ring import FloatArray, IntArray
+from lintra_protocol.transforms.osnap import BalancedOsnap
 
-SEED = 2025
+SEED = bytes(32)
+FINE = 2**20
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What is asked of the data: `target` on all other columns, and the best `rank` directions."""
+    """What is asked of the data: `target` on `features`, and the best `rank` directions of all columns."""
 
     columns: tuple[Column, ...]
     target: str
+    features: tuple[str, ...]
     regularization: float
     rank: int
 
@@ -40,7 +45,7 @@ class Truth:
         self.gram = self.rows.T @ self.rows
         names = [column.name for column in problem.columns]
         self.target = names.index(problem.target)
-        self.features = np.array([index for index in range(len(names)) if index != self.target])
+        self.features = np.array([names.index(name) for name in problem.features])
 
     def r2(self, coefficients: FloatArray) -> float:
         """Return the share of the target's variance that normalised coefficients explain on all raw rows."""
@@ -56,7 +61,7 @@ class Truth:
 
     def score(self, release: Release) -> tuple[float, float]:
         """Return (R2, explained share) of what the analyzer's estimators make of a release."""
-        fit = ridge(release, self.problem.target, regularization=self.problem.regularization)
+        fit = ridge(release, self.problem.target, self.problem.features, self.problem.regularization)
         directions = low_rank(release, self.problem.rank).components
         return self.r2(np.array([each.value for each in fit.normalised])), self.explained(directions)
 
@@ -69,35 +74,37 @@ def non_private(truth: Truth) -> tuple[float, float]:
 
 def trusted_curator(truth: Truth, mechanism: str, rows: int, bound: float, epsilon: float, delta: float) -> float:
     """Return the R2 of the central Gaussian mechanism on the same statistic, replace-one."""
-    rng, mu, clipped = np.random.default_rng(SEED), gaussian_mu(epsilon, delta), clip_norms(truth.rows, bound)
-    count, size = clipped.shape
-    if mechanism == "osnap":
-        row = rng.permutation(count) % rows
-        signed = clipped * rng.choice([-1.0, 1.0], (count, 1))
-        sketch = np.stack([np.bincount(row, signed[:, j], rows) for j in range(size)], axis=1)
-        sd = 2 * bound / mu
-        values = sketch + rng.normal(0, sd, sketch.shape)
-        variance = np.full(rows, sd**2)
-        return truth.score(Sketch(truth.problem.columns, values, np.bincount(row), variance, count, bound))[0]
-    sd = bound**2 / mu
-    values = clipped.T @ clipped + _symmetric(rng, size, sd)
-    return truth.score(SecondMoment(truth.problem.columns, values, sd, count, bound))[0]
+    mu, clipped, source = gaussian_mu(epsilon, delta), clip_norms(truth.rows, bound), expand(SEED, "curator")
+    if mechanism == "second_moment":
+        return _second_moments(truth, clipped, bound, bound**2 / mu, source)
+    matrix = BalancedOsnap(rows, len(clipped), SEED)
+    row, sign = (each[:, 0] for each in matrix.entries(np.arange(len(clipped))))
+    sketch = np.stack([np.bincount(row, sign * column, rows) for column in clipped.T], axis=1)
+    return _sketch(truth, sketch, matrix.row_counts(), bound, 2 * bound / mu, source)
 
 
 def local_model(truth: Truth, mechanism: str, bound: float, epsilon: float, delta: float) -> float:
     """Return the R2 when every client alone makes what it sends private: no shares, no servers to trust."""
-    rng, mu, clipped = np.random.default_rng(SEED), gaussian_mu(epsilon, delta), clip_norms(truth.rows, bound)
-    count, size = clipped.shape
-    if mechanism == "osnap":
-        sd = 2 * bound / mu
-        values, ones = clipped + rng.normal(0, sd, clipped.shape), np.ones(count, np.int64)
-        return truth.score(Sketch(truth.problem.columns, values, ones, np.full(count, sd**2), count, bound))[0]
-    sd = bound**2 / mu * count**0.5
-    values = clipped.T @ clipped + _symmetric(rng, size, sd)
-    return truth.score(SecondMoment(truth.problem.columns, values, sd, count, bound))[0]
+    mu, clipped, source = gaussian_mu(epsilon, delta), clip_norms(truth.rows, bound), expand(SEED, "local")
+    if mechanism == "second_moment":
+        return _second_moments(truth, clipped, bound, bound**2 / mu * len(clipped) ** 0.5, source)
+    # The analyzer sees every noisy row: a sketch with one client a row.
+    return _sketch(truth, clipped, np.ones(len(clipped), np.int64), bound, 2 * bound / mu, source)
 
 
-def _symmetric(rng: np.random.Generator, size: int, sd: float) -> FloatArray:
-    """Return symmetric noise with deviation `sd` off the diagonal and sqrt(2) `sd` on it."""
-    upper = np.triu(rng.normal(0, sd, (size, size)), 1)
-    return upper + upper.T + np.diag(rng.normal(0, 2**0.5 * sd, size))
+def _sketch(truth: Truth, values: FloatArray, counts: IntArray, bound: float, sd: float, source: RandomBytes) -> float:
+    noised = values + _normal(values.shape, sd, source)
+    release = Sketch(truth.problem.columns, noised, counts, np.full(len(values), sd**2), len(truth.rows), bound)
+    return truth.score(release)[0]
+
+
+def _second_moments(truth: Truth, rows: FloatArray, bound: float, sd: float, source: RandomBytes) -> float:
+    size = rows.shape[1]
+    upper = np.triu(_normal((size, size), sd, source), 1)
+    noise = upper + upper.T + np.diag(_normal((size,), 2**0.5 * sd, source))
+    return truth.score(SecondMoment(truth.problem.columns, rows.T @ rows + noise, sd, len(rows), bound))[0]
+
+
+def _normal(shape: tuple[int, ...], sd: float, source: RandomBytes) -> FloatArray:
+    """Return nearly Gaussian numbers: the product's own discrete ones, on a fine grid."""
+    return np.asarray(discrete_gaussian(shape, FINE, source) * (sd / FINE))

@@ -1,3 +1,5 @@
+"""Laws of the privacy mathematics: monotone promises, round trips, and an epsilon that is never too small."""
+
 import math
 
 from hypothesis import given, settings

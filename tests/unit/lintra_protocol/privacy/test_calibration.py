@@ -1,3 +1,5 @@
+"""The yardsticks: the published calibration with its domain, its exact privacy, the central and the local sigma."""
+
 import math
 
 import numpy as np

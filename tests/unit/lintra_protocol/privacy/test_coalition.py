@@ -1,3 +1,5 @@
+"""How many corrupt clients can share a row, against exact tails and the vectors."""
+
 import math
 from fractions import Fraction
 

@@ -1,3 +1,5 @@
+"""The price of integers: vectors, and exact enumeration that stays below the bounds."""
+
 import math
 from itertools import pairwise
 

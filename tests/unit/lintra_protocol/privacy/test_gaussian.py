@@ -1,3 +1,5 @@
+"""The Gaussian profile and its inverses, to the digits of the vectors and far into the tails."""
+
 import math
 
 import pytest

@@ -1,3 +1,5 @@
+"""How unlikely a sum is to leave the ring."""
+
 import math
 
 import pytest
