@@ -154,20 +154,17 @@ def test_what_an_analyst_should_know_is_said() -> None:
     assert warnings_of(built(specification("sum", suite="mlkem768-x25519"))) == []
 
 
-@pytest.mark.parametrize(
-    ("changes", "token", "complaint"),
-    [
+async def test_the_complaint_reaches_the_analyst(tmp_path: Path) -> None:
+    sketch = {"kind": "osnap", "rows": 12}
+    complaints: list[tuple[dict[str, object], str, str]] = [
         ({"epsilon": "much"}, "invalid_message", "epsilon: expected a number"),
         ({"mechanism": {"kind": "magic"}}, "invalid_message", "'osnap', 'sum', 'second_moment'"),
         ({"epsilon": -1}, "invalid_task", "epsilon must be positive, got -1"),
-        ({"mechanism": {"kind": "osnap", "rows": 12}, "max_corrupt_clients": 3}, "row_underfilled", "honest clients"),
-    ],
-)
-async def test_the_complaint_reaches_the_analyst(
-    tmp_path: Path, changes: dict[str, object], token: str, complaint: str
-) -> None:
+        ({"mechanism": sketch, "max_corrupt_clients": 3}, "row_underfilled", "honest clients"),
+    ]
     async with living(tmp_path) as life, life.rest() as rest:
-        answer = await rest.post("/v1/tasks", json=specification(**changes))
-        assert answer.json()["type"] == f"urn:lintra:problem:{token}"
-        assert complaint in answer.json()["detail"]
+        for changes, token, complaint in complaints:
+            answer = await rest.post("/v1/tasks", json=specification(**changes))
+            assert answer.json()["type"] == f"urn:lintra:problem:{token}"
+            assert complaint in answer.json()["detail"]
         assert life.service.store.tasks() == []
