@@ -36,7 +36,7 @@ from study import (
     specifications,
 )
 from summary import certificate_lines, comparison_table
-from yardsticks import Problem, Truth, local_model, non_private, trusted_curator
+from yardsticks import Problem, Truth, local_products, local_rows, non_private, trusted_curator
 
 from lintra_analyzer.rest_client import AnalyzerClient
 from lintra_client.simulate import simulate
@@ -185,7 +185,8 @@ def _score(task: dict[str, Any], truth: Truth, r2: float, explained: float) -> N
         "r2_predicted": ridge["r2"],
         "r2_non_private": r2,
         "r2_central": trusted_curator(truth, kind, SKETCH_ROWS, *setting),
-        "r2_local": local_model(truth, kind, *setting),
+        "r2_local": local_rows(truth, *setting),
+        "r2_local_products": local_products(truth, *setting),
         "regularised": ridge["regularised"],
         "warnings": ridge["warnings"],
     }

@@ -45,8 +45,8 @@ def _accuracy(axes: Axes, result: dict[str, Any]) -> None:
         ("second moments,\nnobody trusted", moments["r2"], BLUE),
         ("sketch,\ntrusted curator", sketch["r2_central"], GREY),
         ("sketch,\nnobody trusted", sketch["r2"], ORANGE),
-        ("second moments,\nlocal model", moments["r2_local"], GREY),
-        ("sketch, local model", sketch["r2_local"], GREY),
+        ("products noised\nby each client", moments["r2_local_products"], GREY),
+        ("rows noised\nby each client", moments["r2_local"], GREY),
     ]
     _bars(axes, bars, "arrival delay: R2 of ridge regression")
 

@@ -25,25 +25,30 @@ def certificate_lines(release_id: str, record: dict[str, Any]) -> Iterator[str]:
 def comparison_table(result: dict[str, Any]) -> Table:
     """Return the one table: what privacy costs, and what it would cost without the servers."""
     table = Table(title=f"{result['rows']:,} flights: what privacy costs", title_justify="left")
-    table.add_column("what the analyst gets")
-    table.add_column("who is trusted with rows")
+    table.add_column("what the analyst gets", no_wrap=True)
+    table.add_column("who sees rows", no_wrap=True)
     table.add_column("ridge R2", justify="right")
-    table.add_column("low rank: share held", justify="right")
+    table.add_column("low rank share", justify="right")
     sketch, moments = result["tasks"]
-    table.add_row(
-        "rows, no privacy", "the analyst",
-        _number(moments["ridge"]["r2_non_private"]), _number(moments["low_rank"]["explained_non_private"]),
-    )  # fmt: skip
-    for task, name in ((moments, "second moments"), (sketch, "sketch")):
-        ridge, low_rank = task["ridge"], task["low_rank"]
+    best = moments["ridge"]
+    table.add_row("rows, no privacy", "the analyst", *_pair(best["r2_non_private"], moments, "explained_non_private"))
+    for task, name in ((moments, "second moments"), (sketch, f"sketch of {task_rows(sketch)} rows")):
         table.add_section()
-        table.add_row(name, "one curator", _number(ridge["r2_central"]), "")
-        table.add_row(
-            f"[bold]{name}, this release[/bold]", "[bold]nobody[/bold]",
-            f"[bold]{_number(ridge['r2'])}[/bold]", f"[bold]{_number(low_rank['explained'])}[/bold]",
-        )  # fmt: skip
-        table.add_row(f"{name}, local model", "nobody", _number(ridge["r2_local"]), "")
+        table.add_row(name, "a curator", _number(task["ridge"]["r2_central"]), "")
+        table.add_row(name, "nobody", *_pair(task["ridge"]["r2"], task, "explained"), style="bold")
+    table.add_section()
+    table.add_row("products, each client for itself", "nobody", _number(best["r2_local_products"]), "")
+    table.add_row("rows, each client for itself", "nobody", _number(best["r2_local"]), "")
     return table
+
+
+def task_rows(task: dict[str, Any]) -> int:
+    """Return the rows of a released sketch."""
+    return int(task["certificate"]["rows"])
+
+
+def _pair(r2: float, task: dict[str, Any], share: str) -> tuple[str, str]:
+    return _number(r2), _number(task["low_rank"][share])
 
 
 def _number(value: float) -> str:

@@ -83,13 +83,17 @@ def trusted_curator(truth: Truth, mechanism: str, rows: int, bound: float, epsil
     return _sketch(truth, sketch, matrix.row_counts(), bound, 2 * bound / mu, source)
 
 
-def local_model(truth: Truth, mechanism: str, bound: float, epsilon: float, delta: float) -> float:
-    """Return the R2 when every client alone makes what it sends private: no shares, no servers to trust."""
-    mu, clipped, source = gaussian_mu(epsilon, delta), clip_norms(truth.rows, bound), expand(SEED, "local")
-    if mechanism == "second_moment":
-        return _second_moments(truth, clipped, bound, bound**2 / mu * len(clipped) ** 0.5, source)
-    # The analyzer sees every noisy row: a sketch with one client a row.
-    return _sketch(truth, clipped, np.ones(len(clipped), np.int64), bound, 2 * bound / mu, source)
+def local_rows(truth: Truth, bound: float, epsilon: float, delta: float) -> float:
+    """Return the R2 of the local model: every client makes its row private by itself, and the analyzer sees it."""
+    clipped, sd = clip_norms(truth.rows, bound), 2 * bound / gaussian_mu(epsilon, delta)
+    # A sketch with one client a row.
+    return _sketch(truth, clipped, np.ones(len(clipped), np.int64), bound, sd, expand(SEED, "local rows"))
+
+
+def local_products(truth: Truth, bound: float, epsilon: float, delta: float) -> float:
+    """Return the R2 of the best local model we know: every client makes its products private by itself."""
+    clipped, sd = clip_norms(truth.rows, bound), bound**2 / gaussian_mu(epsilon, delta)
+    return _second_moments(truth, clipped, bound, sd * len(clipped) ** 0.5, expand(SEED, "local products"))
 
 
 def _sketch(truth: Truth, values: FloatArray, counts: IntArray, bound: float, sd: float, source: RandomBytes) -> float:

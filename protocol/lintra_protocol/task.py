@@ -4,8 +4,9 @@ Whoever reads a task checks it: the promise is recomputed from the parameters, n
 does not do is refused here, in words, and not skipped.
 """
 
+from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
@@ -85,6 +86,13 @@ class Task(Frozen):
         return f"Task({self.task_id[:8]}.., {self.mechanism.kind}, epsilon={self.claim.epsilon})"
 
     __str__ = __repr__
+
+    def model_copy(self, *, update: Mapping[str, object] | None = None, deep: bool = False) -> Self:
+        """Return a changed copy, which has an identifier of its own."""
+        copy = super().model_copy(update=update, deep=deep)
+        for derived in ("id_bytes", "schema_arrays"):
+            copy.__dict__.pop(derived, None)
+        return copy
 
     # --- identity ----------------------------------------------------------------------------------------------
 

@@ -153,3 +153,10 @@ def test_rows_are_encoded_from_the_users_units() -> None:
 
 def test_a_task_shows_its_name_and_not_its_contents() -> None:
     assert repr(TASK) == str(TASK) == f"Task({TASK.task_id[:8]}.., sum, epsilon=1)"
+
+
+def test_a_changed_copy_has_an_identifier_of_its_own() -> None:
+    task = make_task()
+    known = task.task_id
+    copy = task.model_copy(update={"purpose": "another purpose"})
+    assert copy.task_id == type(task).from_canonical(copy.canonical()).task_id != known
