@@ -43,7 +43,7 @@ from lintra_client.simulate import simulate
 from lintra_protocol.ring import FloatArray
 
 NUM_SERVERS = 3
-ROWS = 120_000
+ROWS = 100_000
 console = Console()
 
 

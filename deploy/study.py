@@ -12,7 +12,7 @@ from lintra_analyzer.releases import Column
 
 EPSILON, DELTA = 1.0, 1e-6
 ROW_BOUND = 2.0
-SKETCH_ROWS = 100
+SKETCH_ROWS = 150
 RANK, REGULARIZATION = 3, 1.0
 TARGET = "arr_delay"
 # The other columns say these things once more: hour and minute spell the scheduled departure, and both actual times
