@@ -1,0 +1,190 @@
+"""The accountant's mathematics: what all releases about the same clients give together.
+
+Releases here are Gaussian up to a stated slack, so their squared mu and their slacks add up and the sum says everything
+(docs/privacy.md#composition). Zero-concentrated privacy is the looser currency for mixing with other mechanisms.
+"""
+
+import math
+from collections.abc import Callable
+from decimal import ROUND_CEILING, Context, Decimal
+from fractions import Fraction
+from typing import Self
+
+from pydantic import model_validator
+
+from lintra_protocol.documents import Frozen, Real, fraction, real
+from lintra_protocol.privacy.discrete import discrete_delta, discrete_epsilon
+from lintra_protocol.privacy.statement import PrivacyStatement
+
+# What is spent keeps twenty digits, rounded up; the sums of what is kept are exact.
+_TWENTY_DIGITS = Context(prec=20, rounding=ROUND_CEILING)
+_EXACT = Context(prec=200)
+_LAST_PLACE = Decimal("1e-40")
+
+
+class Spent(Frozen):
+    """The privacy that releases about the same clients have used up together; immutable, and a document.
+
+    Sums are exact in decimal digits, so they do not depend on the order of the releases.
+
+    Attributes:
+        mu_squared: sum of the squared Gaussian privacy parameters (Dong, Roth, Su 2022, Corollary 2).
+        slack: sum of the K of Theorems D1 and D2 (docs/privacy.md#integers).
+        delta_coalition: sum of the probabilities that a static coalition fills a row beyond its quota.
+    """
+
+    mu_squared: Real
+    slack: Real
+    delta_coalition: Real
+
+    @model_validator(mode="after")
+    def _not_negative(self) -> "Spent":
+        if min(fraction(self.mu_squared), fraction(self.slack), fraction(self.delta_coalition)) < 0:
+            raise ValueError("privacy that is spent is never negative")
+        return self
+
+    @classmethod
+    def zero(cls) -> Self:
+        """Return what no release has spent."""
+        return cls(mu_squared="0", slack="0", delta_coalition="0")
+
+    @classmethod
+    def of(cls, statement: PrivacyStatement) -> Self:
+        """Return what one release spends; every number is rounded up to twenty digits.
+
+        Raises:
+            ValueError: the release has no privacy worth the name (mu of 1e9 or more).
+        """
+        mu = Decimal(statement.mu)
+        return cls(
+            mu_squared=_rounded_up(_EXACT.multiply(mu, mu)),
+            slack=_rounded_up(Decimal(statement.slack)),
+            delta_coalition=_rounded_up(Decimal(statement.delta_coalition)),
+        )
+
+    def __add__(self, other: "Spent") -> "Spent":
+        """Return what both spend together, also if the second was chosen after seeing the results of the first.
+
+        Raises:
+            ValueError: the sum has more than eighteen digits before the point.
+        """
+        return Spent(
+            mu_squared=_sum(self.mu_squared, other.mu_squared),
+            slack=_sum(self.slack, other.slack),
+            delta_coalition=_sum(self.delta_coalition, other.delta_coalition),
+        )
+
+    @property
+    def mu(self) -> float:
+        """Return the Gaussian privacy parameter of all releases together, rounded up."""
+        return math.sqrt(fraction(self.mu_squared)) * (1 + 1e-15)
+
+    @property
+    def rho(self) -> float:
+        """Return mu^2 / 2, the parameter of zero-concentrated privacy, for mixing (Bun, Steinke 2016); rounded up."""
+        return float(fraction(self.mu_squared) / 2) * (1 + 1e-15)
+
+    def delta_at(self, epsilon: float) -> float:
+        """Return the smallest delta for which everything together is (epsilon, delta)-differentially private."""
+        noise = discrete_delta(epsilon, self.mu, self._slack)
+        return min(1.0, float(fraction(self.delta_coalition)) + noise * (1 + 1e-15))
+
+    def epsilon_at(self, delta: float) -> float:
+        """Return the smallest epsilon for which everything together is (epsilon, delta)-differentially private.
+
+        Infinite if `delta` does not even cover the coalitions.
+
+        Raises:
+            ValueError: `delta` does not lie strictly between 0 and 1.
+        """
+        if not 0 < delta < 1:
+            raise ValueError(f"delta must lie strictly between 0 and 1, got {delta}")
+        left = Fraction(delta) - fraction(self.delta_coalition)
+        if left <= 0:
+            return math.inf
+        return discrete_epsilon(self.mu, float(left) * (1 - 1e-15), self._slack)
+
+    def to_document(self) -> dict[str, str]:
+        """Return the three numbers as canonical decimal strings, ready for canonical JSON."""
+        return {"mu_squared": self.mu_squared, "slack": self.slack, "delta_coalition": self.delta_coalition}
+
+    @classmethod
+    def from_document(cls, document: object) -> Self:
+        """Read what `to_document` wrote.
+
+        Raises:
+            InvalidMessageError: a field is missing, unknown, negative or not a canonical decimal string.
+        """
+        return cls.from_value(document)
+
+    @property
+    def _slack(self) -> float:
+        return float(fraction(self.slack)) * (1 + 1e-15)
+
+
+def zcdp_delta(epsilon: float, rho: float) -> float:
+    """Return a delta for which rho-zero-concentrated privacy gives (epsilon, delta)-differential privacy.
+
+    The least over all orders alpha > 1 of exp((alpha-1)(alpha rho - epsilon)) (1 - 1/alpha)^alpha / (alpha-1)
+    (Canonne, Kamath, Steinke 2020, Proposition 12). Its logarithm has the derivative
+    rho (2 alpha - 1) - epsilon + ln(1 - 1/alpha), which grows with alpha; every alpha gives a valid bound.
+
+    Args:
+        epsilon: at least 0.
+        rho: mu^2 / 2 of a Gaussian mechanism; rhos of several mechanisms add up.
+
+    Raises:
+        ValueError: if an argument is negative or not finite.
+    """
+    if not (0 <= epsilon < math.inf and 0 <= rho < math.inf):
+        raise ValueError(f"zero-concentrated privacy needs finite epsilon and rho from 0 on, got {epsilon} and {rho}")
+    if rho == 0:
+        return 0.0
+    # In beta = alpha - 1, so that orders close to 1 keep their digits.
+    beta = _root(lambda beta: rho * (2 * beta + 1) - epsilon + math.log(beta) - math.log1p(beta))
+    exponent = beta * ((beta + 1) * rho - epsilon) + beta * (math.log(beta) - math.log1p(beta)) - math.log1p(beta)
+    # The terms of the exponent are of size beta epsilon, and each is rounded.
+    return min(1.0, math.exp(min(exponent, 0.0)) * (1 + 1e-14 * (1 + beta * epsilon)))
+
+
+def zcdp_epsilon(rho: float, delta: float) -> float:
+    """Return the smallest epsilon for which `zcdp_delta(epsilon, rho) <= delta`.
+
+    Raises:
+        ValueError: if `rho` is negative or not finite, or `delta` is not strictly between 0 and 1.
+    """
+    if not 0 < delta < 1:
+        raise ValueError(f"delta must lie strictly between 0 and 1, got {delta}")
+    if zcdp_delta(0.0, rho) <= delta:
+        return 0.0
+    epsilon = _root(lambda epsilon: delta - zcdp_delta(epsilon, rho))
+    # The root is the last double at which the bound is still too large, or within one unit of it.
+    while zcdp_delta(epsilon, rho) > delta:
+        epsilon = math.nextafter(epsilon, math.inf)
+    return epsilon
+
+
+def _root(rising: Callable[[float], float]) -> float:
+    """Return a positive double next to the sign change of a function that is below 0 near 0 and rises above it."""
+    low, high = 0.0, 1.0
+    while rising(high) < 0:
+        low, high = high, high * 2
+    while low < (middle := low + (high - low) / 2) < high:
+        if rising(middle) < 0:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _rounded_up(number: Decimal) -> Real:
+    """Spell a number from 0 on with at most twenty digits and forty places, rounded up."""
+    short = _TWENTY_DIGITS.plus(number)
+    if short.is_finite() and short != short.quantize(_LAST_PLACE, context=_EXACT):
+        short = short.quantize(_LAST_PLACE, rounding=ROUND_CEILING, context=_EXACT)
+    return real(short)
+
+
+def _sum(first: Real, second: Real) -> Real:
+    """Add two reals exactly: both end within forty places, and so does their sum."""
+    return real(_EXACT.add(Decimal(first), Decimal(second)))
