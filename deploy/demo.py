@@ -35,11 +35,12 @@ from study import (
     columns,
     specifications,
 )
-from summary import certificate_lines, comparison_table
+from summary import certificate_lines, comparison_table, promise_lines
 from yardsticks import Problem, Truth, local_products, local_rows, non_private, trusted_curator
 
 from lintra_analyzer.rest_client import AnalyzerClient
 from lintra_client.simulate import simulate
+from lintra_protocol.privacy.gaussian import compose_mu, gaussian_epsilon
 from lintra_protocol.ring import FloatArray
 
 NUM_SERVERS = 3
@@ -128,6 +129,10 @@ def run(
         "servers": NUM_SERVERS,
         "tasks": tasks,
         "bytes_per_report": {task["mechanism"]: task["bytes_per_report"] for task in tasks},
+        # Every client answered both tasks: what both releases together cost it.
+        "epsilon_of_both": gaussian_epsilon(
+            compose_mu(float(task["certificate"]["privacy"]["mu"]) for task in tasks), DELTA
+        ),
     }
     return result, shown
 
@@ -218,6 +223,14 @@ def show(result: dict[str, Any], output: Path) -> None:
     """Print the one table, the times, and where the files are."""
     console.print()
     console.print(comparison_table(result))
+    console.print()
+    console.print(
+        f"Each client took part in both releases; together they cost it epsilon {result['epsilon_of_both']:.4f} "
+        f"at delta {DELTA:g}."
+    )
+    for line in promise_lines(result["tasks"][0]["certificate"]):
+        console.print(line)
+    console.print()
     stages = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in result["seconds"].items())
     memory = max(result["peak_memory_bytes"].values()) / 2**20
     console.print(f"Time: {stages}. Largest process: {memory:.0f} MB.")

@@ -7,19 +7,24 @@ from rich.table import Table
 
 
 def certificate_lines(release_id: str, record: dict[str, Any]) -> Iterator[str]:
-    """Yield what the certificate of a release says, a line each: what is promised, to whom, and what is not."""
+    """Yield what the certificate of a release says in numbers."""
     privacy, noise = record["privacy"], record["noise"]
     yield (
-        f"Release {release_id[:12]}: {record['num_clients']:,} reports, realised epsilon "
-        f"{float(privacy['epsilon']):.4f} at delta {privacy['delta']} ({privacy['neighbours']})"
+        f"Release {release_id[:12]}: {record['num_clients']:,} reports, epsilon {float(privacy['epsilon']):.4f} "
+        f"realised at delta {float(privacy['delta']):g} ({privacy['neighbours']}, mu {float(privacy['mu']):.4f})"
     )
     yield (
-        f"  one client's noise: sigma {noise['sigma']} steps of {float(noise['step']):.3g}; "
-        f"{privacy['honest_clients']:,} honest clients or more behind every released number"
+        f"one client's noise: sigma {noise['sigma']:,} steps of {float(noise['step']):.2g}; at least "
+        f"{privacy['honest_clients']:,} honest clients behind every released number"
     )
-    yield f"  trusted: {privacy['trusted']}"
-    for line in privacy["not_promised"]:
-        yield f"  not promised: {line}"
+
+
+def promise_lines(record: dict[str, Any]) -> Iterator[str]:
+    """Yield what the certificates promise and what they do not, in words."""
+    yield f"[bold]Promised[/bold]: {record['privacy']['trusted']}."
+    yield "[bold]Not promised[/bold]:"
+    for line in record["privacy"]["not_promised"]:
+        yield f"  - {line}"
 
 
 def comparison_table(result: dict[str, Any]) -> Table:
