@@ -21,7 +21,7 @@ from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
 
 SALT_BYTES = 32
 CLIENTS_PER_ROW = 30
-"""Fewer honest clients than this behind a row of a sketch are not planned for (ltm.md, section 8.5)."""
+"""Fewer honest clients than this behind a row of a sketch are not planned for (docs/analyzer.md)."""
 
 
 def _spelled(value: object) -> object:
@@ -157,7 +157,7 @@ def build_task(
 def default_rows(claim: Claim, num_columns: int) -> int:
     """Return how many rows a sketch should have at the minimum cohort.
 
-    m = n r^2 mu^2 / (Delta^2 d), where sketching error and noise balance (ltm.md, section 8.5), with r taken as the
+    m = n r^2 mu^2 / (Delta^2 d), where sketching error and noise balance (docs/analyzer.md), with r taken as the
     row bound, hence r / Delta = 1/2 where a row is replaced and 1 where it becomes the null row. Rows are then kept
     from 3 d up, and before that few enough that `CLIENTS_PER_ROW` honest clients stand behind each.
     """

@@ -124,7 +124,7 @@ def claim(min_clients: int, epsilon: str = "1", **changes: Any) -> Claim:
 
 
 def test_the_default_number_of_rows_is_where_noise_and_sketching_balance() -> None:
-    # Measured values of m* at delta = 1e-6 (ltm.md, section 8.4): n = 1e6, d = 10, B = 1 and mean norm equal to it
+    # The best m at delta = 1e-6, simulated: n = 1e6, d = 10, B = 1 and mean norm equal to it
     # would give four times the entries there, whose data have r^2 = 0.25 .. 1; here the rule itself is checked.
     rows = default_rows(claim(1_000_000), 10)
     assert rows == pytest.approx(1_000_000 * 0.2369**2 / 40, rel=0.1)
