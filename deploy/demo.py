@@ -7,6 +7,7 @@
 import argparse
 import json
 import os
+import resource
 import shutil
 import tempfile
 import time
@@ -73,9 +74,11 @@ def main() -> None:
         result, shown = run(analyzer, rows, options.workers, stages)
         for service in services:
             service.note_memory()
+        # Of the processes that ended, which are the clients', the largest; in kilobytes.
+        clients = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
     result["seconds"] = {**stages.seconds, "total": round(time.monotonic() - begun, 3)}
     result["peak_memory_bytes"] = {service.name: service.peak_memory for service in services}
-    result["peak_memory_bytes"]["demo"] = peak_memory(os.getpid())
+    result["peak_memory_bytes"] |= {"clients": clients, "demo": peak_memory(os.getpid())}
     (output / "result.json").write_text(json.dumps(result, indent=2) + "\n")
     draw(output / "picture.png", result, shown)
     show(result, output)
