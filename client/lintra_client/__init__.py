@@ -9,6 +9,20 @@ from lintra_client.bulk import FailedRow, SendSummary
 from lintra_client.channel import Retries
 from lintra_client.check import Policy
 from lintra_client.client import Client, SendReceipt
+from lintra_client.ledger import DISTINCT_SOURCES, Balance, Entry, Ledger
 from lintra_client.report import Parcel
 
-__all__ = ["BlockingClient", "Client", "FailedRow", "Parcel", "Policy", "Retries", "SendReceipt", "SendSummary"]
+__all__ = [
+    "DISTINCT_SOURCES",
+    "Balance",
+    "BlockingClient",
+    "Client",
+    "Entry",
+    "FailedRow",
+    "Ledger",
+    "Parcel",
+    "Policy",
+    "Retries",
+    "SendReceipt",
+    "SendSummary",
+]

@@ -16,6 +16,7 @@ from lintra_client.bulk import Progress, SendSummary
 from lintra_client.channel import Retries
 from lintra_client.check import Policy
 from lintra_client.client import Client, SendReceipt, Servers
+from lintra_client.ledger import SELF, Distinct, Ledger
 from lintra_client.report import Parcel
 from lintra_protocol.randomness import RandomBytes, system_randomness
 from lintra_protocol.ring import FloatArray
@@ -29,6 +30,7 @@ class ClientOptions(TypedDict, total=False):
     """The keyword arguments of `Client`."""
 
     policy: Policy | None
+    ledger: Ledger | None
     retries: Retries | None
     now: Callable[[], float]
     transport: httpx2.AsyncBaseTransport | None
@@ -82,15 +84,15 @@ class BlockingClient:
         self.open()
         return self._client.task
 
-    def send(self, row: Row, random_bytes: RandomBytes = system_randomness) -> SendReceipt:
+    def send(self, row: Row, random_bytes: RandomBytes = system_randomness, *, source: str = SELF) -> SendReceipt:
         """Send one row; see `Client.send`."""
         self.open()
-        return self._run(self._client.send(row, random_bytes))
+        return self._run(self._client.send(row, random_bytes, source=source))
 
-    def prepare(self, row: Row, random_bytes: RandomBytes = system_randomness) -> Parcel:
+    def prepare(self, row: Row, random_bytes: RandomBytes = system_randomness, *, source: str = SELF) -> Parcel:
         """Turn one row into a report without sending it; see `Client.prepare`."""
         self.open()
-        return self._client.prepare(row, random_bytes)
+        return self._client.prepare(row, random_bytes, source=source)
 
     def deliver(self, parcel: Parcel) -> SendReceipt:
         """Deliver a prepared report; see `Client.deliver`."""
@@ -101,12 +103,15 @@ class BlockingClient:
         self,
         rows: Iterable[Row] | FloatArray,
         *,
+        source_for: Callable[[int], str] | Distinct | None = None,
         random_bytes_for: Callable[[int], RandomBytes] | None = None,
         progress: Progress | None = None,
     ) -> SendSummary:
         """Send many rows; see `Client.send_many`. The callables and the iterable run in the client's thread."""
         self.open()
-        return self._run(self._client.send_many(rows, random_bytes_for=random_bytes_for, progress=progress))
+        return self._run(
+            self._client.send_many(rows, source_for=source_for, random_bytes_for=random_bytes_for, progress=progress)
+        )
 
     def _end(self) -> None:
         if self._stop is not None:

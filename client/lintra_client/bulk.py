@@ -5,7 +5,7 @@ answer.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -30,7 +30,7 @@ class FailedRow:
     Attributes:
         index: counted from 0 in the order in which the rows were given.
         error: of the row itself, or of the first server that did not take its report.
-        report_id: in base64url; None if the row was refused before it became a report.
+        report_id: in base64url; None if the row was refused before anything of it left.
         parcel: its report, where `Client.deliver` may still succeed; sending the row anew could count it twice.
     """
 
@@ -48,7 +48,8 @@ class SendSummary:
         sent: rows whose reports are stored at every server.
         clipped: how many of these a bound moved.
         failed: in order of their index.
-        stopped: why no more rows were read: one server took nothing of a whole block, or the task's window is over.
+        stopped: why no more rows were read: one server took nothing of a whole block, the task's window is over, or the
+            ledger lets no report leave.
     """
 
     sent: int
@@ -75,6 +76,10 @@ class Block:
     indices: Sequence[int]
     rows: FloatArray = field(repr=False)
     refused: tuple[FailedRow, ...] = ()
+
+    def part(self, positions: Sequence[int]) -> "Block":
+        """Return the block of some of its rows."""
+        return Block([self.indices[position] for position in positions], self.rows[list(positions)])
 
 
 def blocks_of(schema: Schema, rows: Iterable[Row] | FloatArray, size: int) -> Iterator[Block]:
@@ -167,10 +172,18 @@ class Tally:
 async def send_blocks(
     blocks: Iterator[Block],
     encode: Callable[[Block], Parcel],
+    charge: Callable[[Parcel], Awaitable[Mapping[bytes, LintraError]]],
     deliver: Callable[[Parcel], Awaitable[Sequence[Delivery]]],
     tally: Tally,
 ) -> SendSummary:
-    """Encode and deliver blocks, at most `BLOCKS_UNDER_WAY` at once, until they end or one of them stops the call.
+    """Encode, charge and deliver blocks, at most `BLOCKS_UNDER_WAY` at once, until they end or one stops the call.
+
+    Args:
+        blocks: checked rows.
+        encode: turns a block into a parcel.
+        charge: returns the reports that must not leave, or raises if none may.
+        deliver: takes a parcel to all servers.
+        tally: what became of the rows.
 
     Raises:
         Exception: whatever the caller's iterable raised, after all rows read before it were dealt with; a note on it
@@ -180,7 +193,9 @@ async def send_blocks(
 
     async def settle(block: Block, parcel: Parcel) -> None:
         try:
-            tally.settle(block, parcel, await deliver(parcel))
+            charged = await _charged(block, parcel, charge, tally)
+            if charged is not None:
+                tally.settle(*charged, await deliver(charged[1]))
         finally:
             slots.release()
 
@@ -221,3 +236,21 @@ def _encoded(block: Block, encode: Callable[[Block], Parcel], tally: Tally) -> P
         tally.stopped = error
         tally.refuse(FailedRow(index, error) for index in block.indices)
         return None
+
+
+async def _charged(
+    block: Block, parcel: Parcel, charge: Callable[[Parcel], Awaitable[Mapping[bytes, LintraError]]], tally: Tally
+) -> tuple[Block, Parcel] | None:
+    """Return what may leave of a block; None if nothing may, which stops the call only if no other row could."""
+    try:
+        refused = await charge(parcel)
+    except LintraError as error:
+        tally.stopped = tally.stopped or error
+        tally.refuse(FailedRow(index, error) for index in block.indices)
+        return None
+    if not refused:
+        return block, parcel
+    known = list(zip(block.indices, parcel.report_ids, strict=True))
+    tally.refuse(FailedRow(index, refused[report_id]) for index, report_id in known if report_id in refused)
+    left = [position for position, (_, report_id) in enumerate(known) if report_id not in refused]
+    return (block.part(left), parcel.part(left)) if left else None

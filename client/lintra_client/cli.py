@@ -4,9 +4,8 @@ import asyncio
 import csv
 import json
 import math
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -17,11 +16,16 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from lintra_client.bulk import FailedRow, SendSummary
 from lintra_client.check import Policy
 from lintra_client.client import Client, Servers
-from lintra_protocol.errors import InvalidRowError, LintraError
+from lintra_client.ledger import DELTA, DISTINCT_SOURCES, MAX_EPSILON, Ledger, default_path, require_source
+from lintra_client.ledger_cli import AsJson, Ceiling, LedgerDelta, LedgerPath
+from lintra_client.ledger_cli import app as ledger_app
+from lintra_client.terminal import refusals
+from lintra_protocol.errors import InvalidRowError
 from lintra_protocol.sealing import HYBRID
 from lintra_protocol.task import Task
 
 app = typer.Typer(help="Send rows to the servers of a task.", no_args_is_help=True)
+app.add_typer(ledger_app, name="ledger")
 
 TaskId = Annotated[str, typer.Argument(metavar="TASK_ID", help="The identifier from whoever asks for the data.")]
 ServerUrls = Annotated[
@@ -32,10 +36,17 @@ ServerUrls = Annotated[
 ]
 MaxEpsilon = Annotated[float | None, typer.Option(help="Refuse a task that promises less privacy than this.")]
 MinClients = Annotated[int, typer.Option(help="Refuse a task that may release fewer reports than this.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 CsvFile = Annotated[
     Path, typer.Argument(metavar="FILE.csv", exists=True, dir_okay=False, help="Rows under a line of column names.")
 ]
+SourceColumn = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="The column that names whose facts a row states; never sent. Without it, every row is another person's.",
+    ),
+]
+NoLedger = Annotated[bool, typer.Option("--no-ledger", help="Keep no account: somebody else counts what is sent.")]
 
 _SHOWN_FAILURES = 10
 
@@ -49,7 +60,7 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Check a task as every client does before it sends anything."""
-    with _refusals():
+    with refusals():
         client = Client(task_id, _servers(server), policy=Policy(max_epsilon=max_epsilon, min_clients=min_clients))
         task = asyncio.run(_opened(client))
     if as_json:
@@ -68,12 +79,22 @@ def send(
     server: ServerUrls,
     max_epsilon: MaxEpsilon = None,
     min_clients: MinClients = 2,
+    ledger: LedgerPath = None,
+    no_ledger: NoLedger = False,
+    source_column: SourceColumn = None,
+    ceiling: Ceiling = MAX_EPSILON,
+    ledger_delta: LedgerDelta = DELTA,
     as_json: AsJson = False,
 ) -> None:
     """Send every row of a CSV file as a report of its own; exit 1 unless all of them are stored everywhere."""
-    with _refusals():
-        client = Client(task_id, _servers(server), policy=Policy(max_epsilon=max_epsilon, min_clients=min_clients))
-        summary = asyncio.run(_send_file(client, file, quiet=as_json))
+    policy = Policy(max_epsilon=max_epsilon, min_clients=min_clients)
+    with refusals():
+        if no_ledger and ledger is not None:
+            raise ValueError("--ledger and --no-ledger exclude each other")
+        path = ledger or default_path()
+        with nullcontext() if no_ledger else Ledger(path, max_epsilon=ceiling, delta=ledger_delta) as opened:
+            client = Client(task_id, _servers(server), policy=policy, ledger=opened)
+            summary = asyncio.run(_send_file(client, file, source_column, quiet=as_json))
     if as_json:
         typer.echo(json.dumps(_account(summary), ensure_ascii=False))
     else:
@@ -87,7 +108,8 @@ async def _opened(client: Client) -> Task:
         return client.task
 
 
-async def _send_file(client: Client, file: Path, *, quiet: bool) -> SendSummary:
+async def _send_file(client: Client, file: Path, source_column: str | None, *, quiet: bool) -> SendSummary:
+    sources = None if source_column is None else read_sources(file, source_column)
     total = _count_rows(file)
     columns = (TextColumn("sending"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=quiet) as bar:
@@ -95,12 +117,41 @@ async def _send_file(client: Client, file: Path, *, quiet: bool) -> SendSummary:
             if not quiet:
                 _warn(client.task)
             work = bar.add_task("sending", total=total)
-            rows = read_rows(file, [column.name for column in client.task.columns])
-            return await client.send_many(rows, progress=lambda done: bar.update(work, completed=done))
+            rows = read_rows(file, [column.name for column in client.task.columns], source_column)
+            return await client.send_many(
+                rows,
+                source_for=DISTINCT_SOURCES if sources is None else sources.__getitem__,
+                progress=lambda done: bar.update(work, completed=done),
+            )
 
 
-def read_rows(file: Path, columns: Sequence[str]) -> Iterator[dict[str, float]]:
+def read_sources(file: Path, column: str) -> list[str]:
+    """Return whose facts each row of a CSV file states.
+
+    Raises:
+        InvalidRowError: the first line does not name the column once, or a row has no usable name in it.
+    """
+    with file.open(encoding="utf-8-sig", newline="") as lines:
+        reader = csv.reader(lines)
+        header = next(reader, [])
+        if header.count(column) != 1:
+            raise InvalidRowError(f"the file has columns {', '.join(header)}; sources stand in {column!r}, once")
+        place, sources = header.index(column), []
+        for cells in filter(None, reader):
+            try:
+                sources.append(require_source(cells[place] if place < len(cells) else ""))
+            except ValueError as error:
+                raise InvalidRowError(f"row {len(sources) + 1}, column {column!r}: {error}") from None
+    return sources
+
+
+def read_rows(file: Path, columns: Sequence[str], without: str | None = None) -> Iterator[dict[str, float]]:
     """Yield the rows of a CSV file by column name; a cell that is no number becomes NaN, which the task refuses.
+
+    Args:
+        file: with a line of column names.
+        columns: of the task.
+        without: a column that is no part of the rows.
 
     Raises:
         InvalidRowError: the first line does not name exactly the task's columns; raised before the first row.
@@ -108,13 +159,15 @@ def read_rows(file: Path, columns: Sequence[str]) -> Iterator[dict[str, float]]:
     with file.open(encoding="utf-8-sig", newline="") as lines:
         reader = csv.reader(lines)
         header = next(reader, [])
-        if sorted(header) != sorted(columns):
+        if without is not None and without in columns:
+            raise InvalidRowError(f"column {without!r} belongs to the task, so that it cannot name the sources")
+        if sorted(name for name in header if name != without) != sorted(columns):
             raise InvalidRowError(f"the file has columns {', '.join(header)}; the task has {', '.join(columns)}")
         for cells in reader:
             if cells:
                 # Too few or too many cells leave a column missing or unknown, which names the fault.
                 names = [*header, *(f"column {number}" for number in range(len(header) + 1, len(cells) + 1))]
-                yield {name: _number(cell) for name, cell in zip(names, cells, strict=False)}
+                yield {name: _number(cell) for name, cell in zip(names, cells, strict=False) if name != without}
 
 
 def _number(cell: str) -> float:
@@ -178,12 +231,3 @@ def _tell(summary: SendSummary) -> None:
 
 def _line(failed: FailedRow) -> str:
     return f"row {failed.index + 1}: {failed.error}"
-
-
-@contextmanager
-def _refusals() -> Iterator[None]:
-    try:
-        yield
-    except (LintraError, ValueError) as error:
-        typer.echo(str(error), err=True)
-        sys.exit(1)

@@ -6,7 +6,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Self
 
@@ -16,10 +16,11 @@ import numpy as np
 from lintra_client.bulk import Block, Progress, SendSummary, Tally, blocks_of, send_blocks
 from lintra_client.channel import Channel, Retries
 from lintra_client.check import Policy, agreed_task, require_distinct
+from lintra_client.ledger import DISTINCT_SOURCES, SELF, Distinct, Ledger, Source, Vouched, price_of, require_source
 from lintra_client.report import Parcel, block_size, encode_apart, encode_together, report_time, spelled
 from lintra_client.upload import Delivery, Destination
 from lintra_protocol.canonical import parse_base64url
-from lintra_protocol.errors import InvalidMessageError
+from lintra_protocol.errors import InvalidMessageError, LedgerRefusedError
 from lintra_protocol.messages import Receipt, Signed
 from lintra_protocol.randomness import RandomBytes, bulk_system_randomness, system_randomness
 from lintra_protocol.ring import FloatArray
@@ -56,6 +57,7 @@ class Client:
         servers: Servers,
         *,
         policy: Policy | None = None,
+        ledger: Ledger | None = None,
         retries: Retries | None = None,
         now: Callable[[], float] = time.time,
         transport: httpx2.AsyncBaseTransport | None = None,
@@ -66,6 +68,8 @@ class Client:
             task_id: the identifier from whoever asks for the data; everything else is checked against it.
             servers: where the N servers are.
             policy: what this client's owner accepts; every valid task if not given.
+            ledger: charged before a report leaves; without one, the caller keeps count of reports and privacy. The
+                client does not close it.
             retries: how long to keep trying.
             now: the clock, in seconds since the epoch.
             transport: how HTTP requests travel, for tests and special networks; it is closed with the client.
@@ -81,6 +85,7 @@ class Client:
         self._addresses = dict(zip(names, addresses, strict=True))
         self._task_id = _task_id(task_id)
         self._policy = policy or Policy()
+        self._ledger = ledger
         self._retries = retries or Retries()
         self._now = now
         self._transport = transport
@@ -136,38 +141,43 @@ class Client:
 
     # --- one row -----------------------------------------------------------------------------------------------
 
-    async def send(self, row: Row, random_bytes: RandomBytes = system_randomness) -> SendReceipt:
-        """Send one row, given by column name or in column order.
+    async def send(self, row: Row, random_bytes: RandomBytes = system_randomness, *, source: str = SELF) -> SendReceipt:
+        """Send one row, given by column name or in column order, which states the facts of `source`.
 
         After `UnavailableError` the report may be stored at some servers: `prepare` and `deliver` allow to try the
         same report again, where a second `send` would make a second one.
 
         Raises:
             InvalidRowError: the row does not fit; nothing has left.
+            LedgerRefusedError: the source has answered this task, or has no privacy left for it; nothing has left.
             LintraError: a server did not take the report.
         """
-        return await self.deliver(self.prepare(row, random_bytes))
+        return await self.deliver(self.prepare(row, random_bytes, source=source))
 
-    def prepare(self, row: Row, random_bytes: RandomBytes = system_randomness) -> Parcel:
-        """Turn one row into a report without sending it; `random_bytes` is a cryptographic source.
+    def prepare(self, row: Row, random_bytes: RandomBytes = system_randomness, *, source: str = SELF) -> Parcel:
+        """Turn one row into a report without sending or charging it; `random_bytes` is a cryptographic source.
 
         Raises:
             InvalidRowError: the row does not fit.
             TaskNotStartedError: it is too early.
             TaskEndedError: it is too late.
         """
+        require_source(source)
         values = self.task.schema_arrays.row(row)
         when = report_time(self.task, self._now())
-        return encode_together(self.task, values[np.newaxis], when, random_bytes)
+        return replace(encode_together(self.task, values[np.newaxis], when, random_bytes), sources=(source,))
 
     async def deliver(self, parcel: Parcel) -> SendReceipt:
-        """Deliver a prepared report to all servers; harmless to repeat.
+        """Deliver a prepared report to all servers; harmless to repeat, and charged once.
 
         Raises:
+            LedgerRefusedError: the ledger does not let it leave; nothing has left.
             LintraError: the first refusal in the task's order; the other servers were still asked.
         """
         if len(parcel.reports) != 1:
             raise ValueError(f"deliver takes one report, got {len(parcel.reports)}")
+        for refusal in (await self._charge(parcel)).values():
+            raise refusal
         deliveries = await self._deliver(parcel)
         for delivery in deliveries:
             for error in delivery.failures.values():
@@ -185,6 +195,7 @@ class Client:
         self,
         rows: Iterable[Row] | FloatArray,
         *,
+        source_for: Callable[[int], str] | Distinct | None = None,
         random_bytes_for: Callable[[int], RandomBytes] | None = None,
         progress: Progress | None = None,
     ) -> SendSummary:
@@ -193,26 +204,40 @@ class Client:
         Args:
             rows: an array of shape `(n, d)`, checked as a whole before anything leaves; or any iterable of rows, of
                 which a row that does not fit is reported in the summary while the others go on.
+            source_for: returns whose facts the row with this index states, asked after the row was read. Or
+                `DISTINCT_SOURCES`: the caller vouches that no two rows are about the same source, and all rows of
+                this call are one charge, which counts for every source. Needed if the client has a ledger.
             random_bytes_for: returns the source of the row with this index; rows are then encoded one by one.
             progress: told after every block how many rows are done.
 
         Returns:
-            What became of every row that was read. A server that takes nothing of a whole block stops the call.
+            What became of every row that was read. A server that takes nothing of a whole block stops the call, and
+            so does a ledger that lets no report leave.
 
         Raises:
+            ValueError: the client has a ledger, and nobody says whose facts the rows state.
             InvalidRowError: `rows` is an array and does not fit; the detail names row and column.
             Exception: what the iterable raised, after all rows before it were dealt with.
         """
         task = self.task
+        if self._ledger is not None and source_for is not DISTINCT_SOURCES and not callable(source_for):
+            raise ValueError("with a ledger, say whose facts each row states: give source_for")
         blocks = blocks_of(task.schema_arrays, rows, block_size(task))
+        vouched = Vouched()
 
         def encode(block: Block) -> Parcel:
+            sources: list[Source] = [vouched] * len(block.indices)
+            if callable(source_for):
+                sources = [require_source(source_for(index)) for index in block.indices]
             when = report_time(task, self._now())
             if random_bytes_for is None:
-                return encode_together(task, block.rows, when, bulk_system_randomness())
-            return encode_apart(task, block.rows, when, [random_bytes_for(index) for index in block.indices])
+                parcel = encode_together(task, block.rows, when, bulk_system_randomness())
+            else:
+                apart = [random_bytes_for(index) for index in block.indices]
+                parcel = encode_apart(task, block.rows, when, apart)
+            return replace(parcel, sources=tuple(sources))
 
-        return await send_blocks(blocks, encode, self._deliver, Tally(progress))
+        return await send_blocks(blocks, encode, self._charge, self._deliver, Tally(progress))
 
     # --- inside ------------------------------------------------------------------------------------------------
 
@@ -225,6 +250,16 @@ class Client:
         destinations = [Destination(self._task, index, channel, self._now) for index, channel in by_index]
         await asyncio.gather(*(destination.key() for destination in destinations))
         self._destinations = destinations
+
+    async def _charge(self, parcel: Parcel) -> dict[bytes, LedgerRefusedError]:
+        """Charge a parcel; what is not returned may leave once this is done, and not before."""
+        if not self._destinations:
+            raise ValueError("the client is closed")
+        if self._ledger is None:
+            return {}
+        reports = dict(zip(parcel.report_ids, parcel.sources, strict=True))
+        # In a thread: the disk, or another process at the same ledger, may take its time.
+        return await asyncio.to_thread(self._ledger.charge, self.task.task_id, price_of(self.task), reports)
 
     async def _deliver(self, parcel: Parcel) -> list[Delivery]:
         if not self._destinations:

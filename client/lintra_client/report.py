@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lintra_client.check import ServerKey
+from lintra_client.ledger import Source
 from lintra_protocol.canonical import base64url
 from lintra_protocol.clipping import clip_norms
 from lintra_protocol.documents import fraction
@@ -37,11 +38,13 @@ class Parcel:
     Attributes:
         reports: 1 to `MAX_REPORTS`.
         clipped: for each, whether its row was moved inside the column bounds or the norm bound.
+        sources: for each, whose facts it states, which the ledger charges.
     """
 
     reports: tuple[Report, ...] = field(repr=False)
     clipped: tuple[bool, ...] = field(repr=False)
     _sealed: dict[int, dict[bytes, SealedReport]] = field(default_factory=dict, repr=False)
+    sources: tuple[Source, ...] = field(default=(), repr=False)
 
     def __repr__(self) -> str:
         return f"Parcel({len(self.reports)} reports)"
@@ -53,9 +56,18 @@ class Parcel:
 
     def single(self, position: int) -> "Parcel":
         """Return the parcel of one report only, with the same sealed bytes."""
-        report = self.reports[position]
-        sealed = {server: {report.report_id: forms[report.report_id]} for server, forms in self._sealed.items()}
-        return Parcel((report,), (self.clipped[position],), sealed)
+        return self.part([position])
+
+    def part(self, positions: Sequence[int]) -> "Parcel":
+        """Return the parcel of some of the reports, with the same sealed bytes."""
+        reports = tuple(self.reports[position] for position in positions)
+        sealed = {
+            server: {report.report_id: forms[report.report_id] for report in reports}
+            for server, forms in self._sealed.items()
+        }
+        clipped = tuple(self.clipped[position] for position in positions)
+        sources = tuple(self.sources[position] for position in positions) if self.sources else ()
+        return Parcel(reports, clipped, sealed, sources)
 
     async def sealed(self, task: Task, server: int, key: ServerKey) -> list[SealedReport]:
         """Return the reports sealed to one server: sealed with `key` the first time, the same bytes ever after."""

@@ -115,6 +115,12 @@ class PolicyRefusedError(LintraError):
     token = "policy_refused"
 
 
+class LedgerRefusedError(LintraError):
+    """The ledger of this device does not let the report leave."""
+
+    token = "ledger_refused"
+
+
 class UnknownTaskError(LintraError):
     """There is no such task here."""
 

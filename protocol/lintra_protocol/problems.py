@@ -24,6 +24,7 @@ STATUS: dict[type[LintraError], int] = {
     errors.UnsupportedFeatureError: 400,
     errors.FalseClaimError: 400,
     errors.PolicyRefusedError: 403,
+    errors.LedgerRefusedError: 403,
     errors.UnknownTaskError: 404,
     errors.TaskConflictError: 409,
     errors.TaskNotStartedError: 409,
