@@ -1,0 +1,224 @@
+"""What is audited: small cohorts with the task's own calibration, and twins of real tasks at that size."""
+
+from dataclasses import dataclass
+from math import ceil, isqrt
+
+import numpy as np
+
+from lintra_protocol.canonical import base64url
+from lintra_protocol.documents import real
+from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.mechanisms import AnyMechanism, Osnap, SecondMoment, Sum
+from lintra_protocol.privacy.statement import SMOOTHING, Claim, Neighbours
+from lintra_protocol.randomness import derive_seed, expand
+from lintra_protocol.ring import FloatArray, IntArray
+from lintra_protocol.schema import Column
+from lintra_protocol.sealing import CLASSICAL
+from lintra_protocol.signing import SigningKey
+from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
+
+NUM_SERVERS = 3
+MAX_NUMBERS = 64
+"""Words of noise in one run, clients times words, up to which a task is audited as it is."""
+
+_KEYS = bytes(32)
+# Far outside every ball: whoever sends this relies on nothing but the encoder's bound.
+_HOSTILE = 1e3
+
+
+@dataclass(frozen=True)
+class Case:
+    """One audit: a task, the cohort that reports, and what is asked of the servers.
+
+    Attributes:
+        name: one word for tables and `--case`.
+        about: what it is, in a few words.
+        task: the public parameters; checked when it is made.
+        num_clients: who reports.
+        without_first: whether a second release, of the same reports without client 0, is asked for.
+        effort: runs of this case for one run of an ordinary one; a smaller mu needs more.
+        must_refuse: whether the rules must refuse the last request.
+    """
+
+    name: str
+    about: str
+    task: Task
+    num_clients: int
+    without_first: bool = False
+    effort: int = 1
+    must_refuse: bool = False
+
+    def requests(self) -> list[IntArray]:
+        """Return the numbers of the clients in each release that is asked for."""
+        everybody = np.arange(self.num_clients)
+        return [everybody, everybody[1:]] if self.without_first else [everybody]
+
+    def rows(self, victim: int) -> tuple[FloatArray, FloatArray]:
+        """Return the normalised rows of world 0 and world 1, each of shape `(clients, d)`: worst-case neighbours.
+
+        The victim sends far too long a row along one axis, and the opposite one, nothing, or one along another axis
+        in the other world, whichever pair the claim calls farthest. The others' rows are known to the adversary.
+        """
+        bound = float(self.task.mechanism.row_bound)
+        worlds = np.zeros((2, self.num_clients, self.task.num_columns))
+        worlds[:, :, -1] = bound / 2
+        worlds[:, victim] = 0.0
+        worlds[1, victim, 0] = bound * _HOSTILE
+        if self.task.claim.neighbours == "replace-one":
+            if self.task.mechanism.kind == "second_moment":
+                worlds[0, victim, 1 % self.task.num_columns] = bound * _HOSTILE
+            else:
+                worlds[0, victim, 0] = -bound * _HOSTILE
+        return worlds[0], worlds[1]
+
+    def adjacent_rows(self, victim: int) -> tuple[FloatArray, FloatArray]:
+        """Return rows as in `rows`, but the victim's differ by one integer step: indistinguishable if all is well."""
+        worlds = np.array(self.rows(victim))
+        largest = isqrt(self.task.mechanism.squared_bound)
+        worlds[:, victim] = 0.0
+        worlds[:, victim, 0] = np.array([largest - 1, largest]) * 2.0**-self.task.mechanism.fraction_bits
+        return worlds[0], worlds[1]
+
+
+def make_case_task(
+    mechanism: AnyMechanism,
+    *,
+    num_columns: int,
+    min_clients: int,
+    max_corrupt_clients: int = 0,
+    epsilon: str = "4",
+    delta: str = "0.00001",
+    neighbours: Neighbours = "replace-one",
+) -> Task:
+    """Return a checked task among made-up parties, its mechanism calibrated to the claim."""
+    claim = Claim(
+        epsilon=epsilon,
+        delta=delta,
+        neighbours=neighbours,
+        min_clients=min_clients,
+        max_corrupt_clients=max_corrupt_clients,
+        threat="adaptive",
+    )
+    return task_of(mechanism.calibrated(claim, num_columns, 1000), claim, num_columns)
+
+
+def task_of(mechanism: AnyMechanism, claim: Claim, num_columns: int) -> Task:
+    """Return a checked task for a calibrated mechanism; its keys belong to nobody."""
+    keys = [SigningKey(derive_seed(_KEYS, "audit identity", bytes([k]))).public_key for k in range(NUM_SERVERS + 2)]
+    task = Task(
+        salt=base64url(_KEYS),
+        purpose="an audit",
+        author_key=keys[0],
+        servers=tuple(
+            ServerEntry(url=f"http://server-{index}.test", identity_key=key) for index, key in enumerate(keys[2:])
+        ),
+        analyzer=AnalyzerEntry(identity_key=keys[1], sealing_key=base64url(derive_seed(_KEYS, "audit sealing"))),
+        columns=tuple(Column(name=f"x{index}", lower="-1", upper="1") for index in range(num_columns)),
+        mechanism=mechanism,
+        claim=claim,
+        max_clients=1000,
+        not_before=1,
+        not_after=2**40,
+        suite=CLASSICAL,
+    )
+    task.check()
+    return task
+
+
+def standard_cases() -> list[Case]:
+    """Return what `lintra audit release` runs by default."""
+    plain = Sum(row_bound="1", fraction_bits=0, sigma=4)
+    products = SecondMoment(row_bound="1", fraction_bits=0, sigma=4)
+    one = make_case_task(_sketch(3), num_columns=2, min_clients=24, max_corrupt_clients=2)
+    two = make_case_task(_sketch(4, 2), num_columns=2, min_clients=24)
+    strict = make_case_task(plain, num_columns=2, min_clients=12, max_corrupt_clients=1, epsilon="1")
+    spare = make_case_task(plain, num_columns=2, min_clients=11, max_corrupt_clients=1)
+    null = make_case_task(plain, num_columns=2, min_clients=12, neighbours="zero-out")
+    pair = make_case_task(plain, num_columns=1, min_clients=2)
+    moments = make_case_task(products, num_columns=2, min_clients=10, max_corrupt_clients=1)
+    return [
+        Case("osnap", "sketch, s = 1, n = 24, m = 3, d = 2, t = 2", one, 24),
+        Case("osnap-2", "sketch, s = 2, n = 24, m = 4, d = 2, smoothed", two, 24),
+        Case("sum", "sum, n = 12, d = 2, t = 1, epsilon 1", strict, 12, effort=2),
+        Case("null-row", "sum, n = 12, d = 2, row or null row", null, 12),
+        Case("second-moment", "products, n = 10, d = 2, t = 1", moments, 10),
+        Case("pair", "sum, n = 2, d = 1", pair, 2),
+        Case("thin-row", "sketch, m = 3, t = 2, cohort of 9 instead of 24", one, 9, must_refuse=True),
+        Case("twice", "sum, n = 12, then again without client 0", spare, 12, without_first=True, must_refuse=True),
+    ]
+
+
+def case_of_task(task: Task) -> tuple[Case, str]:
+    """Return an audit of a task at its minimum cohort, or of a twin of a size that can be run often; and say which.
+
+    The twin has the same kind of mechanism, grid, bound, neighbours and delta. Its noise is set so that its mu is the
+    task's, for a cohort and a row length that fit into `MAX_NUMBERS` words a run.
+
+    Raises:
+        InvalidTaskError: the task's mechanism is not one that this audit knows.
+        LintraError: the task does not keep its own promise.
+    """
+    task.check()
+    num_clients = task.claim.min_clients
+    if not isinstance(task.mechanism, Osnap | Sum | SecondMoment):
+        raise InvalidTaskError(f"the audit does not know the mechanism {task.mechanism.kind!r}")
+    if num_clients * task.num_words <= MAX_NUMBERS:
+        return Case("task", f"the task itself, n = {num_clients}", task, num_clients), "the task itself"
+    twin = _twin(task)
+    about = f"twin: n = {twin.claim.min_clients}, m = {twin.mechanism.num_rows}, d = {twin.num_columns}"
+    said = (
+        f"a twin of {twin.claim.min_clients} clients, {twin.mechanism.num_rows} rows and {twin.num_columns} columns "
+        f"with the task's mu; the task's own minimum cohort, {num_clients} clients with {task.num_words} words each, "
+        "is too large to be run often enough"
+    )
+    return Case("task", about, twin, twin.claim.min_clients), said
+
+
+def hostile_rows(mechanism: AnyMechanism, num_columns: int) -> FloatArray:
+    """Return normalised rows that try to leave the ball, shape `(k, d)`: huge, barely outside, in all directions."""
+    bound = float(mechanism.row_bound)
+    directions = np.frombuffer(expand(_KEYS, "hostile rows")(8 * 8 * num_columns), np.int64).astype(np.float64)
+    unit = directions.reshape(8, num_columns)
+    unit = unit / np.linalg.norm(unit, axis=1, keepdims=True)
+    axis = np.eye(1, num_columns)
+    mixed = np.where(np.arange(num_columns) % 2, 1e-3, 1.0)[np.newaxis]
+    lengths = np.array([1.0, 1 + 1e-9, 1.04, 1e3, 1e6, 1e150, 1e300, 1.0])[:, np.newaxis]
+    spread = np.full((1, num_columns), 1.0)
+    rows: FloatArray = bound * np.concatenate(
+        [unit * lengths, -unit[:4] * lengths[2:6], axis * 2, -axis * 2, axis[:, ::-1] * 1e300, spread, -spread, mixed]
+    )
+    return rows
+
+
+def _sketch(rows: int, sparsity: int = 1) -> Osnap:
+    return Osnap(row_bound="1", fraction_bits=0, sigma=64, rows=rows, sparsity=sparsity)
+
+
+def _twin(task: Task) -> Task:
+    """Return the small task of `case_of_task`."""
+    claim, mechanism = task.claim, task.mechanism
+    rows = min(mechanism.num_rows, 4 if isinstance(mechanism, Osnap) and mechanism.sparsity > 1 else 3)
+    corrupt = min(
+        claim.max_corrupt_clients, 0 if mechanism.num_rows > 3 and getattr(mechanism, "sparsity", 1) > 1 else 1
+    )
+    clients = min(claim.min_clients, 8 * rows)
+    small = Claim(
+        epsilon=claim.epsilon,
+        delta=real(f"{claim.noise_delta:.12g}"),
+        neighbours=claim.neighbours,
+        min_clients=clients,
+        max_corrupt_clients=corrupt,
+        threat="adaptive",
+    )
+    update: dict[str, object] = {"rows": rows} if isinstance(mechanism, Osnap) else {}
+    if isinstance(mechanism, Osnap) and mechanism.sparsity > 1:
+        update["sparsity"] = 2
+    columns = min(task.num_columns, 2)
+    twin = mechanism.model_copy(update=update)
+    if not update.get("sparsity"):
+        distance = float(mechanism.squared_distance(claim))
+        honest = twin.smallest_row(clients, small)
+        mu = task.privacy(claim.min_clients).mu
+        sigma = ceil(((distance / mu**2 + SMOOTHING) / honest) ** 0.5 * (1 + 1e-9))
+        return task_of(twin.model_copy(update={"sigma": max(sigma, 4)}), small, columns)
+    return task_of(twin.calibrated(small, columns, 1000), small, columns)

@@ -1,0 +1,175 @@
+"""How well an adversary tells two worlds apart, as lower bounds that hold at a stated confidence.
+
+A mechanism that is mu-Gaussian private lets no test whatever reach Phi^-1(1 - FP) + Phi^-1(1 - FN) above mu (Dong,
+Roth, Su 2022, Definition 3). So any test, however found, refutes a claim once the bounds on its errors are small
+enough; a better test only refutes sooner.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+from scipy.stats import beta
+
+from lintra_protocol.privacy.gaussian import gaussian_epsilon
+from lintra_protocol.ring import FloatArray, IntArray
+
+CONFIDENCE = 0.999
+"""Of each one-sided bound on an error rate; both hold together with 99.8 %."""
+
+_RIDGE = 1e-10
+_GRID = np.linspace(0.005, 0.995, 199)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What one test of the two worlds shows.
+
+    Attributes:
+        trials: how many runs of each world it was tested on.
+        false_positives: how often world 0 was taken for world 1.
+        false_negatives: how often world 1 was taken for world 0.
+        mu: -Phi^-1(FP) - Phi^-1(FN) at the observed rates, half a count away from 0 and 1.
+        mu_lower: the same at the upper confidence bounds, at least 0.
+    """
+
+    trials: int
+    false_positives: int
+    false_negatives: int
+    mu: float
+    mu_lower: float
+
+    def epsilon_lower(self, delta: float) -> float:
+        """Return the epsilon at `delta` of a Gaussian mechanism with `mu_lower`."""
+        return gaussian_epsilon(self.mu_lower, delta)
+
+
+def clopper_pearson_upper(errors: int, trials: int, confidence: float = CONFIDENCE) -> float:
+    """Return an upper bound on an error rate, exact for any rate (Clopper and Pearson 1934).
+
+    Args:
+        errors: observed.
+        trials: at least 1.
+        confidence: one-sided.
+    """
+    if not 0 <= errors <= trials or trials < 1:
+        raise ValueError(f"{errors} errors in {trials} trials")
+    return 1.0 if errors == trials else float(beta.ppf(confidence, errors + 1, trials - errors))
+
+
+def bound_of(false_positives: int, false_negatives: int, trials: int) -> Bound:
+    """Return the bound that a test with these errors in `trials` runs of each world shows."""
+    rates = [np.clip(errors, 0.5, trials - 0.5) / trials for errors in (false_positives, false_negatives)]
+    upper = [clopper_pearson_upper(errors, trials) for errors in (false_positives, false_negatives)]
+    return Bound(
+        trials=trials,
+        false_positives=false_positives,
+        false_negatives=false_negatives,
+        mu=-float(ndtri(rates).sum()),
+        mu_lower=max(0.0, -float(ndtri(upper).sum())),
+    )
+
+
+def threshold_bound(scores: tuple[FloatArray, FloatArray], threshold: float) -> Bound:
+    """Test "world 1 if the score exceeds the threshold", a threshold chosen without looking at these scores.
+
+    Args:
+        scores: of world 0 and world 1, both of shape `(trials,)`.
+        threshold: in the scores' units.
+    """
+    positives, negatives = int((scores[0] > threshold).sum()), int((scores[1] <= threshold).sum())
+    return bound_of(positives, negatives, scores[0].size)
+
+
+@dataclass(frozen=True)
+class LikelihoodRatio:
+    """The optimal test of two worlds that differ in one report (Theorem 1, docs/privacy.md#sketch).
+
+    The release has mean s u^T plus what is known, and covariance sigma_w^2 S_H S_H^T in word w. With the pseudo-inverse
+    of the Gram matrix the log-likelihood ratio is linear, and its distance between the worlds is mu.
+
+    Attributes:
+        weights: shape `(rows, words)`.
+        midpoint: the mean release halfway between the worlds; same shape, in ring units.
+        mu: that of Theorem 1 for this matrix and this pair of rows.
+    """
+
+    weights: FloatArray
+    midpoint: FloatArray
+    mu: float
+
+    def scores(self, released: IntArray) -> FloatArray:
+        """Return the log-likelihood ratio of releases of shape `(trials, rows, words)`; shape `(trials,)`."""
+        result: FloatArray = np.einsum("trw,rw->t", released - self.midpoint, self.weights)
+        return result
+
+
+def likelihood_ratio(
+    honest: IntArray, victim: IntArray, encodings: tuple[IntArray, IntArray], midpoint: FloatArray, sigmas: IntArray
+) -> LikelihoodRatio:
+    """Form the optimal test.
+
+    Args:
+        honest: the honest clients' columns of the released matrices, stacked; shape `(rows, honest)`.
+        victim: the victim's column, one of them; shape `(rows,)`.
+        encodings: the victim's noiseless report in world 0 and world 1, each of shape `(words,)`.
+        midpoint: see `LikelihoodRatio`.
+        sigmas: deviation of one client's noise in each word, shape `(words,)`.
+    """
+    gram = (honest @ honest.T).astype(np.float64)
+    direction = np.linalg.pinv(gram, hermitian=True) @ victim
+    difference = (encodings[1] - encodings[0]).astype(np.float64)
+    scaled = difference / sigmas.astype(np.float64) ** 2
+    squared = float(direction @ victim) * float(difference @ scaled)
+    return LikelihoodRatio(np.outer(direction, scaled), midpoint, squared**0.5)
+
+
+def leverages(matrix: IntArray, honest: IntArray) -> FloatArray:
+    """Return s_i^T (S_H S_H^T)^+ s_i of the honest clients, in their order (docs/privacy.md#sketch).
+
+    Args:
+        matrix: all clients' columns, shape `(rows, clients)`.
+        honest: their numbers, shape `(honest,)`.
+    """
+    columns = matrix[:, honest].astype(np.float64)
+    inverse = np.linalg.pinv(columns @ columns.T, hermitian=True)
+    result: FloatArray = np.einsum("ri,rq,qi->i", columns, inverse, columns)
+    return result
+
+
+def black_box_bound(views: tuple[IntArray, IntArray]) -> Bound:
+    """Learn a test on one half of the runs and measure it on the other; nothing is assumed about the mechanism.
+
+    The test is Fisher's discriminant over the numbers of the view and their squares, with whatever threshold did best
+    in training: it finds means, variances, and combinations in which noise cancels.
+
+    Args:
+        views: of world 0 and world 1, both of shape `(trials, numbers)`, at least 400 trials.
+    """
+    half = min(len(view) for view in views) // 2
+    features = _standardised(views, half)
+    train = [part[:half] for part in features]
+    means = [part.mean(axis=0) for part in train]
+    within = sum((part - mean).T @ (part - mean) for part, mean in zip(train, means, strict=True)) / (2 * half)
+    direction = np.linalg.solve(within + _RIDGE * np.eye(len(within)), means[1] - means[0])
+    scores = [part @ direction for part in features]
+    threshold = _best_threshold((scores[0][:half], scores[1][:half]))
+    return threshold_bound((scores[0][half : 2 * half], scores[1][half : 2 * half]), threshold)
+
+
+def _standardised(views: tuple[IntArray, IntArray], half: int) -> list[FloatArray]:
+    """Return numbers and squares of both worlds in units of the training halves' pooled deviation."""
+    floats = [view.astype(np.float64) for view in views]
+    pooled = np.concatenate([part[:half] for part in floats])
+    center, scale = np.median(pooled, axis=0), pooled.std(axis=0)
+    scale[scale == 0] = 1.0
+    scaled = [(part - center) / scale for part in floats]
+    return [np.hstack([part, np.minimum(part**2, 100.0)]) for part in scaled]
+
+
+def _best_threshold(scores: tuple[FloatArray, FloatArray]) -> float:
+    """Return the threshold with the largest lower bound on these scores, among quantiles of both worlds pooled."""
+    candidates: NDArray[np.float64] = np.quantile(np.concatenate(scores), _GRID)
+    bounds = [threshold_bound(scores, float(threshold)).mu_lower for threshold in candidates]
+    return float(candidates[int(np.argmax(bounds))])

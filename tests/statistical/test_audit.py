@@ -1,0 +1,93 @@
+"""Audits: none of them refutes the pipeline as it is, and every planted fault is refuted, with fixed seeds.
+
+For one seed each bound of a clean audit is wrong with probability below 0.2 %, and about 6e-6 in fact, since both of
+its error rates must be underestimated at once; each of the other checks raises a false alarm with probability 1e-6.
+"""
+
+import pytest
+
+from lintra_analyzer.audit.cases import Case, standard_cases
+from lintra_analyzer.audit.faults import seams_of
+from lintra_analyzer.audit.run import Outcome, audit_case
+from lintra_protocol.randomness import derive_seed
+
+CASES = {case.name: case for case in standard_cases()}
+SEED = bytes(range(32))
+
+
+def failed(outcome: Outcome) -> set[str]:
+    """Return the names of the checks that were not passed."""
+    return {check.name for check in outcome.checks if not check.passed}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=lambda case: case.name)
+def test_a_clean_audit_passes_and_its_lower_bound_comes_within_15_percent_of_the_claim(case: Case) -> None:
+    outcome = audit_case(case, 60_000, SEED)
+    assert failed(outcome) == set()
+    if case.must_refuse:
+        assert outcome.refusal == {"thin-row": "cohort_too_small", "twice": "already_released"}[case.name]
+        return
+    assert outcome.exact_mu == pytest.approx(outcome.statement.mu, rel=1e-5)
+    assert outcome.epsilon_lower is not None
+    assert 0.85 * outcome.statement.epsilon < outcome.epsilon_lower <= outcome.statement.epsilon
+
+
+# By fault: the case that shows it, and the checks that must notice.
+CAUGHT = {
+    "sigma": ("osnap", {"optimal test", "noise law"}),
+    "missing-noise": ("pair", {"optimal test", "black box", "noise law"}),
+    "floating-point": ("pair", {"lattice"}),
+    "bound": ("pair", {"encoder"}),
+    "shared-noise": ("sum", {"black box", "lattice", "noise law"}),
+    "gate": ("thin-row", {"refusal", "optimal test", "black box"}),
+    "second-release": ("twice", {"refusal", "optimal test", "black box"}),
+}
+
+
+@pytest.mark.parametrize("fault", CAUGHT)
+def test_a_planted_fault_is_caught_and_its_absence_is_not(fault: str) -> None:
+    name, checks = CAUGHT[fault]
+    assert audit_case(CASES[name], 20_000, SEED).passed
+    outcome = audit_case(CASES[name], 20_000, SEED, seams_of(fault))
+    assert not outcome.passed
+    assert checks <= failed(outcome)
+
+
+def test_a_bound_off_by_5_percent_is_also_seen_in_the_releases_alone_given_enough_runs() -> None:
+    assert failed(audit_case(CASES["pair"], 200_000, SEED)) == set()
+    assert "optimal test" in failed(audit_case(CASES["pair"], 200_000, SEED, seams_of("bound")))
+
+
+def test_sharing_noise_is_seen_without_knowing_its_law() -> None:
+    outcome = audit_case(CASES["osnap"], 5_000, SEED, seams_of("shared-noise"))
+    assert outcome.black_box is not None
+    assert outcome.black_box.mu_lower > 3 * outcome.statement.mu
+
+
+def test_an_isolated_client_has_the_mu_of_its_own_noise_alone() -> None:
+    outcome = audit_case(CASES["thin-row"], 20_000, SEED, seams_of("gate"))
+    assert outcome.optimal is not None
+    # Six honest clients were promised, one is there: the square root of 6.
+    assert outcome.exact_mu == pytest.approx(outcome.statement.mu * 6**0.5, rel=1e-5)
+    assert outcome.optimal.mu_lower > 2 * outcome.statement.mu
+
+
+def test_equal_seeds_give_equal_audits_and_others_do_not() -> None:
+    first, again = (audit_case(CASES["pair"], 2_000, SEED).optimal for _ in range(2))
+    other = audit_case(CASES["pair"], 2_000, bytes(32)).optimal
+    assert first == again != other
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES.values(), ids=lambda case: case.name)
+def test_thirty_clean_audits_raise_no_alarm(case: Case) -> None:
+    alarms = [failed(audit_case(case, 20_000, derive_seed(SEED, "clean", bytes([k])))) for k in range(30)]
+    assert alarms == [set()] * 30
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", CAUGHT)
+def test_twenty_audits_of_a_fault_catch_it_every_time(fault: str) -> None:
+    case = CASES[CAUGHT[fault][0]]
+    seeds = [derive_seed(SEED, "power", bytes([k])) for k in range(20)]
+    assert not any(audit_case(case, 20_000, seed, seams_of(fault)).passed for seed in seeds)
