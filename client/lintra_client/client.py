@@ -16,7 +16,8 @@ import numpy as np
 from lintra_client.bulk import Block, Progress, SendSummary, Tally, blocks_of, send_blocks
 from lintra_client.channel import Channel, Retries
 from lintra_client.check import Policy, agreed_task, require_distinct
-from lintra_client.ledger import DISTINCT_SOURCES, SELF, Distinct, Ledger, Source, Vouched, price_of, require_source
+from lintra_client.ledger import DISTINCT_SOURCES, SELF, Distinct, Ledger, price_of, require_source
+from lintra_client.ledger_book import Source, Vouched
 from lintra_client.report import Parcel, block_size, encode_apart, encode_together, report_time, spelled
 from lintra_client.upload import Delivery, Destination
 from lintra_protocol.canonical import parse_base64url

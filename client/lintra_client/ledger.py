@@ -6,20 +6,16 @@ the first byte of its report leaves, and is never taken back, whatever happens t
 
 import math
 import os
-import secrets
-import sqlite3
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import Enum
-from functools import lru_cache, reduce
-from operator import add
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from lintra_client.ledger_book import Book, Source, Vouched, all_charges, epsilon_of, sum_of, total_of
 from lintra_client.ledger_file import LedgerFile
-from lintra_protocol.canonical import base64url
-from lintra_protocol.errors import InvalidMessageError, LedgerRefusedError
+from lintra_protocol.errors import LedgerRefusedError
 from lintra_protocol.messages import BATCH
 from lintra_protocol.privacy.composition import Spent
 from lintra_protocol.task import Task
@@ -28,9 +24,6 @@ SELF = "self"
 MAX_SOURCE_LENGTH = 200
 MAX_EPSILON = 3.0
 DELTA = 1e-6
-
-_EVERYBODY = ""
-"""Stands in the column `source` of a vouched charge; no source has this name."""
 
 
 class Distinct(Enum):
@@ -41,16 +34,6 @@ class Distinct(Enum):
 
 DISTINCT_SOURCES = Distinct.SOURCES
 """The caller vouches: each row states the facts of another source, and the ledger need not know which."""
-
-
-@dataclass(frozen=True)
-class Vouched:
-    """All rows of one call, which the caller vouches to be about as many sources; `call` tells calls apart."""
-
-    call: str = field(default_factory=lambda: secrets.token_hex(16))
-
-
-Source = str | Vouched
 
 
 @dataclass(frozen=True)
@@ -139,44 +122,40 @@ class Ledger:
             ValueError: a source's name is empty or too long.
             LedgerRefusedError: the file cannot be used, or rows that were vouched for do not fit; none may leave.
         """
-        refused: dict[bytes, LedgerRefusedError] = {}
         for source in reports.values():
             if not isinstance(source, Vouched):
                 require_source(source)
+        refused: dict[bytes, LedgerRefusedError] = {}
         with self._file.transaction() as db:
+            book = Book(db, task_id, batch)
             for report_id, source in reports.items():
                 try:
-                    self._charge(db, task_id, batch, price, report_id, source)
+                    self._charge(book, price, report_id, source)
                 except LedgerRefusedError as error:
                     if isinstance(source, Vouched):
                         raise
                     refused[report_id] = error
         return refused
 
-    def _charge(
-        self, db: sqlite3.Connection, task_id: str, batch: int, price: Spent, report_id: bytes, source: Source
-    ) -> None:
+    def _charge(self, book: Book, price: Spent, report_id: bytes, source: Source) -> None:
         # A report may leave only if it was charged before, or
         #   (1) no other report of its source was charged in this task and batch;
         #   (2) with it, everything that its source takes part in stays below the ceiling;
         #   (3) the charge is on disk: the caller's transaction ends before the report leaves.
-        if _is_charged(db, task_id, batch, report_id):
+        if book.is_charged(report_id):
             return
-        charge = _open_charge(db, task_id, batch, source)  # (1)
+        charge = book.open_charge(source)  # (1)
         if charge is None:
-            for total in _totals(db, source):
+            for total in book.totals(source):
                 self._require_room(total, price)  # (2)
-            name, call = (_EVERYBODY, source.call) if isinstance(source, Vouched) else (source, "")
-            values = (task_id, batch, name, call, _price_number(db, price))
-            cursor = db.execute("INSERT INTO charges (task_id, batch, source, call, price) VALUES (?,?,?,?,?)", values)
-            charge = cursor.lastrowid
-        db.execute("INSERT INTO reports (report_id, charge) VALUES (?, ?)", (report_id, charge))
+            charge = book.enter(source, price)
+        book.add_report(report_id, charge)
 
     def _require_room(self, total: Spent, price: Spent) -> None:
-        after = _epsilon(_sum((total, price)), self.delta)
+        after = epsilon_of(sum_of((total, price)), self.delta)
         if not after <= self.max_epsilon:
             raise LedgerRefusedError(
-                f"epsilon at delta {self.delta:g} is {_epsilon(total, self.delta):.6g} already and would be "
+                f"epsilon at delta {self.delta:g} is {epsilon_of(total, self.delta):.6g} already and would be "
                 f"{after:.6g}; the ceiling is {self.max_epsilon:g}"
             )
 
@@ -189,14 +168,7 @@ class Ledger:
             LedgerRefusedError: the file cannot be used.
         """
         with self._file.transaction() as db:
-            prices = _prices(db)
-            rows = db.execute(
-                "SELECT source, task_id, batch, price, (SELECT count(*) FROM reports WHERE reports.charge = "
-                "charges.charge) FROM charges ORDER BY charge"
-            ).fetchall()
-        return [
-            Entry(source or None, task_id, batch, count, prices[price]) for source, task_id, batch, price, count in rows
-        ]
+            return [Entry(*values) for values in all_charges(db)]
 
     def spent(self, source: str = SELF) -> Balance:
         """Return what a source has spent, charges that were vouched for included, since it may be in any of them.
@@ -207,8 +179,8 @@ class Ledger:
         """
         require_source(source)
         with self._file.transaction() as db:
-            (total,) = _totals(db, source)
-        return Balance(total, _epsilon(total, self.delta), self.delta, self.max_epsilon)
+            total = total_of(db, source)
+        return Balance(total, epsilon_of(total, self.delta), self.delta, self.max_epsilon)
 
 
 def price_of(task: Task) -> Spent:
@@ -245,87 +217,3 @@ def require_source(source: str) -> str:
     if not isinstance(source, str) or not 0 < len(source) <= MAX_SOURCE_LENGTH or not source.isprintable():
         raise ValueError(f"a source has a name of 1 to {MAX_SOURCE_LENGTH} printable characters")
     return source
-
-
-# --- questions to the file ------------------------------------------------------------------------------------
-
-
-def _is_charged(db: sqlite3.Connection, task_id: str, batch: int, report_id: bytes) -> bool:
-    found = db.execute(
-        "SELECT task_id, batch FROM charges JOIN reports USING (charge) WHERE report_id = ?", (report_id,)
-    ).fetchone()
-    if found is not None and found != (task_id, batch):
-        raise LedgerRefusedError(f"report {base64url(report_id)} was charged in another task or batch")
-    return found is not None
-
-
-def _open_charge(db: sqlite3.Connection, task_id: str, batch: int, source: Source) -> int | None:
-    """Return the charge that a report of this source joins, or None if it needs one of its own."""
-    where, values = "task_id = ? AND batch = ?", (task_id, batch)
-    if isinstance(source, Vouched):
-        found = db.execute(f"SELECT charge, call FROM charges WHERE {where} LIMIT 1", values).fetchone()  # noqa: S608
-        if found is not None and found[1] != source.call:
-            raise LedgerRefusedError(f"task {task_id} has reports already; sources that are not named may be in them")
-        return None if found is None else int(found[0])
-    for name, words in ((source, "this source has"), (_EVERYBODY, "sources that were not named have")):
-        if db.execute(f"SELECT 1 FROM charges WHERE {where} AND source = ?", (*values, name)).fetchone():  # noqa: S608
-            raise LedgerRefusedError(f"{words} a report in task {task_id} already; a second one is never sent")
-    return None
-
-
-def _totals(db: sqlite3.Connection, source: Source) -> list[Spent]:
-    """Return what a source has spent; for sources that are not named, what any of them may have spent."""
-    prices = _prices(db)
-    everybody = db.execute("SELECT price FROM charges WHERE source = ?", (_EVERYBODY,)).fetchall()
-    common = [prices[price] for (price,) in everybody]
-    if not isinstance(source, Vouched):
-        own = db.execute("SELECT price FROM charges WHERE source = ? ORDER BY price", (source,)).fetchall()
-        return [_sum((*common, *(prices[price] for (price,) in own)))]
-    # Somebody of whom nothing is known yet spent the common charges only; others have one of few histories.
-    histories = db.execute(
-        "SELECT DISTINCT history FROM (SELECT group_concat(price) AS history FROM (SELECT source, price FROM charges "
-        "WHERE source <> ? ORDER BY source, price) GROUP BY source)",
-        (_EVERYBODY,),
-    ).fetchall()
-    return [
-        _sum((*common, *(prices[int(price)] for price in filter(None, history.split(",")))))
-        for history in ["", *(text for (text,) in histories)]
-    ]
-
-
-def _prices(db: sqlite3.Connection) -> dict[int, Spent]:
-    try:
-        return {
-            number: _price(*texts)
-            for number, *texts in db.execute("SELECT price, mu_squared, slack, delta_coalition FROM prices")
-        }
-    except (InvalidMessageError, ValueError) as error:
-        raise LedgerRefusedError(f"the ledger holds a price that cannot be read: {error}") from None
-
-
-def _price_number(db: sqlite3.Connection, price: Spent) -> int:
-    values = (price.mu_squared, price.slack, price.delta_coalition)
-    db.execute("INSERT OR IGNORE INTO prices (mu_squared, slack, delta_coalition) VALUES (?, ?, ?)", values)
-    known = "SELECT price FROM prices WHERE mu_squared = ? AND slack = ? AND delta_coalition = ?"
-    return int(db.execute(known, values).fetchone()[0])
-
-
-# --- sums that many sources share -----------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=4096)
-def _price(mu_squared: str, slack: str, delta_coalition: str) -> Spent:
-    return Spent.from_document({"mu_squared": mu_squared, "slack": slack, "delta_coalition": delta_coalition})
-
-
-@lru_cache(maxsize=4096)
-def _sum(prices: tuple[Spent, ...]) -> Spent:
-    try:
-        return reduce(add, prices, Spent.zero())
-    except ValueError as error:
-        raise LedgerRefusedError(f"what is spent cannot be counted any more: {error}") from None
-
-
-@lru_cache(maxsize=4096)
-def _epsilon(spent: Spent, delta: float) -> float:
-    return spent.epsilon_at(delta)

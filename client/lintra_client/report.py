@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lintra_client.check import ServerKey
-from lintra_client.ledger import Source
+from lintra_client.ledger_book import Source
 from lintra_protocol.canonical import base64url
 from lintra_protocol.clipping import clip_norms
 from lintra_protocol.documents import fraction

@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lintra_client import DISTINCT_SOURCES, Ledger
-from lintra_client.ledger import SELF, Source, Vouched, default_path, price_of
+from lintra_client.ledger import SELF, default_path, price_of
+from lintra_client.ledger_book import Source, Vouched
 from lintra_client.ledger_file import LedgerFile
 from lintra_protocol.errors import LedgerRefusedError
 from lintra_protocol.privacy.composition import Spent

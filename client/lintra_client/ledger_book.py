@@ -1,0 +1,190 @@
+"""What stands in the ledger: questions to an open transaction, and the entries that it makes.
+
+Prices are few and sources many, so that sums over prices are remembered and shared.
+"""
+
+import secrets
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache, reduce
+from operator import add
+
+from lintra_protocol.canonical import base64url
+from lintra_protocol.errors import InvalidMessageError, LedgerRefusedError
+from lintra_protocol.privacy.composition import Spent
+
+_EVERYBODY = ""
+"""Stands in the column `source` of a vouched charge; no source has this name."""
+
+
+@dataclass(frozen=True)
+class Vouched:
+    """All rows of one call, which the caller vouches to be about as many sources; `call` tells calls apart."""
+
+    call: str = field(default_factory=lambda: secrets.token_hex(16))
+
+
+Source = str | Vouched
+
+
+class Book:
+    """The ledger as one transaction about one batch of a task sees it."""
+
+    def __init__(self, db: sqlite3.Connection, task_id: str, batch: int) -> None:
+        """Use a connection for as long as its transaction lasts."""
+        self._db = db
+        self._batch = (task_id, batch)
+        self._prices = _prices(db)
+        self._common = _charged_prices(db, _EVERYBODY)
+
+    def is_charged(self, report_id: bytes) -> bool:
+        """Return whether a report was charged before.
+
+        Raises:
+            LedgerRefusedError: it was, in another task or batch.
+        """
+        found = self._db.execute(
+            "SELECT task_id, batch FROM charges JOIN reports USING (charge) WHERE report_id = ?", (report_id,)
+        ).fetchone()
+        if found is not None and found != self._batch:
+            raise LedgerRefusedError(f"report {base64url(report_id)} was charged in another task or batch")
+        return found is not None
+
+    def open_charge(self, source: Source) -> int | None:
+        """Return the charge that a report of this source joins, or None if it needs one of its own.
+
+        Raises:
+            LedgerRefusedError: the source has, or may have, another report in this batch.
+        """
+        task_id = self._batch[0]
+        if isinstance(source, Vouched):
+            found = self._db.execute(
+                "SELECT charge, call FROM charges WHERE task_id = ? AND batch = ? LIMIT 1", self._batch
+            ).fetchone()
+            if found is not None and found[1] != source.call:
+                raise LedgerRefusedError(f"task {task_id} has reports already; unnamed sources may be in them")
+            return None if found is None else int(found[0])
+        found = self._db.execute(
+            "SELECT source FROM charges WHERE task_id = ? AND batch = ? AND source IN (?, ?)",
+            (*self._batch, source, _EVERYBODY),
+        ).fetchone()
+        if found is not None:
+            whose = "this source has" if found[0] == source else "sources that were not named have"
+            raise LedgerRefusedError(f"{whose} a report in task {task_id} already; a second one is never sent")
+        return None
+
+    def totals(self, source: Source) -> Iterator[Spent]:
+        """Yield what a source has spent; for sources that are not named, everything that one of them may have spent."""
+        if not isinstance(source, Vouched):
+            yield self._total(self._common + _charged_prices(self._db, source))
+            return
+        # Somebody of whom nothing is known yet spent the common charges only; others have one of few histories.
+        yield self._total(self._common)
+        histories = self._db.execute(
+            "SELECT DISTINCT history FROM (SELECT group_concat(price) AS history FROM (SELECT source, price FROM "
+            "charges WHERE source <> ? ORDER BY source, price) GROUP BY source)",
+            (_EVERYBODY,),
+        ).fetchall()
+        for (history,) in histories:
+            yield self._total(self._common + tuple(int(price) for price in str(history).split(",")))
+
+    def enter(self, source: Source, price: Spent) -> int:
+        """Charge a price to a source, and return the number of the charge."""
+        name, call = (_EVERYBODY, source.call) if isinstance(source, Vouched) else (source, "")
+        number = next((number for number, known in self._prices.items() if known == price), None)
+        if number is None:
+            number = _lastrowid(
+                self._db.execute(
+                    "INSERT INTO prices (mu_squared, slack, delta_coalition) VALUES (?, ?, ?)",
+                    (price.mu_squared, price.slack, price.delta_coalition),
+                )
+            )
+            self._prices[number] = price
+        charge = _lastrowid(
+            self._db.execute(
+                "INSERT INTO charges (task_id, batch, source, call, price) VALUES (?, ?, ?, ?, ?)",
+                (*self._batch, name, call, number),
+            )
+        )
+        if name == _EVERYBODY:
+            self._common = (*self._common, number)
+        return charge
+
+    def add_report(self, report_id: bytes, charge: int) -> None:
+        """Keep the identifier of a report with its charge, so that it is never charged again."""
+        self._db.execute("INSERT INTO reports (report_id, charge) VALUES (?, ?)", (report_id, charge))
+
+    def _total(self, numbers: tuple[int, ...]) -> Spent:
+        return sum_of(tuple(self._prices[number] for number in sorted(numbers)))
+
+
+def total_of(db: sqlite3.Connection, source: str) -> Spent:
+    """Return what a source has spent, charges that were vouched for included.
+
+    Raises:
+        LedgerRefusedError: a price cannot be read.
+    """
+    prices = _prices(db)
+    numbers = _charged_prices(db, _EVERYBODY) + _charged_prices(db, source)
+    return sum_of(tuple(prices[number] for number in sorted(numbers)))
+
+
+def all_charges(db: sqlite3.Connection) -> Iterator[tuple[str | None, str, int, int, Spent]]:
+    """Yield (source, task, batch, number of reports, price) of every charge, oldest first; None is any source.
+
+    Raises:
+        LedgerRefusedError: a price cannot be read.
+    """
+    prices = _prices(db)
+    rows = db.execute(
+        "SELECT source, task_id, batch, (SELECT count(*) FROM reports WHERE reports.charge = charges.charge), price "
+        "FROM charges ORDER BY charge"
+    )
+    for source, task_id, batch, num_reports, price in rows:
+        yield source or None, task_id, batch, num_reports, prices[price]
+
+
+def _charged_prices(db: sqlite3.Connection, source: str) -> tuple[int, ...]:
+    return tuple(price for (price,) in db.execute("SELECT price FROM charges WHERE source = ?", (source,)))
+
+
+def _prices(db: sqlite3.Connection) -> dict[int, Spent]:
+    try:
+        return {
+            number: _price(*texts)
+            for number, *texts in db.execute("SELECT price, mu_squared, slack, delta_coalition FROM prices")
+        }
+    except (InvalidMessageError, ValueError) as error:
+        raise LedgerRefusedError(f"the ledger holds a price that cannot be read: {error}") from None
+
+
+def _lastrowid(cursor: sqlite3.Cursor) -> int:
+    return int(cursor.lastrowid or 0)
+
+
+# --- numbers that many sources share --------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=4096)
+def _price(mu_squared: str, slack: str, delta_coalition: str) -> Spent:
+    return Spent.from_document({"mu_squared": mu_squared, "slack": slack, "delta_coalition": delta_coalition})
+
+
+@lru_cache(maxsize=4096)
+def sum_of(prices: tuple[Spent, ...]) -> Spent:
+    """Return what all of these spend together, exactly.
+
+    Raises:
+        LedgerRefusedError: too much to be written down.
+    """
+    try:
+        return reduce(add, prices, Spent.zero())
+    except ValueError as error:
+        raise LedgerRefusedError(f"what is spent cannot be counted any more: {error}") from None
+
+
+@lru_cache(maxsize=4096)
+def epsilon_of(spent: Spent, delta: float) -> float:
+    """Return the epsilon of what is spent, at a delta."""
+    return spent.epsilon_at(delta)
