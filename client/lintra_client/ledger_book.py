@@ -36,6 +36,7 @@ class Book:
         self._db = db
         self._batch = (task_id, batch)
         self._prices = _prices(db)
+        # A charge for everybody that this transaction makes changes no total in it: nobody has a second one in a batch.
         self._common = _charged_prices(db, _EVERYBODY)
 
     def is_charged(self, report_id: bytes) -> bool:
@@ -101,15 +102,12 @@ class Book:
                 )
             )
             self._prices[number] = price
-        charge = _lastrowid(
+        return _lastrowid(
             self._db.execute(
                 "INSERT INTO charges (task_id, batch, source, call, price) VALUES (?, ?, ?, ?, ?)",
                 (*self._batch, name, call, number),
             )
         )
-        if name == _EVERYBODY:
-            self._common = (*self._common, number)
-        return charge
 
     def add_report(self, report_id: bytes, charge: int) -> None:
         """Keep the identifier of a report with its charge, so that it is never charged again."""

@@ -77,6 +77,23 @@ ledger._file._connection().execute("PRAGMA cache_size = 1")  # so that the trans
 ledger.charge("T" * 43, PRICE, many)
 """
 
+AT_THE_BIRTH = """
+os.link = die
+Ledger(path)
+"""
+
+FORK = """
+ledger = Ledger(path)
+ledger.charge("A" * 43, PRICE, {bytes(32): "self"})
+child = os.fork()
+known = b"c" * 32 if child == 0 else b"p" * 32
+refused = ledger.charge("T" * 43, PRICE, {known: "self"})
+os.write(1, b"refused\\n" if refused else b"won\\n")
+if child == 0:
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+
 CHARGE_FOR_EVER = """
 ledger = Ledger(path)
 number = 0
@@ -162,6 +179,23 @@ def test_a_transaction_that_was_half_written_when_the_process_died_leaves_no_tra
         (entry,) = ledger.entries()
         assert entry.task_id == "U" * 43
         assert ledger.charge(TASK, PRICE, {(1).to_bytes(32, "big"): "source 1"}) == {}
+
+
+def test_a_ledger_that_was_never_finished_is_begun_again(tmp_path: Path) -> None:
+    path = tmp_path / "ledger"
+    killed(AT_THE_BIRTH, path)
+    assert not path.exists()
+    with Ledger(path) as ledger:
+        assert ledger.entries() == []
+
+
+def test_a_process_and_its_fork_may_share_a_ledger(tmp_path: Path) -> None:
+    path = tmp_path / "ledger"
+    process = start(FORK, str(path))
+    out, _ = process.communicate(timeout=60)
+    assert (sorted(out.splitlines()), process.returncode) == (["refused", "won"], 0)
+    with Ledger(path) as ledger:
+        assert [entry.task_id for entry in ledger.entries()] == ["A" * 43, TASK]
 
 
 @pytest.mark.parametrize("seed", range(3))
