@@ -50,11 +50,11 @@ def nonce(server: int) -> bytes:
     return derive_seed(SEED, f"nonce {server}")
 
 
-def uncalibrated(kind: str, row_bound: float = 1.0, rows: int = 2) -> AnyMechanism:
+def uncalibrated(kind: str, row_bound: float = 1.0, rows: int = 2, sparsity: int = 1) -> AnyMechanism:
     """Return a mechanism of a kind with the smallest noise a document may state; `make_task` calibrates it."""
     match kind:
         case "osnap":
-            return Osnap(row_bound=real(row_bound), fraction_bits=0, sigma=4, rows=rows)
+            return Osnap(row_bound=real(row_bound), fraction_bits=0, sigma=4, rows=rows, sparsity=sparsity)
         case "sum":
             return Sum(row_bound=real(row_bound), fraction_bits=0, sigma=4)
         case "second_moment":
@@ -73,6 +73,7 @@ def make_task(
     num_servers: int = 3,
     columns: int | Sequence[Column] = 3,
     rows: int = 2,
+    sparsity: int = 1,
     row_bound: float = 1.0,
     epsilon: float | str = 1,
     delta: float | str = 1e-6,
@@ -92,6 +93,7 @@ def make_task(
         num_servers: N.
         columns: how many columns named a, b, ..; or the columns themselves.
         rows: m, for `osnap`.
+        sparsity: s, for `osnap`.
         row_bound: B.
         epsilon: of the claim.
         delta: of the claim.
@@ -110,7 +112,7 @@ def make_task(
         epsilon=real(epsilon), delta=real(delta), min_clients=min_clients, max_corrupt_clients=max_corrupt_clients
     )
     if isinstance(mechanism, str):
-        mechanism = uncalibrated(mechanism, row_bound, rows).calibrated(claim, len(columns), max_clients)
+        mechanism = uncalibrated(mechanism, row_bound, rows, sparsity).calibrated(claim, len(columns), max_clients)
     urls = urls or [f"http://server-{index}.test" for index in range(num_servers)]
     servers = tuple(
         ServerEntry(url=url, identity_key=identity(f"server {index}").public_key) for index, url in enumerate(urls)

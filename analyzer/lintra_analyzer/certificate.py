@@ -9,7 +9,7 @@ import math
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Literal
 
-from lintra_analyzer.reconstruct import FALSE_ALARM, Reconstruction, implausible_rows
+from lintra_analyzer.reconstruct import FALSE_ALARM, Reconstruction, implausible_rows, sparsity_of
 from lintra_protocol.canonical import base64url, domain_hash
 from lintra_protocol.documents import Frozen, Key, Real, real
 from lintra_protocol.errors import InvalidReleaseError
@@ -60,7 +60,9 @@ class Noise(Frozen):
         sigma: deviation of one client's noise, in steps of the ring (off the diagonal, for second moments).
         step_bits: one step of the ring is worth 2^-step_bits, in normalised units (squared, for second moments).
         step: the same as a number.
-        smallest_row: reports in the emptiest row; a released number's deviation is sigma * sqrt(row) steps.
+        smoothing: parameter of each server's noise in every released number, in steps of the ring; 0 for none.
+        smallest_row: reports in the emptiest row; a released number's deviation is sigma * sqrt(row) steps, smoothing
+            aside, before a sketch is divided by the root of its sparsity.
         largest_row: reports in the fullest row.
         smallest_sd: deviation in the emptiest row, in normalised units.
         largest_sd: deviation in the fullest row.
@@ -69,6 +71,7 @@ class Noise(Frozen):
     sigma: Count
     step_bits: Count
     step: Real
+    smoothing: Count
     smallest_row: Count
     largest_row: Count
     smallest_sd: Real
@@ -239,14 +242,20 @@ def _noise(task: Task, row_counts: IntArray) -> Noise:
     exponent = mechanism.fraction_bits * (2 if mechanism.kind == "second_moment" else 1)
     step = 2.0**-exponent
     smallest, largest = int(row_counts.min()), int(row_counts.max())
+    servers = task.num_servers * mechanism.smoothing**2
+
+    def deviation(row: int) -> float:
+        return step * math.sqrt((row * mechanism.sigma**2 + servers) / sparsity_of(task))
+
     return Noise(
         sigma=mechanism.sigma,
         step_bits=exponent,
         step=rounded_up(Decimal(2) ** -exponent),
+        smoothing=mechanism.smoothing,
         smallest_row=smallest,
         largest_row=largest,
-        smallest_sd=rounded_up(mechanism.sigma * step * math.sqrt(smallest)),
-        largest_sd=rounded_up(mechanism.sigma * step * math.sqrt(largest)),
+        smallest_sd=rounded_up(deviation(smallest)),
+        largest_sd=rounded_up(deviation(largest)),
     )
 
 

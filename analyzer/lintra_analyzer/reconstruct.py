@@ -24,8 +24,7 @@ from lintra_protocol.ring import IntArray, RingArray, from_ring, ring_from_bytes
 from lintra_protocol.rules import (
     aggregate_context,
     check_cohort,
-    late_seed,
-    require_rows,
+    draw_matrix,
     verify_cohorts,
     verify_inventories,
     verify_list,
@@ -103,11 +102,9 @@ def verify_frozen(
     root = merkle_root(report_ids)
     if (agreed.root, agreed.count) != (base64url(root), len(report_ids)):
         raise CohortConflictError("the servers froze another cohort than their inventories have in common")
-    seed = late_seed(task, root, [parse_base64url(signed.message.nonce) for signed in cohorts])
-    privacy = check_cohort(task, len(report_ids), len(report_ids))
-    matrix = task.mechanism.public_matrix(len(report_ids), seed)
-    require_rows(task, matrix, privacy)
-    return FrozenCohort(report_ids, root, seed, privacy, matrix.row_counts())
+    nonces = [parse_base64url(signed.message.nonce) for signed in cohorts]
+    drawn = draw_matrix(task, root, nonces, len(report_ids))
+    return FrozenCohort(report_ids, root, drawn.seed, drawn.privacy, drawn.matrix.row_counts())
 
 
 def open_sketch_share(
@@ -177,7 +174,8 @@ def implausible_rows(task: Task, sketch: IntArray, row_counts: IntArray) -> tupl
     """Find the rows that clients within their bounds would hardly ever give.
 
     An entry of a sketch is a sum of c entries, none above B, under independent fair signs, plus noise: sub-Gaussian
-    with variance proxy c (B^2 + sigma^2) (Hoeffding 1963). In a plain sum nothing cancels: c B, and the noise on top.
+    with variance proxy c (B^2 + sigma^2), and the servers' smoothing on top (Hoeffding 1963). In a plain sum nothing
+    cancels: c B, and the noise on top.
     B stands for the largest word of a report.
 
     Args:
@@ -195,16 +193,23 @@ def implausible_rows(task: Task, sketch: IntArray, row_counts: IntArray) -> tupl
     sigmas = mechanism.sigmas(task.num_columns).astype(np.float64)
     counts = row_counts[:, np.newaxis].astype(np.float64)
     if isinstance(mechanism, Osnap):
-        band = z * np.sqrt(counts * (largest**2 + sigmas**2))
+        smoothing = task.num_servers * float(mechanism.smoothing) ** 2
+        band = z * np.sqrt(counts * (largest**2 + sigmas**2) + smoothing)
     else:
         band = counts * largest + z * np.sqrt(counts) * sigmas
     outside = (np.abs(sketch.astype(np.float64)) > band).any(axis=1)
     return z, [int(row) for row in np.flatnonzero(outside)]
 
 
+def sparsity_of(task: Task) -> int:
+    """Return s, how many rows of the public matrix a report enters."""
+    return task.mechanism.sparsity if isinstance(task.mechanism, Osnap) else 1
+
+
 def as_release(task: Task, sketch: IntArray, row_counts: IntArray) -> releases.Release:
     """Decode the released integers of shape `(m, w)` into what the estimators read."""
-    mechanism, num_clients = task.mechanism, int(row_counts.sum())
+    mechanism = task.mechanism
+    num_clients = int(row_counts.sum()) // sparsity_of(task)
     columns = tuple(
         Column(c.name, float(c.center), float(c.scale), float(c.lower), float(c.upper), c.unit) for c in task.columns
     )
@@ -212,7 +217,8 @@ def as_release(task: Task, sketch: IntArray, row_counts: IntArray) -> releases.R
     row_bound = float(fraction(mechanism.row_bound))
     step = 2.0**-mechanism.fraction_bits
     if mechanism.kind == "osnap":
-        noise_variance = row_counts * np.float64(mechanism.sigma * step) ** 2
+        smoothing = task.num_servers * float(mechanism.smoothing * step) ** 2
+        noise_variance = (row_counts * np.float64(mechanism.sigma * step) ** 2 + smoothing) / sparsity_of(task)
         return releases.Sketch(columns, values, row_counts, noise_variance, num_clients, row_bound)
     if mechanism.kind == "sum":
         return releases.Sum(columns, values, math.sqrt(num_clients) * mechanism.sigma * step, num_clients, row_bound)

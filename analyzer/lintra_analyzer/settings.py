@@ -9,7 +9,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from lintra_protocol.documents import Key, first_complaint
-from lintra_protocol.task import MAX_SERVERS, Url
+from lintra_protocol.mechanisms.base import MAX_SERVERS
+from lintra_protocol.task import Url
 
 TOKEN_HASHES_VARIABLE = "LINTRA_ANALYZER_TOKEN_HASHES"
 """Hashes of bearer tokens, separated by commas, added to those of the file."""

@@ -54,10 +54,14 @@ class ColumnSpecification(_Asked):
 
 
 class OsnapSpecification(_Asked):
-    """A sketch of the rows; without `rows` their number follows from the claim (see `default_rows`)."""
+    """A sketch of the rows; without `rows` their number follows from the claim (see `default_rows`).
+
+    With `sparsity` above 1 a report enters as many rows. That tolerates larger coalitions, not more noise.
+    """
 
     kind: Literal["osnap"]
     rows: int | None = Field(default=None, ge=2, le=2**20, strict=True)
+    sparsity: int = Field(default=1, ge=1, le=64, strict=True)
 
 
 class SumSpecification(_Asked):
@@ -232,4 +236,4 @@ def _mechanism(asked: Specification, claim: Claim) -> AnyMechanism:
     rows = asked.mechanism.rows or default_rows(claim, len(asked.columns))
     if asked.min_clients < rows:
         raise RowUnderfilledError(f"{rows} rows need at least as many clients, min_clients is {asked.min_clients}")
-    return Osnap.model_validate({**common, "rows": rows})
+    return Osnap.model_validate({**common, "rows": rows, "sparsity": asked.mechanism.sparsity})

@@ -13,10 +13,11 @@ from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.report import Report, make_report, share_words
 from lintra_protocol.ring import FloatArray, RingArray, from_ring
-from lintra_protocol.rules import check_cohort, late_seed, require_rows
+from lintra_protocol.rules import check_cohort, draw_matrix
 from lintra_protocol.schema import Row
 from lintra_protocol.sharing import combine
 from lintra_protocol.task import Task
+from lintra_protocol.transforms.base import PublicMatrix
 from lintra_protocol.wire import BLIND_BYTES
 
 
@@ -30,7 +31,11 @@ class IdealRelease:
 
 
 def run(
-    task: Task, rows: Sequence[tuple[Row, RandomBytes]], nonces: Sequence[bytes], time: int | None = None
+    task: Task,
+    rows: Sequence[tuple[Row, RandomBytes]],
+    nonces: Sequence[bytes],
+    time: int | None = None,
+    smoothing: Sequence[RandomBytes] | None = None,
 ) -> IdealRelease:
     """Release `rows`, each with the randomness of its client.
 
@@ -39,8 +44,14 @@ def run(
         rows: one row per client, and that client's own source of randomness.
         nonces: 32 bytes from each server.
         time: when the clients report, in the task's units; the task's first unit if not given.
+        smoothing: each server's own source of randomness; read only where the mechanism needs smoothing noise.
+
+    Raises:
+        ValueError: the mechanism needs smoothing noise and there is no source of it.
     """
     task.check()
+    if task.mechanism.smoothing and (smoothing is None or len(smoothing) != task.num_servers):
+        raise ValueError(f"each of the {task.num_servers} servers needs a source of smoothing noise")
 
     # Every client, alone: check the row; clip, round and noise it; share it; commit to the shares.
     when = task.not_before if time is None else time
@@ -48,14 +59,15 @@ def run(
 
     # All servers: freeze the cohort, and only then draw the public matrix.
     reports.sort(key=lambda report: report.report_id)
-    privacy = check_cohort(task, len(reports), len(reports))
-    seed = late_seed(task, merkle_root([report.report_id for report in reports]), nonces)
-    require_rows(task, task.mechanism.public_matrix(len(reports), seed), privacy)
-    sketch_shares = [server_sketch_share(task, server, reports, seed) for server in range(task.num_servers)]
+    check_cohort(task, len(reports), len(reports))
+    drawn = draw_matrix(task, merkle_root([report.report_id for report in reports]), nonces, len(reports))
+    sketch_shares = [server_sketch_share(task, server, reports, drawn.matrix) for server in range(task.num_servers)]
+    for sketch_share, random_bytes in zip(sketch_shares, smoothing or (), strict=False):
+        task.mechanism.smooth(sketch_share, random_bytes)
 
     # The analyzer: add up, lift, decode.
     sketch = from_ring(combine(np.stack(sketch_shares)))
-    return IdealRelease(task.mechanism.decode(sketch, task.num_columns), privacy, seed)
+    return IdealRelease(task.mechanism.decode(sketch, task.num_columns), drawn.privacy, drawn.seed)
 
 
 def client_report(task: Task, row: Row, time: int, random_bytes: RandomBytes) -> Report:
@@ -65,9 +77,8 @@ def client_report(task: Task, row: Row, time: int, random_bytes: RandomBytes) ->
     return make_report(task, noised[0], time, random_bytes)
 
 
-def server_sketch_share(task: Task, server: int, reports: Sequence[Report], seed: bytes) -> RingArray:
-    """Do what one server does with its shares of the sorted cohort; the result has shape `(m, w)`."""
-    matrix = task.mechanism.public_matrix(len(reports), seed)
+def server_sketch_share(task: Task, server: int, reports: Sequence[Report], matrix: PublicMatrix) -> RingArray:
+    """Do what one server does with its shares of the sorted cohort, before smoothing; the result has shape `(m, w)`."""
     payloads = [report.shares[server][BLIND_BYTES + 1 :] for report in reports]
     shares = np.stack([share_words(task, server, payload) for payload in payloads])
     sketch_share = np.zeros((matrix.rows, task.num_words), np.uint64)

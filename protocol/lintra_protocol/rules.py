@@ -4,6 +4,7 @@ Rule numbers are those of docs/protocol.md#rules. A rule that fails raises; noth
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from math import floor
 
 from lintra_protocol.canonical import base64url, domain_hash, framed, parse_base64url
@@ -11,15 +12,17 @@ from lintra_protocol.documents import fraction
 from lintra_protocol.errors import (
     CohortConflictError,
     CohortTooSmallError,
+    FalseClaimError,
     InvalidMessageError,
     InvalidTaskError,
     InventoryMismatchError,
+    LintraError,
     NonceMismatchError,
     RowUnderfilledError,
     TooManyMissingError,
 )
 from lintra_protocol.manifest import merkle_root
-from lintra_protocol.mechanisms.base import LOG_MAX_WRAP
+from lintra_protocol.mechanisms.base import LOG_MAX_WRAP, SEED_ATTEMPTS
 from lintra_protocol.messages import BATCH, Cohort, Inventory, Signed, inventories_hash, nonce_commitment
 from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.task import Task
@@ -54,7 +57,7 @@ def verify_list(inventory: Inventory, report_ids: list[bytes]) -> None:
 
 
 def check_cohort(task: Task, num_clients: int, num_own: int) -> PrivacyStatement:
-    """Decide from public numbers alone whether a cohort may be released, and state the privacy of it (R9).
+    """Decide from public numbers alone whether a cohort may be frozen, and state the privacy to expect (R9).
 
     Args:
         task: a checked task.
@@ -85,14 +88,51 @@ def check_cohort(task: Task, num_clients: int, num_own: int) -> PrivacyStatement
         raise TooManyMissingError(
             f"{num_own - num_clients} of {num_own} reports held here are missing elsewhere; at most {allowed} may be"
         )
-    #   (4) the exact privacy of the actual rows is at least what the task promises.
+    #   (4) its privacy is at least what the task promises: exact, or as planned where rows overlap (`draw_matrix`).
     statement = task.privacy(num_clients)
     statement.require(task.claim)
     return statement
 
 
+@dataclass(frozen=True)
+class Drawn:
+    """The public matrix of a release, the seed it comes from, and the privacy that this very matrix gives."""
+
+    seed: bytes
+    matrix: PublicMatrix = field(repr=False)
+    privacy: PrivacyStatement
+
+
+def draw_matrix(task: Task, cohort_root: bytes, nonces: Sequence[bytes], num_clients: int) -> Drawn:
+    """Draw public matrices until one of them keeps the promise, and state its exact privacy (R8, R9).
+
+    Every party finds the same matrix. Where rows do not overlap all matrices are equally good, and the first is used.
+
+    Args:
+        task: a checked task.
+        cohort_root: Merkle root of the frozen cohort.
+        nonces: one from each server, in server order.
+        num_clients: size of the cohort.
+
+    Raises:
+        RowUnderfilledError: none of `SEED_ATTEMPTS` matrices keeps the promise; the detail says why the last did not.
+    """
+    failed: LintraError | None = None
+    for attempt in range(SEED_ATTEMPTS):
+        seed = late_seed(task, cohort_root, nonces, attempt)
+        matrix = task.mechanism.public_matrix(num_clients, seed)
+        try:
+            privacy = task.mechanism.release_privacy(task.claim, task.num_columns, matrix)
+            privacy.require(task.claim)
+        except (RowUnderfilledError, FalseClaimError) as error:
+            failed = error
+            continue
+        return Drawn(seed, matrix, privacy)
+    raise RowUnderfilledError(f"none of {SEED_ATTEMPTS} matrices keeps the promise; of the last: {failed}")
+
+
 def require_rows(task: Task, matrix: PublicMatrix, statement: PrivacyStatement) -> None:
-    """Count the rows of the matrix that was actually drawn, and check that the statement holds for them (R9).
+    """Count the rows of a matrix, and check that a statement holds for them as far as row sizes tell (R9).
 
     Raises:
         RowUnderfilledError: some row has fewer reports than the statement assumes.
@@ -133,15 +173,17 @@ def verify_cohorts(task: Task, cohorts: Sequence[Signed[Cohort]], inventories: S
     return messages[0]
 
 
-def late_seed(task: Task, cohort_root: bytes, nonces: Sequence[bytes]) -> bytes:
-    """Return the 32-byte seed of the public matrix, which nobody could know before the cohort was frozen (R8).
+def late_seed(task: Task, cohort_root: bytes, nonces: Sequence[bytes], attempt: int = 0) -> bytes:
+    """Return a 32-byte seed of the public matrix, which nobody could know before the cohort was frozen (R8).
 
     Args:
         task: the task.
         cohort_root: Merkle root of the frozen cohort.
         nonces: one from each server, in server order; a single honest one makes the seed unpredictable.
+        attempt: how many matrices were drawn before and did not keep the promise.
     """
-    return domain_hash("seed", task.id_bytes, BATCH.to_bytes(8, "big"), cohort_root, *nonces)
+    batch, tried = BATCH.to_bytes(8, "big"), attempt.to_bytes(1, "big")
+    return domain_hash("seed", task.id_bytes, batch, cohort_root, *nonces, tried)
 
 
 def aggregate_context(task: Task, server: int, cohort_root: bytes, seed: bytes) -> bytes:

@@ -14,13 +14,13 @@ from lintra_protocol.canonical import base64url, domain_hash, parse_base64url
 from lintra_protocol.documents import Frozen, Key, Real, fraction
 from lintra_protocol.errors import InvalidMessageError, InvalidTaskError, UnsupportedFeatureError
 from lintra_protocol.mechanisms import AnyMechanism
+from lintra_protocol.mechanisms.base import MAX_SERVERS
 from lintra_protocol.privacy.statement import Claim, PrivacyStatement
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.schema import Column, Schema
 from lintra_protocol.sealing import HYBRID, PUBLIC_KEY_BYTES, SuiteName
 
-MAX_SERVERS = 16
 MAX_WORDS = 2**20
 
 Url = Annotated[str, StringConstraints(pattern=r"^https?://[^\s?#]{1,250}[^\s?#/]$")]

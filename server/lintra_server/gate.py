@@ -1,7 +1,8 @@
 """The only way out: the inventory, the frozen cohort and the release of one batch, each given once.
 
 Each step first looks whether it was done before, and then answers with the same bytes; what it computes follows from
-durable state alone, so a crash between two steps changes nothing. Rule numbers are those of docs/protocol.md#rules.
+durable state alone, so a crash between two steps changes nothing. Only smoothing noise is drawn anew after a crash, and
+then the first draw never left. Rule numbers are those of docs/protocol.md#rules.
 """
 
 from collections import defaultdict
@@ -35,17 +36,16 @@ from lintra_protocol.messages import (
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import ring_bytes
 from lintra_protocol.rules import (
+    Drawn,
     aggregate_context,
     check_cohort,
-    late_seed,
-    require_rows,
+    draw_matrix,
     verify_cohorts,
     verify_inventories,
     verify_list,
 )
 from lintra_protocol.sealing import seal
 from lintra_protocol.signing import SigningKey
-from lintra_protocol.transforms.base import PublicMatrix
 from lintra_protocol.wire import encode_sealed_document
 from lintra_server.registry import Held
 from lintra_server.store import Batch, Store
@@ -63,7 +63,7 @@ class Gate:
         Args:
             store: where every state is kept.
             identity: signs what leaves.
-            random_bytes: a cryptographic source, for nonces.
+            random_bytes: a cryptographic source, for nonces and smoothing noise.
             now: the clock, in seconds since the epoch.
         """
         self._store = store
@@ -188,11 +188,12 @@ class Gate:
         # A sketch share leaves this server only if
         #   (1) nothing left before: the noise is in the reports, every further sketch of them reuses it;
         #   (2) every server froze the same cohort, so that all add the same reports, and it is the one frozen here;
-        #   (3) the seed follows from that cohort and from every server's nonce, each fixed before the cohort was known;
-        #   (4) the cohort is large enough, and the exact privacy of it keeps the promise;
-        #   (5) so does every row of the matrix that was actually drawn;
-        #   (6) it is sealed to the task's analyzer, in a context nobody can mistake for another;
-        #   (7) the reports were consumed in the transaction that stored these very bytes.
+        #   (3) it is large enough for the promise, and few reports of this server are missing from it;
+        #   (4) the seed follows from that cohort and from every server's nonce, each fixed before the cohort was known;
+        #   (5) the exact privacy under the matrix that was actually drawn keeps the promise;
+        #   (6) it carries this server's smoothing noise, drawn here and never again, where the mechanism needs it;
+        #   (7) it is sealed to the task's analyzer, in a context nobody can mistake for another;
+        #   (8) the reports were consumed in the transaction that stored these very bytes.
         request_hash = domain_hash("aggregate request", request.canonical())
         with self._busy[held.number]:
             batch = self._batch(held)
@@ -201,15 +202,13 @@ class Gate:
             frozen = batch.cohort or _not_yet(batch, "cohort")
             inventories = self._frozen_inventories(held, request, frozen)
             cohort = verify_cohorts(held.task, request.cohorts, inventories)  # (2)
+            check_cohort(held.task, cohort.count, batch.num_reports)  # (3)
             root = parse_base64url(cohort.root)
             nonces = [parse_base64url(signed.message.nonce) for signed in request.cohorts]
-            seed = late_seed(held.task, root, nonces)  # (3)
-            privacy = check_cohort(held.task, cohort.count, batch.num_reports)  # (4)
-            matrix = held.task.mechanism.public_matrix(cohort.count, seed)
-            require_rows(held.task, matrix, privacy)  # (5)
-            aggregate = self._sealed(held, matrix, root, seed)  # (6)
+            drawn = draw_matrix(held.task, root, nonces, cohort.count)  # (4), (5)
+            aggregate = self._sealed(held, drawn, root)  # (6), (7)
             if not self._store.release(held.number, request_hash, aggregate, int(self._now())):
-                return _same_request(self._batch(held), request_hash)  # (7)
+                return _same_request(self._batch(held), request_hash)  # (8)
             return aggregate
 
     def aggregate(self, held: Held) -> bytes:
@@ -255,11 +254,12 @@ class Gate:
             raise CohortConflictError("this server froze another cohort")
         return CohortRequest.from_canonical(self._store.inventories(held.number)).inventories
 
-    def _sealed(self, held: Held, matrix: PublicMatrix, root: bytes, seed: bytes) -> bytes:
-        task = held.task
+    def _sealed(self, held: Held, drawn: Drawn, root: bytes) -> bytes:
+        task, matrix = held.task, drawn.matrix
         places, payloads = self._store.places(held.number), self._store.payloads(held.number)
         share = sketch_share(task, held.server, matrix, places, payloads)
-        context = aggregate_context(task, held.server, root, seed)
+        task.mechanism.smooth(share, self._random_bytes)
+        context = aggregate_context(task, held.server, root, drawn.seed)
         sealed = seal(ring_bytes(share), task.suite, parse_base64url(task.analyzer.sealing_key), context)
         record = SketchShareRecord(
             task_id=task.task_id,
@@ -267,7 +267,7 @@ class Gate:
             server=held.server,
             cohort_root=base64url(root),
             num_clients=matrix.num_clients,
-            seed=base64url(seed),
+            seed=base64url(drawn.seed),
             rows=matrix.rows,
             words=task.num_words,
             sealed=base64url(domain_hash("sealed sketch share", sealed)),

@@ -13,25 +13,37 @@ from lintra_protocol.errors import FalseClaimError, InvalidRowError, InvalidTask
 from lintra_protocol.ideal import client_report, run
 from lintra_protocol.mechanisms import AnyMechanism
 from lintra_protocol.mechanisms.base import MIN_SIGMA, Mechanism
+from lintra_protocol.noise import discrete_gaussian
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.ring import IntArray, RingArray, from_ring, to_ring
 from support import make_task, nonce, source, uncalibrated
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = sorted(member.model_fields["kind"].default for member in get_args(get_args(AnyMechanism)[0]))
-COLUMNS = 3
+MEMBERS = {kind: (kind, 2, 1) for kind in KINDS} | {"osnap, s=2": ("osnap", 4, 2), "osnap, s=4": ("osnap", 8, 4)}
+"""Kind, rows and sparsity of everything that the tests below hold to account."""
+COLUMNS, CLIENTS = 3, 200
 
-every_mechanism = pytest.mark.parametrize("kind", KINDS)
+every_kind = pytest.mark.parametrize("kind", KINDS)
+every_mechanism = pytest.mark.parametrize("member", MEMBERS)
 
 
 def claim(**changes: object) -> Claim:
-    values = {"epsilon": "1", "delta": "0.000001", "min_clients": 40}
+    values = {"epsilon": "1", "delta": "0.000001", "min_clients": CLIENTS}
     return Claim.model_validate(values | changes)
 
 
-def calibrated(kind: str, given: Claim) -> Mechanism:
-    mechanism: Mechanism = uncalibrated(kind).calibrated(given, COLUMNS, 1000)
-    return mechanism
+def plain(member: str, row_bound: float = 1.0) -> Mechanism:
+    kind, rows, sparsity = MEMBERS[member]
+    return uncalibrated(kind, row_bound, rows, sparsity)
+
+
+def calibrated(member: str, given: Claim, row_bound: float = 1.0) -> Mechanism:
+    return plain(member, row_bound).calibrated(given, COLUMNS, 1000)
+
+
+def sparsity_of(member: str) -> int:
+    return MEMBERS[member][2]
 
 
 def words(array: IntArray | RingArray) -> list[list[int]]:
@@ -39,11 +51,16 @@ def words(array: IntArray | RingArray) -> list[list[int]]:
 
 
 @every_mechanism
-def test_the_servers_result_is_exactly_the_matrix_times_the_noised_rows(kind: str) -> None:
-    task = make_task(kind, columns=COLUMNS, num_servers=3, min_clients=8)
+def test_the_servers_result_is_exactly_the_matrix_times_the_noised_rows(member: str) -> None:
+    kind, rows_of_sketch, sparsity = MEMBERS[member]
+    task = make_task(
+        kind, columns=COLUMNS, num_servers=3, min_clients=11, rows=rows_of_sketch // 2, sparsity=min(sparsity, 2)
+    )
     rows = [[0.01 * index, -0.3, 0.2] for index in range(11)]
     nonces = [nonce(server) for server in range(3)]
-    release = run(task, [(row, source(f"client {index}")) for index, row in enumerate(rows)], nonces)
+    smoothing = [source(f"server {server}") for server in range(3)]
+    clients = [(row, source(f"client {index}")) for index, row in enumerate(rows)]
+    release = run(task, clients, nonces, smoothing=smoothing)
 
     # The same clients once more, outside the protocol: what they noised, in the order of their identifiers.
     found = []
@@ -55,34 +72,39 @@ def test_the_servers_result_is_exactly_the_matrix_times_the_noised_rows(kind: st
     matrix = task.mechanism.public_matrix(len(rows), release.seed)
     row_numbers, signs = matrix.entries(np.arange(len(rows)))
     expected = [[0] * task.num_words for _ in range(matrix.rows)]
-    for row_number, sign, row in zip(row_numbers[:, 0], signs[:, 0], noised, strict=True):
-        for place, word in enumerate(row):
-            expected[row_number][place] = (expected[row_number][place] + int(sign) * int(word)) % 2**64
+    for own_rows, own_signs, row in zip(row_numbers, signs, noised, strict=True):
+        for row_number, sign in zip(own_rows, own_signs, strict=True):
+            for place, word in enumerate(row):
+                expected[row_number][place] = (expected[row_number][place] + int(sign) * int(word)) % 2**64
+    for server in range(3 if task.mechanism.smoothing else 0):
+        noise = discrete_gaussian((matrix.rows, task.num_words), task.mechanism.smoothing, source(f"server {server}"))
+        for row_number, place in np.ndindex(noise.shape):
+            expected[row_number][place] = (expected[row_number][place] + int(noise[row_number, place])) % 2**64
 
     sketch = from_ring(np.array(expected, dtype=object).astype(np.uint64))
     np.testing.assert_array_equal(release.values, task.mechanism.decode(sketch, COLUMNS))
 
 
 @every_mechanism
-def test_the_servers_matrix_is_applied_modulo_the_ring(kind: str) -> None:
-    mechanism = calibrated(kind, claim())
+def test_the_servers_matrix_is_applied_modulo_the_ring(member: str) -> None:
+    mechanism = calibrated(member, claim())
     matrix = mechanism.public_matrix(9, bytes(32))
-    shares = np.frombuffer(source(kind)(8 * 9 * 4), np.uint64).reshape(9, 4)
+    shares = np.frombuffer(source(member)(8 * 9 * 4), np.uint64).reshape(9, 4)
     sketch = np.zeros((matrix.rows, 4), np.uint64)
     matrix.add_reports(sketch, np.arange(9), shares)
     row_numbers, signs = matrix.entries(np.arange(9))
     expected = [[0] * 4 for _ in range(matrix.rows)]
-    for row_number, sign, share in zip(row_numbers[:, 0], signs[:, 0], shares, strict=True):
-        expected[row_number] = [
-            (a + int(sign) * int(b)) % 2**64 for a, b in zip(expected[row_number], share, strict=True)
-        ]
+    for own_rows, own_signs, share in zip(row_numbers, signs, shares, strict=True):
+        for row_number, sign in zip(own_rows, own_signs, strict=True):
+            old = expected[row_number]
+            expected[row_number] = [(a + int(sign) * int(b)) % 2**64 for a, b in zip(old, share, strict=True)]
     assert words(sketch) == expected
 
 
 @every_mechanism
 @pytest.mark.parametrize("row", [[1e17, 0, 0], [1e17, -1e17, 1e17], [3.0, 4.0, 0.0], [-1e-300, 1e17, 0.5]])
-def test_a_hostile_row_is_clipped_into_the_ball(kind: str, row: list[float]) -> None:
-    mechanism = calibrated(kind, claim())
+def test_a_hostile_row_is_clipped_into_the_ball(member: str, row: list[float]) -> None:
+    mechanism = calibrated(member, claim())
     exact = mechanism.encode(np.array([row]), source("noise")) - mechanism.noise(1, COLUMNS, source("noise"))
     assert sum(int(word) ** 2 for word in exact[0]) <= mechanism.largest_word() ** 2 + 2 * mechanism.largest_word() + 1
     assert int(np.abs(exact).max()) <= mechanism.largest_word()
@@ -90,15 +112,16 @@ def test_a_hostile_row_is_clipped_into_the_ball(kind: str, row: list[float]) -> 
 
 @every_mechanism
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_a_row_that_is_not_finite_is_refused(kind: str, value: float) -> None:
-    task = make_task(kind, columns=COLUMNS)
+def test_a_row_that_is_not_finite_is_refused(member: str, value: float) -> None:
+    kind, rows, sparsity = MEMBERS[member]
+    task = make_task(kind, columns=COLUMNS, rows=rows, sparsity=sparsity, min_clients=40)
     with pytest.raises(InvalidRowError, match="'b': not a finite number"):
         client_report(task, [0.1, value, 0.1], task.not_before, source("client"))
 
 
 @every_mechanism
-def test_measured_noise_is_the_stated_noise_and_this_test_would_notice_if_not(kind: str) -> None:
-    mechanism = calibrated(kind, claim())
+def test_measured_noise_is_the_stated_noise_and_this_test_would_notice_if_not(member: str) -> None:
+    mechanism = calibrated(member, claim())
     sample = mechanism.encode(np.zeros((20_000, COLUMNS)), source("sigma"))
     stated = mechanism.sigmas(COLUMNS).astype(float)
     # The chi-square of 20 000 squares has deviation 0.01 around 1; six of them leave a false alarm below 1e-8.
@@ -109,17 +132,19 @@ def test_measured_noise_is_the_stated_noise_and_this_test_would_notice_if_not(ki
 
 
 @every_mechanism
-def test_no_word_has_less_noise_than_sigma(kind: str) -> None:
-    mechanism = calibrated(kind, claim())
+def test_no_word_has_less_noise_than_sigma(member: str) -> None:
+    mechanism = calibrated(member, claim())
     assert mechanism.sigmas(COLUMNS).shape == (mechanism.num_words(COLUMNS),)
     assert mechanism.sigmas(COLUMNS).min() == mechanism.sigma
 
 
 @every_mechanism
-def test_the_promise_weakens_as_sigma_falls(kind: str) -> None:
-    mechanism = calibrated(kind, claim())
+def test_the_promise_weakens_as_sigma_falls(member: str) -> None:
+    mechanism = calibrated(member, claim())
     epsilons = [
-        mechanism.model_copy(update={"sigma": mechanism.sigma * factor // 10}).privacy(claim(), COLUMNS, 40).epsilon
+        mechanism.model_copy(update={"sigma": mechanism.sigma * factor // 10})
+        .privacy(claim(), COLUMNS, CLIENTS)
+        .epsilon
         for factor in (40, 20, 10, 5, 2)
     ]
     assert epsilons == sorted(set(epsilons))
@@ -130,27 +155,27 @@ def test_the_promise_weakens_as_sigma_falls(kind: str) -> None:
 @pytest.mark.parametrize("neighbours", ["replace-one", "zero-out"])
 @pytest.mark.parametrize("corrupt", [0, 3])
 def test_calibration_keeps_the_claim_and_one_step_less_of_noise_breaks_it(
-    kind: str, epsilon: str, neighbours: str, corrupt: int
+    member: str, epsilon: str, neighbours: str, corrupt: int
 ) -> None:
     given = claim(epsilon=epsilon, neighbours=neighbours, max_corrupt_clients=corrupt)
-    mechanism = calibrated(kind, given)
+    mechanism = calibrated(member, given)
     mechanism.check(given, COLUMNS, 1000)
-    assert mechanism.sigma > MIN_SIGMA
+    assert mechanism.sigma > mechanism.min_sigma >= MIN_SIGMA
     with pytest.raises(FalseClaimError):
         mechanism.model_copy(update={"sigma": mechanism.sigma - 1}).check(given, COLUMNS, 1000)
 
 
 @every_mechanism
-def test_calibration_never_goes_below_the_coarsest_noise_that_integers_allow(kind: str) -> None:
+def test_calibration_never_goes_below_the_coarsest_noise_that_integers_allow(member: str) -> None:
     given = claim(epsilon="1000000", delta="0.9")
-    mechanism = uncalibrated(kind).model_copy(update={"row_bound": "1"})
-    assert mechanism.smallest_sigma(given, COLUMNS) == MIN_SIGMA
+    mechanism = plain(member)
+    assert mechanism.smallest_sigma(given, COLUMNS) == mechanism.min_sigma
 
 
 @every_mechanism
-@pytest.mark.parametrize("clients", [40, 41, 80, 999])
-def test_what_a_cohort_gives_is_never_worse_than_the_claim(kind: str, clients: int) -> None:
-    mechanism = calibrated(kind, claim())
+@pytest.mark.parametrize("clients", [200, 201, 400, 999])
+def test_what_a_cohort_gives_is_never_worse_than_the_claim(member: str, clients: int) -> None:
+    mechanism = calibrated(member, claim())
     statement = mechanism.privacy(claim(), COLUMNS, clients)
     statement.require(claim())
     assert statement.epsilon <= 1
@@ -158,46 +183,69 @@ def test_what_a_cohort_gives_is_never_worse_than_the_claim(kind: str, clients: i
 
 
 @every_mechanism
-def test_at_the_minimum_the_claim_is_used_up(kind: str) -> None:
-    assert 0.999 < calibrated(kind, claim()).privacy(claim(), COLUMNS, 40).epsilon <= 1
+def test_at_the_minimum_the_claim_is_used_up(member: str) -> None:
+    assert 0.999 < calibrated(member, claim()).privacy(claim(), COLUMNS, CLIENTS).epsilon <= 1
 
 
 @every_mechanism
-def test_against_a_null_row_the_same_noise_gives_the_stated_fraction_of_mu(kind: str) -> None:
-    mechanism = calibrated(kind, claim())
-    replaced = mechanism.privacy(claim(), COLUMNS, 40).mu
-    zeroed = mechanism.privacy(claim(neighbours="zero-out"), COLUMNS, 40).mu
+def test_against_a_null_row_the_same_noise_gives_the_stated_fraction_of_mu(member: str) -> None:
+    mechanism = calibrated(member, claim())
+    replaced = mechanism.privacy(claim(), COLUMNS, CLIENTS).mu
+    zeroed = mechanism.privacy(claim(neighbours="zero-out"), COLUMNS, CLIENTS).mu
     # Linear mechanisms: B against 2B. Products: |u u^T| = B^2 against sqrt(2) B^2.
-    assert zeroed / replaced == pytest.approx(2**-0.5 if kind == "second_moment" else 0.5, rel=1e-9)
+    assert zeroed / replaced == pytest.approx(2**-0.5 if member == "second_moment" else 0.5, rel=1e-9)
 
 
 @every_mechanism
-def test_every_corrupt_client_weakens_the_promise(kind: str) -> None:
-    mechanism = calibrated(kind, claim())
-    mus = [mechanism.privacy(claim(max_corrupt_clients=corrupt), COLUMNS, 40).mu for corrupt in range(10)]
+def test_every_corrupt_client_weakens_the_promise(member: str) -> None:
+    mechanism = calibrated(member, claim(max_corrupt_clients=9))
+    matrix = mechanism.public_matrix(CLIENTS, bytes(32))
+    mus = [mechanism.release_privacy(claim(max_corrupt_clients=corrupt), COLUMNS, matrix).mu for corrupt in range(10)]
     assert mus == sorted(set(mus))
 
 
 @every_mechanism
-def test_nothing_is_promised_where_no_honest_client_is_left(kind: str) -> None:
-    mechanism = calibrated(kind, claim())
-    corrupt = 40 // mechanism.num_rows
-    with pytest.raises(RowUnderfilledError):
-        mechanism.privacy(claim(min_clients=100, max_corrupt_clients=corrupt), COLUMNS, 40)
+@pytest.mark.parametrize("clients", [CLIENTS, 300])
+def test_the_matrix_that_is_drawn_gives_what_was_promised_before(member: str, clients: int) -> None:
+    mechanism = calibrated(member, claim())
+    promised = mechanism.privacy(claim(), COLUMNS, clients)
+    actual = mechanism.release_privacy(claim(), COLUMNS, mechanism.public_matrix(clients, bytes(32)))
+    if sparsity_of(member) == 1:
+        assert actual == promised
+    else:
+        assert actual.mu < promised.mu
+        assert actual.honest_clients == promised.honest_clients
 
 
 @every_mechanism
-def test_a_bound_that_is_not_positive_is_refused(kind: str) -> None:
+def test_servers_add_noise_exactly_where_rows_overlap(member: str) -> None:
+    mechanism = calibrated(member, claim())
+    share = np.zeros((mechanism.num_rows, 50), np.uint64)
+    mechanism.smooth(share, source("smoothing"))
+    assert share.any() == (mechanism.smoothing > 0) == (sparsity_of(member) > 1)
+    assert mechanism.smoothing**2 >= 4 * sparsity_of(member) * (sparsity_of(member) > 1)
+
+
+@every_mechanism
+def test_nothing_is_promised_where_no_honest_client_is_left(member: str) -> None:
+    mechanism = calibrated(member, claim())
+    corrupt = mechanism.smallest_row(CLIENTS, claim())
+    with pytest.raises(RowUnderfilledError):
+        mechanism.privacy(claim(min_clients=1000, max_corrupt_clients=corrupt), COLUMNS, CLIENTS)
+
+
+@every_mechanism
+def test_a_bound_that_is_not_positive_is_refused(member: str) -> None:
     for bound in ("0", "-1"):
         with pytest.raises(InvalidTaskError):
-            calibrated(kind, claim()).model_copy(update={"row_bound": bound}).check(claim(), COLUMNS, 1000)
+            calibrated(member, claim()).model_copy(update={"row_bound": bound}).check(claim(), COLUMNS, 1000)
 
 
 @every_mechanism
 @pytest.mark.parametrize("row_bound", [0.001, 1, 1000])
-def test_decoding_undoes_the_grid(kind: str, row_bound: float) -> None:
+def test_decoding_undoes_the_grid(member: str, row_bound: float) -> None:
     given = claim()
-    mechanism = uncalibrated(kind, row_bound).calibrated(given, COLUMNS, 1000)
+    mechanism = calibrated(member, given, row_bound)
     assert mechanism.row_bound == real(row_bound)
     row = np.array([[0.5, -0.25, 0.125]]) * row_bound
     exact = mechanism.encode(row, source("noise")) - mechanism.noise(1, COLUMNS, source("noise"))
@@ -205,13 +253,13 @@ def test_decoding_undoes_the_grid(kind: str, row_bound: float) -> None:
     sketch = np.zeros((matrix.rows, exact.shape[1]), np.uint64)
     matrix.add_reports(sketch, np.arange(1), to_ring(exact))
     decoded = mechanism.decode(from_ring(sketch), COLUMNS)
-    truth = {"sum": row[0], "second_moment": row.T @ row}.get(kind, np.abs(row))
-    decoded = np.abs(decoded).max(axis=0, keepdims=True) if kind == "osnap" else decoded
-    scale = row_bound**2 if kind == "second_moment" else row_bound
+    truth = {"sum": row[0], "second_moment": row.T @ row}.get(member, np.abs(row) / sparsity_of(member) ** 0.5)
+    decoded = np.abs(decoded).max(axis=0, keepdims=True) if mechanism.kind == "osnap" else decoded
+    scale = row_bound**2 if member == "second_moment" else row_bound
     assert np.abs(decoded - truth).max() < 1e-3 * scale
 
 
-@every_mechanism
+@every_kind
 def test_it_has_its_page_and_its_vectors(kind: str) -> None:
     page = (ROOT / "docs/mechanisms" / f"{kind}.md").read_text("utf-8")
     assert page.startswith(f"# `{kind}`")

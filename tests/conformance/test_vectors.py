@@ -118,8 +118,8 @@ def verify_path(root: str, id: str, path: list[tuple[bool, str]]) -> None:  # no
     manifest.verify_merkle_path(unhex(root), unhex(id), [(left, unhex(sibling)) for left, sibling in path])
 
 
-def matrix(rows: int, clients: int, seed: str) -> object:
-    row_numbers, signs = BalancedOsnap(rows, clients, unhex(seed)).entries(np.arange(clients))
+def matrix(rows: int, clients: int, sparsity: int, seed: str) -> object:
+    row_numbers, signs = BalancedOsnap(rows, clients, unhex(seed), sparsity).entries(np.arange(clients))
     return np.concatenate([row_numbers, signs], axis=1).tolist()
 
 
@@ -199,7 +199,9 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "intersection": lambda lists: hexed(manifest.intersection([unhexed(ids) for ids in lists])),
     "sorted_ids": lambda ids: hexed(manifest.sorted_ids(unhexed(ids))),
     "decode_ids": lambda data, maximum: hexed(wire.decode_ids(unhex(data), maximum)),
-    "late_seed": lambda task, root, nonces: rules.late_seed(task_of(task), unhex(root), unhexed(nonces)).hex(),
+    "late_seed": lambda task, root, nonces, attempt: rules.late_seed(
+        task_of(task), unhex(root), unhexed(nonces), attempt
+    ).hex(),
     "aggregate_context": lambda task, server, root, seed: rules.aggregate_context(
         task_of(task), server, unhex(root), unhex(seed)
     ).hex(),

@@ -9,7 +9,7 @@ from lintra_protocol.ideal import client_report, run, server_sketch_share
 from lintra_protocol.manifest import intersection, merkle_root
 from lintra_protocol.randomness import RandomBytes, derive_seed, expand
 from lintra_protocol.ring import FloatArray, from_ring
-from lintra_protocol.rules import check_cohort, late_seed, require_rows, verify_cohorts, verify_inventories
+from lintra_protocol.rules import check_cohort, draw_matrix, verify_cohorts, verify_inventories
 from lintra_protocol.sharing import combine
 from lintra_protocol.task import Task
 from support import SEED, few, make_task, nonce, signed_cohorts, signed_inventories
@@ -62,13 +62,13 @@ def test_reports_that_one_server_lost_are_in_nobodys_sum(task: Task, block: Floa
     assert agreed.count == len(common) == len(block) - len(lost)
 
     statement = check_cohort(task, len(common), len(lists[1]))
-    seed = late_seed(task, merkle_root(common), nonces(task))
-    require_rows(task, task.mechanism.public_matrix(len(common), seed), statement)
+    drawn = draw_matrix(task, merkle_root(common), nonces(task), len(common))
+    assert drawn.privacy == statement
     cohort = [by_id[report_id] for report_id in common]
-    sketch = combine(np.stack([server_sketch_share(task, j, cohort, seed) for j in range(task.num_servers)]))
+    sketch = combine(np.stack([server_sketch_share(task, j, cohort, drawn.matrix) for j in range(task.num_servers)]))
     kept = [index for index, report in enumerate(reports) if report.report_id not in lost]
     alone = run(task, [(list(block[index]), source(index)) for index in kept], nonces(task))
-    assert alone.seed == seed
+    assert alone.seed == drawn.seed
     np.testing.assert_array_equal(task.mechanism.decode(from_ring(sketch), task.num_columns), alone.values)
 
 

@@ -46,6 +46,39 @@ def deviations(mechanism: Mechanism) -> FloatArray:
     return stated
 
 
+def smoothing_of(sparsity: int, rounds: int = 40) -> tuple[int, FloatArray]:
+    """Return the stated parameter of a server's smoothing noise, and all the noise that it adds in some rounds."""
+    mechanism = uncalibrated("osnap", rows=8, sparsity=sparsity)
+    shares = np.zeros((rounds, 8, 100), np.uint64)
+    random_bytes = source(f"smoothing {sparsity}")
+    for share in shares:
+        mechanism.smooth(share, random_bytes)
+    return mechanism.smoothing, from_ring(shares).astype(np.float64)
+
+
+@pytest.mark.parametrize("sparsity", [2, 4])
+def test_smoothing_noise_has_its_parameter_and_this_test_would_notice_if_not(sparsity: int) -> None:
+    # 32 000 squares: one deviation of their mean is sqrt(2/32000) = 0.8 %; five leave a false alarm below 1e-6. A
+    # discrete Gaussian of parameter 3 or more has its parameter as deviation to 15 digits.
+    parameter, noise = smoothing_of(sparsity)
+    limit = 5 * math.sqrt(2 / noise.size)
+    ratio = np.square(noise / parameter).mean()
+    assert parameter**2 >= 4 * sparsity > (parameter - 1) ** 2
+    assert abs(ratio - 1) < limit
+    for wrong in (0.95, 1.05):
+        assert abs(ratio / wrong**2 - 1) > limit
+    assert abs(noise.mean()) < 5 * parameter / math.sqrt(noise.size)
+
+
+def test_smoothing_noise_is_new_in_every_word_and_every_round() -> None:
+    # 40 products of rounds have deviation 1/sqrt(800) each; six leave a false alarm below 1e-7.
+    parameter, noise = smoothing_of(2)
+    flat = (noise / parameter).reshape(40, -1)
+    correlations = (flat[1:] * flat[:-1]).mean(axis=1)
+    assert np.abs(correlations).max() < 6 / math.sqrt(flat.shape[1])
+    assert (flat[0] * (flat[0] + flat[1])).mean() > 6 / math.sqrt(flat.shape[1])
+
+
 def sizes_are_plausible(noise: IntArray, stated: FloatArray) -> bool:
     """Return whether no mean square is six deviations off; 4000 rounds, one deviation is sqrt(2/4000)."""
     ratios = np.square(noise / stated).mean(axis=0)

@@ -16,13 +16,18 @@ def tasks() -> list[Vector]:
         for servers, form in ((2, "seeded"), (3, "uniform")):
             task = definition(kind, servers, share_form=form)
             result.append(good(f"{kind}, {servers} servers", "check_task", b64(task_id(task)), text=canonical(task)))
-    sketch, second = MECHANISMS["osnap"], MECHANISMS["second_moment"]
+    sketch, second, overlapping = (MECHANISMS[name] for name in ("osnap", "second_moment", "overlapping"))
     refused: list[tuple[str, str, dict[str, object]]] = [
         ("a promise that the noise does not keep", "false_claim", {"mechanism": MECHANISMS["sum"] | {"sigma": 50}}),
         ("as many corrupt clients as a row has", "row_underfilled",
          {"mechanism": sketch, "claim": claim(max_corrupt_clients=2)}),
         ("more rows than clients", "row_underfilled", {"mechanism": sketch | {"rows": 5}}),
-        ("two entries in a column", "unsupported_feature", {"mechanism": sketch | {"sparsity": 2}}),
+        ("two entries in a column without a plan", "invalid_task", {"mechanism": sketch | {"sparsity": 2}}),
+        ("a plan for one entry in a column", "invalid_task", {"mechanism": sketch | {"leverage": "0.5"}}),
+        ("a leverage above one", "invalid_task", {"mechanism": overlapping | {"leverage": "1.5"}}),
+        ("more entries in a column than rows", "invalid_task", {"mechanism": overlapping | {"sparsity": 3}}),
+        ("too little noise for rows that overlap", "invalid_task", {"mechanism": overlapping | {"sigma": 7}}),
+        ("too little noise for the leverage", "false_claim", {"mechanism": overlapping | {"leverage": "0.6"}}),
         ("windows", "unsupported_feature", {"batches": "windowed"}),
         ("tokens", "unsupported_feature", {"client_auth": "token"}),
         ("an extension", "unsupported_feature", {"extensions": ["more"]}),
@@ -114,44 +119,51 @@ def _lists(ids: list[bytes]) -> list[Vector]:
 def release() -> list[Vector]:
     task = definition()
     root, nonces = plain.merkle_root(identifiers(5)), [seed(f"nonce {index}") for index in range(3)]
-    late = plain.late_seed(task_id(task), 0, root, nonces)
+    late, again = (plain.late_seed(task_id(task), 0, root, nonces, attempt) for attempt in (0, 1))
+    drawn: dict[str, object] = {"task": canonical(task), "root": root.hex(), "nonces": hexes(nonces)}
     result = [
-        good("the late seed", "late_seed", late.hex(), task=canonical(task), root=root.hex(), nonces=hexes(nonces)),
+        good("the late seed", "late_seed", late.hex(), attempt=0, **drawn),
+        good("the late seed after a matrix that failed", "late_seed", again.hex(), attempt=1, **drawn),
         good("an aggregate's context", "aggregate_context",
              framed("aggregate", task_id(task), b"\0\2", root, late).hex(),
              task=canonical(task), server=2, root=root.hex(), seed=late.hex()),
     ]  # fmt: skip
-    for rows, clients, name in (
-        (1, 1, "a"),
-        (2, 5, "b"),
-        (3, 3, "c"),
-        (4, 2, "d"),
-        (7, 100, "e"),
-        (16, 1000, "f"),
-        (2, 0, "g"),
+    for rows, clients, sparsity, name in (
+        (1, 1, 1, "a"),
+        (2, 5, 1, "b"),
+        (3, 3, 1, "c"),
+        (4, 2, 1, "d"),
+        (7, 100, 1, "e"),
+        (16, 1000, 1, "f"),
+        (2, 0, 1, "g"),
+        (2, 5, 2, "h"),
+        (7, 20, 3, "i"),
+        (16, 100, 4, "j"),
     ):
-        entries = [list(entry) for entry in plain.balanced_matrix(rows, clients, seed(name))]
-        inputs: dict[str, object] = {"rows": rows, "clients": clients, "seed": seed(name).hex()}
-        result.append(good(f"{rows} rows for {clients} clients", "matrix", entries, **inputs))
-    for kind, columns in (("sum", 2), ("osnap", 2), ("second_moment", 2)):
-        result += _sketches(kind, columns)
+        columns = plain.balanced_matrix(rows, clients, seed(name), sparsity)
+        entries = [[row for row, _ in column] + [sign for _, sign in column] for column in columns]
+        inputs: dict[str, object] = {"rows": rows, "clients": clients, "sparsity": sparsity, "seed": seed(name).hex()}
+        result.append(good(f"{rows} rows for {clients} clients, {sparsity} each", "matrix", entries, **inputs))
+    for name in MECHANISMS:
+        result += _sketches(name, 2)
     return result
 
 
-def _sketches(kind: str, columns: int) -> list[Vector]:
+def _sketches(name: str, columns: int) -> list[Vector]:
     """One cohort of five under one mechanism: its sketch mod 2^64, and what the analyzer reads from it."""
+    kind, sparsity = str(MECHANISMS[name]["kind"]), int(str(MECHANISMS[name].get("sparsity", 1)))
     words = 3 if kind == "second_moment" else columns
     stream = plain.bytes_words(plain.keystream(seed(kind), 8 * 5 * words))
     shares = [stream[start : start + words] for start in range(0, len(stream), words)]
-    matrix = plain.balanced_matrix(2, 5, seed("matrix")) if kind == "osnap" else [(0, 1)] * 5
+    matrix = plain.balanced_matrix(2, 5, seed("matrix"), sparsity) if kind == "osnap" else [[(0, 1)]] * 5
     sums = plain.sketch(2 if kind == "osnap" else 1, matrix, shares)
-    given: dict[str, object] = {"mechanism": MECHANISMS[kind]}
+    given: dict[str, object] = {"mechanism": MECHANISMS[name]}
     small = [[word % 2**40 - 2**39 for word in row] for row in sums]
-    decoded = plain.decode(kind, [plain.to_words(row) for row in small], 4, columns)
+    decoded = plain.decode(kind, [plain.to_words(row) for row in small], 4, columns, sparsity)
     return [
-        good(f"{kind}: a sketch", "sketch", text_rows(sums), shares=text_rows(shares), seed=seed("matrix").hex(),
+        good(f"{name}: a sketch", "sketch", text_rows(sums), shares=text_rows(shares), seed=seed("matrix").hex(),
              **given),
-        good(f"{kind}: decoding", "decode", decoded, sketch=text_rows([plain.to_words(row) for row in small]),
+        good(f"{name}: decoding", "decode", decoded, sketch=text_rows([plain.to_words(row) for row in small]),
              columns=columns, **given),
     ]  # fmt: skip
 
@@ -416,7 +428,7 @@ STATUSES = {
     400: "refused invalid_message invalid_task unsupported_feature false_claim invalid_row decrypt_failed "
     "commitment_mismatch invalid_analysis",
     401: "unauthorized",
-    403: "forbidden policy_refused",
+    403: "forbidden policy_refused ledger_refused",
     404: "not_found unrecognized_task batch_unknown",
     405: "method_not_allowed",
     409: "task_conflict task_not_started task_ended outdated_key report_too_early report_too_late batch_open "

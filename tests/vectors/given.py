@@ -34,9 +34,12 @@ def hexes(values: list[bytes]) -> list[str]:
 
 MECHANISMS: dict[str, dict[str, object]] = {
     "sum": {"kind": "sum", "row_bound": "1", "fraction_bits": 4, "sigma": 100},
-    "osnap": {"kind": "osnap", "row_bound": "1", "fraction_bits": 4, "sigma": 100, "rows": 2, "sparsity": 1},
+    "osnap": {"kind": "osnap", "row_bound": "1", "fraction_bits": 4, "sigma": 100, "rows": 2, "sparsity": 1,
+              "leverage": "0"},
+    "overlapping": {"kind": "osnap", "row_bound": "1", "fraction_bits": 4, "sigma": 100, "rows": 2, "sparsity": 2,
+                    "leverage": "0.5"},
     "second_moment": {"kind": "second_moment", "row_bound": "1", "fraction_bits": 4, "sigma": 600},
-}
+}  # fmt: skip
 
 
 def definition(kind: str = "sum", servers: int = 3, **changes: object) -> dict[str, object]:

@@ -6,6 +6,7 @@ ML-KEM and Ed25519 come from a library.
 
 import hashlib
 import hmac
+import math
 from base64 import urlsafe_b64encode
 from fractions import Fraction
 from math import isqrt
@@ -193,22 +194,31 @@ def _left_size(size: int) -> int:
 # --- the release ----------------------------------------------------------------------------------------------
 
 
-def late_seed(task_id: bytes, batch: int, root: bytes, nonces: list[bytes]) -> bytes:
-    return H("seed", task_id, batch.to_bytes(8, "big"), root, *nonces)
+def late_seed(task_id: bytes, batch: int, root: bytes, nonces: list[bytes], attempt: int) -> bytes:
+    return H("seed", task_id, batch.to_bytes(8, "big"), root, *nonces, bytes([attempt]))
 
 
-def balanced_matrix(rows: int, clients: int, seed: bytes) -> list[tuple[int, int]]:
-    """Return (row number, sign) of every client."""
-    words = bytes_words(keystream(derive(seed, "osnap balanced"), 8 * clients))
-    order = sorted(range(clients), key=lambda client: (words[client] // 2, client))
-    row_of = {client: position % rows for position, client in enumerate(order)}
-    return [(row_of[client], 1 - 2 * (words[client] % 2)) for client in range(clients)]
+Entries = list[tuple[int, int]]
+"""One column's nonzero entries, each a row number and a sign."""
 
 
-def sketch(rows: int, columns: list[tuple[int, int]], shares: list[list[int]]) -> list[list[int]]:
+def balanced_matrix(rows: int, clients: int, seed: bytes, sparsity: int = 1) -> list[Entries]:
+    """Return the entries of every client's column, one in each of `sparsity` blocks of rows."""
+    words = bytes_words(keystream(derive(seed, "osnap balanced"), 8 * clients * sparsity))
+    columns: list[Entries] = [[] for _ in range(clients)]
+    for block in range(sparsity):
+        first, after = block * rows // sparsity, (block + 1) * rows // sparsity
+        own = words[block * clients : (block + 1) * clients]
+        for position, client in enumerate(sorted(range(clients), key=lambda one: (own[one] // 2, one))):
+            columns[client].append((first + position % (after - first), 1 - 2 * (own[client] % 2)))
+    return columns
+
+
+def sketch(rows: int, columns: list[Entries], shares: list[list[int]]) -> list[list[int]]:
     result = [[0] * len(shares[0]) for _ in range(rows)]
-    for (row, sign), share in zip(columns, shares, strict=True):
-        result[row] = [(total + sign * word) % RING for total, word in zip(result[row], share, strict=True)]
+    for entries, share in zip(columns, shares, strict=True):
+        for row, sign in entries:
+            result[row] = [(total + sign * word) % RING for total, word in zip(result[row], share, strict=True)]
     return result
 
 
@@ -216,12 +226,12 @@ def lift(word: int) -> int:
     return word - RING if word >= RING // 2 else word
 
 
-def decode(kind: str, words: list[list[int]], fraction_bits: int, columns: int) -> list[object]:
+def decode(kind: str, words: list[list[int]], fraction_bits: int, columns: int, sparsity: int = 1) -> list[object]:
     """Return floats: (m, d) for a sketch, (d,) for a sum, (d, d) for second moments."""
     bits = 2 * fraction_bits if kind == "second_moment" else fraction_bits
     values: list[list[object]] = [[float(Fraction(lift(word), 2**bits)) for word in row] for row in words]
     if kind == "osnap":
-        return list(values)
+        return [[lift(word) * (2.0**-bits / math.sqrt(sparsity)) for word in row] for row in words]
     if kind == "sum":
         return values[0]
     place = {pair: k for k, pair in enumerate((i, j) for i in range(columns) for j in range(i, columns))}

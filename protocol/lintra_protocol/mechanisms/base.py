@@ -22,7 +22,7 @@ from lintra_protocol.privacy.statement import (
     additive_statement,
 )
 from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import RING_BITS, FloatArray, IntArray
+from lintra_protocol.ring import RING_BITS, FloatArray, IntArray, RingArray, to_ring
 from lintra_protocol.transforms.base import PublicMatrix
 
 MIN_SIGMA = 4
@@ -30,6 +30,12 @@ MIN_SIGMA = 4
 
 LOG_MAX_WRAP = log(1e-12)
 """Largest tolerated log-probability that any released entry leaves the ring."""
+
+MAX_SERVERS = 16
+"""Most servers that a task may have; headroom is for the smoothing noise of so many."""
+
+SEED_ATTEMPTS = 3
+"""How many matrices are drawn before a cohort is given up (docs/protocol.md#rules, R8)."""
 
 
 class Mechanism(Frozen):
@@ -82,6 +88,18 @@ class Mechanism(Frozen):
     def decode(self, sketch: IntArray, num_columns: int) -> FloatArray:
         """Return the released integers, shape `(m, w)`, in normalised units and in the mechanism's own shape."""
 
+    # --- what a mechanism whose rows overlap says differently --------------------------------------------------
+
+    @property
+    def smoothing(self) -> int:
+        """Return the parameter of the noise that every server adds to every word of its sketch share; 0 for none."""
+        return 0
+
+    @property
+    def min_sigma(self) -> int:
+        """Return the smallest deviation of a client's noise that the lattice correction allows."""
+        return MIN_SIGMA
+
     # --- what follows for all of them --------------------------------------------------------------------------
 
     @property
@@ -103,21 +121,45 @@ class Mechanism(Frozen):
             result[:, where] = discrete_gaussian((num_rows, where.size), int(sigma), random_bytes)
         return result
 
+    def smooth(self, sketch_share: RingArray, random_bytes: RandomBytes) -> None:
+        """Add a server's smoothing noise to its sketch share of shape `(m, w)`, in place; once for each release.
+
+        A server that did this twice for the same reports and gave out both results would show their difference, so
+        it stores what it got in the step that computes it (docs/privacy.md#smoothing).
+        """
+        if self.smoothing:
+            sketch_share += to_ring(discrete_gaussian(sketch_share.shape, self.smoothing, random_bytes))
+
+    def largest_row(self, num_clients: int) -> int:
+        """Return how many reports enter the fullest row of a balanced matrix."""
+        return -(-num_clients // self.num_rows)
+
     def smallest_row(self, num_clients: int, claim: Claim) -> int:
         """Return how many honest clients stand behind the emptiest row of a balanced matrix."""
         return num_clients // self.num_rows - claim.quota(self.num_rows)
 
     def privacy(self, claim: Claim, num_columns: int, num_clients: int) -> PrivacyStatement:
-        """Return what is promised, to whom, and why, when `num_clients` reports are released.
+        """Return what is promised, to whom, and why, when `num_clients` reports are released; before S is drawn.
 
         Raises:
             RowUnderfilledError: the emptiest row has no honest client beyond the tolerated coalition.
         """
-        smallest_row = self.smallest_row(num_clients, claim)
+        return self._additive(claim, num_columns, num_clients, self.smallest_row(num_clients, claim))
+
+    def release_privacy(self, claim: Claim, num_columns: int, matrix: PublicMatrix) -> PrivacyStatement:
+        """Return the privacy of a release under the matrix that was really drawn (Theorem 1, docs/privacy.md#sketch).
+
+        Raises:
+            RowUnderfilledError: a row has no honest client beyond the tolerated coalition.
+        """
+        smallest_row = int(matrix.row_counts().min()) - claim.quota(matrix.rows)
+        return self._additive(claim, num_columns, matrix.num_clients, smallest_row)
+
+    def _additive(self, claim: Claim, num_columns: int, num_clients: int, smallest_row: int) -> PrivacyStatement:
         num_words = self.num_words(num_columns)
         return additive_statement(
             claim,
-            distance=_upper_root(self.squared_distance(claim)),
+            distance=upper_root(self.squared_distance(claim)),
             sigma=self.sigma,
             num_words=num_words,
             num_clients=num_clients,
@@ -127,8 +169,8 @@ class Mechanism(Frozen):
 
     def log_wrap_probability(self, num_columns: int, max_clients: int) -> float:
         """Return the natural log of a bound on the chance that any released entry leaves the ring."""
-        largest_row = -(-max_clients // self.num_rows)
-        variance = largest_row * float(self.sigmas(num_columns).max()) ** 2
+        largest_row = self.largest_row(max_clients)
+        variance = largest_row * float(self.sigmas(num_columns).max()) ** 2 + MAX_SERVERS * self.smoothing**2
         entries = self.num_rows * self.num_words(num_columns)
         return log_wrap_probability(entries, largest_row * self.largest_word(), variance, RING_BITS)
 
@@ -201,6 +243,6 @@ def _exponent(value: Fraction) -> int:
     return guess if Fraction(2) ** guess <= value else guess - 1
 
 
-def _upper_root(square: Fraction) -> float:
+def upper_root(square: Fraction) -> float:
     """Return a float that is not below the root of an exact square."""
     return sqrt(square) * (1 + 1e-15)

@@ -21,7 +21,7 @@ SMOOTHING = 4.0
 """theta^2 of Theorem D1 (docs/privacy.md#integers): how much honest variance pays for the lattice."""
 
 MAX_SLACK = 1e-12
-"""Largest K of Theorem D1 that a task may have; with sigma >= 4 the true value is below 1e-19."""
+"""Largest K of Theorems D1 and D2 that a task may have; with sigma >= 4 the true value is below 1e-19."""
 
 
 class Claim(Frozen):
@@ -74,7 +74,7 @@ class PrivacyStatement:
 
     Attributes:
         mu: Gaussian privacy parameter after the lattice correction (Dong, Roth, Su 2022).
-        slack: K of Theorem D1, the price of integers.
+        slack: K of Theorem D1 or D2, the price of integers.
         delta_coalition: probability that a static coalition fills a row beyond its quota.
         honest_clients: smallest number of honest clients whose noise stands behind a released entry.
         epsilon: smallest epsilon at the claim's delta.
@@ -146,15 +146,47 @@ def additive_statement(
     variance = smallest_row * sigma**2 - SMOOTHING
     if smallest_row < 1 or variance <= 0:
         raise RowUnderfilledError(f"a row holds {smallest_row} honest clients beyond the tolerated coalition")
-    mu = distance / variance**0.5 * (1 + 1e-12)  # a shade up: division and root round to nearest
-    coalition = float(fraction(claim.delta_coalition))
+    return _statement(claim, distance / variance**0.5, num_clients, smallest_row, slack)
+
+
+def smoothed_statement(
+    claim: Claim,
+    *,
+    distance: float,
+    sigma: int,
+    leverage: float,
+    num_clients: int,
+    smallest_row: int,
+    slack: float,
+) -> PrivacyStatement:
+    """State the privacy of an integer sketch with server smoothing noise (Theorems 1 and D2, docs/privacy.md).
+
+    Args:
+        claim: who is a neighbour, and which coalition is tolerated.
+        distance: largest Euclidean distance of two neighbouring encodings, in ring units.
+        sigma: deviation of one client's noise, in ring units.
+        leverage: upper bound of any honest client's leverage against the tolerated coalition.
+        num_clients: size of the cohort.
+        smallest_row: how many honest clients add up in the emptiest released row.
+        slack: K of Theorem D2.
+
+    Raises:
+        RowUnderfilledError: some row has no honest client.
+    """
+    if smallest_row < 1:
+        raise RowUnderfilledError(f"a row holds {smallest_row} honest clients beyond the tolerated coalition")
+    return _statement(claim, distance * leverage**0.5 / sigma, num_clients, smallest_row, slack)
+
+
+def _statement(claim: Claim, mu: float, num_clients: int, smallest_row: int, slack: float) -> PrivacyStatement:
+    mu *= 1 + 1e-12  # a shade up: division and root round to nearest
     return PrivacyStatement(
         neighbours=claim.neighbours,
         epsilon=discrete_epsilon(mu, claim.noise_delta, slack),
         delta=float(fraction(claim.delta)),
         mu=mu,
         slack=slack,
-        delta_coalition=coalition,
+        delta_coalition=float(fraction(claim.delta_coalition)),
         num_clients=num_clients,
         honest_clients=smallest_row,
         max_corrupt_clients=claim.max_corrupt_clients,

@@ -49,6 +49,8 @@ def server_url(server: int) -> str:
 def specification(kind: str = "second_moment", **changes: object) -> dict[str, object]:
     """Return what an analyst would post; `changes` replace fields."""
     mechanism: dict[str, object] = {"kind": kind}
+    if kind == "overlapping":
+        mechanism = {"kind": "osnap", "rows": 4, "sparsity": 2}
     if kind == "osnap":
         mechanism["rows"] = 4
     return {

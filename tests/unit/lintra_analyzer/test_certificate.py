@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lintra_analyzer.certificate import SignedRecord, require_values, rounded_up
-from lintra_protocol.canonical import base64url
+from lintra_analyzer.certificate import SignedRecord, require_values, rounded_up, stated
+from lintra_protocol.canonical import base64url, parse_base64url
 from lintra_protocol.documents import Frozen, Real
 from lintra_protocol.errors import InvalidReleaseError, UnauthorizedError
 from lintra_protocol.signing import SigningKey
@@ -84,3 +84,21 @@ async def test_a_record_fits_its_own_numbers_only(tmp_path: Path) -> None:
         for wrong in (other, sketch.T, sketch[:2], np.vstack([sketch, sketch])):
             with pytest.raises(InvalidReleaseError):
                 require_values(record, wrong)
+
+
+async def test_a_sketch_whose_rows_overlap_is_released_with_its_leverages_privacy_and_its_smoothing(
+    tmp_path: Path,
+) -> None:
+    async with living(tmp_path) as life:
+        task = await life.create("overlapping")
+        await life.upload(task)
+        record = life.service.record(await life.release(task)).record
+        assert record.noise.smoothing == task.mechanism.smoothing == 3
+        assert record.noise.smallest_row == record.noise.largest_row == CLIENTS // 2
+        variance = CLIENTS // 2 * task.mechanism.sigma**2 + 3 * 9
+        assert float(record.noise.largest_sd) == pytest.approx((variance / 2) ** 0.5 / 2**task.mechanism.fraction_bits)
+        seed = parse_base64url(record.seed)
+        matrix = task.mechanism.public_matrix(CLIENTS, seed)
+        exact = task.mechanism.release_privacy(task.claim, task.num_columns, matrix)
+        assert record.privacy == stated(exact)
+        assert float(record.privacy.epsilon) < float(task.claim.epsilon)

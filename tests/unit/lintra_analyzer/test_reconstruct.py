@@ -49,6 +49,47 @@ def test_the_stated_noise_is_the_noise_and_this_test_would_notice_if_not(kind: s
     assert abs(np.mean((2 * ratios) ** 2) - 1) > allowance
 
 
+@pytest.mark.parametrize("sparsity", [2, 4])
+def test_with_overlapping_rows_the_stated_noise_includes_every_servers_smoothing(sparsity: int) -> None:
+    # A sketch of null rows by hand: what one client's noise and three servers' noise add up to, at a coarse sigma at
+    # which a tenth of the variance is smoothing.
+    mechanism = make_task("osnap", rows=8, sparsity=sparsity, min_clients=CLIENTS).mechanism
+    coarse = mechanism.model_copy(update={"sigma": 1})
+    task = make_task(coarse, min_clients=CLIENTS, check=False)
+    drawn = []
+    for repetition in range(60):
+        sketch, row_counts = released(task, np.zeros((CLIENTS, 3)), f"noise {repetition}")
+        for server in range(task.num_servers):
+            coarse.smooth(sketch.view(np.uint64), expand(SEED, f"server {server} {repetition}"))
+        release = as_release(task, sketch, row_counts)
+        assert isinstance(release, Sketch)
+        assert release.num_clients == CLIENTS
+        drawn.append((release.values / np.sqrt(release.noise_variance)[:, np.newaxis]).ravel())
+    ratios = np.concatenate(drawn)
+    # 1440 squares: one deviation of their mean is 3.7 %; four are a false alarm in 16 000.
+    assert abs(np.mean(ratios**2) - 1) < 4 * np.sqrt(2 / ratios.size)
+    without = CLIENTS * sparsity / 8 * 2.0 ** (-2 * coarse.fraction_bits) / sparsity
+    smoothing = 3 * coarse.smoothing**2 * 2.0 ** (-2 * coarse.fraction_bits) / sparsity
+    assert_allclose(release.noise_variance, without + smoothing)
+
+
+def test_over_matrices_the_gram_of_an_overlapping_sketch_is_unbiased() -> None:
+    rows = np.random.default_rng(3).uniform(-0.5, 0.5, (60, 3))
+    task = make_task("osnap", rows=6, sparsity=2, min_clients=60)
+    grams = []
+    for index in range(400):
+        matrix = task.mechanism.public_matrix(60, expand(SEED, f"matrix {index}")(32))
+        sketch = np.zeros((6, 3), np.uint64)
+        exact = np.round(rows * 2.0**task.mechanism.fraction_bits).astype(np.int64)
+        matrix.add_reports(sketch, np.arange(60), exact.view(np.uint64))
+        values = as_release(task, sketch.view(np.int64), matrix.row_counts()).values
+        grams.append(values.T @ values)
+    deviation = np.std(grams, axis=0) / 20
+    # Six means of 400; five deviations each are a false alarm below 1e-5.
+    assert np.all(np.abs(np.mean(grams, axis=0) - rows.T @ rows) < 5 * deviation)
+    assert np.all(np.abs(np.diag(np.mean(grams, axis=0) - 1.5 * rows.T @ rows)) > 5 * np.diag(deviation))
+
+
 def test_every_mechanism_becomes_its_own_kind_of_release() -> None:
     rows = np.random.default_rng(1).uniform(-0.5, 0.5, (CLIENTS, 3))
     for kind, expected in zip(KINDS, (Sketch, Sum, SecondMoment), strict=True):

@@ -168,3 +168,13 @@ async def test_the_complaint_reaches_the_analyst(tmp_path: Path) -> None:
             assert answer.json()["type"] == f"urn:lintra:problem:{token}"
             assert complaint in answer.json()["detail"]
         assert life.service.store.tasks() == []
+
+
+def test_a_sketch_may_ask_for_several_entries_in_a_column_and_gets_a_planned_leverage() -> None:
+    task = built(specification(mechanism={"kind": "osnap", "rows": 4, "sparsity": 2}, min_clients=100))
+    mechanism = task.mechanism
+    assert isinstance(mechanism, Osnap)
+    assert (mechanism.rows, mechanism.sparsity) == (4, 2)
+    assert 4 / 100 < float(mechanism.leverage) < 2 * 4 / 100
+    with pytest.raises(InvalidTaskError, match="5 entries in a column need as many rows"):
+        built(specification(mechanism={"kind": "osnap", "rows": 4, "sparsity": 5}))

@@ -1,8 +1,10 @@
 """The rules of a release: every refusal, in the words that the analyst will read."""
 
+import numpy as np
 import pytest
 
 from lintra_protocol.canonical import base64url
+from lintra_protocol.documents import real
 from lintra_protocol.errors import (
     CohortConflictError,
     CohortTooSmallError,
@@ -17,10 +19,13 @@ from lintra_protocol.errors import (
     UnauthorizedError,
 )
 from lintra_protocol.manifest import merkle_root
+from lintra_protocol.mechanisms import Osnap
 from lintra_protocol.messages import Cohort, Signed, sign
+from lintra_protocol.privacy.leverage import worst_leverage
 from lintra_protocol.rules import (
     aggregate_context,
     check_cohort,
+    draw_matrix,
     late_seed,
     require_rows,
     verify_cohorts,
@@ -32,6 +37,8 @@ from support import identity, make_task, nonce, signed_cohorts, signed_inventori
 
 TASK = make_task(max_clients=20)
 SKETCH = make_task("osnap", rows=2, max_clients=20)
+OVERLAPPING = make_task("osnap", rows=4, sparsity=2, min_clients=30, max_clients=100)
+NONCES = [nonce(server) for server in range(3)]
 IDS = [bytes([index]) * 32 for index in range(10)]
 LISTS = [IDS, IDS[:9], IDS[1:]]
 INVENTORIES = signed_inventories(TASK, LISTS)
@@ -128,6 +135,49 @@ def test_the_rows_that_were_drawn_are_counted() -> None:
     require_rows(SKETCH, SKETCH.mechanism.public_matrix(9, bytes(32)), statement)
     with pytest.raises(RowUnderfilledError, match="a row holds 3 reports, the claim needs 4"):
         require_rows(SKETCH, SKETCH.mechanism.public_matrix(7, bytes(32)), statement)
+
+
+def test_where_rows_do_not_overlap_the_first_matrix_is_used_and_its_privacy_is_the_expected_one() -> None:
+    drawn = draw_matrix(SKETCH, bytes(32), NONCES, 9)
+    assert drawn.seed == late_seed(SKETCH, bytes(32), NONCES, 0)
+    assert drawn.privacy == check_cohort(SKETCH, 9, 9)
+
+
+def test_the_first_matrix_that_keeps_the_promise_is_used() -> None:
+    # The plan is lowered until the first matrices exceed it: between the best and the second best of three.
+    mechanism = OVERLAPPING.mechanism
+    assert isinstance(mechanism, Osnap)
+    mus = []
+    for attempt in range(3):
+        matrix = mechanism.public_matrix(30, late_seed(OVERLAPPING, bytes(32), NONCES, attempt))
+        row_numbers, signs = matrix.entries(np.arange(30))
+        mus.append(worst_leverage(4, row_numbers, signs, 0, 0))
+    assert len(set(mus)) > 1
+    for limit in sorted(mus):
+        lowered = OVERLAPPING.model_copy(update={"mechanism": mechanism.model_copy(update={"leverage": real(limit)})})
+        # A changed task has other seeds; these are the ones of the task above.
+        lowered.__dict__["id_bytes"] = OVERLAPPING.id_bytes
+        drawn = draw_matrix(lowered, bytes(32), NONCES, 30)
+        first = next(attempt for attempt in range(3) if mus[attempt] <= limit)
+        assert drawn.seed == late_seed(OVERLAPPING, bytes(32), NONCES, first)
+
+
+def test_if_no_matrix_keeps_the_promise_the_cohort_is_given_up_with_numbers() -> None:
+    mechanism = OVERLAPPING.mechanism.model_copy(update={"leverage": "0.13"})
+    task = OVERLAPPING.model_copy(update={"mechanism": mechanism})
+    with pytest.raises(RowUnderfilledError, match=r"none of 3 matrices .* leverage 0\.\d+, the claim needs 0\.13 or"):
+        draw_matrix(task, bytes(32), NONCES, 30)
+
+
+def test_noise_that_does_not_cover_the_matrix_is_refused_with_numbers() -> None:
+    mechanism = OVERLAPPING.mechanism.model_copy(update={"sigma": OVERLAPPING.mechanism.sigma // 2})
+    task = OVERLAPPING.model_copy(update={"mechanism": mechanism})
+    with pytest.raises(RowUnderfilledError, match=r"none of 3 matrices .* promised epsilon 1 .* give epsilon"):
+        draw_matrix(task, bytes(32), NONCES, 30)
+
+
+def test_every_attempt_has_a_seed_of_its_own() -> None:
+    assert len({late_seed(TASK, bytes(32), NONCES, attempt) for attempt in range(3)}) == 3
 
 
 def test_tolerated_clients_are_needed_on_top_of_honest_ones() -> None:

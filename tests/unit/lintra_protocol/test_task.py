@@ -76,9 +76,9 @@ def test_a_key_of_a_server_that_is_too_short_names_the_server() -> None:
         make_task(check=False, servers=servers).check()
 
 
-def test_a_sketch_with_two_entries_in_a_column_is_refused() -> None:
+def test_a_sketch_with_two_entries_in_a_column_needs_a_planned_leverage() -> None:
     mechanism = make_task("osnap").mechanism.model_copy(update={"sparsity": 2})
-    with pytest.raises(UnsupportedFeatureError, match="sparsity 2 needs smoothing noise"):
+    with pytest.raises(InvalidTaskError, match="leverage 0 does not fit sparsity 2"):
         make_task(mechanism)
 
 

@@ -1,6 +1,7 @@
 """From the first upload to the release: the services give exactly what the ideal protocol gives."""
 
 import json
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +13,13 @@ from lintra_protocol.canonical import base64url, parse_base64url
 from lintra_protocol.errors import InventoryMismatchError
 from lintra_protocol.manifest import verify_merkle_path
 from lintra_protocol.messages import AggregateRequest, Cohort, Receipt, Signed, TaskRecord, receipt_hash
+from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import from_ring
 from lintra_protocol.sealing import HYBRID
 from lintra_protocol.sharing import combine
 from lintra_server import store, transform
-from unit.lintra_server.world import BASE, World, a_world, text
+from lintra_server.gate import Gate
+from unit.lintra_server.world import BASE, World, a_world, seeded, text
 
 
 async def released(world: World, request: AggregateRequest) -> np.ndarray:
@@ -44,6 +47,64 @@ async def test_three_servers_release_exactly_what_the_ideal_protocol_releases(
         request = await world.aggregate_request()
         expected = ideal.run(world.task, world.rows(15), nonces(request))
         assert_array_equal(await released(world, request), expected.values)
+
+
+class Recorded:
+    """A source that remembers what it gave, and gives it again from the beginning."""
+
+    def __init__(self, random_bytes: RandomBytes) -> None:
+        self._random_bytes = random_bytes
+        self.given = b""
+
+    def __call__(self, count: int) -> bytes:
+        self.given += (data := self._random_bytes(count))
+        return data
+
+    def again(self) -> RandomBytes:
+        left = BytesIO(self.given)
+        return left.read
+
+
+async def test_servers_smooth_a_sketch_whose_rows_overlap_once_and_keep_what_they_gave(tmp_path: Path) -> None:
+    async with a_world(tmp_path, "overlapping") as world:
+        await world.upload_everywhere(world.reports(15))
+        request = await world.aggregate_request()
+        sources = [Recorded(seeded(f"smoothing {server}")) for server in range(3)]
+        for app, random_bytes in zip(world.apps, sources, strict=True):
+            app.node.gate = Gate(app.node.store, app.node.identity, random_bytes, world.clock)
+        values = await released(world, request)
+        drawn = [one.given for one in sources]
+        assert all(drawn)
+        expected = ideal.run(world.task, world.rows(15), nonces(request), smoothing=[one.again() for one in sources])
+        assert_array_equal(values, expected.values)
+        # Asked again, also after a restart, a server gives the same bytes and draws nothing.
+        assert_array_equal(await released(world, request), values)
+        assert [one.given for one in sources] == drawn
+        first = await world.release(0, request)
+        world.reopen(0)
+        assert (await world.release(0, request)).content == first.content
+        unsmoothed = ideal.run(
+            world.task, world.rows(15), nonces(request), smoothing=[seeded(f"other {index}") for index in range(3)]
+        )
+        assert not np.array_equal(unsmoothed.values, values)
+
+
+async def test_every_server_draws_smoothing_noise_of_its_own(tmp_path: Path) -> None:
+    async with a_world(tmp_path, "overlapping") as world:
+        await world.upload_everywhere(world.reports(15))
+        request = await world.aggregate_request()
+        reports = sorted(world.reports(15), key=lambda report: report.report_id)
+        noise = []
+        for server in range(3):
+            record, share = world.opened(server, (await world.release(server, request)).content)
+            matrix = world.task.mechanism.public_matrix(15, parse_base64url(record.seed))
+            exact = ideal.server_sketch_share(world.task, server, reports, matrix)
+            noise.append(from_ring(share - exact))
+        # Twelve draws of parameter 3: fifteen deviations off is impossible, all zero or all equal too.
+        for one in noise:
+            assert 0 < np.abs(one).max() < 45
+        assert not np.array_equal(noise[0], noise[1])
+        assert not np.array_equal(noise[1], noise[2])
 
 
 async def test_the_default_hybrid_suite_gives_the_same(tmp_path: Path) -> None:

@@ -65,6 +65,7 @@ COLUMNS = tuple(Column(name=name, lower="-1", upper="1") for name in ("a", "b", 
 CLAIM = Claim(epsilon="2", delta="0.000001", min_clients=12)
 MECHANISMS: dict[str, AnyMechanism] = {
     "osnap": Osnap(row_bound="1", fraction_bits=0, sigma=4, rows=3),
+    "overlapping": Osnap(row_bound="1", fraction_bits=0, sigma=8, rows=4, sparsity=2),
     "sum": Sum(row_bound="1", fraction_bits=0, sigma=4),
     "second_moment": SecondMoment(row_bound="1", fraction_bits=0, sigma=4),
 }

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from lintra_protocol.transforms.osnap import BalancedOsnap
+from lintra_protocol.transforms.osnap import BalancedOsnap, block_bounds
 from support import source
 
 
@@ -48,6 +48,43 @@ def test_a_row_is_the_signed_sum_of_its_reports() -> None:
     sketch = np.zeros((3, 2), np.uint64)
     matrix.add_reports(sketch, np.arange(10), shares.astype(np.uint64))
     assert_array_equal(sketch.view(np.int64), dense @ shares)
+
+
+@pytest.mark.parametrize(("rows", "sparsity"), [(4, 2), (5, 2), (7, 3), (8, 4), (3, 3)])
+def test_a_column_has_one_entry_in_every_block_and_blocks_are_even(rows: int, sparsity: int) -> None:
+    matrix = BalancedOsnap(rows, 50, bytes(32), sparsity)
+    row_numbers, signs = matrix.entries(np.arange(50))
+    assert row_numbers.shape == signs.shape == (50, sparsity)
+    assert set(signs.ravel().tolist()) == {-1, 1}
+    bounds = block_bounds(rows, sparsity)
+    assert [bounds[0][0], bounds[-1][1]] == [0, rows]
+    for block, (first, after) in enumerate(bounds):
+        counts = np.bincount(row_numbers[:, block], minlength=rows)
+        assert counts[first:after].sum() == 50
+        assert np.ptp(counts[first:after]) <= 1
+        assert after - first in (rows // sparsity, -(-rows // sparsity))
+    assert_array_equal(matrix.row_counts(), np.bincount(row_numbers.ravel(), minlength=rows))
+
+
+def test_blocks_are_dealt_independently() -> None:
+    row_numbers, signs = BalancedOsnap(8, 400, bytes(32), 2).entries(np.arange(400))
+    assert not np.array_equal(row_numbers[:, 0], row_numbers[:, 1] - 4)
+    # 400 products of fair signs have deviation 20; six are a false alarm in 10^9.
+    assert abs((signs[:, 0] * signs[:, 1]).sum()) < 120
+    assert abs((signs[:, 0] * signs[:, 0]).sum()) > 120
+
+
+def test_the_first_block_is_dealt_like_a_whole_matrix_of_one() -> None:
+    whole = BalancedOsnap(4, 30, bytes(32)).entries(np.arange(30))
+    half = BalancedOsnap(8, 30, bytes(32), 2).entries(np.arange(30))
+    for one, two in zip(whole, half, strict=True):
+        assert_array_equal(one[:, 0], two[:, 0])
+
+
+@pytest.mark.parametrize("sparsity", [0, 4])
+def test_a_column_has_at_least_one_entry_and_at_most_one_in_a_row(sparsity: int) -> None:
+    with pytest.raises(ValueError, match="from 1 to 3 entries"):
+        BalancedOsnap(3, 5, bytes(32), sparsity)
 
 
 @pytest.mark.parametrize(("rows", "clients"), [(0, 1), (-1, 1), (1, -1)])

@@ -1,0 +1,224 @@
+"""Leverage scores: how much of one client's row a public integer sketch shows, exactly and from public numbers only.
+
+The leverage of client i is tau_i = s_i^T G^-1 s_i, with s_i its column of the sketch S and G = S S^T over the honest
+clients. A release is mu-Gaussian-DP with mu = Delta sqrt(max tau_i) / sigma, and with no smaller mu
+(docs/privacy.md#leverage). Floating-point results here are never below the true value: an inverse comes with its
+certified error, an eigenvalue with the error of its computation.
+"""
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+
+from lintra_protocol.errors import RowUnderfilledError
+from lintra_protocol.ring import FloatArray, IntArray
+
+MAX_RESIDUAL = 2.0**-30
+"""Largest residual of an inverse that still certifies it; a sketch beyond it counts as singular."""
+
+_BLOCK = 1 << 18
+_ROUNDING = 2.0**-50
+
+
+@dataclass(frozen=True)
+class GramInverse:
+    """The inverse of G = S S^T on the rows that hold any client, and how far off it may be.
+
+    Attributes:
+        gram: G itself, shape `(k, k)` for k rows with clients; exact.
+        inverse: symmetric approximation X of its inverse, shape `(k, k)`.
+        residual: an upper bound of the norm |I - X G|_inf.
+        place: where a row of the sketch lies among the k, shape `(m,)`; -1 for a row without clients.
+    """
+
+    gram: IntArray = field(repr=False)
+    inverse: FloatArray = field(repr=False)
+    residual: float
+    place: IntArray = field(repr=False)
+
+    def leverages(self, row_numbers: IntArray, signs: IntArray) -> FloatArray:
+        """Return an upper bound of every column's leverage, shape `(n,)`, above the true one by rounding only.
+
+        Args:
+            row_numbers: rows of the nonzero entries, shape `(n, s)`.
+            signs: those entries, -1 or +1, same shape.
+        """
+        sparsity = row_numbers.shape[1]
+        # G^-1 - X = R (I - R)^-1 X with R = I - X G, so no entry is off by more than max|X| rho / (1 - rho).
+        entry_error = self.residual / (1 - self.residual) + sparsity**2 * _ROUNDING
+        error = sparsity**2 * float(np.abs(self.inverse).max()) * entry_error
+        result = np.empty(len(row_numbers))
+        for start in range(0, len(row_numbers), _BLOCK):
+            rows, sign = self.place[row_numbers[start : start + _BLOCK]], signs[start : start + _BLOCK]
+            total = self.inverse[rows, rows].sum(axis=1)
+            for a in range(sparsity):
+                for b in range(a):
+                    total += 2 * sign[:, a] * sign[:, b] * self.inverse[rows[:, a], rows[:, b]]
+            result[start : start + _BLOCK] = total + error
+        return result
+
+    def smallest_eigenvalue(self) -> float:
+        """Return a lower bound of the smallest eigenvalue of G."""
+        size = len(self.gram)
+        return float(np.linalg.eigvalsh(self.gram)[0]) - size * _ROUNDING * _infinity_norm(self.gram)
+
+
+def gram_matrix(rows: int, row_numbers: IntArray, signs: IntArray) -> IntArray:
+    """Return G = S S^T, shape `(rows, rows)`, exactly.
+
+    Args:
+        rows: m.
+        row_numbers: rows of the nonzero entries, shape `(n, s)`; distinct within a column.
+        signs: those entries, -1 or +1, same shape.
+    """
+    return _pair_sums(rows, row_numbers, signs)
+
+
+def gram_inverse(rows: int, row_numbers: IntArray, signs: IntArray) -> GramInverse:
+    """Invert G = S S^T of a sketch, with a certificate (see `gram_matrix` for the arguments).
+
+    Raises:
+        RowUnderfilledError: the rows of the sketch are, or may be, linearly dependent.
+    """
+    whole = gram_matrix(rows, row_numbers, signs)
+    filled = np.flatnonzero(np.diag(whole))
+    place = np.full(rows, -1, np.int64)
+    place[filled] = np.arange(len(filled))
+    gram = whole[np.ix_(filled, filled)] if len(filled) < rows else whole
+    exact = gram.astype(np.float64)
+    try:
+        np.linalg.cholesky(exact)
+        inverse = np.linalg.inv(exact)
+    except np.linalg.LinAlgError:
+        raise RowUnderfilledError("the rows of the sketch are linearly dependent") from None
+    inverse = (inverse + inverse.T) / 2
+    size = len(filled)
+    computed = _infinity_norm(np.eye(size) - inverse @ exact) if size else 0.0
+    # The product itself is rounded: by at most size times the unit roundoff, relative to |X| |G|.
+    residual = computed + size * 2.0**-52 * _infinity_norm(inverse) * _infinity_norm(gram)
+    if not residual <= MAX_RESIDUAL:
+        raise RowUnderfilledError(f"the rows of the sketch are numerically dependent (residual {residual:.3g})")
+    return GramInverse(gram, inverse, residual, place)
+
+
+def row_leverages(row_counts: IntArray, corrupt: int) -> FloatArray:
+    """Return the exact leverage of the clients of every row of a sketch with one entry per column, 1 / (c - q).
+
+    Args:
+        row_counts: clients c in each row, shape `(m,)`.
+        corrupt: q, corrupt clients that one row may hold.
+
+    Returns:
+        Shape `(m,)`; infinite where no honest client may be left.
+    """
+    honest = np.maximum(row_counts - corrupt, 0)
+    with np.errstate(divide="ignore"):
+        return np.where(honest > 0, 1 / honest, np.inf)
+
+
+def shared_pairs(rows: int, row_numbers: IntArray, signs: IntArray) -> int:
+    """Return E_max: the most other columns, counted once per shared pair of rows, that agree with one column there.
+
+    Two columns agree in a pair of rows if both have entries in both rows, with the same relative sign
+    (see `gram_matrix` for the arguments).
+    """
+    sparsity = row_numbers.shape[1]
+    if sparsity == 1 or not len(row_numbers):
+        return 0
+    signed = _pair_sums(rows, row_numbers, signs)
+    together = _pair_sums(rows, row_numbers, np.ones_like(signs))
+    largest = 0
+    for start in range(0, len(row_numbers), _BLOCK):
+        numbers, sign = row_numbers[start : start + _BLOCK], signs[start : start + _BLOCK]
+        agreeing = np.zeros(len(numbers), np.int64)
+        for a in range(sparsity):
+            for b in range(a):
+                pair = numbers[:, a], numbers[:, b]
+                agreeing += (together[pair] + sign[:, a] * sign[:, b] * signed[pair]) // 2 - 1
+        largest = max(largest, int(agreeing.max()))
+    return largest
+
+
+def coalition_reach(corrupt: int, sparsity: int, most_shared: int) -> int:
+    """Return L(t), a bound on the largest eigenvalue of S_C S_C^T over all C of at most t columns.
+
+    L(t) = t + s - 1 + min(E_max, (s-1)(t-1)), and L(0) = 0 (docs/privacy.md#leverage).
+
+    Args:
+        corrupt: t.
+        sparsity: s.
+        most_shared: E_max of `shared_pairs`.
+    """
+    if corrupt == 0:
+        return 0
+    return corrupt + sparsity - 1 + min(most_shared, (sparsity - 1) * (corrupt - 1))
+
+
+def coalition_factor(reach: float, smallest_eigenvalue: float) -> float:
+    """Return 1 / (1 - L/lambda): by how much at most a coalition raises any honest client's leverage.
+
+    Raises:
+        RowUnderfilledError: the coalition may isolate somebody; the detail has both numbers.
+    """
+    if reach == 0:
+        return 1.0
+    if not reach < smallest_eigenvalue:
+        raise RowUnderfilledError(
+            f"the tolerated coalition weighs up to {reach:g} in the sketch, whose smallest eigenvalue is "
+            f"{smallest_eigenvalue:.6g}; it needs more clients, fewer rows or a smaller coalition"
+        )
+    return 1 / (1 - reach / smallest_eigenvalue)
+
+
+def worst_leverage(rows: int, row_numbers: IntArray, signs: IntArray, corrupt: int, quota: int) -> float:
+    """Return an upper bound of the leverage of any honest client against any tolerated coalition, at most 1.
+
+    Rounded up to 30 bits, so that machines whose arithmetic differs in the last bits say the same.
+
+    Args:
+        rows: m.
+        row_numbers: rows of the nonzero entries, shape `(n, s)`; distinct within a column.
+        signs: those entries, -1 or +1, same shape.
+        corrupt: t, the size of the coalition.
+        quota: how many of it one row may hold, at most t (docs/privacy.md#coalitions).
+
+    Raises:
+        RowUnderfilledError: the rows are dependent, or the coalition may isolate somebody.
+    """
+    inverse = gram_inverse(rows, row_numbers, signs)
+    worst = float(inverse.leverages(row_numbers, signs).max())
+    if corrupt:
+        sparsity = row_numbers.shape[1]
+        reach = coalition_reach(corrupt, sparsity, shared_pairs(rows, row_numbers, signs))
+        worst *= coalition_factor(min(reach, sparsity * quota), inverse.smallest_eigenvalue())
+    return min(1.0, _rounded_up(worst * (1 + _ROUNDING)))
+
+
+def _pair_sums(rows: int, row_numbers: IntArray, values: IntArray) -> IntArray:
+    """Add the products of values over all pairs of entries of each column, shape `(rows, rows)`."""
+    sparsity = row_numbers.shape[1]
+    below = np.zeros(rows * rows, np.int64)
+    diagonal = np.zeros(rows, np.int64)
+    for start in range(0, len(row_numbers), _BLOCK):
+        numbers, value = row_numbers[start : start + _BLOCK], values[start : start + _BLOCK]
+        diagonal += np.bincount(numbers.ravel(), minlength=rows)
+        for a in range(sparsity):
+            for b in range(a):
+                np.add.at(below, numbers[:, a] * rows + numbers[:, b], value[:, a] * value[:, b])
+    half = below.reshape(rows, rows)
+    whole: IntArray = half + half.T
+    whole[np.diag_indices(rows)] += diagonal
+    return whole
+
+
+def _infinity_norm(matrix: FloatArray | IntArray) -> float:
+    """Return the largest sum of absolute values in a row."""
+    return float(np.abs(matrix).sum(axis=1).max()) if len(matrix) else 0.0
+
+
+def _rounded_up(value: float) -> float:
+    """Return the smallest float of 30 bits that is not below a positive value."""
+    mantissa, exponent = math.frexp(value)
+    return float(Fraction(math.ceil(mantissa * 2**30)) * Fraction(2) ** (exponent - 30))
