@@ -4,6 +4,8 @@ For one seed each bound of a clean audit is wrong with probability below 0.2 %, 
 its error rates must be underestimated at once; each of the other checks raises a false alarm with probability 1e-6.
 """
 
+from functools import cache
+
 import pytest
 
 from lintra_analyzer.audit.cases import Case, standard_cases
@@ -15,6 +17,12 @@ CASES = {case.name: case for case in standard_cases()}
 SEED = bytes(range(32))
 
 
+@cache
+def clean(name: str) -> Outcome:
+    """Return a short audit without any fault."""
+    return audit_case(CASES[name], 20_000, SEED)
+
+
 def failed(outcome: Outcome) -> set[str]:
     """Return the names of the checks that were not passed."""
     return {check.name for check in outcome.checks if not check.passed}
@@ -22,7 +30,8 @@ def failed(outcome: Outcome) -> set[str]:
 
 @pytest.mark.parametrize("case", CASES.values(), ids=lambda case: case.name)
 def test_a_clean_audit_passes_and_its_lower_bound_comes_within_15_percent_of_the_claim(case: Case) -> None:
-    outcome = audit_case(case, 60_000, SEED)
+    # A smaller mu takes more runs to pin down to the same part.
+    outcome = audit_case(case, 60_000 if case.name in {"sum", "osnap-2"} else 30_000, SEED)
     assert failed(outcome) == set()
     if case.must_refuse:
         assert outcome.refusal == {"thin-row": "cohort_too_small", "twice": "already_released"}[case.name]
@@ -34,7 +43,7 @@ def test_a_clean_audit_passes_and_its_lower_bound_comes_within_15_percent_of_the
 
 # By fault: the case that shows it, and the checks that must notice.
 CAUGHT = {
-    "sigma": ("osnap", {"optimal test", "noise law"}),
+    "sigma": ("pair", {"optimal test", "noise law"}),
     "missing-noise": ("pair", {"optimal test", "black box", "noise law"}),
     "floating-point": ("pair", {"lattice"}),
     "bound": ("pair", {"encoder"}),
@@ -47,7 +56,7 @@ CAUGHT = {
 @pytest.mark.parametrize("fault", CAUGHT)
 def test_a_planted_fault_is_caught_and_its_absence_is_not(fault: str) -> None:
     name, checks = CAUGHT[fault]
-    assert audit_case(CASES[name], 20_000, SEED).passed
+    assert clean(name).passed
     outcome = audit_case(CASES[name], 20_000, SEED, seams_of(fault))
     assert not outcome.passed
     assert checks <= failed(outcome)

@@ -9,6 +9,8 @@ from lintra_protocol.canonical import base64url
 from lintra_protocol.documents import real
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms import AnyMechanism, Osnap, SecondMoment, Sum
+from lintra_protocol.mechanisms.base import MIN_SIGMA
+from lintra_protocol.noise import MAX_SIGMA
 from lintra_protocol.privacy.statement import SMOOTHING, Claim, Neighbours
 from lintra_protocol.randomness import derive_seed, expand
 from lintra_protocol.ring import FloatArray, IntArray
@@ -151,8 +153,9 @@ def standard_cases() -> list[Case]:
 def case_of_task(task: Task) -> tuple[Case, str]:
     """Return an audit of a task at its minimum cohort, or of a twin of a size that can be run often; and say which.
 
-    The twin has the same kind of mechanism, grid, bound, neighbours and delta. Its noise is set so that its mu is the
-    task's, for a cohort and a row length that fit into `MAX_NUMBERS` words a run.
+    The twin has the same kind of mechanism, bound, neighbours and delta, for a cohort and a row length that fit into
+    `MAX_NUMBERS` words a run. Its noise is set so that its mu is the task's; with several entries per column, where mu
+    depends on the matrix, it is calibrated to the task's claim instead.
 
     Raises:
         InvalidTaskError: the task's mechanism is not one that this audit knows.
@@ -165,11 +168,12 @@ def case_of_task(task: Task) -> tuple[Case, str]:
     if num_clients * task.num_words <= MAX_NUMBERS:
         return Case("task", f"the task itself, n = {num_clients}", task, num_clients), "the task itself"
     twin = _twin(task)
+    same = "claim" if getattr(task.mechanism, "sparsity", 1) > 1 else "mu"
     about = f"twin: n = {twin.claim.min_clients}, m = {twin.mechanism.num_rows}, d = {twin.num_columns}"
     said = (
         f"a twin of {twin.claim.min_clients} clients, {twin.mechanism.num_rows} rows and {twin.num_columns} columns "
-        f"with the task's mu; the task's own minimum cohort, {num_clients} clients with {task.num_words} words each, "
-        "is too large to be run often enough"
+        f"with the task's {same}; the task's own minimum cohort, {num_clients} clients with {task.num_words} words "
+        "each, is too large to be run often enough"
     )
     return Case("task", about, twin, twin.claim.min_clients), said
 
@@ -197,28 +201,34 @@ def _sketch(rows: int, sparsity: int = 1) -> Osnap:
 def _twin(task: Task) -> Task:
     """Return the small task of `case_of_task`."""
     claim, mechanism = task.claim, task.mechanism
-    rows = min(mechanism.num_rows, 4 if isinstance(mechanism, Osnap) and mechanism.sparsity > 1 else 3)
-    corrupt = min(
-        claim.max_corrupt_clients, 0 if mechanism.num_rows > 3 and getattr(mechanism, "sparsity", 1) > 1 else 1
-    )
+    several = isinstance(mechanism, Osnap) and mechanism.sparsity > 1
+    rows = min(mechanism.num_rows, 4 if several else 3)
     clients = min(claim.min_clients, 8 * rows)
     small = Claim(
         epsilon=claim.epsilon,
         delta=real(f"{claim.noise_delta:.12g}"),
         neighbours=claim.neighbours,
         min_clients=clients,
-        max_corrupt_clients=corrupt,
+        # With several entries per column so small a cohort has none to spare.
+        max_corrupt_clients=0 if several else min(claim.max_corrupt_clients, 1),
         threat="adaptive",
     )
-    update: dict[str, object] = {"rows": rows} if isinstance(mechanism, Osnap) else {}
-    if isinstance(mechanism, Osnap) and mechanism.sparsity > 1:
-        update["sparsity"] = 2
     columns = min(task.num_columns, 2)
-    twin = mechanism.model_copy(update=update)
-    if not update.get("sparsity"):
-        distance = float(mechanism.squared_distance(claim))
-        honest = twin.smallest_row(clients, small)
-        mu = task.privacy(claim.min_clients).mu
+    if isinstance(mechanism, Osnap):
+        mechanism = mechanism.model_copy(update={"rows": rows, "sparsity": 2 if several else 1})
+    if several:
+        return task_of(mechanism.calibrated(small, columns, 1000), small, columns)
+    mu = task.privacy(claim.min_clients).mu
+    return task_of(_with_mu(mechanism, small, mu), small, columns)
+
+
+def _with_mu(mechanism: AnyMechanism, claim: Claim, mu: float) -> AnyMechanism:
+    """Return the mechanism with the noise that gives `mu` at the minimum cohort; on a coarser grid if it must."""
+    honest = mechanism.smallest_row(claim.min_clients, claim)
+    for bits in range(mechanism.fraction_bits, -1, -1):
+        coarser = mechanism.model_copy(update={"fraction_bits": bits})
+        distance = float(coarser.squared_distance(claim))
         sigma = ceil(((distance / mu**2 + SMOOTHING) / honest) ** 0.5 * (1 + 1e-9))
-        return task_of(twin.model_copy(update={"sigma": max(sigma, 4)}), small, columns)
-    return task_of(twin.calibrated(small, columns, 1000), small, columns)
+        if sigma <= MAX_SIGMA:
+            break
+    return coarser.model_copy(update={"sigma": max(sigma, MIN_SIGMA)})

@@ -10,6 +10,8 @@ from lintra_analyzer.audit.cases import MAX_NUMBERS, case_of_task, hostile_rows
 from lintra_analyzer.audit.cli import app
 from lintra_analyzer.audit.run import audit_case
 from lintra_protocol.errors import FalseClaimError
+from lintra_protocol.mechanisms import Osnap
+from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.task import Task
 from support import SEED, make_task
 
@@ -79,6 +81,23 @@ def test_a_large_task_is_audited_through_a_twin_with_its_mu(kind: str) -> None:
     assert case.num_clients * case.task.num_words <= MAX_NUMBERS
     assert case.task.mechanism.kind == kind
     assert case.task.privacy(case.num_clients).mu == pytest.approx(task.privacy(1000).mu, rel=1e-4)
+    assert audit_case(case, 2000, SEED).passed
+
+
+def test_the_twin_of_a_task_with_very_much_noise_still_has_its_mu() -> None:
+    task = make_task("sum", columns=9, min_clients=100_000, max_clients=100_000, epsilon=0.02)
+    case, _ = case_of_task(task)
+    assert case.task.mechanism.fraction_bits < task.mechanism.fraction_bits
+    assert case.task.privacy(case.num_clients).mu == pytest.approx(task.privacy(100_000).mu, rel=1e-4)
+
+
+def test_the_twin_of_a_sketch_with_several_entries_per_column_keeps_the_claim() -> None:
+    claim = Claim(epsilon="1", delta="0.000001", min_clients=400)
+    sketch = Osnap(row_bound="1", fraction_bits=0, sigma=64, rows=9, sparsity=3).calibrated(claim, 3, 1000)
+    task = make_task(sketch, claim=claim)
+    case, said = case_of_task(task)
+    assert "with the task's claim" in said
+    assert case.task.claim.epsilon == task.claim.epsilon
     assert audit_case(case, 2000, SEED).passed
 
 
