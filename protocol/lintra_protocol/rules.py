@@ -131,18 +131,6 @@ def draw_matrix(task: Task, cohort_root: bytes, nonces: Sequence[bytes], num_cli
     raise RowUnderfilledError(f"none of {SEED_ATTEMPTS} matrices keeps the promise; of the last: {failed}")
 
 
-def require_rows(task: Task, matrix: PublicMatrix, statement: PrivacyStatement) -> None:
-    """Count the rows of a matrix, and check that a statement holds for them as far as row sizes tell (R9).
-
-    Raises:
-        RowUnderfilledError: some row has fewer reports than the statement assumes.
-    """
-    needed = statement.honest_clients + task.claim.quota(matrix.rows)
-    smallest = int(matrix.row_counts().min())
-    if smallest < needed:
-        raise RowUnderfilledError(f"a row holds {smallest} reports, the claim needs {needed}")
-
-
 def verify_cohorts(task: Task, cohorts: Sequence[Signed[Cohort]], inventories: Sequence[Signed[Inventory]]) -> Cohort:
     """Check that all N servers froze the same cohort from the same inventories and revealed their nonces (R8, R10).
 

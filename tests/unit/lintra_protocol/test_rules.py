@@ -27,12 +27,11 @@ from lintra_protocol.rules import (
     check_cohort,
     draw_matrix,
     late_seed,
-    require_rows,
     verify_cohorts,
     verify_inventories,
     verify_list,
 )
-from lintra_protocol.transforms.ones import Ones
+from lintra_protocol.transforms.osnap import BalancedOsnap
 from support import identity, make_task, nonce, signed_cohorts, signed_inventories
 
 TASK = make_task(max_clients=20)
@@ -130,13 +129,6 @@ def test_a_cohort_that_fills_no_row_with_honest_clients_is_refused() -> None:
         check_cohort(task, 8, 8)
 
 
-def test_the_rows_that_were_drawn_are_counted() -> None:
-    statement = check_cohort(SKETCH, 9, 9)
-    require_rows(SKETCH, SKETCH.mechanism.public_matrix(9, bytes(32)), statement)
-    with pytest.raises(RowUnderfilledError, match="a row holds 3 reports, the claim needs 4"):
-        require_rows(SKETCH, SKETCH.mechanism.public_matrix(7, bytes(32)), statement)
-
-
 def test_where_rows_do_not_overlap_the_first_matrix_is_used_and_its_privacy_is_the_expected_one() -> None:
     drawn = draw_matrix(SKETCH, bytes(32), NONCES, 9)
     assert drawn.seed == late_seed(SKETCH, bytes(32), NONCES, 0)
@@ -180,17 +172,31 @@ def test_every_attempt_has_a_seed_of_its_own() -> None:
     assert len({late_seed(TASK, bytes(32), NONCES, attempt) for attempt in range(3)}) == 3
 
 
+def test_the_rows_that_were_drawn_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Skewed(Osnap):
+        def public_matrix(self, num_clients: int, seed: bytes) -> BalancedOsnap:
+            # What an implementation that deals badly would draw: one report of eight in the second row.
+            matrix = super().public_matrix(num_clients, seed)
+            monkeypatch.setattr(matrix, "row_counts", lambda: np.array([num_clients - 1, 1]))
+            return matrix
+
+    skewed = SKETCH.model_copy(update={"mechanism": Skewed.model_validate(SKETCH.mechanism.model_dump())})
+    assert check_cohort(skewed, 8, 8).honest_clients == 4
+    with pytest.raises(RowUnderfilledError, match=r"none of 3 matrices .* \(1 honest clients behind"):
+        draw_matrix(skewed, bytes(32), NONCES, 8)
+
+
 def test_tolerated_clients_are_needed_on_top_of_honest_ones() -> None:
     task = make_task("osnap", rows=2, min_clients=12, max_corrupt_clients=2)
-    statement = check_cohort(task, 12, 12)
-    assert statement.honest_clients == 4
-    with pytest.raises(RowUnderfilledError, match="a row holds 5 reports, the claim needs 6"):
-        require_rows(task, task.mechanism.public_matrix(11, bytes(32)), statement)
+    assert check_cohort(task, 12, 12).honest_clients == 4
+    assert draw_matrix(task, bytes(32), NONCES, 12).privacy.honest_clients == 4
+    with pytest.raises(RowUnderfilledError, match=r"none of 3 matrices"):
+        draw_matrix(task, bytes(32), NONCES, 11)
 
 
-def test_a_sum_over_fewer_reports_than_stated_is_refused() -> None:
-    with pytest.raises(RowUnderfilledError, match="a row holds 7 reports, the claim needs 8"):
-        require_rows(TASK, Ones(7), check_cohort(TASK, 8, 8))
+def test_a_sum_over_fewer_reports_than_promised_is_refused() -> None:
+    with pytest.raises(RowUnderfilledError, match=r"none of 3 matrices .* \(7 honest clients"):
+        draw_matrix(TASK, bytes(32), NONCES, 7)
 
 
 def test_agreeing_cohorts_give_the_one_cohort() -> None:
