@@ -15,15 +15,21 @@ from typing import Self
 
 from lintra_client.ledger_book import Book, Source, Vouched, all_charges, epsilon_of, sum_of, total_of
 from lintra_client.ledger_file import LedgerFile
+from lintra_protocol.documents import fraction
 from lintra_protocol.errors import LedgerRefusedError
 from lintra_protocol.messages import BATCH
 from lintra_protocol.privacy.composition import Spent
+from lintra_protocol.privacy.gaussian import gaussian_mu
+from lintra_protocol.privacy.statement import MAX_SLACK
 from lintra_protocol.task import Task
 
 SELF = "self"
 MAX_SOURCE_LENGTH = 200
 MAX_EPSILON = 3.0
 DELTA = 1e-6
+
+# Epsilons are rounded up, by less than this; a task of epsilon 1 must fit below a ceiling of 1.
+_ROUNDING = 1 + 1e-9
 
 
 class Distinct(Enum):
@@ -72,7 +78,7 @@ class Ledger:
 
         Args:
             path: of the file, which only its owner may read; two more beside it begin with the same name.
-            max_epsilon: the ceiling for each source, over all tasks together.
+            max_epsilon: the ceiling for each source, over all tasks together, to nine digits.
             delta: at which epsilon is computed. A task whose coalitions alone have this probability does not fit.
 
         Raises:
@@ -153,7 +159,7 @@ class Ledger:
 
     def _require_room(self, total: Spent, price: Spent) -> None:
         after = epsilon_of(sum_of((total, price)), self.delta)
-        if not after <= self.max_epsilon:
+        if not after <= self.max_epsilon * _ROUNDING:
             raise LedgerRefusedError(
                 f"epsilon at delta {self.delta:g} is {epsilon_of(total, self.delta):.6g} already and would be "
                 f"{after:.6g}; the ceiling is {self.max_epsilon:g}"
@@ -186,13 +192,21 @@ class Ledger:
 def price_of(task: Task) -> Spent:
     """Return what a release of a task costs each of its sources at most: at the smallest cohort, replacing a row.
 
+    That is what the servers' gate lets pass and no more (docs/protocol.md#rules, R9): exact where all matrices are
+    equally good, else everything that the promise allows.
+
     Where the task's neighbours leave a row out instead, any two rows are at most twice as far apart as either is from
     none, so that mu doubles; the ledger then compares all tasks by the same measure.
 
     Raises:
         LedgerRefusedError: the task's parameters give no privacy that could be counted.
     """
-    statement = task.privacy(task.claim.min_clients)
+    claim = task.claim
+    statement = task.privacy(claim.min_clients)
+    if task.mechanism.smoothing:
+        # Rows overlap: a matrix may be worse than planned and is used all the same, if only it keeps the promise.
+        allowed = gaussian_mu(float(fraction(claim.epsilon)), claim.noise_delta * (1 + 1e-14)) * (1 + 1e-12)
+        statement = replace(statement, mu=max(statement.mu, allowed), slack=MAX_SLACK)
     if statement.neighbours == "zero-out":
         statement = replace(statement, neighbours="replace-one", mu=2 * statement.mu)
     try:

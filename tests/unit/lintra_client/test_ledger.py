@@ -19,6 +19,7 @@ from lintra_client.ledger import SELF, default_path, price_of
 from lintra_client.ledger_book import Source, Vouched
 from lintra_client.ledger_file import LedgerFile
 from lintra_protocol.errors import LedgerRefusedError
+from lintra_protocol.mechanisms import Osnap
 from lintra_protocol.privacy.composition import Spent
 from lintra_protocol.privacy.gaussian import gaussian_epsilon
 from lintra_protocol.privacy.statement import Claim
@@ -117,7 +118,7 @@ def test_a_task_at_exactly_the_ceiling_fits_and_a_hair_more_does_not(tmp_path: P
     task = make_task(epsilon=1)
     exact = price_of(task).epsilon_at(DELTA)
     assert exact <= 1
-    for ceiling, fits in [(exact, True), (math.nextafter(exact, 0), False), (1.0, True)]:
+    for ceiling, fits in [(exact, True), (exact * (1 - 1e-8), False), (1.0, True)]:
         with Ledger(tmp_path / f"{ceiling!r}", max_epsilon=ceiling, delta=DELTA) as ledger:
             assert (not ledger.charge(task.task_id, price_of(task), {report(1): SELF})) is fits
 
@@ -132,6 +133,25 @@ def test_the_price_is_that_of_the_smallest_cohort() -> None:
     task = make_task(min_clients=8)
     assert price_of(task) == Spent.of(task.privacy(8))
     assert float(price_of(task).mu_squared) > float(Spent.of(task.privacy(9)).mu_squared)
+
+
+def test_where_a_worse_matrix_than_planned_may_pass_the_price_is_all_that_the_promise_allows(ledger: Ledger) -> None:
+    claim = Claim(epsilon="1", delta="0.000001", min_clients=400, max_corrupt_clients=2, delta_coalition="0.0000001")
+    prices = {}
+    for sparsity in (1, 2):
+        plan = Osnap(row_bound="1", fraction_bits=0, sigma=8, rows=8, sparsity=sparsity).calibrated(claim, 3, 1000)
+        # With more noise than the promise needs, the gate has room for a matrix that is worse than planned.
+        task = make_task(plan.model_copy(update={"sigma": plan.sigma * 3 // 2}), claim=claim)
+        prices[sparsity] = price_of(task)
+        assert float(prices[sparsity].mu_squared) >= task.privacy(400).mu ** 2
+    assert prices[1].epsilon_at(DELTA) < 0.7
+    assert 1 <= prices[2].epsilon_at(DELTA) < 1 + 1e-9
+    with Ledger(ledger._file.path, max_epsilon=1.0) as exact:
+        accept_price(exact, prices[2])
+
+
+def accept_price(ledger: Ledger, price: Spent) -> None:
+    assert ledger.charge(TASKS[0], price, {report(1): SELF}) == {}
 
 
 def test_a_task_that_only_hides_whether_a_row_is_left_out_costs_twice_its_mu() -> None:
