@@ -4,14 +4,23 @@ For one seed each bound of a clean audit is wrong with probability below 0.2 %, 
 its error rates must be underestimated at once; each of the other checks raises a false alarm with probability 1e-6.
 """
 
+from collections.abc import Sequence
 from functools import cache
 
 import pytest
 
+from lintra_analyzer.audit import pipeline
 from lintra_analyzer.audit.cases import Case, standard_cases
 from lintra_analyzer.audit.faults import seams_of
 from lintra_analyzer.audit.run import Outcome, audit_case
-from lintra_protocol.randomness import derive_seed
+from lintra_protocol.clipping import quantise
+from lintra_protocol.mechanisms import base
+from lintra_protocol.noise import discrete_gaussian
+from lintra_protocol.randomness import RandomBytes, derive_seed
+from lintra_protocol.ring import FloatArray, IntArray
+from lintra_protocol.rules import Drawn
+from lintra_protocol.task import Task
+from lintra_protocol.transforms.osnap import BalancedOsnap
 
 CASES = {case.name: case for case in standard_cases()}
 SEED = bytes(range(32))
@@ -65,6 +74,30 @@ def test_a_planted_fault_is_caught_and_its_absence_is_not(fault: str) -> None:
 def test_a_bound_off_by_5_percent_is_also_seen_in_the_releases_alone_given_enough_runs() -> None:
     assert failed(audit_case(CASES["pair"], 200_000, SEED)) == set()
     assert "optimal test" in failed(audit_case(CASES["pair"], 200_000, SEED, seams_of("bound")))
+
+
+def test_too_little_noise_in_the_protocol_itself_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def less(shape: tuple[int, ...], sigma: int, source: RandomBytes) -> IntArray:
+        return discrete_gaussian(shape, sigma * 9 // 10, source)
+
+    monkeypatch.setattr(base, "discrete_gaussian", less)
+    assert failed(audit_case(CASES["pair"], 20_000, SEED)) >= {"optimal test", "noise law"}
+
+
+def test_too_wide_a_ball_in_the_protocol_itself_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wider(rows: FloatArray, squared_bound: int) -> IntArray:
+        return quantise(rows, squared_bound * 101 // 100)
+
+    monkeypatch.setattr(base, "quantise", wider)
+    assert "encoder" in failed(audit_case(CASES["pair"], 5_000, SEED))
+
+
+def test_a_matrix_with_emptier_rows_than_planned_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def thinner(task: Task, root: bytes, nonces: Sequence[bytes], num_clients: int) -> Drawn:
+        return Drawn(SEED, BalancedOsnap(6, num_clients, SEED), task.privacy(num_clients))
+
+    monkeypatch.setattr(pipeline, "draw_matrix", thinner)
+    assert failed(audit_case(CASES["osnap"], 5_000, SEED)) == {"optimal test", "black box"}
 
 
 def test_sharing_noise_is_seen_without_knowing_its_law() -> None:

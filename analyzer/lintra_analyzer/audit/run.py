@@ -95,11 +95,17 @@ def _ask(case: Case, seed: bytes, seams: Seams) -> tuple[list[Release], str | No
 
 
 def _claimed(case: Case, releases: list[Release]) -> PrivacyStatement:
-    """Return what is promised: for the matrix that was drawn, or, below the minimum cohort, by the task."""
+    """Return what is promised: by the release for its matrix, or by the task if the release does not keep its word."""
     task = case.task
-    if not releases or releases[0].matrix.num_clients < task.claim.min_clients:
-        return task.privacy(task.claim.min_clients)
-    return task.mechanism.release_privacy(task.claim, task.num_columns, releases[0].matrix)
+    promised = task.privacy(task.claim.min_clients)
+    if not releases:
+        return promised
+    try:
+        released = task.mechanism.release_privacy(task.claim, task.num_columns, releases[0].matrix)
+        released.require(task.claim)
+    except LintraError:
+        return promised
+    return released
 
 
 def _test(case: Case, scene: Scene) -> LikelihoodRatio:
