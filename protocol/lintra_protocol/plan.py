@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from lintra_protocol.documents import Real, first_complaint, fraction, real
-from lintra_protocol.errors import InvalidTaskError, LintraError, UnsupportedFeatureError
+from lintra_protocol.errors import InvalidTaskError, LintraError
 from lintra_protocol.mechanisms import Osnap, SecondMoment
 from lintra_protocol.mechanisms.base import LOG_MAX_WRAP, MIN_SIGMA, Mechanism
 from lintra_protocol.privacy.calibration import central_sigma, local_sigma, published_mu, published_sigma
@@ -133,7 +133,7 @@ class Option:
     """One mechanism, calibrated.
 
     Attributes:
-        mechanism: as it would stand in the task; None where only the theory is known yet.
+        mechanism: as it would stand in the task.
         sigma: deviation of one client's noise in a word (off the diagonal for second moments), normalised units.
         leverage: bound of an honest client's leverage.
         epsilon: recomputed for the smallest cohort; not above the claim's.
@@ -143,7 +143,7 @@ class Option:
         max_clients: the largest cohort for which the ring has room on this grid.
     """
 
-    mechanism: Mechanism | None
+    mechanism: Mechanism
     sigma: float
     leverage: float
     epsilon: float
@@ -180,15 +180,12 @@ def plan_sketch(question: Question) -> Option:
     """
     claim, m = question.claim, question.sketch_rows
     asked = Osnap(row_bound=question.row_bound, fraction_bits=0, sigma=MIN_SIGMA, rows=m, sparsity=question.sparsity)
-    try:
-        mechanism = asked.calibrated(claim, question.columns, question.max_clients)
-    except UnsupportedFeatureError:
-        return _theory(question, asked)
+    mechanism = asked.calibrated(claim, question.columns, question.max_clients)
     sigma = mechanism.sigma * 2.0**-mechanism.fraction_bits
     if question.sparsity == 1:
         leverage = 1 / mechanism.smallest_row(claim.min_clients, claim)
     else:
-        leverage = float(fraction(getattr(mechanism, "leverage", "1")))
+        leverage = float(fraction(mechanism.leverage))
     return _option(question, mechanism, sigma, leverage, sketch_error(question, m, sigma))
 
 
@@ -340,22 +337,6 @@ def _option(question: Question, mechanism: Mechanism, sigma: float, leverage: fl
         report_bytes=report_bytes(mechanism.num_words(columns), question.num_servers),
         headroom_bits=RING_BITS - 1 - math.log2(largest_total),
         max_clients=fits,
-    )
-
-
-def _theory(question: Question, asked: Mechanism) -> Option:
-    """Return the sketch's numbers if all leverages were equal to their average m/n: what nothing can fall below."""
-    leverage = min(1.0, question.sketch_rows / question.claim.min_clients)
-    sigma = question.sensitivity * math.sqrt(leverage) / question.mu
-    return Option(
-        mechanism=None,
-        sigma=sigma,
-        leverage=leverage,
-        epsilon=float(fraction(question.claim.epsilon)),
-        predicted=predict(question, sketch_error(question, question.sketch_rows, sigma)),
-        report_bytes=report_bytes(asked.num_words(question.columns), question.num_servers),
-        headroom_bits=math.nan,
-        max_clients=0,
     )
 
 

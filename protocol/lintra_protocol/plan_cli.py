@@ -226,7 +226,7 @@ def recommend(plan: Plan) -> tuple[str, str]:
 
 def notes(plan: Plan) -> Iterator[str]:
     """Yield what a person should know before asking anybody for data."""
-    question, sketch = plan.question, plan.sketch
+    question = plan.question
     n, d, m = question.claim.min_clients, question.columns, question.sketch_rows
     if plan.others.published is None:
         yield f"the published calibration has no value here: {plan.others.undefined}"
@@ -240,8 +240,6 @@ def notes(plan: Plan) -> Iterator[str]:
         yield f"fewer than 30 clients a row ({n / m:.3g}): one client more or less costs noise; take fewer rows"
     if question.sparsity > 1:
         yield "sparsity above 1 costs smoothing noise of every server, and does not make the sketch more accurate"
-    if sketch.mechanism is None:
-        yield "such a sketch cannot be calibrated here: its numbers are the theory for equal leverages m/n"
 
 
 def show_grid(as_json: bool) -> None:
@@ -326,16 +324,15 @@ _COSTS = {
 
 
 def _described(option: Option) -> Document:
-    known = option.mechanism is not None
     return {
-        "mechanism": option.mechanism.model_dump(mode="json") if option.mechanism is not None else None,
+        "mechanism": option.mechanism.model_dump(mode="json"),
         "sigma": option.sigma,
         "leverage": option.leverage,
         "epsilon": option.epsilon,
         "uniform_bytes": option.report_bytes["uniform"],
         "seeded_bytes": option.report_bytes["seeded"],
-        "headroom_bits": option.headroom_bits if known else None,
-        "max_clients": option.max_clients if known else None,
+        "headroom_bits": option.headroom_bits,
+        "max_clients": option.max_clients,
     }
 
 

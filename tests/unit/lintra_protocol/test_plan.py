@@ -155,7 +155,6 @@ def test_the_predicted_error_of_second_moments_is_that_of_the_noise_the_mechanis
     asked = question(50, None, 4, epsilon="8")
     option = plan_second_moment(asked)
     mechanism = option.mechanism
-    assert mechanism is not None
     draws = 400
     noise = mechanism.noise(50 * draws, 4, expand(bytes(32), "plan"))
     sketches = noise.reshape(draws, 50, -1).sum(axis=1)
@@ -214,7 +213,6 @@ def test_headroom_names_the_largest_cohort_that_a_task_can_have() -> None:
     asked = replace(question(1_000, 10), row_bound="1", max_clients=2_000)
     option = plan_second_moment(asked)
     mechanism = option.mechanism
-    assert mechanism is not None
     assert option.max_clients == MOST_CLIENTS or option.max_clients >= asked.max_clients
     large = mechanism.model_copy(update={"row_bound": "1", "fraction_bits": 15})
     assert large.log_wrap_probability(10, option.max_clients) >= mechanism.log_wrap_probability(10, option.max_clients)

@@ -6,8 +6,6 @@ import math
 import pytest
 
 from lintra_protocol import cli, plan_cli
-from lintra_protocol.errors import UnsupportedFeatureError
-from lintra_protocol.plan import Question
 from lintra_protocol.privacy.statement import Claim
 
 
@@ -92,7 +90,7 @@ def test_every_option_reaches_the_plan(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_wide_rows_are_sketched_because_products_are_too_large(capsys: pytest.CaptureFixture[str]) -> None:
-    plan = document(capsys, "--columns", "1000", "--clients", "10000000", "--epsilon", "4")
+    plan = document(capsys, "--columns", "600", "--clients", "10000000", "--epsilon", "4")
     assert plan["recommendation"] == "osnap"
     assert "MB" in plan["why"]  # type: ignore[operator]
 
@@ -158,16 +156,8 @@ def test_the_grid_shows_four_calibrations_within_a_thousandth_of_theory(
     assert table[2].count("undefined") == 2
 
 
-def test_what_cannot_be_calibrated_here_is_planned_from_theory_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    def unsupported(*_: object) -> None:
-        raise UnsupportedFeatureError("not here")
-
-    monkeypatch.setattr("lintra_protocol.plan.Osnap.calibrated", unsupported)
-    claim = Claim(epsilon="1", delta="0.000001", min_clients=10_000)
-    plan = plan_cli.Plan.of(Question(columns=10, claim=claim, max_clients=20_000, rows=64, sparsity=4))
-    described = plan_cli.describe(plan)
-    assert described["leverage"] == 0.0064
-    assert described["sigma"] == pytest.approx(2 * 0.08 / 0.236704380663)
-    assert described["mechanism"] is described["max_clients"] is None
-    assert any("cannot be calibrated" in note for note in plan_cli.notes(plan))
-    assert len(list(plan_cli.tables(plan))) == 3
+def test_sparsity_is_planned_for_and_its_price_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    plan = document(capsys, "--clients", "10000", "--rows", "64", "--sparsity", "4")
+    assert plan["mechanism"]["sparsity"] == 4  # type: ignore[index]
+    assert float(plan["mechanism"]["leverage"]) == plan["leverage"] > 64 / 10_000  # type: ignore[index]
+    assert any("smoothing noise" in note for note in plan["notes"])  # type: ignore[attr-defined]

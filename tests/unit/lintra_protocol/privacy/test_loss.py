@@ -38,12 +38,12 @@ def test_three_and_four_tenths_on_a_grid_are_just_above_five_tenths(epsilon: flo
     assert together.delta_at(epsilon) < 1.002 * exact
 
 
-def test_sixteen_releases_stay_above_the_exact_curve_and_a_finer_grid_comes_closer() -> None:
+def test_eight_releases_stay_above_the_exact_curve_and_a_finer_grid_comes_closer() -> None:
+    coarse, fine = powers(0.175, 1e-3, 3), powers(0.175, 1e-4, 3)
     for epsilon in EPSILONS:
-        exact = gaussian_delta(epsilon, 4 * 0.124)
-        coarse, fine = (powers(0.124, step, 4).delta_at(epsilon) for step in (1e-3, 1e-4))
-        assert exact <= fine < coarse
-        assert fine < 1.02 * exact
+        exact = gaussian_delta(epsilon, math.sqrt(8) * 0.175)
+        assert exact <= fine.delta_at(epsilon) < coarse.delta_at(epsilon)
+        assert fine.delta_at(epsilon) < 1.02 * exact
 
 
 def test_the_exact_curve_of_a_slightly_larger_mu_is_not_below_the_grid() -> None:
