@@ -122,14 +122,14 @@ def test_equal_seeds_give_equal_audits_and_others_do_not() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES.values(), ids=lambda case: case.name)
-def test_thirty_clean_audits_raise_no_alarm(case: Case) -> None:
-    alarms = [failed(audit_case(case, 20_000, derive_seed(SEED, "clean", bytes([k])))) for k in range(30)]
-    assert alarms == [set()] * 30
+def test_twelve_clean_audits_raise_no_alarm(case: Case) -> None:
+    alarms = [failed(audit_case(case, 20_000, derive_seed(SEED, "clean", bytes([k])))) for k in range(12)]
+    assert alarms == [set()] * 12
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", CAUGHT)
-def test_twenty_audits_of_a_fault_catch_it_every_time(fault: str) -> None:
+def test_ten_audits_of_a_fault_catch_it_every_time(fault: str) -> None:
     case = CASES[CAUGHT[fault][0]]
-    seeds = [derive_seed(SEED, "power", bytes([k])) for k in range(20)]
+    seeds = [derive_seed(SEED, "power", bytes([k])) for k in range(10)]
     assert not any(audit_case(case, 20_000, seed, seams_of(fault)).passed for seed in seeds)

@@ -172,13 +172,12 @@ def case_of_task(task: Task) -> tuple[Case, str]:
         return Case("task", f"the task itself, n = {num_clients}", task, num_clients), "the task itself"
     twin = _twin(task)
     same = "claim" if getattr(task.mechanism, "sparsity", 1) > 1 else "mu"
-    about = f"twin: n = {twin.claim.min_clients}, m = {twin.mechanism.num_rows}, d = {twin.num_columns}"
+    size = f"n = {twin.claim.min_clients}, m = {twin.mechanism.num_rows}, d = {twin.num_columns}"
     said = (
-        f"a twin of {twin.claim.min_clients} clients, {twin.mechanism.num_rows} rows and {twin.num_columns} columns "
-        f"with the task's {same}; the task's own minimum cohort, {num_clients} clients with {task.num_words} words "
-        "each, is too large to be run often enough"
+        f"a twin ({size}) with the task's {same}: the task's own minimum cohort, {num_clients} clients with "
+        f"{task.num_words} words each, is too large to be run often enough"
     )
-    return Case("task", about, twin, twin.claim.min_clients), said
+    return Case("task", f"twin: {size}", twin, twin.claim.min_clients), said
 
 
 def hostile_rows(mechanism: AnyMechanism, num_columns: int) -> FloatArray:

@@ -38,7 +38,7 @@ def audit_document(
 
 def show_audit(console: Console, document: Document) -> None:
     """Print a table of the cases, what every failed check found, and the verdict."""
-    title = f"Audit of {document['subject']}, {document['trials']} runs of each world"
+    title = f"Audit of {document['subject']}"
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     table.add_column("case", no_wrap=True)
     for heading in ("epsilon", "at least", "mu", "measured", "at least", "learned", "verdict"):
@@ -64,7 +64,8 @@ def show_audit(console: Console, document: Document) -> None:
                 console.print(Text(f"! {case['name']}: {check['name']}: {check['detail']}"))
     if document["fault"]:
         console.print(f"planted fault: {document['fault']}", highlight=False)
-    console.print(f"verdict: {document['verdict']} (repeat with --seed {document['seed']})", highlight=False)
+    console.print(f"{document['trials']} runs of each world; repeat with --seed {document['seed']}", highlight=False)
+    console.print(f"verdict: {document['verdict']}", highlight=False)
 
 
 def _case(outcome: Outcome) -> Document:
