@@ -55,30 +55,10 @@ class Mechanism(Frozen):
 
     # --- what a mechanism must say -----------------------------------------------------------------------------
 
-    @abstractmethod
-    def num_words(self, num_columns: int) -> int:
-        """Return w, the ring words that one row of d columns becomes."""
-
     @property
     @abstractmethod
     def num_rows(self) -> int:
         """Return m, the rows of the public matrix."""
-
-    @abstractmethod
-    def encode_exactly(self, steps: IntArray) -> IntArray:
-        """Turn clipped integer rows of shape `(n, d)` into noiseless reports of shape `(n, w)`."""
-
-    @abstractmethod
-    def sigmas(self, num_columns: int) -> IntArray:
-        """Return the deviation of every word's noise, shape `(w,)`, none below `sigma`."""
-
-    @abstractmethod
-    def squared_distance(self, claim: Claim) -> Fraction:
-        """Return the largest squared distance of two neighbouring noiseless reports, in multiples of `sigmas`."""
-
-    @abstractmethod
-    def largest_word(self) -> int:
-        """Return the largest absolute value of a word of a noiseless report."""
 
     @abstractmethod
     def public_matrix(self, num_clients: int, seed: bytes) -> PublicMatrix:
@@ -88,7 +68,32 @@ class Mechanism(Frozen):
     def decode(self, sketch: IntArray, num_columns: int) -> FloatArray:
         """Return the released integers, shape `(m, w)`, in normalised units and in the mechanism's own shape."""
 
-    # --- what a mechanism whose rows overlap says differently --------------------------------------------------
+    # --- what one says whose report is not the clipped row itself ----------------------------------------------
+
+    def num_words(self, num_columns: int) -> int:
+        """Return w, the ring words that one row of d columns becomes: d."""
+        return num_columns
+
+    def encode_exactly(self, steps: IntArray) -> IntArray:
+        """Turn clipped integer rows of shape `(n, d)` into noiseless reports of shape `(n, w)`: themselves."""
+        return steps
+
+    def sigmas(self, num_columns: int) -> IntArray:
+        """Return the deviation of every word's noise, shape `(w,)`, none below `sigma`: all `sigma`."""
+        return np.full(self.num_words(num_columns), self.sigma, np.int64)
+
+    def squared_distance(self, claim: Claim) -> Fraction:
+        """Return the largest squared distance of two neighbouring noiseless reports, in multiples of `sigmas`.
+
+        It is (2B)^2 where one row is replaced, B^2 where it becomes the null row.
+        """
+        return Fraction(4 if claim.neighbours == "replace-one" else 1) * self.squared_bound
+
+    def largest_word(self) -> int:
+        """Return the largest absolute value of a word of a noiseless report: the integer norm bound."""
+        return isqrt(self.squared_bound)
+
+    # --- what one says whose rows overlap ----------------------------------------------------------------------
 
     @property
     def smoothing(self) -> int:

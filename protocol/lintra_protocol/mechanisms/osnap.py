@@ -7,7 +7,6 @@ every server adds a little smoothing noise (docs/privacy.md#leverage, #smoothing
 """
 
 from decimal import ROUND_CEILING, Context
-from fractions import Fraction
 from math import isqrt, sqrt
 from typing import ClassVar, Literal, Self
 
@@ -47,10 +46,6 @@ class Osnap(Mechanism):
 
     start_bits: ClassVar[int] = 20
 
-    def num_words(self, num_columns: int) -> int:
-        """Return d: a report is one noisy row."""
-        return num_columns
-
     @property
     def num_rows(self) -> int:
         """Return m."""
@@ -65,22 +60,6 @@ class Osnap(Mechanism):
     def min_sigma(self) -> int:
         """Return the smallest deviation of a client's noise that the lattice correction allows."""
         return MIN_SIGMA if self.sparsity == 1 else MIN_OVERLAPPING_SIGMA
-
-    def encode_exactly(self, steps: IntArray) -> IntArray:
-        """Return the clipped row itself."""
-        return steps
-
-    def sigmas(self, num_columns: int) -> IntArray:
-        """Return `sigma` for every column."""
-        return np.full(num_columns, self.sigma, np.int64)
-
-    def squared_distance(self, claim: Claim) -> Fraction:
-        """Return (2B)^2 where one row is replaced, B^2 where it becomes the null row."""
-        return Fraction(4 if claim.neighbours == "replace-one" else 1) * self.squared_bound
-
-    def largest_word(self) -> int:
-        """Return the integer norm bound."""
-        return isqrt(self.squared_bound)
 
     def public_matrix(self, num_clients: int, seed: bytes) -> BalancedOsnap:
         """Return the balanced sketching matrix of the cohort."""
