@@ -27,6 +27,9 @@ from lintra_protocol.task import Task
 app = typer.Typer(help="Send rows to the servers of a task.", no_args_is_help=True)
 app.add_typer(ledger_app, name="ledger")
 
+# One identifier in 64 begins with a hyphen; it is an argument all the same.
+_IDENTIFIERS = {"ignore_unknown_options": True}
+
 TaskId = Annotated[str, typer.Argument(metavar="TASK_ID", help="The identifier from whoever asks for the data.")]
 ServerUrls = Annotated[
     list[str],
@@ -51,7 +54,7 @@ NoLedger = Annotated[bool, typer.Option("--no-ledger", help="Keep no account: so
 _SHOWN_FAILURES = 10
 
 
-@app.command()
+@app.command(context_settings=_IDENTIFIERS)
 def check(
     task_id: TaskId,
     server: ServerUrls,
@@ -72,7 +75,7 @@ def check(
     _warn(task)
 
 
-@app.command()
+@app.command(context_settings=_IDENTIFIERS)
 def send(
     task_id: TaskId,
     file: CsvFile,

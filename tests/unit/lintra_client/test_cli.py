@@ -61,6 +61,15 @@ def test_a_malformed_identifier_is_one_line_and_exit_code_1() -> None:
     assert "not a task identifier" in result.stderr
 
 
+@pytest.mark.parametrize("identifier", ["-nPd", "--nPd", "-h"])
+def test_an_identifier_that_begins_with_a_hyphen_is_an_identifier(identifier: str) -> None:
+    result = CliRunner().invoke(
+        cli.app, ["check", identifier, "--server", "https://a.test", "--server", "https://b.test"]
+    )
+    assert result.exit_code == 1
+    assert "not a task identifier" in result.stderr
+
+
 def test_send_sends_every_line_in_any_order_of_columns(network: Network, tmp_path: Path) -> None:
     result = run(network, "send", csv_file(tmp_path, "b,c,a", "0.5,0,-0.25", "", "9,0,0"))
     assert result.exit_code == 0, result.output
