@@ -6,7 +6,7 @@ mechanism it serves.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,18 +16,33 @@ from lintra_protocol.ring import FloatArray, IntArray
 
 @dataclass(frozen=True)
 class SymmetricNoise:
-    """The error of a noisy sum of products: a symmetric Gaussian matrix.
+    """The error of a noisy sum of products: a symmetric Gaussian matrix N.
 
     Its sd is `sigma` off the diagonal and sqrt(2) `sigma` on it, so that
     Cov(N_ij, N_kl) = sigma^2 (d_ik d_jl + d_il d_jk) in every orthonormal basis. It is all privacy noise: the sum
-    itself is exact.
+    itself is exact. Two options make the diagonal, and only the diagonal, less noisy.
+
+    Attributes:
+        sigma: sd of an entry off the diagonal.
+        trace_tight: the release is N - (tr N / d) (1 - 1 / sqrt(d + 1)) I over all d columns that carry noise, so
+            that their diagonal has the covariance 2 sigma^2 (I - 1 1^T / (d + 1)).
+        num_columns: that d; of the whole release, also when this is the law of a block. Needed if `trace_tight`.
+        exact: position of a column whose product with itself is public, so that N is 0 there; not one of the d.
     """
 
     sigma: float
+    trace_tight: bool = False
+    num_columns: int = 0
+    exact: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.trace_tight and self.num_columns < 1:
+            raise ValueError("trace-tight noise needs num_columns, how many columns of the whole release carry it")
 
     def product_covariance(self, theta: FloatArray) -> FloatArray:
         """Return Cov(N theta), shape `(d, d)`, for `theta` of shape `(d,)`."""
-        return self.sigma**2 * (float(theta @ theta) * np.eye(theta.size) + np.outer(theta, theta))
+        full = float(theta @ theta) * np.eye(theta.size) + np.outer(theta, theta)
+        return self.sigma**2 * (full - np.outer(theta, theta) * self._spared(theta.size))
 
     def privacy_covariance(self, theta: FloatArray, matrix: FloatArray) -> FloatArray:
         """Return the part of `product_covariance` that the privacy noise causes: all of it."""
@@ -36,12 +51,20 @@ class SymmetricNoise:
 
     def functional_sd(self, weights: FloatArray) -> float:
         """Return the sd of <weights, N> for symmetric `weights` of shape `(d, d)`."""
-        return float(np.sqrt(2) * self.sigma * np.linalg.norm(weights))
+        diagonal = np.diagonal(weights)
+        variance = 2 * float(np.sum(weights**2)) - float(diagonal @ self._spared(diagonal.size) @ diagonal)
+        return self.sigma * float(np.sqrt(max(variance, 0.0)))
 
     def entry_variance(self, basis: FloatArray) -> FloatArray:
         """Return the variances of the entries of basis^T N basis, shape `(k, k)`, for orthonormal columns."""
         size = basis.shape[1]
-        return self.sigma**2 * (np.ones((size, size)) + np.eye(size))
+        noised, spared = self._noised(basis.shape[0]), np.zeros((size, size))
+        if self.exact is not None:
+            spared += 2 * np.outer(basis[self.exact], basis[self.exact]) ** 2
+        if self.trace_tight:
+            spared += 2 * (basis.T @ (noised[:, np.newaxis] * basis)) ** 2 / (self.num_columns + 1)
+        variance: FloatArray = self.sigma**2 * np.maximum(np.ones((size, size)) + np.eye(size) - spared, 0)
+        return variance
 
     def correlation_variance(self, correlation: FloatArray, diagonal: FloatArray) -> FloatArray:
         """Return the first-order variances of M_ij / sqrt(M_ii M_jj), shape `(d, d)`.
@@ -52,10 +75,17 @@ class SymmetricNoise:
         """
         inverse_square = 1 / diagonal**2
         spread = 1 / np.outer(diagonal, diagonal)
-        variance = self.sigma**2 * (spread + correlation**2 * np.add.outer(inverse_square, inverse_square) / 2)
+        spared = self._spared(diagonal.size) * spread
+        own = inverse_square - np.diagonal(spared) / 2
+        variance: FloatArray = self.sigma**2 * (spread + correlation**2 * (np.add.outer(own, own) - spared) / 2)
         # The gradient above counts an off-diagonal entry; a column's correlation with itself is 1.
         np.fill_diagonal(variance, 0.0)
         return variance
+
+    def inflation(self, inverse: FloatArray) -> FloatArray:
+        """Return E[N A N], shape `(d, d)`, for a symmetric A: to second order, what noise adds to an inverse."""
+        trace = float(np.trace(inverse)) * np.eye(inverse.shape[0])
+        return self.sigma**2 * (inverse + trace - inverse * self._spared(inverse.shape[0]))
 
     def floor(self, size: int) -> float:
         """Return the eigenvalue below which a block of `size` columns is noise: sigma sqrt(size)."""
@@ -67,9 +97,24 @@ class SymmetricNoise:
         return float(np.inf)
 
     def restrict(self, index: IntArray) -> "SymmetricNoise":
-        """Return the law of the block of some columns: the same, since entries are independent."""
-        del index
-        return self
+        """Return the law of the block of some columns: the same, since it is known where each column stands."""
+        kept = np.flatnonzero(index == self.exact) if self.exact is not None else np.array([], np.int64)
+        return replace(self, exact=int(kept[0]) if kept.size else None)
+
+    def _spared(self, size: int) -> FloatArray:
+        """Return by how much the covariance of the diagonal of N is below 2 I, shape `(d, d)`, in sigma^2."""
+        noised = self._noised(size)
+        spared: FloatArray = 2 * np.diag(1 - noised)
+        if self.trace_tight:
+            spared += 2 * np.outer(noised, noised) / (self.num_columns + 1)
+        return spared
+
+    def _noised(self, size: int) -> FloatArray:
+        """Return 1 for every column whose product with itself carries noise, else 0; shape `(d,)`."""
+        noised = np.ones(size)
+        if self.exact is not None:
+            noised[self.exact] = 0.0
+        return noised
 
 
 @dataclass(frozen=True)
