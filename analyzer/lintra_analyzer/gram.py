@@ -1,17 +1,53 @@
 """Where releases meet: an unbiased estimate of Z^T Z, together with the law of its error.
 
 Every estimator reads a `GramEstimate`. It asks the matrix for the answer and the error law for how far off
-the answer may be; the two laws know the same five questions, so that no estimator needs to know which
-mechanism it serves.
+the answer may be; all laws answer the same questions, so that no estimator needs to know which mechanism it serves.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
 from lintra_analyzer.columns import Column, positions
 from lintra_protocol.ring import FloatArray, IntArray
+
+
+class ErrorLaw(Protocol):
+    """What every estimator asks of the error N of a Gram matrix M of d columns."""
+
+    def product_covariance(self, theta: FloatArray) -> FloatArray:
+        """Return Cov(N theta), shape `(d, d)`, for `theta` of shape `(d,)`."""
+        ...
+
+    def privacy_covariance(self, theta: FloatArray, matrix: FloatArray) -> FloatArray:
+        """Return the part of `product_covariance` that privacy costs, given M of shape `(d, d)`."""
+        ...
+
+    def functional_sd(self, weights: FloatArray) -> float:
+        """Return the sd of <weights, N> for symmetric `weights` of shape `(d, d)`."""
+        ...
+
+    def entry_variance(self, basis: FloatArray) -> FloatArray:
+        """Return the variances of the entries of basis^T N basis, shape `(k, k)`, for orthonormal columns."""
+        ...
+
+    def correlation_variance(self, correlation: FloatArray, diagonal: FloatArray) -> FloatArray:
+        """Return the first-order variances of M_ij / sqrt(M_ii M_jj), shape `(d, d)`."""
+        ...
+
+    def floor(self, size: int) -> float:
+        """Return the eigenvalue below which a block of `size` columns is noise."""
+        ...
+
+    def degrees_of_freedom(self, fitted: int) -> float:
+        """Return those of Student's t for an error of `fitted` coefficients; infinity if the law is known."""
+        ...
+
+    def restrict(self, index: IntArray) -> "ErrorLaw":
+        """Return the law of the block of some columns."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -209,9 +245,6 @@ class ExchangeableRows:
     def restrict(self, index: IntArray) -> "ExchangeableRows":
         """Return the law of the block of some columns."""
         return ExchangeableRows(self.rows[:, index], self.noise_variance)
-
-
-ErrorLaw = SymmetricNoise | ExchangeableRows
 
 
 @dataclass(frozen=True, eq=False, repr=False)
