@@ -1,0 +1,1 @@
+"""Mechanisms for a trusted curator who holds the rows: exact privacy curves, calibration, releases."""
