@@ -28,7 +28,7 @@ class Archive:
 
         Args:
             signed: the record, whose identifier names the files.
-            sketch: the released integers, shape `(m, w)`, in ring units.
+            sketch: the released integers, shape `(m, w/c)`, in ring units.
             row_counts: shape `(m,)`.
             values: the same release decoded, in normalised units and in the mechanism's own shape.
         """
@@ -50,7 +50,7 @@ class Archive:
             raise InvalidReleaseError(f"the numbers of release {release_id} are missing from the archive") from None
 
     def read(self, record: ReleaseRecord) -> tuple[IntArray, IntArray]:
-        """Return a release's integers, shape `(m, w)`, and row counts, shape `(m,)`.
+        """Return a release's integers, shape `(m, w/c)`, and row counts, shape `(m,)`.
 
         Raises:
             InvalidReleaseError: the file is gone, or not what the record describes.

@@ -169,7 +169,7 @@ def certify(
         batch=BATCH,
         mechanism=task.mechanism.kind,
         rows=task.mechanism.num_rows,
-        words=task.num_words,
+        words=task.sketch_words,
         cohort_root=base64url(cohort.root),
         num_clients=cohort.num_clients,
         seed=base64url(cohort.seed),
@@ -223,7 +223,7 @@ def definition_hash(task: Task) -> str:
 
 
 def values_hash(sketch: IntArray) -> str:
-    """Return the hash of the released integers of shape `(m, w)`."""
+    """Return the hash of the released integers of shape `(m, w/c)`."""
     return base64url(domain_hash("release values", ring_bytes(to_ring(sketch))))
 
 

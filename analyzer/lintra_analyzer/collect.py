@@ -96,7 +96,7 @@ class Exchange:
         """Have every server release its share of the sketch (R8 to R11)."""
         cohort = await self.frozen()
         request = AggregateRequest(cohorts=tuple(self.cohorts())).canonical()
-        limit = MAX_DOCUMENT_BYTES + 8 * self._task.mechanism.num_rows * self._task.num_words
+        limit = MAX_DOCUMENT_BYTES + 8 * self._task.mechanism.num_rows * self._task.sketch_words
 
         async def aggregate_one(server: Server) -> None:
             body = await server.ask(

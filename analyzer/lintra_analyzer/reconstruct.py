@@ -63,7 +63,7 @@ class FrozenCohort:
 
 @dataclass(frozen=True)
 class Reconstruction:
-    """The released integers of shape `(m, w)`, and what they rest on."""
+    """The released integers of shape `(m, w/c)`, and what they rest on."""
 
     cohort: FrozenCohort
     records: tuple[SketchShareRecord, ...]
@@ -113,7 +113,7 @@ def open_sketch_share(
     """Check one server's answer against the cohort, and open it (R11).
 
     Returns:
-        The server's record, and its share of shape `(m, w)`.
+        The server's record, and its share of shape `(m, w/c)`.
 
     Raises:
         InvalidReleaseError: of another task, cohort, seed or shape, or not the bytes that the server signed for.
@@ -142,7 +142,7 @@ def _require_record(task: Task, server: int, record: SketchShareRecord, cohort: 
         num_clients=cohort.num_clients,
         seed=base64url(cohort.seed),
         rows=task.mechanism.num_rows,
-        words=task.num_words,
+        words=task.sketch_words,
         sealed=base64url(domain_hash("sealed sketch share", sealed)),
     )
     if record == expected:
@@ -180,7 +180,7 @@ def implausible_rows(task: Task, sketch: IntArray, row_counts: IntArray) -> tupl
 
     Args:
         task: the task.
-        sketch: shape `(m, w)`, in ring units.
+        sketch: shape `(m, w/c)`, in ring units.
         row_counts: shape `(m,)`.
 
     Returns:
@@ -190,7 +190,7 @@ def implausible_rows(task: Task, sketch: IntArray, row_counts: IntArray) -> tupl
     mechanism = task.mechanism
     z = math.sqrt(2 * math.log(2 * sketch.size / FALSE_ALARM))
     largest = float(mechanism.largest_word())
-    sigmas = mechanism.sigmas(task.num_columns).astype(np.float64)
+    sigmas = mechanism.sigmas(task.num_columns)[: task.sketch_words].astype(np.float64)
     counts = row_counts[:, np.newaxis].astype(np.float64)
     if isinstance(mechanism, Osnap):
         smoothing = task.num_servers * float(mechanism.smoothing) ** 2
@@ -207,7 +207,7 @@ def sparsity_of(task: Task) -> int:
 
 
 def as_release(task: Task, sketch: IntArray, row_counts: IntArray) -> releases.Release:
-    """Decode the released integers of shape `(m, w)` into what the estimators read."""
+    """Decode the released integers of shape `(m, w/c)` into what the estimators read."""
     mechanism = task.mechanism
     num_clients = int(row_counts.sum()) // sparsity_of(task)
     columns = tuple(

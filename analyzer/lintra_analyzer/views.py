@@ -152,7 +152,7 @@ def view_of(task: Task, states: list[ServerState], counters: list[Counters | Non
             fraction_bits=task.mechanism.fraction_bits,
             sigma=task.mechanism.sigma,
             rows=task.mechanism.num_rows,
-            words=task.num_words,
+            words=task.sketch_words,
             log10_wrap_probability=log_wrap / math.log(10) if math.isfinite(log_wrap) else None,
         ),
         upload=Upload(report_bytes=sizes, total_bytes=sum(sizes)),

@@ -78,9 +78,9 @@ def client_report(task: Task, row: Row, time: int, random_bytes: RandomBytes) ->
 
 
 def server_sketch_share(task: Task, server: int, reports: Sequence[Report], matrix: PublicMatrix) -> RingArray:
-    """Do what one server does with its shares of the sorted cohort, before smoothing; the result has shape `(m, w)`."""
+    """Do what one server does with its shares of the sorted cohort, before smoothing; shape `(m, w/c)`."""
     payloads = [report.shares[server][BLIND_BYTES + 1 :] for report in reports]
     shares = np.stack([share_words(task, server, payload) for payload in payloads])
-    sketch_share = np.zeros((matrix.rows, task.num_words), np.uint64)
+    sketch_share = np.zeros((matrix.rows, task.sketch_words), np.uint64)
     matrix.add_reports(sketch_share, np.arange(len(reports)), shares)
     return sketch_share

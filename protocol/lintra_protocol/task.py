@@ -123,6 +123,11 @@ class Task(Frozen):
         """Return w, the ring words in a report's input share."""
         return self.mechanism.num_words(self.num_columns)
 
+    @property
+    def sketch_words(self) -> int:
+        """Return the ring words in a row of the sketch: w, or w/c where a report holds c copies."""
+        return self.mechanism.sketch_words(self.num_columns)
+
     # --- what the roles do with it -----------------------------------------------------------------------------
 
     @cached_property

@@ -269,7 +269,7 @@ class Gate:
             num_clients=matrix.num_clients,
             seed=base64url(drawn.seed),
             rows=matrix.rows,
-            words=task.num_words,
+            words=task.sketch_words,
             sealed=base64url(domain_hash("sealed sketch share", sealed)),
         )
         return encode_sealed_document(sign(self._identity, record).canonical(), sealed)

@@ -24,22 +24,23 @@ def add_reports(matrix: PublicMatrix, sketch: RingArray, ranks: IntArray, shares
 
     Args:
         matrix: of shape `(m, n)`.
-        sketch: ring elements of shape `(m, w)`, added to in place.
+        sketch: ring elements of shape `(m, w/c)`, c copies in a report, added to in place.
         ranks: shape `(k,)`.
         shares: ring elements of shape `(k, w)`.
     """
     row_numbers, signs = matrix.entries(ranks)
     num_reports, sparsity = row_numbers.shape
-    # In the ring -1 is 2^64 - 1, so the sign is one more wrapping factor.
+    num_copies, own = num_reports * matrix.copies, sparsity // matrix.copies
+    # In the ring -1 is 2^64 - 1, so the sign is one more wrapping factor. A copy is a column of its own.
     columns = csc_array(
         (
             signs.astype(np.int64, copy=False).view(np.uint64).ravel(),
             row_numbers.ravel(),
-            np.arange(0, num_reports * sparsity + 1, sparsity),
+            np.arange(0, num_copies * own + 1, own),
         ),
-        shape=(matrix.rows, num_reports),
+        shape=(matrix.rows, num_copies),
     )
-    sketch += np.asarray(columns @ shares, np.uint64)
+    sketch += np.asarray(columns @ shares.reshape(num_copies, sketch.shape[1]), np.uint64)
 
 
 def sketch_share(
@@ -49,7 +50,7 @@ def sketch_share(
     places: tuple[IntArray, IntArray],
     payloads: Iterable[tuple[int, bytes]],
 ) -> RingArray:
-    """Add up one server's shares of a cohort; the result has shape `(m, w)`.
+    """Add up one server's shares of a cohort; the result has shape `(m, w/c)`.
 
     Args:
         task: the task.
@@ -61,7 +62,7 @@ def sketch_share(
     Raises:
         ValueError: a report of the cohort is in none of the segments.
     """
-    sketch = np.zeros((matrix.rows, task.num_words), np.uint64)
+    sketch = np.zeros((matrix.rows, task.sketch_words), np.uint64)
     done = 0
     for ranks, shares in _blocks(task, server, places, payloads):
         add_reports(matrix, sketch, ranks, shares)

@@ -221,15 +221,15 @@ def _twin(task: Task) -> Task:
     if several:
         return task_of(mechanism.calibrated(small, columns, 1000), small, columns)
     mu = task.privacy(claim.min_clients).mu
-    return task_of(_with_mu(mechanism, small, mu), small, columns)
+    return task_of(_with_mu(mechanism, small, columns, mu), small, columns)
 
 
-def _with_mu(mechanism: AnyMechanism, claim: Claim, mu: float) -> AnyMechanism:
+def _with_mu(mechanism: AnyMechanism, claim: Claim, num_columns: int, mu: float) -> AnyMechanism:
     """Return the mechanism with the noise that gives `mu` at the minimum cohort; on a coarser grid if it must."""
     honest = mechanism.smallest_row(claim.min_clients, claim)
     for bits in range(mechanism.fraction_bits, -1, -1):
         coarser = mechanism.model_copy(update={"fraction_bits": bits})
-        distance = float(coarser.squared_distance(claim))
+        distance = float(coarser.squared_distance(claim, num_columns))
         sigma = ceil(((distance / mu**2 + SMOOTHING) / honest) ** 0.5 * (1 + 1e-9))
         if sigma <= MAX_SIGMA:
             break

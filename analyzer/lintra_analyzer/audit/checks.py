@@ -48,7 +48,7 @@ def check_encoder(task: Task, seams: Seams) -> Check:
     weights = [Fraction(mechanism.sigma**2, int(sigma) ** 2) for sigma in mechanism.sigmas(task.num_columns)]
     pairs = combinations(exact, 2) if task.claim.neighbours == "replace-one" else ((one, 0 * one) for one in exact)
     farthest = max(_squared_distance(one, other, weights) for one, other in pairs)
-    allowed = mechanism.squared_distance(task.claim)
+    allowed = mechanism.squared_distance(task.claim, task.num_columns)
     ratio = float(farthest / allowed) ** 0.5
     return Check("encoder", farthest <= allowed, f"hostile rows reach {ratio:.6f} of the sensitivity")
 

@@ -10,7 +10,6 @@ from fractions import Fraction
 import numpy as np
 
 from lintra_analyzer.audit.pipeline import HONEST, Seams, encode
-from lintra_protocol.clipping import quantise
 from lintra_protocol.documents import fraction, real
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.randomness import RandomBytes
@@ -70,7 +69,7 @@ def _no_ledger(released: set[int], clients: IntArray) -> None:
 def _noiseless(mechanism: Mechanism, rows: FloatArray) -> IntArray:
     """Return the exact encodings of rows of shape `(runs, clients, d)`."""
     runs, clients, columns = rows.shape
-    steps = quantise(rows.reshape(-1, columns) * 2.0**mechanism.fraction_bits, mechanism.squared_bound)
+    steps = mechanism.round_rows(rows.reshape(-1, columns))
     return mechanism.encode_exactly(steps).reshape(runs, clients, -1)
 
 

@@ -14,7 +14,6 @@ from lintra_analyzer.audit.distinguish import (
     threshold_bound,
 )
 from lintra_analyzer.audit.pipeline import HONEST, Release, Scene, Seams, request_release, run_world, set_scene
-from lintra_protocol.clipping import quantise
 from lintra_protocol.errors import LintraError
 from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.randomness import derive_seed, expand
@@ -111,10 +110,7 @@ def _claimed(case: Case, releases: list[Release]) -> PrivacyStatement:
 def _test(case: Case, scene: Scene) -> LikelihoodRatio:
     """Form the adversary's optimal test from the claimed mechanism and the rows it knows."""
     mechanism = case.task.mechanism
-    encodings = [
-        mechanism.encode_exactly(quantise(rows * 2.0**mechanism.fraction_bits, mechanism.squared_bound))
-        for rows in case.rows(scene.victim)
-    ]
+    encodings = [mechanism.encode_exactly(mechanism.round_rows(rows)) for rows in case.rows(scene.victim)]
     means = [(scene.matrix[:, scene.honest] @ encoded[scene.honest]).astype(np.float64) for encoded in encodings]
     midpoint: FloatArray = (means[0] + means[1]) / 2
     return likelihood_ratio(

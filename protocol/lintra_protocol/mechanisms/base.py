@@ -41,7 +41,8 @@ SEED_ATTEMPTS = 3
 class Mechanism(Frozen):
     """One (encoder, public matrix, privacy statement); estimators start from the sketch it makes.
 
-    Lengths: d columns, w ring words in a report, m rows of the public matrix. A row is clipped to `row_bound` (in
+    Lengths: d columns, c noised copies of a row in a report, w ring words in a report (w/c in a row of the sketch), m
+    rows of the public matrix. A row is clipped to `row_bound` (in
     normalised units), counted in steps of 2^-`fraction_bits`, and noised with deviation `sigma` in ring units.
     """
 
@@ -66,13 +67,22 @@ class Mechanism(Frozen):
 
     @abstractmethod
     def decode(self, sketch: IntArray, num_columns: int) -> FloatArray:
-        """Return the released integers, shape `(m, w)`, in normalised units and in the mechanism's own shape."""
+        """Return the released integers, shape `(m, w/c)`, in normalised units and in the mechanism's own shape."""
 
     # --- what one says whose report is not the clipped row itself ----------------------------------------------
 
     def num_words(self, num_columns: int) -> int:
         """Return w, the ring words that one row of d columns becomes: d."""
         return num_columns
+
+    @property
+    def copies(self) -> int:
+        """Return c, how many independently noised copies of a row a report holds: 1."""
+        return 1
+
+    def round_rows(self, rows: FloatArray) -> IntArray:
+        """Clip normalised rows of shape `(n, d)` and count them in integer steps; same shape."""
+        return quantise(rows * 2.0**self.fraction_bits, self.squared_bound)
 
     def encode_exactly(self, steps: IntArray) -> IntArray:
         """Turn clipped integer rows of shape `(n, d)` into noiseless reports of shape `(n, w)`: themselves."""
@@ -82,7 +92,7 @@ class Mechanism(Frozen):
         """Return the deviation of every word's noise, shape `(w,)`, none below `sigma`: all `sigma`."""
         return np.full(self.num_words(num_columns), self.sigma, np.int64)
 
-    def squared_distance(self, claim: Claim) -> Fraction:
+    def squared_distance(self, claim: Claim, num_columns: int) -> Fraction:
         """Return the largest squared distance of two neighbouring noiseless reports, in multiples of `sigmas`.
 
         It is (2B)^2 where one row is replaced, B^2 where it becomes the null row.
@@ -92,6 +102,15 @@ class Mechanism(Frozen):
     def largest_word(self) -> int:
         """Return the largest absolute value of a word of a noiseless report: the integer norm bound."""
         return isqrt(self.squared_bound)
+
+    def clipping_rule(self) -> str:
+        """Return in words what a client does to a row that is too large."""
+        return f"rows are shrunk to norm {self.row_bound}"
+
+    def remark(self, privacy: PrivacyStatement) -> str:
+        """Return what has to be said beside the privacy of a task or release, in one sentence; mostly nothing."""
+        del privacy
+        return ""
 
     # --- what one says whose rows overlap ----------------------------------------------------------------------
 
@@ -112,9 +131,13 @@ class Mechanism(Frozen):
         """Return the largest squared norm of a clipped row in integer steps."""
         return squared_integer_bound(fraction(self.row_bound), self.fraction_bits)
 
+    def sketch_words(self, num_columns: int) -> int:
+        """Return the ring words in a row of the sketch, w/c: those of one copy."""
+        return self.num_words(num_columns) // self.copies
+
     def encode(self, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
         """Clip, round and noise normalised rows of shape `(n, d)` into reports of shape `(n, w)`; on the client."""
-        exact = self.encode_exactly(quantise(rows * 2.0**self.fraction_bits, self.squared_bound))
+        exact = self.encode_exactly(self.round_rows(rows))
         return exact + self.noise(exact.shape[0], rows.shape[1], random_bytes)
 
     def noise(self, num_rows: int, num_columns: int, random_bytes: RandomBytes) -> IntArray:
@@ -127,7 +150,7 @@ class Mechanism(Frozen):
         return result
 
     def smooth(self, sketch_share: RingArray, random_bytes: RandomBytes) -> None:
-        """Add a server's smoothing noise to its sketch share of shape `(m, w)`, in place; once for each release.
+        """Add a server's smoothing noise to its sketch share of shape `(m, w/c)`, in place; once for each release.
 
         A server that did this twice for the same reports and gave out both results would show their difference, so
         it stores what it got in the step that computes it (docs/privacy.md#smoothing).
@@ -164,7 +187,7 @@ class Mechanism(Frozen):
         num_words = self.num_words(num_columns)
         return additive_statement(
             claim,
-            distance=upper_root(self.squared_distance(claim)),
+            distance=upper_root(self.squared_distance(claim, num_columns)),
             sigma=self.sigma,
             num_words=num_words,
             num_clients=num_clients,
@@ -176,7 +199,7 @@ class Mechanism(Frozen):
         """Return the natural log of a bound on the chance that any released entry leaves the ring."""
         largest_row = self.largest_row(max_clients)
         variance = largest_row * float(self.sigmas(num_columns).max()) ** 2 + MAX_SERVERS * self.smoothing**2
-        entries = self.num_rows * self.num_words(num_columns)
+        entries = self.num_rows * self.sketch_words(num_columns)
         return log_wrap_probability(entries, largest_row * self.largest_word(), variance, RING_BITS)
 
     def check(self, claim: Claim, num_columns: int, max_clients: int) -> None:
@@ -238,7 +261,7 @@ class Mechanism(Frozen):
             self.privacy(claim, num_columns, claim.min_clients)
         # MAX_SLACK stands in for the true slack, which is far below it: the price is 1e-12 of epsilon.
         mu = discrete_mu(float(fraction(claim.epsilon)), claim.noise_delta, MAX_SLACK)
-        variance = (float(self.squared_distance(claim)) / mu**2 + SMOOTHING) / smallest_row * (1 + 1e-11)
+        variance = (float(self.squared_distance(claim, num_columns)) / mu**2 + SMOOTHING) / smallest_row * (1 + 1e-11)
         return max(MIN_SIGMA, isqrt(int(variance)) + 1)
 
 

@@ -126,7 +126,7 @@ class Osnap(Mechanism):
         words, variance = self.num_words(num_columns), float(self.sigma) ** 2
         return smoothed_statement(
             claim,
-            distance=upper_root(self.squared_distance(claim)),
+            distance=upper_root(self.squared_distance(claim, num_columns)),
             sigma=self.sigma,
             leverage=leverage,
             num_clients=num_clients,
@@ -176,5 +176,6 @@ class Osnap(Mechanism):
         if self.sparsity == 1:
             return super().smallest_sigma(claim, num_columns)
         mu = discrete_mu(float(fraction(claim.epsilon)), claim.noise_delta, MAX_SLACK)
-        variance = float(self.squared_distance(claim)) * float(fraction(self.leverage)) / mu**2 * (1 + 1e-11)
+        squared = float(self.squared_distance(claim, num_columns))
+        variance = squared * float(fraction(self.leverage)) / mu**2 * (1 + 1e-11)
         return max(self.min_sigma, isqrt(int(variance)) + 1)

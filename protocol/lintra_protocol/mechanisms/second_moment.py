@@ -44,7 +44,7 @@ class SecondMoment(Mechanism):
         diagonal = isqrt(2 * self.sigma**2 - 1) + 1
         return np.where(first == second, diagonal, self.sigma).astype(np.int64)
 
-    def squared_distance(self, claim: Claim) -> Fraction:
+    def squared_distance(self, claim: Claim, num_columns: int) -> Fraction:
         """Return B^4 where one row is replaced, B^4 / 2 where it becomes the null row.
 
         Counted against sigma off and sqrt(2) sigma on the diagonal, the squared distance of two products is half

@@ -10,11 +10,13 @@ from lintra_protocol.ring import IntArray, RingArray
 class PublicMatrix(ABC):
     """An integer matrix of shape `(rows, num_clients)` with few nonzero entries, each of them -1 or +1.
 
-    Columns are numbered by rank: the position of the report's identifier in the sorted cohort.
+    Columns are numbered by rank: the position of the report's identifier in the sorted cohort. A report holds `copies`
+    noised copies of its row: one, to which all entries of its column apply, or one for each entry, in their order.
     """
 
     rows: int
     num_clients: int
+    copies: int = 1
 
     @abstractmethod
     def entries(self, ranks: IntArray) -> tuple[IntArray, IntArray]:
@@ -32,9 +34,11 @@ class PublicMatrix(ABC):
         Args:
             sketch: ring elements of shape `(rows, words)`.
             ranks: shape `(k,)`.
-            shares: ring elements of shape `(k, words)`, in the order of `ranks`.
+            shares: ring elements of shape `(k, copies * words)`, in the order of `ranks`, copy after copy.
         """
         row_numbers, signs = self.entries(ranks)
-        for row_number, sign in zip(row_numbers.T, signs.T, strict=True):
+        copies = shares.reshape(len(shares), self.copies, sketch.shape[1])
+        for entry, (row_number, sign) in enumerate(zip(row_numbers.T, signs.T, strict=True)):
             # In the ring -1 is 2^64 - 1, so one wrapping product applies the sign.
-            np.add.at(sketch, row_number, shares * sign.view(np.uint64)[:, np.newaxis])
+            signed = copies[:, entry % self.copies] * sign.view(np.uint64)[:, np.newaxis]
+            np.add.at(sketch, row_number, signed)

@@ -86,7 +86,7 @@ def test_the_two_worlds_are_as_far_apart_as_the_claim_allows(case: Case) -> None
     mechanism = case.task.mechanism
     worlds = [exact(mechanism, rows)[0].astype(np.float64) for rows in case.rows(0)]
     scaled = (worlds[1] - worlds[0]) * mechanism.sigma / mechanism.sigmas(case.task.num_columns)
-    assert float(scaled @ scaled) == pytest.approx(float(mechanism.squared_distance(case.task.claim)), rel=1e-5)
+    assert float(scaled @ scaled) == pytest.approx(float(mechanism.squared_distance(case.task.claim, case.task.num_columns)), rel=1e-5)
 
 
 @pytest.mark.parametrize("case", RELEASED, ids=lambda case: case.name)

@@ -33,7 +33,7 @@ def test_no_two_rows_of_a_small_ball_are_further_apart_than_stated(neighbours: s
     squares = (encoded[:, np.newaxis] - others[np.newaxis]) ** 2
     # Exact units: off the diagonal sigma counts once, on it sqrt(2) times.
     largest = (squares * [1, 2, 1]).sum(axis=2).max() / 2
-    assert largest == MECHANISM.squared_distance(claim)
+    assert largest == MECHANISM.squared_distance(claim, 2)
 
 
 def test_decoding_mirrors_the_triangle() -> None:
