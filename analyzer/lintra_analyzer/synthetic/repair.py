@@ -1,0 +1,108 @@
+"""From a noisy matrix back to a covariance: shrink by the known noise, keep the trace, raise the floor.
+
+All of it is post-processing of released numbers and costs no privacy.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from lintra_protocol.ring import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Repaired:
+    """A covariance that a Gaussian can have, and how much of it the noise left.
+
+    Attributes:
+        matrix: shape `(p, p)`, symmetric, without negative eigenvalues.
+        kept: g in [0, 1], the part of the deviation from the mean eigenvalue that was kept.
+        floored: how many of the p eigenvalues were raised to the floor.
+        relative_error: root of the expected squared noise over the Frobenius norm of the noisy matrix.
+    """
+
+    matrix: FloatArray
+    kept: float
+    floored: int
+    relative_error: float
+
+
+def repair(matrix: FloatArray, noise: float) -> Repaired:
+    """Return the covariance that stands behind a noisy symmetric matrix.
+
+    First the James-Stein step towards the mean eigenvalue with known noise (James and Stein 1961; Ledoit and Wolf
+    2004), then the Euclidean projection of the eigenvalues on {w >= 0, sum w = trace}, then the floor
+    sqrt(noise / p), about the deviation of one entry times sqrt(p + 1).
+
+    Args:
+        matrix: shape `(p, p)`; only its symmetric part counts.
+        noise: expected squared Frobenius norm of the noise in it, at least 0.
+
+    Raises:
+        ValueError: not a finite square matrix, or a noise that is negative or not finite.
+    """
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
+        raise ValueError(f"expected a square matrix, got shape {matrix.shape}")
+    if not np.isfinite(matrix).all():
+        raise ValueError("a covariance is repaired from finite numbers only")
+    if not 0 <= noise < math.inf:
+        raise ValueError(f"the expected squared noise must be finite and at least 0, got {noise}")
+    size = matrix.shape[0]
+    symmetric = (matrix + matrix.T) / 2
+    norm = float(np.linalg.norm(symmetric))
+    level = _usable_level(float(np.trace(symmetric)) / size, noise, norm, size)
+    deviation = symmetric - level * np.eye(size)
+    squared = float(np.square(deviation).sum())
+    kept = max(0.0, 1 - noise / squared) if squared > 0 else 1.0
+    values, vectors = np.linalg.eigh(level * np.eye(size) + kept * deviation)
+    values = project_on_simplex(values, size * level)
+    floor = min(math.sqrt(noise / size), level)
+    floored = int((values < floor).sum())
+    values = np.maximum(values, floor)
+    values *= size * level / values.sum()
+    return Repaired(
+        matrix=(vectors * values) @ vectors.T,
+        kept=kept,
+        floored=floored,
+        relative_error=math.sqrt(noise) / norm if norm > 0 else math.inf,
+    )
+
+
+def project_on_simplex(values: FloatArray, total: float = 1.0) -> FloatArray:
+    """Return the nearest point with entries of at least 0 that sum to `total` (Held, Wolfe, Crowder 1974).
+
+    Args:
+        values: shape `(k,)`, finite, at least one.
+        total: positive.
+
+    Raises:
+        ValueError: there are no values, one is not finite, or `total` is not positive.
+    """
+    if values.ndim != 1 or values.size == 0 or not np.isfinite(values).all():
+        raise ValueError(f"expected at least one finite number, got an array of shape {values.shape}")
+    if not 0 < total < math.inf:
+        raise ValueError(f"the total must be positive and finite, got {total}")
+    descending = np.sort(values)[::-1]
+    surplus = (np.cumsum(descending) - total) / np.arange(1, values.size + 1)
+    inside = descending > surplus
+    inside[0] = True  # by the definition of the surplus; rounding may hide it
+    last = int(np.flatnonzero(inside)[-1])
+    projected: FloatArray = np.maximum(values - surplus[last], 0.0)
+    return projected
+
+
+def symmetric_root(matrix: FloatArray) -> FloatArray:
+    """Return the symmetric square root of a positive semidefinite matrix of shape `(p, p)`.
+
+    Unlike an eigenvector, it does not depend on the signs or the order that a linear-algebra library chose.
+    """
+    values, vectors = np.linalg.eigh(matrix)
+    root: FloatArray = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    return root
+
+
+def _usable_level(level: float, noise: float, norm: float, size: int) -> float:
+    """Return the mean eigenvalue, or what the noise alone would give where the noisy trace is not positive."""
+    least = 2.0**-30 * (norm if norm > 0 else 1.0) / size
+    return level if level > least else max(math.sqrt(noise) / size, least)
