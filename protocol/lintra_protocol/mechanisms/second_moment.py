@@ -7,26 +7,44 @@ norm and the mechanism exactly Gaussian (Dwork et al. 2014; Sheffet 2019; docs/p
 
 from fractions import Fraction
 from math import isqrt
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 
+from lintra_protocol.documents import Real, fraction
+from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.transforms.ones import Ones
 
+INTERCEPT = "(intercept)"
+"""The name of the constant column in a release."""
+
 
 class SecondMoment(Mechanism):
-    """The noisy matrix sum of x x^T; a report is its upper triangle in the order (1,1), (1,2), .., (1,d), (2,2), .."""
+    """The noisy matrix sum of x x^T; a report is its upper triangle in the order (1,1), (1,2), .., (1,d), (2,2), ..
+
+    Two options. `trace` adds a last word, the squared norm of the row: it makes the trace less noisy and costs
+    nothing. A positive `intercept`, in normalised units, puts this constant before every row, after it was shrunk;
+    the constant's products with the row are the first d words, its product with itself is public and not sent.
+    """
 
     kind: Literal["second_moment"] = "second_moment"
+    intercept: Real = "0"
+    trace: bool = False
 
     start_bits: ClassVar[int] = 12
 
+    @property
+    def intercept_steps(self) -> int:
+        """Return the constant in integer steps, rounded down; 0 for none."""
+        scaled: Fraction = fraction(self.intercept) * 2**self.fraction_bits
+        return max(scaled.numerator // scaled.denominator, 0)
+
     def num_words(self, num_columns: int) -> int:
-        """Return d (d + 1) / 2."""
-        return num_columns * (num_columns + 1) // 2
+        """Return d (d + 1) / 2, and d more for an intercept and 1 more for the trace."""
+        return num_columns * (num_columns + 1) // 2 + self._leading(num_columns) + int(self.trace)
 
     @property
     def num_rows(self) -> int:
@@ -34,36 +52,100 @@ class SecondMoment(Mechanism):
         return 1
 
     def encode_exactly(self, steps: IntArray) -> IntArray:
-        """Return the integer products of the upper triangle."""
+        """Return the integer products: with the intercept, of the upper triangle, and the squared norm."""
         first, second = np.triu_indices(steps.shape[1])
-        return steps[:, first] * steps[:, second]
+        products = [steps[:, first] * steps[:, second]]
+        if self._leading(1):
+            products.insert(0, steps * self.intercept_steps)
+        if self.trace:
+            products.append(np.square(steps).sum(axis=1, keepdims=True))
+        result: IntArray = np.concatenate(products, axis=1)
+        return result
 
     def sigmas(self, num_columns: int) -> IntArray:
-        """Return `sigma` off the diagonal and the next integer above sqrt(2) `sigma` on it."""
+        """Return `sigma` off the diagonal, and the next integer above sqrt(2) `sigma` on it and for the trace."""
         first, second = np.triu_indices(num_columns)
         diagonal = isqrt(2 * self.sigma**2 - 1) + 1
-        return np.where(first == second, diagonal, self.sigma).astype(np.int64)
+        triangle = np.where(first == second, diagonal, self.sigma)
+        around = (self._leading(num_columns), int(self.trace))
+        return np.pad(triangle, around, constant_values=(self.sigma, diagonal)).astype(np.int64)
 
     def squared_distance(self, claim: Claim, num_columns: int) -> Fraction:
-        """Return B^4 where one row is replaced, B^4 / 2 where it becomes the null row.
+        """Return the largest squared distance of two neighbouring products, exactly (docs/privacy.md#second-moments).
 
-        Counted against sigma off and sqrt(2) sigma on the diagonal, the squared distance of two products is half
-        their squared Frobenius distance, and |u u^T - v v^T|_F^2 = |u|^4 + |v|^4 - 2 (u.v)^2 is at most 2 B^4.
+        With R = B^2 and c the intercept: (R + c^2)^2 where one row is replaced, or 4 c^2 R if c^2 is above R; the same
+        with and without the trace. R^2 / 2 + c^2 R where it becomes the null row, and R^2 / 2 more for the trace.
         """
-        fourth_power = Fraction(self.squared_bound**2)
-        return fourth_power if claim.neighbours == "replace-one" else fourth_power / 2
+        squared = Fraction(self.squared_bound)
+        constant = self.intercept_steps**2
+        if claim.neighbours == "zero-out":
+            return squared**2 * (2 if self.trace else 1) / 2 + constant * squared
+        return (squared + constant) ** 2 if constant <= squared else 4 * constant * squared
 
     def largest_word(self) -> int:
-        """Return the squared integer norm bound."""
-        return self.squared_bound
+        """Return the squared integer norm bound, or the largest product with the intercept."""
+        return max(self.squared_bound, self.intercept_steps * isqrt(self.squared_bound))
 
     def public_matrix(self, num_clients: int, seed: bytes) -> Ones:
         """Return the row of ones."""
         return Ones(num_clients)
 
     def decode(self, sketch: IntArray, num_columns: int) -> FloatArray:
-        """Return the symmetric matrix of shape `(d, d)` in squared normalised units."""
-        upper = np.triu_indices(num_columns)
-        matrix = np.zeros((num_columns, num_columns))
-        matrix[upper] = sketch[0] * 2.0 ** (-2 * self.fraction_bits)
-        return matrix + np.triu(matrix, 1).T
+        """Return the symmetric matrix in squared normalised units, shape `(d, d)`.
+
+        With an intercept it has shape `(d + 1, d + 1)`; the constant comes first, and its product with itself, which
+        is public and depends on the number of clients, stands as 0 (`intercept_square`). With a trace the d noisy
+        diagonal words and the noisy trace are combined by least squares: every diagonal word moves by
+        (trace - their sum) / (d + 1).
+        """
+        leading, upper = self._leading(num_columns), np.triu_indices(num_columns)
+        start = int(leading > 0)
+        words = sketch[0][: leading + upper[0].size].astype(np.float64)
+        matrix = np.zeros((num_columns + start, num_columns + start))
+        if start:
+            matrix[0, 1:] = words[:num_columns]
+        matrix[upper[0] + start, upper[1] + start] = words[leading:]
+        if self.trace:
+            own = sketch[0][leading:-1][upper[0] == upper[1]]
+            places = np.arange(start, num_columns + start)
+            # A difference of integers, so that the ring keeps it exact.
+            matrix[places, places] += (sketch[0][-1] - own.sum()) / (num_columns + 1)
+        values: FloatArray = (matrix + np.triu(matrix, 1).T) * 4.0**-self.fraction_bits
+        return values
+
+    def intercept_square(self, num_clients: int) -> float:
+        """Return n c^2, the sum of the constant's products with itself, in squared normalised units."""
+        return float(Fraction(num_clients * self.intercept_steps**2, 4**self.fraction_bits))
+
+    def check(self, claim: Claim, num_columns: int, max_clients: int) -> None:
+        """Refuse parameters that break the claim or may overflow the ring (see `Mechanism.check`).
+
+        Raises:
+            InvalidTaskError: also where the options do not fit.
+        """
+        self._require_options(claim)
+        if fraction(self.intercept) and not self.intercept_steps:
+            raise InvalidTaskError(f"intercept {self.intercept} is less than one step of the grid; use a larger one")
+        super().check(claim, num_columns, max_clients)
+
+    def calibrated(self, claim: Claim, num_columns: int, max_clients: int) -> Self:
+        """Return this mechanism with the finest grid that fits and the smallest sigma (`Mechanism.calibrated`).
+
+        Raises:
+            InvalidTaskError, RowUnderfilledError: as there; also where the options do not fit.
+        """
+        self._require_options(claim)
+        return super().calibrated(claim, num_columns, max_clients)
+
+    def _leading(self, num_columns: int) -> int:
+        """Return how many words hold products with the intercept: d, or 0 if there is none."""
+        return num_columns if self.intercept != "0" else 0
+
+    def _require_options(self, claim: Claim) -> None:
+        if self.trace and claim.neighbours == "zero-out":
+            raise InvalidTaskError(
+                "the trace is free where one row is replaced; against the null row it would double the squared "
+                "sensitivity: use neighbours 'replace-one', or leave the trace out"
+            )
+        if fraction(self.intercept) < 0:
+            raise InvalidTaskError(f"intercept {self.intercept} is negative; use 0 for none")
