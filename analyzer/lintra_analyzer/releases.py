@@ -73,9 +73,12 @@ class SecondMoment:
     Attributes:
         columns: the d columns.
         values: shape `(d, d)`, symmetric.
-        noise_sd: sd of the noise off the diagonal; on it, sqrt(2) times that.
+        noise_sd: sd of the noise off the diagonal; on it, sqrt(2) times that, save for the two options.
         num_clients: rows of Z.
         row_bound: the L2 norm that no row of Z exceeds.
+        trace_columns: over how many columns a noisy trace has tightened the diagonal; 0 for none. Of the whole
+            release, also where this is a part of it.
+        exact: name of a column whose product with itself is public, so that it carries no noise; empty for none.
     """
 
     columns: tuple[Column, ...]
@@ -83,6 +86,8 @@ class SecondMoment:
     noise_sd: float
     num_clients: int
     row_bound: float
+    trace_columns: int = 0
+    exact: str = ""
 
     def __post_init__(self) -> None:
         _check_common(self.columns, self.num_clients, self.row_bound)
@@ -91,6 +96,10 @@ class SecondMoment:
         if not np.allclose(self.values, self.values.T, rtol=1e-9, atol=1e-9 * float(np.abs(self.values).max())):
             raise InvalidReleaseError("a second moment must be symmetric")
         _check_noise_sd(self.noise_sd)
+        if self.trace_columns < 0:
+            raise InvalidReleaseError(f"a trace covers 0 columns or more, got {self.trace_columns}")
+        if self.exact and self.exact not in [column.name for column in self.columns]:
+            raise InvalidReleaseError(f"the release has no column {self.exact!r} that could be exact")
 
     def __repr__(self) -> str:
         return f"SecondMoment(columns={len(self.columns)}, num_clients={self.num_clients})"
@@ -99,12 +108,14 @@ class SecondMoment:
         """Return the release of the named columns only, in that order."""
         index = positions(self.columns, names)
         columns = tuple(self.columns[i] for i in index)
-        return replace(self, columns=columns, values=self.values[np.ix_(index, index)])
+        exact = self.exact if self.exact in names else ""
+        return replace(self, columns=columns, values=self.values[np.ix_(index, index)], exact=exact)
 
     def second_moment(self) -> GramEstimate:
         """Return the matrix itself, which is unbiased, with the law of its noise."""
         matrix = (self.values + self.values.T) / 2
-        errors = SymmetricNoise(self.noise_sd)
+        exact = [column.name for column in self.columns].index(self.exact) if self.exact else None
+        errors = SymmetricNoise(self.noise_sd, self.trace_columns > 0, self.trace_columns, exact)
         return GramEstimate(self.columns, matrix, errors, self.num_clients, self.row_bound)
 
 
