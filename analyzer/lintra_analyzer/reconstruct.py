@@ -17,10 +17,11 @@ from lintra_protocol.canonical import base64url, domain_hash, parse_base64url
 from lintra_protocol.documents import fraction
 from lintra_protocol.errors import CohortConflictError, InvalidReleaseError, LintraError
 from lintra_protocol.manifest import intersection, merkle_root
-from lintra_protocol.mechanisms import Osnap
+from lintra_protocol.mechanisms import Osnap, SecondMoment
+from lintra_protocol.mechanisms.second_moment import INTERCEPT
 from lintra_protocol.messages import BATCH, Cohort, Inventory, Signed, SketchShareRecord
 from lintra_protocol.privacy.statement import PrivacyStatement
-from lintra_protocol.ring import IntArray, RingArray, from_ring, ring_from_bytes
+from lintra_protocol.ring import FloatArray, IntArray, RingArray, from_ring, ring_from_bytes
 from lintra_protocol.rules import (
     aggregate_context,
     check_cohort,
@@ -222,6 +223,20 @@ def as_release(task: Task, sketch: IntArray, row_counts: IntArray) -> releases.R
         return releases.Sketch(columns, values, row_counts, noise_variance, num_clients, row_bound)
     if mechanism.kind == "sum":
         return releases.Sum(columns, values, math.sqrt(num_clients) * mechanism.sigma * step, num_clients, row_bound)
+    return _second_moment(mechanism, columns, values, num_clients)
+
+
+def _second_moment(
+    mechanism: SecondMoment, columns: tuple[Column, ...], values: FloatArray, num_clients: int
+) -> releases.SecondMoment:
+    """Return decoded second moments as a release; an intercept becomes its first column, equal to 1 for everybody."""
+    row_bound, exact = float(fraction(mechanism.row_bound)), ""
+    trace_columns = len(columns) if mechanism.trace else 0
     # Products are counted in squared steps. The diagonal's noise is sqrt(2) times this, rounded up to an integer.
-    noise_sd = math.sqrt(num_clients) * mechanism.sigma * step**2
-    return releases.SecondMoment(columns, values, noise_sd, num_clients, row_bound)
+    noise_sd = math.sqrt(num_clients) * mechanism.sigma * 4.0**-mechanism.fraction_bits
+    if mechanism.intercept_steps:
+        constant = mechanism.intercept_steps * 2.0**-mechanism.fraction_bits
+        values[0, 0] = mechanism.intercept_square(num_clients)
+        row_bound, exact = math.hypot(row_bound, constant), INTERCEPT
+        columns = (Column(INTERCEPT, 0.0, 1 / constant, 1.0, 1.0), *columns)
+    return releases.SecondMoment(columns, values, noise_sd, num_clients, row_bound, trace_columns, exact)
