@@ -11,6 +11,7 @@ from lintra_protocol.documents import Real, first_complaint, fraction, real
 from lintra_protocol.errors import InvalidTaskError, RowUnderfilledError
 from lintra_protocol.mechanisms import AnyMechanism, Osnap, SecondMoment, Sum
 from lintra_protocol.mechanisms.base import MIN_SIGMA
+from lintra_protocol.mechanisms.second_moment import INTERCEPT
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.privacy.statement import Claim, Neighbours, Threat
 from lintra_protocol.randomness import RandomBytes
@@ -71,9 +72,15 @@ class SumSpecification(_Asked):
 
 
 class SecondMomentSpecification(_Asked):
-    """The sum of the rows' outer products."""
+    """The sum of the rows' outer products.
+
+    A positive `intercept` puts this constant, in normalised units, before every row: the release then holds means.
+    `trace` makes the trace less noisy, at no cost; only where a row is replaced.
+    """
 
     kind: Literal["second_moment"]
+    intercept: Number = "0"
+    trace: bool = Field(default=False, strict=True)
 
 
 MechanismSpecification = Annotated[
@@ -232,7 +239,10 @@ def _mechanism(asked: Specification, claim: Claim) -> AnyMechanism:
     if isinstance(asked.mechanism, SumSpecification):
         return Sum.model_validate(common)
     if isinstance(asked.mechanism, SecondMomentSpecification):
-        return SecondMoment.model_validate(common)
+        if asked.mechanism.intercept != "0" and INTERCEPT in [column.name for column in asked.columns]:
+            raise InvalidTaskError(f"columns: the name {INTERCEPT!r} belongs to the intercept")
+        options = {"intercept": asked.mechanism.intercept, "trace": asked.mechanism.trace}
+        return SecondMoment.model_validate(common | options)
     rows = asked.mechanism.rows or default_rows(claim, len(asked.columns))
     if asked.min_clients < rows:
         raise RowUnderfilledError(f"{rows} rows need at least as many clients, min_clients is {asked.min_clients}")
