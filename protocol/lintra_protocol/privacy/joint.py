@@ -1,0 +1,130 @@
+"""Exact sensitivity of counts, means, second moment and histograms that are released together.
+
+One integer vector per row holds them all. Bounding its parts one by one would over-count: the largest changes of the
+parts do not happen together. The theorems are stated and proved in docs/privacy.md#joint.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import sqrt
+
+from lintra_protocol.privacy.statement import Neighbours
+
+_ROUNDED_UP = 1 + 1e-15
+
+
+@dataclass(frozen=True)
+class JointVariances:
+    """Total noise variances of what is released together, in squared integer units.
+
+    Attributes:
+        counts: of a class count; not looked at where there is one class.
+        sums: of a coordinate of a class sum.
+        products: of a product of a coordinate with itself; that of two different ones has at least half of it.
+        histograms: of a histogram cell; not looked at where there is no histogram.
+    """
+
+    counts: Fraction
+    sums: Fraction
+    products: Fraction
+    histograms: Fraction
+
+
+def joint_squared_mu(
+    variances: JointVariances,
+    *,
+    squared_bound: int,
+    indicator: int,
+    num_classes: int,
+    num_histograms: int,
+    neighbours: Neighbours,
+) -> Fraction:
+    """Return the exact square of the Gaussian privacy parameter mu of the joint release (Theorem J3).
+
+    A row is a class k, a vector v with |v|^2 <= q and one cell of each histogram. It adds `indicator` to the count of
+    class k, v to its sum, v v^T (the upper triangle) to the products, and `indicator` to its cells. Exact where v has
+    at least two coordinates, an upper bound where it has one.
+
+    Args:
+        variances: of independent Gaussian noise.
+        squared_bound: q, in squared integer units.
+        indicator: U.
+        num_classes: K; with one class nothing is counted.
+        num_histograms: H.
+        neighbours: whether a row is replaced by any other or becomes the null vector.
+
+    Raises:
+        ValueError: a variance that matters, or another number, is out of range.
+    """
+    if min(squared_bound, indicator, num_classes) < 1 or num_histograms < 0:
+        raise ValueError("bound, indicator and classes are positive, the number of histograms is not negative")
+    ratio = squared_bound / _positive(variances.sums)
+    quartic = squared_bound**2 / _positive(variances.products)
+    counts = indicator**2 / _positive(variances.counts) if num_classes > 1 else Fraction(0)
+    cells = num_histograms * indicator**2 / _positive(variances.histograms) if num_histograms else Fraction(0)
+    if neighbours == "zero-out":
+        return counts + ratio + quartic + cells
+    # Within a class the two vectors have cosine t: 2b (1 - t) + 2g (1 - t^2) is largest at t = -b/(2g), or at -1.
+    inner = 2 * quartic + 2 * ratio + ratio**2 / (2 * quartic) if ratio <= 2 * quartic else 4 * ratio
+    across = 2 * counts + 2 * ratio + 2 * quartic
+    return max(inner, across if num_classes > 1 else inner) + 2 * cells
+
+
+def joint_mu(
+    variances: JointVariances,
+    *,
+    squared_bound: int,
+    indicator: int,
+    num_classes: int,
+    num_histograms: int,
+    neighbours: Neighbours,
+) -> float:
+    """Return mu of the joint release, rounded up (see `joint_squared_mu`)."""
+    square = joint_squared_mu(
+        variances,
+        squared_bound=squared_bound,
+        indicator=indicator,
+        num_classes=num_classes,
+        num_histograms=num_histograms,
+        neighbours=neighbours,
+    )
+    return sqrt(square) * _ROUNDED_UP
+
+
+def augmented_distance(constant: float, squared_bound: float) -> float:
+    """Return the largest Frobenius distance of g g^T and h h^T for g = (c, v), h = (c, w) (Theorem J2).
+
+    It is sqrt(2) (c^2 + q) if c^2 <= q, else 2 sqrt(2) c sqrt(q): what one row changes where mean and second moment
+    are released as one matrix with isotropic noise.
+
+    Args:
+        constant: c, at least 0.
+        squared_bound: q, the bound of |v|^2 and |w|^2, positive.
+
+    Raises:
+        ValueError: an argument is out of range or not finite.
+    """
+    if not (0 <= constant < float("inf") and 0 < squared_bound < float("inf")):
+        raise ValueError(f"expected a constant >= 0 and a positive bound, got {constant} and {squared_bound}")
+    if constant**2 <= squared_bound:
+        return sqrt(2) * (constant**2 + squared_bound)
+    return 2 * sqrt(2) * constant * sqrt(squared_bound)
+
+
+def centred_covariance_distance(num_rows: int) -> float:
+    """Return how far one replaced row moves the mean-subtracted covariance of rows in the unit ball (Theorem J4).
+
+    The Frobenius distance is 4 (n - 1) / n^2, against sqrt(2) / n for the second moment.
+
+    Raises:
+        ValueError: there is no row.
+    """
+    if num_rows < 1:
+        raise ValueError(f"a covariance needs a row, got {num_rows}")
+    return 4 * (num_rows - 1) / num_rows**2
+
+
+def _positive(variance: Fraction) -> Fraction:
+    if not variance > 0:
+        raise ValueError(f"a variance must be positive, got {variance}")
+    return Fraction(variance)
