@@ -283,3 +283,19 @@ class GramEstimate:
             num_clients=self.num_clients,
             row_bound=self.row_bound,
         )
+
+    def second_moment(self) -> "GramEstimate":
+        """Return this estimate itself, so that estimators read it like a release."""
+        return self
+
+
+class HasSecondMoment(Protocol):
+    """A release that estimators of second moments can read."""
+
+    def second_moment(self) -> GramEstimate:
+        """Return the estimate of Z^T Z that the release holds.
+
+        Raises:
+            InvalidAnalysisError: it holds none.
+        """
+        ...

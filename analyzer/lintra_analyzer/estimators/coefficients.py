@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from lintra_analyzer.columns import Column, centers, scales
-from lintra_analyzer.estimators.estimates import Interval, diagonal_sd
+from lintra_analyzer.estimators.estimates import Interval, diagonal_sd, quantile, two_sided
 from lintra_protocol.ring import FloatArray
 
 
@@ -38,6 +38,9 @@ class Coefficient:
         standard_error: None if the release does not support one; see the estimate's warnings.
         interval: for the coefficient in the population that the clients are a sample of.
         cohort_interval: for the coefficient that the cohort's own rows would give.
+        statistic: the value over its standard error; None if either is missing or the error is 0.
+        degrees_of_freedom: of the t law that `interval` and `p_value` use; None means that it is normal.
+        p_value: of a coefficient of 0 in the population, two-sided.
     """
 
     name: str
@@ -45,50 +48,101 @@ class Coefficient:
     standard_error: StandardError | None = None
     interval: Interval | None = None
     cohort_interval: Interval | None = None
+    statistic: float | None = None
+    degrees_of_freedom: float | None = None
+    p_value: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorParts:
+    """The covariance of fitted coefficients by cause, each of shape `(p, p)`, and how well it is known.
+
+    Attributes:
+        cohort: privacy and sketching together.
+        privacy: known from the noise level.
+        sampling: the clients are a sample.
+        law_freedom: degrees of freedom of `cohort`; infinity if it is known.
+        residual_freedom: degrees of freedom of `sampling`.
+    """
+
+    cohort: FloatArray
+    privacy: FloatArray
+    sampling: FloatArray
+    law_freedom: float
+    residual_freedom: float
+
+    def of(self, linear: FloatArray, values: FloatArray, names: Sequence[str], level: float) -> tuple[Coefficient, ...]:
+        """Return the coefficients `values` at confidence `level`; their errors are those of b under `linear`."""
+        cohort, privacy, sampling = (
+            diagonal_sd(linear @ part @ linear.T).tolist() for part in (self.cohort, self.privacy, self.sampling)
+        )
+        errors = zip(cohort, privacy, sampling, strict=True)
+        return tuple(
+            self._one(name, value, error, level)
+            for name, value, error in zip(names, values.tolist(), errors, strict=True)
+        )
+
+    def _one(self, name: str, value: float, errors: tuple[float, float, float], level: float) -> Coefficient:
+        cohort, privacy, sampling = errors
+        # What is measured from few rows may fall below the part that is known.
+        own = max(cohort, privacy)
+        total = math.hypot(own, sampling)
+        error = StandardError(privacy, math.sqrt(max(own**2 - privacy**2, 0.0)), sampling, total)
+        freedom = self.law_freedom
+        if math.isinf(freedom) and sampling > 0:
+            # Satterthwaite (1946): only the sampling part is estimated, from the residuals.
+            freedom = self.residual_freedom * (total / sampling) ** 4
+        reach, own_reach = quantile(level, freedom) * total, quantile(level, self.law_freedom) * own
+        statistic = value / total if total > 0 else None
+        return Coefficient(
+            name=name,
+            value=value,
+            standard_error=error,
+            interval=(value - reach, value + reach),
+            cohort_interval=(value - own_reach, value + own_reach),
+            statistic=statistic,
+            degrees_of_freedom=None if math.isinf(freedom) else freedom,
+            p_value=None if statistic is None else two_sided(statistic, freedom),
+        )
 
 
 def unit_map(features: Sequence[Column], target: Column) -> FloatArray:
-    """Return the map, shape `(p + 1, p)`, from a normalised b to b in units, followed by -b . centers."""
+    """Return the map from a normalised b, shape `(p,)`, to b in units, followed by the intercept less the center.
+
+    A column that is the same for everybody is no feature: its coefficient goes into the intercept.
+
+    Returns:
+        Shape `(f + 1, p)` for the f features that are not constant.
+    """
     slopes = np.diag(target.scale / scales(features))
-    return np.vstack([slopes, -centers(features) @ slopes])
+    shifts = centers(features) - np.array([column.lower if column.constant else 0.0 for column in features])
+    varying = [i for i, column in enumerate(features) if not column.constant]
+    return np.vstack([slopes[varying], -shifts @ slopes])
 
 
 def coefficients_of(
-    names: Sequence[str],
-    values: FloatArray,
-    linear: FloatArray,
-    parts: dict[str, FloatArray] | None,
-    quantiles: float,
+    names: Sequence[str], values: FloatArray, linear: FloatArray, parts: ErrorParts | None, level: float
 ) -> tuple[Coefficient, ...]:
-    """Return the coefficients `values`, whose errors are those of the solution under the map `linear`."""
+    """Return the coefficients `values`, whose errors are those of b under the map `linear`, if there are any."""
     if parts is None:
         return tuple(Coefficient(name, float(value)) for name, value in zip(names, values, strict=True))
-    cohort, privacy, sampling = (
-        diagonal_sd(linear @ parts[cause] @ linear.T).tolist() for cause in ("cohort", "privacy", "sampling")
-    )
-    found = []
-    for name, value, measured, noise, sample in zip(names, values.tolist(), cohort, privacy, sampling, strict=True):
-        # What is measured from few rows may fall below the part that is known.
-        own = max(measured, noise)
-        total = math.hypot(own, sample)
-        error = StandardError(noise, math.sqrt(max(own**2 - noise**2, 0.0)), sample, total)
-        reach, own_reach = quantiles * total, quantiles * own
-        found.append(
-            Coefficient(name, value, error, (value - reach, value + reach), (value - own_reach, value + own_reach))
-        )
-    return tuple(found)
+    return parts.of(linear, values, names, level)
 
 
 def shifted(coefficient: Coefficient, offset: float) -> Coefficient:
-    """Return the coefficient moved by a known number."""
+    """Return the coefficient moved by a known number; it is tested against 0 where it is now."""
 
     def shift(interval: Interval | None) -> Interval | None:
         return None if interval is None else (interval[0] + offset, interval[1] + offset)
 
-    return Coefficient(
-        coefficient.name,
-        coefficient.value + offset,
-        coefficient.standard_error,
-        shift(coefficient.interval),
-        shift(coefficient.cohort_interval),
+    error, freedom = coefficient.standard_error, coefficient.degrees_of_freedom
+    value = coefficient.value + offset
+    statistic = value / error.total if error is not None and error.total > 0 else None
+    return replace(
+        coefficient,
+        value=value,
+        interval=shift(coefficient.interval),
+        cohort_interval=shift(coefficient.cohort_interval),
+        statistic=statistic,
+        p_value=None if statistic is None else two_sided(statistic, math.inf if freedom is None else freedom),
     )

@@ -60,6 +60,11 @@ def quantile(confidence: float, degrees_of_freedom: float = math.inf) -> float:
     return float(stats.t.ppf((1 + confidence) / 2, degrees_of_freedom))
 
 
+def two_sided(statistic: float, degrees_of_freedom: float = math.inf) -> float:
+    """Return the probability of a value at least as far from 0: normal, or Student's t."""
+    return float(2 * stats.t.sf(abs(statistic), degrees_of_freedom))
+
+
 def check_confidence(confidence: float) -> None:
     """Refuse a confidence level that is none.
 
@@ -82,3 +87,19 @@ def diagonal_sd(covariance: FloatArray) -> FloatArray:
     """Return the roots of a covariance's diagonal; a debiased part below zero means zero."""
     root: FloatArray = np.sqrt(np.maximum(np.diagonal(covariance), 0))
     return root
+
+
+def checked_rows(rows: FloatArray, names: Sequence[str]) -> FloatArray:
+    """Return rows of shape `(k, p)` as they are.
+
+    Raises:
+        ValueError: they do not have one column for each name, or hold what is not finite.
+    """
+    table = np.asarray(rows, np.float64)
+    if table.ndim != 2 or table.shape[1] != len(names):
+        raise ValueError(
+            f"rows must have shape (k, {len(names)}), one column for each of {', '.join(names)}; got {table.shape}"
+        )
+    if not np.isfinite(table).all():
+        raise ValueError("rows must hold finite numbers only")
+    return table

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy import stats
 
 from lintra_analyzer.estimators.ridge import RidgeEstimate, ridge
 from lintra_analyzer.estimators.spectral import floor_eigenvalues
@@ -122,7 +123,11 @@ def test_the_intercept_has_the_error_of_the_prediction_at_zero() -> None:
     assert estimate.intercept.value == pytest.approx(estimate.predict(np.zeros((1, 4)))[0])
     low, high = estimate.intercept.interval
     assert (low + high) / 2 == pytest.approx(estimate.intercept.value)
-    assert high - low == pytest.approx(2 * 1.959964 * estimate.intercept.standard_error.total, rel=1e-6)
+    # Only the sampling part is estimated, from 596 residuals (Satterthwaite 1946).
+    error = estimate.intercept.standard_error
+    freedom = 596 * (error.total / error.sampling) ** 4
+    assert estimate.intercept.degrees_of_freedom == pytest.approx(freedom)
+    assert high - low == pytest.approx(2 * stats.t.ppf(0.975, freedom) * error.total)
 
 
 @pytest.mark.parametrize("kind", ["sketch", "second moment"])
