@@ -7,22 +7,29 @@ what is proved and what is only computed.
 from lintra_analyzer.ndis.bounds import renyi_bound, split_bound
 from lintra_analyzer.ndis.certified import Certified
 from lintra_analyzer.ndis.closed import delta_rp, rp_pair, rp_pstar
+from lintra_analyzer.ndis.curve import PrivacyProfile, pair_profile, privacy_profile
 from lintra_analyzer.ndis.least_squares import als_max_loss, delta_als, delta_ols, influences, ols_pair
+from lintra_analyzer.ndis.monte_carlo import hoeffding_samples, monte_carlo_delta
 from lintra_analyzer.ndis.pair import Pair, pair_from_gaussians
 from lintra_analyzer.ndis.profile import delta, epsilon
 
 __all__ = [
     "Certified",
     "Pair",
+    "PrivacyProfile",
     "als_max_loss",
     "delta",
     "delta_als",
     "delta_ols",
     "delta_rp",
     "epsilon",
+    "hoeffding_samples",
     "influences",
+    "monte_carlo_delta",
     "ols_pair",
     "pair_from_gaussians",
+    "pair_profile",
+    "privacy_profile",
     "renyi_bound",
     "rp_pair",
     "rp_pstar",
