@@ -1,0 +1,133 @@
+"""The columns of synthetic rows: what a column may hold, and where it stands in the mapped row z.
+
+A mapped row has one coordinate in [-1, 1] for each real, integer or boolean column and for a category of two levels,
+and one for every level of a larger category.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lintra_protocol.errors import InvalidReleaseError
+from lintra_protocol.mechanisms.joint import feature_width
+from lintra_protocol.ring import FloatArray, IntArray
+
+Kind = Literal["real", "integer", "boolean", "category"]
+ColumnArray = NDArray[np.float64] | NDArray[np.int64] | NDArray[np.bool_] | NDArray[np.str_]
+"""The values of one column: float64, int64, bool, or text, as its kind says."""
+
+_DIGITS = 9
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One column with public bounds, or with public levels if it is a category.
+
+    Attributes:
+        name: as the analyst calls it.
+        kind: what it may hold.
+        lower: smallest value; 0 for booleans and categories.
+        upper: largest value; 1 for booleans and categories.
+        levels: of a category, at least two; otherwise empty.
+        cells: cells of its released histogram; 0 for none.
+        unit: for people.
+    """
+
+    name: str
+    kind: Kind
+    lower: float = 0.0
+    upper: float = 1.0
+    levels: tuple[str, ...] = ()
+    cells: int = 0
+    unit: str = ""
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.lower) and math.isfinite(self.upper) and self.lower < self.upper):
+            raise InvalidReleaseError(f"column {self.name!r}: the bounds must be finite and in order")
+        if (self.kind == "category") != (len(self.levels) >= 2) or len(set(self.levels)) < len(self.levels):
+            raise InvalidReleaseError(f"column {self.name!r}: at least two distinct levels make a category")
+        if self.kind == "integer" and (self.lower % 1 or self.upper % 1):
+            raise InvalidReleaseError(f"column {self.name!r}: an integer column has integer bounds")
+        if self.cells < 0 or (self.kind == "category" and self.cells not in (0, len(self.levels))):
+            raise InvalidReleaseError(f"column {self.name!r}: {self.cells} cells do not fit")
+
+    @property
+    def width(self) -> int:
+        """Return how many coordinates of z the column takes."""
+        return feature_width(len(self.levels))
+
+    def emitted(self, values: FloatArray) -> ColumnArray:
+        """Return real values of shape `(n,)` as the column holds them: inside its bounds and of its own type.
+
+        Reals keep nine digits of the column's width, so that rounding errors of one machine do not show.
+        """
+        inside: FloatArray = np.clip(values, self.lower, self.upper)
+        if self.kind == "boolean":
+            return np.asarray(inside >= (self.lower + self.upper) / 2)
+        if self.kind == "integer":
+            return np.rint(inside).astype(np.int64)
+        decimals = _DIGITS - math.ceil(math.log10(self.upper - self.lower))
+        return np.clip(np.round(inside, decimals), self.lower, self.upper)
+
+    def named(self, index: IntArray) -> NDArray[np.str_]:
+        """Return the levels at the positions `index`, shape `(n,)`."""
+        return np.array(self.levels)[index]
+
+
+@dataclass(frozen=True)
+class ClassLabel:
+    """A label with public levels; the class of a row is its position among them."""
+
+    name: str
+    levels: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.levels) < 2 or len(set(self.levels)) < len(self.levels):
+            raise InvalidReleaseError(f"label {self.name!r}: a class label has distinct levels, at least two")
+
+
+@dataclass(frozen=True)
+class NumericLabel:
+    """A label in [lower, upper]; mapped to [-1, 1] and times `scale` it is the last coordinate of the model."""
+
+    name: str
+    lower: float
+    upper: float
+    scale: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.lower) and math.isfinite(self.upper) and self.lower < self.upper):
+            raise InvalidReleaseError(f"label {self.name!r}: the bounds must be finite and in order")
+        if not 0 < self.scale < math.inf:
+            raise InvalidReleaseError(f"label {self.name!r}: the scale must be positive and finite")
+
+    def values(self, coordinate: FloatArray) -> FloatArray:
+        """Return model coordinates of shape `(n,)` in the label's own unit, inside its bounds."""
+        values = self.lower + (coordinate / self.scale + 1) / 2 * (self.upper - self.lower)
+        return np.asarray(Feature(self.name, "real", self.lower, self.upper).emitted(values), np.float64)
+
+
+Label = ClassLabel | NumericLabel
+
+
+def starts_of(features: Sequence[Feature]) -> list[int]:
+    """Return the first coordinate of every feature, and after the last one m, their number."""
+    return list(accumulate((feature.width for feature in features), initial=0))
+
+
+def require_distinct_names(features: Sequence[Feature], label: Label | None) -> None:
+    """Refuse no columns at all, or two of the same name.
+
+    Raises:
+        InvalidReleaseError: there are none, or a name occurs twice.
+    """
+    names = [feature.name for feature in features] + ([label.name] if label else [])
+    if not features:
+        raise InvalidReleaseError("synthetic rows need at least one column")
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise InvalidReleaseError(f"these column names occur twice: {', '.join(twice)}")
