@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from lintra_protocol.canonical import base64url
 from lintra_protocol.documents import real
 from lintra_protocol.manifest import intersection, merkle_root, sorted_ids
-from lintra_protocol.mechanisms import AnyMechanism, Osnap, SecondMoment, Sum
+from lintra_protocol.mechanisms import AnyMechanism, Osnap, OsnapPublished, SecondMoment, Sum
 from lintra_protocol.messages import BATCH, Cohort, Inventory, Signed, inventories_hash, inventory_of, sign
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.randomness import RandomBytes, derive_seed, expand
@@ -55,6 +55,8 @@ def uncalibrated(kind: str, row_bound: float = 1.0, rows: int = 2, sparsity: int
     match kind:
         case "osnap":
             return Osnap(row_bound=real(row_bound), fraction_bits=0, sigma=4, rows=rows, sparsity=sparsity)
+        case "osnap_published":
+            return OsnapPublished(entry_bound=real(row_bound), fraction_bits=0, sigma=4, rows=rows, sparsity=sparsity)
         case "sum":
             return Sum(row_bound=real(row_bound), fraction_bits=0, sigma=4)
         case "second_moment":
@@ -92,9 +94,9 @@ def make_task(
         mechanism: a kind, which is calibrated to the claim; or a mechanism, which is taken as it is.
         num_servers: N.
         columns: how many columns named a, b, ..; or the columns themselves.
-        rows: m, for `osnap`.
-        sparsity: s, for `osnap`.
-        row_bound: B.
+        rows: m, for the sketches.
+        sparsity: s, for the sketches.
+        row_bound: B; the bound of an entry for `osnap_published`.
         epsilon: of the claim.
         delta: of the claim.
         min_clients: of the claim.

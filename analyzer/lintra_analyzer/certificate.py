@@ -37,7 +37,13 @@ NOT_PROMISED = (
 
 
 class Privacy(Frozen):
-    """The privacy statement of the actual cohort; reals are rounded up."""
+    """The privacy statement of the actual cohort and matrix; reals are rounded up.
+
+    Attributes:
+        leverage: the largest part of its own noised report that the release shows of an honest client; for a sketch
+            with several entries per column, of the very matrix that was drawn.
+        remark: what has to be said beside these numbers; mostly nothing.
+    """
 
     neighbours: Neighbours
     epsilon: Real
@@ -47,8 +53,10 @@ class Privacy(Frozen):
     delta_coalition: Real
     num_clients: Count
     honest_clients: Count
+    leverage: Real
     max_corrupt_clients: Count
     threat: Threat
+    remark: str
     trusted: str = TRUSTED
     not_promised: tuple[str, ...] = NOT_PROMISED
 
@@ -185,7 +193,7 @@ def certify(
             for entry, inventory, frozen, share in parts
         ),
         values=values_hash(result.sketch),
-        privacy=stated(cohort.privacy),
+        privacy=stated(cohort.privacy, task.mechanism.remark(cohort.privacy)),
         noise=_noise(task, cohort.row_counts),
         plausibility=_plausibility(task, result.sketch, cohort.row_counts),
         analyzer_key=key.public_key,
@@ -194,8 +202,8 @@ def certify(
     return SignedRecord(record=record, signature=key.sign(record.kind, record.canonical()))
 
 
-def stated(privacy: PrivacyStatement) -> Privacy:
-    """Spell a privacy statement in decimal strings."""
+def stated(privacy: PrivacyStatement, remark: str) -> Privacy:
+    """Spell a privacy statement in decimal strings, with the remark of the mechanism that it is about."""
     return Privacy(
         neighbours=privacy.neighbours,
         epsilon=rounded_up(privacy.epsilon),
@@ -205,8 +213,10 @@ def stated(privacy: PrivacyStatement) -> Privacy:
         delta_coalition=rounded_up(privacy.delta_coalition),
         num_clients=privacy.num_clients,
         honest_clients=privacy.honest_clients,
+        leverage=rounded_up(privacy.leverage),
         max_corrupt_clients=privacy.max_corrupt_clients,
         threat=privacy.threat,
+        remark=remark,
     )
 
 

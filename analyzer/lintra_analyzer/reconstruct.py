@@ -17,7 +17,7 @@ from lintra_protocol.canonical import base64url, domain_hash, parse_base64url
 from lintra_protocol.documents import fraction
 from lintra_protocol.errors import CohortConflictError, InvalidReleaseError, LintraError
 from lintra_protocol.manifest import intersection, merkle_root
-from lintra_protocol.mechanisms import Osnap, SecondMoment
+from lintra_protocol.mechanisms import Osnap, OsnapPublished, SecondMoment
 from lintra_protocol.mechanisms.second_moment import INTERCEPT
 from lintra_protocol.messages import BATCH, Cohort, Inventory, Signed, SketchShareRecord
 from lintra_protocol.privacy.statement import PrivacyStatement
@@ -193,7 +193,7 @@ def implausible_rows(task: Task, sketch: IntArray, row_counts: IntArray) -> tupl
     largest = float(mechanism.largest_word())
     sigmas = mechanism.sigmas(task.num_columns)[: task.sketch_words].astype(np.float64)
     counts = row_counts[:, np.newaxis].astype(np.float64)
-    if isinstance(mechanism, Osnap):
+    if isinstance(mechanism, Osnap | OsnapPublished):
         smoothing = task.num_servers * float(mechanism.smoothing) ** 2
         band = z * np.sqrt(counts * (largest**2 + sigmas**2) + smoothing)
     else:
@@ -204,7 +204,7 @@ def implausible_rows(task: Task, sketch: IntArray, row_counts: IntArray) -> tupl
 
 def sparsity_of(task: Task) -> int:
     """Return s, how many rows of the public matrix a report enters."""
-    return task.mechanism.sparsity if isinstance(task.mechanism, Osnap) else 1
+    return task.mechanism.sparsity if isinstance(task.mechanism, Osnap | OsnapPublished) else 1
 
 
 def as_release(task: Task, sketch: IntArray, row_counts: IntArray) -> releases.Release:
@@ -217,7 +217,7 @@ def as_release(task: Task, sketch: IntArray, row_counts: IntArray) -> releases.R
     values = mechanism.decode(sketch, task.num_columns)
     row_bound = float(fraction(mechanism.row_bound))
     step = 2.0**-mechanism.fraction_bits
-    if mechanism.kind == "osnap":
+    if isinstance(mechanism, Osnap | OsnapPublished):
         smoothing = task.num_servers * float(mechanism.smoothing * step) ** 2
         noise_variance = (row_counts * np.float64(mechanism.sigma * step) ** 2 + smoothing) / sparsity_of(task)
         return releases.Sketch(columns, values, row_counts, noise_variance, num_clients, row_bound)

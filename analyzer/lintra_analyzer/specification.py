@@ -9,7 +9,7 @@ from lintra_analyzer.keys import Keys
 from lintra_protocol.canonical import base64url, canonical_json
 from lintra_protocol.documents import Real, first_complaint, fraction, real
 from lintra_protocol.errors import InvalidTaskError, RowUnderfilledError
-from lintra_protocol.mechanisms import AnyMechanism, Osnap, SecondMoment, Sum
+from lintra_protocol.mechanisms import AnyMechanism, Osnap, OsnapPublished, SecondMoment, Sum
 from lintra_protocol.mechanisms.base import MIN_SIGMA
 from lintra_protocol.mechanisms.second_moment import INTERCEPT
 from lintra_protocol.privacy.gaussian import gaussian_mu
@@ -65,6 +65,20 @@ class OsnapSpecification(_Asked):
     sparsity: int = Field(default=1, ge=1, le=64, strict=True)
 
 
+class OsnapPublishedSpecification(_Asked):
+    """The sketch with the published noise, for comparison: s noisy copies, entries clipped to +-`entry_bound`.
+
+    `published_epsilon` is what equation (4) is asked for: the claim's epsilon if not given. Where that gives less
+    privacy than claimed, the task is refused. `row_bound` follows from `entry_bound` and is left out.
+    """
+
+    kind: Literal["osnap_published"]
+    rows: int = Field(ge=2, le=2**20, strict=True)
+    sparsity: int = Field(default=1, ge=1, le=64, strict=True)
+    entry_bound: Number
+    published_epsilon: Number | None = None
+
+
 class SumSpecification(_Asked):
     """The sum of the rows."""
 
@@ -84,7 +98,8 @@ class SecondMomentSpecification(_Asked):
 
 
 MechanismSpecification = Annotated[
-    OsnapSpecification | SumSpecification | SecondMomentSpecification, Field(discriminator="kind")
+    OsnapSpecification | OsnapPublishedSpecification | SumSpecification | SecondMomentSpecification,
+    Field(discriminator="kind"),
 ]
 Whole = Annotated[int, Field(strict=True)]
 
@@ -95,7 +110,9 @@ class Specification(_Asked):
     purpose: str = Field(min_length=1, max_length=2000)
     columns: list[ColumnSpecification] = Field(min_length=1, max_length=2**20)
     mechanism: MechanismSpecification
-    row_bound: Number = Field(description="L2 norm that rows are clipped to, in normalised units")
+    row_bound: Number | None = Field(
+        default=None, description="L2 norm that rows are clipped to, in normalised units; not for osnap_published"
+    )
     epsilon: Number
     delta: Number
     min_clients: Whole = Field(ge=2, le=2**32)
@@ -189,6 +206,8 @@ def warnings_of(task: Task) -> list[str]:
     """Return what an analyst should know about a valid task before it starts, in plain words."""
     found = []
     mechanism, columns = task.mechanism, task.num_columns
+    if remark := mechanism.remark(task.privacy(task.claim.min_clients)):
+        found.append(remark)
     if isinstance(mechanism, Osnap):
         rows = balanced_rows(task.claim, columns)
         if rows < 4 * columns:
@@ -198,7 +217,7 @@ def warnings_of(task: Task) -> list[str]:
             )
     farthest = _largest_norm(task)
     bound = float(fraction(mechanism.row_bound))
-    if bound > farthest * (1 + 1e-9):
+    if bound > farthest * (1 + 1e-9) and not isinstance(mechanism, OsnapPublished):
         found.append(f"row_bound {bound:g} is larger than any row can be ({farthest:.6g}); it only costs noise")
     if task.suite != HYBRID:
         found.append("the classical suite does not protect against a later quantum computer")
@@ -232,6 +251,10 @@ def _column(asked: ColumnSpecification) -> Column:
 
 
 def _mechanism(asked: Specification, claim: Claim) -> AnyMechanism:
+    if isinstance(asked.mechanism, OsnapPublishedSpecification):
+        return _published(asked, asked.mechanism)
+    if asked.row_bound is None:
+        raise InvalidTaskError(f"row_bound: needed for {asked.mechanism.kind}, the norm that rows are clipped to")
     if fraction(asked.row_bound) <= 0:
         raise InvalidTaskError(f"row_bound: must be positive, got {asked.row_bound}")
     # Calibration replaces grid and sigma; these are only the smallest valid ones.
@@ -247,3 +270,19 @@ def _mechanism(asked: Specification, claim: Claim) -> AnyMechanism:
     if asked.min_clients < rows:
         raise RowUnderfilledError(f"{rows} rows need at least as many clients, min_clients is {asked.min_clients}")
     return Osnap.model_validate({**common, "rows": rows, "sparsity": asked.mechanism.sparsity})
+
+
+def _published(asked: Specification, wanted: OsnapPublishedSpecification) -> OsnapPublished:
+    if asked.row_bound is not None:
+        raise InvalidTaskError("row_bound: it follows from entry_bound and the number of columns; leave it out")
+    for name, value in (("entry_bound", wanted.entry_bound), ("published_epsilon", wanted.published_epsilon)):
+        if value is not None and fraction(value) <= 0:
+            raise InvalidTaskError(f"mechanism.{name}: must be positive, got {value}")
+    return OsnapPublished(
+        fraction_bits=0,
+        sigma=MIN_SIGMA,
+        rows=wanted.rows,
+        sparsity=wanted.sparsity,
+        entry_bound=wanted.entry_bound,
+        published_epsilon=wanted.published_epsilon or asked.epsilon,
+    )

@@ -143,11 +143,12 @@ def view_of(task: Task, states: list[ServerState], counters: list[Counters | Non
     """Describe a task."""
     found = counters or [None] * len(states)
     sizes = [message_bytes(task, server) for server in range(task.num_servers)]
+    privacy = task.privacy(task.claim.min_clients)
     log_wrap = task.mechanism.log_wrap_probability(task.num_columns, task.max_clients)
     return TaskView(
         **vars(summary_of(task, states)),
         definition=task.model_dump(mode="json"),
-        privacy=stated(task.privacy(task.claim.min_clients)),
+        privacy=stated(privacy, task.mechanism.remark(privacy)),
         headroom=Headroom(
             fraction_bits=task.mechanism.fraction_bits,
             sigma=task.mechanism.sigma,

@@ -83,12 +83,15 @@ def describe(definition: Task) -> Iterable[str]:
         f"  {column.name}  [{column.lower}, {column.upper}] {column.unit}  center {column.center}  scale {column.scale}"
         for column in definition.columns
     )
-    yield f"Mechanism {mechanism.kind}: rows are shrunk to norm {mechanism.row_bound}, then every client adds noise"
+    yield f"Mechanism {mechanism.kind}: {mechanism.clipping_rule()}, then every client adds noise"
     yield f"  sigma {mechanism.sigma} in steps of 2^-{mechanism.fraction_bits}; {definition.num_words} words a report"
     yield f"Promised: epsilon {claim.epsilon} at delta {claim.delta}, neighbours {claim.neighbours},"
     yield f"  from {claim.min_clients} clients on, {claim.max_corrupt_clients} of them corrupt ({claim.threat})"
     for clients in sorted({claim.min_clients, definition.max_clients}):
-        yield _recomputed(definition.privacy(clients))
+        statement = definition.privacy(clients)
+        yield _recomputed(statement)
+        if remark := mechanism.remark(statement):
+            yield f"  {remark}"
     if definition.suite == CLASSICAL:
         yield "Warning: the suite x25519 does not protect recorded traffic from a future quantum computer."
 

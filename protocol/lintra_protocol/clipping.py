@@ -57,6 +57,21 @@ def quantise(rows: FloatArray, squared_bound: int) -> IntArray:
     return result
 
 
+def quantise_entries(rows: FloatArray, bound: int) -> IntArray:
+    """Round rows, given in integer steps, to nearest, and move every entry into [-bound, bound].
+
+    Args:
+        rows: floats of any shape, none of them not a number.
+        bound: at least 1 and below 2^31.
+    """
+    if not 0 < bound < 1 << 31:
+        raise ValueError(f"the bound of an entry lies in 1..2^31-1, got {bound}")
+    if np.isnan(rows).any():
+        raise ValueError("an entry is not a number")
+    result: IntArray = np.clip(np.rint(rows), -bound, bound).astype(np.int64)
+    return result
+
+
 def _squared_norms(rows: IntArray) -> IntArray:
     norms: IntArray = np.einsum("ij,ij->i", rows, rows)
     return norms

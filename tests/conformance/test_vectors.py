@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from decimal import Decimal
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,12 @@ from pydantic import TypeAdapter
 
 from lintra_protocol import canonical, manifest, messages, problems, report, rules, sharing, signing, transport, wire
 from lintra_protocol.canonical import canonical_json, parse_base64url
-from lintra_protocol.clipping import quantise
+from lintra_protocol.clipping import quantise, quantise_entries
 from lintra_protocol.errors import LintraError, OutdatedKeyError
 from lintra_protocol.mechanisms import AnyMechanism, SecondMoment
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.messages import Cohort, Inventory, Signed
+from lintra_protocol.privacy.calibration import published_steps
 from lintra_protocol.randomness import derive_seed, keystream
 from lintra_protocol.ring import IntArray, RingArray, from_ring, ring_bytes, ring_from_bytes, to_ring
 from lintra_protocol.sealing import SealingKey
@@ -80,6 +82,17 @@ def quantised(row: list[str], squared_bound: str) -> object:
     return texts(quantise(np.array([[float(value) for value in row]]), int(squared_bound))[0])
 
 
+def clip_entries(row: list[str], bound: str) -> object:
+    return texts(quantise_entries(np.array([float(value) for value in row]), int(bound)))
+
+
+def published_sigma(
+    epsilon: str, delta: str, clients: int, rows: int, sparsity: int, columns: int, bound: str, corrupt: int
+) -> int:
+    exact = Decimal(epsilon), Decimal(delta), Decimal(bound)
+    return published_steps(*exact[:2], clients, rows, sparsity, columns, exact[2], corrupt)
+
+
 def products(steps: list[str]) -> object:
     mechanism = SecondMoment(row_bound="1", fraction_bits=0, sigma=4)
     return texts(mechanism.encode_exactly(integers(steps)[np.newaxis])[0])
@@ -125,7 +138,7 @@ def matrix(rows: int, clients: int, sparsity: int, seed: str) -> object:
 
 def sketch(mechanism: object, shares: list[list[str]], seed: str) -> Any:
     public = mechanism_of(mechanism).public_matrix(len(shares), unhex(seed))
-    result = np.zeros((public.rows, len(shares[0])), np.uint64)
+    result = np.zeros((public.rows, len(shares[0]) // public.copies), np.uint64)
     public.add_reports(result, np.arange(len(shares)), ring(shares))
     return texts(result)
 
@@ -179,6 +192,8 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "parse_base64url": lambda text, length=None: parse_base64url(text, length).hex(),
     "check_task": check_task,
     "quantise": quantised,
+    "clip_entries": clip_entries,
+    "published_sigma": published_sigma,
     "products": products,
     "to_ring": lambda value: texts(to_ring(integers([value])))[0],
     "ring_bytes": lambda words: ring_bytes(ring(words)).hex(),

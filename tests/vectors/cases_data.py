@@ -89,6 +89,27 @@ def encoding() -> list[Vector]:
         good(name, "quantise", texts(plain.quantise(row, bound)), row=[repr(x) for x in row], squared_bound=str(bound))
         for name, row, bound in rows
     ]
+    boxes: list[tuple[str, list[float], int]] = [
+        ("a row inside the box", [2.4, -2.6, 9.4], 9),
+        ("a row outside the box", [1e308, -9.51, 9.5], 9),
+        ("ties go to even in the box too", [0.5, 1.5, -2.5], 2),
+    ]
+    result += [
+        good(name, "clip_entries", texts(plain.clip_entries(row, bound)), row=[repr(x) for x in row], bound=str(bound))
+        for name, row, bound in boxes
+    ]
+    published: list[tuple[str, str, int, int, int, int, str, int]] = [
+        ("1", "0.000001", 10**6, 1024, 4, 10, "1048576", 0),
+        ("1", "0.000001", 10**5, 64, 1, 50, "1048576", 100),
+        ("0.5", "0.00001", 20000, 50, 2, 5, "524288", 10),
+        ("1", "0.000001", 120, 1, 1, 1, "1073741823.5", 0),
+    ]
+    names = ("epsilon", "delta", "clients", "rows", "sparsity", "columns", "bound", "corrupt")
+    result += [
+        good(f"the published sigma {number}", "published_sigma", plain.published_sigma(*arguments),
+             **dict(zip(names, arguments, strict=True)))
+        for number, arguments in enumerate(published)
+    ]  # fmt: skip
     for value in (0, 1, -1, -5, 2**63 - 1, -(2**63)):
         word = value % plain.RING
         result.append(good(f"{value} in the ring", "to_ring", str(word), value=str(value)))

@@ -38,6 +38,8 @@ MECHANISMS: dict[str, dict[str, object]] = {
               "leverage": "0"},
     "overlapping": {"kind": "osnap", "row_bound": "1", "fraction_bits": 4, "sigma": 100, "rows": 2, "sparsity": 2,
                     "leverage": "0.5"},
+    "published": {"kind": "osnap_published", "row_bound": "0.707106781187", "fraction_bits": 10, "sigma": 1866,
+                  "rows": 2, "sparsity": 2, "entry_bound": "0.5", "published_epsilon": "1"},
     "second_moment": {"kind": "second_moment", "row_bound": "1", "fraction_bits": 4, "sigma": 600},
 }  # fmt: skip
 
@@ -45,6 +47,8 @@ MECHANISMS: dict[str, dict[str, object]] = {
 def definition(kind: str = "sum", servers: int = 3, **changes: object) -> dict[str, object]:
     """Return a task definition with every field written out."""
     column = {"lower": "-1", "upper": "1", "center": "0", "scale": "1", "unit": ""}
+    # The published calibration is undefined for a few clients.
+    few, most = (300, 1000) if kind == "published" else (4, 100)
     identities = [plain.ed25519_public(seed(f"server {index}")) for index in range(servers)]
     return {
         "version": "lintra/1",
@@ -58,8 +62,8 @@ def definition(kind: str = "sum", servers: int = 3, **changes: object) -> dict[s
         },
         "columns": [column | {"name": name} for name in ("a", "b")],
         "mechanism": MECHANISMS[kind],
-        "claim": claim(),
-        "max_clients": 100,
+        "claim": claim(min_clients=few),
+        "max_clients": most,
         "max_missing": "0.05",
         "batches": "single",
         "time_precision": 3600,

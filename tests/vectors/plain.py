@@ -8,6 +8,7 @@ import hashlib
 import hmac
 import math
 from base64 import urlsafe_b64encode
+from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from math import isqrt
 
@@ -96,6 +97,11 @@ def _root(square: Fraction, *, nearest: bool) -> int:
 
 def _signed(value: Fraction, size: int) -> int:
     return size if value >= 0 else -size
+
+
+def clip_entries(row: list[float], bound: int) -> list[int]:
+    """Round to nearest, then into [-bound, bound]."""
+    return [max(-bound, min(bound, round(Fraction(value)))) for value in row]
 
 
 def products(row: list[int]) -> list[int]:
@@ -214,12 +220,31 @@ def balanced_matrix(rows: int, clients: int, seed: bytes, sparsity: int = 1) -> 
     return columns
 
 
-def sketch(rows: int, columns: list[Entries], shares: list[list[int]]) -> list[list[int]]:
-    result = [[0] * len(shares[0]) for _ in range(rows)]
+def sketch(rows: int, columns: list[Entries], shares: list[list[int]], copies: int = 1) -> list[list[int]]:
+    """Add signed shares to rows; with several copies in a share, entry j of a column applies to copy j."""
+    size = len(shares[0]) // copies
+    result = [[0] * size for _ in range(rows)]
     for entries, share in zip(columns, shares, strict=True):
-        for row, sign in entries:
-            result[row] = [(total + sign * word) % RING for total, word in zip(result[row], share, strict=True)]
+        for entry, (row, sign) in enumerate(entries):
+            copy = share[size * (entry % copies) :][:size]
+            result[row] = [(total + sign * word) % RING for total, word in zip(result[row], copy, strict=True)]
     return result
+
+
+def published_sigma(
+    epsilon: str, delta: str, clients: int, rows: int, sparsity: int, columns: int, bound: str, corrupt: int
+) -> int:
+    """Equation (4) of Burkhardt et al. 2025, rounded up; `bound` and the result in integer steps."""
+    c = Context(prec=100)
+    n, m, s, d = clients - sparsity - corrupt, rows, sparsity, columns
+    failure = c.multiply(m, c.exp(c.divide(-n, 8 * m)))
+    margin = c.subtract(c.divide(Decimal(delta), d), failure)
+    logarithm = c.ln(c.divide(c.multiply(Decimal("1.25"), s), margin))
+    square = c.divide(
+        c.multiply(c.multiply(4 * s**3 * m * d**2, c.power(Decimal(bound), 2)), logarithm),
+        c.multiply(c.power(Decimal(epsilon), 2), n),
+    )
+    return int(c.sqrt(square).to_integral_value(ROUND_CEILING))
 
 
 def lift(word: int) -> int:
@@ -230,7 +255,7 @@ def decode(kind: str, words: list[list[int]], fraction_bits: int, columns: int, 
     """Return floats: (m, d) for a sketch, (d,) for a sum, (d, d) for second moments."""
     bits = 2 * fraction_bits if kind == "second_moment" else fraction_bits
     values: list[list[object]] = [[float(Fraction(lift(word), 2**bits)) for word in row] for row in words]
-    if kind == "osnap":
+    if kind in ("osnap", "osnap_published"):
         return [[lift(word) * (2.0**-bits / math.sqrt(sparsity)) for word in row] for row in words]
     if kind == "sum":
         return values[0]

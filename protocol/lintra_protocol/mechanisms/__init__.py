@@ -5,9 +5,10 @@ from typing import Annotated
 from pydantic import Field
 
 from lintra_protocol.mechanisms.osnap import Osnap
+from lintra_protocol.mechanisms.osnap_published import OsnapPublished
 from lintra_protocol.mechanisms.second_moment import SecondMoment
 from lintra_protocol.mechanisms.sum import Sum
 
-AnyMechanism = Annotated[Osnap | Sum | SecondMoment, Field(discriminator="kind")]
+AnyMechanism = Annotated[Osnap | OsnapPublished | Sum | SecondMoment, Field(discriminator="kind")]
 
-__all__ = ["AnyMechanism", "Osnap", "SecondMoment", "Sum"]
+__all__ = ["AnyMechanism", "Osnap", "OsnapPublished", "SecondMoment", "Sum"]

@@ -16,8 +16,7 @@ from pydantic import Field
 from lintra_protocol.documents import Real, fraction, real
 from lintra_protocol.errors import InvalidTaskError, RowUnderfilledError
 from lintra_protocol.mechanisms.base import MIN_SIGMA, SEED_ATTEMPTS, Mechanism, upper_root
-from lintra_protocol.mechanisms.planning import planned_leverage
-from lintra_protocol.privacy.coalition import static_quota
+from lintra_protocol.mechanisms.planning import block_quota, planned_leverage
 from lintra_protocol.privacy.discrete import discrete_mu, smoothed_slack
 from lintra_protocol.privacy.leverage import worst_leverage
 from lintra_protocol.privacy.statement import MAX_SLACK, Claim, PrivacyStatement, smoothed_statement
@@ -75,19 +74,8 @@ class Osnap(Mechanism):
         return -(-num_clients // max(1, self.rows // self.sparsity))
 
     def quota(self, claim: Claim) -> int:
-        """Return how many corrupt clients one row must be assumed to hold (docs/privacy.md#coalitions).
-
-        Where rows overlap, `delta_coalition` is shared among the s blocks, and among the matrices that may have to be
-        drawn until one passes.
-        """
-        if self.sparsity == 1:
-            return claim.quota(self.rows)
-        allowance = float(fraction(claim.delta_coalition)) / (self.sparsity * SEED_ATTEMPTS)
-        if claim.threat == "adaptive" or allowance == 0 or self.sparsity > self.rows:
-            return claim.max_corrupt_clients
-        blocks = {self.rows // self.sparsity, -(-self.rows // self.sparsity)}
-        corrupt, clients = claim.max_corrupt_clients, claim.min_clients
-        return max(static_quota(corrupt, block, allowance, balanced=True, min_clients=clients) for block in blocks)
+        """Return how many corrupt clients one row must be assumed to hold (docs/privacy.md#coalitions)."""
+        return block_quota(claim, self.rows, self.sparsity, SEED_ATTEMPTS)
 
     def smallest_row(self, num_clients: int, claim: Claim) -> int:
         """Return how many honest clients stand behind the emptiest row: one of the largest of the s blocks."""

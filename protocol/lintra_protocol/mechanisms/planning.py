@@ -5,8 +5,11 @@ A plan is not part of any guarantee. It sets the noise, and a matrix that turns 
 
 import numpy as np
 
+from lintra_protocol.documents import fraction
 from lintra_protocol.errors import RowUnderfilledError
+from lintra_protocol.privacy.coalition import static_quota
 from lintra_protocol.privacy.leverage import worst_leverage
+from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.randomness import derive_seed
 from lintra_protocol.transforms.osnap import BalancedOsnap
 
@@ -16,6 +19,28 @@ MARGIN = 1.05
 _MOST_CLIENTS = 1 << 20
 _MOST_DRAWS = 64
 _WORK = 1 << 21
+
+
+def block_quota(claim: Claim, rows: int, sparsity: int, matrices: int) -> int:
+    """Return how many corrupt clients one row of a balanced sketch must be assumed to hold.
+
+    `delta_coalition` is shared among the s blocks of rows, and among the matrices that may have to be drawn
+    (docs/privacy.md#coalitions).
+
+    Args:
+        claim: names the coalition.
+        rows: m.
+        sparsity: s.
+        matrices: how many may be drawn until one passes.
+    """
+    if sparsity == 1:
+        return claim.quota(rows)
+    allowance = float(fraction(claim.delta_coalition)) / (sparsity * matrices)
+    corrupt, clients = claim.max_corrupt_clients, claim.min_clients
+    if claim.threat == "adaptive" or allowance == 0 or sparsity > rows:
+        return corrupt
+    blocks = {rows // sparsity, -(-rows // sparsity)}
+    return max(static_quota(corrupt, block, allowance, balanced=True, min_clients=clients) for block in blocks)
 
 
 def planned_leverage(rows: int, sparsity: int, num_clients: int, corrupt: int, quota: int) -> float:

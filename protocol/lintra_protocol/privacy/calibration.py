@@ -4,11 +4,15 @@ The sketch itself is calibrated from leverage scores; these are the yardsticks (
 """
 
 import math
+from decimal import ROUND_CEILING, Context, Decimal, localcontext
 
 import numpy as np
 
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.ring import IntArray
+
+# Decimal roots, logarithms and powers are correctly rounded, so that all parties find the same integer.
+_CONTEXT = Context(prec=50)
 
 
 def central_sigma(sensitivity: float, epsilon: float, delta: float) -> float:
@@ -66,21 +70,59 @@ def published_sigma(
         ValueError: if an argument is out of range, or the formula is undefined because its failure term
             is not below delta/d; the paper's encoder does not notice that.
     """
-    if not (0 < epsilon < math.inf and 0 < delta < 1 and 0 < entry_bound < math.inf):
+    exact = Decimal(epsilon), Decimal(delta), Decimal(entry_bound)
+    return float(_equation_4(*exact, num_clients, rows, sparsity, num_features, max_corrupt_clients))
+
+
+def published_steps(
+    epsilon: Decimal,
+    delta: Decimal,
+    num_clients: int,
+    rows: int,
+    sparsity: int,
+    num_features: int,
+    entry_bound: Decimal,
+    max_corrupt_clients: int,
+) -> int:
+    """Return `published_sigma` rounded up to an integer, the same one on every machine.
+
+    Args as there, in decimals; `entry_bound` in integer steps, and so is the result.
+
+    Raises:
+        ValueError: as `published_sigma`.
+    """
+    sigma = _equation_4(epsilon, delta, entry_bound, num_clients, rows, sparsity, num_features, max_corrupt_clients)
+    return int(sigma.to_integral_value(ROUND_CEILING))
+
+
+def _equation_4(
+    epsilon: Decimal,
+    delta: Decimal,
+    entry_bound: Decimal,
+    num_clients: int,
+    rows: int,
+    sparsity: int,
+    num_features: int,
+    max_corrupt_clients: int,
+) -> Decimal:
+    """Return sigma of equation (4) to 50 digits."""
+    finite = all(value.is_finite() for value in (epsilon, delta, entry_bound))
+    if not (finite and epsilon > 0 and 0 < delta < 1 and entry_bound > 0):
         raise ValueError(f"no calibration for epsilon={epsilon}, delta={delta}, entry_bound={entry_bound}")
     if min(num_clients, rows, sparsity, num_features) < 1 or max_corrupt_clients < 0:
         raise ValueError("counts must be at least 1, and the number of corrupt clients at least 0")
     effective = num_clients - sparsity - max_corrupt_clients
-    failure = rows * math.exp(-max(effective, 0) / (8 * rows))
-    share = delta / num_features
-    if effective <= 0 or failure >= share:
-        raise ValueError(
-            f"eq. (4) is undefined: some row is underfilled with probability up to {failure:.3g}, which must "
-            f"be below delta/d = {share:.3g}; it needs more clients or fewer rows"
-        )
-    logarithm = math.log(1.25 * sparsity / (share - failure))
-    scale = 2 * entry_bound * num_features * sparsity / epsilon
-    return scale * math.sqrt(sparsity * rows * logarithm / effective)
+    with localcontext(_CONTEXT):
+        failure = rows * (Decimal(-max(effective, 0)) / (8 * rows)).exp()
+        share = delta / num_features
+        if effective <= 0 or failure >= share:
+            raise ValueError(
+                f"eq. (4) is undefined: some row is underfilled with probability up to {failure:.3g}, which must "
+                f"be below delta/d = {share:.3g}; it needs more clients or fewer rows"
+            )
+        logarithm = (Decimal("1.25") * sparsity / (share - failure)).ln()
+        scale = 2 * entry_bound * num_features * sparsity / epsilon
+        return scale * (sparsity * rows * logarithm / effective).sqrt()
 
 
 def published_mu(

@@ -4,7 +4,9 @@ A `Claim` stands in the task, in decimal strings. A `PrivacyStatement` is comput
 public row counts, by everybody alike; it is never read from another party.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import fsum
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -12,7 +14,7 @@ from pydantic import Field, model_validator
 from lintra_protocol.documents import Frozen, Real, fraction
 from lintra_protocol.errors import FalseClaimError, RowUnderfilledError
 from lintra_protocol.privacy.coalition import static_quota
-from lintra_protocol.privacy.discrete import discrete_delta, discrete_epsilon
+from lintra_protocol.privacy.discrete import discrete_delta, discrete_epsilon, row_slack
 
 Neighbours = Literal["replace-one", "zero-out"]
 Threat = Literal["static", "adaptive"]
@@ -77,6 +79,9 @@ class PrivacyStatement:
         slack: K of Theorem D1 or D2, the price of integers.
         delta_coalition: probability that a static coalition fills a row beyond its quota.
         honest_clients: smallest number of honest clients whose noise stands behind a released entry.
+        leverage: the largest part of its own noised report that a release shows of an honest client: one over the
+            honest clients of its row, the mean of that over its rows where each has a copy of its own, or an upper
+            bound of its leverage score where rows share noise. mu is distance times sqrt(leverage) over sigma.
         epsilon: smallest epsilon at the claim's delta.
         delta: the claim's delta.
     """
@@ -89,6 +94,7 @@ class PrivacyStatement:
     delta_coalition: float
     num_clients: int
     honest_clients: int
+    leverage: float
     max_corrupt_clients: int
     threat: Threat
 
@@ -146,7 +152,41 @@ def additive_statement(
     variance = smallest_row * sigma**2 - SMOOTHING
     if smallest_row < 1 or variance <= 0:
         raise RowUnderfilledError(f"a row holds {smallest_row} honest clients beyond the tolerated coalition")
-    return _statement(claim, distance / variance**0.5, num_clients, smallest_row, slack)
+    return _statement(claim, distance / variance**0.5, num_clients, smallest_row, 1 / smallest_row, slack)
+
+
+def copies_statement(
+    claim: Claim,
+    *,
+    distance: float,
+    sigma: int,
+    num_words: int,
+    num_clients: int,
+    row_sizes: Sequence[int],
+) -> PrivacyStatement:
+    """State the privacy of sums of several copies of each report, every copy with noise of its own in one row.
+
+    The rows are independent, so squared distances add up, and so does K of Theorem D1
+    (docs/privacy.md#published-calibration).
+
+    Args:
+        claim: who is a neighbour, and which coalition is tolerated.
+        distance: largest Euclidean distance of two neighbouring encodings of one copy, in ring units.
+        sigma: deviation of one copy's noise, in ring units.
+        num_words: ring words in a copy.
+        num_clients: size of the cohort.
+        row_sizes: how many honest clients add up in each row that the worst victim's copies enter.
+
+    Raises:
+        RowUnderfilledError: some row has no honest client beyond what the lattice correction uses up.
+    """
+    smallest_row = min(row_sizes)
+    if smallest_row < 1 or smallest_row * sigma**2 <= SMOOTHING:
+        raise RowUnderfilledError(f"a row holds {smallest_row} honest clients beyond the tolerated coalition")
+    shown = fsum(1 / (size * sigma**2 - SMOOTHING) for size in row_sizes)
+    leverage = fsum(1 / size for size in row_sizes) / len(row_sizes)
+    slack = fsum(row_slack(size, num_words, float(sigma) ** 2, SMOOTHING) for size in row_sizes)
+    return _statement(claim, distance * shown**0.5, num_clients, smallest_row, leverage, slack)
 
 
 def smoothed_statement(
@@ -175,10 +215,12 @@ def smoothed_statement(
     """
     if smallest_row < 1:
         raise RowUnderfilledError(f"a row holds {smallest_row} honest clients beyond the tolerated coalition")
-    return _statement(claim, distance * leverage**0.5 / sigma, num_clients, smallest_row, slack)
+    return _statement(claim, distance * leverage**0.5 / sigma, num_clients, smallest_row, leverage, slack)
 
 
-def _statement(claim: Claim, mu: float, num_clients: int, smallest_row: int, slack: float) -> PrivacyStatement:
+def _statement(
+    claim: Claim, mu: float, num_clients: int, smallest_row: int, leverage: float, slack: float
+) -> PrivacyStatement:
     mu *= 1 + 1e-12  # a shade up: division and root round to nearest
     return PrivacyStatement(
         neighbours=claim.neighbours,
@@ -189,6 +231,7 @@ def _statement(claim: Claim, mu: float, num_clients: int, smallest_row: int, sla
         delta_coalition=float(fraction(claim.delta_coalition)),
         num_clients=num_clients,
         honest_clients=smallest_row,
+        leverage=leverage,
         max_corrupt_clients=claim.max_corrupt_clients,
         threat=claim.threat,
     )

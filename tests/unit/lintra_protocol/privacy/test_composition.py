@@ -27,6 +27,7 @@ def statement(mu: float, slack: float = 0.0, delta_coalition: float = 0.0) -> Pr
         delta_coalition=delta_coalition,
         num_clients=100,
         honest_clients=100,
+        leverage=0.01,
         max_corrupt_clients=0,
         threat="static",
     )
