@@ -1,26 +1,34 @@
-"""The columns of a row: names, public bounds, public centre and scale; and what makes a row acceptable.
+"""The columns of a row: names, kinds, public bounds, public centre and scale; and what makes a row acceptable.
 
-Everything a column says is chosen without looking at the rows. A value outside its bounds is moved to the nearest
-bound; a value that is not a finite number is refused, and the message names the column.
+Everything a column says is chosen without looking at the rows. A number outside its bounds is moved to the nearest
+bound; a value that is not a finite number, or not of the column's kind, is refused, and the message names the column.
+There are no missing values: where a value may be missing, "missing" is a level of a category.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import StringConstraints, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
 from lintra_protocol.documents import Frozen, Real, fraction
 from lintra_protocol.errors import InvalidRowError
 from lintra_protocol.ring import FloatArray
 
-Row = Mapping[str, float] | Sequence[float] | FloatArray
+Row = Mapping[str, float | str] | Sequence[float | str] | FloatArray
+"""One row: values by name or in column order. A level of a category is given by its name, in an array by its number."""
+
+Kind = Literal["real", "integer", "boolean", "category"]
 Name = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f]{1,80}$")]
 
 
 class Column(Frozen):
-    """One column: a value x inside [lower, upper] enters the encoder as (x - center) / scale."""
+    """One column: a value x inside [lower, upper] enters the encoder as (x - center) / scale.
+
+    A boolean is 0 or 1. A category has `levels`; it is the number of its level, from 0, and is neither centred nor
+    scaled. In the canonical encoding `kind` is left out of a real column, and `levels` where there are none.
+    """
 
     name: Name
     lower: Real
@@ -28,6 +36,8 @@ class Column(Frozen):
     center: Real = "0"
     scale: Real = "1"
     unit: str = ""
+    kind: Kind = Field(default="real", exclude_if=lambda kind: kind == "real")
+    levels: tuple[Name, ...] = Field(default=(), max_length=1024, exclude_if=lambda levels: not levels)
 
     @model_validator(mode="after")
     def _consistent(self) -> "Column":
@@ -35,7 +45,23 @@ class Column(Frozen):
             raise ValueError(f"column {self.name!r}: lower bound {self.lower} is not below upper bound {self.upper}")
         if fraction(self.scale) <= 0:
             raise ValueError(f"column {self.name!r}: scale {self.scale} is not positive")
+        if self.kind == "integer" and "." in self.lower + self.upper:
+            raise ValueError(f"column {self.name!r}: the bounds of an integer are integers")
+        if self.kind == "boolean" and (self.lower, self.upper) != ("0", "1"):
+            raise ValueError(f"column {self.name!r}: a boolean lies between 0 and 1")
+        self._require_levels()
         return self
+
+    def _require_levels(self) -> None:
+        if self.kind != "category":
+            if self.levels:
+                raise ValueError(f"column {self.name!r}: only a category has levels")
+            return
+        if len(self.levels) < 2 or len(set(self.levels)) < len(self.levels):
+            raise ValueError(f"column {self.name!r}: a category has at least 2 levels, all different")
+        numbers = ("0", str(len(self.levels) - 1), "0", "1")
+        if (self.lower, self.upper, self.center, self.scale) != numbers:
+            raise ValueError(f"column {self.name!r}: lower, upper, center, scale of this category are {numbers}")
 
 
 class Schema:
@@ -43,7 +69,10 @@ class Schema:
 
     def __init__(self, columns: Sequence[Column]) -> None:
         """Prepare the columns; their order is the order of every vector in the task."""
+        self.columns = tuple(columns)
         self.names = [column.name for column in columns]
+        self._whole = np.array([column.kind != "real" for column in columns])
+        self._enumerated = np.array([column.kind in {"boolean", "category"} for column in columns])
         self.lower, self.upper, self.center, self.scale = (
             np.array([float(getattr(column, field)) for column in columns])
             for field in ("lower", "upper", "center", "scale")
@@ -65,10 +94,16 @@ class Schema:
             values = list(row)
             if len(values) != len(self.names):
                 raise InvalidRowError(f"expected {len(self.names)} values ({', '.join(self.names)}), got {len(values)}")
-        return np.array([_number(name, value) for name, value in zip(self.names, values, strict=True)])
+        by_number = isinstance(row, np.ndarray)
+        pairs = zip(self.columns, values, strict=True)
+        checked: FloatArray = np.array([_value(column, value, by_number=by_number) for column, value in pairs])
+        self._require_kinds(checked[np.newaxis])
+        return checked
 
     def rows(self, rows: FloatArray) -> FloatArray:
         """Check a block of rows of shape `(n, d)`; the result is float64 of the same shape, in the user's units.
+
+        A category is the number of its level, from 0.
 
         Raises:
             InvalidRowError: a wrong shape, or a value that is not finite; the detail names row and column.
@@ -83,6 +118,7 @@ class Schema:
         if not finite.all():
             index, column = np.argwhere(~finite)[0]
             raise InvalidRowError(f"row {index}, column {self.names[column]!r}: not a finite number")
+        self._require_kinds(values)
         return values
 
     def normalise(self, rows: FloatArray) -> FloatArray:
@@ -90,7 +126,18 @@ class Schema:
         normalised: FloatArray = (np.clip(rows, self.lower, self.upper) - self.center) / self.scale
         return normalised
 
-    def _by_name(self, row: Mapping[str, float]) -> list[float]:
+    def _require_kinds(self, values: FloatArray) -> None:
+        """Refuse finite values of shape `(n, d)` that are not of their column's kind, naming the first column."""
+        if not self._whole.any():
+            return
+        fits = ~self._whole | (values == np.rint(values))
+        fits &= ~self._enumerated | ((values >= self.lower) & (values <= self.upper))
+        if not fits.all():
+            column = self.columns[int(np.argwhere(~fits)[0][1])]
+            expected = {"boolean": "0 or 1", "category": f"a level's number below {len(column.levels)}"}
+            raise InvalidRowError(f"column {column.name!r}: expected {expected.get(column.kind, 'a whole number')}")
+
+    def _by_name(self, row: Mapping[str, float | str]) -> list[float | str]:
         unknown = [str(name) for name in row if name not in self.names]
         if unknown:
             raise InvalidRowError(f"unknown column {unknown[0]!r}; the columns are {', '.join(self.names)}")
@@ -98,6 +145,19 @@ class Schema:
         if missing:
             raise InvalidRowError(f"column {missing[0]!r} is missing")
         return [row[name] for name in self.names]
+
+
+def _value(column: Column, value: object, *, by_number: bool) -> float:
+    """Return a value as a finite float; a level as its number."""
+    if column.kind == "boolean" and isinstance(value, bool | np.bool_):
+        return float(value)
+    if column.kind != "category" or by_number:
+        return _number(column.name, value)
+    if not isinstance(value, str):
+        raise InvalidRowError(f"column {column.name!r}: expected the name of a level, got {type(value).__name__}")
+    if value not in column.levels:
+        raise InvalidRowError(f"column {column.name!r}: not one of its {len(column.levels)} levels")
+    return float(column.levels.index(value))
 
 
 def _number(name: str, value: object) -> float:
