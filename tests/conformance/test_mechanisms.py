@@ -24,6 +24,7 @@ MEMBERS = {kind: (kind, 2, 1) for kind in KINDS} | {
     "osnap, s=2": ("osnap", 4, 2),
     "osnap, s=4": ("osnap", 8, 4),
     "osnap_published, s=2": ("osnap_published", 4, 2),
+    "second_moment, intercept": ("second_moment", 2, 1),
 }
 """Kind, rows and sparsity of everything that the tests below hold to account."""
 CALIBRATED_EXACTLY = [member for member in MEMBERS if not member.startswith("osnap_published")]
@@ -40,7 +41,8 @@ def claim(**changes: object) -> Claim:
 
 def plain(member: str, row_bound: float = 1.0) -> AnyMechanism:
     kind, rows, sparsity = MEMBERS[member]
-    return uncalibrated(kind, row_bound, rows, sparsity)
+    options = {"intercept": real(row_bound / 2)} if member == "second_moment, intercept" else {}
+    return uncalibrated(kind, row_bound, rows, sparsity).model_copy(update=options)
 
 
 def calibrated(member: str, given: Claim, row_bound: float = 1.0) -> AnyMechanism:
@@ -128,7 +130,11 @@ def test_a_hostile_row_is_clipped_into_the_ball_or_box(member: str, row: list[fl
     mechanism = calibrated(member, claim())
     exact = mechanism.encode(np.array([row]), source("noise")) - mechanism.noise(1, COLUMNS, source("noise"))
     largest = mechanism.largest_word()
-    farthest = (largest + 1) ** 2 - 1 if member in CALIBRATED_EXACTLY else exact.size * largest**2
+    farthest = (largest + 1) ** 2 - 1
+    if member in ("osnap_published", "osnap_published, s=2"):
+        farthest = exact.size * largest**2
+    if member == "second_moment, intercept":
+        farthest += mechanism.intercept_steps**2 * mechanism.squared_bound
     assert sum(int(word) ** 2 for word in exact[0]) <= farthest
     assert int(np.abs(exact).max()) <= mechanism.largest_word()
 
@@ -216,7 +222,9 @@ def test_against_a_null_row_the_same_noise_gives_the_stated_fraction_of_mu(membe
     replaced = mechanism.privacy(claim(), COLUMNS, CLIENTS).mu
     zeroed = mechanism.privacy(claim(neighbours="zero-out"), COLUMNS, CLIENTS).mu
     # Linear mechanisms: B against 2B. Products: |u u^T| = B^2 against sqrt(2) B^2.
-    assert zeroed / replaced == pytest.approx(2**-0.5 if member == "second_moment" else 0.5, rel=1e-9)
+    # With c = B/2 before the row: sqrt(2 c^2 B^2 + B^4) against sqrt(2) (c^2 + B^2).
+    expected = {"second_moment": 2**-0.5, "second_moment, intercept": 1.5**0.5 / (2**0.5 * 1.25)}.get(member, 0.5)
+    assert zeroed / replaced == pytest.approx(expected, rel=1e-9 if "intercept" not in member else 1e-3)
 
 
 @every_mechanism
@@ -276,9 +284,12 @@ def test_decoding_undoes_the_grid(member: str, row_bound: float) -> None:
     sketch = np.zeros((matrix.rows, mechanism.sketch_words(COLUMNS)), np.uint64)
     matrix.add_reports(sketch, np.arange(1), to_ring(exact))
     decoded = mechanism.decode(from_ring(sketch), COLUMNS)
-    truth = {"sum": row[0], "second_moment": row.T @ row}.get(member, np.abs(row) / sparsity_of(member) ** 0.5)
+    both = np.hstack([[[row_bound / 2]], row])
+    augmented = both.T @ both - np.diag([row_bound**2 / 4, 0, 0, 0])
+    exactly = {"sum": row[0], "second_moment": row.T @ row, "second_moment, intercept": augmented}
+    truth = exactly.get(member, np.abs(row) / sparsity_of(member) ** 0.5)
     decoded = np.abs(decoded).max(axis=0, keepdims=True) if mechanism.kind.startswith("osnap") else decoded
-    scale = row_bound**2 if member == "second_moment" else row_bound
+    scale = row_bound**2 if mechanism.kind == "second_moment" else row_bound
     assert np.abs(decoded - truth).max() < 1e-3 * scale
 
 

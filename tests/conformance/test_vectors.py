@@ -93,8 +93,8 @@ def published_sigma(
     return published_steps(*exact[:2], clients, rows, sparsity, columns, exact[2], corrupt)
 
 
-def products(steps: list[str]) -> object:
-    mechanism = SecondMoment(row_bound="1", fraction_bits=0, sigma=4)
+def products(steps: list[str], intercept: str, trace: bool) -> object:
+    mechanism = SecondMoment(row_bound="1", fraction_bits=0, sigma=4, intercept=intercept, trace=trace)
     return texts(mechanism.encode_exactly(integers(steps)[np.newaxis])[0])
 
 

@@ -51,6 +51,11 @@ def tasks() -> list[Vector]:
         ("an extension", "unsupported_feature", {"extensions": ["more"]}),
         ("a grid that is too fine", "invalid_task", {"mechanism": second | {"fraction_bits": 40}}),
         ("sums that leave the ring", "invalid_task", {"mechanism": second | {"fraction_bits": 29}}),
+        ("an intercept below zero", "invalid_task", {"mechanism": second | {"intercept": "-1"}}),
+        ("an intercept below one step", "invalid_task", {"mechanism": second | {"intercept": "0.06"}}),
+        ("too little noise for the intercept", "false_claim", {"mechanism": second | {"intercept": "0.5"}}),
+        ("a trace against the null row", "invalid_task",
+         {"mechanism": second | {"trace": True}, "claim": claim(neighbours="zero-out")}),
         ("a bound below zero", "invalid_task", {"mechanism": MECHANISMS["sum"] | {"row_bound": "-1"}}),
         ("a short salt", "invalid_task", {"salt": "AAAA"}),
         ("a sealing key of another suite", "invalid_task", {"suite": "mlkem768-x25519"}),
@@ -175,7 +180,8 @@ def _sketches(name: str, columns: int) -> list[Vector]:
     """One cohort of five under one mechanism: its sketch mod 2^64, and what the analyzer reads from it."""
     kind, sparsity = str(MECHANISMS[name]["kind"]), int(str(MECHANISMS[name].get("sparsity", 1)))
     rows, copies = int(str(MECHANISMS[name].get("rows", 1))), sparsity if kind == "osnap_published" else 1
-    words = 3 if kind == "second_moment" else copies * columns
+    options = "options" in name
+    words = (6 if options else 3) if kind == "second_moment" else copies * columns
     stream = plain.bytes_words(plain.keystream(seed(kind), 8 * 5 * words))
     shares = [stream[start : start + words] for start in range(0, len(stream), words)]
     matrix = plain.balanced_matrix(2, 5, seed("matrix"), sparsity) if rows > 1 else [[(0, 1)]] * 5
@@ -183,7 +189,7 @@ def _sketches(name: str, columns: int) -> list[Vector]:
     given: dict[str, object] = {"mechanism": MECHANISMS[name]}
     small = [[word % 2**40 - 2**39 for word in row] for row in sums]
     bits = int(str(MECHANISMS[name]["fraction_bits"]))
-    decoded = plain.decode(kind, [plain.to_words(row) for row in small], bits, columns, sparsity)
+    decoded = plain.decode(kind, [plain.to_words(row) for row in small], bits, columns, sparsity, options)
     return [
         good(f"{name}: a sketch", "sketch", text_rows(sums), shares=text_rows(shares), seed=seed("matrix").hex(),
              **given),

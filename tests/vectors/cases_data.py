@@ -114,7 +114,10 @@ def encoding() -> list[Vector]:
         word = value % plain.RING
         result.append(good(f"{value} in the ring", "to_ring", str(word), value=str(value)))
         result.append(good(f"{value} in bytes", "ring_bytes", plain.words_bytes([word]).hex(), words=[str(word)]))
-    result.append(good("products", "products", texts(plain.products([3, -4, 5])), steps=["3", "-4", "5"]))
+    for name, constant, trace in (("products", 0, False), ("products, intercept and squared norm", 7, True)):
+        made = plain.products([3, -4, 5], constant, trace)
+        options: dict[str, object] = {"intercept": str(constant), "trace": trace}
+        result.append(good(name, "products", texts(made), steps=["3", "-4", "5"], **options))
     return result
 
 

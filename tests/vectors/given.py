@@ -40,7 +40,10 @@ MECHANISMS: dict[str, dict[str, object]] = {
                     "leverage": "0.5"},
     "published": {"kind": "osnap_published", "row_bound": "0.707106781187", "fraction_bits": 10, "sigma": 1866,
                   "rows": 2, "sparsity": 2, "entry_bound": "0.5", "published_epsilon": "1"},
-    "second_moment": {"kind": "second_moment", "row_bound": "1", "fraction_bits": 4, "sigma": 600},
+    "second_moment": {"kind": "second_moment", "row_bound": "1", "fraction_bits": 4, "sigma": 600, "intercept": "0",
+                      "trace": False},
+    "second_moment, both options": {"kind": "second_moment", "row_bound": "1", "fraction_bits": 4, "sigma": 800,
+                                    "intercept": "0.52", "trace": True},
 }  # fmt: skip
 
 

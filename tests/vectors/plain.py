@@ -104,8 +104,10 @@ def clip_entries(row: list[float], bound: int) -> list[int]:
     return [max(-bound, min(bound, round(Fraction(value)))) for value in row]
 
 
-def products(row: list[int]) -> list[int]:
-    return [row[i] * row[j] for i in range(len(row)) for j in range(i, len(row))]
+def products(row: list[int], constant: int = 0, trace: bool = False) -> list[int]:
+    """The upper triangle, after the products with a constant and before the squared norm, if there are any."""
+    triangle = [row[i] * row[j] for i in range(len(row)) for j in range(i, len(row))]
+    return [constant * x for x in row if constant] + triangle + [sum(x * x for x in row)] * trace
 
 
 # --- shares and reports ---------------------------------------------------------------------------------------
@@ -251,8 +253,10 @@ def lift(word: int) -> int:
     return word - RING if word >= RING // 2 else word
 
 
-def decode(kind: str, words: list[list[int]], fraction_bits: int, columns: int, sparsity: int = 1) -> list[object]:
-    """Return floats: (m, d) for a sketch, (d,) for a sum, (d, d) for second moments."""
+def decode(
+    kind: str, words: list[list[int]], fraction_bits: int, columns: int, sparsity: int = 1, options: bool = False
+) -> list[object]:
+    """Return floats: (m, d) for a sketch, (d,) for a sum, (d, d) for second moments, one more with both options."""
     bits = 2 * fraction_bits if kind == "second_moment" else fraction_bits
     values: list[list[object]] = [[float(Fraction(lift(word), 2**bits)) for word in row] for row in words]
     if kind in ("osnap", "osnap_published"):
@@ -260,7 +264,21 @@ def decode(kind: str, words: list[list[int]], fraction_bits: int, columns: int, 
     if kind == "sum":
         return values[0]
     place = {pair: k for k, pair in enumerate((i, j) for i in range(columns) for j in range(i, columns))}
+    if options:
+        return _decoded_with_options([lift(word) for word in words[0]], place, bits, columns)
     return [[values[0][place[min(i, j), max(i, j)]] for j in range(columns)] for i in range(columns)]
+
+
+def _decoded_with_options(words: list[int], place: dict[tuple[int, int], int], bits: int, columns: int) -> list[object]:
+    """The constant comes first, its square stands as 0; the noisy trace corrects every noisy diagonal word."""
+    excess = words[-1] - sum(words[columns + place[i, i]] for i in range(columns))
+    full: list[list[float]] = [[0.0] * (columns + 1) for _ in range(columns + 1)]
+    for i in range(columns):
+        full[0][i + 1] = full[i + 1][0] = words[i] * 2.0**-bits
+        for j in range(columns):
+            word = words[columns + place[min(i, j), max(i, j)]]
+            full[i + 1][j + 1] = (word + (excess / (columns + 1) if i == j else 0)) * 2.0**-bits
+    return list(full)
 
 
 # --- keys -----------------------------------------------------------------------------------------------------
