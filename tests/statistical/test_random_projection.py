@@ -51,6 +51,6 @@ def test_the_best_distinguisher_reaches_the_stated_delta_and_no_more() -> None:
     limit = 6 * (1 + math.exp(epsilon)) / (2 * math.sqrt(runs))
     stated = float(delta_rp(epsilon, leverage, sketch_rows))
     assert abs(reached - stated) < limit
-    # Calibrated to the published l^2 / p* it would be weaker by more than this test can miss, and to 20 % less stronger.
+    # Neither the published ridge, l^2 larger, nor one 20 % smaller has this delta.
     for wrong in (sigma2 + 1, 0.8 * sigma2):
         assert abs(reached - float(delta_rp(epsilon, 1 / (1 + wrong), sketch_rows))) > limit

@@ -67,6 +67,22 @@ def require_count(count: int, name: str, least: int = 1) -> None:
         raise ValueError(f"{name} must be a whole number of at least {least}, got {count!r}")
 
 
+def checked_rows(rows: FloatArray) -> FloatArray:
+    """Return rows as floats, shape `(n, d)`.
+
+    Raises:
+        ValueError: if they are not a table of finite numbers with n and d at least 1.
+    """
+    table = np.asarray(rows, dtype=np.float64)
+    if table.ndim != 2 or 0 in table.shape:
+        raise ValueError(f"rows have shape (n, d) with n and d at least 1, got {table.shape}")
+    if not np.isfinite(table).all():
+        raise ValueError(
+            "rows must be finite; drop or fill missing values first, by a rule that looks at one row alone"
+        )
+    return table
+
+
 def bounded_rows(rows: FloatArray, row_bound: float, *, clip: bool = True) -> FloatArray:
     """Return the rows with Euclidean norms of at most the public bound.
 
@@ -79,13 +95,7 @@ def bounded_rows(rows: FloatArray, row_bound: float, *, clip: bool = True) -> Fl
         ValueError: if the shape or a number is wrong, or a row is too long and may not be clipped.
     """
     require_bound(row_bound)
-    table = np.asarray(rows, dtype=np.float64)
-    if table.ndim != 2 or 0 in table.shape:
-        raise ValueError(f"rows have shape (n, d) with n and d at least 1, got {table.shape}")
-    if not np.isfinite(table).all():
-        raise ValueError(
-            "rows must be finite; drop or fill missing values first, by a rule that looks at one row alone"
-        )
+    table = checked_rows(rows)
     clipped = clip_norms(table, row_bound)
     # Clipping changes the last digits of a row exactly on the sphere; that is not a row out of bounds.
     if not clip and (np.abs(clipped - table).max() > 1e-12 * row_bound):
