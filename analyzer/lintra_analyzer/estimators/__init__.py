@@ -4,7 +4,10 @@ from lintra_analyzer.estimators.coefficients import Coefficient, StandardError
 from lintra_analyzer.estimators.estimates import Estimate, Measured
 from lintra_analyzer.estimators.low_rank import LowRankEstimate, low_rank
 from lintra_analyzer.estimators.moments import MomentsEstimate, moments
+from lintra_analyzer.estimators.path import RegressionPath, regression_path
+from lintra_analyzer.estimators.regression import RegressionEstimate, regression
 from lintra_analyzer.estimators.ridge import RidgeEstimate, ridge
+from lintra_analyzer.estimators.tables import Tabular
 
 __all__ = [
     "Coefficient",
@@ -12,9 +15,14 @@ __all__ = [
     "LowRankEstimate",
     "Measured",
     "MomentsEstimate",
+    "RegressionEstimate",
+    "RegressionPath",
     "RidgeEstimate",
     "StandardError",
+    "Tabular",
     "low_rank",
     "moments",
+    "regression",
+    "regression_path",
     "ridge",
 ]

@@ -16,7 +16,10 @@ Interval = tuple[float, float]
 
 
 def to_plain(value: object) -> Plain:
-    """Return plain Python for JSON: arrays become lists, and a number that is not finite becomes None."""
+    """Return plain Python for JSON: arrays become lists, and a number that is not finite becomes None.
+
+    A field whose metadata say `"plain": False` is left out.
+    """
     if value is None or isinstance(value, (bool, str)):
         return value
     if isinstance(value, np.ndarray | np.generic):
@@ -26,7 +29,8 @@ def to_plain(value: object) -> Plain:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if is_dataclass(value):
-        return {field.name: to_plain(getattr(value, field.name)) for field in fields(value)}
+        shown = (field for field in fields(value) if field.metadata.get("plain", True))
+        return {field.name: to_plain(getattr(value, field.name)) for field in shown}
     if isinstance(value, Sequence):
         return [to_plain(item) for item in value]
     raise TypeError(f"an estimate cannot hold a {type(value).__name__}")

@@ -73,3 +73,8 @@ def total(
     width = rows.shape[1]
     values = rows.sum(axis=0) + sigma * generator.normal(size=width)
     return Sum(named or columns(width), values, sigma, rows.shape[0], 10.0)
+
+
+def with_constant(rows: FloatArray, named: tuple[Column, ...]) -> tuple[FloatArray, tuple[Column, ...]]:
+    """Put a column that is 1 for everybody before the others."""
+    return np.column_stack([np.ones(rows.shape[0]), rows]), (Column("one", 0.0, 1.0, 1.0, 1.0), *named)
