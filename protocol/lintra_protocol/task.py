@@ -161,6 +161,7 @@ class Task(Frozen):
         if self.num_words > MAX_WORDS:
             raise InvalidTaskError(f"a report of {self.num_words} words exceeds {MAX_WORDS}; use a sketch")
         self.mechanism.check(self.claim, self.num_columns, self.max_clients)
+        self.mechanism.check_columns(self.columns)
 
     def _require_supported(self) -> None:
         if self.batches != "single":

@@ -1,6 +1,7 @@
 """A mechanism: how a client encodes its row, which public matrix the servers apply, and what privacy that gives."""
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from fractions import Fraction
 from math import isqrt, log, sqrt
 from typing import ClassVar, Self
@@ -23,6 +24,7 @@ from lintra_protocol.privacy.statement import (
 )
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import RING_BITS, FloatArray, IntArray, RingArray, to_ring
+from lintra_protocol.schema import Column
 from lintra_protocol.transforms.base import PublicMatrix
 
 MIN_SIGMA = 4
@@ -89,8 +91,13 @@ class Mechanism(Frozen):
         return steps
 
     def sigmas(self, num_columns: int) -> IntArray:
-        """Return the deviation of every word's noise, shape `(w,)`, none below `sigma`: all `sigma`."""
+        """Return the deviation of every word's noise, shape `(w,)`, none below `least_sigma`: all `sigma`."""
         return np.full(self.num_words(num_columns), self.sigma, np.int64)
+
+    @property
+    def least_sigma(self) -> int:
+        """Return the smallest deviation of any word's noise: `sigma`."""
+        return self.sigma
 
     def squared_distance(self, claim: Claim, num_columns: int) -> Fraction:
         """Return the largest squared distance of two neighbouring noiseless reports, in multiples of `sigmas`.
@@ -106,6 +113,16 @@ class Mechanism(Frozen):
     def clipping_rule(self) -> str:
         """Return in words what a client does to a row that is too large."""
         return f"rows are shrunk to norm {self.row_bound}"
+
+    def check_columns(self, columns: Sequence[Column]) -> None:
+        """Refuse columns that this mechanism cannot encode: the number of a level says nothing in a sum.
+
+        Raises:
+            InvalidTaskError: a column is a category; the detail names it.
+        """
+        for column in columns:
+            if column.kind == "category":
+                raise InvalidTaskError(f"column {column.name!r} is a category, which {self.kind} cannot encode")
 
     def remark(self, privacy: PrivacyStatement) -> str:
         """Return what has to be said beside the privacy of a task or release, in one sentence; mostly nothing."""
