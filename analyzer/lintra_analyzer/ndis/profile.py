@@ -263,15 +263,43 @@ def _sum(pair: Pair, epsilon: float, rtol: float, saddle: _Saddle, step: float) 
         value += 2 * float(terms.real.sum())
         rounding += 2 * float((np.abs(terms) * (8 + size)).sum())
         start += block
-        # |M| falls along the line, so its value here bounds all that follow; 1 / |s|^2 sums to at most 1 / T.
-        reach = step * (start - 0.5)
-        end = _log_terms(pair, epsilon, np.array([saddle.tilt + 1j * reach]), kernel=False)[0].real[0]
-        log_rest = float(end) - math.log(math.pi * reach)
+        log_rest = _log_rest(pair, epsilon, saddle.tilt, step, start - 0.5)
         if log_rest <= aim or start >= MAX_TERMS or not math.isfinite(value):
             break
         block = min(2 * block, largest)
     rounding += 8 + abs(saddle.log_height)
     return _Total(value, math.exp(min(log_rest - log_scale, 700.0)), 4 * ULP * rounding)
+
+
+def _log_rest(pair: Pair, epsilon: float, tilt: float, step: float, number: float) -> float:
+    """Return a bound of the logarithm of the terms beyond a number that ends in one half."""
+    height = step * number
+    # |M| falls along the line, so its value here bounds all that follow; 1 / |s|^2 sums to at most 1 / T.
+    end = _log_terms(pair, epsilon, np.array([tilt + 1j * height]), kernel=False)[0].real[0]
+    plain = float(end) - math.log(math.pi * height)
+    turned = _log_turned_rest(pair, epsilon, tilt, step, height)
+    return min(plain, turned)
+
+
+def _log_turned_rest(pair: Pair, epsilon: float, tilt: float, step: float, height: float) -> float:
+    """Return the same from the oscillation of the terms, which M alone forgets.
+
+    F is exp(-s theta) G(s), where |G| is at most a constant at all s with imaginary part T. The terms beyond are
+    residues of F(s) / (exp(2 pi (s - c) / h) - 1), so their sum is an integral along two horizontal rays from c + i T,
+    to the right and to the left, on which exp(-s theta) or the kernel decays (docs/ndis.md#evaluator).
+    """
+    if (pair.tsq[pair.eta == 0] > 0).any():
+        return math.inf
+    turning = pair.eta != 0
+    eta, mult = pair.eta[turning], pair.mult[turning]
+    shifts = 0.5 * (pair.lam[turning] ** 2 * pair.tsq[turning])
+    theta = epsilon + pair.offset + float((shifts / eta).sum())
+    slower, faster = abs(theta), 2 * math.pi / step - abs(theta)
+    if not (slower > 0 and faster > 0):
+        return math.inf
+    weights, reach = shifts / eta**2, np.abs(eta) * height
+    bound = -tilt * theta - 0.5 * float(mult @ np.log(reach)) - float((weights * (1 - 1 / reach)).sum())
+    return bound - 2 * math.log(height) + math.log((1 / slower + 1 / faster) / math.pi)
 
 
 def _log_terms(pair: Pair, epsilon: float, s: ComplexArray, *, kernel: bool = True) -> tuple[ComplexArray, FloatArray]:
