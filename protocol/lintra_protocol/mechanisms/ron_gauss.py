@@ -1,0 +1,382 @@
+"""`ron_gauss`: class counts, means, second moment and histograms of projected rows, enough to make synthetic rows.
+
+After Chanyaswad, Liu, Mittal 2019 (RON-Gauss), as one integer vector per row and one sum. The row is clipped where it
+is projected, in integers, so that the promise never depends on the frame; the noise is Gaussian and its joint privacy
+exact (docs/privacy.md#joint).
+"""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import isqrt
+from typing import Annotated, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import Field, StringConstraints
+
+from lintra_protocol.canonical import parse_base64url
+from lintra_protocol.documents import Real, fraction
+from lintra_protocol.errors import InvalidMessageError, InvalidTaskError
+from lintra_protocol.frame import frame, frame_digest
+from lintra_protocol.mechanisms.base import MIN_SIGMA, Mechanism, upper_root
+from lintra_protocol.mechanisms.joint import (
+    FEATURE_BITS,
+    JointSums,
+    Layout,
+    clip_exactly,
+    feature_slices,
+    feature_steps,
+    histogram_cells,
+    label_steps,
+    level_features,
+    level_numbers,
+    project,
+)
+from lintra_protocol.mechanisms.joint_noise import Deviations, JointNoise
+from lintra_protocol.noise import MAX_SIGMA
+from lintra_protocol.privacy.discrete import discrete_mu, row_slack
+from lintra_protocol.privacy.statement import MAX_SLACK, SMOOTHING, Claim, PrivacyStatement, additive_statement
+from lintra_protocol.ring import FloatArray, IntArray
+from lintra_protocol.schema import Column
+from lintra_protocol.transforms.ones import Ones
+
+MAX_FEATURES = 1 << 20
+MAX_FRAME_WORK = 1 << 27
+"""Largest number of features times squared dimension: a frame of this size takes up to ten seconds."""
+
+MAX_BINS = 1 << 16
+
+NO_LABEL = -1
+
+Hash = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9_-]{43})?$")]
+
+
+class RonGauss(Mechanism):
+    """The noisy sum of what a Gaussian model with histograms needs (see `mechanisms.joint` for the order of words).
+
+    A row is mapped to features in [-1, 1]: a number is one, a category of more than two levels one per level, the
+    label none. They are projected by a public frame to `dimension` numbers, and clipped there to norm `row_bound`.
+
+    Attributes:
+        row_bound: norm that projected rows are clipped to, in feature units.
+        sigma: deviation of a product of two different coordinates; all others follow from it (`deviations`).
+        dimension: p; with as many features there is no projection.
+        frame_seed: what the frame is made of; empty without projection.
+        frame_digest: of the frame; a client that derives another one stops.
+        label: number of the column that is the label, or -1: its levels are classes, or it is one more coordinate.
+        levels: for each column how many levels it has, 0 for a number.
+        bins: for each column how many cells its histogram has, 0 for none.
+        indicator: U, what a row adds to its class count and to its cells; larger means finer noise.
+        covariance: whether the products are added up over all classes or for each.
+        mean_weight: r of docs/privacy.md#joint: larger means less noise on sums and counts, more on products.
+    """
+
+    kind: Literal["ron_gauss"] = "ron_gauss"
+    dimension: int = Field(ge=1, le=2**15)
+    frame_seed: Hash = ""
+    frame_digest: Hash = ""
+    label: int = Field(default=NO_LABEL, ge=NO_LABEL, lt=MAX_FEATURES)
+    levels: tuple[Annotated[int, Field(ge=0, le=1024)], ...]
+    bins: tuple[Annotated[int, Field(ge=0, le=MAX_BINS)], ...]
+    indicator: int = Field(default=4096, ge=1, le=2**30)
+    covariance: Literal["pooled", "per_class"] = "pooled"
+    mean_weight: Real
+
+    start_bits: ClassVar[int] = 20
+
+    # --- sizes -------------------------------------------------------------------------------------------------
+
+    @property
+    def num_rows(self) -> int:
+        """Return 1: the servers' matrix is one row of ones."""
+        return 1
+
+    @property
+    def num_classes(self) -> int:
+        """Return K: the levels of the label, or 1."""
+        return max(1, self.levels[self.label]) if self.label >= 0 else 1
+
+    @property
+    def has_numeric_label(self) -> bool:
+        """Return whether the label is one more coordinate."""
+        return self.label >= 0 and self.num_classes == 1
+
+    @property
+    def feature_levels(self) -> list[int]:
+        """Return the levels of the columns that are not the label."""
+        return [number for column, number in enumerate(self.levels) if column != self.label]
+
+    @property
+    def num_features(self) -> int:
+        """Return how many features a row has."""
+        slices = feature_slices(self.feature_levels)
+        return slices[-1].stop if slices else 0
+
+    @property
+    def histogram_columns(self) -> list[int]:
+        """Return the numbers of the columns that have a histogram, in order."""
+        return [column for column, number in enumerate(self.bins) if number]
+
+    @property
+    def layout(self) -> Layout:
+        """Return where in a report what stands."""
+        return Layout(
+            num_classes=self.num_classes,
+            num_coordinates=self.dimension + self.has_numeric_label,
+            per_class=self.covariance == "per_class",
+            bins=tuple(number for number in self.bins if number),
+        )
+
+    def num_words(self, num_columns: int) -> int:
+        """Return the words of counts, sums, products and histogram cells."""
+        return self.layout.ends[3]
+
+    # --- bounds and noise --------------------------------------------------------------------------------------
+
+    @property
+    def bound(self) -> int:
+        """Return T, the largest norm of a projected row in integer steps."""
+        return isqrt(self.squared_bound)
+
+    @property
+    def label_bound(self) -> int:
+        """Return Y, the steps of a numeric label of 1: half of T, rounded up; 0 without."""
+        return (self.bound + 1) // 2 if self.has_numeric_label else 0
+
+    @property
+    def squared_length(self) -> int:
+        """Return q = T^2 + Y^2, the largest squared norm of a coordinate vector with its label."""
+        return self.bound**2 + self.label_bound**2
+
+    @property
+    def joint_noise(self) -> JointNoise:
+        """Return how noise is dealt to the parts of the vector."""
+        return JointNoise(
+            squared_length=self.squared_length,
+            indicator=self.indicator,
+            num_coordinates=self.layout.num_coordinates,
+            num_classes=self.num_classes,
+            num_histograms=len(self.histogram_columns),
+            squared_weight=fraction(self.mean_weight) ** 2,
+        )
+
+    @property
+    def deviations(self) -> Deviations:
+        """Return the deviations of one client's noise, in ring units."""
+        return self.joint_noise.deviations(self.sigma)
+
+    @property
+    def least_sigma(self) -> int:
+        """Return the smallest deviation of any word."""
+        return min(self.joint_noise.present(self.sigma))
+
+    def sigmas(self, num_columns: int) -> IntArray:
+        """Return the deviation of every word's noise, shape `(w,)`."""
+        own = self.deviations
+        filled = self.layout.fill(own.counts, own.sums, own.squares, own.products, own.histograms)
+        return filled.astype(np.int64)
+
+    def largest_word(self) -> int:
+        """Return the largest absolute value of a word of a noiseless report: T^2 or U."""
+        return max(self.bound**2, self.indicator)
+
+    def squared_distance(self, claim: Claim, num_columns: int) -> Fraction:
+        """Return the largest squared distance of neighbouring noiseless reports (Theorem J3, docs/privacy.md#joint).
+
+        Each entry is counted in multiples of its noise's deviation over `sigma`.
+        """
+        return self.sigma**2 * self.joint_noise.squared_mu(self.sigma, claim.neighbours, 1, Fraction(0))
+
+    def _additive(self, claim: Claim, num_columns: int, num_clients: int, smallest_row: int) -> PrivacyStatement:
+        """State the privacy: Theorem J3 with every variance reduced for the lattice, word by word (Theorem D1)."""
+        given_up, honest = Fraction(SMOOTHING), max(smallest_row, 1)
+        squared_mu = self.joint_noise.squared_mu(self.sigma, claim.neighbours, honest, given_up)
+        num_words = self.num_words(num_columns)
+        return additive_statement(
+            claim,
+            # The statement divides by the variance of a product; the other words' is in mu already.
+            distance=upper_root(squared_mu * (honest * self.sigma**2 - given_up)),
+            sigma=self.sigma,
+            num_words=num_words,
+            num_clients=num_clients,
+            smallest_row=smallest_row,
+            slack=row_slack(honest, num_words, float(self.least_sigma) ** 2, SMOOTHING),
+        )
+
+    # --- the roles' parts --------------------------------------------------------------------------------------
+
+    def public_frame(self) -> IntArray | None:
+        """Return the frame of shape `(num_features, dimension)` in steps of 2^-15; None for no projection.
+
+        Raises:
+            InvalidTaskError: the task's digest is that of another frame.
+        """
+        if not self.frame_seed:
+            return None
+        found = frame(parse_base64url(self.frame_seed, 32), self.num_features, self.dimension)
+        if frame_digest(found) != self.frame_digest:
+            raise InvalidTaskError("frame_digest is not that of the frame that frame_seed makes")
+        return found
+
+    def public_matrix(self, num_clients: int, seed: bytes) -> Ones:
+        """Return the row of ones."""
+        return Ones(num_clients)
+
+    def round_rows(self, rows: FloatArray) -> IntArray:
+        """Turn normalised rows of shape `(n, d)` into integers of shape `(n, 1 + p + H)`: class, vector, cells.
+
+        Raises:
+            ValueError: a value is not finite, or the rows have another number of columns.
+            InvalidTaskError: the task's frame is not the one that its digest names.
+        """
+        if rows.shape[1:] != (len(self.levels),) or not np.isfinite(rows).all():
+            raise ValueError(f"expected finite rows of {len(self.levels)} columns; rows are checked before")
+        classes, features, cells = np.zeros(len(rows), np.int64), [], []
+        for column, (num_levels, num_bins) in enumerate(zip(self.levels, self.bins, strict=True)):
+            if num_levels:
+                numbers = level_numbers(rows[:, column], num_levels)
+                own = level_features(numbers, num_levels)
+            else:
+                numbers = feature_steps(rows[:, column])
+                own = numbers[:, np.newaxis]
+            if column != self.label:
+                features.append(own)
+            elif num_levels:
+                classes = numbers
+            if num_bins:
+                cells.append(numbers if num_levels else histogram_cells(numbers, num_bins))
+        projected = project(np.hstack(features), self.public_frame(), self.fraction_bits)
+        parts = [classes, clip_exactly(projected, self.bound)]
+        if self.has_numeric_label:
+            parts.append(label_steps(rows[:, self.label], self.label_bound))
+        return np.column_stack([*parts, *cells])
+
+    def encode_exactly(self, steps: IntArray) -> IntArray:
+        """Turn what `round_rows` returns into noiseless reports of shape `(n, w)`."""
+        layout = self.layout
+        end = 1 + layout.num_coordinates
+        return layout.pack(steps[:, 0], steps[:, 1:end], steps[:, end:], self.indicator)
+
+    def decode(self, sketch: IntArray, num_columns: int) -> FloatArray:
+        """Return the sum, shape `(w,)`: counts and cells in rows, sums and products in feature units."""
+        step = 2.0**-self.fraction_bits
+        values: FloatArray = sketch[0] * self.layout.fill(
+            1 / self.indicator, step, step**2, step**2, 1 / self.indicator
+        )
+        return values
+
+    def unpack(self, values: FloatArray) -> JointSums:
+        """Take a decoded sum apart. A numeric label of 1 is `label_bound` steps of 2^-`fraction_bits`."""
+        return self.layout.unpack(values)
+
+    def clipping_rule(self) -> str:
+        """Return in words what a client does to a row that is too large."""
+        return f"rows are projected to {self.dimension} numbers and shrunk to norm {self.row_bound}"
+
+    # --- what a task may say -----------------------------------------------------------------------------------
+
+    def check(self, claim: Claim, num_columns: int, max_clients: int) -> None:
+        """Refuse parameters that break the claim, may overflow the ring or do not fit together.
+
+        Raises:
+            InvalidTaskError, RowUnderfilledError, FalseClaimError: see `Mechanism.check`.
+        """
+        self._require_shape(num_columns)
+        if self.fraction_bits > FEATURE_BITS:
+            raise InvalidTaskError(f"features have {FEATURE_BITS} fraction bits, got {self.fraction_bits}")
+        if fraction(self.row_bound) > 0:
+            self._require_noise()
+        super().check(claim, num_columns, max_clients)
+
+    def _require_shape(self, num_columns: int) -> None:
+        self._require_columns(num_columns)
+        self._require_frame()
+        if not 0 < fraction(self.mean_weight) ** 2 <= 2:
+            raise InvalidTaskError(f"mean_weight lies between 0 and sqrt(2), got {self.mean_weight}")
+        if self.covariance == "per_class" and self.num_classes == 1:
+            raise InvalidTaskError("covariance per_class needs a label with levels")
+
+    def _require_noise(self) -> None:
+        if not self.bound:
+            raise InvalidTaskError(f"row_bound {self.row_bound} is below one step of 2^-{self.fraction_bits}")
+        found = self.joint_noise.present(self.sigma)
+        if not MIN_SIGMA <= min(found) <= max(found) <= MAX_SIGMA:
+            raise InvalidTaskError(
+                f"deviations lie between {MIN_SIGMA} and {MAX_SIGMA}, got {min(found)}..{max(found)}"
+            )
+
+    def _require_columns(self, num_columns: int) -> None:
+        if not len(self.levels) == len(self.bins) == num_columns:
+            raise InvalidTaskError(f"{num_columns} columns, but {len(self.levels)} levels and {len(self.bins)} bins")
+        if self.label >= num_columns:
+            raise InvalidTaskError(f"label {self.label} is not the number of one of {num_columns} columns")
+        if 1 in self.levels:
+            raise InvalidTaskError("a category has at least 2 levels")
+        for column, (num_levels, num_bins) in enumerate(zip(self.levels, self.bins, strict=True)):
+            if num_levels and num_bins not in ({0} if column == self.label else {0, num_levels}):
+                raise InvalidTaskError(f"column {column}: {num_bins} cells do not fit {num_levels} levels")
+
+    def _require_frame(self) -> None:
+        features = self.num_features
+        if not self.dimension <= features <= MAX_FEATURES:
+            raise InvalidTaskError(f"dimension {self.dimension} does not fit {features} features")
+        if bool(self.frame_seed) != bool(self.frame_digest):
+            raise InvalidTaskError("frame_seed and frame_digest stand together")
+        if bool(self.frame_seed) != (self.dimension < features):
+            raise InvalidTaskError(f"a frame is needed exactly if {features} features become fewer numbers")
+        if self.frame_seed and features * self.dimension**2 > MAX_FRAME_WORK:
+            raise InvalidTaskError(f"a frame of {features} x {self.dimension} takes a client too long")
+        try:
+            for text in filter(None, (self.frame_seed, self.frame_digest)):
+                parse_base64url(text, 32)
+        except InvalidMessageError as error:
+            raise InvalidTaskError(f"frame: {error.detail}") from None
+
+    def check_columns(self, columns: Sequence[Column]) -> None:
+        """Refuse columns that this mechanism does not fit.
+
+        Raises:
+            InvalidTaskError: levels differ, or bounds are not mapped to -1 and 1.
+        """
+        for column, num_levels, num_bins in zip(columns, self.levels, self.bins, strict=True):
+            if len(column.levels) != num_levels:
+                raise InvalidTaskError(f"column {column.name!r} has {len(column.levels)} levels, not {num_levels}")
+            lower, upper = fraction(column.lower), fraction(column.upper)
+            width, middle = (upper - lower) / 2, (upper + lower) / 2
+            off = max(abs(fraction(column.center) - middle), abs(fraction(column.scale) - width))
+            if not num_levels and off > width / 10**9:
+                raise InvalidTaskError(f"column {column.name!r}: center and scale must map its bounds to -1 and 1")
+            if column.kind in {"boolean", "integer"} and num_bins > upper - lower + 1:
+                raise InvalidTaskError(f"column {column.name!r} has fewer values than the {num_bins} cells")
+
+    def calibrated(self, claim: Claim, num_columns: int, max_clients: int) -> Self:
+        """Return this mechanism with the finest grid that fits, and the smallest sigma that keeps the claim.
+
+        Raises:
+            InvalidTaskError, RowUnderfilledError: as `Mechanism.calibrated`.
+        """
+        self._require_shape(num_columns)
+        return super().calibrated(claim, num_columns, max_clients)
+
+    def smallest_sigma(self, claim: Claim, num_columns: int) -> int:
+        """Return the smallest sigma that keeps the claim at the minimum cohort (see `Mechanism.smallest_sigma`)."""
+        honest = self.smallest_row(claim.min_clients, claim)
+        if honest < 1:
+            self.privacy(claim, num_columns, claim.min_clients)  # which knows the words for this refusal
+        if not self.bound:
+            return MIN_SIGMA  # which `check` refuses
+        mu = discrete_mu(float(fraction(claim.epsilon)), claim.noise_delta, MAX_SLACK)
+        target, noise = Fraction(mu * (1 - 1e-11)) ** 2, self.joint_noise
+
+        def keeps(sigma: int) -> bool:
+            return (
+                min(noise.present(sigma)) >= MIN_SIGMA
+                and noise.squared_mu(sigma, claim.neighbours, honest, Fraction(SMOOTHING)) <= target
+            )
+
+        low, high = MIN_SIGMA - 1, MIN_SIGMA
+        while not keeps(high):
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if keeps(middle) else (middle, high)
+        return high

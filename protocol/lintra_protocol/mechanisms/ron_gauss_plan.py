@@ -1,0 +1,199 @@
+"""How many numbers a row is projected to, where it is clipped, and which histograms it enters: public arithmetic.
+
+Nothing here is part of a guarantee, and no row is looked at. What comes out stands in the task.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import exp, floor, isqrt, lgamma, log, log1p, sqrt
+from typing import Literal
+
+from lintra_protocol.canonical import base64url
+from lintra_protocol.documents import fraction, real
+from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.frame import frame, frame_digest
+from lintra_protocol.mechanisms.base import MIN_SIGMA
+from lintra_protocol.mechanisms.joint import feature_width
+from lintra_protocol.mechanisms.ron_gauss import MAX_FEATURES, MAX_FRAME_WORK, NO_LABEL, RonGauss
+from lintra_protocol.privacy.discrete import discrete_mu
+from lintra_protocol.privacy.statement import MAX_SLACK, Claim
+from lintra_protocol.schema import Column
+
+MAX_PRODUCTS = 1 << 17
+"""Most words of products that are planned; a report of so many has 1 MiB."""
+
+CLIPPED_SHARE = 0.05
+"""The chance, over the frame, that a row of the largest planned norm is clipped where it is projected."""
+
+WHOLE_CELLS = 64
+"""Up to so many values of an integer have a histogram cell each, however few cells were asked for."""
+
+
+@dataclass(frozen=True)
+class JointQuestion:
+    """What an analyst may choose; what is None is planned.
+
+    Attributes:
+        label: name of the column that is the label: a category gives classes, a number one more coordinate.
+        dimension: p.
+        radius: norm of mapped rows beyond which they may be clipped, in feature units.
+        bins: cells of the histogram of a real column; 0 for no histograms at all.
+        covariance: whether classes share one.
+    """
+
+    label: str | None = None
+    dimension: int | None = None
+    radius: Fraction | None = None
+    bins: int = 16
+    covariance: Literal["pooled", "per_class"] = "pooled"
+
+
+def plan_ron_gauss(claim: Claim, columns: Sequence[Column], question: JointQuestion, frame_seed: bytes) -> RonGauss:
+    """Return the mechanism that answers a question, not yet calibrated.
+
+    Args:
+        claim: the noise decides how many numbers a row is worth.
+        columns: of the task.
+        question: what the analyst chose.
+        frame_seed: 32 public bytes, used if rows are projected.
+
+    Raises:
+        InvalidTaskError: the label is not a column, or nothing is left besides it; a choice is out of range.
+    """
+    label = _label_number(columns, question.label)
+    levels = tuple(len(column.levels) for column in columns)
+    features = [column for number, column in enumerate(columns) if number != label]
+    num_features = sum(feature_width(len(column.levels)) for column in features)
+    if not 1 <= num_features <= MAX_FEATURES:
+        raise InvalidTaskError(f"between 1 and {MAX_FEATURES} features besides the label are needed")
+    num_classes = max(1, levels[label]) if label != NO_LABEL else 1
+    blocks = num_classes if question.covariance == "per_class" else 1
+    dimension = question.dimension or default_dimension(claim, num_features, blocks)
+    if not 1 <= dimension <= num_features:
+        raise InvalidTaskError(f"dimension lies between 1 and the {num_features} features, got {dimension}")
+    radius = sqrt(question.radius**2 if question.radius is not None else rms_square(features))
+    projects = dimension < num_features
+    if projects and num_features * dimension**2 > MAX_FRAME_WORK:
+        raise InvalidTaskError(f"a frame of {num_features} x {dimension} takes a client too long; ask for fewer")
+    return RonGauss(
+        row_bound=real(projected_bound(radius, num_features, dimension)),
+        fraction_bits=0,
+        sigma=MIN_SIGMA,
+        dimension=dimension,
+        frame_seed=base64url(frame_seed) if projects else "",
+        frame_digest=frame_digest(frame(frame_seed, num_features, dimension)) if projects else "",
+        label=label,
+        levels=levels,
+        bins=tuple(
+            0 if number == label and column.levels else histogram_bins(column, question.bins)
+            for number, column in enumerate(columns)
+        ),
+        covariance=question.covariance,
+        mean_weight="1" if num_classes > 1 else "0.6",
+    )
+
+
+def default_dimension(claim: Claim, num_features: int, num_blocks: int = 1) -> int:
+    """Return p*: as many numbers as the noise of their products allows, as reports and frames stay small.
+
+    At p = (h mu / sqrt 2)^(2/3), with h honest clients, the noise reaches about the mean eigenvalue of the products
+    (docs/mechanisms/ron_gauss.md#dimension).
+
+    Args:
+        claim: of the task.
+        num_features: m.
+        num_blocks: matrices of products, one or one per class.
+    """
+    honest = claim.min_clients - claim.max_corrupt_clients
+    mu = discrete_mu(float(fraction(claim.epsilon)), claim.noise_delta, MAX_SLACK)
+    words = (isqrt(1 + 8 * (MAX_PRODUCTS // num_blocks)) - 1) // 2
+    wanted = max(1, min(floor((honest * mu / sqrt(2)) ** (2 / 3)), words))
+    if wanted >= num_features:
+        return num_features
+    return max(1, min(wanted, isqrt(MAX_FRAME_WORK // num_features)))
+
+
+def rms_square(features: Sequence[Column]) -> Fraction:
+    """Return the mean squared norm of a mapped row whose values are uniform between their public bounds.
+
+    A real feature has 1/3, an integer with V values (V+1) / (3 (V-1)), each feature of a category 1.
+    """
+    total = Fraction(0)
+    for column in features:
+        width = fraction(column.upper) - fraction(column.lower)
+        if column.kind == "category":
+            total += feature_width(len(column.levels))
+        else:
+            total += Fraction(1, 3) if column.kind == "real" else (width + 2) / (3 * width)
+    return total
+
+
+def projected_bound(radius: float, num_features: int, dimension: int) -> float:
+    """Return tau: a row of norm `radius` is longer where it is projected with probability `CLIPPED_SHARE` at most.
+
+    Theorem J5 (docs/privacy.md#joint): the kept share of its squared norm has a beta law, whatever the row.
+    """
+    if dimension == num_features:
+        return radius
+    return radius * sqrt(beta_quantile(1 - CLIPPED_SHARE, dimension / 2, (num_features - dimension) / 2))
+
+
+def histogram_bins(column: Column, bins: int) -> int:
+    """Return the cells of a column's histogram: one for each level or few values, else `bins`; 0 if that is 0."""
+    if not bins:
+        return 0
+    if column.kind == "category":
+        return len(column.levels)
+    values = fraction(column.upper) - fraction(column.lower) + 1
+    return int(values) if column.kind != "real" and values <= max(bins, WHOLE_CELLS) else bins
+
+
+def beta_quantile(probability: float, first: float, second: float) -> float:
+    """Return the quantile of a beta law by bisection of its distribution function, to rounding.
+
+    Args:
+        probability: strictly between 0 and 1.
+        first: the first parameter, positive.
+        second: the second parameter, positive.
+
+    Raises:
+        ValueError: an argument is out of range.
+    """
+    if not (0 < probability < 1 and first > 0 and second > 0):
+        raise ValueError(f"no beta quantile of {probability} with parameters {first} and {second}")
+    low, high = 0.0, 1.0
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (low, middle) if _beta_probability(middle, first, second) >= probability else (middle, high)
+    return high
+
+
+def _beta_probability(x: float, first: float, second: float) -> float:
+    """Return the distribution function of a beta law at 0 < x < 1 by Lentz's continued fraction (DLMF 8.17.22)."""
+    if x > (first + 1) / (first + second + 2):
+        return 1 - _beta_probability(1 - x, second, first)
+    tiny, fraction_value, c, d = 1e-300, 1.0, 1.0, 0.0
+    for step in range(100_000):
+        k = step // 2
+        if step == 0:
+            term = 1.0
+        elif step % 2:
+            term = -(first + k) * (first + second + k) * x / ((first + 2 * k) * (first + 2 * k + 1))
+        else:
+            term = k * (second - k) * x / ((first + 2 * k - 1) * (first + 2 * k))
+        d = 1 / ((1 + term * d) or tiny)
+        c = (1 + term / c) or tiny
+        fraction_value *= c * d
+        if abs(c * d - 1) < 1e-16:
+            break
+    log_beta = lgamma(first) + lgamma(second) - lgamma(first + second)
+    return exp(first * log(x) + second * log1p(-x) - log_beta) * (fraction_value - 1) / first
+
+
+def _label_number(columns: Sequence[Column], label: str | None) -> int:
+    names = [column.name for column in columns]
+    if label is None:
+        return NO_LABEL
+    if label not in names:
+        raise InvalidTaskError(f"label {label!r} is not one of the columns")
+    return names.index(label)
