@@ -82,7 +82,7 @@ def low_rank(release: Release, rank: int, confidence: float = 0.95) -> LowRankEs
         law = "Weyl's inequality: all intervals hold at once"
     else:
         eigenvalues = _delta_intervals(spectrum, rank, confidence)
-        law = "delta method over exchangeable sketch rows: each interval holds on its own"
+        law = "delta method: each interval holds on its own"
     return LowRankEstimate(
         columns=tuple(column.name for column in gram.columns),
         rank=int(rank),
