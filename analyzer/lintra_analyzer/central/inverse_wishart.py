@@ -8,7 +8,6 @@ import math
 from dataclasses import replace
 
 import numpy as np
-from scipy import linalg
 
 from lintra_analyzer.central.claim import CentralClaim
 from lintra_analyzer.central.projection import ridge_plan, ridge_root
@@ -50,7 +49,7 @@ def release_inverse_wishart(
     noise = replace(noise, sigma=_deviation(noise, degrees - size))
     # X = L W^-1 L^T for L L^T = S + w2 I and W ~ W_d(I, nu): no inverse of the data is taken.
     root = ridge_root(products, noise.ridge)
-    half = linalg.solve_triangular(wishart_factor(size, degrees, random_bytes), root.T, lower=True)
+    half = np.linalg.solve(wishart_factor(size, degrees, random_bytes), root.T)
     raw = symmetric_mean(half.T @ half)
     values = (degrees - size - 1) * raw - noise.ridge * np.eye(size)
     return CentralSecondMoment(table.columns, values, raw, noise, table.rows.shape[0], table.row_bound)
