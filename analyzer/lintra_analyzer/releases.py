@@ -11,6 +11,7 @@ from typing import NoReturn
 
 import numpy as np
 
+from lintra_analyzer.central.releases import CentralSecondMoment
 from lintra_analyzer.columns import Column, positions, require_distinct
 from lintra_analyzer.gram import ExchangeableRows, GramEstimate, SymmetricNoise
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
@@ -162,7 +163,7 @@ class Sum:
         )
 
 
-Release = Sketch | SecondMoment | Sum
+Release = Sketch | SecondMoment | Sum | CentralSecondMoment
 
 
 def _check_common(columns: tuple[Column, ...], num_clients: int, row_bound: float) -> None:
