@@ -8,7 +8,7 @@ import numpy as np
 from lintra_protocol.canonical import base64url
 from lintra_protocol.documents import real
 from lintra_protocol.errors import InvalidTaskError
-from lintra_protocol.mechanisms import AnyMechanism, Osnap, SecondMoment, Sum
+from lintra_protocol.mechanisms import AnyMechanism, Osnap, OsnapPublished, SecondMoment, Sum
 from lintra_protocol.mechanisms.base import MIN_SIGMA
 from lintra_protocol.noise import MAX_SIGMA
 from lintra_protocol.privacy.statement import SMOOTHING, Claim, Neighbours
@@ -24,8 +24,9 @@ MAX_NUMBERS = 64
 """Words of noise in one run, clients times words, up to which a task is audited as it is."""
 
 KINDS = frozenset({"osnap", "sum", "second_moment"})
-"""The mechanisms whose worst-case neighbours this audit knows."""
+"""The mechanisms whose tasks can be audited: those that have twins of any size."""
 
+_PUBLISHED = OsnapPublished(entry_bound="1", fraction_bits=0, sigma=4, rows=1, published_epsilon="1")
 _KEYS = bytes(32)
 # Far outside every ball: whoever sends this relies on nothing but the encoder's bound.
 _HOSTILE = 1e3
@@ -62,24 +63,28 @@ class Case:
         """Return the normalised rows of world 0 and world 1, each of shape `(clients, d)`: worst-case neighbours.
 
         The victim sends far too long a row along one axis, and the opposite one, nothing, or one along another axis
-        in the other world, whichever pair the claim calls farthest. The others' rows are known to the adversary.
+        in the other world, whichever pair the claim calls farthest; where entries are clipped, all of them are too
+        large. The others' rows are known to the adversary.
         """
         bound = float(self.task.mechanism.row_bound)
         worlds = np.zeros((2, self.num_clients, self.task.num_columns))
         worlds[:, :, -1] = bound / 2
         worlds[:, victim] = 0.0
-        worlds[1, victim, 0] = bound * _HOSTILE
+        axes = slice(None) if self.task.mechanism.kind == "osnap_published" else 0
+        worlds[1, victim, axes] = bound * _HOSTILE
         if self.task.claim.neighbours == "replace-one":
             if self.task.mechanism.kind == "second_moment":
                 worlds[0, victim, 1 % self.task.num_columns] = bound * _HOSTILE
             else:
-                worlds[0, victim, 0] = -bound * _HOSTILE
+                worlds[0, victim, axes] = -bound * _HOSTILE
         return worlds[0], worlds[1]
 
     def adjacent_rows(self, victim: int) -> tuple[FloatArray, FloatArray]:
         """Return rows as in `rows`, but the victim's differ by one integer step: indistinguishable if all is well."""
         worlds = np.array(self.rows(victim))
         largest = isqrt(self.task.mechanism.squared_bound)
+        if isinstance(self.task.mechanism, OsnapPublished):
+            largest = self.task.mechanism.entry_steps
         worlds[:, victim] = 0.0
         worlds[:, victim, 0] = np.array([largest - 1, largest]) * 2.0**-self.task.mechanism.fraction_bits
         return worlds[0], worlds[1]
@@ -136,14 +141,18 @@ def standard_cases() -> list[Case]:
     products = SecondMoment(row_bound="1", fraction_bits=0, sigma=4)
     one = make_case_task(_sketch(3), num_columns=2, min_clients=24, max_corrupt_clients=2)
     two = make_case_task(_sketch(4, 2), num_columns=2, min_clients=24)
+    corrupt = make_case_task(_sketch(4, 2), num_columns=2, min_clients=48, max_corrupt_clients=2)
     strict = make_case_task(plain, num_columns=2, min_clients=12, max_corrupt_clients=1, epsilon="1")
     spare = make_case_task(plain, num_columns=2, min_clients=11, max_corrupt_clients=1)
     null = make_case_task(plain, num_columns=2, min_clients=12, neighbours="zero-out")
     pair = make_case_task(plain, num_columns=1, min_clients=2)
     moments = make_case_task(products, num_columns=2, min_clients=10, max_corrupt_clients=1)
+    published = make_case_task(_PUBLISHED, num_columns=1, min_clients=120, epsilon="1.12", delta="0.000001")
     return [
         Case("osnap", "sketch, s = 1, n = 24, m = 3, d = 2, t = 2", one, 24),
         Case("osnap-2", "sketch, s = 2, n = 24, m = 4, d = 2, smoothed", two, 24),
+        Case("osnap-2-corrupt", "sketch, s = 2, n = 48, m = 4, d = 2, t = 2, smoothed", corrupt, 48),
+        Case("published", "published calibration, s = 1, n = 120, m = 1, d = 1", published, 120, effort=2),
         Case("sum", "sum, n = 12, d = 2, t = 1, epsilon 1", strict, 12, effort=2),
         Case("null-row", "sum, n = 12, d = 2, row or null row", null, 12),
         Case("second-moment", "products, n = 10, d = 2, t = 1", moments, 10),

@@ -62,6 +62,9 @@ def show_audit(console: Console, document: Document) -> None:
         for check in case["checks"]:
             if not check["passed"]:
                 console.print(Text(f"! {case['name']}: {check['name']}: {check['detail']}"))
+    for case in document["cases"]:
+        if case["published_refuted"] is not None:
+            console.print(Text(_published(case)))
     if document["fault"]:
         console.print(f"planted fault: {document['fault']}", highlight=False)
     console.print(f"{document['trials']} runs of each world; repeat with --seed {document['seed']}", highlight=False)
@@ -78,6 +81,8 @@ def _case(outcome: Outcome) -> Document:
         "epsilon_of_task": outcome.case.task.claim.epsilon,
         "epsilon": statement.epsilon,
         "delta": statement.delta,
+        "epsilon_published": outcome.published_epsilon,
+        "published_refuted": outcome.published_refuted,
         "mu": statement.mu,
         "mu_exact": outcome.exact_mu,
         "epsilon_lower": outcome.epsilon_lower,
@@ -85,6 +90,14 @@ def _case(outcome: Outcome) -> Document:
         "black_box": _bound(outcome.black_box, statement.delta),
         "checks": [{"name": check.name, "passed": check.passed, "detail": check.detail} for check in outcome.checks],
     }
+
+
+def _published(case: Document) -> str:
+    found = "refuted" if case["published_refuted"] else "not refuted by so few runs"
+    return (
+        f"{case['name']}: claimed epsilon {case['epsilon_published']:g} by Theorem 3.4, exactly {case['epsilon']:.4f}, "
+        f"measured at least {case['epsilon_lower']:.4f}: the published claim is {found}"
+    )
 
 
 def _bound(bound: Bound | None, delta: float) -> Document | None:

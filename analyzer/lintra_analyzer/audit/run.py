@@ -15,6 +15,7 @@ from lintra_analyzer.audit.distinguish import (
 )
 from lintra_analyzer.audit.pipeline import HONEST, Release, Scene, Seams, request_release, run_world, set_scene
 from lintra_protocol.errors import LintraError
+from lintra_protocol.mechanisms import OsnapPublished
 from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.randomness import derive_seed, expand
 from lintra_protocol.ring import FloatArray, IntArray
@@ -50,6 +51,22 @@ class Outcome:
         if self.optimal is None or self.black_box is None:
             return None
         return max(bound.epsilon_lower(self.statement.delta) for bound in (self.optimal, self.black_box))
+
+    @property
+    def published_epsilon(self) -> float | None:
+        """Return the epsilon that a published calibration claims to give, or None for any other mechanism."""
+        mechanism = self.case.task.mechanism
+        return float(mechanism.published_epsilon) if isinstance(mechanism, OsnapPublished) else None
+
+    @property
+    def published_refuted(self) -> bool | None:
+        """Return whether the runs refute the published claim, which the verdict does not rest on; None if none is made.
+
+        With few runs they do not, whatever is true.
+        """
+        if self.published_epsilon is None or self.epsilon_lower is None:
+            return None
+        return self.epsilon_lower > self.published_epsilon
 
     @property
     def passed(self) -> bool:

@@ -16,6 +16,7 @@ from lintra_analyzer.certificate import SignedRecord, require_values, rounded_up
 from lintra_protocol.canonical import base64url, parse_base64url
 from lintra_protocol.documents import Frozen, Real
 from lintra_protocol.errors import InvalidReleaseError, UnauthorizedError
+from lintra_protocol.privacy.leverage import worst_leverage
 from lintra_protocol.signing import SigningKey
 from unit.lintra_analyzer.life import CLIENTS, KEYS, NOW, living, seeded
 
@@ -101,4 +102,27 @@ async def test_a_sketch_whose_rows_overlap_is_released_with_its_leverages_privac
         matrix = task.mechanism.public_matrix(CLIENTS, seed)
         exact = task.mechanism.release_privacy(task.claim, task.num_columns, matrix)
         assert record.privacy == stated(exact, "")
+        numbers, signs = matrix.entries(np.arange(CLIENTS))
+        assert float(record.privacy.leverage) == worst_leverage(4, numbers, signs, 0, 0)
         assert float(record.privacy.epsilon) < float(task.claim.epsilon)
+
+
+async def test_the_published_calibration_goes_through_all_services_and_its_certificate_says_what_it_is(
+    tmp_path: Path,
+) -> None:
+    # Equation (4) needs many clients or a large delta; 60 are quick.
+    mechanism = {"kind": "osnap_published", "rows": 2, "sparsity": 2, "entry_bound": 0.5}
+    async with living(tmp_path) as life:
+        task = await life.create(mechanism=mechanism, row_bound=None, delta=0.9, min_clients=60)
+        await life.upload(task, 60)
+        record = life.service.record(await life.release(task)).record
+        assert (record.rows, record.words, task.num_words) == (2, 3, 6)
+        assert record.privacy.remark.startswith("published calibration, for comparison: claimed epsilon 4 by Theorem")
+        assert record.noise.smallest_row == record.noise.largest_row == 60
+        deviation = (60 / 2) ** 0.5 * task.mechanism.sigma / 2**task.mechanism.fraction_bits
+        assert float(record.noise.largest_sd) == pytest.approx(deviation)
+        assert float(record.privacy.leverage) == pytest.approx(1 / 60)
+        ideal = life.ideal(task, 60)
+        assert record.privacy == stated(ideal.privacy, task.mechanism.remark(ideal.privacy))
+        sketch, _ = life.service.archive.read(record)
+        np.testing.assert_array_equal(task.mechanism.decode(sketch, 3), ideal.values)

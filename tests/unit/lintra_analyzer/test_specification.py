@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from lintra_analyzer.specification import Specification, build_task, default_rows, warnings_of
 from lintra_protocol.documents import first_complaint
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError, LintraError, RowUnderfilledError
-from lintra_protocol.mechanisms import Osnap
+from lintra_protocol.mechanisms import Osnap, OsnapPublished
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.signing import SigningKey
 from lintra_protocol.task import ServerEntry, Task
@@ -178,3 +178,46 @@ def test_a_sketch_may_ask_for_several_entries_in_a_column_and_gets_a_planned_lev
     assert 4 / 100 < float(mechanism.leverage) < 2 * 4 / 100
     with pytest.raises(InvalidTaskError, match="5 entries in a column need as many rows"):
         built(specification(mechanism={"kind": "osnap", "rows": 4, "sparsity": 5}))
+
+
+PUBLISHED = {"kind": "osnap_published", "rows": 4, "sparsity": 2, "entry_bound": 0.5}
+
+
+def published(**changes: object) -> dict[str, Any]:
+    """Return what an analyst posts who wants to compare with the published calibration."""
+    return specification(mechanism=PUBLISHED, row_bound=None, min_clients=2000, epsilon=1, **changes)
+
+
+def test_the_published_calibration_is_asked_for_the_claim_unless_told_otherwise() -> None:
+    task = built(published())
+    assert isinstance(task.mechanism, OsnapPublished)
+    assert task.mechanism.published_epsilon == task.claim.epsilon == "1"
+    assert float(task.mechanism.row_bound) == pytest.approx(0.5 * 3**0.5)
+    said = " ".join(warnings_of(task))
+    assert "published calibration, for comparison: claimed epsilon 1 by Theorem 3.4, exactly 0.1" in said
+    assert "larger than any row" not in said
+    more = built(published() | {"mechanism": PUBLISHED | {"published_epsilon": 4}})
+    assert isinstance(more.mechanism, OsnapPublished)
+    assert (more.mechanism.published_epsilon, more.claim.epsilon) == ("4", "1")
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "complaint"),
+    [
+        ({"row_bound": 1}, InvalidTaskError, "row_bound: it follows from entry_bound"),
+        ({"mechanism": {"kind": "sum"}}, InvalidTaskError, "row_bound: needed for sum"),
+        ({"mechanism": PUBLISHED | {"entry_bound": 0}}, InvalidTaskError, r"mechanism\.entry_bound: must be positive"),
+        (
+            {"mechanism": PUBLISHED | {"published_epsilon": 0}},
+            InvalidTaskError,
+            "published_epsilon: must be positive",
+        ),
+        ({"mechanism": PUBLISHED | {"published_epsilon": 60}}, FalseClaimError, "promised epsilon 1 .* give epsilon"),
+        ({"min_clients": 100}, RowUnderfilledError, r"eq\. \(4\) is undefined"),
+    ],
+)
+def test_a_published_calibration_that_cannot_be_is_refused_in_words(
+    changes: dict[str, object], error: type[LintraError], complaint: str
+) -> None:
+    with pytest.raises(error, match=complaint):
+        built(published() | changes)

@@ -42,6 +42,17 @@ def test_show_explains_the_task_and_recomputes_its_privacy(file: str, capsys: py
     assert "Warning: the suite x25519" in text
 
 
+def test_show_says_what_the_published_calibration_claims_and_what_it_gives(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "task.json"
+    path.write_bytes(make_task("osnap_published", rows=4, min_clients=2000, max_clients=2000).canonical())
+    assert lintra("task", "show", str(path)) == 0
+    text = capsys.readouterr().out
+    assert "every entry is clipped to +-1, then every client adds noise" in text
+    assert "published calibration, for comparison: claimed epsilon 1 by Theorem 3.4, exactly 0.6" in text
+
+
 def test_show_reads_standard_input_and_forgives_one_final_newline() -> None:
     result = CliRunner().invoke(cli.task, ["show", "-"], input=TASK.canonical() + b"\n")
     assert result.exit_code == 0

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from lintra_protocol.clipping import MAX_SQUARED_BOUND, clip_norms, quantise, squared_integer_bound
+from lintra_protocol.clipping import MAX_SQUARED_BOUND, clip_norms, quantise, quantise_entries, squared_integer_bound
 
 
 @pytest.mark.parametrize(
@@ -67,3 +67,17 @@ def test_no_rows_and_no_columns_are_fine() -> None:
 def test_a_bound_out_of_range_is_the_callers_mistake(squared: int) -> None:
     with pytest.raises(ValueError, match=r"1\.\.2\^60"):
         quantise(np.ones((1, 1)), squared)
+
+
+def test_entries_are_rounded_to_nearest_and_then_moved_into_the_box() -> None:
+    rows = np.array([[2.5, -3.5, 8.6, -1e308, np.inf, -0.2]])
+    assert_array_equal(quantise_entries(rows, 8), [[2, -4, 8, -8, 8, 0]])
+    assert quantise_entries(np.empty((0, 3)), 1).shape == (0, 3)
+
+
+def test_a_box_is_neither_empty_nor_beyond_31_bits_and_holds_numbers_only() -> None:
+    for bound in (0, -1, 2**31):
+        with pytest.raises(ValueError, match="bound of an entry"):
+            quantise_entries(np.ones((1, 1)), bound)
+    with pytest.raises(ValueError, match="not a number"):
+        quantise_entries(np.array([[np.nan]]), 5)

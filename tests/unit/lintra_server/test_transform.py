@@ -33,8 +33,12 @@ def matrices(count: int) -> list[PublicMatrix]:
     return [Ones(count), BalancedOsnap(1, count, bytes(32)), BalancedOsnap(7, count, bytes(32)), Sparse(5, count, 4)]
 
 
+def copied(count: int) -> list[PublicMatrix]:
+    return [BalancedOsnap(rows, count, bytes(32), copies, copies) for rows, copies in ((2, 2), (7, 3))]
+
+
 def both(matrix: PublicMatrix, ranks: IntArray, shares: RingArray) -> tuple[RingArray, RingArray]:
-    start = np.full((matrix.rows, shares.shape[1]), 2**64 - 3, np.uint64)
+    start = np.full((matrix.rows, shares.shape[1] // matrix.copies), 2**64 - 3, np.uint64)
     fast, plain = start.copy(), start.copy()
     add_reports(matrix, fast, ranks, shares)
     matrix.add_reports(plain, ranks, shares)
@@ -47,6 +51,8 @@ def test_the_fast_product_equals_the_plain_one_with_every_wrap(count: int, words
     shares = rng.integers(0, 2**64, (count, words), np.uint64)
     for matrix in matrices(count):
         assert_array_equal(*both(matrix, rng.permutation(count), shares))
+    for matrix in copied(count):
+        assert_array_equal(*both(matrix, rng.permutation(count), np.tile(shares, matrix.copies)))
 
 
 @pytest.mark.parametrize("count", [0, 1])
@@ -67,3 +73,16 @@ def test_blocks_in_any_order_give_the_same() -> None:
             block = ranks[start : start + 333]
             add_reports(matrix, pieces, block, shares[block])
         assert_array_equal(whole, pieces)
+
+
+def test_every_entry_of_a_column_applies_to_a_copy_of_its_own() -> None:
+    matrix = BalancedOsnap(7, 20, bytes(32), 3, copies=3)
+    shares = np.random.default_rng(3).integers(0, 2**64, (20, 3, 5), np.uint64)
+    expected = np.zeros((7, 5), np.uint64)
+    for rank, (own_rows, own_signs) in enumerate(zip(*matrix.entries(np.arange(20)), strict=True)):
+        for copy in range(3):
+            expected[own_rows[copy]] += shares[rank, copy] * own_signs.view(np.uint64)[copy]
+    for apply in (lambda *rest: add_reports(matrix, *rest), matrix.add_reports):
+        sketch = np.zeros((7, 5), np.uint64)
+        apply(sketch, np.arange(20), shares.reshape(20, 15))
+        assert_array_equal(sketch, expected)

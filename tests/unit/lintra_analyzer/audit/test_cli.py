@@ -56,6 +56,13 @@ def test_json_holds_every_number_of_the_table() -> None:
     }  # fmt: skip
 
 
+def test_an_audit_of_the_published_calibration_prints_both_epsilons_and_what_the_runs_say() -> None:
+    result = run("--case", "published")
+    assert result.exit_code == 0
+    assert "claimed epsilon 1 by Theorem 3.4, exactly 1.1150" in " ".join(result.stdout.split())
+    assert "not refuted by so few runs" in " ".join(result.stdout.split())
+
+
 @pytest.mark.parametrize(
     "arguments",
     [["--case", "none"], ["--fault", "none"], ["--trials", "10"], ["--seed", "00"], ["--seed", "x" * 64]],

@@ -1,11 +1,18 @@
 """The yardsticks: the published calibration with its domain, its exact privacy, the central and the local sigma."""
 
 import math
+from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
 
-from lintra_protocol.privacy.calibration import central_sigma, local_sigma, published_mu, published_sigma
+from lintra_protocol.privacy.calibration import (
+    central_sigma,
+    local_sigma,
+    published_mu,
+    published_sigma,
+    published_steps,
+)
 from lintra_protocol.privacy.gaussian import gaussian_delta, gaussian_epsilon
 
 # (epsilon, delta, n, m, s, d, eta, t) and the variance of equation (4).
@@ -19,6 +26,22 @@ PUBLISHED = [
 @pytest.mark.parametrize(("arguments", "variance"), PUBLISHED)
 def test_equation_4_has_its_reference_values(arguments: tuple[int, ...], variance: float) -> None:
     assert published_sigma(*arguments) ** 2 == pytest.approx(variance, rel=1e-12)
+
+
+@pytest.mark.parametrize(("arguments", "variance"), PUBLISHED)
+def test_in_integer_steps_equation_4_is_rounded_up(arguments: tuple[int, ...], variance: float) -> None:
+    epsilon, delta, *counts, eta, corrupt = arguments
+    steps = Decimal(repr(eta)) * 2**20
+    sigma = published_steps(Decimal(repr(epsilon)), Decimal(repr(delta)), *counts, steps, corrupt)
+    assert sigma - 1 < math.sqrt(variance) * 2**20 * (1 + 1e-12)
+    assert sigma >= math.sqrt(variance) * 2**20 * (1 - 1e-12)
+
+
+def test_the_integer_does_not_depend_on_the_decimal_context_of_the_caller() -> None:
+    arguments = Decimal("0.1"), Decimal("0.000001"), 10**6, 64, 3, 7, Decimal(2**30), 5
+    with localcontext(prec=3):
+        assert published_steps(*arguments) == 25827705542
+    assert published_steps(*arguments) == 25827705542
 
 
 def test_equation_4_is_refused_where_it_takes_the_logarithm_of_a_negative_number() -> None:
@@ -64,7 +87,8 @@ def test_senseless_arguments_are_refused() -> None:
     for sensitivity in (0.0, -1.0, math.inf, math.nan):
         with pytest.raises(ValueError, match="sensitivity"):
             central_sigma(sensitivity, 1, 1e-6)
-    for arguments in [(0, 1e-6, 10**6, 4, 1, 1, 1, 0), (1, 1, 10**6, 4, 1, 1, 1, 0), (1, 1e-6, 10**6, 4, 1, 1, 0, 0)]:
+    reals = [(0, 1e-6, 1), (1, 1, 1), (1, 1e-6, 0), (math.nan, 1e-6, 1), (1, math.nan, 1), (math.inf, 1e-6, 1)]
+    for arguments in [(epsilon, delta, 10**6, 4, 1, 1, eta, 0) for epsilon, delta, eta in reals]:
         with pytest.raises(ValueError, match="no calibration"):
             published_sigma(*arguments)
     for arguments in [(1, 1e-6, 0, 4, 1, 1, 1, 0), (1, 1e-6, 10**6, 4, 1, 1, 1, -1)]:

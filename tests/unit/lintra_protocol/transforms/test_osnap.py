@@ -91,3 +91,9 @@ def test_a_column_has_at_least_one_entry_and_at_most_one_in_a_row(sparsity: int)
 def test_an_impossible_shape_is_the_callers_mistake(rows: int, clients: int) -> None:
     with pytest.raises(ValueError, match="at least one row"):
         BalancedOsnap(rows, clients, bytes(32))
+
+
+def test_copies_are_one_or_one_for_each_entry() -> None:
+    assert BalancedOsnap(4, 5, bytes(32), 2, copies=2).copies == 2
+    with pytest.raises(ValueError, match="2 entries in a column apply to 1 copy or to as many, got 3"):
+        BalancedOsnap(4, 5, bytes(32), 2, copies=3)
