@@ -93,23 +93,21 @@ class ClassLabel:
 
 @dataclass(frozen=True)
 class NumericLabel:
-    """A label in [lower, upper]; mapped to [-1, 1] and times `scale` it is the last coordinate of the model."""
+    """A label that is a number: mapped to [-1, 1] and times `scale` it is the last coordinate of the model."""
 
-    name: str
-    lower: float
-    upper: float
+    feature: Feature
     scale: float
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.lower) and math.isfinite(self.upper) and self.lower < self.upper):
-            raise InvalidReleaseError(f"label {self.name!r}: the bounds must be finite and in order")
+        if self.feature.kind == "category":
+            raise InvalidReleaseError(f"label {self.name!r}: a category is a class label")
         if not 0 < self.scale < math.inf:
             raise InvalidReleaseError(f"label {self.name!r}: the scale must be positive and finite")
 
-    def values(self, coordinate: FloatArray) -> FloatArray:
-        """Return model coordinates of shape `(n,)` in the label's own unit, inside its bounds."""
-        values = self.lower + (coordinate / self.scale + 1) / 2 * (self.upper - self.lower)
-        return np.asarray(Feature(self.name, "real", self.lower, self.upper).emitted(values), np.float64)
+    @property
+    def name(self) -> str:
+        """Return the name of its column."""
+        return self.feature.name
 
 
 Label = ClassLabel | NumericLabel

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from lintra_analyzer.central.sampling import gaussians
-from lintra_analyzer.synthetic.features import ClassLabel, ColumnArray, NumericLabel, starts_of
+from lintra_analyzer.synthetic.features import ClassLabel, ColumnArray, Feature, NumericLabel, starts_of
 from lintra_analyzer.synthetic.marginals import from_histogram, without_histogram
 from lintra_analyzer.synthetic.model import GaussianModel
 from lintra_analyzer.synthetic.repair import symmetric_root
@@ -55,7 +55,7 @@ def synthesize(model: GaussianModel, num_rows: int, seed: int, space: Space = "c
     if isinstance(label, ClassLabel):
         columns[label.name] = np.array(label.levels)[classes]
     elif isinstance(label, NumericLabel):
-        columns[label.name] = label.values(latent[:, -1])
+        columns[label.name] = _column(label.feature, latent[:, -1:] / label.scale, model.marginals[-1])
     return SyntheticRows(
         columns=columns,
         label=None if label is None else label.name,
@@ -124,11 +124,12 @@ def lift(model: GaussianModel, latent: FloatArray, random_bytes: RandomBytes) ->
     starts = starts_of(release.features)
     for number, feature in enumerate(release.features):
         scores = mapped[:, starts[number] : starts[number + 1]]
-        cells = model.marginals[number]
-        columns[feature.name] = (
-            from_histogram(feature, scores, cells) if cells.size else without_histogram(feature, scores)
-        )
+        columns[feature.name] = _column(feature, scores, model.marginals[number])
     return columns
+
+
+def _column(feature: Feature, scores: FloatArray, cells: FloatArray) -> ColumnArray:
+    return from_histogram(feature, scores, cells) if cells.size else without_histogram(feature, scores)
 
 
 def _stream(seed: bytes, purpose: str) -> RandomBytes:

@@ -58,8 +58,8 @@ def levels_by_race(scores: FloatArray, probabilities: FloatArray) -> IntArray:
     """
     clocks = np.stack([-np.log(_mid_ranks(column)) for column in scores.T], axis=1)
     rates = np.maximum(probabilities, 0.0)
-    best, closest = np.argmin(_times(clocks, rates), axis=1), np.inf
-    winners = best
+    winners: IntArray = np.argmin(_times(clocks, rates), axis=1).astype(np.int64)
+    best, closest = winners, np.inf
     for _ in range(_ROUNDS):
         frequencies = np.bincount(winners, minlength=rates.size) / winners.size
         distance = float(np.abs(frequencies - probabilities).sum())
@@ -67,8 +67,8 @@ def levels_by_race(scores: FloatArray, probabilities: FloatArray) -> IntArray:
             best, closest = winners, distance
         rates = rates * np.sqrt((probabilities + 0.1 / winners.size) / (frequencies + 0.1 / winners.size))
         rates = np.where(probabilities > 0, rates, 0.0)
-        winners = np.argmin(_times(clocks, rates), axis=1)
-    return best.astype(np.int64)
+        winners = np.argmin(_times(clocks, rates), axis=1).astype(np.int64)
+    return best
 
 
 def integer_cells(feature: Feature) -> IntArray:

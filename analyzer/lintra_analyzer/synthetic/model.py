@@ -36,7 +36,7 @@ class GaussianModel:
         counts: shape `(K,)`, rows that each class is taken to have.
         means: shape `(K, P)`.
         repairs: the repaired covariances of shape `(P, P)`: one, or one for each class.
-        marginals: for each feature with a histogram the probabilities of its cells, else an empty array.
+        marginals: for each histogram of the release the probabilities of its cells.
         warnings: what an analyst should know first.
     """
 

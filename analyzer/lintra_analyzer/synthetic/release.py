@@ -5,7 +5,7 @@ Numbers are in units of mapped rows z, counts in rows. A `repr` shows shapes and
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -58,7 +58,7 @@ class NoiseLaw:
         product: of every product off the diagonal.
         diagonal: of every product on the diagonal.
         cell: of every histogram cell, in rows.
-        law: the family, in words.
+        law: its family; both are exact and on integers.
     """
 
     count: float
@@ -66,7 +66,7 @@ class NoiseLaw:
     product: float
     diagonal: float
     cell: float
-    law: str
+    law: Literal["discrete Gaussian", "discrete Laplace"]
 
     def __post_init__(self) -> None:
         if not all(0 <= sd < math.inf for sd in (self.count, self.sum, self.product, self.diagonal, self.cell)):
@@ -86,7 +86,7 @@ class ProjectedSums:
         counts: shape `(K,)`; with K = 1 it is n.
         sums: shape `(K, P)`.
         products: shape `(P, P)`, symmetric; `(K, P, P)` if the covariance is not pooled.
-        histograms: one array of `cells` numbers for each feature that has cells, else an empty one.
+        histograms: for each of `histogram_features` as many numbers as it has cells.
         num_clients: n, rows that were added.
         radius: the norm that no projected row exceeds, the label not counted.
         noise: deviations of the noise.
@@ -121,9 +121,10 @@ class ProjectedSums:
         _require(self.counts, (classes,), "counts")
         _require(self.sums, (classes, size), "sums")
         _require(self.products, (size, size) if pooled else (classes, size, size), "products")
-        if len(self.histograms) != len(self.features):
-            raise InvalidReleaseError(f"{len(self.histograms)} histograms for {len(self.features)} columns")
-        for feature, cells in zip(self.features, self.histograms, strict=True):
+        expected = self.histogram_features
+        if len(self.histograms) != len(expected):
+            raise InvalidReleaseError(f"{len(self.histograms)} histograms for {len(expected)} columns")
+        for feature, cells in zip(expected, self.histograms, strict=True):
             _require(cells, (feature.cells,), f"histogram of {feature.name!r}")
 
     def __repr__(self) -> str:
@@ -136,6 +137,11 @@ class ProjectedSums:
     def num_classes(self) -> int:
         """Return K."""
         return len(self.label.levels) if isinstance(self.label, ClassLabel) else 1
+
+    @property
+    def histogram_features(self) -> tuple[Feature, ...]:
+        """Return the columns, and a numeric label after them; a histogram of each, empty if it has no cells."""
+        return (*self.features, self.label.feature) if isinstance(self.label, NumericLabel) else self.features
 
     @property
     def num_coordinates(self) -> int:
@@ -184,7 +190,8 @@ class ProjectedSums:
         columns = [_column(f.name, f.lower, f.upper, 1.0, f.unit) for f in self.features]
         bound = self.radius
         if isinstance(self.label, NumericLabel):
-            columns.append(_column(self.label.name, self.label.lower, self.label.upper, self.label.scale, ""))
+            own = self.label.feature
+            columns.append(_column(own.name, own.lower, own.upper, self.label.scale, own.unit))
             bound = math.hypot(self.radius, self.label.scale)
         errors = SymmetricNoise(self.noise.product)
         return GramEstimate(tuple(columns), self.products, errors, self.num_clients, bound)

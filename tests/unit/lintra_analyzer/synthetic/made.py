@@ -8,15 +8,19 @@ from lintra_analyzer.synthetic.features import ClassLabel, Feature, Label, Numer
 from lintra_analyzer.synthetic.release import NoiseLaw, ProjectedSums, Promise
 
 PROMISE = Promise(1.0, 1e-6, "replace-one", "ron_gauss", "a test", 0.2367)
-EXACT = NoiseLaw(0.0, 0.0, 0.0, 0.0, 0.0, "none")
+EXACT = NoiseLaw(0.0, 0.0, 0.0, 0.0, 0.0, "discrete Gaussian")
 
 
 def reals(count: int, cells: int = 0) -> tuple[Feature, ...]:
     return tuple(Feature(f"x{number}", "real", -1, 1, cells=cells) for number in range(count))
 
 
+def numeric(name: str, lower: float, upper: float, scale: float, cells: int = 0) -> NumericLabel:
+    return NumericLabel(Feature(name, "real", lower, upper, cells=cells), scale)
+
+
 def isotropic(count: float, total: float, product: float, cell: float = 0.0) -> NoiseLaw:
-    return NoiseLaw(count, total, product, 2**0.5 * product, cell, "Gaussian")
+    return NoiseLaw(count, total, product, 2**0.5 * product, cell, "discrete Gaussian")
 
 
 def released(
@@ -34,6 +38,7 @@ def released(
     """Return the noisy sums of projected rows of shape `(n, P)`, already in the units of the release."""
     rng = np.random.default_rng(seed)
     features = tuple(features or reals(vectors.shape[1] - isinstance(label, NumericLabel)))
+    columns = (*features, label.feature) if isinstance(label, NumericLabel) else features
     number = len(label.levels) if isinstance(label, ClassLabel) else 1
     classes = np.zeros(len(vectors), int) if classes is None else classes
     size = vectors.shape[1]
@@ -49,7 +54,7 @@ def released(
         counts=counts,
         sums=member.T @ vectors + rng.normal(0, 1, (number, size)) * noise.sum,
         products=vectors.T @ vectors + products,
-        histograms=tuple(histograms or [np.zeros(feature.cells) for feature in features]),
+        histograms=tuple(histograms or [np.zeros(feature.cells) for feature in columns]),
         num_clients=num_clients or len(vectors),
         radius=float(np.linalg.norm(vectors, axis=1).max()),
         noise=noise,

@@ -20,7 +20,7 @@ from lintra_analyzer.synthetic.model import GaussianModel, fit
 from lintra_analyzer.synthetic.rows import WARNING
 from lintra_protocol.errors import InvalidAnalysisError
 from support import few
-from unit.lintra_analyzer.synthetic.made import PROMISE, released
+from unit.lintra_analyzer.synthetic.made import PROMISE, numeric, released
 
 FEATURES = (
     Feature("height", "real", 100, 220, cells=12, unit="cm"),
@@ -38,6 +38,10 @@ FEATURES = (
 LABEL = ClassLabel("kind", ("good", "bad"))
 
 
+def _noisy(rng: np.random.Generator, cells: int) -> np.ndarray:
+    return rng.multinomial(300, np.full(cells, 1 / cells)) + rng.normal(0, 20, cells) if cells else np.zeros(0)
+
+
 def mixed_model(
     label: ClassLabel | NumericLabel | None = LABEL, seed: int = 0, dimension: int | None = None
 ) -> GaussianModel:
@@ -47,15 +51,13 @@ def mixed_model(
     size = (dimension or m) + isinstance(label, NumericLabel)
     rows = rng.normal(0, 0.3, (300, size)) @ rng.normal(0, 1, (size, size)) / 2
     classes = rng.integers(0, 2, 300) if isinstance(label, ClassLabel) else None
-    cells = [
-        rng.multinomial(300, np.full(f.cells, 1 / f.cells)) + rng.normal(0, 20, f.cells) if f.cells else np.zeros(0)
-        for f in FEATURES
-    ]
+    columns = (*FEATURES, label.feature) if isinstance(label, NumericLabel) else FEATURES
+    cells = [_noisy(rng, feature.cells) for feature in columns]
     return fit(released(rows, classes, features=FEATURES, label=label, frame=frame, histograms=cells))
 
 
 @pytest.mark.parametrize("dimension", [None, 5, 1])
-@pytest.mark.parametrize("label", [LABEL, NumericLabel("income", -5, 5, 0.4), None])
+@pytest.mark.parametrize("label", [LABEL, numeric("income", -5, 5, 0.4), numeric("income", -5, 5, 0.4, cells=9), None])
 def test_every_value_is_one_that_its_column_may_hold(
     dimension: int | None, label: ClassLabel | NumericLabel | None
 ) -> None:
@@ -180,7 +182,7 @@ def test_outside_the_frame_rows_get_the_mean_variance() -> None:
 def test_a_numeric_label_keeps_its_relation_to_the_columns() -> None:
     rng = np.random.default_rng(9)
     x = rng.normal(0, 0.2, (2000, 2))
-    label = NumericLabel("y", 0, 100, 0.5)
+    label = numeric("y", 0, 100, 0.5)
     y = 0.5 * (0.3 * x[:, 0] - 0.2 * x[:, 1] + 0.1)
     model = fit(released(np.column_stack([x, y]), label=label))
     rows = synthesize(model, 3000, 2)

@@ -9,7 +9,7 @@ from lintra_analyzer.synthetic.features import ClassLabel, Feature, NumericLabel
 from lintra_analyzer.synthetic.model import count_interval, fit, mean_error
 from lintra_analyzer.synthetic.release import NoiseLaw, ProjectedSums
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
-from unit.lintra_analyzer.synthetic.made import EXACT, PROMISE, isotropic, reals, released
+from unit.lintra_analyzer.synthetic.made import EXACT, PROMISE, isotropic, numeric, reals, released
 
 FRAME = np.array([[26273, -486], [-8758, 16031], [17515, 8744], [0, -27204]]) / 2**15
 LABEL = ClassLabel("kind", ("first", "second"))
@@ -66,7 +66,7 @@ def test_without_noise_the_model_is_that_of_the_rows() -> None:
 def test_a_numeric_label_is_modelled_with_its_mean() -> None:
     rng = np.random.default_rng(2)
     rows = rng.normal(0.1, 0.2, (400, 3))
-    model = fit(released(rows, label=NumericLabel("income", 0, 10, 0.5)))
+    model = fit(released(rows, label=numeric("income", 0, 10, 0.5)))
     np.testing.assert_allclose(model.means[0], rows.mean(axis=0))
     np.testing.assert_allclose(model.covariance, np.cov(rows.T, bias=True), atol=1e-12)
 
@@ -119,7 +119,7 @@ def test_rows_are_split_over_the_classes_by_largest_remainder() -> None:
 def test_second_moments_of_unprojected_rows_serve_the_other_estimators() -> None:
     rng = np.random.default_rng(5)
     rows = rng.normal(0, 0.2, (100, 3))
-    label = NumericLabel("income", 0, 10, 0.5)
+    label = numeric("income", 0, 10, 0.5)
     gram = released(rows, label=label, noise=isotropic(0, 0, 0.25)).second_moment()
     assert [column.name for column in gram.columns] == ["x0", "x1", "income"]
     assert gram.columns[2].scale == 10  # half the width, over the coordinate's scale
@@ -127,7 +127,7 @@ def test_second_moments_of_unprojected_rows_serve_the_other_estimators() -> None
     with pytest.raises(InvalidAnalysisError, match="projected"):
         vector_release(0, 0).second_moment()
     with pytest.raises(InvalidAnalysisError, match="symmetric Gaussian"):
-        released(rows, label=label, noise=NoiseLaw(0, 0, 1, 1, 0, "Laplace")).second_moment()
+        released(rows, label=label, noise=NoiseLaw(0, 0, 1, 1, 0, "discrete Laplace")).second_moment()
     category = (Feature("c", "category", levels=("a", "b", "c")),)
     with pytest.raises(InvalidAnalysisError, match="category"):
         released(rows, features=category, noise=EXACT).second_moment()
@@ -177,10 +177,10 @@ def test_a_release_whose_parts_do_not_fit_is_refused(changes: dict[str, object],
         lambda: Feature("a", "real", cells=-1),
         lambda: Feature("a", "category", levels=("b", "c"), cells=3),
         lambda: ClassLabel("a", ("only",)),
-        lambda: NumericLabel("a", 1, 0, 1),
-        lambda: NumericLabel("a", 0, 1, 0),
-        lambda: NoiseLaw(-1, 0, 0, 0, 0, ""),
-        lambda: NoiseLaw(0, np.nan, 0, 0, 0, ""),
+        lambda: NumericLabel(Feature("a", "category", levels=("b", "c")), 1),
+        lambda: numeric("a", 0, 1, 0),
+        lambda: NoiseLaw(-1, 0, 0, 0, 0, "discrete Gaussian"),
+        lambda: NoiseLaw(0, np.nan, 0, 0, 0, "discrete Gaussian"),
     ],
 )
 def test_a_column_or_law_that_makes_no_sense_is_refused(make: object) -> None:
