@@ -72,7 +72,9 @@ def plan_ron_gauss(claim: Claim, columns: Sequence[Column], question: JointQuest
     dimension = question.dimension or default_dimension(claim, num_features, blocks)
     if not 1 <= dimension <= num_features:
         raise InvalidTaskError(f"dimension lies between 1 and the {num_features} features, got {dimension}")
-    radius = sqrt(question.radius**2 if question.radius is not None else rms_square(features))
+    if question.radius is not None and question.radius <= 0:
+        raise InvalidTaskError(f"the radius must be positive, got {question.radius}")
+    radius = sqrt(rms_square(features)) if question.radius is None else float(question.radius)
     projects = dimension < num_features
     if projects and num_features * dimension**2 > MAX_FRAME_WORK:
         raise InvalidTaskError(f"a frame of {num_features} x {dimension} takes a client too long; ask for fewer")
@@ -94,21 +96,27 @@ def plan_ron_gauss(claim: Claim, columns: Sequence[Column], question: JointQuest
     )
 
 
-def default_dimension(claim: Claim, num_features: int, num_blocks: int = 1) -> int:
-    """Return p*: as many numbers as the noise of their products allows, as reports and frames stay small.
+def useful_dimension(claim: Claim) -> int:
+    """Return floor((h mu / sqrt 2)^(2/3)), with h honest clients of the minimum cohort.
 
-    At p = (h mu / sqrt 2)^(2/3), with h honest clients, the noise reaches about the mean eigenvalue of the products
-    (docs/mechanisms/ron_gauss.md#dimension).
+    There the noise reaches about the mean eigenvalue of the products (docs/mechanisms/ron_gauss.md#dimension).
+    """
+    honest = claim.min_clients - claim.max_corrupt_clients
+    mu = discrete_mu(float(fraction(claim.epsilon)), claim.noise_delta, MAX_SLACK)
+    useful: float = (honest * mu / sqrt(2)) ** (2 / 3)
+    return floor(useful)
+
+
+def default_dimension(claim: Claim, num_features: int, num_blocks: int = 1) -> int:
+    """Return p*: as many numbers as are useful, and as keep reports and frames small.
 
     Args:
         claim: of the task.
         num_features: m.
         num_blocks: matrices of products, one or one per class.
     """
-    honest = claim.min_clients - claim.max_corrupt_clients
-    mu = discrete_mu(float(fraction(claim.epsilon)), claim.noise_delta, MAX_SLACK)
     words = (isqrt(1 + 8 * (MAX_PRODUCTS // num_blocks)) - 1) // 2
-    wanted = max(1, min(floor((honest * mu / sqrt(2)) ** (2 / 3)), words))
+    wanted = max(1, min(useful_dimension(claim), words))
     if wanted >= num_features:
         return num_features
     return max(1, min(wanted, isqrt(MAX_FRAME_WORK // num_features)))
