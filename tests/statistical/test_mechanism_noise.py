@@ -23,26 +23,37 @@ every_mechanism = pytest.mark.parametrize("kind", KINDS)
 
 
 def calibrated(kind: str) -> Mechanism:
+    if kind == "osnap_published":
+        # Its own noise is not defined for so few clients; this one has the mu of the others.
+        return published(sparsity=1)
     mechanism: Mechanism = uncalibrated(kind, rows=3).calibrated(CLAIM, COLUMNS, 1000)
     return mechanism
 
 
+def published(sparsity: int) -> Mechanism:
+    """Return the published mechanism, with three rows or one for each of several copies, and a sigma of our choice."""
+    rows, sigma = (3, 1_600_000) if sparsity == 1 else (2, 1_300_000)
+    asked = uncalibrated("osnap_published", rows=rows, sparsity=sparsity)
+    mechanism: Mechanism = asked.model_copy(update={"fraction_bits": 20, "sigma": sigma})
+    return mechanism
+
+
 def releases(mechanism: Mechanism, row: list[float], label: str) -> IntArray:
-    """Return `ROUNDS` released sketches, shape `(ROUNDS, m, w)`: one client has `row`, all others the null row."""
+    """Return `ROUNDS` released sketches, shape `(ROUNDS, m, w/c)`: one client has `row`, all others the null row."""
     rows = np.zeros((ROUNDS * CLIENTS, COLUMNS))
     rows[::CLIENTS] = row
-    reports = to_ring(mechanism.encode(rows, source(label))).reshape(ROUNDS, CLIENTS, -1)
+    reports = to_ring(mechanism.encode(rows, source(label))).reshape(ROUNDS, CLIENTS, mechanism.copies, -1)
     matrix = mechanism.public_matrix(CLIENTS, bytes(32))
     # One round after another lies beside its neighbours, so that one call adds all of them up.
-    sketch = np.zeros((matrix.rows, ROUNDS * reports.shape[2]), np.uint64)
-    matrix.add_reports(sketch, np.arange(CLIENTS), reports.transpose(1, 0, 2).reshape(CLIENTS, -1))
+    sketch = np.zeros((matrix.rows, ROUNDS * reports.shape[3]), np.uint64)
+    matrix.add_reports(sketch, np.arange(CLIENTS), reports.transpose(1, 2, 0, 3).reshape(CLIENTS, -1))
     return from_ring(sketch).reshape(matrix.rows, ROUNDS, -1).transpose(1, 0, 2)
 
 
 def deviations(mechanism: Mechanism) -> FloatArray:
-    """Return the stated deviation of every released word, shape `(m, w)`."""
+    """Return the stated deviation of every released word, shape `(m, w/c)`."""
     counts = mechanism.public_matrix(CLIENTS, bytes(32)).row_counts()
-    stated: FloatArray = np.sqrt(counts)[:, np.newaxis] * mechanism.sigmas(COLUMNS)
+    stated: FloatArray = np.sqrt(counts)[:, np.newaxis] * mechanism.sigmas(COLUMNS)[: mechanism.sketch_words(COLUMNS)]
     return stated
 
 
@@ -118,7 +129,8 @@ def test_released_words_are_centred_and_uncorrelated(kind: str) -> None:
 def test_the_best_guess_at_one_row_succeeds_as_often_as_mu_says_and_not_more(kind: str) -> None:
     """Tell the worst pair of rows apart by the projection on their difference, which is the optimal test."""
     mechanism = calibrated(kind)
-    first, second = ([1.0, 0.0], [0.0, 1.0]) if kind == "second_moment" else ([1.0, 0.0], [-1.0, 0.0])
+    pairs = {"second_moment": ([1.0, 0.0], [0.0, 1.0]), "osnap_published": ([1.0, 1.0], [-1.0, -1.0])}
+    first, second = pairs.get(kind, ([1.0, 0.0], [-1.0, 0.0]))
     samples = [releases(mechanism, row, f"guess {row}") / deviations(mechanism) for row in (first, second)]
     exact = [mechanism.encode_exactly(_steps(mechanism, row)) for row in (first, second)]
     row_number, sign = (int(part[0, 0]) for part in mechanism.public_matrix(CLIENTS, bytes(32)).entries(np.arange(1)))
@@ -129,16 +141,32 @@ def test_the_best_guess_at_one_row_succeeds_as_often_as_mu_says_and_not_more(kin
     right = (samples[0][:, row_number] @ direction > threshold).mean() / 2
     right += (samples[1][:, row_number] @ direction < threshold).mean() / 2
     mu = mechanism.privacy(CLAIM, COLUMNS, CLIENTS).mu
-
-    def success(distance: float) -> float:
-        return (1 + math.erf(distance / 2 / math.sqrt(2))) / 2
-
     # 8000 guesses: one deviation is at most 0.0056; five leave a false alarm below 1e-6.
     assert abs(right - success(mu)) < 5 * 0.0056
     assert abs(right - success(mu * 1.3)) > 5 * 0.0056
     assert abs(right - success(mu / 1.3)) > 5 * 0.0056
     assert float(np.linalg.norm(direction)) <= mu
     assert float(np.linalg.norm(direction)) > mu * 0.98
+
+
+def success(distance: float) -> float:
+    """Return how often the best guess between two Gaussians of unit variance is right."""
+    return (1 + math.erf(distance / 2 / math.sqrt(2))) / 2
+
+
+def test_copies_show_a_row_once_in_each_of_their_rows_and_mu_counts_all_of_them() -> None:
+    mechanism = published(sparsity=2)
+    samples = [releases(mechanism, row, f"copies {row}") / deviations(mechanism) for row in ([1.0, 1.0], [-1.0, -1.0])]
+    row_numbers, signs = mechanism.public_matrix(CLIENTS, bytes(32)).entries(np.arange(1))
+    # By symmetry the optimal test adds up all words of the victim's rows, each with the sign of its entry.
+    shown = [signs[0] @ sample[:, row_numbers[0]].sum(axis=2).T for sample in samples]
+    right = (shown[0] > 0).mean() / 2 + (shown[1] < 0).mean() / 2
+    mu = mechanism.privacy(CLAIM, COLUMNS, CLIENTS).mu
+    assert mu == pytest.approx(2 * 2**20 * math.sqrt(COLUMNS * (1 / 12 + 1 / 12)) / mechanism.sigma)
+    # 8000 guesses: one deviation is at most 0.0056; five leave a false alarm below 1e-6. One copy would show less.
+    assert abs(right - success(mu)) < 5 * 0.0056
+    assert abs(right - success(mu / math.sqrt(2))) > 5 * 0.0056
+    assert abs(right - success(mu * 1.3)) > 5 * 0.0056
 
 
 def _steps(mechanism: Mechanism, row: list[float]) -> IntArray:
