@@ -64,13 +64,16 @@ def release_gaussian(
 def exact_products(steps: IntArray, squared_bound: int) -> IntArray:
     """Return the exact sum of products of integer rows, shape `(d, d)`, for rows of shape `(n, d)`.
 
-    No partial sum of products exceeds n R by Cauchy and Schwarz, so blocks whose n R stays below 2^53 are exact in
-    floating point, where matrix products are fast.
+    Squared norms are at most R = `squared_bound`, which is at most 2^52. By Cauchy and Schwarz no partial sum of
+    products exceeds n R, so blocks whose n R stays below 2^53 are exact in floating point, where matrix products are
+    fast.
     """
+    if not 0 < squared_bound <= 2**52:
+        raise ValueError(f"products are exact up to a squared bound of 2^52, got {squared_bound}")
     count, size = steps.shape
     if count * squared_bound >= 2**62:
         raise CalibrationError(f"{count} rows do not fit 64-bit sums; use fewer rows")
-    block = min(_BLOCK_ROWS, max(1, 2**53 // squared_bound - 1))
+    block = min(_BLOCK_ROWS, 2**53 // squared_bound - 1)
     total = np.zeros((size, size), np.int64)
     for start in range(0, count, block):
         part = steps[start : start + block].astype(np.float64)
