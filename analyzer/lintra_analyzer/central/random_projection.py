@@ -4,6 +4,7 @@ Released are r independent rows of law N(0, D^T D + sigma^2 I): the d x r matrix
 G is secret; with a known or reused G there is no privacy at all.
 """
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -111,20 +112,11 @@ def plan_projection(claim: CentralClaim, sketch_rows: int, row_bound: float) -> 
     """
     require_count(sketch_rows, "sketch_rows")
     require_bound(row_bound)
-    if claim.neighbours == "zero-out":
-        start = rp_pstar(claim.epsilon, claim.delta, sketch_rows)
-        leverage = start
-        while not _keeps(claim, leverage, sketch_rows):
-            leverage -= max(start - leverage, start * 1e-13)
-        reason = "delta increases in the leverage, whose maximum is attained"
-    else:
-        ratio = largest_feasible(lambda g: _keeps(claim, g / (1 + g), sketch_rows), 1 / math.sqrt(sketch_rows))
-        leverage = ratio / (1 + ratio)
-        reason = "orthogonal rows of full length are the worst replacement"
+    leverage, reason = _largest_leverage(claim, sketch_rows)
     sigma2 = row_bound**2 * (1 / leverage - 1) * CLIPPED
     if not 0 < sigma2 < math.inf:
         raise ValueError(f"no finite ridge keeps {claim} with a row bound of {row_bound}")
-    delta_hi = projection_delta(claim.epsilon, leverage, sketch_rows, claim.neighbours)
+    delta_hi = _delta_hi(claim, leverage, sketch_rows)
     return ProjectionPlan(sketch_rows, row_bound, sigma2, leverage, Promise(claim, delta_hi, "proved", reason))
 
 
@@ -264,8 +256,26 @@ def named_columns(names: Sequence[str] | None, size: int, row_bound: float) -> t
     return tuple(Column(name, 0.0, 1.0, -row_bound, row_bound) for name in names)
 
 
+@functools.lru_cache(maxsize=256)
+def _largest_leverage(claim: CentralClaim, sketch_rows: int) -> tuple[float, str]:
+    """Return the largest leverage that keeps a claim, on the safe side, and why that is enough."""
+    if claim.neighbours == "zero-out":
+        start = rp_pstar(claim.epsilon, claim.delta, sketch_rows)
+        leverage = start
+        while not _keeps(claim, leverage, sketch_rows):
+            leverage -= max(start - leverage, start * 1e-13)
+        return leverage, "delta increases in the leverage, whose maximum is attained"
+    ratio = largest_feasible(lambda g: _keeps(claim, g / (1 + g), sketch_rows), 1 / math.sqrt(sketch_rows))
+    return ratio / (1 + ratio), "orthogonal rows of full length are the worst replacement"
+
+
+@functools.lru_cache(maxsize=256)
+def _delta_hi(claim: CentralClaim, leverage: float, sketch_rows: int) -> float:
+    return projection_delta(claim.epsilon, leverage, sketch_rows, claim.neighbours)
+
+
 def _keeps(claim: CentralClaim, leverage: float, sketch_rows: int) -> bool:
-    return projection_delta(claim.epsilon, leverage, sketch_rows, claim.neighbours) <= claim.delta
+    return _delta_hi(claim, leverage, sketch_rows) <= claim.delta
 
 
 def _mixed(rows: FloatArray, sketch_rows: int, random_bytes: RandomBytes) -> FloatArray:
