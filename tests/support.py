@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from lintra_protocol.canonical import base64url
 from lintra_protocol.documents import real
 from lintra_protocol.manifest import intersection, merkle_root, sorted_ids
-from lintra_protocol.mechanisms import AnyMechanism, Osnap, OsnapPublished, SecondMoment, Sum
+from lintra_protocol.mechanisms import AnyMechanism, Osnap, OsnapPublished, RonGauss, SecondMoment, Sum
 from lintra_protocol.messages import BATCH, Cohort, Inventory, Signed, inventories_hash, inventory_of, sign
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.randomness import RandomBytes, derive_seed, expand
@@ -50,7 +50,7 @@ def nonce(server: int) -> bytes:
     return derive_seed(SEED, f"nonce {server}")
 
 
-def uncalibrated(kind: str, row_bound: float = 1.0, rows: int = 2, sparsity: int = 1) -> AnyMechanism:
+def uncalibrated(kind: str, row_bound: float = 1.0, rows: int = 2, sparsity: int = 1, columns: int = 3) -> AnyMechanism:
     """Return a mechanism of a kind with the smallest noise a document may state; `make_task` calibrates it."""
     match kind:
         case "osnap":
@@ -61,6 +61,16 @@ def uncalibrated(kind: str, row_bound: float = 1.0, rows: int = 2, sparsity: int
             return Sum(row_bound=real(row_bound), fraction_bits=0, sigma=4)
         case "second_moment":
             return SecondMoment(row_bound=real(row_bound), fraction_bits=0, sigma=4)
+        case "ron_gauss":
+            return RonGauss(
+                row_bound=real(row_bound),
+                fraction_bits=0,
+                sigma=4,
+                dimension=columns,
+                levels=(0,) * columns,
+                bins=(0,) * columns,
+                mean_weight="0.6",
+            )
     raise ValueError(f"no mechanism {kind!r}")
 
 
@@ -114,7 +124,8 @@ def make_task(
         epsilon=real(epsilon), delta=real(delta), min_clients=min_clients, max_corrupt_clients=max_corrupt_clients
     )
     if isinstance(mechanism, str):
-        mechanism = uncalibrated(mechanism, row_bound, rows, sparsity).calibrated(claim, len(columns), max_clients)
+        asked = uncalibrated(mechanism, row_bound, rows, sparsity, len(columns))
+        mechanism = asked.calibrated(claim, len(columns), max_clients)
     urls = urls or [f"http://server-{index}.test" for index in range(num_servers)]
     servers = tuple(
         ServerEntry(url=url, identity_key=identity(f"server {index}").public_key) for index, url in enumerate(urls)
