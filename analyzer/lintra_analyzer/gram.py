@@ -30,7 +30,7 @@ class ErrorLaw(Protocol):
         ...
 
     def entry_variance(self, basis: FloatArray) -> FloatArray:
-        """Return the variances of the entries of basis^T N basis, shape `(k, k)`, for orthonormal columns."""
+        """Return the variances of the entries of basis^T N basis, shape `(k, k)`, for a basis of shape `(d, k)`."""
         ...
 
     def correlation_variance(self, correlation: FloatArray, diagonal: FloatArray) -> FloatArray:
@@ -92,15 +92,16 @@ class SymmetricNoise:
         return self.sigma * float(np.sqrt(max(variance, 0.0)))
 
     def entry_variance(self, basis: FloatArray) -> FloatArray:
-        """Return the variances of the entries of basis^T N basis, shape `(k, k)`, for orthonormal columns."""
-        size = basis.shape[1]
-        noised, spared = self._noised(basis.shape[0]), np.zeros((size, size))
+        """Return the variances of the entries of basis^T N basis, shape `(k, k)`, for a basis of shape `(d, k)`."""
+        products = basis.T @ basis
+        variance = np.outer(np.diagonal(products), np.diagonal(products)) + products**2
         if self.exact is not None:
-            spared += 2 * np.outer(basis[self.exact], basis[self.exact]) ** 2
+            variance -= 2 * np.outer(basis[self.exact], basis[self.exact]) ** 2
         if self.trace_tight:
-            spared += 2 * (basis.T @ (noised[:, np.newaxis] * basis)) ** 2 / (self.num_columns + 1)
-        variance: FloatArray = self.sigma**2 * np.maximum(np.ones((size, size)) + np.eye(size) - spared, 0)
-        return variance
+            noised = self._noised(basis.shape[0])[:, np.newaxis] * basis
+            variance -= 2 * (basis.T @ noised) ** 2 / (self.num_columns + 1)
+        scaled: FloatArray = self.sigma**2 * np.maximum(variance, 0)
+        return scaled
 
     def correlation_variance(self, correlation: FloatArray, diagonal: FloatArray) -> FloatArray:
         """Return the first-order variances of M_ij / sqrt(M_ii M_jj), shape `(d, d)`.
@@ -194,11 +195,12 @@ class ExchangeableRows:
 
     def entry_variance(self, basis: FloatArray) -> FloatArray:
         """Return the estimated variances of the entries of basis^T M basis, shape `(k, k)`."""
-        rotated = self.rows @ basis
-        square = rotated**2
+        rotated, products = self.rows @ basis, basis.T @ basis
+        square, noise = rotated**2, self.noise_variance
         count = self.rows.shape[0]
-        centred = square.T @ square - (rotated.T @ rotated) ** 2 / count
-        np.fill_diagonal(centred, count * (square - self.noise_variance[:, np.newaxis]).var(axis=0))
+        cross = rotated.T @ (noise[:, np.newaxis] * rotated)
+        centred = square.T @ square - 2 * products * cross + products**2 * float(noise @ noise)
+        centred -= (rotated.T @ rotated - products * float(noise.sum())) ** 2 / count
         variance: FloatArray = np.maximum(centred, 0) * count / (count - 1)
         return variance
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from lintra_analyzer.gram import SymmetricNoise
+from lintra_analyzer.gram import ExchangeableRows, SymmetricNoise
 from lintra_protocol.ring import FloatArray
 
 SIZE = 4
@@ -56,7 +56,7 @@ def test_every_question_is_answered_from_the_covariance_of_the_entries(law: Symm
         assert_allclose(block.privacy_covariance(theta, weights), expected, atol=1e-12)
         assert_allclose(block.functional_sd(weights), np.sqrt(functional_variance(table, weights)), rtol=1e-12)
         assert_allclose(block.inflation(weights), np.einsum("ijkl,jk->il", table, weights), atol=1e-12)
-        basis = np.linalg.qr(generator.normal(size=(size, 2)))[0]
+        basis = generator.normal(size=(size, 2))
         entries = np.einsum("ijkl,ia,jb,ka,lb->ab", table, basis, basis, basis, basis)
         assert_allclose(block.entry_variance(basis), entries, atol=1e-12)
 
@@ -75,6 +75,16 @@ def test_the_variance_of_a_correlation_is_that_of_its_gradient(law: SymmetricNoi
         gradient[i, i] = -correlation[i, j] / (2 * diagonal[i])
         gradient[j, j] = -correlation[i, j] / (2 * diagonal[j])
         assert found[i, j] == pytest.approx(functional_variance(covariance(law), gradient))
+
+
+def test_the_law_of_a_sketch_answers_for_any_basis_as_for_single_functionals() -> None:
+    generator = np.random.default_rng(3)
+    law = ExchangeableRows(generator.normal(size=(30, SIZE)), generator.uniform(0.1, 2.0, 30))
+    basis = generator.normal(size=(SIZE, 3))
+    found = law.entry_variance(basis)
+    for a, b in itertools.product(range(3), repeat=2):
+        weights = np.outer(basis[:, a], basis[:, b])
+        assert found[a, b] == pytest.approx(law.functional_sd((weights + weights.T) / 2) ** 2)
 
 
 def test_trace_tight_noise_has_the_stated_trace_and_kappa() -> None:
