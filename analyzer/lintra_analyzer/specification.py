@@ -1,26 +1,28 @@
 """What an analyst asks for in a few lines, and the task that it becomes: calibrated, checked and bound by its hash."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema, model_validator
 
 from lintra_analyzer.keys import Keys
 from lintra_protocol.canonical import base64url, canonical_json
 from lintra_protocol.documents import Real, first_complaint, fraction, real
 from lintra_protocol.errors import InvalidTaskError, RowUnderfilledError
-from lintra_protocol.mechanisms import AnyMechanism, Osnap, OsnapPublished, SecondMoment, Sum
+from lintra_protocol.mechanisms import AnyMechanism, Osnap, OsnapPublished, RonGauss, SecondMoment, Sum
 from lintra_protocol.mechanisms.base import MIN_SIGMA
+from lintra_protocol.mechanisms.ron_gauss_plan import JointQuestion, plan_ron_gauss, useful_dimension
 from lintra_protocol.mechanisms.second_moment import INTERCEPT
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.privacy.statement import Claim, Neighbours, Threat
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import FloatArray
-from lintra_protocol.schema import Column, Name
+from lintra_protocol.schema import Column, Kind, Name
 from lintra_protocol.sealing import HYBRID, SuiteName
 from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
 
 SALT_BYTES = 32
+FRAME_SEED_BYTES = 32
 CLIENTS_PER_ROW = 30
 """Fewer honest clients than this behind a row of a sketch are not planned for (docs/analyzer.md)."""
 
@@ -44,7 +46,10 @@ class _Asked(BaseModel):
 
 
 class ColumnSpecification(_Asked):
-    """A column: its public bounds; by default its middle is the centre and half its width the scale."""
+    """A column: its public bounds; by default its middle is the centre and half its width the scale.
+
+    A category has `levels` instead, and a boolean needs neither.
+    """
 
     name: Name
     lower: Number
@@ -52,6 +57,21 @@ class ColumnSpecification(_Asked):
     center: Number | None = None
     scale: Number | None = None
     unit: str = ""
+    kind: Kind = "real"
+    levels: tuple[Name, ...] = Field(default=(), max_length=1024)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bounds_of_its_kind(cls, value: object) -> object:
+        """Fill in the only bounds that a boolean or a category can have; what is given is checked by `Column`."""
+        if not isinstance(value, Mapping):
+            return value
+        if value.get("kind") == "boolean":
+            return {"lower": 0, "upper": 1, **value}
+        levels = value.get("levels")
+        if value.get("kind") == "category" and isinstance(levels, Sequence):
+            return {"lower": 0, "upper": len(levels) - 1, "center": 0, "scale": 1, **value}
+        return value
 
 
 class OsnapSpecification(_Asked):
@@ -97,8 +117,28 @@ class SecondMomentSpecification(_Asked):
     trace: bool = Field(default=False, strict=True)
 
 
+class RonGaussSpecification(_Asked):
+    """Class counts, means, products and histograms of projected rows, for synthetic rows.
+
+    `label` names a column: a category gives classes, a number one more coordinate. Without `dimension` it follows from
+    the claim (docs/mechanisms/ron_gauss.md#dimension). `bins` cells for each real column; 0 for no histograms. Here
+    `row_bound` is the norm of mapped rows beyond which they may be shrunk; without it a row that is uniform
+    between its bounds has it on average.
+    """
+
+    kind: Literal["ron_gauss"]
+    label: Name | None = None
+    dimension: int | None = Field(default=None, ge=1, le=2**15, strict=True)
+    bins: int = Field(default=16, ge=0, le=1024, strict=True)
+    covariance: Literal["pooled", "per_class"] = "pooled"
+
+
 MechanismSpecification = Annotated[
-    OsnapSpecification | OsnapPublishedSpecification | SumSpecification | SecondMomentSpecification,
+    OsnapSpecification
+    | OsnapPublishedSpecification
+    | SumSpecification
+    | SecondMomentSpecification
+    | RonGaussSpecification,
     Field(discriminator="kind"),
 ]
 Whole = Annotated[int, Field(strict=True)]
@@ -111,7 +151,9 @@ class Specification(_Asked):
     columns: list[ColumnSpecification] = Field(min_length=1, max_length=2**20)
     mechanism: MechanismSpecification
     row_bound: Number | None = Field(
-        default=None, description="L2 norm that rows are clipped to, in normalised units; not for osnap_published"
+        default=None,
+        description="L2 norm that rows are clipped to, in normalised units; not for osnap_published, optional "
+        "for ron_gauss",
     )
     epsilon: Number
     delta: Number
@@ -143,7 +185,7 @@ def build_task(
         servers: in the order that gives them their indices.
         keys: the analyzer's.
         now: seconds since the epoch; the task begins at the start of this time unit.
-        random_bytes: for the salt.
+        random_bytes: for the salt and, if rows are projected, the seed of their frame.
 
     Raises:
         InvalidTaskError: the parts do not fit together; the detail names the field.
@@ -155,7 +197,7 @@ def build_task(
         claim = _claim(asked)
         columns = tuple(_column(column) for column in asked.columns)
         max_clients = asked.max_clients or min(10 * asked.min_clients, 2**32)
-        mechanism = _mechanism(asked, claim).calibrated(claim, len(columns), max_clients)
+        mechanism = _mechanism(asked, claim, columns, random_bytes).calibrated(claim, len(columns), max_clients)
         task = Task(
             salt=base64url(random_bytes(SALT_BYTES)),
             purpose=asked.purpose,
@@ -217,7 +259,12 @@ def warnings_of(task: Task) -> list[str]:
             )
     farthest = _largest_norm(task)
     bound = float(fraction(mechanism.row_bound))
-    if bound > farthest * (1 + 1e-9) and not isinstance(mechanism, OsnapPublished):
+    if isinstance(mechanism, RonGauss) and mechanism.dimension > (useful := useful_dimension(task.claim)):
+        found.append(
+            f"covariance uninformative: the noise at this epsilon drowns products of more than about {useful} numbers, "
+            f"here are {mechanism.dimension}; ask for a smaller dimension or more clients"
+        )
+    if bound > farthest * (1 + 1e-9) and not isinstance(mechanism, OsnapPublished | RonGauss):
         found.append(f"row_bound {bound:g} is larger than any row can be ({farthest:.6g}); it only costs noise")
     if task.suite != HYBRID:
         found.append("the classical suite does not protect against a later quantum computer")
@@ -247,12 +294,21 @@ def _column(asked: ColumnSpecification) -> Column:
     center = asked.center if asked.center is not None else real((lower + upper) / 2)
     # Bounds in the wrong order are refused by `Column`, in its own words; here they only must not divide it.
     scale = asked.scale if asked.scale is not None else real(max((upper - lower) / 2, 0)) if upper > lower else "1"
-    return Column(name=asked.name, lower=asked.lower, upper=asked.upper, center=center, scale=scale, unit=asked.unit)
+    kept = asked.model_dump(include={"name", "lower", "upper", "unit", "kind", "levels"})
+    return Column(**kept, center=center, scale=scale)
 
 
-def _mechanism(asked: Specification, claim: Claim) -> AnyMechanism:
+def _mechanism(
+    asked: Specification, claim: Claim, columns: Sequence[Column], random_bytes: RandomBytes
+) -> AnyMechanism:
     if isinstance(asked.mechanism, OsnapPublishedSpecification):
         return _published(asked, asked.mechanism)
+    if isinstance(asked.mechanism, RonGaussSpecification):
+        question = JointQuestion(
+            radius=None if asked.row_bound is None else fraction(asked.row_bound),
+            **asked.mechanism.model_dump(exclude={"kind"}),
+        )
+        return plan_ron_gauss(claim, columns, question, random_bytes(FRAME_SEED_BYTES))
     if asked.row_bound is None:
         raise InvalidTaskError(f"row_bound: needed for {asked.mechanism.kind}, the norm that rows are clipped to")
     if fraction(asked.row_bound) <= 0:

@@ -41,6 +41,7 @@ class Column(Frozen):
 
     @model_validator(mode="after")
     def _consistent(self) -> "Column":
+        self._require_levels()
         if fraction(self.lower) >= fraction(self.upper):
             raise ValueError(f"column {self.name!r}: lower bound {self.lower} is not below upper bound {self.upper}")
         if fraction(self.scale) <= 0:
@@ -49,7 +50,6 @@ class Column(Frozen):
             raise ValueError(f"column {self.name!r}: the bounds of an integer are integers")
         if self.kind == "boolean" and (self.lower, self.upper) != ("0", "1"):
             raise ValueError(f"column {self.name!r}: a boolean lies between 0 and 1")
-        self._require_levels()
         return self
 
     def _require_levels(self) -> None:
