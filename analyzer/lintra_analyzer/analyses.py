@@ -5,7 +5,17 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from lintra_analyzer.certificate import ReleaseRecord
-from lintra_analyzer.estimators import Estimate, low_rank, moments, ridge
+from lintra_analyzer.estimators import (
+    Estimate,
+    correlation,
+    low_rank,
+    means,
+    moments,
+    pca,
+    regression,
+    regression_path,
+    ridge,
+)
 from lintra_analyzer.releases import Release
 from lintra_protocol.documents import first_complaint
 from lintra_protocol.errors import InvalidAnalysisError
@@ -53,8 +63,100 @@ class MomentsRequest(_Asked):
         return moments(release if self.columns is None else release.restrict(self.columns), self.confidence)
 
 
-Request = RidgeRequest | LowRankRequest | MomentsRequest
-REQUESTS: dict[str, type[Request]] = {"ridge": RidgeRequest, "low-rank": LowRankRequest, "moments": MomentsRequest}
+Penalty = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class RegressionRequest(_Asked):
+    """Least squares or ridge of one column on others, with tests; by default on all others."""
+
+    kind: Literal["regression"]
+    target: str
+    features: list[str] | None = None
+    regularization: Penalty = 0.0
+    intercept: bool | None = None
+    simultaneous: bool = False
+
+    def run(self, release: Release) -> Estimate:
+        """Run the estimator."""
+        return regression(
+            release,
+            self.target,
+            self.features,
+            self.regularization,
+            intercept=self.intercept,
+            simultaneous=self.simultaneous,
+            confidence=self.confidence,
+        )
+
+
+class RegressionPathRequest(_Asked):
+    """The same regression under many penalties, by default 25 of them."""
+
+    kind: Literal["regression-path"]
+    target: str
+    features: list[str] | None = None
+    regularizations: list[Penalty] | None = None
+    intercept: bool | None = None
+
+    def run(self, release: Release) -> Estimate:
+        """Run the estimator."""
+        return regression_path(release, self.target, self.features, self.regularizations, intercept=self.intercept)
+
+
+class PcaRequest(_Asked):
+    """Principal components about the means where the release holds them, by default all."""
+
+    kind: Literal["pca"]
+    components: int | None = Field(default=None, ge=1, strict=True)
+    columns: list[str] | None = None
+
+    def run(self, release: Release) -> Estimate:
+        """Run the estimator."""
+        return pca(release, self.components, self.columns, self.confidence)
+
+
+class CorrelationRequest(_Asked):
+    """Correlations about the means where the release holds them, by default of all columns."""
+
+    kind: Literal["correlation"]
+    columns: list[str] | None = None
+
+    def run(self, release: Release) -> Estimate:
+        """Run the estimator."""
+        return correlation(release, self.columns, self.confidence)
+
+
+class MeansRequest(_Asked):
+    """Means, from a sum or a constant column, by default of all columns."""
+
+    kind: Literal["means"]
+    columns: list[str] | None = None
+
+    def run(self, release: Release) -> Estimate:
+        """Run the estimator."""
+        return means(release, self.columns, self.confidence)
+
+
+Request = (
+    RidgeRequest
+    | LowRankRequest
+    | MomentsRequest
+    | RegressionRequest
+    | RegressionPathRequest
+    | PcaRequest
+    | CorrelationRequest
+    | MeansRequest
+)
+REQUESTS: dict[str, type[Request]] = {
+    "ridge": RidgeRequest,
+    "low-rank": LowRankRequest,
+    "moments": MomentsRequest,
+    "regression": RegressionRequest,
+    "regression-path": RegressionPathRequest,
+    "pca": PcaRequest,
+    "correlation": CorrelationRequest,
+    "means": MeansRequest,
+}
 
 _adapter: TypeAdapter[Request] = TypeAdapter(Annotated[Request, Field(discriminator="kind")])
 
@@ -81,10 +183,22 @@ def request_schema() -> dict[str, object]:
     return {"oneOf": [model.model_json_schema() for model in REQUESTS.values()]}
 
 
+def promise(record: ReleaseRecord) -> str:
+    """Return in one line what the release promises."""
+    privacy = record.privacy
+    return (
+        f"epsilon {float(privacy.epsilon):.6g} at delta {privacy.delta} ({privacy.neighbours}); this analysis spent "
+        f"{PRIVACY_SPENT}"
+    )
+
+
 def summary(record: ReleaseRecord) -> dict[str, object]:
     """Return what every answer repeats of the release's certificate."""
     privacy = record.privacy
     flagged = record.plausibility.flagged_rows
+    warnings = [privacy.remark] if privacy.remark else []
+    if flagged:
+        warnings.append(f"{len(flagged)} rows of the release are implausible; somebody left their bounds")
     return {
         "release_id": record.release_id,
         "task_id": record.task_id,
@@ -94,7 +208,5 @@ def summary(record: ReleaseRecord) -> dict[str, object]:
         "neighbours": privacy.neighbours,
         "max_corrupt_clients": privacy.max_corrupt_clients,
         "privacy_spent": PRIVACY_SPENT,
-        "warnings": [f"{len(flagged)} rows of the release are implausible; somebody left their bounds"]
-        if flagged
-        else [],
+        "warnings": warnings,
     }

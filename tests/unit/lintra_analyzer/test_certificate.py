@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lintra_analyzer.analyses import summary
 from lintra_analyzer.certificate import SignedRecord, require_values, rounded_up, stated
 from lintra_protocol.canonical import base64url, parse_base64url
 from lintra_protocol.documents import Frozen, Real
@@ -118,6 +119,7 @@ async def test_the_published_calibration_goes_through_all_services_and_its_certi
         record = life.service.record(await life.release(task)).record
         assert (record.rows, record.words, task.num_words) == (2, 3, 6)
         assert record.privacy.remark.startswith("published calibration, for comparison: claimed epsilon 4 by Theorem")
+        assert summary(record)["warnings"] == [record.privacy.remark]
         assert record.noise.smallest_row == record.noise.largest_row == 60
         deviation = (60 / 2) ** 0.5 * task.mechanism.sigma / 2**task.mechanism.fraction_bits
         assert float(record.noise.largest_sd) == pytest.approx(deviation)
