@@ -29,7 +29,7 @@ def published_delta(epsilon: float, p: float, r: float) -> float:
     ],
 )
 def test_the_closed_form_has_its_vectors(at: float, p: float, r: float, direction: str, value: float) -> None:
-    assert float(delta_rp(at, p, r, direction)) == pytest.approx(value, rel=1e-11)  # type: ignore[arg-type]
+    assert float(delta_rp(at, p, r, direction)) == pytest.approx(value, rel=1e-11, abs=0)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_the_closed_form_has_its_vectors(at: float, p: float, r: float, directio
 )
 def test_the_largest_leverage_has_its_vectors_and_is_feasible(at: float, target: float, r: float, value: float) -> None:
     found = rp_pstar(at, target, r)
-    assert found == pytest.approx(value, rel=1e-9)
+    assert found == pytest.approx(value, rel=1e-9, abs=0)
     assert delta(rp_pair(found, r), at, 1e-11).hi <= target
     assert delta(rp_pair(found * (1 + 1e-9), r), at, 1e-11).lo > target
 
@@ -69,7 +69,7 @@ def test_many_columns_do_not_overflow_as_the_published_program_does() -> None:
     [(2809, 300, 1.107512718, 6.850482207), (327346, 1200, 0.07320812693, 0.7452002357)],
 )
 def test_the_noise_of_the_papers_tables_is_reproduced(n: int, r: int, bound: float, value: float) -> None:
-    assert bound / math.sqrt(rp_pstar(1, 1 / n, r)) == pytest.approx(value, rel=1e-9)
+    assert bound / math.sqrt(rp_pstar(1, 1 / n, r)) == pytest.approx(value, rel=1e-9, abs=0)
 
 
 def test_delta_grows_with_leverage_and_columns_and_falls_with_epsilon() -> None:

@@ -58,7 +58,7 @@ def test_the_shares_and_leverages_give_the_pair_of_the_two_laws() -> None:
         direct = pair_from_gaussians(*law(features, target, 25.0), *law(features[kept], target[kept], 25.0))
         pair = ols_pair(leverage[row], share[row], 25.0, 3)
         for at in (0.1, 0.8):
-            assert delta(pair, at, 1e-7).value == pytest.approx(delta(direct, at, 1e-7).value, rel=1e-5)
+            assert delta(pair, at, 1e-7).value == pytest.approx(delta(direct, at, 1e-7).value, rel=1e-5, abs=0)
             assert delta(pair.reverse(), at, 1e-7).value == pytest.approx(
                 delta(direct.reverse(), at, 1e-7).value, rel=1e-5
             )
@@ -75,12 +75,12 @@ def test_leverage_and_share_add_up_to_the_leverage_in_features_and_target() -> N
     ("direction", "value"), [("remove", 3.595888832681e-4), ("add", 1.756359227769e-4), ("both", 3.595888832681e-4)]
 )
 def test_the_gaussian_law_has_its_vectors(direction: str, value: float) -> None:
-    assert delta_ols(1, 0.016, 0.0226, 300, 12, direction) == pytest.approx(value, rel=1e-10)  # type: ignore[arg-type]
+    assert delta_ols(1, 0.016, 0.0226, 300, 12, direction) == pytest.approx(value, rel=1e-10, abs=0)  # type: ignore[arg-type]
 
 
 def test_adding_can_be_worse_than_removing_by_orders_of_magnitude() -> None:
     found = [delta_ols(2.3252, 0.29177, 0.01573, 160, 5, direction) for direction in ("remove", "add", "both")]
-    assert found[0] == pytest.approx(3.1e-9, rel=0.02)
+    assert found[0] == pytest.approx(3.1e-9, rel=0.02, abs=0)
     assert found[1] == found[2] == pytest.approx(0.0727, abs=1e-4)
 
 
@@ -98,8 +98,8 @@ def test_the_quick_formula_lies_in_the_certified_interval() -> None:
 
 
 def test_the_exact_law_has_its_vectors() -> None:
-    assert delta_als(0.5, 0.05, 0.05, 100, 5, "remove") == pytest.approx(0.05734189405834, rel=1e-11)
-    assert als_max_loss(0.02, 0.02, 50, 4, "remove") == pytest.approx(0.494654602923, rel=1e-11)
+    assert delta_als(0.5, 0.05, 0.05, 100, 5, "remove") == pytest.approx(0.05734189405834, rel=1e-11, abs=0)
+    assert als_max_loss(0.02, 0.02, 50, 4, "remove") == pytest.approx(0.494654602923, rel=1e-11, abs=0)
 
 
 @pytest.mark.parametrize(("direction", "sign"), [("remove", 1), ("add", -1)])
@@ -117,7 +117,7 @@ def test_the_two_directions_of_either_law_are_one_curve(numbers: tuple[float, fl
     for profile in (delta_ols, delta_als):
         for at in (0.05, 0.2, 0.6):
             expected = 1 - math.exp(-at) + math.exp(-at) * profile(at, *numbers, "add")
-            assert profile(-at, *numbers, "remove") == pytest.approx(expected, rel=1e-9)
+            assert profile(-at, *numbers, "remove") == pytest.approx(expected, rel=1e-9, abs=0)
 
 
 def test_the_exact_law_tends_to_the_gaussian_one_and_both_stay_below_the_sketch() -> None:
@@ -128,7 +128,7 @@ def test_the_exact_law_tends_to_the_gaussian_one_and_both_stay_below_the_sketch(
         ratios.append(gaussian / exact)
         assert exact <= gaussian
         assert exact <= float(delta_rp(0.3, p + s, r))
-    assert ratios == pytest.approx([1.0425, 1.0004, 1.000004], rel=1e-4)
+    assert ratios == pytest.approx([1.0425, 1.0004, 1.000004], rel=1e-4, abs=0)
 
 
 def test_the_loss_of_the_exact_law_is_bounded() -> None:
@@ -154,7 +154,7 @@ def test_delta_is_not_monotone_in_leverage_as_the_paper_assumes(
 ) -> None:
     r, d, at, s = case
     found = [delta_ols(at, p, s, r, d) for p in leverages]
-    assert found == pytest.approx(values, rel=2e-5)
+    assert found == pytest.approx(values, rel=2e-5, abs=0)
     certified = [
         (delta(ols_pair(p, s, r, d), at, 1e-6), delta(ols_pair(p, s, r, d).reverse(), at, 1e-6)) for p in leverages
     ]
