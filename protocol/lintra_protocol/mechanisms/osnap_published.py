@@ -228,5 +228,13 @@ class OsnapPublished(Mechanism):
 
 
 def row_bound_of(entry_bound: Real, num_columns: int) -> Real:
-    """Return eta sqrt(d), the largest norm of a row with entries of at most eta, rounded up to 12 digits."""
-    return real(_TWELVE_DIGITS.plus(_EXACT.multiply(Decimal(entry_bound), _EXACT.sqrt(Decimal(num_columns)))))
+    """Return eta sqrt(d), the largest norm of a row with entries of at most eta, rounded up to 12 digits.
+
+    Raises:
+        InvalidTaskError: a document cannot spell it.
+    """
+    norm = _TWELVE_DIGITS.plus(_EXACT.multiply(Decimal(entry_bound), _EXACT.sqrt(Decimal(num_columns))))
+    try:
+        return real(norm)
+    except ValueError as error:
+        raise InvalidTaskError(f"entry_bound {entry_bound} with {num_columns} columns: {error}") from None

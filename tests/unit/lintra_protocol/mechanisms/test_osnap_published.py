@@ -1,6 +1,7 @@
 """The published calibration as a mechanism: what it adds, what it promises, and what it refuses."""
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -11,8 +12,9 @@ from lintra_protocol.mechanisms import OsnapPublished
 from lintra_protocol.mechanisms.osnap_published import row_bound_of
 from lintra_protocol.privacy.calibration import published_mu, published_sigma
 from lintra_protocol.privacy.discrete import row_slack
-from lintra_protocol.privacy.gaussian import gaussian_epsilon
+from lintra_protocol.privacy.gaussian import gaussian_delta, gaussian_epsilon
 from lintra_protocol.privacy.statement import Claim
+from lintra_protocol.ring import FloatArray
 from support import source
 
 CLAIM = Claim(epsilon="1", delta="0.000001", min_clients=2000)
@@ -174,3 +176,40 @@ def test_a_static_coalition_costs_less_than_an_adaptive_one() -> None:
     mechanism = published(adaptive)
     assert mechanism.quota(static) < mechanism.quota(adaptive) == 60
     assert mechanism.privacy(static, 5, 8000).mu < mechanism.privacy(adaptive, 5, 8000).mu
+
+
+def sum_of_noise(clients: int, sigma: int, reach: int = 80) -> FloatArray:
+    """Return the exact law of a sum of discrete Gaussians at -reach..reach, by convolution."""
+    points = np.arange(-reach, reach + 1)
+    one = np.exp(-(points**2) / (2 * sigma**2))
+    one /= one.sum()
+    total = one
+    for _ in range(clients - 1):
+        total = np.convolve(total, one)[reach:-reach]
+    return total
+
+
+@pytest.mark.parametrize("epsilon", [0.2, 0.5, 1.0])
+def test_two_copies_in_integers_are_as_private_as_stated_by_enumeration_and_one_copy_would_be_an_understatement(
+    epsilon: float,
+) -> None:
+    # Two rows of three clients; one entry of +-1 step, replaced.
+    coarse = OsnapPublished(entry_bound="1", fraction_bits=0, sigma=4, rows=2, sparsity=2)
+    statement = coarse.privacy(CLAIM, 1, 3)
+    law = sum_of_noise(3, 4)
+    first, second = (np.outer(np.roll(law, shift), np.roll(law, shift)) for shift in (-1, 1))
+    exact = float(np.maximum(first - math.exp(epsilon) * second, 0).sum())
+    assert exact <= statement.delta_at(epsilon) < 1.35 * exact + 0.01
+    assert gaussian_delta(epsilon, statement.mu / math.sqrt(2)) < exact
+
+
+def test_whatever_a_stranger_writes_into_the_parameters_ends_in_words() -> None:
+    values = {"entry_bound": ["0.5", "999999999999999999", "0.0000000000000000000000000000000000000001", "-1"],
+              "published_epsilon": ["1", "0.0000000000000000000000000000000000000001", "999999999999999999"],
+              "fraction_bits": [0, 20, 40], "rows": [1, 2, 2**20], "sparsity": [1, 2, 64]}  # fmt: skip
+    claims = [CLAIM, CLAIM.model_copy(update={"min_clients": 2**32}), CLAIM.model_copy(update={"delta": "0.9"})]
+    honest = published()
+    for *parameters, given in product(*values.values(), claims):
+        changed = honest.model_copy(update=dict(zip(values, parameters, strict=True)))
+        with pytest.raises(LintraError):
+            changed.check(given, 5, 2**32)
