@@ -76,7 +76,8 @@ def bootstrap(
     check_confidence(confidence)
     if runs < MIN_RUNS:
         raise InvalidAnalysisError(f"a bootstrap needs at least {MIN_RUNS} runs, got {runs}")
-    values, errors = [], []
+    values: list[FloatArray] = []
+    errors: list[FloatArray] = []
     for run in range(runs):
         own = derive_seed(seed_bytes(seed), "bootstrap", run.to_bytes(8, "big"))
         again = fit(draw_release(model, keystream(derive_seed(own, "release"))))

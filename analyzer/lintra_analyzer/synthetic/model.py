@@ -85,13 +85,22 @@ class GaussianModel:
         Raises:
             InvalidAnalysisError: `num_rows` is not at least 1.
         """
-        if isinstance(num_rows, bool) or not isinstance(num_rows, int | np.integer) or num_rows < 1:
-            raise InvalidAnalysisError(f"num_rows must be a whole number of at least 1, got {num_rows!r}")
-        shares = num_rows * self.weights
-        sizes: IntArray = np.floor(shares).astype(np.int64)
-        order = np.argsort(sizes - shares, kind="stable")
-        sizes[order[: num_rows - int(sizes.sum())]] += 1
-        return sizes
+        return split_by_largest_remainder(num_rows, self.weights)
+
+
+def split_by_largest_remainder(num_rows: int, weights: FloatArray) -> IntArray:
+    """Split `num_rows` rows in proportion to weights that sum to 1, shape `(K,)`.
+
+    Raises:
+        InvalidAnalysisError: `num_rows` is not a whole number of at least 1.
+    """
+    if isinstance(num_rows, bool) or not isinstance(num_rows, int | np.integer) or num_rows < 1:
+        raise InvalidAnalysisError(f"num_rows must be a whole number of at least 1, got {num_rows!r}")
+    shares = num_rows * weights
+    sizes: IntArray = np.floor(shares).astype(np.int64)
+    order = np.argsort(sizes - shares, kind="stable")
+    sizes[order[: num_rows - int(sizes.sum())]] += 1
+    return sizes
 
 
 def fit(release: ProjectedSums, min_count: float = MIN_COUNT) -> GaussianModel:
