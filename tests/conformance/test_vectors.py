@@ -4,7 +4,9 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from decimal import Decimal
+from fractions import Fraction
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -17,10 +19,12 @@ from lintra_protocol import canonical, manifest, messages, problems, report, rul
 from lintra_protocol.canonical import canonical_json, parse_base64url
 from lintra_protocol.clipping import quantise, quantise_entries
 from lintra_protocol.errors import LintraError, OutdatedKeyError
-from lintra_protocol.mechanisms import AnyMechanism, SecondMoment
+from lintra_protocol.frame import frame_digest, orthonormal
+from lintra_protocol.mechanisms import AnyMechanism, RonGauss, SecondMoment, joint
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.messages import Cohort, Inventory, Signed
 from lintra_protocol.privacy.calibration import published_steps
+from lintra_protocol.privacy.statement import Neighbours
 from lintra_protocol.randomness import derive_seed, keystream
 from lintra_protocol.ring import IntArray, RingArray, from_ring, ring_bytes, ring_from_bytes, to_ring
 from lintra_protocol.sealing import SealingKey
@@ -96,6 +100,28 @@ def published_sigma(
 def products(steps: list[str], intercept: str, trace: bool) -> object:
     mechanism = SecondMoment(row_bound="1", fraction_bits=0, sigma=4, intercept=intercept, trace=trace)
     return texts(mechanism.encode_exactly(integers(steps)[np.newaxis])[0])
+
+
+def orthonormal_frame(matrix: list[list[int]]) -> dict[str, object]:
+    found = orthonormal(np.array(matrix))
+    return {"columns": found.tolist(), "digest": frame_digest(found)}
+
+
+def projected(features: list[str], frame: list[list[int]] | None, fraction_bits: int) -> object:
+    matrix = None if frame is None else np.array(frame)
+    return texts(joint.project(integers(features)[np.newaxis], matrix, fraction_bits)[0])
+
+
+def joint_vector(mechanism: object, row: list[str]) -> object:
+    encoder = mechanism_of(mechanism)
+    return texts(encoder.encode_exactly(encoder.round_rows(np.array([[float(value) for value in row]])))[0])
+
+
+def squared_mu(mechanism: object, honest: int, neighbours: Neighbours) -> list[str]:
+    asked = mechanism_of(mechanism)
+    assert isinstance(asked, RonGauss)
+    square = asked.joint_noise.squared_mu(asked.sigma, neighbours, honest, Fraction(4))
+    return [str(square.numerator), str(square.denominator)]
 
 
 def make_report(task: str, row: list[str], time: int, random: str) -> dict[str, object]:
@@ -195,6 +221,12 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "clip_entries": clip_entries,
     "published_sigma": published_sigma,
     "products": products,
+    "orthonormal": orthonormal_frame,
+    "project": projected,
+    "clip_exactly": lambda vector, bound: texts(joint.clip_exactly(integers(vector)[np.newaxis], int(bound))[0]),
+    "joint_vector": joint_vector,
+    "deviations": lambda mechanism: asdict(mechanism_of(mechanism).deviations),  # type: ignore[attr-defined]
+    "squared_mu": squared_mu,
     "to_ring": lambda value: texts(to_ring(integers([value])))[0],
     "ring_bytes": lambda words: ring_bytes(ring(words)).hex(),
     "split": lambda secret, servers, random: texts(sharing.split(ring(secret), servers, BytesIO(unhex(random)).read)),

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import cases_control
 import cases_data
+import cases_joint
 
 HERE = Path(__file__).resolve().parent
 
@@ -19,6 +20,7 @@ FILES = {
     "canonical_json": cases_data.json_texts,
     "base64url": cases_data.base64url_texts,
     "encoding": cases_data.encoding,
+    "joint": cases_joint.joint,
     "sharing": cases_data.sharing,
     "reports": cases_data.reports,
     "uploads": cases_data.uploads,

@@ -11,7 +11,7 @@ from math import isqrt
 from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, model_validator
 
 from lintra_protocol.canonical import parse_base64url
 from lintra_protocol.documents import Real, fraction
@@ -82,6 +82,14 @@ class RonGauss(Mechanism):
     mean_weight: Real
 
     start_bits: ClassVar[int] = 20
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "RonGauss":
+        if len(self.levels) != len(self.bins):
+            raise ValueError(f"{len(self.levels)} columns have levels, {len(self.bins)} have bins")
+        if self.label >= len(self.levels):
+            raise ValueError(f"label {self.label} is not the number of one of {len(self.levels)} columns")
+        return self
 
     # --- sizes -------------------------------------------------------------------------------------------------
 
@@ -305,10 +313,10 @@ class RonGauss(Mechanism):
             )
 
     def _require_columns(self, num_columns: int) -> None:
-        if not len(self.levels) == len(self.bins) == num_columns:
-            raise InvalidTaskError(f"{num_columns} columns, but {len(self.levels)} levels and {len(self.bins)} bins")
-        if self.label >= num_columns:
-            raise InvalidTaskError(f"label {self.label} is not the number of one of {num_columns} columns")
+        if len(self.levels) != num_columns:
+            raise InvalidTaskError(
+                f"levels and bins are those of {len(self.levels)} columns, the task has {num_columns}"
+            )
         if 1 in self.levels:
             raise InvalidTaskError("a category has at least 2 levels")
         for column, (num_levels, num_bins) in enumerate(zip(self.levels, self.bins, strict=True)):

@@ -7,6 +7,7 @@ from math import isqrt
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from pydantic import ValidationError
 
 from lintra_protocol.canonical import base64url
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError, RowUnderfilledError
@@ -240,9 +241,7 @@ def test_decoding_gives_rows_and_feature_units() -> None:
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"levels": (0, 0, 0, 2)}, "5 columns, but 4 levels"),
-        ({"bins": (0,) * 6}, "5 columns, but 5 levels and 6 bins"),
-        ({"label": 5}, "label 5 is not the number"),
+        ({"levels": (0, 0, 2), "bins": (0,) * 3, "label": 2}, "those of 3 columns, the task has 5"),
         ({"levels": (0, 0, 0, 0, 1)}, "at least 2 levels"),
         ({"bins": (0, 0, 0, 0, 2)}, "column 4: 2 cells do not fit"),
         ({"levels": (0, 0, 3, 0, 2), "bins": (0, 0, 2, 0, 0)}, "column 2: 2 cells do not fit 3 levels"),
@@ -265,6 +264,22 @@ def test_decoding_gives_rows_and_feature_units() -> None:
 def test_parameters_that_do_not_fit_are_refused(changes: Mapping[str, object], complaint: str) -> None:
     with pytest.raises(InvalidTaskError, match=complaint):
         mechanism(**changes).check(claim(), 5, 10_000)
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"levels": (0, 0, 0, 2), "label": 3}, "4 columns have levels, 5 have bins"),
+        ({"label": 5}, "label 5 is not the number of one of 5 columns"),
+        ({"label": -2}, "greater than or equal to -1"),
+        ({"dimension": 0}, "greater than or equal to 1"),
+        ({"frame_seed": "A"}, "match pattern"),
+        ({"indicator": 0}, "greater than or equal to 1"),
+    ],
+)
+def test_what_no_document_may_say_is_refused_when_it_is_read(changes: Mapping[str, object], complaint: str) -> None:
+    with pytest.raises(ValidationError, match=complaint):
+        mechanism(**changes)
 
 
 def test_a_frame_that_takes_a_client_too_long_is_refused() -> None:

@@ -1,0 +1,110 @@
+"""Vectors of `ron_gauss`: frames, what a row becomes, its noise and its promise, tasks and their release."""
+
+import plain
+import plain_joint
+from given import Vector, bad, definition, good, seed, task_id, text_rows, texts
+from plain import b64, canonical
+
+COLUMN = {"lower": "-1", "upper": "1", "center": "0", "scale": "1", "unit": ""}
+COLUMNS = [
+    COLUMN | {"name": "a"},
+    COLUMN | {"name": "b", "lower": "-2", "upper": "2", "scale": "2", "kind": "integer"},
+    COLUMN | {"name": "colour", "lower": "0", "upper": "2", "kind": "category", "levels": ["red", "green", "blue"]},
+]
+CLASSES: dict[str, object] = {
+    "kind": "ron_gauss", "row_bound": "1", "fraction_bits": 4, "sigma": 1000, "dimension": 2, "frame_seed": "",
+    "frame_digest": "", "label": 2, "levels": [0, 0, 3], "bins": [4, 5, 0], "indicator": 64, "covariance": "pooled",
+    "mean_weight": "1",
+}  # fmt: skip
+MECHANISMS: dict[str, dict[str, object]] = {
+    "classes": CLASSES,
+    "classes, covariances by class": CLASSES | {"covariance": "per_class"},
+    "a numeric label": CLASSES | {"label": 1, "dimension": 4, "bins": [0, 0, 3], "mean_weight": "0.6"},
+    "no label": CLASSES | {"label": -1, "dimension": 5, "bins": [0, 0, 0], "mean_weight": "0.6"},
+}
+ROWS: list[list[float]] = [[0.5, -0.25, 2], [0.03125, 0.09375, 0], [-1.0, 1.0, 1], [1e300, -1e300, 1e9], [0, 0, -7]]
+GAUSSIANS = [[3, 1], [-1, 2], [2, 2], [0, -4]]
+
+
+def joint() -> list[Vector]:
+    frame = plain_joint.orthonormal(GAUSSIANS)
+    shown = {"columns": frame, "digest": plain_joint.frame_digest(frame)}
+    result = [good("the frame of four numbers and two", "orthonormal", shown, matrix=GAUSSIANS)]
+    features = [16384, 16384, 0, -22938]
+    for bits in (0, 12, 15):
+        for name, matrix in (("a frame", frame), ("the identity", None)):
+            projected = plain_joint.project(features, matrix, bits)
+            result.append(
+                good(f"{name}, {bits} bits", "project", texts(projected), features=texts(features), frame=matrix,
+                     fraction_bits=bits)
+            )  # fmt: skip
+    for vector, most in (([1095, 3352], 2000), ([620, 1900], 2001), ([3, -4], 5), ([3, -4], 4), ([-(2**25)] * 3, 1)):
+        clipped = plain_joint.clip(vector, most)
+        result.append(good(f"clipped to {most}", "clip_exactly", texts(clipped), vector=texts(vector), bound=str(most)))
+    for name, mechanism in MECHANISMS.items():
+        for number, row in enumerate(ROWS):
+            vector = plain_joint.joint_vector(mechanism, row)
+            given = {"mechanism": mechanism, "row": [repr(float(value)) for value in row]}
+            result.append(good(f"{name}: row {number}", "joint_vector", texts(vector), **given))
+        result.append(good(f"{name}: noise", "deviations", plain_joint.deviations(mechanism), mechanism=mechanism))
+        for honest in (1, 4, 1000):
+            for neighbours in ("replace-one", "zero-out"):
+                square = plain_joint.squared_mu(mechanism, honest, replace=neighbours == "replace-one")
+                result.append(
+                    good(f"{name}: {honest} honest, {neighbours}", "squared_mu",
+                         [str(square.numerator), str(square.denominator)], mechanism=mechanism, honest=honest,
+                         neighbours=neighbours)
+                )  # fmt: skip
+    return result + tasks()
+
+
+def tasks() -> list[Vector]:
+    """One task with classes, and what is wrong with others."""
+    task = definition(columns=COLUMNS, mechanism=CLASSES)
+    result = [good("classes: a task", "check_task", b64(task_id(task)), text=canonical(task))]
+    refused: list[tuple[str, str, dict[str, object]]] = [
+        ("too little noise", "false_claim", {"sigma": 972}),
+        ("a label that is no column", "invalid_message", {"label": 3}),
+        ("levels of other columns", "invalid_task", {"levels": [0, 0, 3, 0], "bins": [4, 5, 0, 0]}),
+        ("levels that are not those of the column", "invalid_task", {"levels": [0, 0, 2]}),
+        ("cells that do not fit the levels", "invalid_task", {"label": -1, "dimension": 5, "bins": [0, 0, 4]}),
+        ("more cells than values", "invalid_task", {"bins": [4, 6, 0]}),
+        ("fewer numbers than features and no frame", "invalid_task", {"dimension": 1}),
+        ("a frame that nothing needs", "invalid_task",
+         {"frame_seed": b64(seed("frame")), "frame_digest": b64(seed("digest"))}),
+        ("a grid finer than features", "invalid_task", {"fraction_bits": 16}),
+        ("no weight for the mean", "invalid_task", {"mean_weight": "0"}),
+        ("covariances by class without classes", "invalid_task",
+         {"label": -1, "dimension": 5, "bins": [0, 0, 0], "covariance": "per_class"}),
+        ("a negative number of cells", "invalid_message", {"bins": [-1, 0, 0]}),
+        ("no dimension", "invalid_message", {"dimension": 0}),
+    ]  # fmt: skip
+    for name, token, change in refused:
+        text = canonical(definition(columns=COLUMNS, mechanism=CLASSES | change))
+        result.append(bad(f"a task with {name}", "check_task", token, text=text))
+    columns: list[tuple[str, str, dict[str, object]]] = [
+        ("a column scaled otherwise", "invalid_task", {"scale": "2"}),
+        ("a real column that says so", "invalid_message", {"kind": "real"}),
+        ("no levels that are written", "invalid_message", {"levels": []}),
+        ("a kind that nobody knows", "invalid_message", {"kind": "text"}),
+    ]
+    for name, token, change in columns:
+        text = canonical(definition(columns=[COLUMNS[0] | change, *COLUMNS[1:]], mechanism=CLASSES))
+        result.append(bad(f"a task with {name}", "check_task", token, text=text))
+    result.append(bad("a sum of a category", "check_task", "invalid_task", text=canonical(definition(columns=COLUMNS))))
+    return result
+
+
+def joint_sketches() -> list[Vector]:
+    """The sum of five reports mod 2^64, and what the analyzer reads from one."""
+    size = len(plain_joint.joint_vector(CLASSES, ROWS[0]))
+    stream = plain.bytes_words(plain.keystream(seed("ron_gauss"), 8 * 5 * size))
+    shares = [stream[start : start + size] for start in range(0, len(stream), size)]
+    sums = plain.sketch(1, [[(0, 1)]] * 5, shares)
+    small = [plain.to_words([word % 2**40 - 2**39 for word in sums[0]])]
+    return [
+        good("ron_gauss: a sketch", "sketch", text_rows(sums), shares=text_rows(shares), seed=seed("matrix").hex(),
+             mechanism=CLASSES),
+        good("ron_gauss: decoding", "decode", plain_joint.decode(CLASSES, small[0]), sketch=text_rows(small), columns=3,
+             mechanism=CLASSES),
+    ]  # fmt: skip
