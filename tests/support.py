@@ -10,7 +10,15 @@ from hypothesis import HealthCheck, settings
 from lintra_protocol.canonical import base64url
 from lintra_protocol.documents import real
 from lintra_protocol.manifest import intersection, merkle_root, sorted_ids
-from lintra_protocol.mechanisms import AnyMechanism, Osnap, OsnapPublished, RonGauss, SecondMoment, Sum
+from lintra_protocol.mechanisms import (
+    AnyMechanism,
+    Osnap,
+    OsnapPublished,
+    RonGauss,
+    SecondMoment,
+    Sum,
+    WishartSecondMoment,
+)
 from lintra_protocol.messages import BATCH, Cohort, Inventory, Signed, inventories_hash, inventory_of, sign
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.randomness import RandomBytes, derive_seed, expand
@@ -61,6 +69,8 @@ def uncalibrated(kind: str, row_bound: float = 1.0, rows: int = 2, sparsity: int
             return Sum(row_bound=real(row_bound), fraction_bits=0, sigma=4)
         case "second_moment":
             return SecondMoment(row_bound=real(row_bound), fraction_bits=0, sigma=4)
+        case "second_moment_wishart":
+            return WishartSecondMoment(row_bound=real(row_bound), fraction_bits=0, sigma=4)
         case "ron_gauss":
             return RonGauss(
                 row_bound=real(row_bound),

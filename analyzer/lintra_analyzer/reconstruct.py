@@ -17,7 +17,7 @@ from lintra_protocol.canonical import base64url, domain_hash, parse_base64url
 from lintra_protocol.documents import fraction
 from lintra_protocol.errors import CohortConflictError, InvalidReleaseError, LintraError
 from lintra_protocol.manifest import intersection, merkle_root
-from lintra_protocol.mechanisms import Osnap, OsnapPublished, SecondMoment
+from lintra_protocol.mechanisms import Osnap, OsnapPublished, SecondMoment, WishartSecondMoment
 from lintra_protocol.mechanisms.second_moment import INTERCEPT
 from lintra_protocol.messages import BATCH, Cohort, Inventory, Signed, SketchShareRecord
 from lintra_protocol.privacy.statement import PrivacyStatement
@@ -223,6 +223,10 @@ def as_release(task: Task, sketch: IntArray, row_counts: IntArray) -> releases.R
         return releases.Sketch(columns, values, row_counts, noise_variance, num_clients, row_bound)
     if mechanism.kind == "sum":
         return releases.Sum(columns, values, math.sqrt(num_clients) * mechanism.sigma * step, num_clients, row_bound)
+    if isinstance(mechanism, WishartSecondMoment):
+        # The clients have taken the mean off their examples' products, so that nothing is left to debias.
+        product_sd = math.hypot(mechanism.variance, mechanism.rounding) * step**2
+        return releases.SecondMoment(columns, values, math.sqrt(num_clients) * product_sd, num_clients, row_bound)
     return _second_moment(mechanism, columns, values, num_clients)
 
 

@@ -9,7 +9,15 @@ from lintra_analyzer.keys import Keys
 from lintra_protocol.canonical import base64url, canonical_json
 from lintra_protocol.documents import Real, first_complaint, fraction, real
 from lintra_protocol.errors import InvalidTaskError, RowUnderfilledError
-from lintra_protocol.mechanisms import AnyMechanism, Osnap, OsnapPublished, RonGauss, SecondMoment, Sum
+from lintra_protocol.mechanisms import (
+    AnyMechanism,
+    Osnap,
+    OsnapPublished,
+    RonGauss,
+    SecondMoment,
+    Sum,
+    WishartSecondMoment,
+)
 from lintra_protocol.mechanisms.base import MIN_SIGMA
 from lintra_protocol.mechanisms.ron_gauss_plan import JointQuestion, plan_ron_gauss, useful_dimension
 from lintra_protocol.mechanisms.second_moment import INTERCEPT
@@ -117,6 +125,12 @@ class SecondMomentSpecification(_Asked):
     trace: bool = Field(default=False, strict=True)
 
 
+class WishartSecondMomentSpecification(_Asked):
+    """The sum of the rows' outer products and of one random example of every client."""
+
+    kind: Literal["second_moment_wishart"]
+
+
 class RonGaussSpecification(_Asked):
     """Class counts, means, products and histograms of projected rows, for synthetic rows.
 
@@ -138,6 +152,7 @@ MechanismSpecification = Annotated[
     | OsnapPublishedSpecification
     | SumSpecification
     | SecondMomentSpecification
+    | WishartSecondMomentSpecification
     | RonGaussSpecification,
     Field(discriminator="kind"),
 ]
@@ -317,6 +332,8 @@ def _mechanism(
     common = {"row_bound": asked.row_bound, "fraction_bits": 0, "sigma": MIN_SIGMA}
     if isinstance(asked.mechanism, SumSpecification):
         return Sum.model_validate(common)
+    if isinstance(asked.mechanism, WishartSecondMomentSpecification):
+        return WishartSecondMoment.model_validate(common)
     if isinstance(asked.mechanism, SecondMomentSpecification):
         if asked.mechanism.intercept != "0" and INTERCEPT in [column.name for column in asked.columns]:
             raise InvalidTaskError(f"columns: the name {INTERCEPT!r} belongs to the intercept")

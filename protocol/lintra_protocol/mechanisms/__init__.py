@@ -8,8 +8,11 @@ from lintra_protocol.mechanisms.osnap import Osnap
 from lintra_protocol.mechanisms.osnap_published import OsnapPublished
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
 from lintra_protocol.mechanisms.second_moment import SecondMoment
+from lintra_protocol.mechanisms.second_moment_wishart import WishartSecondMoment
 from lintra_protocol.mechanisms.sum import Sum
 
-AnyMechanism = Annotated[Osnap | OsnapPublished | RonGauss | Sum | SecondMoment, Field(discriminator="kind")]
+AnyMechanism = Annotated[
+    Osnap | OsnapPublished | RonGauss | Sum | SecondMoment | WishartSecondMoment, Field(discriminator="kind")
+]
 
-__all__ = ["AnyMechanism", "Osnap", "OsnapPublished", "RonGauss", "SecondMoment", "Sum"]
+__all__ = ["AnyMechanism", "Osnap", "OsnapPublished", "RonGauss", "SecondMoment", "Sum", "WishartSecondMoment"]

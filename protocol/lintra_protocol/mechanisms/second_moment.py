@@ -53,8 +53,7 @@ class SecondMoment(Mechanism):
 
     def encode_exactly(self, steps: IntArray) -> IntArray:
         """Return the integer products: with the intercept, of the upper triangle, and the squared norm."""
-        first, second = np.triu_indices(steps.shape[1])
-        products = [steps[:, first] * steps[:, second]]
+        products = [triangle_products(steps)]
         if self._leading(1):
             products.insert(0, steps * self.intercept_steps)
         if self.trace:
@@ -64,11 +63,9 @@ class SecondMoment(Mechanism):
 
     def sigmas(self, num_columns: int) -> IntArray:
         """Return `sigma` off the diagonal, and the next integer above sqrt(2) `sigma` on it and for the trace."""
-        first, second = np.triu_indices(num_columns)
-        diagonal = isqrt(2 * self.sigma**2 - 1) + 1
-        triangle = np.where(first == second, diagonal, self.sigma)
         around = (self._leading(num_columns), int(self.trace))
-        return np.pad(triangle, around, constant_values=(self.sigma, diagonal)).astype(np.int64)
+        triangle = triangle_sigmas(num_columns, self.sigma)
+        return np.pad(triangle, around, constant_values=(self.sigma, triangle[0]))
 
     def squared_distance(self, claim: Claim, num_columns: int) -> Fraction:
         """Return the largest squared distance of two neighbouring products, exactly (docs/privacy.md#second-moments).
@@ -98,20 +95,18 @@ class SecondMoment(Mechanism):
         diagonal words and the noisy trace are combined by least squares: every diagonal word moves by
         (trace - their sum) / (d + 1).
         """
-        leading, upper = self._leading(num_columns), np.triu_indices(num_columns)
-        start = int(leading > 0)
-        words = sketch[0][: leading + upper[0].size].astype(np.float64)
-        matrix = np.zeros((num_columns + start, num_columns + start))
-        if start:
-            matrix[0, 1:] = words[:num_columns]
-        matrix[upper[0] + start, upper[1] + start] = words[leading:]
+        leading = self._leading(num_columns)
+        words = sketch[0][leading : sketch.shape[1] - int(self.trace)]
+        step = 4.0**-self.fraction_bits
+        matrix = triangle_matrix(words, num_columns, 1.0)
         if self.trace:
-            own = sketch[0][leading:-1][upper[0] == upper[1]]
-            places = np.arange(start, num_columns + start)
+            own = words[np.equal(*np.triu_indices(num_columns))]
             # A difference of integers, so that the ring keeps it exact.
-            matrix[places, places] += (sketch[0][-1] - own.sum()) / (num_columns + 1)
-        values: FloatArray = (matrix + np.triu(matrix, 1).T) * 4.0**-self.fraction_bits
-        return values
+            matrix += (sketch[0][-1] - own.sum()) / (num_columns + 1) * np.eye(num_columns)
+        if leading:
+            matrix = np.pad(matrix, (1, 0))
+            matrix[0, 1:] = matrix[1:, 0] = sketch[0][:leading]
+        return matrix * step
 
     def intercept_square(self, num_clients: int) -> float:
         """Return n c^2, the sum of the constant's products with itself, in squared normalised units."""
@@ -149,3 +144,24 @@ class SecondMoment(Mechanism):
             )
         if fraction(self.intercept) < 0:
             raise InvalidTaskError(f"intercept {self.intercept} is negative; use 0 for none")
+
+
+def triangle_products(steps: IntArray) -> IntArray:
+    """Return the products of every two columns of `steps`, `(n, d)`, in the order (1,1), (1,2), .., (2,2), .."""
+    first, second = np.triu_indices(steps.shape[1])
+    products: IntArray = steps[:, first] * steps[:, second]
+    return products
+
+
+def triangle_sigmas(num_columns: int, sigma: int) -> IntArray:
+    """Return sigma off the diagonal and the next integer above sqrt(2) sigma on it, in the same order."""
+    first, second = np.triu_indices(num_columns)
+    return np.where(first == second, isqrt(2 * sigma**2 - 1) + 1, sigma).astype(np.int64)
+
+
+def triangle_matrix(words: IntArray, num_columns: int, step: float) -> FloatArray:
+    """Return the symmetric matrix of shape `(d, d)` whose upper triangle, counted in steps, is given."""
+    matrix = np.zeros((num_columns, num_columns))
+    matrix[np.triu_indices(num_columns)] = words * step
+    result: FloatArray = matrix + np.triu(matrix, 1).T
+    return result

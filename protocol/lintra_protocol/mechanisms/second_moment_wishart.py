@@ -1,0 +1,284 @@
+"""`second_moment_wishart`: the sum of the rows' outer products, every client adding one random example of its own.
+
+What the honest clients' examples add up to is Wishart noise, Algorithm 3 of Sheffet 2019 without a curator. The
+examples are drawn on a grid 2^18 times finer than the rows', their products are rounded at random and a little discrete
+Gaussian noise is added, so that the integers on the wire are covered by a proof (docs/privacy.md#wishart).
+"""
+
+from functools import lru_cache
+from math import erfc, exp, inf, isqrt, log, sqrt
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+
+from lintra_protocol.documents import fraction
+from lintra_protocol.errors import InvalidTaskError, RowUnderfilledError
+from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.mechanisms.second_moment import triangle_matrix, triangle_products, triangle_sigmas
+from lintra_protocol.noise import MAX_SIGMA, discrete_gaussian
+from lintra_protocol.privacy.discrete import discrete_epsilon, discrete_mu, kappa, row_slack
+from lintra_protocol.privacy.gaussian import gaussian_delta, gaussian_mu
+from lintra_protocol.privacy.headroom import log_wrap_probability
+from lintra_protocol.privacy.statement import MAX_SLACK, SMOOTHING, Claim, Neighbours, PrivacyStatement
+from lintra_protocol.privacy.wishart import MIN_FREEDOM, dominating_mu
+from lintra_protocol.randomness import RandomBytes
+from lintra_protocol.ring import RING_BITS, FloatArray, IntArray, ring_from_bytes
+from lintra_protocol.transforms.ones import Ones
+
+_FINE_BITS = 18
+"""The examples' grid is this much finer than the rows'; more bits and a product leaves 63 bits."""
+
+_FINE_VARIANCE = 4
+"""Of an example's fine part, in squared row steps; and of its rounding, in squared fine steps."""
+
+_FAILURES = 16
+"""One part in so many of delta may go to the events that no mu covers."""
+
+_TAIL = 1e-40
+"""Probability that the grid errs by more than its bound."""
+
+
+class WishartSecondMoment(Mechanism):
+    """The matrix sum of x x^T + g g^T - v I; a report is its upper triangle, as for `second_moment`.
+
+    The random example g has independent entries of variance v, the largest a^2 + 4 that is at most `sigma`; a product
+    of two of them has deviation v, so that `sigma` says what it says for other mechanisms.
+    """
+
+    kind: Literal["second_moment_wishart"] = "second_moment_wishart"
+
+    start_bits: ClassVar[int] = 18
+
+    @property
+    def coarse(self) -> int:
+        """Return a, the deviation of the coarse part of an example's entry, in row steps."""
+        return isqrt(max(self.sigma - _FINE_VARIANCE, 1))
+
+    @property
+    def variance(self) -> int:
+        """Return v, the variance of an example's entry, in squared row steps."""
+        return self.coarse**2 + _FINE_VARIANCE
+
+    @property
+    def rounding(self) -> int:
+        """Return the deviation of the noise that hides the examples' grid: a 64th of a product's, rounded up."""
+        return -(-self.sigma // 64)
+
+    @property
+    def min_sigma(self) -> int:
+        """Return the smallest sigma at which the proof's constants hold: a = 64."""
+        return 64**2 + _FINE_VARIANCE
+
+    def num_words(self, num_columns: int) -> int:
+        """Return d (d + 1) / 2."""
+        return num_columns * (num_columns + 1) // 2
+
+    @property
+    def num_rows(self) -> int:
+        """Return 1: the servers' matrix is one row of ones."""
+        return 1
+
+    def encode_exactly(self, steps: IntArray) -> IntArray:
+        """Return the integer products of the upper triangle."""
+        return triangle_products(steps)
+
+    def sigmas(self, num_columns: int) -> IntArray:
+        """Return `sigma` off the diagonal and the next integer above sqrt(2) `sigma` on it."""
+        return triangle_sigmas(num_columns, self.sigma)
+
+    def largest_word(self) -> int:
+        """Return the squared integer norm bound."""
+        return self.squared_bound
+
+    def public_matrix(self, num_clients: int, seed: bytes) -> Ones:
+        """Return the row of ones."""
+        return Ones(num_clients)
+
+    def decode(self, sketch: IntArray, num_columns: int) -> FloatArray:
+        """Return the symmetric matrix of shape `(d, d)` in squared normalised units."""
+        return triangle_matrix(sketch[0], num_columns, 4.0**-self.fraction_bits)
+
+    def noise(self, num_rows: int, num_columns: int, random_bytes: RandomBytes) -> IntArray:
+        """Draw one example for each of `num_rows` reports, and return its products about their mean."""
+        first, second = np.triu_indices(num_columns)
+        shape, bits = (num_rows, first.size), 2 * _FINE_BITS
+        coarse = discrete_gaussian((num_rows, num_columns), self.coarse, random_bytes)
+        fine = discrete_gaussian((num_rows, num_columns), 2 << _FINE_BITS, random_bytes)
+        # The example is coarse + fine / 2^18; what its products have behind the point is rounded up or down at random.
+        mixed = coarse[:, first] * fine[:, second] + fine[:, first] * coarse[:, second]
+        uniform = ring_from_bytes(random_bytes(8 * num_rows * first.size)).reshape(shape) >> np.uint64(64 - bits)
+        behind = (mixed << _FINE_BITS) + fine[:, first] * fine[:, second] + uniform.astype(np.int64)
+        products = coarse[:, first] * coarse[:, second] + (behind >> bits)
+        products -= np.where(first == second, self.variance, 0)
+        result: IntArray = products + discrete_gaussian(shape, self.rounding, random_bytes)
+        return result
+
+    def remark(self, privacy: PrivacyStatement) -> str:
+        """Say what is not proved about the privacy of replacing a row."""
+        if privacy.neighbours == "zero-out":
+            return ""
+        return (
+            "that the worst pair of rows stands in a corner of all pairs is measured, not proved "
+            "(docs/privacy.md#wishart); neighbours 'zero-out', or the mechanism second_moment, need no such step"
+        )
+
+    def log_wrap_probability(self, num_columns: int, max_clients: int) -> float:
+        """Return the natural log of a bound on the chance that any released entry leaves the ring.
+
+        A sum of products is at most the larger sum of squares; h squares of variance v exceed v (1.4 h + 2 z^2) with
+        probability exp(-z^2 / 2). Half of the room is for them, half for the rounding noise (docs/privacy.md#headroom).
+        """
+        total = max_clients * (self.squared_bound + self.variance)
+        room = (1 << RING_BITS - 1) - total
+        if room <= 0:
+            return inf
+        squares = log(num_columns) - max(room / 2 / self.variance - 1.4 * max_clients, 0.0) / 4
+        entries, variance = self.num_words(num_columns), max_clients * float(self.rounding) ** 2
+        return max(squares, log_wrap_probability(entries, total + room // 2, variance, RING_BITS)) + log(2)
+
+    def _additive(self, claim: Claim, num_columns: int, num_clients: int, smallest_row: int) -> PrivacyStatement:
+        """State the privacy of the sum: Gaussian of parameter mu but for a failure that joins `delta_coalition`."""
+        freedom = smallest_row - num_columns + 1
+        if freedom < MIN_FREEDOM:
+            raise RowUnderfilledError(
+                f"{max(smallest_row, 0)} honest clients give no Wishart noise for {num_columns} columns, which takes "
+                f"{num_columns + MIN_FREEDOM - 1} beyond the tolerated coalition"
+            )
+        weight = self.squared_bound / (self.variance - _FINE_VARIANCE * 4.0**-_FINE_BITS)
+        allowed = failure_allowed(claim)
+        grid = self._grid(smallest_row, num_columns)
+        inner = dominating_mu(freedom, weight * (1 + 1e-12), claim.neighbours, allowed)
+        mu = (inner + 2 * grid) * (1 + 1e-9)
+        failure = _joined_failure(allowed, grid, mu)
+        slack = row_slack(smallest_row, self.num_words(num_columns), float(self.rounding) ** 2, SMOOTHING)
+        slack += 2 * smallest_row * num_columns * kappa(_FINE_VARIANCE * 0.999)
+        left = claim.noise_delta - failure
+        return PrivacyStatement(
+            neighbours=claim.neighbours,
+            epsilon=discrete_epsilon(mu, left, slack) if left > 0 and mu < inf else inf,
+            delta=float(fraction(claim.delta)),
+            mu=mu,
+            slack=slack,
+            delta_coalition=min(1.0, float(fraction(claim.delta_coalition)) + failure),
+            num_clients=num_clients,
+            honest_clients=smallest_row,
+            leverage=1 / smallest_row,
+            max_corrupt_clients=claim.max_corrupt_clients,
+            threat=claim.threat,
+        )
+
+    def _grid(self, honest: int, num_columns: int) -> float:
+        """Return rho: how far, in deviations of the rounding noise, the examples' grid can move the sum."""
+        words, fine = self.num_words(num_columns), 2.0**-_FINE_BITS
+        z = sqrt(2 * log(20 * words / _TAIL))
+        rounded = z * sqrt(honest) / 2
+        crossed = 2 * z * 2 * fine * sqrt(self.variance) * (sqrt(honest) + z)
+        squared = _FINE_VARIANCE * fine**2 * (1.4 * honest + 2 * z**2)
+        return sqrt(words) * (rounded + crossed + squared) / sqrt(honest * self.rounding**2 - SMOOTHING)
+
+    def check(self, claim: Claim, num_columns: int, max_clients: int) -> None:
+        """Refuse parameters that break the claim or may overflow the ring (see `Mechanism.check`).
+
+        Raises:
+            InvalidTaskError: also where sigma is too small for the examples' grid.
+        """
+        if self.sigma < self.min_sigma:
+            raise InvalidTaskError(f"sigma {self.sigma} is below {self.min_sigma}, the least for random examples")
+        super().check(claim, num_columns, max_clients)
+
+    def calibrated(self, claim: Claim, num_columns: int, max_clients: int) -> Self:
+        """Return this mechanism with the finest grid that fits, and the smallest sigma that keeps the claim.
+
+        Raises:
+            InvalidTaskError, RowUnderfilledError: as `Mechanism.calibrated`.
+        """
+        if fraction(self.row_bound) <= 0:
+            raise InvalidTaskError(f"row_bound {self.row_bound} is not positive")
+        scale = self._scale(claim, num_columns)
+        for fraction_bits in range(40, -1, -1):
+            candidate = self.model_copy(update={"fraction_bits": fraction_bits})
+            if not candidate.min_sigma <= scale * candidate.squared_bound * 1.01 * sqrt(2) <= MAX_SIGMA:
+                continue
+            candidate = candidate.model_copy(update={"sigma": candidate.smallest_sigma(claim, num_columns)})
+            try:
+                candidate.check(claim, num_columns, max_clients)
+            except InvalidTaskError:
+                continue
+            return candidate
+        raise InvalidTaskError(
+            f"no grid fits row_bound {self.row_bound} at epsilon {claim.epsilon} with at least {claim.min_clients} "
+            f"and at most {max_clients} clients; other column scales may help, or a larger minimum"
+        )
+
+    def smallest_sigma(self, claim: Claim, num_columns: int) -> int:
+        """Return the smallest sigma that keeps the claim at the minimum cohort, among those that are a^2 + 4.
+
+        Raises:
+            RowUnderfilledError: the minimum cohort leaves too few honest clients.
+        """
+        epsilon, delta = float(fraction(claim.epsilon)), float(fraction(claim.delta))
+
+        def keeps(coarse: int) -> bool:
+            candidate = self.model_copy(update={"sigma": coarse**2 + _FINE_VARIANCE})
+            statement = candidate.privacy(claim, num_columns, claim.min_clients)
+            # A millionth of epsilon is left over, so that no other machine's last digit can break the claim.
+            return statement.delta_at(epsilon * (1 - 1e-6)) <= delta
+
+        low = isqrt(self.min_sigma)
+        if keeps(low):
+            return low**2 + _FINE_VARIANCE
+        high, step = max(isqrt(int(self._scale(claim, num_columns) * self.squared_bound)), low + 1), 1
+        while not keeps(high):
+            low, high, step = high, high + step, 2 * step
+        step = 1
+        while high - step > low and keeps(high - step):
+            high, step = high - step, 2 * step
+        low = max(low, high - step)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if keeps(middle) else (middle, high)
+        return high**2 + _FINE_VARIANCE
+
+    def _scale(self, claim: Claim, num_columns: int) -> float:
+        """Return c = v / B^2 that keeps the claim, up to the price of the grid."""
+        honest = self.smallest_row(claim.min_clients, claim)
+        if honest - num_columns + 1 < MIN_FREEDOM:
+            self.privacy(claim, num_columns, claim.min_clients)  # which knows the words for this refusal
+        noise_delta = claim.noise_delta * (1 - 1 / _FAILURES)
+        mu = discrete_mu(float(fraction(claim.epsilon)), noise_delta, MAX_SLACK)
+        return _scale_for(mu, honest - num_columns + 1, claim.neighbours, failure_allowed(claim))
+
+
+def failure_allowed(claim: Claim) -> float:
+    """Return the planned probability of failure; with all that joins it, about a 16th of delta is used."""
+    largest_mu = min(gaussian_mu(float(fraction(claim.epsilon)), claim.noise_delta), 3.0)
+    return claim.noise_delta / _FAILURES * erfc(largest_mu / sqrt(8)) * 0.99
+
+
+def _joined_failure(allowed: float, grid: float, mu: float) -> float:
+    """Return f for which the whole is (0, f)-private and mu-Gaussian at once (docs/privacy.md#wishart).
+
+    The chain actual, continuous, continuous neighbour, actual neighbour loses `_TAIL` and rho, the failure and
+    mu, and `_TAIL` and rho again; a probability x passes a step of size m as at most e^e x + delta_G(e, m).
+    """
+    if not mu < inf:
+        return 1.0
+
+    def passed(probability: float, size: float) -> float:
+        epsilon = 12 * size + size**2 / 2
+        return exp(min(epsilon, 700.0)) * probability + gaussian_delta(epsilon, size)
+
+    together = _TAIL + passed(allowed, grid) + passed(_TAIL, mu)
+    return min(1.0, together / max(erfc(mu / sqrt(8)), 1e-300) * (1 + 1e-9))
+
+
+@lru_cache(maxsize=256)
+def _scale_for(mu: float, freedom: int, neighbours: Neighbours, failure: float) -> float:
+    """Return c whose noise is dominated by about mu; mu falls almost like 1 / c, so a few steps give six digits."""
+    scale = 1 / (mu * sqrt(freedom if neighbours == "replace-one" else 2 * freedom))
+    for _ in range(12):
+        found = dominating_mu(freedom, 1 / scale, neighbours, failure)
+        scale *= min(found / mu, 2.0)
+        if abs(found / mu - 1) < 1e-6:
+            break
+    return scale
