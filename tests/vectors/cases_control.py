@@ -18,6 +18,8 @@ def tasks() -> list[Vector]:
             task = definition(kind, servers, share_form=form)
             result.append(good(f"{kind}, {servers} servers", "check_task", b64(task_id(task)), text=canonical(task)))
     sketch, second, overlapping = (MECHANISMS[name] for name in ("osnap", "second_moment", "overlapping"))
+    wishart = MECHANISMS["second_moment_wishart"]
+    many: dict[str, object] = {"claim": claim(min_clients=300), "max_clients": 1000}
     refused: list[tuple[str, str, dict[str, object]]] = [
         ("a promise that the noise does not keep", "false_claim", {"mechanism": MECHANISMS["sum"] | {"sigma": 50}}),
         ("as many corrupt clients as a row has", "row_underfilled",
@@ -37,6 +39,10 @@ def tasks() -> list[Vector]:
         ("an intercept below zero", "invalid_task", {"mechanism": second | {"intercept": "-1"}}),
         ("an intercept below one step", "invalid_task", {"mechanism": second | {"intercept": "0.06"}}),
         ("too little noise for the intercept", "false_claim", {"mechanism": second | {"intercept": "0.5"}}),
+        ("too few clients for Wishart noise", "row_underfilled", {"mechanism": MECHANISMS["second_moment_wishart"]}),
+        ("too little Wishart noise", "false_claim", {"mechanism": wishart | {"sigma": 40_000_000}} | many),
+        ("an example on too coarse a grid", "invalid_task",
+         {"mechanism": wishart | {"sigma": 4000, "fraction_bits": 6}} | many),
         ("a trace against the null row", "invalid_task",
          {"mechanism": second | {"trace": True}, "claim": claim(neighbours="zero-out")}),
         ("a bound below zero", "invalid_task", {"mechanism": MECHANISMS["sum"] | {"row_bound": "-1"}}),
@@ -190,7 +196,7 @@ def _sketches(name: str, columns: int) -> list[Vector]:
     kind, sparsity = str(MECHANISMS[name]["kind"]), int(str(MECHANISMS[name].get("sparsity", 1)))
     rows, copies = int(str(MECHANISMS[name].get("rows", 1))), sparsity if kind == "osnap_published" else 1
     options = "options" in name
-    words = (6 if options else 3) if kind == "second_moment" else copies * columns
+    words = (6 if options else 3) if kind.startswith("second_moment") else copies * columns
     stream = plain.bytes_words(plain.keystream(seed(kind), 8 * 5 * words))
     shares = [stream[start : start + words] for start in range(0, len(stream), words)]
     matrix = plain.balanced_matrix(2, 5, seed("matrix"), sparsity) if rows > 1 else [[(0, 1)]] * 5

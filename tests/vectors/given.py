@@ -44,14 +44,16 @@ MECHANISMS: dict[str, dict[str, object]] = {
                       "trace": False},
     "second_moment, both options": {"kind": "second_moment", "row_bound": "1", "fraction_bits": 4, "sigma": 800,
                                     "intercept": "0.52", "trace": True},
+    "second_moment_wishart": {"kind": "second_moment_wishart", "row_bound": "1", "fraction_bits": 14,
+                              "sigma": 200000000},
 }  # fmt: skip
 
 
 def definition(kind: str = "sum", servers: int = 3, **changes: object) -> dict[str, object]:
     """Return a task definition with every field written out."""
     column = {"lower": "-1", "upper": "1", "center": "0", "scale": "1", "unit": ""}
-    # The published calibration is undefined for a few clients.
-    few, most = (300, 1000) if kind == "published" else (4, 100)
+    # The published calibration and Wishart noise are undefined for a few clients.
+    few, most = (300, 1000) if kind in ("published", "second_moment_wishart") else (4, 100)
     identities = [plain.ed25519_public(seed(f"server {index}")) for index in range(servers)]
     return {
         "version": "lintra/1",

@@ -257,7 +257,7 @@ def decode(
     kind: str, words: list[list[int]], fraction_bits: int, columns: int, sparsity: int = 1, options: bool = False
 ) -> list[object]:
     """Return floats: (m, d) for a sketch, (d,) for a sum, (d, d) for second moments, one more with both options."""
-    bits = 2 * fraction_bits if kind == "second_moment" else fraction_bits
+    bits = 2 * fraction_bits if kind.startswith("second_moment") else fraction_bits
     values: list[list[object]] = [[float(Fraction(lift(word), 2**bits)) for word in row] for row in words]
     if kind in ("osnap", "osnap_published"):
         return [[lift(word) * (2.0**-bits / math.sqrt(sparsity)) for word in row] for row in words]
