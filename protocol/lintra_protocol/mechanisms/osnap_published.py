@@ -80,7 +80,9 @@ class OsnapPublished(Mechanism):
 
     def round_rows(self, rows: FloatArray) -> IntArray:
         """Round normalised rows of shape `(n, d)` to integer steps and clip every entry; same shape."""
-        return quantise_entries(rows * 2.0**self.fraction_bits, self.entry_steps)
+        # Whatever is more than a step outside ends at the bound, so that the product stays finite.
+        limit = (self.entry_steps + 1) * 2.0**-self.fraction_bits
+        return quantise_entries(np.clip(rows, -limit, limit) * 2.0**self.fraction_bits, self.entry_steps)
 
     def encode_exactly(self, steps: IntArray) -> IntArray:
         """Return s copies of each clipped row, side by side, shape `(n, s d)`."""

@@ -144,7 +144,7 @@ def test_very_much_noise_is_refused_and_does_not_overflow() -> None:
 
 def test_a_report_is_several_copies_of_one_clipped_row_each_with_noise_of_its_own() -> None:
     mechanism = published(columns=3, sparsity=2)
-    rows = np.array([[0.1, -0.2, 7.0], [0.0, -9.0, 0.4999]])
+    rows = np.array([[0.1, -0.2, 7.0], [0.0, -1.7e308, 0.4999]])
     exact = mechanism.encode_exactly(mechanism.round_rows(rows))
     assert mechanism.num_words(3) == 6
     assert mechanism.sketch_words(3) == 3
