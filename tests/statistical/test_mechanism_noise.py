@@ -15,7 +15,9 @@ from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.ring import FloatArray, IntArray, from_ring, to_ring
 from support import source, uncalibrated
 
-KINDS = sorted(member.model_fields["kind"].default for member in get_args(get_args(AnyMechanism)[0]))
+# What few clients' Wishart noise gives is no Gaussian law; tests/statistical/test_wishart_sum.py has its own.
+ALL = {member.model_fields["kind"].default for member in get_args(get_args(AnyMechanism)[0])}
+KINDS = sorted(ALL - {"second_moment_wishart"})
 CLAIM = Claim(epsilon="4", delta="0.00001", min_clients=12)
 CLIENTS, COLUMNS, ROUNDS = 12, 2, 4000
 
