@@ -80,7 +80,7 @@ def projection_renyi(order: float, weight: float, rows: int) -> float:
 def wishart_zero_out_deltas(epsilon: float, freedom: float, weight: float) -> tuple[float, float]:
     """Return both directions of "zero-out" for Wishart noise: without the row against with it, and back.
 
-    The pair is chi-square of m degrees of freedom against itself moved by s: Sheffet 2019, Theorem 4.1, made exact.
+    The pair is chi-square of m degrees of freedom against itself moved by s (for Algorithm 3 of Sheffet 2019).
 
     Args:
         epsilon: at least 0.

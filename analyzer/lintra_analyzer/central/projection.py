@@ -104,7 +104,7 @@ def exact_ridge_intervals(
 
     The draw M has independent Gaussian rows, so that regressing its target on its features is ordinary least squares
     with Gaussian errors: b +- t_{r-p} sqrt(|M theta|^2 / (r - p) diag((M_X^T M_X)^-1)) covers
-    (S_XX + w2 I)^-1 S_Xy, w2 the ridge that was added (Sheffet 2019, Section 3; ICML 2017).
+    (S_XX + w2 I)^-1 S_Xy, w2 the ridge that was added (after Sheffet, ICML 2017).
 
     Args:
         release: of `release_projection`.

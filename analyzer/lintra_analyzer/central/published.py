@@ -6,7 +6,7 @@ from lintra_analyzer.central.claim import CentralClaim
 
 
 def theorem_3_1_ridge(claim: CentralClaim, rows: int) -> float:
-    """Return w2 / B^2 for a projection (Sheffet 2019, Theorem 3.1; also for inverse Wishart draws, Theorem 5.1).
+    """Return w2 / B^2 for a projection (Sheffet 2019, Theorem 3.1), and here for inverse Wishart draws with r = nu.
 
     1 + (1 + epsilon / L) / epsilon (2 sqrt(2 r L) + 2 L) with L = ln(4 / delta).
     """
