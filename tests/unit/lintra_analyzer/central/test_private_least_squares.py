@@ -66,7 +66,7 @@ def test_the_laws_are_those_of_the_vectors() -> None:
 
 
 def test_both_maxima_of_the_hypotenuse_are_looked_at() -> None:
-    # A search that settles for the maximum at p / q = 0.444 finds 8.268109903, whose delta is 0.12 % too large at 0.559.
+    # A search that settles for the maximum at p / q = 0.444 finds 8.268109903; at 0.559 its delta is 0.12 % too large.
     total = 1 / (1 + 8.268109903**2)
     assert delta_als(1.0, 0.444 * total, 0.556 * total, 1200, 2) < 1 / 327346
     assert worst_influence(1.0, total, 1200, 2, "t").delta == pytest.approx(1.0012017 / 327346, rel=1e-6)
