@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from lintra_analyzer.audit import gaussian_cli
 from lintra_analyzer.audit.cases import Case, case_of_task, standard_cases
 from lintra_analyzer.audit.faults import FAULTS, seams_of
 from lintra_analyzer.audit.output import audit_document, show_audit
@@ -19,6 +20,8 @@ from lintra_protocol.randomness import system_randomness
 TRIALS = 200_000
 
 app = typer.Typer(help="Try to refute privacy claims by running the pipeline.", no_args_is_help=True)
+app.command("gaussian")(gaussian_cli.gaussian)
+app.command("task")(gaussian_cli.task)
 
 
 @app.callback()
