@@ -139,6 +139,18 @@ def test_the_square_is_exact_and_the_root_is_not_below_it() -> None:
     assert square <= Fraction(root) ** 2 < square * (1 + Fraction(1, 10**14))
 
 
+def test_with_the_planned_proportions_counts_never_decide_and_one_by_one_costs_up_to_a_fifth_more() -> None:
+    ratios = {1: 0.0, 2: 0.0}
+    for weight in np.sqrt(np.linspace(0.01, 2, 200)):
+        given = variances(weight**2 / 2, weight, 1)
+        alone, together = (unit_mu(given, classes) for classes in (1, 2))
+        assert together == pytest.approx(alone, rel=1e-12)
+        parts = 4 * weight**2 + 2
+        ratios[1] = max(ratios[1], float(parts**0.5 / alone))
+        ratios[2] = max(ratios[2], float((parts + weight**4 / 2) ** 0.5 / together))
+    assert ratios == {1: pytest.approx((4 / 3) ** 0.5, rel=1e-4), 2: pytest.approx(1.5**0.5, rel=1e-4)}
+
+
 # --- the plan of the design: U = 4096, T = 2000, p = 10, epsilon = 1, delta = 1e-6, 1000 clients ----------------------
 
 TARGET = 0.236704380663
