@@ -1,0 +1,116 @@
+"""Wishart noise from many clients as a mechanism."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from lintra_protocol.errors import FalseClaimError, InvalidTaskError, RowUnderfilledError
+from lintra_protocol.mechanisms import SecondMoment, WishartSecondMoment
+from lintra_protocol.noise import discrete_gaussian
+from lintra_protocol.privacy.composition import Spent
+from lintra_protocol.privacy.discrete import kappa
+from lintra_protocol.privacy.statement import MAX_SLACK, Claim
+from lintra_protocol.privacy.wishart import wishart_delta
+from support import source
+
+CLAIM = Claim(epsilon="1", delta="0.000001", min_clients=667)
+PLAIN = WishartSecondMoment(row_bound="1", fraction_bits=0, sigma=4)
+CALIBRATED = PLAIN.calibrated(CLAIM, 22, 6670)
+
+
+def test_an_example_has_the_largest_variance_up_to_sigma_that_its_two_parts_can_have() -> None:
+    for sigma in (4100, 4101, 10**6, 2**28):
+        mechanism = PLAIN.model_copy(update={"sigma": sigma})
+        assert mechanism.variance == mechanism.coarse**2 + 4 <= sigma < (mechanism.coarse + 1) ** 2 + 4
+        assert 64 * mechanism.rounding >= sigma > 64 * (mechanism.rounding - 1)
+
+
+def test_calibration_pays_for_integers_and_composition_less_than_a_percent_above_the_exact_curve() -> None:
+    scale = CALIBRATED.variance / CALIBRATED.squared_bound
+    assert 1 < scale / 0.172041913 < 1.005
+    gaussian = SecondMoment(row_bound="1", fraction_bits=0, sigma=4).calibrated(CLAIM, 22, 6670)
+    deviations = [each.sigma * 4.0**-each.fraction_bits for each in (CALIBRATED, gaussian)]
+    assert 1.04 < deviations[0] / deviations[1] < 1.06
+
+
+def test_a_statement_lies_above_the_exact_curve_at_every_epsilon() -> None:
+    statement = CALIBRATED.privacy(CLAIM, 22, 667)
+    weight = CALIBRATED.squared_bound / CALIBRATED.variance
+    for epsilon in (0.0, 0.1, 0.5, 1.0, 1.5, 3.0):
+        assert statement.delta_at(epsilon) > wishart_delta(epsilon, 646, weight, "replace-one")
+    assert statement.delta_at(1.0) <= 1e-6
+    assert 0 < statement.delta_coalition < 1e-6 / 8
+
+
+def test_fewer_honest_clients_than_planned_give_a_larger_mu_and_never_a_release() -> None:
+    planned = CALIBRATED.privacy(CLAIM, 22, 667)
+    planned.require(CLAIM)
+    weaker = CALIBRATED.privacy(CLAIM, 22, 600)
+    assert weaker.mu > planned.mu * (667 / 600) ** 0.49
+    with pytest.raises(FalseClaimError, match="600 honest clients"):
+        weaker.require(CLAIM)
+    with pytest.raises(RowUnderfilledError, match="40 honest clients give no Wishart noise for 22 columns"):
+        CALIBRATED.privacy(CLAIM, 22, 40)
+
+
+def test_what_a_release_spends_includes_the_probability_that_no_mu_covers() -> None:
+    statement = CALIBRATED.privacy(CLAIM, 22, 667)
+    spent = Spent.of(statement) + Spent.of(statement)
+    assert spent.mu == pytest.approx(statement.mu * 2**0.5)
+    assert spent.delta_at(10.0) >= 2 * statement.delta_coalition
+
+
+def test_a_coarse_grid_costs_more_and_the_statement_says_so() -> None:
+    fine, coarse = CALIBRATED, CALIBRATED.model_copy(update={"fraction_bits": 6})
+    coarse = coarse.model_copy(update={"sigma": CALIBRATED.sigma // 4**9})
+    mus = [each.privacy(CLAIM, 22, 667).mu for each in (fine, coarse)]
+    assert coarse.variance / coarse.squared_bound == pytest.approx(fine.variance / fine.squared_bound, rel=0.1)
+    assert mus[1] > 2 * mus[0]
+
+
+@pytest.mark.parametrize("sigma", [4100, 10**6, 2**28])
+def test_the_price_of_integers_is_far_below_what_is_allowed(sigma: int) -> None:
+    mechanism = PLAIN.model_copy(update={"sigma": sigma, "fraction_bits": 10})
+    assert mechanism.privacy(CLAIM, 22, 10_000_000).slack < MAX_SLACK
+    # An example is two discrete Gaussians, which add up to one: the harmonic variance of their common grid.
+    assert kappa(1 / (1 / mechanism.coarse**2 + 1 / 4)) <= kappa(4 * 0.999)
+
+
+def test_noise_is_the_rounded_product_of_one_example_about_its_mean() -> None:
+    """Take the same bytes apart: the words are the exact products, up to less than one step and the rounding noise."""
+    mechanism = PLAIN.model_copy(update={"sigma": 10**6 + 4})
+    noise = mechanism.noise(200, 3, source("example"))
+    random_bytes = source("example")
+    coarse = discrete_gaussian((200, 3), mechanism.coarse, random_bytes)
+    fine = discrete_gaussian((200, 3), 2**19, random_bytes)
+    places = list(zip(*np.triu_indices(3), strict=True))
+    for client, words in enumerate(noise):
+        entries = [int(coarse[client, k]) + Fraction(int(fine[client, k]), 2**18) for k in range(3)]
+        for word, (i, j) in zip(words, places, strict=True):
+            left = int(word) - entries[i] * entries[j] + (mechanism.variance if i == j else 0)
+            # Eight deviations of the rounding noise: 1200 words leave a false alarm below 1e-11.
+            assert abs(left) < 1 + 8 * mechanism.rounding
+
+
+def test_too_small_a_sigma_or_too_large_a_cohort_is_refused() -> None:
+    with pytest.raises(InvalidTaskError, match="sigma 4099 is below 4100"):
+        PLAIN.model_copy(update={"sigma": 4099}).check(CLAIM, 22, 6670)
+    with pytest.raises(InvalidTaskError, match="overflow"):
+        CALIBRATED.model_copy(update={"fraction_bits": 25, "sigma": 2**28}).check(CLAIM, 22, 2**20)
+    with pytest.raises(InvalidTaskError, match="no grid fits"):
+        PLAIN.model_copy(update={"row_bound": "0.00000000001"}).calibrated(CLAIM, 22, 6670)
+
+
+def test_headroom_shrinks_with_the_cohort() -> None:
+    logs = [CALIBRATED.log_wrap_probability(22, clients) for clients in (10**3, 10**6, 10**9, 10**12)]
+    assert logs == sorted(logs)
+    assert logs[0] < -1000
+    assert logs[-1] == math.inf
+
+
+def test_what_is_not_proved_is_said_and_only_where_it_matters() -> None:
+    assert "measured, not proved" in CALIBRATED.remark(CALIBRATED.privacy(CLAIM, 22, 667))
+    zero_out = CLAIM.model_copy(update={"neighbours": "zero-out"})
+    assert CALIBRATED.remark(CALIBRATED.privacy(zero_out, 22, 667)) == ""
