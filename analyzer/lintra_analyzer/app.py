@@ -7,7 +7,7 @@ from starlette.types import ASGIApp
 
 from lintra_analyzer.analyses import parse_request, request_schema, summary
 from lintra_analyzer.auth import require_token
-from lintra_analyzer.export import sketch_response
+from lintra_analyzer.export import CSV, TEXT, analysis_response, sketch_response
 from lintra_analyzer.http import RETRY_AFTER, Frame, add_problem_handlers
 from lintra_analyzer.service import Service
 from lintra_analyzer.specification import Specification
@@ -154,13 +154,20 @@ def _releases(service: Service) -> APIRouter:
         ids = [base64url(data[start : start + HASH_BYTES]) for start in range(0, len(data), HASH_BYTES)]
         return CohortView(release_id=release_id, cohort_root=signed.record.cohort_root, report_ids=ids)
 
-    @router.post("/{release_id}/analyses", openapi_extra=_body(request_schema()))
-    def analyse(release_id: str, body: Annotated[bytes, Depends(_raw_body)]) -> AnalysisView:
-        """Run an analysis; it costs no privacy."""
+    @router.post(
+        "/{release_id}/analyses",
+        response_model=AnalysisView,
+        responses={200: {"content": {CSV: {}, TEXT: {}}}},
+        openapi_extra=_body(request_schema()),
+    )
+    def analyse(
+        release_id: str, body: Annotated[bytes, Depends(_raw_body)], accept: Annotated[str, Header()] = "*/*"
+    ) -> AnalysisView | Response:
+        """Run an analysis; it costs no privacy. Some kinds come as CSV or text if the Accept header asks for it."""
         signed = service.record(release_id)
         request = parse_request(body)
         estimate = service.analyse(signed, request)
-        return AnalysisView(
+        return analysis_response(signed.record, estimate, accept) or AnalysisView(
             release_id=release_id,
             kind=request.kind,
             result=dict(estimate.to_dict()),

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from lintra_analyzer.auth import new_token, token_hash
 from lintra_analyzer.keys import load_keys
-from lintra_analyzer.output import show_analysis
+from lintra_analyzer.output import SHOWN, show_analysis
 from lintra_analyzer.rest_client import AnalyzerClient
 from lintra_analyzer.settings import InvalidSettingsError, load_settings
 from lintra_protocol.errors import LintraError, UnauthorizedError
@@ -38,6 +38,9 @@ Token = Annotated[
     str, typer.Option("--token", envvar=TOKEN_VARIABLE, help="Bearer token; better given by the environment.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV instead of a table.")]
+Features = Annotated[list[str] | None, typer.Option("--feature", help="A column that explains; repeat; all others.")]
+Confidence = Annotated[float | None, typer.Option("--confidence", help="Of the intervals; 0.95 if left out.")]
 
 
 @app.command()
@@ -125,16 +128,18 @@ def release(
 @app.command(context_settings=_IDENTIFIERS)
 def analyse(
     release_id: str,
-    kind: Annotated[str, typer.Option("--kind", help="ridge, low-rank or moments.")],
+    kind: Annotated[str, typer.Option("--kind", help="ridge, low-rank, moments, pca, correlation, means, ...")],
     url: Url = _DEFAULT_URL,
     token: Token = "",
     target: Annotated[str | None, typer.Option("--target", help="ridge: the column to explain.")] = None,
-    feature: Annotated[list[str] | None, typer.Option("--feature", help="ridge: repeat; default all others.")] = None,
+    feature: Features = None,
     regularization: Annotated[float | None, typer.Option("--regularization", help="ridge: lambda.")] = None,
     rank: Annotated[int | None, typer.Option("--rank", help="low-rank: how many components.")] = None,
-    column: Annotated[list[str] | None, typer.Option("--column", help="low-rank, moments: repeat; all.")] = None,
-    confidence: Annotated[float | None, typer.Option("--confidence", help="Of the intervals.")] = None,
+    components: Annotated[int | None, typer.Option("--components", help="pca: how many components; all.")] = None,
+    column: Annotated[list[str] | None, typer.Option("--column", help="One that takes part; repeat; all.")] = None,
+    confidence: Confidence = None,
     as_json: AsJson = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """Analyse a release; it costs no privacy."""
     given: dict[str, object] = {
@@ -142,16 +147,63 @@ def analyse(
         "features": feature or None,
         "regularization": regularization,
         "rank": rank,
+        "components": components,
         "columns": column or None,
         "confidence": confidence,
     }
+    _answer(url, token, release_id, kind, given, as_json=as_json, as_csv=as_csv)
+
+
+@app.command(context_settings=_IDENTIFIERS)
+def regress(
+    release_id: str,
+    target: Annotated[str, typer.Option("--target", help="The column to explain.")],
+    url: Url = _DEFAULT_URL,
+    token: Token = "",
+    feature: Features = None,
+    ridge: Annotated[float | None, typer.Option("--ridge", help="lambda in normalised units; 0 if left out.")] = None,
+    path: Annotated[bool, typer.Option("--path", help="Many penalties instead of one.")] = False,
+    intercept: Annotated[
+        bool | None, typer.Option("--intercept/--no-intercept", help="Fit one; by default where the release can.")
+    ] = None,
+    simultaneous: Annotated[
+        bool, typer.Option("--simultaneous", help="Add bounds that hold for all regressions at once.")
+    ] = False,
+    confidence: Confidence = None,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+) -> None:
+    """Explain one column of a release by others; it costs no privacy."""
+    if path and (ridge is not None or simultaneous):
+        _give_up("--path chooses its own penalties and has no intervals: leave out --ridge and --simultaneous")
+    given: dict[str, object] = {
+        "target": target,
+        "features": feature or None,
+        "regularization": ridge,
+        "intercept": intercept,
+        "simultaneous": simultaneous or None,
+        "confidence": confidence,
+    }
+    kind = "regression-path" if path else "regression"
+    _answer(url, token, release_id, kind, given, as_json=as_json, as_csv=as_csv)
+
+
+def _answer(
+    url: str, token: str, release_id: str, kind: str, given: dict[str, object], *, as_json: bool, as_csv: bool
+) -> None:
+    """Ask for an analysis with what was given, and print it."""
+    if as_json and as_csv:
+        _give_up("choose one of --json and --csv")
     arguments = {name: value for name, value in given.items() if value is not None}
     with _client(url, token) as client:
-        answer = client.analyse(release_id, kind, **arguments)
-    if as_json:
-        _print_json(answer)
-    else:
-        show_analysis(Console(), answer)
+        if as_csv:
+            typer.echo(client.analysis_text(release_id, kind, "text/csv", **arguments), nl=False)
+        elif as_json:
+            _print_json(client.analyse(release_id, kind, **arguments))
+        elif kind in SHOWN:
+            show_analysis(Console(), client.analyse(release_id, kind, **arguments))
+        else:
+            typer.echo(client.analysis_text(release_id, kind, "text/plain", **arguments), nl=False)
 
 
 @contextmanager

@@ -1,16 +1,20 @@
-"""The released numbers in three dresses: .npz for programs, JSON for scripts, CSV for spreadsheets."""
+"""Released numbers and analyses in several dresses: .npz for programs, JSON for scripts, CSV, and text for people."""
 
 import csv
 import io
 
 from fastapi.responses import JSONResponse, Response
 
+from lintra_analyzer.analyses import promise, summary
 from lintra_analyzer.certificate import ReleaseRecord
+from lintra_analyzer.estimators import Estimate, Tabular
 from lintra_analyzer.reconstruct import as_release
 from lintra_analyzer.service import Service
+from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray
 
 NPZ = "application/octet-stream"
+JSON, CSV, TEXT = "application/json", "text/csv", "text/plain"
 
 
 def sketch_response(service: Service, record: ReleaseRecord, accept: str) -> Response:
@@ -21,18 +25,42 @@ def sketch_response(service: Service, record: ReleaseRecord, accept: str) -> Res
     """
     sketch, row_counts = service.archive.read(record)
     name = f"lintra-{record.release_id}"
-    wanted = [part.partition(";")[0].strip().lower() for part in accept.split(",")]
-    if "application/json" not in wanted and "text/csv" not in wanted:
+    wanted = _wanted(accept)
+    if JSON not in wanted and CSV not in wanted:
         headers = {"content-disposition": f'attachment; filename="{name}.npz"'}
         return Response(service.archive.bytes_of(record.release_id), media_type=NPZ, headers=headers)
     release = as_release(service.task(record.task_id), sketch, row_counts)
     columns = [column.name for column in release.columns]
     values: FloatArray = release.values.reshape(-1, len(columns))
-    if "application/json" in wanted:
+    if JSON in wanted:
         return JSONResponse({"columns": columns, "row_counts": row_counts.tolist(), "values": values.tolist()})
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(columns)
     writer.writerows([repr(value) for value in row] for row in values.tolist())
     headers = {"content-disposition": f'attachment; filename="{name}.csv"'}
-    return Response(text.getvalue(), media_type="text/csv", headers=headers)
+    return Response(text.getvalue(), media_type=CSV, headers=headers)
+
+
+def analysis_response(record: ReleaseRecord, estimate: Estimate, accept: str) -> Response | None:
+    """Return an analysis as CSV or as text if an Accept header asks for it before JSON, else None.
+
+    Raises:
+        InvalidAnalysisError: this kind of analysis has neither.
+    """
+    chosen = next((kind for kind in _wanted(accept) if kind in {JSON, CSV, TEXT}), JSON)
+    if chosen == JSON:
+        return None
+    if not isinstance(estimate, Tabular):
+        raise InvalidAnalysisError(f"this kind of analysis is not available as {chosen}; ask for {JSON}")
+    if chosen == CSV:
+        return Response(estimate.to_csv(), media_type=CSV)
+    text = estimate.summary(promise(record))
+    warnings = summary(record)["warnings"]
+    lines = [f"Warning: {warning}.\n" for warning in warnings] if isinstance(warnings, list) else []
+    return Response(text + "".join(lines), media_type=TEXT)
+
+
+def _wanted(accept: str) -> list[str]:
+    """Return the media types that an Accept header names, in its order."""
+    return [part.partition(";")[0].strip().lower() for part in accept.split(",")]

@@ -1,4 +1,7 @@
-"""Estimates as tables for people; machines take the JSON."""
+"""Estimates as tables for people; machines take the JSON.
+
+Only the kinds in `SHOWN` are drawn here. The others have a text of their own, which the analyzer sends.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -66,6 +69,7 @@ def _moments(console: Console, result: Document) -> None:
 
 
 _SHOW: dict[str, Callable[[Console, Document], None]] = {"ridge": _ridge, "low-rank": _low_rank, "moments": _moments}
+SHOWN = frozenset(_SHOW)
 
 
 def _percent(result: Document) -> str:

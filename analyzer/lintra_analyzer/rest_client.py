@@ -139,12 +139,21 @@ class AnalyzerClient:
         return self._json("GET", f"/v1/releases/{release_id}/cohort")
 
     def analyse(self, release_id: str, kind: str, **arguments: object) -> Document:
-        """Run an analysis: "ridge", "low-rank" or "moments" with the arguments of docs/analyzer.md.
+        """Run an analysis, such as "regression" or "pca", with the arguments of docs/analyzer.md.
 
         Raises:
             InvalidAnalysisError: it does not fit the release.
         """
         return self._json("POST", f"/v1/releases/{release_id}/analyses", {"kind": kind, **arguments})
+
+    def analysis_text(self, release_id: str, kind: str, media_type: str = "text/plain", **arguments: object) -> str:
+        """Run an analysis and return it as a text for people, or as "text/csv".
+
+        Raises:
+            InvalidAnalysisError: it does not fit the release, or this kind has no such form.
+        """
+        path, headers = f"/v1/releases/{release_id}/analyses", {"accept": media_type}
+        return self._send("POST", path, {"kind": kind, **arguments}, headers).content.decode("utf-8")
 
     # --- requests ------------------------------------------------------------------------------------------------
 

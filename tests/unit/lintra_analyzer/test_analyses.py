@@ -4,16 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from lintra_analyzer.analyses import parse_request, summary
+from lintra_analyzer.analyses import REQUESTS, parse_request, summary
 from lintra_analyzer.certificate import Plausibility
 from lintra_analyzer.estimators import ridge
 from lintra_analyzer.reconstruct import as_release
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
 from unit.lintra_analyzer.life import CLIENTS, Life, living
 
+# So few clients have variances that stand out of the noise only if there is little of it.
+LITTLE_NOISE = {"epsilon": 10, "row_bound": 0.6}
 
-async def released(life: Life, kind: str, count: int = CLIENTS) -> str:
-    task = await life.create(kind)
+
+async def released(life: Life, kind: str, count: int = CLIENTS, **changes: object) -> str:
+    task = await life.create(kind, **changes)
     await life.upload(task, count)
     return await life.release(task)
 
@@ -27,13 +30,19 @@ async def released(life: Life, kind: str, count: int = CLIENTS) -> str:
         ("osnap", {"kind": "low-rank", "rank": 1, "columns": ["b", "c"]}, {"columns": ["b", "c"]}),
         ("sum", {"kind": "moments", "confidence": 0.9}, {"columns": ["a", "b", "c"], "confidence": 0.9}),
         ("second_moment", {"kind": "moments", "columns": ["c"]}, {"columns": ["c"]}),
+        ("second_moment", {"kind": "regression", "target": "a", "simultaneous": True}, {"features": ["b", "c"]}),
+        ("osnap", {"kind": "regression", "target": "a", "intercept": False}, {"intercept_fitted": False}),
+        ("second_moment", {"kind": "regression-path", "target": "a", "regularizations": [1, 2]}, {"target": "a"}),
+        ("second_moment", {"kind": "pca", "components": 2, "columns": ["a", "c"]}, {"columns": ["a", "c"]}),
+        ("second_moment", {"kind": "correlation"}, {"columns": ["a", "b", "c"]}),
+        ("sum", {"kind": "means", "columns": ["c", "a"]}, {"columns": ["c", "a"]}),
     ],
 )
 async def test_every_analysis_answers_and_spends_nothing(
     tmp_path: Path, kind: str, request_body: dict[str, object], expected: dict[str, object]
 ) -> None:
     async with living(tmp_path) as life, life.rest() as rest:
-        release_id = await released(life, kind)
+        release_id = await released(life, kind, **LITTLE_NOISE)
         answer = await rest.post(f"/v1/releases/{release_id}/analyses", json=request_body)
         assert answer.status_code == 200, answer.text
         document = answer.json()
@@ -52,6 +61,54 @@ async def test_an_analysis_is_that_of_the_estimator(tmp_path: Path) -> None:
         assert answer.json()["result"] == ridge(release, "b").to_dict()
 
 
+async def test_an_intercept_in_the_release_is_fitted_and_the_means_are_known(tmp_path: Path) -> None:
+    async with living(tmp_path) as life, life.rest() as rest:
+        task = await life.create("second_moment", mechanism={"kind": "second_moment", "intercept": 1, "trace": True})
+        await life.upload(task)
+        path = f"/v1/releases/{await life.release(task)}/analyses"
+        result = (await rest.post(path, json={"kind": "regression", "target": "a"})).json()["result"]
+        assert result["intercept_fitted"]
+        assert result["features"] == ["b", "c"]
+        assert (await rest.post(path, json={"kind": "pca"})).json()["result"]["about_means"]
+        found = (await rest.post(path, json={"kind": "means"})).json()["result"]
+        assert found["columns"] == ["a", "b", "c"]
+
+
+async def test_the_accept_header_chooses_between_json_csv_and_text(tmp_path: Path) -> None:
+    async with living(tmp_path) as life, life.rest() as rest:
+        path = f"/v1/releases/{await released(life, 'second_moment', **LITTLE_NOISE)}/analyses"
+        for kind in ("regression", "regression-path", "pca", "correlation"):
+            asked = {"kind": kind, "target": "a"} if "regression" in kind else {"kind": kind}
+            table = await rest.post(path, json=asked, headers={"accept": "text/csv"})
+            assert table.headers["content-type"] == "text/csv; charset=utf-8"
+            header, *lines = table.text.splitlines()
+            assert lines
+            assert {line.count(",") for line in lines} == {header.count(",")}
+            text = await rest.post(path, json=asked, headers={"accept": "text/plain, application/json"})
+            assert text.headers["content-type"] == "text/plain; charset=utf-8"
+            assert "spent nothing more" in " ".join(text.text.split())
+            for accept in ("*/*", "application/json, text/csv", "image/png"):
+                answer = await rest.post(path, json=asked, headers={"accept": accept})
+                assert answer.json()["kind"] == kind
+
+
+async def test_an_analysis_without_a_table_is_refused_as_csv(tmp_path: Path) -> None:
+    async with living(tmp_path) as life, life.rest() as rest:
+        path = f"/v1/releases/{await released(life, 'sum')}/analyses"
+        answer = await rest.post(path, json={"kind": "moments"}, headers={"accept": "text/csv"})
+        assert answer.status_code == 400
+        assert "not available as text/csv" in answer.json()["detail"]
+
+
+async def test_the_interface_description_knows_every_kind_and_form(tmp_path: Path) -> None:
+    async with living(tmp_path) as life, life.rest() as rest:
+        document = (await rest.get("/v1/openapi.json")).json()
+    operation = document["paths"]["/v1/releases/{release_id}/analyses"]["post"]
+    kinds = operation["requestBody"]["content"]["application/json"]["schema"]["oneOf"]
+    assert [kind["properties"]["kind"]["const"] for kind in kinds] == list(REQUESTS)
+    assert set(operation["responses"]["200"]["content"]) == {"application/json", "text/csv", "text/plain"}
+
+
 MISFITS: dict[str, list[tuple[dict[str, object], str]]] = {
     "sum": [
         ({}, "kind: expected one of ridge, low-rank, moments"),
@@ -68,6 +125,17 @@ MISFITS: dict[str, list[tuple[dict[str, object], str]]] = {
         ({"kind": "moments", "confidence": 1}, "confidence"),
         ({"kind": "moments", "surprise": 1}, "surprise"),
         ({"kind": "moments", "columns": []}, "at least one column"),
+        ({"kind": "regression", "target": "a", "features": []}, "no column besides the target"),
+        ({"kind": "regression", "target": "a", "features": ["b", "b"]}, "once"),
+        ({"kind": "regression", "target": "a", "intercept": True}, "holds no constant column"),
+        ({"kind": "regression", "target": "a", "regularization": "inf"}, "regularization"),
+        ({"kind": "regression", "target": "a", "rank": 1}, "rank"),
+        ({"kind": "regression-path", "target": "a", "regularizations": []}, "1 to 1000 penalties"),
+        ({"kind": "regression-path", "target": "a", "regularizations": [-1]}, "regularizations"),
+        ({"kind": "pca", "components": 4}, "from 1 to the 3 columns"),
+        ({"kind": "pca", "components": 0}, "components"),
+        ({"kind": "correlation", "columns": ["a"]}, "at least 2 columns"),
+        ({"kind": "means"}, "holds no means"),
     ],
 }
 

@@ -77,8 +77,8 @@ class Desk:
     def upload(self, task_id: str, count: int = CLIENTS) -> None:
         self.loop.run(self.life.upload(self.life.service.task(task_id), count))
 
-    def released(self, kind: str) -> str:
-        task_id = self.client.create_task(specification(kind))["task_id"]
+    def released(self, kind: str, **changes: object) -> str:
+        task_id = self.client.create_task(specification(kind, **changes))["task_id"]
         self.upload(task_id)
         return self.client.release(task_id, poll_seconds=0.01)
 
@@ -176,6 +176,41 @@ def test_the_commands_walk_the_whole_way(desk: Desk, tmp_path: Path) -> None:
     answer = json.loads(desk.type("analyse", release_id, "--kind", "moments", "--json")[1])
     assert answer["result"]["columns"] == ["a", "b", "c"]
     assert desk.type("analyse", release_id, "--kind", "magic")[0] == 1
+
+
+def test_regressions_are_printed_as_a_summary_as_csv_and_as_json(desk: Desk) -> None:
+    release_id = desk.released("second_moment")
+    words = ("regress", release_id, "--target", "a", "--feature", "c")
+    code, text, _ = desk.type(*words, "--simultaneous", "--confidence", "0.9")
+    assert code == 0
+    assert "std err" in text
+    assert "[0.05" in text
+    assert "all regressions at once, 90 %" in text
+    assert "Privacy: epsilon" in text
+    assert desk.type(*words, "--csv")[1].splitlines()[1].startswith("c,")
+    result = json.loads(desk.type(*words, "--ridge", "2.5", "--no-intercept", "--json")[1])["result"]
+    assert (result["regularization"], result["features"]) == (2.5, ["c"])
+    assert "Best penalty" in desk.type(*words, "--path")[1]
+    assert len(desk.type(*words, "--path", "--csv")[1].splitlines()) == 26
+    for wrong, complaint in (
+        (("--path", "--ridge", "1"), "leave out --ridge"),
+        (("--csv", "--json"), "one of --json and --csv"),
+        (("--feature", "a"), "own features"),
+    ):
+        code, _, error = desk.type(*words, *wrong)
+        assert code == 1
+        assert complaint in error
+
+
+def test_components_correlations_and_means_are_printed(desk: Desk) -> None:
+    release_id = desk.released("second_moment", epsilon=10, row_bound=0.6)
+    for kind, words in (("pca", ("--components", "2")), ("correlation", ("--column", "a", "--column", "b"))):
+        code, text, _ = desk.type("analyse", release_id, "--kind", kind, *words)
+        assert code == 0
+        assert "about the public centers" in text
+        assert desk.type("analyse", release_id, "--kind", kind, *words, "--csv")[0] == 0
+    assert "std err" in desk.type("analyse", desk.released("sum"), "--kind", "means")[1]
+    assert desk.type("analyse", release_id, "--kind", "moments", "--csv")[0] == 1
 
 
 def test_a_table_of_means_is_printed_for_a_sum(desk: Desk) -> None:
