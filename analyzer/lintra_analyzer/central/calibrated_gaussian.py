@@ -63,8 +63,8 @@ def renyi_envelope(epsilon: float, sensitivity: Sensitivity) -> float:
     """Return an upper bound of delta(epsilon) over all pairs within a sensitivity, by Renyi divergence.
 
     The minimum over 0 < s < 1 / (e^kappa - 1) of the Chernoff bound with the largest transform of the loss: as many
-    directions at ratio e^kappa as Lambda allows, and all of the shift in one of them. Proved, for both directions; any s
-    is valid.
+    directions at ratio e^kappa as Lambda allows, and all of the shift in one of them. Proved, for both directions;
+    any s is valid.
 
     Args:
         epsilon: at least 0.

@@ -241,7 +241,7 @@ def least_squares(
     labels = tuple(column.name for column in columns)
     if law == "sketch":
         values = project(joint, plan.sigma2, sketch_rows, random_bytes)
-        coef = np.linalg.lstsq(values[:, :-1], values[:, -1])[0]
+        coef = np.asarray(np.linalg.lstsq(values[:, :-1], values[:, -1])[0], np.float64)
         # The target's name must differ from every feature's.
         every = named_columns([*labels, "target" if "target" not in labels else "target of all"], size + 1, row_bound)
         sketch = ProjectionRelease(every, values, plan.sigma2, len(joint), row_bound, plan.promise, "gram")
@@ -264,9 +264,10 @@ def solved(joint: FloatArray, sigma2: float) -> tuple[FloatArray, FloatArray, fl
         squared residual |b - B x|^2 + sigma^2 |x|^2 + sigma^2.
     """
     ridge = math.sqrt(sigma2) * np.eye(joint.shape[1])
-    triangle = np.linalg.qr(np.vstack([joint, ridge]), mode="r")
+    triangle = np.asarray(np.linalg.qr(np.vstack([joint, ridge]))[1], np.float64)
     factor, image = triangle[:-1, :-1], triangle[:-1, -1]
-    return np.linalg.solve(factor, image), factor, float(triangle[-1, -1] ** 2)
+    solution = np.asarray(np.linalg.solve(factor, image), np.float64)
+    return solution, factor, float(triangle[-1, -1] ** 2)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -7,12 +7,13 @@ G is secret; with a known or reused G there is no privacy at all.
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from lintra_analyzer.central.claim import CentralClaim
+from lintra_analyzer.central.law import WishartError
 from lintra_analyzer.central.promise import (
     CLIPPED,
     Promise,
@@ -22,7 +23,7 @@ from lintra_analyzer.central.promise import (
     require_count,
 )
 from lintra_analyzer.central.sampling import FLOATING_POINT_LAW, gaussians
-from lintra_analyzer.columns import Column
+from lintra_analyzer.columns import Column, positions
 from lintra_analyzer.gram import GramEstimate
 from lintra_analyzer.ndis.closed import delta_rp, rp_pair, rp_pstar
 from lintra_analyzer.ndis.pair import Pair
@@ -163,7 +164,7 @@ class ProjectionRelease:
         return estimate
 
     def sketch(self) -> Sketch:
-        """Return the same numbers in the scale of a sketch, for every estimator that reads one.
+        """Return the same numbers in the scale of a sketch, whose rows are their own witnesses of the error.
 
         Raises:
             InvalidReleaseError: a single row says nothing of its own error.
@@ -174,13 +175,17 @@ class ProjectionRelease:
         scaled = self.values / math.sqrt(rows)
         return Sketch(self.columns, scaled, counts, noise, self.num_clients, self.row_bound)
 
-    def second_moment(self) -> GramEstimate:
-        """Return `gram` with the law of its error, read off the independent rows of the sketch.
+    def restrict(self, names: Sequence[str]) -> "ProjectionRelease":
+        """Return the release of the named columns only, in that order."""
+        index = positions(self.columns, names)
+        return replace(self, columns=tuple(self.columns[i] for i in index), values=self.values[:, index])
 
-        Raises:
-            InvalidReleaseError: a single row says nothing of its own error.
-        """
-        return self.sketch().second_moment()
+    def second_moment(self) -> GramEstimate:
+        """Return `gram` with the law of its error: S^T S / r is a Wishart draw about D^T D + sigma2 I."""
+        rows = self.values.shape[0]
+        centre = self.values.T @ self.values / rows
+        errors = WishartError(centre, 1 / rows, 0.0, self.sigma2 / math.sqrt(rows))
+        return GramEstimate(self.columns, self.gram(), errors, self.num_clients, self.row_bound)
 
 
 def random_projection(

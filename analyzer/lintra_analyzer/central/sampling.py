@@ -38,5 +38,5 @@ def chi_squares(dof: float, shape: tuple[int, ...], random_bytes: RandomBytes) -
     """
     if not 0 < dof < np.inf:
         raise ValueError(f"degrees of freedom must be positive and finite, got {dof}")
-    values: FloatArray = 2 * gammainccinv(dof / 2, uniforms(shape, random_bytes))
-    return values
+    values = 2 * gammainccinv(dof / 2, uniforms(shape, random_bytes))
+    return np.asarray(values, np.float64)

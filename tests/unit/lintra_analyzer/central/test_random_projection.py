@@ -15,7 +15,7 @@ from lintra_analyzer.central.random_projection import (
     replacement_pair,
     rp_sigma,
 )
-from lintra_analyzer.estimators import low_rank, ridge
+from lintra_analyzer.estimators.regression import regression
 from lintra_analyzer.ndis.closed import delta_rp, rp_pstar
 from lintra_analyzer.ndis.profile import delta
 from lintra_protocol.errors import InvalidReleaseError
@@ -138,8 +138,9 @@ def test_one_row_is_a_random_linear_combination() -> None:
     assert plan.leverage == pytest.approx(rp_pstar(1.0, 1e-6, 1), rel=1e-9)
     release = random_projection(made_rows(), CLAIM, 1, 1.0, source("one"))
     assert release.values.shape == (1, 4)
+    assert np.linalg.matrix_rank(release.gram() + release.sigma2 * np.eye(4)) == 1
     with pytest.raises(InvalidReleaseError, match="at least 2 rows"):
-        release.second_moment()
+        release.sketch()
 
 
 def test_a_release_says_what_it_is() -> None:
@@ -153,17 +154,20 @@ def test_a_release_says_what_it_is() -> None:
     assert f"{release.values[0, 0]:.3f}" not in repr(release)
 
 
-def test_estimators_read_the_release_as_a_sketch_of_the_same_second_moment() -> None:
-    # 2^16 rows of the sketch: the error of an entry is below 5 (tr + sigma2) / 256.
+def test_estimators_read_the_release_with_the_law_of_its_error() -> None:
+    # An entry of the estimate has a deviation of at most (tr + sigma2) sqrt(2 / r); five of them fail once in 1e5.
     rows = made_rows(4000)
     release = random_projection(rows, CentralClaim(8.0, 1e-3, "zero-out"), 2**14, 1.0, source("gram"))
     gram = release.second_moment()
-    assert gram.matrix == pytest.approx(release.gram(), rel=1e-9, abs=1e-9 * release.sigma2)
-    size = np.trace(rows.T @ rows) + 4 * release.sigma2
-    assert np.abs(gram.matrix - rows.T @ rows).max() < 5 * size / 2**7
-    fit = ridge(release.sketch(), "x3", regularization=0.0)
+    assert np.abs(gram.matrix - rows.T @ rows).max() < 5 * (np.trace(rows.T @ rows) + release.sigma2) / 2**6.5
+    assert gram.matrix == pytest.approx(release.sketch().second_moment().matrix)
+    # What the law says is what the independent rows of the sketch show.
+    theta = np.array([0.3, -0.5, 0.2, 1.0])
+    stated, shown = (each.errors.product_covariance(theta) for each in (gram, release.sketch().second_moment()))
+    assert np.diag(stated) == pytest.approx(np.diag(shown), rel=0.1)
+    fit = regression(release, "x3", intercept=False)
     assert len(fit.coefficients) == 3
-    assert low_rank(release.sketch(), 1) is not None
+    assert release.restrict(["x3", "x0"]).second_moment().matrix == pytest.approx(gram.matrix[np.ix_([3, 0], [3, 0])])
 
 
 @pytest.mark.parametrize(
