@@ -93,3 +93,10 @@ def test_sketched_least_squares_leaks_no_more_than_the_sketch(p: float, s: float
     exact = delta_als(at, p, s, d + 1 + more, d)
     assert 0 <= exact <= float(delta_rp(at, p + s, d + 1 + more)) * (1 + 1e-7) + 1e-12
     assert 0 <= delta_ols(at, p, s, d + 1 + more, d) <= 1
+
+
+@few
+@given(pairs, st.floats(1.0, 4.0), epsilons)
+def test_a_longer_mean_shift_in_the_same_direction_never_lowers_delta(pair: Pair, factor: float, at: float) -> None:
+    longer = Pair(pair.eta, pair.mult, factor**2 * pair.tsq)
+    assert delta(pair, at, RTOL).lo <= delta(longer, at, RTOL).hi + 1e-14
