@@ -1,7 +1,7 @@
 """White-box audit of Gaussian releases: the exact profile of two given laws against a claim, as a certified verdict.
 
 A claim about one pair of neighbouring inputs can be refuted here, with certainty; that it holds for all pairs cannot be
-shown (Wei et al. 2023, Section 7, whose upper estimate alone must not be used to refute).
+shown (Wei et al. 2023, v4 Theorem 7.1, whose upper estimate must not be used to refute).
 """
 
 from collections.abc import Callable, Iterable, Sequence

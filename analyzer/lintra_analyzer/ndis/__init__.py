@@ -1,7 +1,7 @@
 """The normal distributions indistinguishability spectrum: exact privacy profiles of Gaussian releases.
 
-From Wei, Lu, Magdon-Ismail, Zikas, "The Normal Distributions Indistinguishability Spectrum" (2023). docs/ndis.md says
-what is proved and what is only computed.
+From Wei, Lu, Magdon-Ismail, Zikas, "The Normal Distributions Indistinguishability Spectrum" (arXiv 2309.01243, 2023),
+whose versions 3 and 4 are cited as v3 and v4. docs/ndis.md says what is proved and what is only computed.
 """
 
 from lintra_analyzer.ndis.bounds import renyi_bound, split_bound
@@ -9,6 +9,7 @@ from lintra_analyzer.ndis.certified import Certified
 from lintra_analyzer.ndis.closed import delta_rp, rp_pair, rp_pstar
 from lintra_analyzer.ndis.curve import PrivacyProfile, pair_profile, privacy_profile
 from lintra_analyzer.ndis.least_squares import als_max_loss, delta_als, delta_ols, influences, ols_pair
+from lintra_analyzer.ndis.linear import SketchCertificate, SparseSketch, ltm_certificate
 from lintra_analyzer.ndis.monte_carlo import hoeffding_samples, monte_carlo_delta
 from lintra_analyzer.ndis.pair import Pair, pair_from_gaussians
 from lintra_analyzer.ndis.profile import delta, epsilon
@@ -17,6 +18,8 @@ __all__ = [
     "Certified",
     "Pair",
     "PrivacyProfile",
+    "SketchCertificate",
+    "SparseSketch",
     "als_max_loss",
     "delta",
     "delta_als",
@@ -25,6 +28,7 @@ __all__ = [
     "epsilon",
     "hoeffding_samples",
     "influences",
+    "ltm_certificate",
     "monte_carlo_delta",
     "ols_pair",
     "pair_from_gaussians",

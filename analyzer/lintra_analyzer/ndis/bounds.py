@@ -57,7 +57,7 @@ def split_bound(epsilon: float, mu: float, covariance_profile: Profile) -> float
 
     With a third law between the two, of one's mean and the other's covariance, the triangle inequality gives
     d(e1) + e^e1 h(e2) and h(e2) + e^e2 d(e1) for all e1 + e2 = epsilon, where d is the Gaussian profile at `mu`
-    (Wei et al. 2023, Theorem 4.2, corrected: h must be the harder order). Any such e1 is valid, so an inexact
+    (Wei et al. 2023, v4 Theorem 4.2, corrected: h must be the harder order). Any such e1 is valid, so an inexact
     minimum is only a looser bound.
 
     Args:

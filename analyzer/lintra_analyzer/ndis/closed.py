@@ -21,7 +21,7 @@ _CALIBRATION_RTOL = 1e-11
 def rp_pair(leverage: float, columns: float) -> Pair:
     """Return the pair of a Gaussian random projection D^T G of data with and without a row of this leverage.
 
-    The whitened columns have variance 1 with the row and 1 - p without it (Wei et al. 2023, Section 5). The pair at p*
+    The whitened columns have variance 1 with the row and 1 - p without it (Wei et al. 2023). The pair at p*
     dominates that of every smaller leverage, since noise on both sides only lowers the leverage.
 
     Args:
@@ -42,7 +42,7 @@ def delta_rp(
 ) -> FloatArray:
     """Return delta(epsilon) of a Gaussian random projection by two incomplete gamma functions.
 
-    Wei et al. 2023, Theorem 5.1, never forming (1 - p)^(r/2), which underflows from r of about 2050 on. Increasing in
+    Wei et al. 2023, both versions; never forming (1 - p)^(r/2), which underflows from r of about 2050 on. Increasing in
     the leverage; `remove` is the larger direction for epsilon >= 0. Accurate to about 1e-13 times the probability of
     a loss above epsilon: where delta is far below that use `delta(rp_pair(...))`.
 

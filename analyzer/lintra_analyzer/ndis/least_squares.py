@@ -85,7 +85,7 @@ def influences(features: FloatArray, target: FloatArray) -> tuple[FloatArray, Fl
 
 
 def ols_pair(leverage: float, share: float, columns: float, features: int) -> Pair:
-    """Return N(x, |e|^2 / r (B^T B)^-1) against the same without one row (Wei et al. 2023, Section 6).
+    """Return N(x, |e|^2 / r (B^T B)^-1) against the same without one row (Wei et al. 2023, v3).
 
     Proved for these Gaussian laws; that sketched least squares has them holds only as r grows (`delta_als` is exact).
 
@@ -107,7 +107,7 @@ def delta_ols(
     """Return delta(epsilon) of `ols_pair` by one quadrature of non-negative terms; relative error about 1e-10.
 
     Quick and good for searching; what is promised should be `delta(ols_pair(...), epsilon).hi`. Not monotone in the
-    leverage: the assumption of Wei et al. 2023, Theorem 5, is false for small r (docs/ndis.md#least-squares).
+    leverage: the assumption of Wei et al. 2023, v3 Theorem 5, is false for small r (docs/ndis.md#least-squares).
 
     Args:
         epsilon: any real number for which exp(epsilon) is finite.

@@ -1,4 +1,4 @@
-"""delta by sampling, with Hoeffding's error (Wei et al. 2023, Algorithm 1): an oracle, too coarse for small deltas."""
+"""delta by sampling, with Hoeffding's error (Wei et al. 2023, v3 Figure 2): an oracle, too coarse for small deltas."""
 
 import math
 

@@ -154,7 +154,7 @@ class Pair:
 def pair_from_gaussians(
     mu1: Numbers | float, s1: FloatArray | float, mu2: Numbers | float, s2: FloatArray | float
 ) -> Pair:
-    """Return the pair N(mu1, S1) against N(mu2, S2) (Wei, Lu, Magdon-Ismail, Zikas 2023, Theorem 4.1).
+    """Return the pair N(mu1, S1) against N(mu2, S2) (Wei, Lu, Magdon-Ismail, Zikas 2023, v4 Theorem 4.1).
 
     Gaussian laws are equivalent if their covariances have one range and the means differ within it, and disjoint
     otherwise. A covariance counts as singular in a direction whose variance, in units of the diagonals, is below
