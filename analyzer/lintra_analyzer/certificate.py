@@ -249,7 +249,7 @@ def require_values(record: ReleaseRecord, sketch: IntArray) -> None:
 
 def _noise(task: Task, row_counts: IntArray) -> Noise:
     mechanism = task.mechanism
-    exponent = mechanism.fraction_bits * (2 if mechanism.kind.startswith("second_moment") else 1)
+    exponent = mechanism.sigma_bits
     step = 2.0**-exponent
     smallest, largest = int(row_counts.min()), int(row_counts.max())
     servers = task.num_servers * mechanism.smoothing**2

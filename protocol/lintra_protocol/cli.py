@@ -12,6 +12,7 @@ from typing import Annotated
 
 from lintra_protocol.errors import InvalidTaskError, LintraError
 from lintra_protocol.privacy.statement import PrivacyStatement
+from lintra_protocol.schema import Column
 from lintra_protocol.sealing import CLASSICAL
 from lintra_protocol.task import Task
 
@@ -79,12 +80,9 @@ def describe(definition: Task) -> Iterable[str]:
     yield "Servers, all of which must agree before anything is released:"
     yield from (f"  {index}  {entry.url}  {entry.identity_key}" for index, entry in enumerate(definition.servers))
     yield f"Columns ({definition.num_columns}); a value x enters as (x - center) / scale:"
-    yield from (
-        f"  {column.name}  [{column.lower}, {column.upper}] {column.unit}  center {column.center}  scale {column.scale}"
-        for column in definition.columns
-    )
+    yield from (_described(column) for column in definition.columns)
     yield f"Mechanism {mechanism.kind}: {mechanism.clipping_rule()}, then every client adds noise"
-    yield f"  sigma {mechanism.sigma} in steps of 2^-{mechanism.fraction_bits}; {definition.num_words} words a report"
+    yield f"  sigma {mechanism.sigma} in steps of 2^-{mechanism.sigma_bits}; {definition.num_words} words a report"
     yield f"Promised: epsilon {claim.epsilon} at delta {claim.delta}, neighbours {claim.neighbours},"
     yield f"  from {claim.min_clients} clients on, {claim.max_corrupt_clients} of them corrupt ({claim.threat})"
     for clients in sorted({claim.min_clients, definition.max_clients}):
@@ -94,6 +92,14 @@ def describe(definition: Task) -> Iterable[str]:
             yield f"  {remark}"
     if definition.suite == CLASSICAL:
         yield "Warning: the suite x25519 does not protect recorded traffic from a future quantum computer."
+
+
+def _described(column: Column) -> str:
+    if column.kind == "category":
+        return f"  {column.name}  one of {', '.join(column.levels)}"
+    kind = "" if column.kind == "real" else f"  {column.kind}"
+    bounds = f"[{column.lower}, {column.upper}] {column.unit}"
+    return f"  {column.name}  {bounds}  center {column.center}  scale {column.scale}{kind}"
 
 
 def build(commands: Iterable[EntryPoint]) -> typer.Typer:

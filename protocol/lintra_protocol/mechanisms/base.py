@@ -114,6 +114,11 @@ class Mechanism(Frozen):
         """Return in words what a client does to a row that is too large."""
         return f"rows are shrunk to norm {self.row_bound}"
 
+    @property
+    def sigma_bits(self) -> int:
+        """Return k if `sigma` counts steps of 2^-k: f, or 2f where it is the noise of a product."""
+        return self.fraction_bits
+
     def check_columns(self, columns: Sequence[Column]) -> None:
         """Refuse columns that this mechanism cannot encode: the number of a level says nothing in a sum.
 

@@ -177,6 +177,11 @@ class RonGauss(Mechanism):
         """Return the smallest deviation of any word."""
         return min(self.joint_noise.present(self.sigma))
 
+    @property
+    def sigma_bits(self) -> int:
+        """Return 2f."""
+        return 2 * self.fraction_bits
+
     def sigmas(self, num_columns: int) -> IntArray:
         """Return the deviation of every word's noise, shape `(w,)`."""
         own = self.deviations
@@ -278,7 +283,8 @@ class RonGauss(Mechanism):
 
     def clipping_rule(self) -> str:
         """Return in words what a client does to a row that is too large."""
-        return f"rows are projected to {self.dimension} numbers and shrunk to norm {self.row_bound}"
+        projected = f"projected to {self.dimension} of {self.num_features} dimensions and " if self.frame_seed else ""
+        return f"mapped rows are {projected}shrunk to norm {self.row_bound}"
 
     # --- what a task may say -----------------------------------------------------------------------------------
 

@@ -61,6 +61,11 @@ class SecondMoment(Mechanism):
         result: IntArray = np.concatenate(products, axis=1)
         return result
 
+    @property
+    def sigma_bits(self) -> int:
+        """Return 2f."""
+        return 2 * self.fraction_bits
+
     def sigmas(self, num_columns: int) -> IntArray:
         """Return `sigma` off the diagonal, and the next integer above sqrt(2) `sigma` on it and for the trace."""
         around = (self._leading(num_columns), int(self.trace))

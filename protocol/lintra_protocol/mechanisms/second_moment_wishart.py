@@ -82,6 +82,11 @@ class WishartSecondMoment(Mechanism):
         """Return the integer products of the upper triangle."""
         return triangle_products(steps)
 
+    @property
+    def sigma_bits(self) -> int:
+        """Return 2f."""
+        return 2 * self.fraction_bits
+
     def sigmas(self, num_columns: int) -> IntArray:
         """Return `sigma` off the diagonal and the next integer above sqrt(2) `sigma` on it."""
         return triangle_sigmas(num_columns, self.sigma)

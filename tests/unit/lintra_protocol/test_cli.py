@@ -10,6 +10,8 @@ from typer.testing import CliRunner
 
 from lintra_protocol import cli
 from lintra_protocol.errors import FalseClaimError, LintraError
+from lintra_protocol.mechanisms.ron_gauss_plan import JointQuestion, plan_ron_gauss
+from lintra_protocol.schema import Column
 from support import make_task
 
 TASK = make_task("osnap")
@@ -51,6 +53,25 @@ def test_show_says_what_the_published_calibration_claims_and_what_it_gives(
     text = capsys.readouterr().out
     assert "every entry is clipped to +-1, then every client adds noise" in text
     assert "published calibration, for comparison: claimed epsilon 1 by Theorem 3.4, exactly 0.6" in text
+
+
+def test_show_names_the_levels_of_a_category_and_counts_sigma_in_its_own_steps(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    columns = (
+        Column(name="age", lower="0", upper="90", center="45", scale="45", unit="a", kind="integer"),
+        Column(name="town", lower="0", upper="1", kind="category", levels=("Basel", "Bern")),
+    )
+    asked = plan_ron_gauss(TASK.claim, columns, JointQuestion(label="town"), bytes(32))
+    definition = make_task(asked.calibrated(TASK.claim, 2, 1000), columns=columns)
+    path = tmp_path / "task.json"
+    path.write_bytes(definition.canonical())
+    assert lintra("task", "show", str(path)) == 0
+    text = capsys.readouterr().out
+    assert "age  [0, 90] a  center 45  scale 45  integer" in text
+    assert "town  one of Basel, Bern" in text
+    assert f"in steps of 2^-{2 * definition.mechanism.fraction_bits};" in text
+    assert "mapped rows are shrunk to norm" in text
 
 
 def test_show_reads_standard_input_and_forgives_one_final_newline() -> None:

@@ -121,6 +121,7 @@ def test_a_category_as_label_makes_classes_and_a_number_one_more_coordinate() ->
 def test_choices_are_kept() -> None:
     given = planned(label="town", dimension=2, radius=Fraction(1), bins=0, covariance="per_class")
     assert (given.dimension, given.covariance, given.bins) == (2, "per_class", (0,) * 5)
+    assert given.clipping_rule().startswith("mapped rows are projected to 2 of 4 dimensions and shrunk to norm")
     assert given.frame_seed == base64url(SEED)
     frame = given.public_frame()
     assert frame is not None
