@@ -77,7 +77,8 @@ class PrivacyStatement:
     Attributes:
         mu: Gaussian privacy parameter after the lattice correction (Dong, Roth, Su 2022).
         slack: K of Theorem D1 or D2, the price of integers.
-        delta_coalition: probability that a static coalition fills a row beyond its quota, and of what else no mu covers.
+        delta_coalition: probability that a static coalition fills a row beyond its quota; with Wishart noise, also that
+            of what no mu covers.
         honest_clients: smallest number of honest clients whose noise stands behind a released entry.
         leverage: the largest part of its own noised report that a release shows of an honest client: one over the
             honest clients of its row, the mean of that over its rows where each has a copy of its own, or an upper
