@@ -40,8 +40,8 @@ class Privacy(Frozen):
     """The privacy statement of the actual cohort and matrix; reals are rounded up.
 
     Attributes:
-        leverage: the largest part of its own noised report that the release shows of an honest client; for a sketch
-            with several entries per column, of the very matrix that was drawn.
+        leverage: the largest of any honest client, mu being distance times its root over sigma; for a sketch with
+            several entries per column, of the very matrix that was drawn.
         remark: what has to be said beside these numbers; mostly nothing.
     """
 

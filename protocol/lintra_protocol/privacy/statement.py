@@ -80,9 +80,9 @@ class PrivacyStatement:
         delta_coalition: probability that a static coalition fills a row beyond its quota; with Wishart noise, also that
             of what no mu covers.
         honest_clients: smallest number of honest clients whose noise stands behind a released entry.
-        leverage: the largest part of its own noised report that a release shows of an honest client: one over the
-            honest clients of its row, the mean of that over its rows where each has a copy of its own, or an upper
-            bound of its leverage score where rows share noise. mu is distance times sqrt(leverage) over sigma.
+        leverage: that of the honest client of whom the release shows most: one over the honest clients of its row,
+            added up over its rows where each has a copy of its own, or an upper bound of its leverage score where rows
+            share noise. mu is distance times sqrt(leverage) over sigma.
         epsilon: smallest epsilon at the claim's delta.
         delta: the claim's delta.
     """
@@ -185,7 +185,7 @@ def copies_statement(
     if smallest_row < 1 or smallest_row * sigma**2 <= SMOOTHING:
         raise RowUnderfilledError(f"a row holds {smallest_row} honest clients beyond the tolerated coalition")
     shown = fsum(1 / (size * sigma**2 - SMOOTHING) for size in row_sizes)
-    leverage = fsum(1 / size for size in row_sizes) / len(row_sizes)
+    leverage = fsum(1 / size for size in row_sizes)
     slack = fsum(row_slack(size, num_words, float(sigma) ** 2, SMOOTHING) for size in row_sizes)
     return _statement(claim, distance * shown**0.5, num_clients, smallest_row, leverage, slack)
 

@@ -123,7 +123,7 @@ async def test_the_published_calibration_goes_through_all_services_and_its_certi
         assert record.noise.smallest_row == record.noise.largest_row == 60
         deviation = (60 / 2) ** 0.5 * task.mechanism.sigma / 2**task.mechanism.fraction_bits
         assert float(record.noise.largest_sd) == pytest.approx(deviation)
-        assert float(record.privacy.leverage) == pytest.approx(1 / 60)
+        assert float(record.privacy.leverage) == pytest.approx(1 / 60 + 1 / 60)
         ideal = life.ideal(task, 60)
         assert record.privacy == stated(ideal.privacy, task.mechanism.remark(ideal.privacy))
         sketch, _ = life.service.archive.read(record)
