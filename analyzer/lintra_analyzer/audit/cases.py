@@ -1,7 +1,7 @@
 """What is audited: small cohorts with the task's own calibration, and twins of real tasks at that size."""
 
 from dataclasses import dataclass
-from math import ceil, isqrt
+from math import ceil, isqrt, sqrt
 
 import numpy as np
 
@@ -73,8 +73,8 @@ class Case:
         axes = slice(None) if self.task.mechanism.kind == "osnap_published" else 0
         worlds[1, victim, axes] = bound * _HOSTILE
         if self.task.claim.neighbours == "replace-one":
-            if self.task.mechanism.kind == "second_moment":
-                worlds[0, victim, 1 % self.task.num_columns] = bound * _HOSTILE
+            if isinstance(self.task.mechanism, SecondMoment):
+                worlds[0, victim] = _farthest(self.task.mechanism, self.task.num_columns) * bound * _HOSTILE
             else:
                 worlds[0, victim, axes] = -bound * _HOSTILE
         return worlds[0], worlds[1]
@@ -203,6 +203,22 @@ def hostile_rows(mechanism: AnyMechanism, num_columns: int) -> FloatArray:
         [unit * lengths, -unit[:4] * lengths[2:6], axis * 2, -axis * 2, axis[:, ::-1] * 1e300, spread, -spread, mixed]
     )
     return rows
+
+
+def _farthest(mechanism: SecondMoment, num_columns: int) -> FloatArray:
+    """Return the direction, or 0, whose products lie farthest from those of the first axis.
+
+    With R = B^2 and the intercept c its cosine is -c^2 / R (docs/privacy.md#trace-and-intercept); in one dimension
+    there is only the opposite row or none at all.
+    """
+    square = mechanism.intercept_steps**2 / mechanism.squared_bound
+    direction = np.zeros(num_columns)
+    if num_columns == 1:
+        direction[0] = -1.0 if 6 * square > 1 else 0.0
+    else:
+        direction[0] = -min(square, 1.0)
+        direction[1] = sqrt(1 - direction[0] ** 2)
+    return direction
 
 
 def _sketch(rows: int, sparsity: int = 1) -> Osnap:
