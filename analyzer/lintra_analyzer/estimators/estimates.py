@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import cast
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray
@@ -61,12 +61,15 @@ class Measured:
 
 def quantile(confidence: float, degrees_of_freedom: float = math.inf) -> float:
     """Return the half-width of a two-sided interval in standard errors: normal, or Student's t."""
-    return float(stats.t.ppf((1 + confidence) / 2, degrees_of_freedom))
+    level = (1 + confidence) / 2
+    return float(special.ndtri(level) if math.isinf(degrees_of_freedom) else special.stdtrit(degrees_of_freedom, level))
 
 
 def two_sided(statistic: float, degrees_of_freedom: float = math.inf) -> float:
     """Return the probability of a value at least as far from 0: normal, or Student's t."""
-    return float(2 * stats.t.sf(abs(statistic), degrees_of_freedom))
+    if math.isinf(degrees_of_freedom):
+        return float(2 * special.ndtr(-abs(statistic)))
+    return float(2 * special.stdtr(degrees_of_freedom, -abs(statistic)))
 
 
 def check_confidence(confidence: float) -> None:

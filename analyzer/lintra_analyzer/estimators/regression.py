@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from lintra_analyzer.estimators.coefficients import Coefficient, coefficients_of, shifted, unit_map
 from lintra_analyzer.estimators.design import INTERCEPT, Design, check_regularization, design
@@ -301,7 +301,7 @@ def _f_test(
         return None, None, None
     statistic = float(slopes @ np.linalg.solve(block, slopes)) / slopes.size
     freedom = min(fit.parts.law_freedom, fit.parts.residual_freedom)
-    return statistic, freedom, float(stats.f.sf(statistic, slopes.size, freedom))
+    return statistic, freedom, float(special.fdtrc(slopes.size, freedom, statistic))
 
 
 def _summary_row(one: Coefficient) -> list[str]:
