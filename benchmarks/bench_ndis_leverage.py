@@ -2,8 +2,8 @@
 
 p* is the largest leverage at which D^T G is (epsilon, delta)-private; p_LSV = epsilon / (4 (sqrt(2 r L) + L)) with
 L = ln(4 / delta) is that of Blocki et al. 2012 (least singular value), to which the figure compares. The figure gives
-neither delta nor its grid; 1e-6 and the grid below are inferred from it, and "the design's" are the numbers computed for
-it from the formulas before this code was written. Run: `python benchmarks/bench_ndis_leverage.py [--plot FILE]`.
+neither delta nor its grid; 1e-6 and the grid below are inferred from it, and the reference numbers were computed from
+the formulas by other code. Run: `python benchmarks/bench_ndis_leverage.py [--plot FILE]`.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from lintra_analyzer.ndis.closed import rp_pair, rp_pstar
 
 DELTA = 1e-6
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0, 10.0)
-DESIGN = {
+REFERENCE = {
     1: (11.186, 9.054, 8.106, 7.038, 5.798, 3.968),
     10: (10.150, 8.640, 7.951, 7.154, 6.183, 4.609),
     100: (9.304, 8.195, 7.700, 7.133, 6.437, 5.244),
@@ -50,7 +50,7 @@ def improvement(epsilon: float, sketch_rows: int) -> float:
 def table(title: str, cell: Callable[[float, int], str]) -> None:
     """Print one line for each r."""
     print(f"\n{title}\n{'r':>6}" + "".join(f"{epsilon:>18g}" for epsilon in EPSILONS))
-    for sketch_rows in DESIGN:
+    for sketch_rows in REFERENCE:
         print(f"{sketch_rows:6}" + "".join(f"{cell(epsilon, sketch_rows):>18}" for epsilon in EPSILONS))
 
 
@@ -61,7 +61,7 @@ def plot(path: Path) -> None:
     figure = Figure(figsize=(5, 3.4), layout="constrained")
     axes = figure.subplots()
     grid = np.geomspace(0.1, 10, 25)
-    for sketch_rows in DESIGN:
+    for sketch_rows in REFERENCE:
         axes.plot(grid, [improvement(float(epsilon), sketch_rows) for epsilon in grid], label=f"r = {sketch_rows}")
     axes.set(xscale="log", xlabel="epsilon", ylabel="p* / p_LSV", title=f"delta = {DELTA:g}")
     axes.legend()
@@ -73,8 +73,8 @@ def main() -> None:
     parser.add_argument("--plot", type=Path, help="where to draw the figure")
     options = parser.parse_args()
     print(f"delta {DELTA:g}")
-    design = {(e, r): value for r, values in DESIGN.items() for e, value in zip(EPSILONS, values, strict=True)}
-    table("p* / p_LSV, ours / the design's", lambda e, r: f"{improvement(e, r):.3f} / {design[e, r]:.3f}")
+    reference = {(e, r): value for r, values in REFERENCE.items() for e, value in zip(EPSILONS, values, strict=True)}
+    table("p* / p_LSV, ours / reference", lambda e, r: f"{improvement(e, r):.3f} / {reference[e, r]:.3f}")
     table(
         "p* over the best Renyi conversion", lambda e, r: f"{rp_pstar(e, DELTA, r) / renyi_leverage(e, DELTA, r):.3f}"
     )
