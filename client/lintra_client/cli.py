@@ -21,6 +21,7 @@ from lintra_client.ledger_cli import AsJson, Ceiling, LedgerDelta, LedgerPath
 from lintra_client.ledger_cli import app as ledger_app
 from lintra_client.terminal import refusals
 from lintra_protocol.errors import InvalidRowError
+from lintra_protocol.schema import Column
 from lintra_protocol.sealing import HYBRID
 from lintra_protocol.task import Task
 
@@ -120,7 +121,7 @@ async def _send_file(client: Client, file: Path, source_column: str | None, *, q
             if not quiet:
                 _warn(client.task)
             work = bar.add_task("sending", total=total)
-            rows = read_rows(file, [column.name for column in client.task.columns], source_column)
+            rows = read_rows(file, client.task.columns, source_column)
             return await client.send_many(
                 rows,
                 source_for=DISTINCT_SOURCES if sources is None else sources.__getitem__,
@@ -148,29 +149,32 @@ def read_sources(file: Path, column: str) -> list[str]:
     return sources
 
 
-def read_rows(file: Path, columns: Sequence[str], without: str | None = None) -> Iterator[dict[str, float]]:
+def read_rows(file: Path, columns: Sequence[Column], without: str | None = None) -> Iterator[dict[str, float | str]]:
     """Yield the rows of a CSV file by column name; a cell that is no number becomes NaN, which the task refuses.
 
     Args:
         file: with a line of column names.
-        columns: of the task.
+        columns: of the task; a cell of a category is the name of a level, and is kept as it is written.
         without: a column that is no part of the rows.
 
     Raises:
         InvalidRowError: the first line does not name exactly the task's columns; raised before the first row.
     """
+    known = [column.name for column in columns]
+    categories = {column.name for column in columns if column.kind == "category"}
     with file.open(encoding="utf-8-sig", newline="") as lines:
         reader = csv.reader(lines)
         header = next(reader, [])
-        if without is not None and without in columns:
+        if without is not None and without in known:
             raise InvalidRowError(f"column {without!r} belongs to the task, so that it cannot name the sources")
-        if sorted(name for name in header if name != without) != sorted(columns):
-            raise InvalidRowError(f"the file has columns {', '.join(header)}; the task has {', '.join(columns)}")
+        if sorted(name for name in header if name != without) != sorted(known):
+            raise InvalidRowError(f"the file has columns {', '.join(header)}; the task has {', '.join(known)}")
         for cells in reader:
             if cells:
                 # Too few or too many cells leave a column missing or unknown, which names the fault.
                 names = [*header, *(f"column {number}" for number in range(len(header) + 1, len(cells) + 1))]
-                yield {name: _number(cell) for name, cell in zip(names, cells, strict=False) if name != without}
+                named = zip(names, cells, strict=False)
+                yield {name: cell if name in categories else _number(cell) for name, cell in named if name != without}
 
 
 def _number(cell: str) -> float:

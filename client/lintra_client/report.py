@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from lintra_client.check import ServerKey
 from lintra_client.ledger_book import Source
 from lintra_protocol.canonical import base64url
-from lintra_protocol.clipping import clip_norms
-from lintra_protocol.documents import fraction
 from lintra_protocol.errors import TaskEndedError, TaskNotStartedError
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.report import Report, make_report
@@ -112,9 +110,7 @@ def were_clipped(task: Task, rows: FloatArray) -> NDArray[np.bool_]:
     """Say for each of the checked rows, shape `(n, d)`, whether a bound of a column or of the norm moves it."""
     schema = task.schema_arrays
     outside = ((rows < schema.lower) | (rows > schema.upper)).any(axis=1)
-    normalised = schema.normalise(rows)
-    shrunk = clip_norms(normalised, float(fraction(task.mechanism.row_bound))) != normalised
-    clipped: NDArray[np.bool_] = outside | shrunk.any(axis=1)
+    clipped: NDArray[np.bool_] = outside | task.mechanism.shrinks(schema.normalise(rows))
     return clipped
 
 

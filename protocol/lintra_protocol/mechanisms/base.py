@@ -7,9 +7,10 @@ from math import isqrt, log, sqrt
 from typing import ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
-from lintra_protocol.clipping import MAX_SQUARED_BOUND, quantise, squared_integer_bound
+from lintra_protocol.clipping import MAX_SQUARED_BOUND, clip_norms, quantise, squared_integer_bound
 from lintra_protocol.documents import Frozen, Real, fraction
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.noise import MAX_SIGMA, discrete_gaussian
@@ -109,6 +110,11 @@ class Mechanism(Frozen):
     def largest_word(self) -> int:
         """Return the largest absolute value of a word of a noiseless report: the integer norm bound."""
         return isqrt(self.squared_bound)
+
+    def shrinks(self, rows: FloatArray) -> NDArray[np.bool_]:
+        """Say for each of some normalised rows of shape `(n, d)` whether it is too large to be encoded as it is."""
+        shorter: NDArray[np.bool_] = (clip_norms(rows, float(fraction(self.row_bound))) != rows).any(axis=1)
+        return shorter
 
     def clipping_rule(self) -> str:
         """Return in words what a client does to a row that is too large."""

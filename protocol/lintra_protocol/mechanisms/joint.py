@@ -146,6 +146,53 @@ class Layout:
         return list(accumulate(self.bins, initial=self.ends[2]))[:-1]
 
 
+@dataclass(frozen=True)
+class MappedRows:
+    """Rows as integers, before they are projected; `repr` shows their number only.
+
+    Attributes:
+        features: shape `(n, m)`, in steps of 2^-15.
+        classes: shape `(n,)`; all 0 without classes.
+        cells: the row's cell in each histogram, shape `(n, H)`.
+    """
+
+    features: IntArray
+    classes: IntArray
+    cells: IntArray
+
+    def __repr__(self) -> str:
+        return f"MappedRows({len(self.classes)})"
+
+
+def map_rows(rows: FloatArray, levels: Sequence[int], bins: Sequence[int], label: int) -> MappedRows:
+    """Map normalised rows to features, classes and cells.
+
+    Args:
+        rows: shape `(n, d)`; a category is the number of its level.
+        levels: of each column, 0 for a number.
+        bins: cells of each column's histogram, 0 for none.
+        label: the column that is no feature, or -1.
+
+    Raises:
+        ValueError: a value is not finite, or the rows have another number of columns.
+    """
+    if rows.shape[1:] != (len(levels),) or not np.isfinite(rows).all():
+        raise ValueError(f"expected finite rows of {len(levels)} columns; rows are checked before")
+    classes, empty = np.zeros(len(rows), np.int64), np.zeros((len(rows), 0), np.int64)
+    features, cells = [empty], [empty]
+    for column, (num_levels, num_bins) in enumerate(zip(levels, bins, strict=True)):
+        values = rows[:, column]
+        numbers = level_numbers(values, num_levels) if num_levels else feature_steps(values)
+        if column != label:
+            features.append(level_features(numbers, num_levels) if num_levels else numbers[:, np.newaxis])
+        elif num_levels:
+            classes = numbers
+        if num_bins:
+            own = numbers if num_levels else histogram_cells(numbers, num_bins)
+            cells.append(own[:, np.newaxis])
+    return MappedRows(np.hstack(features), classes, np.hstack(cells))
+
+
 def feature_steps(values: FloatArray) -> IntArray:
     """Count values in steps of 2^-15, rounded half to even and moved into [-1, 1]; of any shape.
 

@@ -11,6 +11,7 @@ from math import isqrt
 from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, StringConstraints, model_validator
 
 from lintra_protocol.canonical import parse_base64url
@@ -22,13 +23,11 @@ from lintra_protocol.mechanisms.joint import (
     FEATURE_BITS,
     JointSums,
     Layout,
+    MappedRows,
     clip_exactly,
     feature_slices,
-    feature_steps,
-    histogram_cells,
     label_steps,
-    level_features,
-    level_numbers,
+    map_rows,
     project,
 )
 from lintra_protocol.mechanisms.joint_noise import Deviations, JointNoise
@@ -241,27 +240,20 @@ class RonGauss(Mechanism):
             ValueError: a value is not finite, or the rows have another number of columns.
             InvalidTaskError: the task's frame is not the one that its digest names.
         """
-        if rows.shape[1:] != (len(self.levels),) or not np.isfinite(rows).all():
-            raise ValueError(f"expected finite rows of {len(self.levels)} columns; rows are checked before")
-        classes, features, cells = np.zeros(len(rows), np.int64), [], []
-        for column, (num_levels, num_bins) in enumerate(zip(self.levels, self.bins, strict=True)):
-            if num_levels:
-                numbers = level_numbers(rows[:, column], num_levels)
-                own = level_features(numbers, num_levels)
-            else:
-                numbers = feature_steps(rows[:, column])
-                own = numbers[:, np.newaxis]
-            if column != self.label:
-                features.append(own)
-            elif num_levels:
-                classes = numbers
-            if num_bins:
-                cells.append(numbers if num_levels else histogram_cells(numbers, num_bins))
-        projected = project(np.hstack(features), self.public_frame(), self.fraction_bits)
-        parts = [classes, clip_exactly(projected, self.bound)]
+        mapped = map_rows(rows, self.levels, self.bins, self.label)
+        parts = [mapped.classes, clip_exactly(self._projected(mapped), self.bound)]
         if self.has_numeric_label:
             parts.append(label_steps(rows[:, self.label], self.label_bound))
-        return np.column_stack([*parts, *cells])
+        return np.column_stack([*parts, mapped.cells])
+
+    def shrinks(self, rows: FloatArray) -> NDArray[np.bool_]:
+        """Say for each of some normalised rows of shape `(n, d)` whether it is longer than T where it is projected."""
+        projected = self._projected(map_rows(rows, self.levels, self.bins, self.label))
+        longer: NDArray[np.bool_] = np.square(projected).sum(axis=1) > self.bound**2
+        return longer
+
+    def _projected(self, mapped: MappedRows) -> IntArray:
+        return project(mapped.features, self.public_frame(), self.fraction_bits)
 
     def encode_exactly(self, steps: IntArray) -> IntArray:
         """Turn what `round_rows` returns into noiseless reports of shape `(n, w)`."""

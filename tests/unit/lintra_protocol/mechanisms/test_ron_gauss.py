@@ -203,6 +203,14 @@ def test_hostile_rows_are_clipped_exactly() -> None:
     assert np.abs(exact(given, rows)).max() <= given.largest_word()
 
 
+def test_only_rows_that_are_too_long_where_they_are_projected_count_as_shrunk() -> None:
+    given = mechanism()
+    columns = frame(SEED, 4, 2) / 2**15
+    inside, outside = 0.48 * columns[:, 0], 0.5 * columns[:, 0]
+    rows = np.hstack([[inside, outside, np.zeros(4)], [[0], [1], [1]]])
+    assert given.shrinks(rows).tolist() == [False, True, False]
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("column", [0, 4])
 def test_a_row_that_is_not_finite_makes_no_report(value: float, column: int) -> None:

@@ -1,0 +1,70 @@
+"""Rows with categories: by name in files and mappings, by number in arrays; and which are told to be clipped."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from lintra_client import Client, cli
+from lintra_client.report import were_clipped
+from lintra_protocol.errors import InvalidRowError
+from lintra_protocol.mechanisms.ron_gauss_plan import JointQuestion, plan_ron_gauss
+from lintra_protocol.privacy.statement import Claim
+from lintra_protocol.schema import Column
+from lintra_protocol.task import Task
+from support import make_task, source
+from unit.lintra_client.fakes import IMPATIENT, NOW, Network
+
+COLUMNS = (
+    Column(name="age", lower="0", upper="100", center="50", scale="50", kind="integer"),
+    Column(name="size", lower="-1", upper="1"),
+    Column(name="town", lower="0", upper="2", kind="category", levels=("1", "2", "Chur")),
+)
+
+
+def labelled_task() -> Task:
+    claim = Claim(epsilon="1", delta="0.000001", min_clients=8)
+    asked = plan_ron_gauss(claim, COLUMNS, JointQuestion(label="town", dimension=2, bins=4), bytes(32))
+    return make_task(asked.calibrated(claim, 3, 1000), columns=COLUMNS, claim=claim)
+
+
+@pytest.fixture
+def network(monkeypatch: pytest.MonkeyPatch) -> Network:
+    """Let the command line reach the fake servers."""
+    network = Network(labelled_task())
+
+    def client(*args: object, **options: object) -> Client:
+        return Client(*args, **options, retries=IMPATIENT, now=lambda: NOW, transport=network)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(cli, "Client", client)
+    return network
+
+
+def test_a_file_names_levels_also_those_that_look_like_numbers(network: Network, tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_text("town,age,size\n2,30,0.1\nChur,31,0.1\nBern,30,0.1\n2.0,30,0\n1,30.5,0\n1,99,0.9\n", "utf-8")
+    servers = [word for url in network.urls for word in ("--server", url)]
+    result = CliRunner().invoke(cli.app, ["send", network.task.task_id, *servers, str(file), "--json"])
+    account = json.loads(result.stdout)
+    assert account["sent"] == 3
+    assert [(failed["row"], failed["detail"]) for failed in account["failed"]] == [
+        (2, "column 'town': not one of its 3 levels"),
+        (3, "column 'town': not one of its 3 levels"),
+        (4, "column 'age': expected a whole number"),
+    ]
+
+
+async def test_a_row_is_the_same_by_name_and_in_an_array_by_number(network: Network) -> None:
+    async with network.client() as client:
+        by_name = client.prepare({"age": 30, "size": 0.1, "town": "2"}, source("client"))
+        by_number = client.prepare(np.array([30, 0.1, 1]), source("client"))
+        assert by_name.reports == by_number.reports
+        with pytest.raises(InvalidRowError, match="'town': expected the name of a level, got int"):
+            client.prepare([30, 0.1, 1], source("client"))
+
+
+def test_rows_that_a_bound_moves_are_told_to_be_clipped() -> None:
+    rows = np.array([[50, 0.1, 2], [50, 1, 0], [101, 0, 0], [50, 0, 2]])
+    assert were_clipped(labelled_task(), rows).tolist() == [False, True, True, False]
