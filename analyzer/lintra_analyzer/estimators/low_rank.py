@@ -10,8 +10,7 @@ import numpy as np
 
 from lintra_analyzer.estimators.estimates import Estimate, Measured, check_confidence, quantile
 from lintra_analyzer.estimators.spectral import Spectrum, noise_norm_quantile
-from lintra_analyzer.gram import GramEstimate, SymmetricNoise
-from lintra_analyzer.releases import Release
+from lintra_analyzer.gram import GramEstimate, HasSecondMoment, SymmetricNoise
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray
 
@@ -56,11 +55,11 @@ class LowRankEstimate(Estimate):
         return rows @ self.components @ self.components.T
 
 
-def low_rank(release: Release, rank: int, confidence: float = 0.95) -> LowRankEstimate:
+def low_rank(release: HasSecondMoment, rank: int, confidence: float = 0.95) -> LowRankEstimate:
     """Return the `rank` leading eigenvectors of the cohort's second moment.
 
     Args:
-        release: a sketch or a second moment; restrict it first to leave columns out.
+        release: a sketch or a second moment; restrict it first to leave columns out. A constant column takes no part.
         rank: k, between 1 and the number of columns.
         confidence: of the intervals.
 
@@ -69,6 +68,10 @@ def low_rank(release: Release, rank: int, confidence: float = 0.95) -> LowRankEs
     """
     check_confidence(confidence)
     gram = release.second_moment()
+    varying = [column.name for column in gram.columns if not column.constant]
+    if varying and len(varying) < len(gram.columns):
+        # An intercept is no direction of the data, and would be the first one.
+        gram = gram.restrict(varying)
     size = len(gram.columns)
     if isinstance(rank, bool) or not isinstance(rank, int | np.integer) or not 1 <= rank <= size:
         raise InvalidAnalysisError(f"rank must be a whole number from 1 to the {size} columns, got {rank}")

@@ -9,9 +9,17 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from lintra_analyzer.estimators.low_rank import low_rank
 from lintra_analyzer.estimators.spectral import floor_eigenvalues, noise_norm_quantile
-from lintra_analyzer.releases import Release
+from lintra_analyzer.releases import Release, SecondMoment
 from lintra_protocol.errors import InvalidAnalysisError
-from unit.lintra_analyzer.estimators.made import regression_rows, second_moment, sketch, total
+from unit.lintra_analyzer.estimators.made import (
+    columns,
+    regression_rows,
+    second_moment,
+    sketch,
+    symmetric_noise,
+    total,
+    with_constant,
+)
 
 ROWS = regression_rows(600, np.random.default_rng(1)) * np.array([3.0, 2.0, 1.0, 0.5, 1.0])
 
@@ -34,6 +42,14 @@ def test_a_noiseless_second_moment_gives_the_singular_vectors_of_the_rows(rank: 
     assert estimate.resolved
     assert estimate.subspace_error == pytest.approx(0.0)
     assert estimate.noise_norm == 0.0
+
+
+def test_a_constant_column_is_no_direction_of_the_data() -> None:
+    rows, named = with_constant(ROWS, columns(5))
+    noise = symmetric_noise(6, 5.0, np.random.default_rng(3))
+    whole = SecondMoment(named, rows.T @ rows + noise, 5.0, 600, 10.0)
+    plain = low_rank(whole.restrict([f"c{i}" for i in range(5)]), 2)
+    assert low_rank(whole, 2).to_dict() == plain.to_dict()
 
 
 @pytest.mark.parametrize("kind", ["sketch", "second moment"])
