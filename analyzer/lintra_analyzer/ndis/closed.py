@@ -14,7 +14,7 @@ from lintra_protocol.ring import FloatArray
 Direction = Literal["remove", "add"]
 
 _FEW_COLUMNS = 6
-_CLOSED_GUARD = 1e-9
+_CLOSED_GUARD = 1e-8
 _CALIBRATION_RTOL = 1e-11
 
 
@@ -81,7 +81,7 @@ def rp_pstar(epsilon: float, target: float, columns: float) -> float:
     """Return p*, the largest leverage at which a projection to r columns is (epsilon, delta)-private; see `delta_rp`.
 
     The feasible end of a bisection, checked with the certified profile (for fewer than six columns, where that is
-    slow, with the closed form and a margin of 1e-9).
+    slow, with the closed form and a margin of 1e-8).
 
     Args:
         epsilon: finite, at least 0.

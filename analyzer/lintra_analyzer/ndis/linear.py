@@ -98,6 +98,19 @@ class SparseSketch:
         kept = np.setdiff1d(np.arange(self.clients), clients)
         return SparseSketch(self.rows, self.row_numbers[kept], self.signs[kept], self.layout)
 
+    def stacked(self, other: "SparseSketch") -> "SparseSketch":
+        """Return both sketches of the same noisy rows as one: layout `single`, since the noise is drawn once.
+
+        Two releases of the same noise tell more than the sum of each; only the stacked sketch says how much.
+
+        Raises:
+            ValueError: if the sketches have different clients, or noise drawn more than once.
+        """
+        if self.clients != other.clients or {self.layout, other.layout} != {"single"}:
+            raise ValueError("sketches of the same noisy rows have the same clients and layout single")
+        numbers = np.hstack([self.row_numbers, self.rows + other.row_numbers])
+        return SparseSketch(self.rows + other.rows, numbers, np.hstack([self.signs, other.signs]), "single")
+
     def digest(self) -> str:
         """Return SHA-256 over sizes, row numbers and signs, in hexadecimal."""
         parts = [np.array([self.rows, *self.row_numbers.shape]), self.row_numbers, self.signs]

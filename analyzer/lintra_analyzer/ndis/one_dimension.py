@@ -13,6 +13,8 @@ from lintra_analyzer.ndis.pair import ULP
 from lintra_protocol.privacy.gaussian import RELATIVE_ERROR, gaussian_delta
 
 _GUARD = 16 * ULP
+# Below the smallest normal double relative errors mean nothing.
+_TINY = 1e-305
 
 
 def delta_one_dimension(epsilon: float, eta: float, tsq: float) -> Certified:
@@ -26,7 +28,7 @@ def delta_one_dimension(epsilon: float, eta: float, tsq: float) -> Certified:
     lam, shift = 1 + eta, math.sqrt(tsq)
     if eta == 0:
         value = gaussian_delta(epsilon, shift)
-        return Certified.of(value, 4 * RELATIVE_ERROR * value + 1e-323)
+        return Certified.of(value, 4 * RELATIVE_ERROR * value + _TINY)
     logs = 2 * epsilon + math.log1p(eta)
     discriminant = lam * tsq + eta * logs
     slack = _GUARD * (lam * tsq + abs(eta) * (2 * abs(epsilon) + abs(math.log1p(eta))))
@@ -45,7 +47,7 @@ def delta_one_dimension(epsilon: float, eta: float, tsq: float) -> Certified:
     ends_other = ((near_other, error_other), (far_other, (_GUARD + drift) * abs(far_other)))
     first, second = (_mass(e, outside=eta > 0) for e in (ends, ends_other))
     weight = math.exp(min(epsilon, 700.0))
-    return Certified.of(first[0] - weight * second[0], first[1] + weight * second[1] + 1e-323)
+    return Certified.of(first[0] - weight * second[0], first[1] + weight * second[1] + _TINY)
 
 
 def _at_the_edge(discriminant: float, slack: float, eta: float) -> Certified:

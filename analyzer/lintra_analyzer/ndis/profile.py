@@ -170,7 +170,8 @@ def _trapezoid(pair: Pair, epsilon: float, rtol: float) -> Certified | None:
     value, rest, rounding = scale * total.value, scale * total.rest, scale * total.rounding
     if not value > 0:
         return None
-    high = (value + rest + rounding) * (1 + 1e-12) + 1e-323
+    # Below the smallest normal double relative errors mean nothing.
+    high = (value + rest + rounding) * (1 + 1e-12) + 1e-305
     low = max(0.0, (value - rest - alias - rounding) * (1 - 1e-12))
     value, high = min(value, 1.0), min(high, 1.0)
     return Certified(value, min(low, value), max(value, high))

@@ -17,6 +17,9 @@ ROWS = np.array([[0, 1], [1, 2], [0, 2], [0, 1], [1, 2], [0, 2], [0, 1]])
 SIGNS = np.array([[1, 1], [1, -1], [1, 1], [-1, 1], [1, 1], [1, -1], [1, -1]])
 
 
+SEEDS = (SEED, SEED[::-1])
+
+
 def small(layout: Layout) -> SparseSketch:
     return SparseSketch(3, ROWS, SIGNS, layout)
 
@@ -154,6 +157,21 @@ def test_corrupt_clients_raise_leverages_and_may_leave_nobody() -> None:
         ltm_certificate(small("block"), sigma=1.0, distance=1.0, epsilon=1.0, corrupt=4)
     with pytest.raises(ValueError, match="coalition"):
         small("single").leverages(1)
+
+
+def test_two_sketches_of_the_same_noise_tell_more_than_both_alone() -> None:
+    one, other = (SparseSketch(8, *BalancedOsnap(8, 40, seed, 2).entries(np.arange(40)), "single") for seed in SEEDS)
+    joint, sum_of_both = one.stacked(other).leverages(), one.leverages() + other.leverages()
+    assert joint.sum() == pytest.approx(16)
+    assert (joint / sum_of_both).max() > 1.05
+    # The whole cohort's sum, and its sum without client 0: alone each tells 1/n, together everything about client 0.
+    everybody = SparseSketch(1, np.zeros((9, 1), np.int64), np.ones((9, 1), np.int64), "single")
+    columns = np.vstack([np.ones(9), np.concatenate([[0.0], np.ones(8)])])
+    hat = columns.T @ np.linalg.pinv(columns @ columns.T) @ columns
+    assert everybody.leverages() == pytest.approx(1 / 9)
+    assert hat[0, 0] == pytest.approx(1.0)
+    with pytest.raises(ValueError, match="same clients"):
+        one.stacked(everybody)
 
 
 def test_linearly_dependent_rows_are_projected_on_their_range() -> None:

@@ -60,6 +60,25 @@ def test_equal_covariances_give_one_group_without_change_of_variance() -> None:
     assert pair.tsq[0] == pytest.approx(np.linalg.inv(S1)[0, 0], rel=1e-12, abs=0)
 
 
+@pytest.mark.parametrize("power", [-8, -20, -34])
+def test_covariances_that_differ_little_keep_their_digits(power: int) -> None:
+    rng = np.random.default_rng(9)
+    factor, direction = rng.integers(-9, 10, (6, 9)).astype(float), rng.integers(-3, 4, 6).astype(float)
+    base, change = factor @ factor.T, 2.0**power * np.outer(direction, direction)  # exact, also their sum
+    pair = pair_from_gaussians(np.zeros(6), base + change, np.zeros(6), base)
+    expected = 2.0**power * direction @ np.linalg.solve(base, direction)
+    assert pair.eta.max() == pytest.approx(expected, rel=1e-12, abs=0)
+    assert pair.mult[np.argmax(pair.eta)] == 1
+    assert pair.mult.sum() == 6
+
+
+def test_laws_that_are_too_far_apart_to_compare_are_refused() -> None:
+    assert pair_from_gaussians(0.0, 1e-14, 0.0, 1.0).eta[0] == pytest.approx(-1)
+    for v1, v2 in ((1e-16, 1.0), (1.0, 1e-16)):
+        with pytest.raises(ValueError, match="too far apart"):
+            pair_from_gaussians(0.0, v1, 0.0, v2)
+
+
 def test_singular_covariances_of_one_range_are_compared_within_it() -> None:
     rng = np.random.default_rng(6)
     embed = rng.standard_normal((5, 2))
