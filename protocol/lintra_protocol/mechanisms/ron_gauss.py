@@ -296,7 +296,7 @@ class RonGauss(Mechanism):
     def _require_shape(self, num_columns: int) -> None:
         self._require_columns(num_columns)
         self._require_frame()
-        if not 0 < fraction(self.mean_weight) ** 2 <= 2:
+        if fraction(self.mean_weight) <= 0 or fraction(self.mean_weight) ** 2 > 2:
             raise InvalidTaskError(f"mean_weight lies between 0 and sqrt(2), got {self.mean_weight}")
         if self.covariance == "per_class" and self.num_classes == 1:
             raise InvalidTaskError("covariance per_class needs a label with levels")

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import astuple
+from itertools import product
 from math import isqrt
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.testing import assert_array_equal
 from pydantic import ValidationError
 
 from lintra_protocol.canonical import base64url
-from lintra_protocol.errors import FalseClaimError, InvalidTaskError, RowUnderfilledError
+from lintra_protocol.errors import FalseClaimError, InvalidTaskError, LintraError, RowUnderfilledError
 from lintra_protocol.frame import frame, frame_digest
 from lintra_protocol.mechanisms.base import MIN_SIGMA
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
@@ -261,6 +262,7 @@ def test_decoding_gives_rows_and_feature_units() -> None:
         ({"fraction_bits": 16}, "15 fraction bits"),
         ({"mean_weight": "0"}, "mean_weight"),
         ({"mean_weight": "1.5"}, "mean_weight"),
+        ({"mean_weight": "-1"}, "mean_weight"),
         ({"label": -1, "levels": (0,) * 5, "covariance": "per_class", "dimension": 3}, "needs a label with levels"),
         ({"row_bound": "0.0001"}, "below one step"),
         ({"row_bound": "-1"}, "row_bound -1 is not positive"),
@@ -293,6 +295,24 @@ def test_what_no_document_may_say_is_refused_when_it_is_read(changes: Mapping[st
 def test_a_frame_that_takes_a_client_too_long_is_refused() -> None:
     with pytest.raises(InvalidTaskError, match="too long"):
         mechanism(dimension=1000, label=-1, levels=(0,) * 2000, bins=(0,) * 2000).check(claim(), 2000, 10_000)
+
+
+def test_whatever_a_stranger_writes_into_the_parameters_ends_in_words() -> None:
+    tiny, huge = "0.0000000000000000000000000000000000000001", "999999999999999999"
+    values = {"row_bound": ["0.5", tiny, huge, "-1"], "mean_weight": ["1", tiny, huge], "indicator": [1, 2**30],
+              "bins": [(0,) * 5, (65536, 1, 1, 1, 0)], "fraction_bits": [0, 15, 40], "sigma": [4, MAX_SIGMA]}  # fmt: skip
+    claims = [claim(), claim(min_clients=2**32), claim(delta="0.9", epsilon=huge)]
+    accepted = 0
+    for *parameters, given in product(*values.values(), claims):
+        changed = mechanism().model_copy(update=dict(zip(values, parameters, strict=True)))
+        # Calibration sets the last two parameters itself.
+        for ask in (changed.check, changed.calibrated) if parameters[-2:] == [0, 4] else (changed.check,):
+            try:
+                ask(given, 5, 2**32)
+            except LintraError:
+                continue
+            accepted += 1
+    assert accepted > 0
 
 
 def test_too_little_noise_is_refused() -> None:
