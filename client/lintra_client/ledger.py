@@ -17,10 +17,12 @@ from lintra_client.ledger_book import Book, Source, Vouched, all_charges, epsilo
 from lintra_client.ledger_file import LedgerFile
 from lintra_protocol.documents import fraction
 from lintra_protocol.errors import LedgerRefusedError
+from lintra_protocol.mechanisms import WishartSecondMoment
 from lintra_protocol.messages import BATCH
 from lintra_protocol.privacy.composition import Spent
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.privacy.statement import MAX_SLACK
+from lintra_protocol.privacy.wishart import failure_of_two_steps
 from lintra_protocol.task import Task
 
 SELF = "self"
@@ -208,7 +210,10 @@ def price_of(task: Task) -> Spent:
         allowed = gaussian_mu(float(fraction(claim.epsilon)), claim.noise_delta * (1 + 1e-14)) * (1 + 1e-12)
         statement = replace(statement, mu=max(statement.mu, allowed), slack=MAX_SLACK)
     if statement.neighbours == "zero-out":
-        statement = replace(statement, neighbours="replace-one", mu=2 * statement.mu)
+        failure = statement.delta_coalition
+        if isinstance(task.mechanism, WishartSecondMoment):
+            failure = failure_of_two_steps(failure, statement.mu)  # unlike a crowded row it depends on the data
+        statement = replace(statement, neighbours="replace-one", mu=2 * statement.mu, delta_coalition=failure)
     try:
         return Spent.of(statement)
     except ValueError as error:

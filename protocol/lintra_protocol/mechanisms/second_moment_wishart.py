@@ -6,7 +6,7 @@ Gaussian noise is added, so that the integers on the wire are covered by a proof
 """
 
 from functools import lru_cache
-from math import erfc, exp, inf, isqrt, log, sqrt
+from math import erfc, inf, isqrt, log, sqrt
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -17,10 +17,10 @@ from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.second_moment import triangle_matrix, triangle_products, triangle_sigmas
 from lintra_protocol.noise import MAX_SIGMA, discrete_gaussian
 from lintra_protocol.privacy.discrete import discrete_epsilon, discrete_mu, kappa, row_slack
-from lintra_protocol.privacy.gaussian import gaussian_delta, gaussian_mu
+from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.privacy.headroom import log_wrap_probability
 from lintra_protocol.privacy.statement import MAX_SLACK, SMOOTHING, Claim, Neighbours, PrivacyStatement
-from lintra_protocol.privacy.wishart import MIN_FREEDOM, dominating_mu
+from lintra_protocol.privacy.wishart import MIN_FREEDOM, dominating_mu, failure_of, passed_on
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import RING_BITS, FloatArray, IntArray, ring_from_bytes
 from lintra_protocol.transforms.ones import Ones
@@ -261,20 +261,14 @@ def failure_allowed(claim: Claim) -> float:
 
 
 def _joined_failure(allowed: float, grid: float, mu: float) -> float:
-    """Return f for which the whole is (0, f)-private and mu-Gaussian at once (docs/privacy.md#wishart).
+    """Return f for which the whole is dominated by mu and the failure f (docs/privacy.md#wishart).
 
-    The chain actual, continuous, continuous neighbour, actual neighbour loses `_TAIL` and rho, the failure and
-    mu, and `_TAIL` and rho again; a probability x passes a step of size m as at most e^e x + delta_G(e, m).
+    The chain actual, continuous, continuous neighbour, actual neighbour loses `_TAIL` and rho, the failure and mu, and
+    `_TAIL` and rho again.
     """
     if not mu < inf:
         return 1.0
-
-    def passed(probability: float, size: float) -> float:
-        epsilon = 12 * size + size**2 / 2
-        return exp(min(epsilon, 700.0)) * probability + gaussian_delta(epsilon, size)
-
-    together = _TAIL + passed(allowed, grid) + passed(_TAIL, mu)
-    return min(1.0, together / max(erfc(mu / sqrt(8)), 1e-300) * (1 + 1e-9))
+    return failure_of(_TAIL + passed_on(allowed, grid) + passed_on(_TAIL, mu), mu)
 
 
 @lru_cache(maxsize=256)

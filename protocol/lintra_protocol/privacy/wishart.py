@@ -11,6 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from lintra_protocol.privacy.gaussian import gaussian_delta
 from lintra_protocol.privacy.statement import Neighbours
 from lintra_protocol.ring import FloatArray
 
@@ -211,6 +212,28 @@ def _dominates(mu: float, epsilons: list[float], deltas: list[float], failure: f
             if not deltas[end] <= failure + (1 - failure) * (tangent - 1e-13 * above):
                 return False
     return True
+
+
+def passed_on(probability: float, size: float) -> float:
+    """Return an upper bound of Phi(Phi^-1(x) + r): what a probability x may become at a Gaussian distance r.
+
+    Any epsilon gives one, e^epsilon x + delta_G(epsilon, r); the least of a few.
+    """
+    epsilons = [k * size + size**2 / 2 for k in range(1, 13)]
+    return min(math.exp(min(epsilon, 700.0)) * probability + gaussian_delta(epsilon, size) for epsilon in epsilons)
+
+
+def failure_of(probability: float, mu: float) -> float:
+    """Return f for which delta(epsilon) <= F + delta_G(epsilon, mu) implies domination by mu and the failure f.
+
+    That is F / (2 Phi(-mu/2)), since 1 - delta_G(epsilon, mu) is never less (docs/privacy.md#wishart).
+    """
+    return min(1.0, probability / max(math.erfc(mu / math.sqrt(8)), 1e-300) * (1 + 1e-9)) if mu < math.inf else 1.0
+
+
+def failure_of_two_steps(failure: float, mu: float) -> float:
+    """Return the failure that goes with 2 mu for inputs two steps apart, each step with mu and a failure."""
+    return failure_of(failure + passed_on(failure, mu), 2 * mu) if mu < math.inf else 1.0
 
 
 def _normal_cdf(x: float) -> float:

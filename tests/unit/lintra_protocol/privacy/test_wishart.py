@@ -10,7 +10,15 @@ from scipy.optimize import brentq
 from lintra_analyzer.central.curves import wishart_pair_delta
 from lintra_protocol.privacy.gaussian import gaussian_delta, gaussian_mu
 from lintra_protocol.privacy.statement import Neighbours
-from lintra_protocol.privacy.wishart import MIN_FREEDOM, ChiSquare, dominating_mu, wishart_delta
+from lintra_protocol.privacy.wishart import (
+    MIN_FREEDOM,
+    ChiSquare,
+    dominating_mu,
+    failure_of,
+    failure_of_two_steps,
+    passed_on,
+    wishart_delta,
+)
 
 KINDS: tuple[Neighbours, ...] = ("replace-one", "zero-out")
 EXAMPLES: list[tuple[int, float, Neighbours, float]] = [
@@ -134,3 +142,22 @@ def test_arguments_outside_the_domain_are_refused(epsilon: float, freedom: int, 
 def test_a_failure_that_is_no_probability_is_refused(failure: float) -> None:
     with pytest.raises(ValueError, match="probability of failure"):
         dominating_mu(100, 1.0, "replace-one", failure)
+
+
+@pytest.mark.parametrize("size", [1e-6, 0.01, 0.3, 2.0])
+@pytest.mark.parametrize("probability", [1e-40, 1e-12, 1e-6])
+def test_what_a_rare_event_becomes_a_step_further_is_never_under_stated(probability: float, size: float) -> None:
+    exact = stats.norm.cdf(stats.norm.ppf(probability) + size)
+    assert exact <= passed_on(probability, size)
+    # Where it is not too rare to matter the bound is tight, so that a step left out would show.
+    assert probability < 1e-12 or passed_on(probability, size) < 1.25 * exact
+
+
+def test_a_failure_beside_a_curve_is_covered_by_a_failure_that_shows_everything() -> None:
+    for mu in (0.1, 0.5, 2.0):
+        joined = failure_of(1e-7, mu)
+        for epsilon in (0.0, 0.5, 2.0):
+            curve = gaussian_delta(epsilon, mu)
+            assert 1e-7 + curve <= joined + (1 - joined) * curve
+        assert failure_of_two_steps(1e-7, mu) > 2 * failure_of(1e-7, mu)
+    assert failure_of(1e-7, math.inf) == failure_of_two_steps(1e-7, math.inf) == 1.0
