@@ -52,7 +52,7 @@ class ErrorLaw(Protocol):
 
 @dataclass(frozen=True)
 class SymmetricNoise:
-    """The error of a noisy sum of products: a symmetric Gaussian matrix N.
+    """The error of a noisy sum of products: a symmetric matrix N, Gaussian unless it says otherwise.
 
     Its sd is `sigma` off the diagonal and sqrt(2) `sigma` on it, so that
     Cov(N_ij, N_kl) = sigma^2 (d_ik d_jl + d_il d_jk) in every orthonormal basis. It is all privacy noise: the sum
@@ -64,12 +64,14 @@ class SymmetricNoise:
             that their diagonal has the covariance 2 sigma^2 (I - 1 1^T / (d + 1)).
         num_columns: that d; of the whole release, also when this is the law of a block. Needed if `trace_tight`.
         exact: position of a column whose product with itself is public, so that N is 0 there; not one of the d.
+        gaussian: whether N is Gaussian; if not, it has these covariances all the same.
     """
 
     sigma: float
     trace_tight: bool = False
     num_columns: int = 0
     exact: int | None = None
+    gaussian: bool = True
 
     def __post_init__(self) -> None:
         if self.trace_tight and self.num_columns < 1:
@@ -110,14 +112,35 @@ class SymmetricNoise:
             correlation: the estimates themselves, shape `(d, d)`.
             diagonal: M_ii, positive, shape `(d,)`.
         """
-        inverse_square = 1 / diagonal**2
-        spread = 1 / np.outer(diagonal, diagonal)
-        spared = self._spared(diagonal.size) * spread
-        own = inverse_square - np.diagonal(spared) / 2
-        variance: FloatArray = self.sigma**2 * (spread + correlation**2 * (np.add.outer(own, own) - spared) / 2)
-        # The gradient above counts an off-diagonal entry; a column's correlation with itself is 1.
+        return self.pair_variance(correlation, np.diag(1 / np.sqrt(diagonal)))
+
+    def pair_variance(self, correlation: FloatArray, basis: FloatArray) -> FloatArray:
+        """Return the variances of u_i^T N u_j - r_ij (u_i^T N u_i + u_j^T N u_j) / 2, shape `(k, k)`, 0 for i = j.
+
+        Args:
+            correlation: r, shape `(k, k)`.
+            basis: the u_i, shape `(d, k)`.
+        """
+
+        def less(products: FloatArray) -> FloatArray:
+            own = np.diagonal(products)
+            difference: FloatArray = products - correlation * np.add.outer(own, own) / 2
+            return difference
+
+        products = basis.T @ basis
+        own = np.diagonal(products)
+        ends = np.add.outer(own**2, own**2) + 2 * products**2
+        variance = np.outer(own, own) + products**2 + correlation**2 * ends / 2
+        variance -= 2 * correlation * products * np.add.outer(own, own)
+        if self.exact is not None:
+            variance -= 2 * less(np.outer(basis[self.exact], basis[self.exact])) ** 2
+        if self.trace_tight:
+            noised = self._noised(basis.shape[0])[:, np.newaxis] * basis
+            variance -= 2 * less(basis.T @ noised) ** 2 / (self.num_columns + 1)
+        # A column's correlation with itself is 1, whatever the noise.
         np.fill_diagonal(variance, 0.0)
-        return variance
+        scaled: FloatArray = self.sigma**2 * np.maximum(variance, 0)
+        return scaled
 
     def inflation(self, inverse: FloatArray) -> FloatArray:
         """Return E[N A N], shape `(d, d)`, for a symmetric A: to second order, what noise adds to an inverse."""

@@ -226,7 +226,8 @@ def as_release(task: Task, sketch: IntArray, row_counts: IntArray) -> releases.R
     if isinstance(mechanism, WishartSecondMoment):
         # The clients have taken the mean off their examples' products, so that nothing is left to debias.
         product_sd = math.hypot(mechanism.variance, mechanism.rounding) * step**2
-        return releases.SecondMoment(columns, values, math.sqrt(num_clients) * product_sd, num_clients, row_bound)
+        noise_sd = math.sqrt(num_clients) * product_sd
+        return releases.SecondMoment(columns, values, noise_sd, num_clients, row_bound, gaussian=False)
     return _second_moment(mechanism, columns, values, num_clients)
 
 

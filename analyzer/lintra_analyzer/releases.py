@@ -80,6 +80,7 @@ class SecondMoment:
         trace_columns: over how many columns a noisy trace has tightened the diagonal; 0 for none. Of the whole
             release, also where this is a part of it.
         exact: name of a column whose product with itself is public, so that it carries no noise; empty for none.
+        gaussian: whether the noise is Gaussian, and not only of these variances.
     """
 
     columns: tuple[Column, ...]
@@ -89,6 +90,7 @@ class SecondMoment:
     row_bound: float
     trace_columns: int = 0
     exact: str = ""
+    gaussian: bool = True
 
     def __post_init__(self) -> None:
         _check_common(self.columns, self.num_clients, self.row_bound)
@@ -116,7 +118,7 @@ class SecondMoment:
         """Return the matrix itself, which is unbiased, with the law of its noise."""
         matrix = (self.values + self.values.T) / 2
         exact = [column.name for column in self.columns].index(self.exact) if self.exact else None
-        errors = SymmetricNoise(self.noise_sd, self.trace_columns > 0, self.trace_columns, exact)
+        errors = SymmetricNoise(self.noise_sd, self.trace_columns > 0, self.trace_columns, exact, self.gaussian)
         return GramEstimate(self.columns, matrix, errors, self.num_clients, self.row_bound)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lintra_analyzer.columns import Column, centers, positions, scales
-from lintra_analyzer.gram import ErrorLaw, ExchangeableRows, GramEstimate, HasSecondMoment
+from lintra_analyzer.gram import ErrorLaw, ExchangeableRows, GramEstimate, HasSecondMoment, SymmetricNoise
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray, IntArray
 
@@ -48,9 +48,11 @@ class CombinedError:
         return self.law.entry_variance(self.basis @ basis)
 
     def correlation_variance(self, correlation: FloatArray, diagonal: FloatArray) -> FloatArray:
-        """Return the first-order variances of C_ij / sqrt(C_ii C_jj), one pair of columns after the other."""
+        """Return the first-order variances of C_ij / sqrt(C_ii C_jj), shape `(k, k)`."""
         size = diagonal.size
         unit = self.basis / np.sqrt(diagonal)
+        if isinstance(self.law, SymmetricNoise):
+            return self.law.pair_variance(correlation, unit)
         variance = np.zeros((size, size))
         for i in range(size):
             for j in range(i):

@@ -83,6 +83,8 @@ def low_rank(release: HasSecondMoment, rank: int, confidence: float = 0.95) -> L
         norm = noise_norm_quantile(size, gram.errors.sigma, confidence)
         eigenvalues = _weyl_intervals(spectrum, rank, norm)
         law = "Weyl's inequality: all intervals hold at once"
+        if not gram.errors.gaussian:
+            law += ", as far as the noise is close to Gaussian noise of its variances"
     else:
         eigenvalues = _delta_intervals(spectrum, rank, confidence)
         law = "delta method: each interval holds on its own"

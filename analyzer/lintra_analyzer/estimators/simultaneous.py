@@ -44,9 +44,9 @@ def simultaneous_intervals(
         InvalidAnalysisError: the law of the noise is not known well enough.
     """
     errors = design.gram.errors
-    if not isinstance(errors, SymmetricNoise):
+    if not (isinstance(errors, SymmetricNoise) and errors.gaussian):
         raise InvalidAnalysisError(
-            "simultaneous bounds rest on the known noise of a second moment; this release's error is of another kind"
+            "simultaneous bounds rest on the known Gaussian noise of a second moment; this release's is of another kind"
         )
     norm = proved_noise_norm(design.release_columns, errors.sigma, confidence)
     shrinkage = float(np.linalg.norm(fit.inverse, 2)) * norm

@@ -69,6 +69,13 @@ def test_the_variance_of_a_correlation_is_that_of_its_gradient(law: SymmetricNoi
     diagonal = np.diagonal(matrix)
     correlation = matrix / np.sqrt(np.outer(diagonal, diagonal))
     found = law.correlation_variance(correlation, diagonal)
+    basis = generator.normal(size=(SIZE, 3))
+    pairs = law.pair_variance(correlation[:3, :3], basis)
+    for i, j in itertools.combinations(range(3), 2):
+        ends = np.outer(basis[:, i], basis[:, i]) + np.outer(basis[:, j], basis[:, j])
+        mixed = np.outer(basis[:, i], basis[:, j])
+        weights = (mixed + mixed.T) / 2 - correlation[i, j] * ends / 2
+        assert pairs[i, j] == pytest.approx(functional_variance(covariance(law), weights))
     for i, j in itertools.combinations(range(SIZE), 2):
         gradient = np.zeros((SIZE, SIZE))
         gradient[i, j] = gradient[j, i] = 0.5 / np.sqrt(diagonal[i] * diagonal[j])

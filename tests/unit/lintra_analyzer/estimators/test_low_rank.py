@@ -44,6 +44,12 @@ def test_a_noiseless_second_moment_gives_the_singular_vectors_of_the_rows(rank: 
     assert estimate.noise_norm == 0.0
 
 
+def test_weyls_intervals_say_where_they_take_noise_to_be_gaussian() -> None:
+    release = second_moment(ROWS, 5.0, np.random.default_rng(3))
+    assert "Gaussian" not in low_rank(release, 2).eigenvalue_law
+    assert "close to Gaussian" in low_rank(replace(release, gaussian=False), 2).eigenvalue_law
+
+
 def test_a_constant_column_is_no_direction_of_the_data() -> None:
     rows, named = with_constant(ROWS, columns(5))
     noise = symmetric_noise(6, 5.0, np.random.default_rng(3))

@@ -188,7 +188,9 @@ def test_simultaneous_bounds_cover_all_columns_of_the_release_and_end_where_nois
     assert drowned.simultaneous is not None
     assert drowned.simultaneous.intervals[:4] == (None,) * 4
     assert any("no simultaneous bounds" in warning for warning in drowned.warnings)
-    with pytest.raises(InvalidAnalysisError, match="known noise"):
+    with pytest.raises(InvalidAnalysisError, match="known Gaussian noise"):
+        regression(replace(release, gaussian=False), "c4", simultaneous=True)
+    with pytest.raises(InvalidAnalysisError, match="known Gaussian noise"):
         regression(sketch(ROWS, 60, 1.0, np.random.default_rng(3)), "c4", simultaneous=True)
 
 
