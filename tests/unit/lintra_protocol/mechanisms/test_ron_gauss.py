@@ -299,8 +299,14 @@ def test_a_frame_that_takes_a_client_too_long_is_refused() -> None:
 
 def test_whatever_a_stranger_writes_into_the_parameters_ends_in_words() -> None:
     tiny, huge = "0.0000000000000000000000000000000000000001", "999999999999999999"
-    values = {"row_bound": ["0.5", tiny, huge, "-1"], "mean_weight": ["1", tiny, huge], "indicator": [1, 2**30],
-              "bins": [(0,) * 5, (65536, 1, 1, 1, 0)], "fraction_bits": [0, 15, 40], "sigma": [4, MAX_SIGMA]}  # fmt: skip
+    values: dict[str, list[object]] = {
+        "row_bound": ["0.5", tiny, huge, "-1"],
+        "mean_weight": ["1", tiny, huge],
+        "indicator": [1, 2**30],
+        "bins": [(0,) * 5, (65536, 1, 1, 1, 0)],
+        "fraction_bits": [0, 15, 40],
+        "sigma": [4, MAX_SIGMA],
+    }
     claims = [claim(), claim(min_clients=2**32), claim(delta="0.9", epsilon=huge)]
     accepted = 0
     for *parameters, given in product(*values.values(), claims):
