@@ -63,10 +63,12 @@ class GaussianAudit:
     Attributes:
         findings: one for each pair, claim and direction.
         worst: the pair with the largest delta found, reversed if that direction was worse.
+        rtol: relative error that the profiles were computed to.
     """
 
     findings: tuple[Finding, ...]
     worst: Pair
+    rtol: float
 
     @property
     def verdict(self) -> Verdict:
@@ -85,9 +87,9 @@ class GaussianAudit:
             for claim in claims
         )
 
-    def epsilon_at(self, target: float, rtol: float = RTOL) -> Certified:
+    def epsilon_at(self, target: float) -> Certified:
         """Return the smallest epsilon that the worst pair allows at a delta in (0, 1), in that direction."""
-        return epsilon(self.worst, target, rtol)
+        return epsilon(self.worst, target, self.rtol)
 
 
 def audit_pair(pair: Pair, claims: Sequence[Claim], rtol: float = RTOL, neighbour: str = "given") -> GaussianAudit:
@@ -147,4 +149,4 @@ def _audit(pairs: Sequence[tuple[str, Pair]], claims: Sequence[Claim], rtol: flo
             if worst is None or found[0].value > worst[0]:
                 worst = found[0].value, each
     assert worst is not None
-    return GaussianAudit(tuple(findings), worst[1])
+    return GaussianAudit(tuple(findings), worst[1], rtol)

@@ -16,6 +16,7 @@ from rich.console import Console
 from lintra_analyzer.audit.gaussian import Claim, GaussianAudit, audit_pair
 from lintra_analyzer.audit.gaussian_output import (
     gaussian_document,
+    require_svg,
     show_gaussian,
     show_task,
     task_document,
@@ -70,6 +71,8 @@ def gaussian(
     try:
         laws = LawsFile.model_validate_json(_text(file))
         claims = _claims(laws, epsilon, delta)
+        if plot is not None:
+            require_svg(plot)
         pair = laws.pair()
         audit = audit_pair(pair, claims, rtol)
         if plot is not None:

@@ -118,8 +118,7 @@ def write_plot(path: Path, profile: PrivacyProfile, claims: Sequence[Claim]) -> 
     Raises:
         ValueError: if the file would not be SVG.
     """
-    if path.suffix != ".svg":
-        raise ValueError(f"a plot is an SVG file, got {path.name!r}")
+    require_svg(path)
     deltas = np.maximum(profile.hi, _SMALLEST)
     points = [(claim.epsilon, max(claim.delta, _SMALLEST)) for claim in claims]
     xs = np.concatenate([profile.epsilons, [x for x, _ in points]])
@@ -151,6 +150,16 @@ def write_plot(path: Path, profile: PrivacyProfile, claims: Sequence[Claim]) -> 
         f'<polyline points="{line}" fill="none" stroke="#236" stroke-width="2"/>\n{marks}\n{labels}\n</svg>\n',
         encoding="utf-8",
     )
+
+
+def require_svg(path: Path) -> None:
+    """Refuse the name of a plot that does not end in .svg.
+
+    Raises:
+        ValueError: it does not.
+    """
+    if path.suffix != ".svg":
+        raise ValueError(f"a plot is an SVG file, got {path.name!r}")
 
 
 def _label(x: float, y: float, text: str) -> str:

@@ -158,18 +158,18 @@ def test_equal_laws_have_no_profile_and_disjoint_ones_a_profile_of_1() -> None:
 
 def test_huge_epsilons_and_ratios_fail_closed() -> None:
     for pair in (Pair([1e8], [3], [1.0]), Pair([-1 + 1e-9, 5.0], [2, 1], [1e5, 0]), Pair([1e-3], [1], [1e6])):
-        for at in (1e-6, 5.0, 650.0, 1e5, 1e9):
-            found = delta(pair, at)
+        for at in (1e-6, 5.0, 650.0, 1e9):
+            found = delta(pair, at, 1e-4)
             assert 0 <= found.lo <= found.hi <= 1
 
 
 def test_epsilon_inverts_delta_on_the_safe_side() -> None:
     for pair in (MIXED, SIXTEEN, rp_pair(0.05, 30), pair_from_gaussians(2.0, 4.0, 0.0, 2.25)):
-        for target in (0.05, 1e-6, 1e-12):
-            found = epsilon(pair, target, 1e-7)
-            assert delta(pair, found.hi, 1e-7).hi <= target
-            assert found.lo == 0 or delta(pair, found.lo, 1e-7).lo > target
-            assert found.hi - found.lo <= 1e-6
+        for target in (0.05, 1e-12):
+            found = epsilon(pair, target, 1e-5)
+            assert delta(pair, found.hi, 1e-5).hi <= target
+            assert found.lo == 0 or delta(pair, found.lo, 1e-5).lo > target
+            assert found.hi - found.lo <= 1e-4
     assert epsilon(Pair([-0.01], [1], [0.0]), 0.5) == Certified(0.0, 0.0, 0.0)
 
 
@@ -200,9 +200,9 @@ def test_an_interval_that_does_not_hold_its_value_is_refused() -> None:
     assert 0.7 not in Certified(0.5, 0.4, 0.6)
 
 
-def test_the_contour_and_the_closed_form_agree_over_seven_hundred_cases() -> None:
+def test_the_contour_and_the_closed_form_agree_over_three_hundred_cases() -> None:
     rng = np.random.default_rng(11)
-    for _ in range(350):
+    for _ in range(150):
         r, p = float(rng.integers(6, 3000)), 10 ** rng.uniform(-3.5, -0.5)
         at = 10 ** rng.uniform(-2, 0.8)
         closed = [float(delta_rp(at, p, r, direction)) for direction in ("remove", "add")]
