@@ -86,12 +86,14 @@ def test_noise_is_the_rounded_product_of_one_example_about_its_mean() -> None:
     coarse = discrete_gaussian((200, 3), mechanism.coarse, random_bytes)
     fine = discrete_gaussian((200, 3), 2**19, random_bytes)
     places = list(zip(*np.triu_indices(3), strict=True))
+    rest = []
     for client, words in enumerate(noise):
         entries = [int(coarse[client, k]) + Fraction(int(fine[client, k]), 2**18) for k in range(3)]
         for word, (i, j) in zip(words, places, strict=True):
-            left = int(word) - entries[i] * entries[j] + (mechanism.variance if i == j else 0)
-            # Eight deviations of the rounding noise: 1200 words leave a false alarm below 1e-11.
-            assert abs(left) < 1 + 8 * mechanism.rounding
+            rest.append(float(int(word) - entries[i] * entries[j] + (mechanism.variance if i == j else 0)))
+    # Eight deviations of the rounding noise, and six of the mean square of 1200 words: a false alarm below 1e-8.
+    assert max(map(abs, rest)) < 1 + 8 * mechanism.rounding
+    assert np.mean(np.square(rest)) / mechanism.rounding**2 == pytest.approx(1, abs=6 * (2 / 1200) ** 0.5)
 
 
 def test_too_small_a_sigma_or_too_large_a_cohort_is_refused() -> None:
