@@ -55,16 +55,7 @@ class Archive:
         Raises:
             InvalidReleaseError: the file is gone, or not what the record describes.
         """
-        data = self.bytes_of(record.release_id)
-        try:
-            with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-                sketch, row_counts = arrays["sketch"], arrays["row_counts"]
-        except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile):
-            raise InvalidReleaseError(f"the archived file of release {record.release_id} is damaged") from None
-        if sketch.dtype != np.int64 or row_counts.dtype != np.int64:
-            raise InvalidReleaseError(f"the archived file of release {record.release_id} holds other numbers")
-        require_values(record, sketch)
-        return sketch, row_counts
+        return numbers_in(record, self.bytes_of(record.release_id))
 
     def _write(self, name: str, data: bytes) -> None:
         temporary = self._folder / f".{name}.partial"
@@ -78,3 +69,20 @@ class Archive:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def numbers_in(record: ReleaseRecord, data: bytes) -> tuple[IntArray, IntArray]:
+    """Return the integers, shape `(m, w/c)`, and row counts, shape `(m,)`, in the bytes of a release's .npz file.
+
+    Raises:
+        InvalidReleaseError: the file is not what the record describes.
+    """
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+            sketch, row_counts = arrays["sketch"], arrays["row_counts"]
+    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile):
+        raise InvalidReleaseError(f"the archived file of release {record.release_id} is damaged") from None
+    if sketch.dtype != np.int64 or row_counts.dtype != np.int64:
+        raise InvalidReleaseError(f"the archived file of release {record.release_id} holds other numbers")
+    require_values(record, sketch)
+    return sketch, row_counts

@@ -13,12 +13,16 @@ from typing import Any, Self, cast
 import httpx2
 import stamina
 
+from lintra_analyzer.archive import numbers_in
 from lintra_analyzer.certificate import SignedRecord
+from lintra_analyzer.reconstruct import as_release
+from lintra_analyzer.releases import Release
 from lintra_protocol.canonical import base64url
 from lintra_protocol.errors import InvalidMessageError, LintraError, OverloadedError, UnavailableError
 from lintra_protocol.messages import BATCH
 from lintra_protocol.problems import MEDIA_TYPE, from_problem
 from lintra_protocol.randomness import RandomBytes, system_randomness
+from lintra_protocol.task import Task
 
 Document = dict[str, Any]
 """A JSON object as docs/analyzer.md describes it."""
@@ -133,6 +137,21 @@ class AnalyzerClient:
     def sketch(self, release_id: str, media_type: str = "application/octet-stream") -> bytes:
         """Return the released numbers: .npz, or "application/json", or "text/csv"."""
         return self._send("GET", f"/v1/releases/{release_id}/sketch", headers={"accept": media_type}).content
+
+    def open_release(self, release_id: str) -> Release:
+        """Return a release as the estimators read it, so that analyses run here.
+
+        Its integers are checked against the record, and the task against its identifier.
+
+        Raises:
+            InvalidReleaseError: the numbers are not those of the record.
+            InvalidMessageError: the record or the task is another's.
+        """
+        record = self.record(release_id).record
+        task = Task.from_value(self.task(record.task_id)["definition"])
+        if task.task_id != record.task_id:
+            raise InvalidMessageError(f"the task is {task.task_id}, the release is of {record.task_id}")
+        return as_release(task, *numbers_in(record, self.sketch(release_id)))
 
     def cohort(self, release_id: str) -> Document:
         """Return the report identifiers of a release."""

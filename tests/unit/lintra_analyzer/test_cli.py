@@ -14,12 +14,14 @@ from typer.testing import CliRunner
 from lintra_analyzer import cli
 from lintra_analyzer.app import create_app
 from lintra_analyzer.auth import token_hash
+from lintra_analyzer.estimators import regression
 from lintra_analyzer.rest_client import AnalyzerClient
 from lintra_analyzer.settings import load_settings
 from lintra_protocol.errors import (
     CohortTooSmallError,
     InvalidAnalysisError,
     InvalidMessageError,
+    InvalidReleaseError,
     InvalidTaskError,
     UnavailableError,
 )
@@ -119,6 +121,23 @@ def test_the_client_walks_the_whole_way(desk: Desk) -> None:
     assert client.sketch(release_id).startswith(b"PK")
     assert client.sketch(release_id, "text/csv").startswith(b"a,b,c")
     assert client.analyse(release_id, "ridge", target="a")["result"]["target"] == "a"
+
+
+def test_a_release_that_is_opened_here_gives_the_same_answers_and_another_task_or_changed_numbers_are_refused(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release_id = desk.released("second_moment")
+    here = regression(desk.client.open_release(release_id), "a").to_dict()
+    assert here == desk.client.analyse(release_id, "regression", target="a")["result"]
+    other = desk.client.sketch(desk.released("second_moment", epsilon=3))
+    task = desk.client.task(desk.client.record(release_id).record.task_id)
+    monkeypatch.setattr(desk.client, "sketch", lambda _: other)
+    with pytest.raises(InvalidReleaseError):
+        desk.client.open_release(release_id)
+    task["definition"]["purpose"] = "another"
+    monkeypatch.setattr(desk.client, "task", lambda _: task)
+    with pytest.raises(InvalidMessageError, match="the release is of"):
+        desk.client.open_release(release_id)
 
 
 def test_refusals_come_back_as_the_errors_that_were_raised(desk: Desk) -> None:
