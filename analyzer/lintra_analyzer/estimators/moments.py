@@ -19,6 +19,7 @@ from lintra_analyzer.estimators.estimates import (
 )
 from lintra_analyzer.gram import GramEstimate
 from lintra_analyzer.releases import Release, Sum
+from lintra_protocol.mechanisms.second_moment import INTERCEPT
 from lintra_protocol.ring import FloatArray
 
 COHORT_NOTE = "errors and intervals are for the cohort's own clipped rows; sampling of clients comes on top"
@@ -28,6 +29,7 @@ NO_MEANS_NOTE = (
 )
 NO_SECOND_NOTE = "second moments and correlations: a sum holds none; release a second moment or a sketch"
 CONSTANT_NOTE = "means rest on the constant column {name!r}; a row that was shrunk counts for less than one"
+INTERCEPT_NOTE = "means rest on the intercept, which is never shrunk; a row that was counts with its shrunken values"
 ABOUT_CENTER_NOTE = "second moments and correlations are about the public centers, not about the means"
 
 
@@ -123,7 +125,8 @@ def _means(gram: GramEstimate, variance: FloatArray, confidence: float) -> tuple
     # What is the same for everybody is public.
     for i, _ in constants:
         found[i], sd[i] = gram.columns[i].lower, 0.0
-    note = CONSTANT_NOTE.format(name=gram.columns[position].name)
+    name = gram.columns[position].name
+    note = INTERCEPT_NOTE if name == INTERCEPT else CONSTANT_NOTE.format(name=name)
     return _measured(found, sd, confidence), note
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from lintra_analyzer.estimators.moments import moments
+from lintra_analyzer.estimators.moments import INTERCEPT_NOTE, moments
 from lintra_analyzer.gram import SymmetricNoise
 from lintra_analyzer.reconstruct import as_release
 from lintra_analyzer.releases import SecondMoment
@@ -71,6 +71,7 @@ def test_an_intercept_gives_means_in_the_columns_own_units(trace: bool) -> None:
     assert exact.columns == ("(intercept)", "a", "b", "c")
     assert exact.means is not None
     assert_allclose([mean.value for mean in exact.means], [1, *(10 + 2 * ROWS.mean(axis=0))], atol=2e-3)
+    assert exact.notes[-1] == INTERCEPT_NOTE
     noisy = released(task, ROWS, "noise")
     found = moments(noisy).means
     assert found is not None
