@@ -274,7 +274,9 @@ def warnings_of(task: Task) -> list[str]:
             )
     farthest = _largest_norm(task)
     bound = float(fraction(mechanism.row_bound))
-    if isinstance(mechanism, RonGauss) and mechanism.dimension > (useful := useful_dimension(task.claim)):
+    if isinstance(mechanism, RonGauss) and mechanism.dimension > (
+        useful := useful_dimension(task.claim, mechanism.layout.num_blocks)
+    ):
         found.append(
             f"covariance uninformative: the noise at this epsilon drowns products of more than about {useful} numbers, "
             f"here are {mechanism.dimension}; ask for a smaller dimension or more clients"

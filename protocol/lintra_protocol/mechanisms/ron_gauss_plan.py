@@ -96,14 +96,18 @@ def plan_ron_gauss(claim: Claim, columns: Sequence[Column], question: JointQuest
     )
 
 
-def useful_dimension(claim: Claim) -> int:
-    """Return floor((h mu / sqrt 2)^(2/3)), with h honest clients of the minimum cohort.
+def useful_dimension(claim: Claim, num_blocks: int = 1) -> int:
+    """Return floor((h mu / (sqrt 2 K))^(2/3)), with h honest clients of the minimum cohort.
 
     There the noise reaches about the mean eigenvalue of the products (docs/mechanisms/ron_gauss.md#dimension).
+
+    Args:
+        claim: of the task.
+        num_blocks: K, matrices of products that share the clients: one, or one per class.
     """
     honest = claim.min_clients - claim.max_corrupt_clients
     mu = discrete_mu(float(fraction(claim.epsilon)), claim.noise_delta, MAX_SLACK)
-    useful: float = (honest * mu / sqrt(2)) ** (2 / 3)
+    useful: float = (honest * mu / (sqrt(2) * num_blocks)) ** (2 / 3)
     return floor(useful)
 
 
@@ -116,7 +120,7 @@ def default_dimension(claim: Claim, num_features: int, num_blocks: int = 1) -> i
         num_blocks: matrices of products, one or one per class.
     """
     words = (isqrt(1 + 8 * (MAX_PRODUCTS // num_blocks)) - 1) // 2
-    wanted = max(1, min(useful_dimension(claim), words))
+    wanted = max(1, min(useful_dimension(claim, num_blocks), words))
     if wanted >= num_features:
         return num_features
     return max(1, min(wanted, isqrt(MAX_FRAME_WORK // num_features)))

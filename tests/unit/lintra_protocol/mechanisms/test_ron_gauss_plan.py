@@ -80,6 +80,7 @@ def test_known_dimensions(clients: int, epsilon: str, dimension: int) -> None:
 
 def test_corrupt_clients_and_covariances_by_class_cost_dimensions() -> None:
     assert default_dimension(claim(min_clients=1538, max_corrupt_clients=100), 784) == 38
+    assert useful_dimension(claim(min_clients=14380), 10) == 38
     for blocks in (1, 10, 1000):
         found = default_dimension(claim(min_clients=10**6), 784, blocks)
         assert found * (found + 1) // 2 * blocks <= MAX_PRODUCTS
