@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lintra_analyzer.central.sampling import chi_squares, gaussians, uniforms
-from lintra_analyzer.estimators.estimates import Estimate, check_confidence
+from lintra_analyzer.estimators.estimates import Estimate, check_confidence, quantile
 from lintra_analyzer.synthetic.features import ClassLabel
 from lintra_analyzer.synthetic.generator import Space, seed_bytes, synthesize
 from lintra_analyzer.synthetic.model import GaussianModel, fit
@@ -31,11 +31,13 @@ MIN_RUNS = 20
 class BootstrapEstimate(Estimate):
     """A statistic of synthetic rows with its error from sampling people and from the privacy noise.
 
+    Covariances are not shrunk here (see `repair`): shrinking makes rows more accurate, and slopes too small.
+
     Attributes:
         value: shape `(k,)`, the mean over one table of rows for each run, so that their own chance is averaged out.
-        bias: shape `(k,)`, what a fit again lies above it on average.
+        bias: shape `(k,)`, what a fit again lies above it on average; the interval does not correct it.
         standard_error: shape `(k,)`.
-        interval: shape `(k, 2)`, basic bootstrap intervals: the quantiles of the errors taken from the value.
+        interval: shape `(k, 2)`, `standard_error` times a quantile of Student's t to both sides of the value.
         confidence: of each interval.
         runs: how many were used.
     """
@@ -76,24 +78,26 @@ def bootstrap(
     check_confidence(confidence)
     if runs < MIN_RUNS:
         raise InvalidAnalysisError(f"a bootstrap needs at least {MIN_RUNS} runs, got {runs}")
+    first = fit(model.release, shrink=False)
     values: list[FloatArray] = []
     errors: list[FloatArray] = []
     for run in range(runs):
         own = derive_seed(seed_bytes(seed), "bootstrap", run.to_bytes(8, "big"))
-        again = fit(draw_release(model, keystream(derive_seed(own, "release"))))
+        again = fit(draw_release(first, keystream(derive_seed(own, "release"))), shrink=False)
         same = int.from_bytes(derive_seed(own, "rows"), "big")
-        value, other = (_numbers(statistic(synthesize(source, num_rows, same, space))) for source in (model, again))
-        if {value.size, other.size} != {(values or [value])[0].size}:
+        value, found = (_numbers(statistic(synthesize(source, num_rows, same, space))) for source in (first, again))
+        if {value.size, found.size} != {(values or [value])[0].size}:
             raise InvalidAnalysisError("the statistic must give equally many numbers each time")
         values.append(value)
-        errors.append(other - value)
-    low, high = np.quantile(errors, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
+        errors.append(found - value)
     mean: FloatArray = np.mean(values, axis=0)
+    standard_error: FloatArray = np.std(errors, axis=0, ddof=1)
+    reach = quantile(confidence, runs - 1) * standard_error
     return BootstrapEstimate(
         value=mean,
         bias=np.mean(errors, axis=0),
-        standard_error=np.std(errors, axis=0, ddof=1),
-        interval=np.stack([mean - high, mean - low], axis=1),
+        standard_error=standard_error,
+        interval=np.stack([mean - reach, mean + reach], axis=1),
         confidence=float(confidence),
         runs=runs,
     )

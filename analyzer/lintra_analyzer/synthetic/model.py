@@ -17,6 +17,7 @@ from lintra_protocol.ring import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from lintra_analyzer.synthetic.generator import Space
+    from lintra_analyzer.synthetic.report import FidelityReport
     from lintra_analyzer.synthetic.rows import SyntheticRows
 
 MIN_COUNT = 5.0
@@ -79,6 +80,16 @@ class GaussianModel:
 
         return synthesize(self, num_rows, seed, space)
 
+    def report(self, confidence: float = 0.95) -> "FidelityReport":
+        """Say how good the rows can be, without any real ones (see `report.fidelity`).
+
+        Raises:
+            InvalidAnalysisError: `confidence` is no confidence level.
+        """
+        from lintra_analyzer.synthetic.report import fidelity  # which knows this module
+
+        return fidelity(self, confidence)
+
     def class_sizes(self, num_rows: int) -> IntArray:
         """Split `num_rows` rows over the classes by largest remainder, shape `(K,)`.
 
@@ -103,7 +114,7 @@ def split_by_largest_remainder(num_rows: int, weights: FloatArray) -> IntArray:
     return sizes
 
 
-def fit(release: ProjectedSums, min_count: float = MIN_COUNT) -> GaussianModel:
+def fit(release: ProjectedSums, min_count: float = MIN_COUNT, *, shrink: bool = True) -> GaussianModel:
     """Fit the model to a release.
 
     The covariance within the classes is S/n less the outer products of the class means, each of which is first
@@ -112,13 +123,14 @@ def fit(release: ProjectedSums, min_count: float = MIN_COUNT) -> GaussianModel:
     Args:
         release: noisy sums.
         min_count: what a class counts as at least.
+        shrink: see `repair`.
     """
     counts = _class_counts(release, min_count)
     means = release.sums / counts[:, np.newaxis]
     if release.products.ndim == 2:
-        repairs: tuple[Repaired, ...] = (_pooled(release, counts, means),)
+        repairs: tuple[Repaired, ...] = (_pooled(release, counts, means, shrink=shrink),)
     else:
-        repairs = tuple(_of_class(release, number, counts, means) for number in range(counts.size))
+        repairs = tuple(_of_class(release, number, counts, means, shrink=shrink) for number in range(counts.size))
     weights, warnings = _weights(release, counts)
     if repairs[0].kept == 0:
         warnings.append("covariance not usable: the noise is larger than it; shrunk to equal variances")
@@ -139,22 +151,22 @@ def _class_counts(release: ProjectedSums, min_count: float) -> FloatArray:
     return np.maximum(release.counts, min_count)
 
 
-def _pooled(release: ProjectedSums, counts: FloatArray, means: FloatArray) -> Repaired:
+def _pooled(release: ProjectedSums, counts: FloatArray, means: FloatArray, *, shrink: bool) -> Repaired:
     n, size, noise = release.num_clients, release.size, release.noise
     shares = counts / n
     spread = noise.sum**2 / counts**2
     matrix = release.products / n - np.einsum("k,ki,kj->ij", shares, means, means)
     matrix += float(shares @ spread) * np.eye(size)
     of_means = float(np.sum(shares**2 * 2 * np.square(means).sum(axis=1) * (size + 1) * spread))
-    return repair(matrix, _products_noise(release) / n**2 + of_means)
+    return repair(matrix, _products_noise(release) / n**2 + of_means, shrink=shrink)
 
 
-def _of_class(release: ProjectedSums, number: int, counts: FloatArray, means: FloatArray) -> Repaired:
+def _of_class(release: ProjectedSums, number: int, counts: FloatArray, means: FloatArray, *, shrink: bool) -> Repaired:
     count, mean, size = float(counts[number]), means[number], release.size
     spread = release.noise.sum**2 / count**2
     matrix = release.products[number] / count - np.outer(mean, mean) + spread * np.eye(size)
     of_mean = 2 * float(mean @ mean) * (size + 1) * spread
-    return repair(matrix, _products_noise(release) / count**2 + of_mean)
+    return repair(matrix, _products_noise(release) / count**2 + of_mean, shrink=shrink)
 
 
 def _products_noise(release: ProjectedSums) -> float:

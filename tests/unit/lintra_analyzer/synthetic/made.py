@@ -42,6 +42,7 @@ def released(
     number = len(label.levels) if isinstance(label, ClassLabel) else 1
     classes = np.zeros(len(vectors), int) if classes is None else classes
     size = vectors.shape[1]
+    exact = histograms or [np.zeros(feature.cells) for feature in columns]
     member = np.eye(number)[classes]
     gauss = np.triu(rng.normal(0, 1, (size, size)))
     products = np.triu(gauss, 1) * noise.product + np.diag(np.diag(gauss)) * noise.diagonal
@@ -54,7 +55,7 @@ def released(
         counts=counts,
         sums=member.T @ vectors + rng.normal(0, 1, (number, size)) * noise.sum,
         products=vectors.T @ vectors + products,
-        histograms=tuple(histograms or [np.zeros(feature.cells) for feature in columns]),
+        histograms=tuple(cells + rng.normal(0, 1, cells.size) * noise.cell for cells in exact),
         num_clients=num_clients or len(vectors),
         radius=float(np.linalg.norm(vectors, axis=1).max()),
         noise=noise,
