@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from lintra_protocol.frame import GAUSSIAN_SIGMA, frame, frame_digest, orthonormal
-from lintra_protocol.noise import discrete_gaussian
+from lintra_protocol.frame import frame, frame_digest, orthonormal
 from lintra_protocol.randomness import expand
 from lintra_protocol.ring import IntArray
+from unit.lintra_protocol.noise_reference import reader, samples
 
 SMALL = np.array([[3, 1], [-1, 2], [2, 2], [0, -4]])
 SHOW_DIGEST = "from lintra_protocol.frame import frame, frame_digest; print(frame_digest(frame(bytes(32), 60, 12)))"
@@ -39,8 +39,9 @@ def test_a_known_frame() -> None:
 
 @pytest.mark.parametrize("shape", [(1, 1), (5, 1), (9, 4), (40, 39)])
 def test_a_frame_is_exact_gram_schmidt_rounded_once(shape: tuple[int, int]) -> None:
-    gaussians = discrete_gaussian(shape, GAUSSIAN_SIGMA, expand(bytes(32), "frame"))
-    assert_array_equal(frame(bytes(32), *shape), exactly_orthonormal(gaussians))
+    # The twin reads the same words one by one, and the rows of the matrix one after the other.
+    gaussians = samples(shape[0] * shape[1], 2**16, reader(expand(bytes(32), "frame")))
+    assert_array_equal(frame(bytes(32), *shape), exactly_orthonormal(np.reshape(gaussians, shape)))
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(64, 10), (200, 105), (150, 149)])
