@@ -100,3 +100,13 @@ def test_sketched_least_squares_leaks_no_more_than_the_sketch(p: float, s: float
 def test_a_longer_mean_shift_in_the_same_direction_never_lowers_delta(pair: Pair, factor: float, at: float) -> None:
     longer = Pair(pair.eta, pair.mult, factor**2 * pair.tsq)
     assert delta(pair, at, RTOL).lo <= delta(longer, at, RTOL).hi + 1e-14
+
+
+@few
+@given(st.lists(st.tuples(st.floats(1e-4, 5.0), st.sampled_from([1, 2, 5, 40])), min_size=1, max_size=4), epsilons)
+def test_with_equal_means_the_more_spread_law_against_the_less_is_harder(
+    spread: list[tuple[float, float]], at: float
+) -> None:
+    eta, mult = zip(*spread, strict=True)
+    pair = Pair(eta, mult, [0.0] * len(eta))
+    assert delta(pair.reverse(), at, RTOL).lo <= delta(pair, at, RTOL).hi + 1e-14

@@ -268,7 +268,7 @@ def _sum(pair: Pair, epsilon: float, rtol: float, saddle: _Saddle, step: float) 
         if log_rest <= aim or start >= MAX_TERMS or not math.isfinite(value):
             break
         block = min(2 * block, largest)
-    rounding += 8 + abs(saddle.log_height)
+    rounding += (8 + abs(saddle.log_height) + abs(log_scale)) * max(value, 1.0)
     return _Total(value, math.exp(min(log_rest - log_scale, 700.0)), 4 * ULP * rounding)
 
 
@@ -308,5 +308,6 @@ def _log_terms(pair: Pair, epsilon: float, s: ComplexArray, *, kernel: bool = Tr
     transform, size = pair.log_mgf_with_size(s)
     exponents = transform - s * epsilon
     if kernel:
-        exponents = exponents - np.log(s) - np.log1p(s)
+        logs = np.log(s), np.log1p(s)
+        exponents, size = exponents - logs[0] - logs[1], size + np.abs(logs[0]) + np.abs(logs[1])
     return exponents, size + np.abs(s) * epsilon

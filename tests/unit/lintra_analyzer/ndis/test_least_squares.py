@@ -131,6 +131,12 @@ def test_the_exact_law_tends_to_the_gaussian_one_and_both_stay_below_the_sketch(
     assert ratios == pytest.approx([1.0425, 1.0004, 1.000004], rel=1e-4, abs=0)
 
 
+def test_the_gaussian_law_does_not_bound_the_exact_one_in_every_direction() -> None:
+    row = (0.26571602, 0.00558580, 0.36336302, 22, 1)
+    assert delta_als(*row, "add") > 1.1 * delta_ols(*row, "add")
+    assert delta_als(*row) < delta_ols(*row)
+
+
 def test_the_loss_of_the_exact_law_is_bounded() -> None:
     for direction in ("remove", "add"):
         largest = als_max_loss(0.05, 0.02, 30, 4, direction)  # type: ignore[arg-type]
