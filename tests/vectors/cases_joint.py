@@ -2,7 +2,8 @@
 
 import plain
 import plain_joint
-from given import Vector, bad, definition, good, seed, task_id, text_rows, texts
+from cases_data import TIME, client_report
+from given import Vector, bad, definition, good, hexes, seed, task_id, text_rows, texts
 from plain import b64, canonical
 
 COLUMN = {"lower": "-1", "upper": "1", "center": "0", "scale": "1", "unit": ""}
@@ -55,7 +56,28 @@ def joint() -> list[Vector]:
                          [str(square.numerator), str(square.denominator)], mechanism=mechanism, honest=honest,
                          neighbours=neighbours)
                 )  # fmt: skip
-    return result + tasks()
+    return result + tasks() + reports()
+
+
+def reports() -> list[Vector]:
+    """Reports of a task with classes: a row's vector and some noise, shared among servers."""
+    result = []
+    for form, servers in (("uniform", 3), ("seeded", 2)):
+        task = definition(servers=servers, columns=COLUMNS, mechanism=CLASSES, share_form=form)
+        vector = plain_joint.joint_vector(CLASSES, ROWS[0])
+        noised = [word + noise % 2001 - 1000 for word, noise in zip(vector, seed("noise"), strict=False)]
+        random = plain.keystream(seed("report"), 1000)
+        made = client_report(task, noised, random)
+        output = {
+            "report_id": made["report_id"].hex(),  # type: ignore[attr-defined]
+            "header": made["header"].hex(),  # type: ignore[attr-defined]
+            "shares": hexes(made["shares"]),  # type: ignore[arg-type]
+        }
+        result.append(
+            good(f"classes: a {form} report", "make_report", output, task=canonical(task), row=texts(noised), time=TIME,
+                 random=random.hex())
+        )  # fmt: skip
+    return result
 
 
 def tasks() -> list[Vector]:
