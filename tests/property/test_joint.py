@@ -1,0 +1,73 @@
+"""No two rows, whatever they hold, are farther apart than the promise of `ron_gauss` assumes; in exact fractions."""
+
+from fractions import Fraction
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lintra_protocol.canonical import base64url
+from lintra_protocol.frame import frame, frame_digest
+from lintra_protocol.mechanisms.ron_gauss import RonGauss
+from lintra_protocol.privacy.statement import Claim, Neighbours
+from support import few
+
+SEED = bytes(range(32))
+NEIGHBOURS: list[Neighbours] = ["replace-one", "zero-out"]
+values = st.floats(allow_nan=False, allow_infinity=False) | st.floats(-1, 1) | st.sampled_from([-1.0, 0.0, 1.0, 2.0])
+rows = st.lists(values, min_size=4, max_size=4)
+
+
+@st.composite
+def mechanisms(draw: st.DrawFn) -> RonGauss:
+    """Draw any mechanism of four columns, two of them categories."""
+    levels, label = (0, 0, 2, 3), draw(st.integers(-1, 3))
+    bins = tuple(
+        0 if column == label and number else draw(st.sampled_from([0, number or 5]))
+        for column, number in enumerate(levels)
+    )
+    features = sum(max(1, number) for number in (1, 1, 1, 3)) - (0 if label < 0 else (1, 1, 1, 3)[label])
+    dimension = draw(st.integers(1, features))
+    projected = dimension < features
+    return RonGauss(
+        row_bound=draw(st.sampled_from(["0.25", "0.7", "1.5"])),
+        fraction_bits=draw(st.integers(4, 15)),
+        sigma=draw(st.integers(200, 2**28)),
+        dimension=dimension,
+        frame_seed=base64url(SEED) if projected else "",
+        frame_digest=frame_digest(frame(SEED, features, dimension)) if projected else "",
+        label=label,
+        levels=levels,
+        bins=bins,
+        indicator=draw(st.sampled_from([1, 64, 4096])),
+        covariance=draw(st.sampled_from(["pooled", "per_class"])),
+        mean_weight=draw(st.sampled_from(["0.3", "0.6", "1", "1.4"])),
+    )
+
+
+@given(mechanisms(), rows, rows, st.sampled_from(NEIGHBOURS))
+@few
+def test_no_two_rows_are_farther_apart_than_promised(
+    mechanism: RonGauss, one: list[float], other: list[float], neighbours: Neighbours
+) -> None:
+    reports = mechanism.encode_exactly(mechanism.round_rows(np.array([one, other])))
+    if neighbours == "zero-out":
+        reports[1] = 0
+    weights = [Fraction(mechanism.sigma**2, int(sigma) ** 2) for sigma in mechanism.sigmas(4)]
+    pairs = zip(*reports.tolist(), weights, strict=True)
+    distance = sum(((a - b) ** 2 * weight for a, b, weight in pairs), Fraction(0))
+    claim = Claim(epsilon="1", delta="0.000001", min_clients=2, neighbours=neighbours)
+    assert distance <= mechanism.squared_distance(claim, 4)
+    assert np.abs(reports).max() <= mechanism.largest_word()
+
+
+@given(mechanisms(), st.lists(rows, min_size=1, max_size=4))
+@few
+def test_the_coordinates_of_every_row_keep_their_bounds(mechanism: RonGauss, table: list[list[float]]) -> None:
+    steps = mechanism.round_rows(np.array(table))
+    for row in steps.tolist():
+        vector = row[1 : 1 + mechanism.dimension]
+        assert sum(entry**2 for entry in vector) <= mechanism.bound**2
+        if mechanism.has_numeric_label:
+            assert abs(row[1 + mechanism.dimension]) <= mechanism.label_bound
+        assert 0 <= row[0] < mechanism.num_classes
