@@ -17,7 +17,8 @@ from lintra_protocol.privacy.gaussian import gaussian_mu
 
 _TOLERANCE = 1e-12
 _MAX_DOUBLINGS = 60
-_MAX_FREEDOM = 1e8
+_MIN_FREEDOM = 2 + 2.0**-10
+_MAX_FREEDOM = 1e6
 _CACHE = 256
 
 
@@ -32,7 +33,7 @@ def projection_weight(claim: CentralClaim, rows: int) -> float:
     """Return the largest q = B^2 / w2 at which a projection to `rows` rows keeps the claim.
 
     Raises:
-        CalibrationError: no weight was found.
+        CalibrationError: `rows` is not between 1 and 1e6, or no weight was found.
     """
     _require_rows(rows)
     start = gaussian_mu(claim.epsilon, claim.delta) / math.sqrt(rows)
@@ -46,7 +47,7 @@ def adaptive_weight(claim: CentralClaim, rows: int, look_mu: float) -> float:
     A tenth of delta is kept for a look that overstates the smallest eigenvalue.
 
     Raises:
-        CalibrationError: the look alone spends the claim, or no weight was found.
+        CalibrationError: the look alone spends the claim, `rows` is not between 1 and 1e6, or no weight was found.
     """
     _require_rows(rows)
     delta = claim.delta * (1 - LOOK_SHARE)
@@ -62,9 +63,11 @@ def wishart_freedom(claim: CentralClaim, scale: float) -> float:
     """Return the smallest real m = k - d + 1 at which Wishart noise of scale c B^2 keeps the claim.
 
     Raises:
-        CalibrationError: the claim needs more than 1e8 degrees of freedom.
+        CalibrationError: the claim needs more than 1e6 degrees of freedom.
     """
     weight = _weight_of(scale)
+    if _wishart(claim, _MIN_FREEDOM, weight, thorough=True) <= claim.delta:
+        return _MIN_FREEDOM
     start = max((weight / gaussian_mu(claim.epsilon, claim.delta)) ** 2, 3.0)
     # In 1 / (m - 2) the curve grows, and small numbers are private.
     found = _largest(
@@ -80,7 +83,7 @@ def wishart_degrees(claim: CentralClaim, num_columns: int, scale: float) -> int:
     """Return the smallest whole k at which Wishart noise W_d(c B^2 I, k) keeps the claim.
 
     Raises:
-        CalibrationError: the claim needs more than 1e8 degrees of freedom.
+        CalibrationError: the claim needs more than 1e6 degrees of freedom.
     """
     return math.ceil(wishart_freedom(claim, scale) + num_columns - 1)
 
@@ -158,5 +161,5 @@ def _weight_of(scale: float) -> float:
 
 
 def _require_rows(rows: int) -> None:
-    if rows < 1:
-        raise ValueError(f"a projection needs at least 1 row, got {rows}")
+    if not 1 <= rows <= _MAX_FREEDOM:
+        raise CalibrationError(f"a projection is calibrated from 1 to {_MAX_FREEDOM:.0f} rows, got {rows}")

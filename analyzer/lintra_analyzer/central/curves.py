@@ -15,8 +15,8 @@ from lintra_analyzer.central.quadrature import NORMAL_REACH, chi_square_rule, pa
 from lintra_protocol.privacy.statement import Neighbours
 from lintra_protocol.ring import FloatArray
 
-ROUNDING = 1e-13
-"""What chi-square tails may be off by, relatively; every curve is raised by so much of its larger term."""
+LARGEST_EPSILON = 500.0
+"""Beyond it exp(epsilon) leaves the floating-point range; curves fall, so their value here is an upper bound."""
 
 _EDGE_POINTS = (0.25, 0.5, 0.75)
 _UNIT_NODES, _UNIT_WEIGHTS = panels(np.linspace(0, 1, 4))
@@ -41,9 +41,9 @@ def projection_delta(epsilon: float, weight: float, rows: int, neighbours: Neigh
     if weight == 0:
         return 0.0
     if neighbours == "zero-out":
-        leverage = weight / (1 + weight)
+        epsilon, leverage = min(epsilon, LARGEST_EPSILON), weight / (1 + weight)
         bar = (2 * epsilon + rows * math.log1p(weight)) / leverage
-        return _difference(_above(rows, bar / (1 + weight)), math.exp(epsilon) * _above(rows, bar))
+        return _difference(_above(rows, bar / (1 + weight)), math.exp(epsilon) * _above(rows, bar), rows)
     return float(projection_deltas(np.array([epsilon]), weight, rows)[0])
 
 
@@ -54,13 +54,14 @@ def projection_deltas(epsilons: FloatArray, weight: float, rows: int) -> FloatAr
     so that delta(-e) = 1 - exp(-e) + exp(-e) delta(e).
     """
     leverage = weight / (1 + weight)
-    sizes = np.abs(epsilons)[..., np.newaxis]
+    sizes = np.minimum(np.abs(epsilons), LARGEST_EPSILON)[..., np.newaxis]
     nodes, weights = chi_square_rule(float(rows))
     first = special.gammaincc(rows / 2, (1 - leverage) * (2 * sizes / leverage + nodes) / 2) @ weights
     second = special.gammaincc(rows / 2, (2 * sizes / leverage + nodes / (1 - leverage)) / 2) @ weights
-    found = np.clip(first - np.exp(np.abs(epsilons)) * second + ROUNDING * first, 0, 1)
+    found = np.clip(first - np.exp(sizes[..., 0]) * second + _rounding(rows) * first, 0, 1)
     # At a negative epsilon the curve continues by symmetry.
-    reflected = -np.expm1(epsilons) + np.exp(epsilons) * found
+    below = np.maximum(np.minimum(epsilons, 0), -LARGEST_EPSILON)
+    reflected = -np.expm1(below) + np.exp(below) * found
     return np.asarray(np.where(epsilons >= 0, found, reflected), np.float64)
 
 
@@ -88,13 +89,14 @@ def wishart_zero_out_deltas(epsilon: float, freedom: float, weight: float) -> tu
         weight: s = 1 / c, positive.
     """
     _require_wishart(epsilon, freedom, weight)
+    epsilon = min(epsilon, LARGEST_EPSILON)
     # 1 - exp(-(2 epsilon + s) / (m - 2)), without losing digits where it is small.
     bar = weight / -math.expm1(-(2 * epsilon + weight) / (freedom - 2))
-    without = _difference(_below(freedom, bar), math.exp(epsilon) * _below(freedom, bar - weight))
+    without = _difference(_below(freedom, bar), math.exp(epsilon) * _below(freedom, bar - weight), freedom)
     if weight <= 2 * epsilon:
         return without, 0.0
     bar = weight / -math.expm1(-(weight - 2 * epsilon) / (freedom - 2))
-    back = _difference(_above(freedom, bar - weight), math.exp(epsilon) * _above(freedom, bar))
+    back = _difference(_above(freedom, bar - weight), math.exp(epsilon) * _above(freedom, bar), freedom)
     return without, back
 
 
@@ -111,6 +113,7 @@ def wishart_pair_delta(epsilon: float, freedom: float, up: float, down: float) -
         down: the size of the one below 0.
     """
     _require_wishart(epsilon, freedom, up + down)
+    epsilon = min(epsilon, LARGEST_EPSILON)
     # Beyond 700 the exponential overflows, and the events it decides are impossible anyway.
     power = min(max((2 * epsilon - up + down) / (freedom - 2), -700.0), 700.0)
     breaks = (up,) if power >= 0 else (up, -up / math.expm1(power), up / math.expm1(-power))
@@ -119,7 +122,7 @@ def wishart_pair_delta(epsilon: float, freedom: float, up: float, down: float) -
     absent = _over_z(freedom, down * (c - up), up, up + c * math.expm1(power))
     # Where C < up, W - D is not positive: the other law never gives it.
     absent[c < up] = 0.0
-    return _difference(float(weights @ present), math.exp(epsilon) * float(weights @ absent))
+    return _difference(float(weights @ present), math.exp(epsilon) * float(weights @ absent), freedom)
 
 
 def wishart_delta(
@@ -179,9 +182,14 @@ def _over_z(freedom: float, numerator: FloatArray, lift: float, denominator: Flo
     return found
 
 
-def _difference(first: float, second: float) -> float:
+def _difference(first: float, second: float, freedom: float) -> float:
     """Return a difference of probabilities, raised by what rounding may have taken away."""
-    return min(max(first - second + ROUNDING * first, 0.0), 1.0)
+    return min(max(first - second + _rounding(freedom) * first, 0.0), 1.0)
+
+
+def _rounding(freedom: float) -> float:
+    """Return what chi-square tails may be off by, relatively: their own digits, and those of their arguments."""
+    return 1e-13 + 1e-14 * math.sqrt(freedom)
 
 
 def _below(freedom: float, value: float) -> float:

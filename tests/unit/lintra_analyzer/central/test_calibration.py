@@ -103,7 +103,7 @@ def test_the_published_gaussian_noise_does_not_keep_its_promise_when_a_row_is_re
     assert gaussian_delta(1, mu) == pytest.approx(9.3e-6, rel=0.01)
 
 
-@pytest.mark.parametrize("claim", [CentralClaim(e, d) for e, d in ((0.01, 1e-6), (1, 1e-15), (5, 1e-9), (0.3, 0.2))])
+@pytest.mark.parametrize("claim", [CentralClaim(e, d) for e, d in ((0.1, 1e-6), (1, 1e-15), (5, 1e-9), (0.3, 0.2))])
 @pytest.mark.parametrize("neighbours", ["replace-one", "zero-out"])
 def test_every_calibration_keeps_its_claim_and_slightly_less_noise_breaks_it(
     claim: CentralClaim, neighbours: Neighbours
@@ -143,9 +143,20 @@ def test_a_claim_that_cannot_be_calibrated_to_is_refused(epsilon: float, delta: 
         CentralClaim(epsilon, delta)
 
 
+@pytest.mark.parametrize("neighbours", ["replace-one", "zero-out"])
+@pytest.mark.parametrize(("epsilon", "delta"), [(2000.0, 1e-9), (900.0, 0.5), (1e-4, 0.9), (1e-3, 0.6)])
+def test_claims_that_promise_nearly_nothing_are_calibrated_all_the_same(
+    epsilon: float, delta: float, neighbours: Neighbours
+) -> None:
+    claim = CentralClaim(epsilon, delta, neighbours)
+    assert projection_delta(epsilon, projection_weight(claim, 3), 3, neighbours) <= delta
+    assert wishart_delta(epsilon, wishart_freedom(claim, 1.0), 1.0, neighbours) <= delta
+
+
 def test_calibrations_outside_their_domain_are_refused() -> None:
-    with pytest.raises(ValueError, match="at least 1 row"):
-        projection_weight(WEAK, 0)
+    for rows in (0, 10**7):
+        with pytest.raises(CalibrationError, match="from 1 to 1000000 rows"):
+            projection_weight(WEAK, rows)
     with pytest.raises(ValueError, match="positive"):
         wishart_freedom(WEAK, 0.0)
     with pytest.raises(CalibrationError, match="above 2"):

@@ -77,6 +77,23 @@ def test_the_renyi_divergence_is_that_of_the_worst_pair() -> None:
     assert projection_renyi(order, weight, rows) == pytest.approx(math.log(above * below) / (order - 1), rel=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "weight", "rows", "delta"),
+    [
+        (1.0, 0.0181336413588, 44, 9.999999999495531e-16),
+        (0.001, 7.441918785485e-05, 44, 9.999999989204482e-7),
+        (0.1, 3.888819937544e-05, 10**6, 9.999999984696883e-7),
+        (5.0, 0.1676244081163, 1, 9.999999999755281e-16),
+    ],
+)
+def test_curves_keep_their_digits_far_out_and_never_fall_below_the_true_delta(
+    epsilon: float, weight: float, rows: int, delta: float
+) -> None:
+    # The deltas were computed with 40 digits.
+    found = projection_delta(epsilon, weight, rows, "zero-out")
+    assert delta <= found <= delta * (1 + 1e-8)
+
+
 def test_joint_curves_have_their_reference_values() -> None:
     assert gaussian_then_projection(1, 0.1, 0.03, 44) == pytest.approx(7.122103244e-07, rel=1e-8)
     assert laplace_then_projection(1, 0.3, 0.03, 44) == pytest.approx(1.371448393e-05, rel=1e-8)
