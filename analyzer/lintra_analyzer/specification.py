@@ -135,9 +135,9 @@ class RonGaussSpecification(_Asked):
     """Class counts, means, products and histograms of projected rows, for synthetic rows.
 
     `label` names a column: a category gives classes, a number one more coordinate. Without `dimension` it follows from
-    the claim (docs/mechanisms/ron_gauss.md#dimension). `bins` cells for each real column; 0 for no histograms. Here
-    `row_bound` is the norm of mapped rows beyond which they may be shrunk; without it a row that is uniform
-    between its bounds has it on average.
+    the claim (docs/mechanisms/ron_gauss.md#dimension). `bins` cells for each real column; 0 for no histograms.
+    `mean_weight` is r of that page. Here `row_bound` is the norm of mapped rows beyond which they may be shrunk;
+    without it a row that is uniform between its bounds has it on average.
     """
 
     kind: Literal["ron_gauss"]
@@ -145,6 +145,7 @@ class RonGaussSpecification(_Asked):
     dimension: int | None = Field(default=None, ge=1, le=2**15, strict=True)
     bins: int = Field(default=16, ge=0, le=1024, strict=True)
     covariance: Literal["pooled", "per_class"] = "pooled"
+    mean_weight: Number | None = None
 
 
 MechanismSpecification = Annotated[

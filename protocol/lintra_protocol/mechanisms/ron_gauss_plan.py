@@ -10,7 +10,7 @@ from math import exp, floor, isqrt, lgamma, log, log1p, sqrt
 from typing import Literal
 
 from lintra_protocol.canonical import base64url
-from lintra_protocol.documents import fraction, real
+from lintra_protocol.documents import Real, fraction, real
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.frame import frame, frame_digest
 from lintra_protocol.mechanisms.base import MIN_SIGMA
@@ -40,6 +40,7 @@ class JointQuestion:
         radius: norm of mapped rows beyond which they may be clipped, in feature units.
         bins: cells of the histogram of a real column; 0 for no histograms at all.
         covariance: whether classes share one.
+        mean_weight: r.
     """
 
     label: str | None = None
@@ -47,6 +48,7 @@ class JointQuestion:
     radius: Fraction | None = None
     bins: int = 16
     covariance: Literal["pooled", "per_class"] = "pooled"
+    mean_weight: Real | None = None
 
 
 def plan_ron_gauss(claim: Claim, columns: Sequence[Column], question: JointQuestion, frame_seed: bytes) -> RonGauss:
@@ -92,7 +94,7 @@ def plan_ron_gauss(claim: Claim, columns: Sequence[Column], question: JointQuest
             for number, column in enumerate(columns)
         ),
         covariance=question.covariance,
-        mean_weight="1" if num_classes > 1 else "0.6",
+        mean_weight=question.mean_weight or ("1" if num_classes > 1 else "0.6"),
     )
 
 

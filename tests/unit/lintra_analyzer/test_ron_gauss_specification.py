@@ -59,6 +59,7 @@ def test_a_label_a_dimension_and_a_bound_are_kept() -> None:
     assert float(mechanism.row_bound) < 1
     assert mechanism.frame_seed == base64url(seeded("salt")(32))
     assert built({"label": "income"})[1].has_numeric_label
+    assert built({"mean_weight": 1.4})[1].mean_weight == "1.4"
 
 
 def test_two_tasks_with_projections_have_two_frames() -> None:
@@ -88,6 +89,8 @@ def test_more_numbers_than_the_noise_allows_are_warned_of() -> None:
         ({"mechanism": {"kind": "ron_gauss", "label": "village"}}, "label 'village' is not one of the columns"),
         ({"mechanism": {"kind": "ron_gauss", "dimension": 7}}, "between 1 and the 6 features, got 7"),
         ({"mechanism": {"kind": "ron_gauss", "covariance": "per_class"}}, "needs a label with levels"),
+        ({"mechanism": {"kind": "ron_gauss", "mean_weight": 1.5}}, "mean_weight lies between"),
+        ({"mechanism": {"kind": "ron_gauss", "mean_weight": 0}}, "mean_weight lies between"),
         ({"row_bound": 0}, "radius must be positive"),
         ({"row_bound": -1}, "radius must be positive"),
         ({"columns": [{"name": "a", "lower": 0, "upper": 1, "center": 0}]}, "'a': center and scale must map"),
