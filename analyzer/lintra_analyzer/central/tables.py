@@ -12,7 +12,7 @@ from lintra_protocol.ring import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Rows that are known to lie within the bound; the only way to a release.
+    """Rows that are known to lie within the bound; the only way to a release. `Table.of` makes one.
 
     Attributes:
         columns: the d columns.
@@ -23,6 +23,12 @@ class Table:
     columns: tuple[Column, ...]
     rows: FloatArray = field(repr=False)
     row_bound: float
+
+    def __post_init__(self) -> None:
+        # Not `longest > bound`: a NaN must be refused too.
+        longest = np.einsum("ij,ij->i", self.rows, self.rows).max()
+        if not longest <= self.squared_bound:
+            raise ValueError(f"a row is longer than the bound {self.row_bound}, or not finite; use Table.of")
 
     @classmethod
     def of(cls, rows: FloatArray, columns: Sequence[Column], row_bound: float, *, clip: bool = True) -> "Table":

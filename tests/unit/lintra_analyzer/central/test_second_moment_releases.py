@@ -239,6 +239,14 @@ def test_long_rows_are_shrunk_or_refused_as_the_curator_says() -> None:
     assert_array_equal(Table.of(ROWS, COLUMNS, 50.0, clip=False).rows, ROWS)
 
 
+@pytest.mark.parametrize("rows", [ROWS, with_value(math.nan), with_value(math.inf)])
+def test_no_table_can_be_made_around_rows_that_are_too_long_or_not_finite(
+    rows: np.ndarray[tuple[int, int], np.dtype[np.float64]],
+) -> None:
+    with pytest.raises(ValueError, match=r"use Table.of"):
+        Table(COLUMNS, rows, 0.5)
+
+
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
