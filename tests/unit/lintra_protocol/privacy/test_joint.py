@@ -122,6 +122,12 @@ def test_against_the_null_vector_every_part_counts_once(weights: tuple[float, fl
     assert unit_mu(given, 2, 3, "zero-out") == pytest.approx((alpha**2 + beta**2 + gamma**2 + 3 * 0.49) ** 0.5)
 
 
+def test_at_the_largest_weight_of_the_means_the_products_cost_nothing() -> None:
+    weight = 2**0.5
+    assert unit_mu(variances(1, weight, 1), 1) == pytest.approx(unit_mu(variances(1, weight, 1e-6), 1), rel=1e-9)
+    assert unit_mu(variances(1, 1.2, 1), 1) > 1.01 * unit_mu(variances(1, 1.2, 1e-6), 1)
+
+
 def test_every_histogram_moves_two_cells() -> None:
     given = variances(1, 1, 1, 0.7)
     squares = [unit_mu(given, 2, number) ** 2 for number in range(4)]
