@@ -17,8 +17,13 @@ from lintra_analyzer.estimators import (
     ridge,
 )
 from lintra_analyzer.releases import Release
+from lintra_analyzer.synthetic.analysis import gaussian_model, synthetic
+from lintra_analyzer.synthetic.generator import Space
 from lintra_protocol.documents import first_complaint
 from lintra_protocol.errors import InvalidAnalysisError
+
+MAX_SYNTHETIC_ROWS = 1_000_000
+"""Most rows in one answer; more come from several seeds."""
 
 
 class _Asked(BaseModel):
@@ -137,6 +142,31 @@ class MeansRequest(_Asked):
         return means(release, self.columns, self.confidence)
 
 
+class SyntheticRequest(BaseModel):
+    """Synthetic rows from the model of a `ron_gauss` release; the same seed gives the same rows."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["synthetic"]
+    num_rows: int = Field(ge=1, le=MAX_SYNTHETIC_ROWS, strict=True)
+    seed: int = Field(ge=0, lt=2**256, strict=True)
+    space: Space = "columns"
+
+    def run(self, release: Release) -> Estimate:
+        """Draw the rows."""
+        return synthetic(release, self.num_rows, self.seed, self.space)
+
+
+class FidelityRequest(_Asked):
+    """What to expect of synthetic rows, without any real ones."""
+
+    kind: Literal["fidelity"]
+
+    def run(self, release: Release) -> Estimate:
+        """Fit the model and report."""
+        return gaussian_model(release).report(self.confidence)
+
+
 Request = (
     RidgeRequest
     | LowRankRequest
@@ -146,6 +176,8 @@ Request = (
     | PcaRequest
     | CorrelationRequest
     | MeansRequest
+    | SyntheticRequest
+    | FidelityRequest
 )
 REQUESTS: dict[str, type[Request]] = {
     "ridge": RidgeRequest,
@@ -156,6 +188,8 @@ REQUESTS: dict[str, type[Request]] = {
     "pca": PcaRequest,
     "correlation": CorrelationRequest,
     "means": MeansRequest,
+    "synthetic": SyntheticRequest,
+    "fidelity": FidelityRequest,
 }
 
 _adapter: TypeAdapter[Request] = TypeAdapter(Annotated[Request, Field(discriminator="kind")])

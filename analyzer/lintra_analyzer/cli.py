@@ -18,6 +18,8 @@ from lintra_analyzer.keys import load_keys
 from lintra_analyzer.output import SHOWN, show_analysis
 from lintra_analyzer.rest_client import AnalyzerClient
 from lintra_analyzer.settings import InvalidSettingsError, load_settings
+from lintra_analyzer.synthetic.analysis import synthetic
+from lintra_analyzer.synthetic.rows import WARNING
 from lintra_protocol.errors import LintraError, UnauthorizedError
 from lintra_protocol.randomness import system_randomness
 
@@ -186,6 +188,28 @@ def regress(
     }
     kind = "regression-path" if path else "regression"
     _answer(url, token, release_id, kind, given, as_json=as_json, as_csv=as_csv)
+
+
+@app.command(context_settings=_IDENTIFIERS)
+def synthesize(
+    release_id: str,
+    rows: Annotated[int, typer.Option("--rows", help="How many; they cost no privacy.")],
+    seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same rows.")],
+    url: Url = _DEFAULT_URL,
+    token: Token = "",
+    output: Annotated[
+        Path | None, typer.Option("--output", help="A CSV file, with its provenance beside it; else the terminal.")
+    ] = None,
+    projected: Annotated[bool, typer.Option("--projected", help="The coordinates h1.. instead of columns.")] = False,
+) -> None:
+    """Draw synthetic rows from a ron_gauss release, here and not at the service; it costs no privacy."""
+    with _client(url, token) as client:
+        made = synthetic(client.open_release(release_id), rows, seed, "projected" if projected else "columns").rows
+    text = made.to_csv(output)
+    if text is not None:
+        typer.echo(text, nl=False)
+    for warning in (WARNING, *made.warnings):
+        typer.echo(f"warning: {warning}", err=True)
 
 
 def _answer(

@@ -3,6 +3,7 @@
 import csv
 import io
 
+import numpy as np
 from fastapi.responses import JSONResponse, Response
 
 from lintra_analyzer.analyses import promise, summary
@@ -10,8 +11,9 @@ from lintra_analyzer.certificate import ReleaseRecord
 from lintra_analyzer.estimators import Estimate, Tabular
 from lintra_analyzer.reconstruct import as_release
 from lintra_analyzer.service import Service
+from lintra_analyzer.synthetic.analysis import SyntheticEstimate
+from lintra_analyzer.synthetic.release import ProjectedSums
 from lintra_protocol.errors import InvalidAnalysisError
-from lintra_protocol.ring import FloatArray
 
 NPZ = "application/octet-stream"
 JSON, CSV, TEXT = "application/json", "text/csv", "text/plain"
@@ -30,8 +32,12 @@ def sketch_response(service: Service, record: ReleaseRecord, accept: str) -> Res
         headers = {"content-disposition": f'attachment; filename="{name}.npz"'}
         return Response(service.archive.bytes_of(record.release_id), media_type=NPZ, headers=headers)
     release = as_release(service.task(record.task_id), sketch, row_counts)
-    columns = [column.name for column in release.columns]
-    values: FloatArray = release.values.reshape(-1, len(columns))
+    if isinstance(release, ProjectedSums):
+        columns, values = release.table()
+        values = values[np.newaxis]
+    else:
+        columns = [column.name for column in release.columns]
+        values = release.values.reshape(-1, len(columns))
     if JSON in wanted:
         return JSONResponse({"columns": columns, "row_counts": row_counts.tolist(), "values": values.tolist()})
     text = io.StringIO()
@@ -54,7 +60,8 @@ def analysis_response(record: ReleaseRecord, estimate: Estimate, accept: str) ->
     if not isinstance(estimate, Tabular):
         raise InvalidAnalysisError(f"this kind of analysis is not available as {chosen}; ask for {JSON}")
     if chosen == CSV:
-        return Response(estimate.to_csv(), media_type=CSV)
+        headers = estimate.headers() if isinstance(estimate, SyntheticEstimate) else None
+        return Response(estimate.to_csv(), media_type=CSV, headers=headers)
     text = estimate.summary(promise(record))
     warnings = summary(record)["warnings"]
     lines = [f"Warning: {warning}.\n" for warning in warnings] if isinstance(warnings, list) else []

@@ -14,6 +14,7 @@ import numpy as np
 from lintra_analyzer.central.releases import CentralSecondMoment
 from lintra_analyzer.columns import Column, positions, require_distinct
 from lintra_analyzer.gram import ExchangeableRows, GramEstimate, SymmetricNoise
+from lintra_analyzer.synthetic.release import ProjectedSums
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
 from lintra_protocol.ring import FloatArray, IntArray
 
@@ -165,7 +166,7 @@ class Sum:
         )
 
 
-Release = Sketch | SecondMoment | Sum | CentralSecondMoment
+Release = Sketch | SecondMoment | Sum | CentralSecondMoment | ProjectedSums
 
 
 def _check_common(columns: tuple[Column, ...], num_clients: int, row_bound: float) -> None:

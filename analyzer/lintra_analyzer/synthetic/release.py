@@ -4,13 +4,14 @@ Numbers are in units of mapped rows z, counts in rows. A `repr` shows shapes and
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from lintra_analyzer.columns import Column
-from lintra_analyzer.gram import GramEstimate, SymmetricNoise
+from lintra_analyzer.gram import GramEstimate
 from lintra_analyzer.synthetic.features import (
     ClassLabel,
     Feature,
@@ -21,9 +22,11 @@ from lintra_analyzer.synthetic.features import (
 )
 from lintra_protocol.canonical import base64url, canonical_json, domain_hash
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
+from lintra_protocol.mechanisms.second_moment import INTERCEPT
 from lintra_protocol.ring import FloatArray
 
 if TYPE_CHECKING:
+    from lintra_analyzer.releases import SecondMoment
     from lintra_analyzer.synthetic.model import GaussianModel
 
 
@@ -174,6 +177,40 @@ class ProjectedSums:
 
         return fit(self)
 
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Return the columns whose second moments the release holds, in their public scales.
+
+        Raises:
+            InvalidAnalysisError: as `second_moment`.
+        """
+        return self.as_second_moment().columns
+
+    def table(self) -> tuple[list[str], FloatArray]:
+        """Return a name for every released number, and the numbers, shape `(w,)`, in the units of mapped rows."""
+        levels = self.label.levels if isinstance(self.label, ClassLabel) else ("",)
+        axes = [f"h{number + 1}" for number in range(self.dimension)]
+        if isinstance(self.label, NumericLabel):
+            axes.append(self.label.name)
+        first, second = np.triu_indices(self.size)
+        pairs = [f"{axes[i]}*{axes[j]}" for i, j in zip(first.tolist(), second.tolist(), strict=True)]
+        blocks = levels if self.products.ndim == 3 else ("",)
+        names = [f"count[{level}]" for level in levels]
+        names += [f"sum[{level}] {axis}" for level in levels for axis in axes]
+        names += [f"product[{block}] {pair}" for block in blocks for pair in pairs]
+        for feature, cells in zip(self.histogram_features, self.histograms, strict=True):
+            names += [f"cell[{feature.name}] {number}" for number in range(cells.size)]
+        products = self.products.reshape(-1, self.size, self.size)[:, first, second]
+        return names, np.concatenate([self.counts, self.sums.ravel(), products.ravel(), *self.histograms])
+
+    def restrict(self, names: Sequence[str]) -> "SecondMoment":
+        """Return the second moments of the named columns only, in that order.
+
+        Raises:
+            InvalidAnalysisError: as `second_moment`, or a name is unknown.
+        """
+        return self.as_second_moment().restrict(names)
+
     def second_moment(self) -> GramEstimate:
         """Return the products as second moments about the middles of the bounds, for the other estimators.
 
@@ -181,20 +218,36 @@ class ProjectedSums:
             InvalidAnalysisError: the rows were projected, a column is a category, the covariance is not pooled or its
                 noise is not that of a symmetric Gaussian matrix.
         """
+        return self.as_second_moment().second_moment()
+
+    def as_second_moment(self) -> "SecondMoment":
+        """Return products and sums as one noisy matrix; the sums become an intercept, as noisy as the products.
+
+        Raises:
+            InvalidAnalysisError: as `second_moment`.
+        """
+        from lintra_analyzer.releases import SecondMoment  # which knows this module
+
         if self.frame is not None:
             raise InvalidAnalysisError("these rows were projected, so their products are not about named columns")
-        if any(feature.kind == "category" for feature in self.features):
-            raise InvalidAnalysisError("a category has several coordinates; release second moments of level columns")
-        if self.products.ndim != 2 or not math.isclose(self.noise.diagonal, math.sqrt(2) * self.noise.product):
+        if any(feature.width > 1 for feature in self.features):
+            raise InvalidAnalysisError("a category of more than two levels has several coordinates, not one column")
+        noise = self.noise
+        if self.products.ndim != 2 or noise.diagonal < math.sqrt(2) * noise.product * (1 - 1e-9):
             raise InvalidAnalysisError("the noise of these products is not that of one symmetric Gaussian matrix")
-        columns = [_column(f.name, f.lower, f.upper, 1.0, f.unit) for f in self.features]
-        bound = self.radius
+        sum_sd = math.sqrt(self.num_classes) * noise.sum
+        constant = noise.product / sum_sd if sum_sd > 0 and noise.product > 0 else 1.0
+        columns = [Column(INTERCEPT, 0.0, 1 / constant, 1.0, 1.0)]
+        columns += [_column(f.name, f.lower, f.upper, 1.0, f.unit) for f in self.features]
+        bound = math.hypot(self.radius, constant)
         if isinstance(self.label, NumericLabel):
             own = self.label.feature
             columns.append(_column(own.name, own.lower, own.upper, self.label.scale, own.unit))
-            bound = math.hypot(self.radius, self.label.scale)
-        errors = SymmetricNoise(self.noise.product)
-        return GramEstimate(tuple(columns), self.products, errors, self.num_clients, bound)
+            bound = math.hypot(bound, self.label.scale)
+        total = constant * self.sums.sum(axis=0)
+        corner = np.array([[constant**2 * self.num_clients]])
+        values = np.block([[corner, total[np.newaxis]], [total[:, np.newaxis], self.products]])
+        return SecondMoment(tuple(columns), values, noise.product, self.num_clients, bound, exact=INTERCEPT)
 
 
 def _column(name: str, lower: float, upper: float, scale: float, unit: str) -> Column:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lintra_analyzer.estimators.estimates import Estimate, Interval, check_confidence, quantile
+from lintra_analyzer.estimators.estimates import Interval, check_confidence, quantile
+from lintra_analyzer.estimators.tables import Cell, Tabular, csv_text
 from lintra_analyzer.synthetic.features import ClassLabel
 from lintra_analyzer.synthetic.model import GaussianModel, count_interval, mean_error
 from lintra_analyzer.synthetic.release import Promise
@@ -89,7 +90,7 @@ class HistogramReport:
 
 
 @dataclass(frozen=True, eq=False)
-class FidelityReport(Estimate):
+class FidelityReport(Tabular):
     """What to expect of synthetic rows.
 
     Attributes:
@@ -121,6 +122,26 @@ class FidelityReport(Estimate):
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
     model_digest: str
+
+    def lines(self) -> list[tuple[str, str, float, str]]:
+        """Return part, name, relative error and verdict of everything that was judged."""
+        found = [("class", one.level, one.mean_error, one.verdict) for one in self.classes]
+        found += [("covariance", one.level, one.relative_error, one.verdict) for one in self.covariances]
+        return found + [("histogram", one.column, one.total_variation, one.verdict) for one in self.histograms]
+
+    def to_csv(self) -> str:
+        """Return the judged parts as a table."""
+        rows: list[list[Cell]] = [list(line) for line in self.lines()]
+        return csv_text(["part", "name", "relative_error", "verdict"], rows)
+
+    def summary(self, privacy: str | None = None) -> str:
+        """Return the verdicts as a text."""
+        lines = [f"{part:<11}{name:<24}{error:>9.3g}  {verdict}" for part, name, error, verdict in self.lines()]
+        promise = self.promise
+        lines.append(privacy or f"epsilon {promise.epsilon:.6g} at delta {promise.delta:g} ({promise.neighbours})")
+        lines += [f"Note: {note}." for note in self.notes]
+        lines += [f"Warning: {warning}." for warning in self.warnings]
+        return "\n".join(lines) + "\n"
 
 
 def fidelity(model: GaussianModel, confidence: float = 0.95) -> FidelityReport:

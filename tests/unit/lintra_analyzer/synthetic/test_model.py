@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from lintra_analyzer.estimators import regression
 from lintra_analyzer.synthetic.features import ClassLabel, Feature, NumericLabel
 from lintra_analyzer.synthetic.model import count_interval, fit, mean_error
 from lintra_analyzer.synthetic.release import NoiseLaw, ProjectedSums
@@ -120,17 +121,43 @@ def test_second_moments_of_unprojected_rows_serve_the_other_estimators() -> None
     rng = np.random.default_rng(5)
     rows = rng.normal(0, 0.2, (100, 3))
     label = numeric("income", 0, 10, 0.5)
-    gram = released(rows, label=label, noise=isotropic(0, 0, 0.25)).second_moment()
-    assert [column.name for column in gram.columns] == ["x0", "x1", "income"]
-    assert gram.columns[2].scale == 10  # half the width, over the coordinate's scale
+    release = released(rows, label=label, noise=isotropic(0, 0.5, 0.25))
+    gram = release.second_moment()
+    assert [column.name for column in gram.columns] == ["(intercept)", "x0", "x1", "income"]
+    assert [column.name for column in release.columns] == [column.name for column in gram.columns]
+    assert gram.columns[3].scale == 10  # half the width, over the coordinate's scale
+    # The intercept is 1/2 in normalised units, so that half the noise of a sum is that of a product.
+    assert gram.matrix[0, 0] == 100 / 4
+    np.testing.assert_allclose(gram.matrix[0, 1:], release.sums[0] / 2)
+    np.testing.assert_allclose(release.restrict(["x1", "income"]).values, release.products[1:, 1:])
     assert gram.num_clients == 100
     with pytest.raises(InvalidAnalysisError, match="projected"):
         vector_release(0, 0).second_moment()
     with pytest.raises(InvalidAnalysisError, match="symmetric Gaussian"):
         released(rows, label=label, noise=NoiseLaw(0, 0, 1, 1, 0, "discrete Laplace")).second_moment()
     category = (Feature("c", "category", levels=("a", "b", "c")),)
-    with pytest.raises(InvalidAnalysisError, match="category"):
+    with pytest.raises(InvalidAnalysisError, match="more than two levels"):
         released(rows, features=category, noise=EXACT).second_moment()
+
+
+def test_regression_and_means_of_unprojected_rows_are_those_of_the_rows() -> None:
+    rng = np.random.default_rng(6)
+    x = rng.uniform(-0.5, 0.5, (500, 2))
+    y = 60 + 20 * x[:, 0] - 10 * x[:, 1]
+    release = released(np.column_stack([x, (y / 50 - 1) * 0.5]), label=numeric("y", 0, 100, 0.5))
+    found = regression(release, "y")
+    np.testing.assert_allclose(found.coef_, [20, -10], rtol=1e-6)
+    assert found.intercept_ == pytest.approx(60, rel=1e-6)
+
+
+def test_every_released_number_has_a_name_of_its_own() -> None:
+    names, values = vector_release(0, 0).table()
+    assert len(set(names)) == len(names) == values.size == 2 + 4 + 3
+    assert names[:4] == ["count[first]", "count[second]", "sum[first] h1", "sum[first] h2"]
+    features = reals(2, cells=3)
+    names, values = released(np.ones((4, 3)), features=features, label=numeric("y", 0, 1, 1)).table()
+    assert names[-1] == "cell[x1] 2"
+    assert names[3:6] == ["sum[] y", "product[] h1*h1", "product[] h1*h2"]
 
 
 def test_count_intervals_do_not_reach_below_zero() -> None:

@@ -1,0 +1,70 @@
+"""Synthetic rows and their report as analyses of a release, for the REST interface and the command line."""
+
+import json
+from dataclasses import dataclass
+
+from lintra_analyzer.estimators import Tabular
+from lintra_analyzer.estimators.estimates import Plain
+from lintra_analyzer.releases import Release
+from lintra_analyzer.synthetic.generator import Space
+from lintra_analyzer.synthetic.model import GaussianModel
+from lintra_analyzer.synthetic.release import ProjectedSums
+from lintra_analyzer.synthetic.rows import SyntheticRows
+from lintra_protocol.errors import InvalidAnalysisError
+
+SHOWN_ROWS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class SyntheticEstimate(Tabular):
+    """Synthetic rows as the answer to an analysis."""
+
+    rows: SyntheticRows
+
+    def to_dict(self) -> dict[str, Plain]:
+        """Return the columns and the provenance."""
+        return self.rows.to_dict()
+
+    def to_csv(self) -> str:
+        """Return the rows; `headers` says what goes with them."""
+        return self.rows.to_csv() or ""
+
+    def headers(self) -> dict[str, str]:
+        """Return the privacy statement and the warnings as HTTP headers, in JSON."""
+        provenance = self.rows.provenance()
+        said = {name: value for name, value in provenance.items() if name != "columns"}
+        return {"lintra-provenance": json.dumps(said)}
+
+    def summary(self, privacy: str | None = None) -> str:
+        """Return the first rows and what goes with them."""
+        lines = self.to_csv().splitlines()[: SHOWN_ROWS + 1]
+        if self.rows.num_rows > SHOWN_ROWS:
+            lines.append(f".. {self.rows.num_rows - SHOWN_ROWS} more")
+        lines.append(f"seed {self.rows.seed}, model {self.rows.model_digest}")
+        promise = self.rows.promise
+        lines.append(privacy or f"epsilon {promise.epsilon:.6g} at delta {promise.delta:g} ({promise.neighbours})")
+        provenance = self.rows.provenance()["warnings"]
+        lines += [f"Warning: {warning}." for warning in provenance] if isinstance(provenance, list) else []
+        return "\n".join(lines) + "\n"
+
+
+def gaussian_model(release: Release) -> GaussianModel:
+    """Return the model of a release.
+
+    Raises:
+        InvalidAnalysisError: the release is not of the mechanism `ron_gauss`, or holds no class above its noise.
+    """
+    if not isinstance(release, ProjectedSums):
+        raise InvalidAnalysisError(
+            "synthetic rows need a release of the mechanism ron_gauss: class counts, sums, products and histograms"
+        )
+    return release.gaussian_model()
+
+
+def synthetic(release: Release, num_rows: int, seed: int, space: Space) -> SyntheticEstimate:
+    """Draw rows from the model of a release.
+
+    Raises:
+        InvalidAnalysisError: as `gaussian_model`, or an argument does not fit.
+    """
+    return SyntheticEstimate(gaussian_model(release).synthesize(num_rows, seed, space))
