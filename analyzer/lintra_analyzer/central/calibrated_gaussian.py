@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from lintra_analyzer.central.claim import CentralClaim
-from lintra_analyzer.central.promise import Promise
+from lintra_analyzer.central.promise import Promise, require_epsilon
 from lintra_analyzer.central.sampling import gaussians
 from lintra_analyzer.ndis.bounds import log_kappa, split_bound
 from lintra_analyzer.ndis.closed import delta_rp
@@ -165,6 +165,7 @@ def calibrate(claim: CentralClaim, sensitivity: Callable[[float], Sensitivity]) 
     Raises:
         ValueError: if no sigma below 1e300 keeps the claim.
     """
+    require_epsilon(claim.epsilon)
 
     def bound(sigma: float) -> float:
         return envelope(claim.epsilon, sensitivity(sigma))

@@ -17,7 +17,7 @@ from lintra_analyzer.central.promise import bounded_rows
 from lintra_analyzer.ndis.least_squares import influences
 from lintra_protocol.ring import FloatArray
 
-_STEPS = 24
+_STEPS = 16
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import brentq
 
-from lintra_analyzer.central.promise import bounded_rows, checked_rows
+from lintra_analyzer.central.promise import bounded_rows, checked_rows, require_count, require_epsilon
 from lintra_analyzer.central.random_projection import projection_delta
 from lintra_analyzer.ndis.closed import rp_pstar
 from lintra_protocol.ring import FloatArray
@@ -92,6 +92,8 @@ def inherent_privacy(
     Raises:
         ValueError: if an argument is out of range or a row longer than the bound.
     """
+    require_epsilon(epsilon)
+    require_count(sketch_rows, "sketch_rows")
     if not datasets:
         raise ValueError("an analysis needs at least one data set")
     tables = [bounded_rows(rows, row_bound, clip=False) for rows in datasets]

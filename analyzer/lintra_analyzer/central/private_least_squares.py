@@ -15,7 +15,14 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
 from lintra_analyzer.central.claim import CentralClaim
-from lintra_analyzer.central.promise import CLIPPED, Promise, bounded_rows, require_bound, require_count
+from lintra_analyzer.central.promise import (
+    CLIPPED,
+    Promise,
+    bounded_rows,
+    require_bound,
+    require_count,
+    require_epsilon,
+)
 from lintra_analyzer.central.random_projection import ProjectionRelease, named_columns, plan_projection, project
 from lintra_analyzer.central.sampling import FLOATING_POINT_LAW, chi_squares, gaussians
 from lintra_analyzer.ndis.least_squares import delta_als, delta_ols
@@ -236,8 +243,8 @@ def least_squares(
         raise ValueError(f"least squares needs shapes (n, d) and (n,), got {table.shape} and {response.shape}")
     joint = bounded_rows(np.column_stack([table, response]), row_bound, clip=clip)
     size = table.shape[1]
-    plan = plan_least_squares(claim, sketch_rows, size, row_bound, law, region)
     columns = named_columns(names, size, row_bound)
+    plan = plan_least_squares(claim, sketch_rows, size, row_bound, law, region)
     labels = tuple(column.name for column in columns)
     if law == "sketch":
         values = project(joint, plan.sigma2, sketch_rows, random_bytes)
@@ -281,10 +288,14 @@ def _worst(epsilon: float, total: float, sketch_rows: int, features: int, law: L
     best = (-1.0, 0.0, 1.0)
     for depth in (1.0, *_DEPTHS) if sketch_rows < INTERIOR_BELOW else (1.0,):
         values = [at(float(share), depth) for share in _SHARES]
+        if max(values) < 0.8 * best[0]:
+            continue
         # Two maxima are common, one on each side of p = s, where the covariances differ least.
         for place in sorted(range(len(values)), key=values.__getitem__)[-2:]:
             around = (float(_SHARES[max(place - 1, 0)]), float(_SHARES[min(place + 1, len(_SHARES) - 1)]))
-            found = minimize_scalar(lambda x, depth=depth: -at(x, depth), bounds=around, method="bounded")
+            found = minimize_scalar(
+                lambda x, depth=depth: -at(x, depth), bounds=around, method="bounded", options={"xatol": 5e-5}
+            )
             best = max(best, (values[place], float(_SHARES[place]), depth), (-float(found.fun), float(found.x), depth))
     value, share, depth = best
     return Worst(value, total * depth * share, total * depth * (1 - share))
@@ -325,6 +336,7 @@ def _require(claim: CentralClaim, sketch_rows: int, features: int, row_bound: fl
         raise ValueError(f"the law is 'gaussian', 't' or 'sketch', got {law!r}")
     if region not in ("triangle", "corner"):
         raise ValueError(f"the region is 'triangle' or 'corner', got {region!r}")
+    require_epsilon(claim.epsilon)
     require_count(features, "features")
     require_bound(row_bound)
     require_count(sketch_rows, "sketch_rows", 1 if law == "gaussian" else features + 2)

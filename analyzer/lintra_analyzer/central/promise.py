@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from lintra_analyzer.central.claim import CentralClaim
+from lintra_analyzer.central.claim import CalibrationError, CentralClaim
 from lintra_protocol.clipping import clip_norms
 from lintra_protocol.ring import FloatArray
 
@@ -19,6 +19,9 @@ Status = Literal["proved", "numerical supremum", "asymptotic, heuristic"]
 
 CLIPPED = 1 + 2.0**-40
 """A clipped row is longer than its bound by less than this factor, which calibrations allow for."""
+
+MAX_EPSILON = 600.0
+"""Largest epsilon for which noise is calibrated; far below it a promise means nothing."""
 
 _LOG_TOLERANCE = 2.0**-44
 
@@ -45,6 +48,16 @@ class Promise:
         # Not `delta_hi > delta`: a NaN must be refused too.
         if not 0 <= self.delta_hi <= self.claim.delta:
             raise ValueError(f"delta {self.delta_hi} does not keep the claim of {self.claim.delta}")
+
+
+def require_epsilon(epsilon: float) -> None:
+    """Refuse an epsilon that is negative, or so large that e^epsilon leaves the range of floating point.
+
+    Raises:
+        CalibrationError: if it is.
+    """
+    if not 0 <= epsilon <= MAX_EPSILON:
+        raise CalibrationError(f"epsilon must lie between 0 and {MAX_EPSILON:g}, got {epsilon}")
 
 
 def require_bound(row_bound: float, name: str = "row_bound") -> None:

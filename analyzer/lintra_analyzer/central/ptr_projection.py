@@ -15,7 +15,14 @@ from scipy.optimize import minimize_scalar
 from scipy.special import ndtri
 
 from lintra_analyzer.central.claim import CalibrationError, CentralClaim
-from lintra_analyzer.central.promise import CLIPPED, Promise, bounded_rows, require_bound, require_count
+from lintra_analyzer.central.promise import (
+    CLIPPED,
+    Promise,
+    bounded_rows,
+    require_bound,
+    require_count,
+    require_epsilon,
+)
 from lintra_analyzer.central.random_projection import ProjectionRelease, named_columns, project
 from lintra_analyzer.central.sampling import gaussians
 from lintra_analyzer.ndis.closed import delta_rp, rp_pstar
@@ -233,6 +240,7 @@ class PtrRelease:
 
 
 def _require(claim: CentralClaim, sketch_rows: int, row_bound: float) -> None:
+    require_epsilon(claim.epsilon)
     require_count(sketch_rows, "sketch_rows")
     require_bound(row_bound)
     if claim.neighbours != "zero-out":

@@ -21,6 +21,7 @@ from lintra_analyzer.central.promise import (
     largest_feasible,
     require_bound,
     require_count,
+    require_epsilon,
 )
 from lintra_analyzer.central.sampling import FLOATING_POINT_LAW, gaussians
 from lintra_analyzer.columns import Column, positions
@@ -111,6 +112,7 @@ def plan_projection(claim: CentralClaim, sketch_rows: int, row_bound: float) -> 
     Raises:
         ValueError: if an argument is out of range.
     """
+    require_epsilon(claim.epsilon)
     require_count(sketch_rows, "sketch_rows")
     require_bound(row_bound)
     leverage, reason = _largest_leverage(claim, sketch_rows)

@@ -214,6 +214,7 @@ def test_one_record_moves_the_optimum_by_no_more_than_the_sensitivity_says() -> 
         ({"max_rows": 1}, "more records"),
         ({"max_rows": 0}, "max_rows"),
         ({"claim": CentralClaim(1.0, 1e-6, "replace-one")}, "zero-out"),
+        ({"claim": CentralClaim(1000.0, 1e-6, "zero-out")}, "epsilon"),
     ],
 )
 def test_wrong_arguments_of_a_logistic_regression_are_refused(change: dict, complaint: str) -> None:

@@ -34,7 +34,7 @@ def made_data(count: int = 300) -> tuple[np.ndarray, np.ndarray]:
     [
         (300, 12, 2809, 7.148826589, 4.993151613, 4.887102956, 6.104096087),
         (1200, 2, 327346, 11.80385988, 8.312531550, 8.268376657, 10.12996210),
-        (3000, 91, 515345, 15.05512049, 10.61901668, 10.51140365, 12.78258615),
+        pytest.param(3000, 91, 515345, 15.05512049, 10.61901668, 10.51140365, 12.78258615, marks=pytest.mark.slow),
     ],
 )
 def test_the_noise_of_each_law_and_region_is_that_of_the_design(
@@ -73,7 +73,7 @@ def test_both_maxima_of_the_hypotenuse_are_looked_at() -> None:
 
 
 @pytest.mark.parametrize("law", ["gaussian", "t"])
-@pytest.mark.parametrize(("sketch_rows", "features"), [(8, 1), (12, 4), (80, 3)])
+@pytest.mark.parametrize(("sketch_rows", "features"), [(8, 2), (80, 3)])
 def test_no_row_that_the_bound_allows_is_worse_than_the_one_found(law: str, sketch_rows: int, features: int) -> None:
     generator = np.random.default_rng(sketch_rows)
     plan = plan_least_squares(CLAIM, sketch_rows, features, 1.0, law)
@@ -113,7 +113,7 @@ def test_delta_does_not_always_grow_with_the_leverage() -> None:
 
 
 def test_a_solution_needs_less_noise_than_the_sketch_it_could_come_from() -> None:
-    for sketch_rows in (20, 200):
+    for sketch_rows in (30, 200):
         assert ols_sigma(1.0, 1e-5, sketch_rows, 3, 1.0, "t") < rp_sigma(1.0, 1e-5, sketch_rows, 1.0)
 
 
@@ -176,7 +176,7 @@ def test_a_row_that_decides_the_rank_needs_a_ridge() -> None:
     assert 0 < report.sigma <= report.worst_case_sigma
     many = np.column_stack(made_data(4000))
     many /= np.linalg.norm(many, axis=1).max()
-    assert inherent_least_squares([many], 1.0, 1e-5, 20, 1.0).sigma == 0
+    assert inherent_least_squares([many], 1.0, 1e-5, 70, 1.0).sigma == 0
 
 
 # --- what is refused ------------------------------------------------------------------------------------------
@@ -195,6 +195,7 @@ def test_a_row_that_decides_the_rank_needs_a_ridge() -> None:
         ({"features": np.full((3, 3), math.inf)}, "finite"),
         ({"features": 9 * np.eye(3), "clip": False}, "longer than the bound"),
         ({"claim": CentralClaim(1.0, 1e-5, "replace-one")}, "zero-out"),
+        ({"claim": CentralClaim(1000.0, 1e-5, "zero-out")}, "epsilon"),
         ({"names": ["a", "b"]}, "3 columns"),
     ],
 )

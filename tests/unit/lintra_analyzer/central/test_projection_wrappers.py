@@ -162,3 +162,5 @@ def test_tests_without_a_meaning_are_refused(numbers: tuple[float, float, float]
         EigenvalueTest(*numbers)
     with pytest.raises(ValueError, match="zero-out"):
         plan_ptr(CentralClaim(1.0, 1e-6, "replace-one"), 10, 1.0, deviation=8.0, margin=1.0)
+    with pytest.raises(CalibrationError, match="epsilon"):
+        plan_ptr_published(CentralClaim(1000.0, 1e-6, "zero-out"), 10, 1.0)

@@ -195,7 +195,7 @@ def test_wrong_arguments_are_refused_by_name(change: dict, complaint: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "target"), [(0, 1e-6), (-1, 1e-6), (math.nan, 1e-6), (1, 0), (1, 1), (1, math.nan)]
+    ("epsilon", "target"), [(0, 1e-6), (601, 1e-6), (-1, 1e-6), (math.nan, 1e-6), (1, 0), (1, 1), (1, math.nan)]
 )
 def test_claims_out_of_range_are_refused(epsilon: float, target: float) -> None:
     with pytest.raises(ValueError, match=r"epsilon|delta"):
@@ -213,3 +213,11 @@ def test_a_row_on_the_sphere_passes_unclipped() -> None:
     row = np.array([[0.6, 0.8]])
     assert bounded_rows(row, 1.0, clip=False) == pytest.approx(row, rel=1e-12)
     assert np.linalg.norm(bounded_rows(1e300 * row, 1.0)) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 20.0, 600.0])
+@pytest.mark.parametrize("target", [1e-15, 0.5])
+@pytest.mark.parametrize("sketch_rows", [1, 5, 10**6])
+def test_extreme_claims_are_kept_and_used_up(epsilon: float, target: float, sketch_rows: int) -> None:
+    plan = plan_projection(CentralClaim(epsilon, target, "zero-out"), sketch_rows, 1.0)
+    assert 0.99 * target < plan.promise.delta_hi <= target
