@@ -74,13 +74,6 @@ class WishartError:
         np.fill_diagonal(variance, 0.0)
         return variance
 
-    def inflation(self, inverse: FloatArray) -> FloatArray:
-        """Return E[N A N], shape `(d, d)`, for a symmetric A: to second order, what noise adds to an inverse."""
-        product = self.centre @ inverse
-        return (
-            self.spread * float(np.trace(product)) * self.centre + (self.spread + self.common) * product @ self.centre
-        )
-
     def floor(self, size: int) -> float:
         """Return the eigenvalue below which a block of `size` columns is noise: sigma sqrt(size)."""
         return self.sigma * float(np.sqrt(size))

@@ -112,11 +112,6 @@ class CentralSecondMoment:
             f"num_clients={self.num_clients})"
         )
 
-    @property
-    def noise_sd(self) -> float:
-        """The sd of an entry off the diagonal where there are no data."""
-        return self.noise.sigma
-
     def restrict(self, names: Sequence[str]) -> "CentralSecondMoment":
         """Return the release of the named columns only, in that order."""
         index = positions(self.columns, names)
