@@ -74,6 +74,17 @@ async def test_an_intercept_in_the_release_is_fitted_and_the_means_are_known(tmp
         assert found["columns"] == ["a", "b", "c"]
 
 
+async def test_bounds_that_rest_on_gaussian_noise_are_refused_for_random_examples(tmp_path: Path) -> None:
+    wishart = {"mechanism": {"kind": "second_moment_wishart"}, "min_clients": CLIENTS, "neighbours": "zero-out"}
+    async with living(tmp_path) as life, life.rest() as rest:
+        path = f"/v1/releases/{await released(life, 'second_moment', **wishart)}/analyses"
+        asked = {"kind": "regression", "target": "a"}
+        assert (await rest.post(path, json=asked)).status_code == 200
+        answer = await rest.post(path, json=asked | {"simultaneous": True})
+        assert (answer.status_code, answer.json()["type"]) == (400, "urn:lintra:problem:invalid_analysis")
+        assert "Gaussian" in answer.json()["detail"]
+
+
 async def test_the_accept_header_chooses_between_json_csv_and_text(tmp_path: Path) -> None:
     async with living(tmp_path) as life, life.rest() as rest:
         path = f"/v1/releases/{await released(life, 'second_moment', **LITTLE_NOISE)}/analyses"
