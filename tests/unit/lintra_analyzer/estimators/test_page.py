@@ -22,7 +22,7 @@ def test_the_session_of_the_page_prints_what_the_page_shows_and_finds_what_was_p
 ) -> None:
     page = PAGE.read_text("utf-8")
     (source,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    (shown,) = re.findall(r"The first line prints\n\n```\n(.*?)```", page, re.DOTALL)
+    (shown,) = re.findall(r"It prints\n\n```\n(.*?)```", page, re.DOTALL)
     made: dict[str, object] = {}
     exec(source, made)
     assert capsys.readouterr().out == shown
