@@ -9,14 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from lintra_analyzer.estimators.estimates import Estimate
-from lintra_analyzer.synthetic.features import ClassLabel, Feature, Label, NumericLabel
+from lintra_analyzer.synthetic.features import ClassLabel, ColumnArray, Feature, Label, NumericLabel
 from lintra_analyzer.synthetic.fitting import logistic_accuracy, ridge_error
 from lintra_analyzer.synthetic.model import GaussianModel
 from lintra_analyzer.synthetic.rows import SyntheticRows
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray, IntArray
 
-Reference = Mapping[str, FloatArray | Sequence[object]]
+Reference = Mapping[str, ColumnArray | Sequence[object]]
 """Columns of reference rows by name: numbers, booleans, or names of levels."""
 
 MIN_REFERENCE = 20
@@ -175,7 +175,8 @@ def _at_bounds(feature: Feature, values: FloatArray) -> float:
 
 def _coordinates(features: Sequence[Feature], columns: Mapping[str, FloatArray]) -> tuple[FloatArray, tuple[str, ...]]:
     """Return numbers to correlate or to learn from, shape `(n, coordinates)`: a large category gives one per level."""
-    parts, names = [], []
+    parts: list[FloatArray] = []
+    names: list[str] = []
     for feature in features:
         values = columns[feature.name]
         if feature.width > 1:
