@@ -221,3 +221,13 @@ def test_a_row_on_the_sphere_passes_unclipped() -> None:
 def test_extreme_claims_are_kept_and_used_up(epsilon: float, target: float, sketch_rows: int) -> None:
     plan = plan_projection(CentralClaim(epsilon, target, "zero-out"), sketch_rows, 1.0)
     assert 0.99 * target < plan.promise.delta_hi <= target
+
+
+def test_the_noise_falls_with_the_claim_and_grows_with_the_sketch_and_the_bound() -> None:
+    for neighbours in ("zero-out", "replace-one"):
+        by_epsilon = [rp_sigma(epsilon, 1e-6, 30, 1.0, neighbours) for epsilon in (0.1, 0.3, 1.0, 3.0, 9.0)]
+        by_delta = [rp_sigma(1.0, target, 30, 1.0, neighbours) for target in (1e-12, 1e-9, 1e-6, 1e-3)]
+        by_rows = [rp_sigma(1.0, 1e-6, rows, 1.0, neighbours) for rows in (300, 100, 30, 10, 5, 2)]
+        for sigmas in (by_epsilon, by_delta, by_rows):
+            assert sigmas == sorted(sigmas, reverse=True)
+        assert rp_sigma(1.0, 1e-6, 30, 7.0, neighbours) == pytest.approx(7 * by_rows[2])
