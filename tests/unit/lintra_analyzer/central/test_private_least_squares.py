@@ -85,6 +85,23 @@ def test_no_row_that_the_bound_allows_is_worse_than_the_one_found(law: str, sket
         assert found <= plan.promise.delta_hi <= CLAIM.delta
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6))
+def test_a_dense_grid_finds_no_worse_row_than_the_search(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    sketch_rows = int(np.exp(generator.uniform(*np.log([(4, 60), (60, 3000)][seed % 2]))))
+    features = int(generator.integers(1, min(sketch_rows - 2, 40) + 1))
+    epsilon, target = float(np.exp(generator.uniform(-3, 2))), float(10 ** generator.uniform(-9, -1.5))
+    law = ("gaussian", "t")[seed // 2 % 2]
+    plan = plan_least_squares(CentralClaim(epsilon, target, "zero-out"), sketch_rows, features, 1.0, law)
+    total = 1 / (1 + plan.sigma2)
+    shares = np.concatenate([[0, 0.003, 0.01, 0.03], np.linspace(0.05, 0.95, 61), [0.97, 0.99, 0.997, 1]])
+    for depth in (1, 0.99, 0.95, 0.85, 0.7, 0.5, 0.3, 0.15, 0.05):
+        for share in shares:
+            p, s = total * depth * share, total * depth * (1 - share)
+            assert influence_delta(epsilon, p, s, sketch_rows, features, law) <= plan.promise.delta_hi
+
+
 def test_the_gaussian_law_at_its_worst_row_is_certified() -> None:
     plan = plan_least_squares(CLAIM, 200, 5, 1.0, "gaussian")
     pair = ols_pair(*plan.worst, 200, 5)
