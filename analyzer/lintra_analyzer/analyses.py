@@ -109,7 +109,7 @@ class RegressionPathRequest(_Asked):
 
 
 class PcaRequest(_Asked):
-    """Principal components about the means where the release holds them, by default all."""
+    """Principal components about the means where the release holds them, by default all up to 20."""
 
     kind: Literal["pca"]
     components: int | None = Field(default=None, ge=1, strict=True)

@@ -15,7 +15,7 @@ from lintra_analyzer.gram import HasSecondMoment
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray
 
-MOST_PENALTIES = 1000
+MOST_PENALTIES = 200
 _STEPS = 25
 _FAR_BELOW_FLOOR = 1e-3
 

@@ -26,6 +26,7 @@ NORMAL_NOTE = (
 )
 MEANS_NOTE = "about the means, which the release's constant column holds"
 CENTERS_NOTE = "about the public centers, not about the means, which this release does not hold"
+DEFAULT_COMPONENTS = 20
 _SHOWN = 6
 
 
@@ -191,7 +192,7 @@ def pca(
 
     Args:
         release: a sketch or a second moment.
-        components: k, between 1 and the number of columns that vary; by default all.
+        components: k, between 1 and the number of columns that vary; by default all of them, but no more than 20.
         columns: those that take part; by default all that vary. A constant column serves as the intercept.
         confidence: of the intervals.
 
@@ -201,7 +202,7 @@ def pca(
     check_confidence(confidence)
     moments = centred(release, columns)
     size = len(moments.columns)
-    rank = size if components is None else components
+    rank = min(size, DEFAULT_COMPONENTS) if components is None else components
     if isinstance(rank, bool) or not isinstance(rank, int | np.integer) or not 1 <= rank <= size:
         raise InvalidAnalysisError(f"components must be a whole number from 1 to the {size} columns, got {rank}")
     return _report(_Directions(moments, confidence), int(rank))

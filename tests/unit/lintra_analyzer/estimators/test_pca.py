@@ -121,6 +121,13 @@ def test_components_that_noise_mixes_have_no_errors_and_say_so() -> None:
     assert "-" in lost.summary()
 
 
+def test_no_more_than_twenty_components_are_computed_unless_more_are_asked_for() -> None:
+    rows = np.random.default_rng(5).normal(size=(200, 24)) * np.linspace(3, 1, 24)
+    release = second_moment(rows, 0.0, np.random.default_rng(0))
+    assert pca(release).n_components_ == 20
+    assert pca(release, 24).n_components_ == 24
+
+
 def test_leading_components_are_those_of_the_low_rank_approximation() -> None:
     release = second_moment(ROWS, 5.0, np.random.default_rng(3))
     assert_allclose(pca(release, 2).components_, low_rank(release, 2).components.T)
