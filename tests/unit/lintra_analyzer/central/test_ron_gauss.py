@@ -85,7 +85,7 @@ def test_the_release_keeps_its_promise_with_one_noise() -> None:
 
 
 def test_the_released_numbers_are_the_exact_ones_plus_their_noise_and_a_wrong_scale_is_noticed() -> None:
-    # 30 releases of 6 words: the mean square has deviation 11 %; six of them reject noise 1.5 times as large. The
+    # 30 releases of 6 words: the mean square has deviation 11 %; six of them reject noise twice as large. The
     # statistical test rejects 5 %. A false alarm is below 1e-8.
     rows = table(200)
     question = replace(BY_CLASS, dimension=3)
@@ -98,7 +98,7 @@ def test_the_released_numbers_are_the_exact_ones_plus_their_noise_and_a_wrong_sc
     sums = values[:, [name.startswith("sum") for name in names]]
     spread = np.square(sums - sums.mean(axis=0)).sum() / (29 * sums.shape[1])
     assert abs(spread / releases[0].noise.sum ** 2 - 1) < 6 * (2 / sums.size) ** 0.5
-    assert abs(spread / (1.5 * releases[0].noise.sum) ** 2 - 1) > 6 * (2 / sums.size) ** 0.5
+    assert abs(spread / (2 * releases[0].noise.sum) ** 2 - 1) > 6 * (2 / sums.size) ** 0.5
 
 
 def test_a_numeric_label_and_rows_by_name_are_taken() -> None:
