@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from lintra_analyzer.central.calibration import projection_weight, wishart_freedom
+from lintra_analyzer.central.adaptive import LOOK_SHARE, lower_bound
+from lintra_analyzer.central.calibration import adaptive_weight, projection_weight, wishart_freedom
 from lintra_analyzer.central.claim import CentralClaim
 from lintra_analyzer.central.curves import projection_delta, wishart_delta, wishart_pair_delta, wishart_zero_out_deltas
 from lintra_analyzer.central.gaussian import release_gaussian
@@ -24,6 +25,7 @@ from lintra_analyzer.central.tables import Table, plain_columns
 from lintra_analyzer.central.wishart import release_wishart
 from lintra_analyzer.estimators.ridge import ridge
 from lintra_analyzer.estimators.spectral import noise_norm_quantile
+from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.privacy.statement import Neighbours
 from lintra_protocol.randomness import RandomBytes, expand
 from lintra_protocol.ring import FloatArray
@@ -174,6 +176,29 @@ def test_no_pair_of_rows_exceeds_the_delta_that_wishart_noise_is_calibrated_to(s
     assert worst <= claim.delta * (1 + 1e-6)
     assert worst > 0.8 * claim.delta
     assert wishart_delta(claim.epsilon, freedom, 1 / scale, "replace-one") <= claim.delta
+
+
+def test_a_look_and_the_draw_that_rests_on_it_keep_the_claim_together_and_would_not_if_the_look_were_free() -> None:
+    claim, rows = CentralClaim(0.5, 0.05), 10
+    generator = np.random.default_rng(26)
+    # Replacing the row e_2 by e_1 lowers the smallest eigenvalue by 1, as much as a row can.
+    held, other = np.array([1.0, 1.0]), np.array([2.0, 0.0])
+
+    def delta(weight: float, look_mu: float) -> tuple[float, float]:
+        looks = held.min() + generator.normal(size=DRAWS) / look_mu
+        known = [lower_bound(look, 1.0, look_mu, LOOK_SHARE * claim.delta) for look in looks]
+        added = np.maximum(0.0, 1 / weight - np.array(known))[:, np.newaxis]
+        first, second = held + added, other + added
+        squares = first * generator.chisquare(rows, size=(DRAWS, 2))
+        losses = look_mu**2 * ((looks - other.min()) ** 2 - (looks - held.min()) ** 2) / 2
+        losses += (rows / 2 * np.log(second / first) + squares * (1 / second - 1 / first) / 2).sum(axis=1)
+        return measured_delta(losses, claim.epsilon)
+
+    mu = gaussian_mu(claim.epsilon, claim.delta)
+    found, error = delta(adaptive_weight(claim, rows, mu / 2), mu / 2)
+    assert 0.5 * claim.delta < found < claim.delta - 4 * error
+    free, error = delta(projection_weight(claim, rows), mu)
+    assert free > claim.delta + 4 * error
 
 
 def test_two_products_are_at_most_root_two_apart_and_orthogonal_rows_are() -> None:
