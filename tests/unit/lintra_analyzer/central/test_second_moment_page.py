@@ -22,4 +22,4 @@ def test_the_example_of_the_page_runs_and_keeps_its_claim() -> None:
     error = estimate.coefficients[0].standard_error
     assert error is not None
     assert abs(estimate.coef[0] - 0.6) < 10 * error.total
-    assert error.total < 0.02
+    assert error.total < 0.03
