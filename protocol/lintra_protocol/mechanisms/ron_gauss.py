@@ -7,116 +7,49 @@ exact (docs/privacy.md#joint).
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import isqrt
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, model_validator
 
-from lintra_protocol.canonical import parse_base64url
 from lintra_protocol.documents import Real, fraction
-from lintra_protocol.errors import InvalidMessageError, InvalidTaskError
-from lintra_protocol.frame import frame, frame_digest
-from lintra_protocol.mechanisms.base import MIN_SIGMA, Mechanism, upper_root
-from lintra_protocol.mechanisms.joint import (
-    FEATURE_BITS,
-    JointSums,
-    Layout,
-    MappedRows,
-    clip_exactly,
-    feature_slices,
-    label_steps,
-    map_rows,
-    project,
-)
+from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.mechanisms.base import MIN_SIGMA, upper_root
+from lintra_protocol.mechanisms.joint import JointSums, Layout, clip_exactly, label_steps, map_rows
 from lintra_protocol.mechanisms.joint_noise import Deviations, JointNoise
+from lintra_protocol.mechanisms.projected import ProjectedRows
 from lintra_protocol.noise import MAX_SIGMA
 from lintra_protocol.privacy.discrete import discrete_mu, row_slack
 from lintra_protocol.privacy.statement import MAX_SLACK, SMOOTHING, Claim, PrivacyStatement, additive_statement
 from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.schema import Column
-from lintra_protocol.transforms.ones import Ones
-
-MAX_FEATURES = 1 << 20
-MAX_FRAME_WORK = 1 << 27
-"""Largest number of features times squared dimension: a frame of this size takes up to ten seconds."""
 
 MAX_BINS = 1 << 16
 
-NO_LABEL = -1
 
-Hash = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9_-]{43})?$")]
-
-
-class RonGauss(Mechanism):
+class RonGauss(ProjectedRows):
     """The noisy sum of what a Gaussian model with histograms needs (see `mechanisms.joint` for the order of words).
 
-    A row is mapped to features in [-1, 1]: a number is one, a category of more than two levels one per level, the
-    label none. They are projected by a public frame to `dimension` numbers, and clipped there to norm `row_bound`.
-
     Attributes:
-        row_bound: norm that projected rows are clipped to, in feature units.
         sigma: deviation of a product of two different coordinates; all others follow from it (`deviations`).
-        dimension: p; with as many features there is no projection.
-        frame_seed: what the frame is made of; empty without projection.
-        frame_digest: of the frame; a client that derives another one stops.
-        label: number of the column that is the label, or -1: its levels are classes, or it is one more coordinate.
-        levels: for each column how many levels it has, 0 for a number.
         bins: for each column how many cells its histogram has, 0 for none.
         indicator: U, what a row adds to its class count and to its cells; larger means finer noise.
-        covariance: whether the products are added up over all classes or for each.
         mean_weight: r of docs/privacy.md#joint: larger means less noise on sums and counts, more on products.
     """
 
     kind: Literal["ron_gauss"] = "ron_gauss"
-    dimension: int = Field(ge=1, le=2**15)
-    frame_seed: Hash = ""
-    frame_digest: Hash = ""
-    label: int = Field(default=NO_LABEL, ge=NO_LABEL, lt=MAX_FEATURES)
-    levels: tuple[Annotated[int, Field(ge=0, le=1024)], ...]
     bins: tuple[Annotated[int, Field(ge=0, le=MAX_BINS)], ...]
     indicator: int = Field(default=4096, ge=1, le=2**30)
-    covariance: Literal["pooled", "per_class"] = "pooled"
     mean_weight: Real
 
-    start_bits: ClassVar[int] = 20
-
     @model_validator(mode="after")
-    def _consistent(self) -> "RonGauss":
+    def _bins_of_columns(self) -> "RonGauss":
         if len(self.levels) != len(self.bins):
             raise ValueError(f"{len(self.levels)} columns have levels, {len(self.bins)} have bins")
-        if self.label >= len(self.levels):
-            raise ValueError(f"label {self.label} is not the number of one of {len(self.levels)} columns")
         return self
 
     # --- sizes -------------------------------------------------------------------------------------------------
-
-    @property
-    def num_rows(self) -> int:
-        """Return 1: the servers' matrix is one row of ones."""
-        return 1
-
-    @property
-    def num_classes(self) -> int:
-        """Return K: the levels of the label, or 1."""
-        return max(1, self.levels[self.label]) if self.label >= 0 else 1
-
-    @property
-    def has_numeric_label(self) -> bool:
-        """Return whether the label is one more coordinate."""
-        return self.label >= 0 and self.num_classes == 1
-
-    @property
-    def feature_levels(self) -> list[int]:
-        """Return the levels of the columns that are not the label."""
-        return [number for column, number in enumerate(self.levels) if column != self.label]
-
-    @property
-    def num_features(self) -> int:
-        """Return how many features a row has."""
-        slices = feature_slices(self.feature_levels)
-        return slices[-1].stop if slices else 0
 
     @property
     def histogram_columns(self) -> list[int]:
@@ -128,7 +61,7 @@ class RonGauss(Mechanism):
         """Return where in a report what stands."""
         return Layout(
             num_classes=self.num_classes,
-            num_coordinates=self.dimension + self.has_numeric_label,
+            num_coordinates=self.num_coordinates,
             per_class=self.covariance == "per_class",
             bins=tuple(number for number in self.bins if number),
         )
@@ -138,16 +71,6 @@ class RonGauss(Mechanism):
         return self.layout.ends[3]
 
     # --- bounds and noise --------------------------------------------------------------------------------------
-
-    @property
-    def bound(self) -> int:
-        """Return T, the largest norm of a projected row in integer steps."""
-        return isqrt(self.squared_bound)
-
-    @property
-    def label_bound(self) -> int:
-        """Return Y, the steps of a numeric label of 1: half of T, rounded up; 0 without."""
-        return (self.bound + 1) // 2 if self.has_numeric_label else 0
 
     @property
     def squared_length(self) -> int:
@@ -175,11 +98,6 @@ class RonGauss(Mechanism):
     def least_sigma(self) -> int:
         """Return the smallest deviation of any word."""
         return min(self.joint_noise.present(self.sigma))
-
-    @property
-    def sigma_bits(self) -> int:
-        """Return 2f."""
-        return 2 * self.fraction_bits
 
     def sigmas(self, num_columns: int) -> IntArray:
         """Return the deviation of every word's noise, shape `(w,)`."""
@@ -216,23 +134,6 @@ class RonGauss(Mechanism):
 
     # --- the roles' parts --------------------------------------------------------------------------------------
 
-    def public_frame(self) -> IntArray | None:
-        """Return the frame of shape `(num_features, dimension)` in steps of 2^-15; None for no projection.
-
-        Raises:
-            InvalidTaskError: the task's digest is that of another frame.
-        """
-        if not self.frame_seed:
-            return None
-        found = frame(parse_base64url(self.frame_seed, 32), self.num_features, self.dimension)
-        if frame_digest(found) != self.frame_digest:
-            raise InvalidTaskError("frame_digest is not that of the frame that frame_seed makes")
-        return found
-
-    def public_matrix(self, num_clients: int, seed: bytes) -> Ones:
-        """Return the row of ones."""
-        return Ones(num_clients)
-
     def round_rows(self, rows: FloatArray) -> IntArray:
         """Turn normalised rows of shape `(n, d)` into integers of shape `(n, 1 + p + H)`: class, vector, cells.
 
@@ -251,9 +152,6 @@ class RonGauss(Mechanism):
         projected = self._projected(map_rows(rows, self.levels, self.bins, self.label))
         longer: NDArray[np.bool_] = np.square(projected).sum(axis=1) > self.bound**2
         return longer
-
-    def _projected(self, mapped: MappedRows) -> IntArray:
-        return project(mapped.features, self.public_frame(), self.fraction_bits)
 
     def encode_exactly(self, steps: IntArray) -> IntArray:
         """Turn what `round_rows` returns into noiseless reports of shape `(n, w)`."""
@@ -287,55 +185,28 @@ class RonGauss(Mechanism):
             InvalidTaskError, RowUnderfilledError, FalseClaimError: see `Mechanism.check`.
         """
         self._require_shape(num_columns)
-        if self.fraction_bits > FEATURE_BITS:
-            raise InvalidTaskError(f"features have {FEATURE_BITS} fraction bits, got {self.fraction_bits}")
+        self._require_grid()
         if fraction(self.row_bound) > 0:
             self._require_noise()
         super().check(claim, num_columns, max_clients)
 
     def _require_shape(self, num_columns: int) -> None:
-        self._require_columns(num_columns)
-        self._require_frame()
+        self._require_projection(num_columns)
+        self._require_cells()
         if fraction(self.mean_weight) <= 0 or fraction(self.mean_weight) ** 2 > 2:
             raise InvalidTaskError(f"mean_weight lies between 0 and sqrt(2), got {self.mean_weight}")
-        if self.covariance == "per_class" and self.num_classes == 1:
-            raise InvalidTaskError("covariance per_class needs a label with levels")
 
     def _require_noise(self) -> None:
-        if not self.bound:
-            raise InvalidTaskError(f"row_bound {self.row_bound} is below one step of 2^-{self.fraction_bits}")
         found = self.joint_noise.present(self.sigma)
         if not MIN_SIGMA <= min(found) <= max(found) <= MAX_SIGMA:
             raise InvalidTaskError(
                 f"deviations lie between {MIN_SIGMA} and {MAX_SIGMA}, got {min(found)}..{max(found)}"
             )
 
-    def _require_columns(self, num_columns: int) -> None:
-        if len(self.levels) != num_columns:
-            raise InvalidTaskError(
-                f"levels and bins are those of {len(self.levels)} columns, the task has {num_columns}"
-            )
-        if 1 in self.levels:
-            raise InvalidTaskError("a category has at least 2 levels")
+    def _require_cells(self) -> None:
         for column, (num_levels, num_bins) in enumerate(zip(self.levels, self.bins, strict=True)):
             if num_levels and num_bins not in ({0} if column == self.label else {0, num_levels}):
                 raise InvalidTaskError(f"column {column}: {num_bins} cells do not fit {num_levels} levels")
-
-    def _require_frame(self) -> None:
-        features = self.num_features
-        if not self.dimension <= features <= MAX_FEATURES:
-            raise InvalidTaskError(f"dimension {self.dimension} does not fit {features} features")
-        if bool(self.frame_seed) != bool(self.frame_digest):
-            raise InvalidTaskError("frame_seed and frame_digest stand together")
-        if bool(self.frame_seed) != (self.dimension < features):
-            raise InvalidTaskError(f"a frame is needed exactly if {features} features become fewer numbers")
-        if self.frame_seed and features * self.dimension**2 > MAX_FRAME_WORK:
-            raise InvalidTaskError(f"a frame of {features} x {self.dimension} takes a client too long")
-        try:
-            for text in filter(None, (self.frame_seed, self.frame_digest)):
-                parse_base64url(text, 32)
-        except InvalidMessageError as error:
-            raise InvalidTaskError(f"frame: {error.detail}") from None
 
     def check_columns(self, columns: Sequence[Column]) -> None:
         """Refuse columns that this mechanism does not fit.
@@ -343,14 +214,9 @@ class RonGauss(Mechanism):
         Raises:
             InvalidTaskError: levels differ, or bounds are not mapped to -1 and 1.
         """
-        for column, num_levels, num_bins in zip(columns, self.levels, self.bins, strict=True):
-            if len(column.levels) != num_levels:
-                raise InvalidTaskError(f"column {column.name!r} has {len(column.levels)} levels, not {num_levels}")
+        super().check_columns(columns)
+        for column, num_bins in zip(columns, self.bins, strict=True):
             lower, upper = fraction(column.lower), fraction(column.upper)
-            width, middle = (upper - lower) / 2, (upper + lower) / 2
-            off = max(abs(fraction(column.center) - middle), abs(fraction(column.scale) - width))
-            if not num_levels and off > width / 10**9:
-                raise InvalidTaskError(f"column {column.name!r}: center and scale must map its bounds to -1 and 1")
             if column.kind in {"boolean", "integer"} and num_bins > upper - lower + 1:
                 raise InvalidTaskError(f"column {column.name!r} has fewer values than the {num_bins} cells")
 

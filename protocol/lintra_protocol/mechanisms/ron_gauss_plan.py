@@ -15,7 +15,8 @@ from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.frame import frame, frame_digest
 from lintra_protocol.mechanisms.base import MIN_SIGMA
 from lintra_protocol.mechanisms.joint import feature_width
-from lintra_protocol.mechanisms.ron_gauss import MAX_FEATURES, MAX_FRAME_WORK, NO_LABEL, RonGauss
+from lintra_protocol.mechanisms.projected import MAX_FEATURES, MAX_FRAME_WORK, NO_LABEL
+from lintra_protocol.mechanisms.ron_gauss import RonGauss
 from lintra_protocol.privacy.discrete import discrete_mu
 from lintra_protocol.privacy.statement import MAX_SLACK, Claim
 from lintra_protocol.schema import Column

@@ -9,7 +9,8 @@ from scipy import stats
 from lintra_protocol.canonical import base64url
 from lintra_protocol.documents import fraction
 from lintra_protocol.errors import InvalidTaskError
-from lintra_protocol.mechanisms.ron_gauss import MAX_FRAME_WORK, RonGauss
+from lintra_protocol.mechanisms.projected import MAX_FRAME_WORK
+from lintra_protocol.mechanisms.ron_gauss import RonGauss
 from lintra_protocol.mechanisms.ron_gauss_plan import (
     MAX_PRODUCTS,
     JointQuestion,
