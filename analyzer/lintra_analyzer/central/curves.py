@@ -130,8 +130,8 @@ def wishart_delta(
 ) -> float:
     """Return delta(epsilon) of Wishart noise W_d(c B^2 I, k).
 
-    For "replace-one" the larger eigenvalue of the rows' difference is s in the worst case. That the maximum over the
-    other one stands in a corner is measured, not proved; so points between the corners are looked at too.
+    For "replace-one" the maximum over all pairs of rows stands in a corner (docs/privacy.md#wishart, by Prékopa 1973,
+    Theorem 6); points between the corners are a check of the numbers.
 
     Args:
         epsilon: at least 0.

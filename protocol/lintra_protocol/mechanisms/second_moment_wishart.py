@@ -118,15 +118,6 @@ class WishartSecondMoment(Mechanism):
         result: IntArray = products + discrete_gaussian(shape, self.rounding, random_bytes)
         return result
 
-    def remark(self, privacy: PrivacyStatement) -> str:
-        """Say what is not proved about the privacy of replacing a row."""
-        if privacy.neighbours == "zero-out":
-            return ""
-        return (
-            "that the worst pair of rows stands in a corner of all pairs is measured, not proved "
-            "(docs/privacy.md#wishart); neighbours 'zero-out', or the mechanism second_moment, need no such step"
-        )
-
     def log_wrap_probability(self, num_columns: int, max_clients: int) -> float:
         """Return the natural log of a bound on the chance that any released entry leaves the ring.
 

@@ -110,9 +110,3 @@ def test_headroom_shrinks_with_the_cohort() -> None:
     assert logs == sorted(logs)
     assert logs[0] < -1000
     assert logs[-1] == math.inf
-
-
-def test_what_is_not_proved_is_said_and_only_where_it_matters() -> None:
-    assert "measured, not proved" in CALIBRATED.remark(CALIBRATED.privacy(CLAIM, 22, 667))
-    zero_out = CLAIM.model_copy(update={"neighbours": "zero-out"})
-    assert CALIBRATED.remark(CALIBRATED.privacy(zero_out, 22, 667)) == ""

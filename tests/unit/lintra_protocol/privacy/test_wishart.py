@@ -86,8 +86,25 @@ def test_the_exact_curve_is_never_under_reported() -> None:
         assert max(lower.max(), upper.max()) > stated * (1 - 1e-5)
 
 
+def test_one_minus_delta_is_log_concave_in_the_difference_of_two_rows_so_the_worst_is_a_corner() -> None:
+    """The lemma of docs/privacy.md#wishart along chords of the square; delta itself is not convex there."""
+    rng = np.random.default_rng(73)
+    smallest, turns = 1.0, set()
+    for freedom in (20, 40, 200):
+        for _ in range(12):
+            weight = float(rng.uniform(0.1, 8)) * math.sqrt(freedom)
+            epsilon = float(rng.uniform(0, 1.5)) * weight / math.sqrt(freedom)
+            first, second = rng.uniform(0, weight, (2, 2))
+            pairs = first, (first + second) / 2, second
+            low, middle, high = (wishart_pair_delta(epsilon, freedom, float(up), float(down)) for up, down in pairs)
+            smallest = min(smallest, math.log1p(-middle) - (math.log1p(-low) + math.log1p(-high)) / 2 + 1e-9)
+            turns.add(middle > (low + high) / 2)
+    assert smallest > 0
+    assert turns == {False, True}
+
+
 def test_no_pair_between_the_corners_is_worse_at_any_of_these_points() -> None:
-    """What is not proved: of pairs with the larger eigenvalue s the worst is a corner; 96 pairs on the edges."""
+    """What the lemma says, at 96 pairs on the edges."""
     worst = 0.0
     for freedom, ratio in ((20, 0.02), (20, 0.3), (40, 0.1), (1000, 0.3)):
         weight = ratio * math.sqrt(freedom)
