@@ -50,6 +50,7 @@ def test_a_sketched_solution_is_multivariate_t(law: str) -> None:
     assert distance(sample * SKETCH_ROWS, stats.chi2(SIZE)) > LIMIT
 
 
+@pytest.mark.slow
 def test_the_gaussian_law_is_gaussian_with_one_rth_of_the_residual() -> None:
     sample, _ = scaled_squares("gaussian")
     assert distance(sample * SKETCH_ROWS, stats.chi2(SIZE)) < LIMIT

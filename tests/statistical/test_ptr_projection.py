@@ -8,6 +8,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from lintra_analyzer.central.claim import CentralClaim
 from lintra_analyzer.central.promise import Promise
@@ -35,6 +36,7 @@ def losses(count: int) -> np.ndarray:
     return found
 
 
+@pytest.mark.slow
 def test_the_release_is_as_distinguishable_as_the_joint_law_says() -> None:
     # The mean of 12 000 numbers between 0 and 1 with a deviation below .35: five of its deviations, 1.6 %, fail once in
     # a million; two directions are looked at.

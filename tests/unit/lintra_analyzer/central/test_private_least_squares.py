@@ -73,7 +73,7 @@ def test_both_maxima_of_the_hypotenuse_are_looked_at() -> None:
 
 
 @pytest.mark.parametrize("law", ["gaussian", "t"])
-@pytest.mark.parametrize(("sketch_rows", "features"), [(8, 2), (80, 3)])
+@pytest.mark.parametrize(("sketch_rows", "features"), [pytest.param(8, 2, marks=pytest.mark.slow), (80, 3)])
 def test_no_row_that_the_bound_allows_is_worse_than_the_one_found(law: str, sketch_rows: int, features: int) -> None:
     generator = np.random.default_rng(sketch_rows)
     plan = plan_least_squares(CLAIM, sketch_rows, features, 1.0, law)
