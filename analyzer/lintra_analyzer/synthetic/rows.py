@@ -20,7 +20,7 @@ from lintra_protocol.errors import InvalidAnalysisError
 
 WARNING = (
     "synthetic rows: intervals and tests computed from them as if they were data are wrong (95 % intervals of a slope "
-    "covered 23 to 71 %); take intervals from the release itself (regression, moments, or the bootstrap of this model)"
+    "covered 33 to 82 %); take intervals from the release itself (regression, moments, or the bootstrap of this model)"
 )
 _CHUNK = 8192
 
