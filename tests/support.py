@@ -15,6 +15,7 @@ from lintra_protocol.mechanisms import (
     Osnap,
     OsnapPublished,
     RonGauss,
+    RonGaussCentred,
     SecondMoment,
     Sum,
     WishartSecondMoment,
@@ -80,6 +81,16 @@ def uncalibrated(kind: str, row_bound: float = 1.0, rows: int = 2, sparsity: int
                 levels=(0,) * columns,
                 bins=(0,) * columns,
                 mean_weight="0.6",
+            )
+        case "ron_gauss_centred":
+            return RonGaussCentred(
+                row_bound=real(row_bound),
+                fraction_bits=0,
+                sigma=4,
+                dimension=columns,
+                levels=(0,) * columns,
+                after="A" * 43,
+                centers=((0,) * columns,),
             )
     raise ValueError(f"no mechanism {kind!r}")
 

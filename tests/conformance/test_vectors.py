@@ -24,7 +24,7 @@ from lintra_protocol.mechanisms import AnyMechanism, RonGauss, SecondMoment, joi
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.messages import Cohort, Inventory, Signed
 from lintra_protocol.privacy.calibration import published_steps
-from lintra_protocol.privacy.statement import Neighbours
+from lintra_protocol.privacy.statement import Claim, Neighbours
 from lintra_protocol.randomness import derive_seed, keystream
 from lintra_protocol.ring import IntArray, RingArray, from_ring, ring_bytes, ring_from_bytes, to_ring
 from lintra_protocol.sealing import SealingKey
@@ -121,6 +121,12 @@ def squared_mu(mechanism: object, honest: int, neighbours: Neighbours) -> list[s
     asked = mechanism_of(mechanism)
     assert isinstance(asked, RonGauss)
     square = asked.joint_noise.squared_mu(asked.sigma, neighbours, honest, Fraction(4))
+    return [str(square.numerator), str(square.denominator)]
+
+
+def squared_distance(mechanism: object, columns: int, neighbours: Neighbours) -> list[str]:
+    claim = Claim(epsilon="1", delta="0.000001", min_clients=2, neighbours=neighbours)
+    square = mechanism_of(mechanism).squared_distance(claim, columns)
     return [str(square.numerator), str(square.denominator)]
 
 
@@ -227,6 +233,8 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "joint_vector": joint_vector,
     "deviations": lambda mechanism: asdict(mechanism_of(mechanism).deviations),  # type: ignore[attr-defined]
     "squared_mu": squared_mu,
+    "sigmas": lambda mechanism, columns: texts(mechanism_of(mechanism).sigmas(columns)),
+    "squared_distance": squared_distance,
     "to_ring": lambda value: texts(to_ring(integers([value])))[0],
     "ring_bytes": lambda words: ring_bytes(ring(words)).hex(),
     "split": lambda secret, servers, random: texts(sharing.split(ring(secret), servers, BytesIO(unhex(random)).read)),

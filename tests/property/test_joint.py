@@ -1,6 +1,7 @@
-"""No two rows, whatever they hold, are farther apart than the promise of `ron_gauss` assumes; in exact fractions."""
+"""No two rows, whatever they hold, are farther apart than `ron_gauss` and its second round assume; in fractions."""
 
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 from hypothesis import given
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from lintra_protocol.canonical import base64url
 from lintra_protocol.frame import frame, frame_digest
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
+from lintra_protocol.mechanisms.ron_gauss_centred import RonGaussCentred
 from lintra_protocol.privacy.statement import Claim, Neighbours
 from support import few
 
@@ -45,10 +47,36 @@ def mechanisms(draw: st.DrawFn) -> RonGauss:
     )
 
 
-@given(mechanisms(), rows, rows, st.sampled_from(NEIGHBOURS))
+@st.composite
+def centred(draw: st.DrawFn) -> RonGaussCentred:
+    """Draw the second round of any of them, with any centres."""
+    first = draw(mechanisms())
+    shared = {
+        name: getattr(first, name)
+        for name in (
+            "row_bound",
+            "fraction_bits",
+            "sigma",
+            "dimension",
+            "frame_seed",
+            "frame_digest",
+            "label",
+            "levels",
+        )
+    }
+    entry = st.integers(-(2**25), 2**25) if draw(st.booleans()) else st.integers(-(2**15), 2**15)
+    size = first.num_coordinates
+    centers = draw(st.lists(st.tuples(*[entry] * size), min_size=first.num_classes, max_size=first.num_classes))
+    if first.has_numeric_label:
+        centers = [(*centre[:-1], centre[-1] % 2**15) for centre in centers]
+    covariance = first.covariance if first.num_classes > 1 else "pooled"
+    return RonGaussCentred(**shared, covariance=covariance, after=base64url(SEED), centers=tuple(centers))
+
+
+@given(mechanisms() | centred(), rows, rows, st.sampled_from(NEIGHBOURS))
 @few
 def test_no_two_rows_are_farther_apart_than_promised(
-    mechanism: RonGauss, one: list[float], other: list[float], neighbours: Neighbours
+    mechanism: RonGauss | RonGaussCentred, one: list[float], other: list[float], neighbours: Neighbours
 ) -> None:
     reports = mechanism.encode_exactly(mechanism.round_rows(np.array([one, other])))
     if neighbours == "zero-out":
@@ -59,6 +87,38 @@ def test_no_two_rows_are_farther_apart_than_promised(
     claim = Claim(epsilon="1", delta="0.000001", min_clients=2, neighbours=neighbours)
     assert distance <= mechanism.squared_distance(claim, 4)
     assert np.abs(reports).max() <= mechanism.largest_word()
+
+
+def test_no_vectors_of_a_small_ball_are_farther_apart_than_promised_and_some_are_as_far() -> None:
+    """Every pair of rows of a small ball about a centre, with every pair of classes."""
+    for bound, covariance in product(("0.25", "0.5"), ("pooled", "per_class")):
+        mechanism = RonGaussCentred(
+            row_bound=bound,
+            fraction_bits=4,
+            sigma=200,
+            dimension=2,
+            label=2,
+            levels=(0, 0, 2),
+            covariance=covariance,
+            after=base64url(SEED),
+            centers=((8192, 4096), (-2048, 0)),
+        )
+        grid = [[x / 16, y / 16, k] for x in range(-16, 17) for y in range(-16, 17) for k in range(2)]
+        reports = sorted(
+            {tuple(words) for words in mechanism.encode_exactly(mechanism.round_rows(np.array(grid))).tolist()}
+        )
+        # Squares have a little more than twice the variance; the theorem counts them as twice.
+        weights = [1 if sigma == 200 else Fraction(1, 2) for sigma in mechanism.sigmas(3).tolist()]
+        distances = {neighbours: Fraction(0) for neighbours in NEIGHBOURS}
+        for one in reports:
+            for neighbours, others in (("replace-one", reports), ("zero-out", [(0,) * len(one)])):
+                for other in others:
+                    pairs = zip(one, other, weights, strict=True)
+                    found = sum(((a - b) ** 2 * weight for a, b, weight in pairs), Fraction(0))
+                    distances[neighbours] = max(distances[neighbours], found)
+        for neighbours, most in distances.items():
+            claim = Claim(epsilon="1", delta="0.000001", min_clients=2, neighbours=neighbours)
+            assert most == mechanism.squared_distance(claim, 3)
 
 
 @given(mechanisms(), st.lists(rows, min_size=1, max_size=4))

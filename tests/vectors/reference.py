@@ -9,6 +9,7 @@ import json
 import sys
 from pathlib import Path
 
+import cases_centred
 import cases_control
 import cases_data
 import cases_joint
@@ -21,6 +22,7 @@ FILES = {
     "base64url": cases_data.base64url_texts,
     "encoding": cases_data.encoding,
     "joint": cases_joint.joint,
+    "centred": cases_centred.centred,
     "sharing": cases_data.sharing,
     "reports": cases_data.reports,
     "uploads": cases_data.uploads,

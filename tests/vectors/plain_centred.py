@@ -1,0 +1,73 @@
+"""`ron_gauss_centred` a second time, in plain Python integers; it shares no code with the package.
+
+Written from docs/mechanisms/ron_gauss_centred.md; what it has in common with `ron_gauss` stands in `plain_joint`.
+"""
+
+from fractions import Fraction
+from math import isqrt
+
+import plain_joint
+from plain import lift
+from plain_joint import Mechanism
+
+
+def centred_vector(mechanism: Mechanism, row: list[float], frame: list[list[int]] | None = None) -> list[int]:
+    """Return the noiseless report of a row: products about the centre of its class."""
+    label, bits, most = _int(mechanism, "label"), _int(mechanism, "fraction_bits"), plain_joint.bound(mechanism)
+    features: list[int] = []
+    own_class = 0
+    for column, (value, levels) in enumerate(zip(row, _ints(mechanism, "levels"), strict=True)):
+        level = max(0, min(levels - 1, round(Fraction(value))))
+        if column == label:
+            own_class = level if levels else 0
+        elif levels > 2:
+            features += [plain_joint.ONE if number == level else -plain_joint.ONE for number in range(levels)]
+        else:
+            features.append((2 * level - 1) * plain_joint.ONE if levels else plain_joint.steps(value))
+    vector = plain_joint.project(features, frame, bits)
+    centre = _centers(mechanism)[own_class]
+    shifted = [(entry + 2 ** (15 - bits) // 2) // 2 ** (15 - bits) for entry in centre]
+    if label >= 0 and not _ints(mechanism, "levels")[label]:
+        unit = (most + 1) // 2
+        vector = [*vector, max(-unit, min(unit, round(Fraction(row[label]) * unit)))]
+        shifted[-1] = (centre[-1] * unit + 2**14) // 2**15
+    vector = plain_joint.clip([entry - middle for entry, middle in zip(vector, shifted, strict=True)], most)
+    products = [vector[i] * vector[j] for i in range(len(vector)) for j in range(i, len(vector))]
+    if mechanism["covariance"] == "pooled":
+        return products
+    blocks = [products if number == own_class else [0] * len(products) for number in range(len(_centers(mechanism)))]
+    return [word for block in blocks for word in block]
+
+
+def sigmas(mechanism: Mechanism) -> list[int]:
+    """Return the deviation of every word: sigma, and on the diagonal the next integer above sqrt(2) sigma."""
+    sigma, size = _int(mechanism, "sigma"), len(_centers(mechanism)[0])
+    square = isqrt(2 * sigma**2) + 1  # sqrt(2) is irrational
+    block = [square if i == j else sigma for i in range(size) for j in range(i, size)]
+    return block * (1 if mechanism["covariance"] == "pooled" else len(_centers(mechanism)))
+
+
+def squared_distance(mechanism: Mechanism, *, replace: bool) -> Fraction:
+    """Return the largest squared distance of neighbouring reports in multiples of sigma."""
+    return Fraction(plain_joint.bound(mechanism) ** 4, 1 if replace else 2)
+
+
+def decode(mechanism: Mechanism, words: list[int]) -> list[float]:
+    """Return the products in squared feature units."""
+    return [lift(word) * 4.0 ** -_int(mechanism, "fraction_bits") for word in words]
+
+
+def _int(mechanism: Mechanism, name: str) -> int:
+    return int(str(mechanism[name]))
+
+
+def _ints(mechanism: Mechanism, name: str) -> list[int]:
+    values = mechanism[name]
+    assert isinstance(values, list)
+    return [int(value) for value in values]
+
+
+def _centers(mechanism: Mechanism) -> list[list[int]]:
+    values = mechanism["centers"]
+    assert isinstance(values, list)
+    return [[int(entry) for entry in centre] for centre in values]
