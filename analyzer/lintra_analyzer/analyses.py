@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from lintra_analyzer.certificate import ReleaseRecord
 from lintra_analyzer.estimators import (
@@ -26,10 +26,21 @@ MAX_SYNTHETIC_ROWS = 1_000_000
 """Most rows in one answer; more come from several seeds."""
 
 
+def _no_boolean(value: object) -> object:
+    """Refuse true and false, which would pass as 1 and 0."""
+    if isinstance(value, bool):
+        raise ValueError("expected a number, got true or false")
+    return value
+
+
+Number = Annotated[float, BeforeValidator(_no_boolean)]
+Penalty = Annotated[Number, Field(ge=0, allow_inf_nan=False)]
+
+
 class _Asked(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    confidence: float = Field(default=0.95, gt=0, lt=1)
+    confidence: Number = Field(default=0.95, gt=0, lt=1)
 
 
 class RidgeRequest(_Asked):
@@ -38,7 +49,7 @@ class RidgeRequest(_Asked):
     kind: Literal["ridge"]
     target: str
     features: list[str] | None = None
-    regularization: float = Field(default=1.0, ge=0, allow_inf_nan=False)
+    regularization: Penalty = 1.0
 
     def run(self, release: Release) -> Estimate:
         """Run the estimator."""
@@ -66,9 +77,6 @@ class MomentsRequest(_Asked):
     def run(self, release: Release) -> Estimate:
         """Run the estimator."""
         return moments(release if self.columns is None else release.restrict(self.columns), self.confidence)
-
-
-Penalty = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class RegressionRequest(_Asked):
@@ -206,9 +214,13 @@ def parse_request(body: bytes) -> Request:
     try:
         return _adapter.validate_json(body)
     except ValidationError as error:
-        kind = error.errors(include_input=False, include_url=False)[0]["type"]
-        if kind in {"union_tag_invalid", "union_tag_not_found"}:
+        complaint = error.errors(include_input=False, include_url=False)[0]
+        if complaint["type"] in {"union_tag_invalid", "union_tag_not_found"}:
             raise InvalidAnalysisError(f"kind: expected one of {', '.join(REQUESTS)}") from None
+        if complaint["type"] == "extra_forbidden" and len(complaint["loc"]) == 2:
+            kind, name = map(str, complaint["loc"])
+            known = ", ".join(field for field in REQUESTS[kind].model_fields if field != "kind")
+            raise InvalidAnalysisError(f"{kind} has no argument {name!r}; it has: {known}") from None
         raise InvalidAnalysisError(first_complaint(error)) from None
 
 

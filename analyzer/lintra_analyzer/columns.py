@@ -10,7 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
+from lintra_protocol.mechanisms.second_moment import INTERCEPT
 from lintra_protocol.ring import FloatArray, IntArray
+
+MAGNITUDE = 1e60
+"""Numbers of a release lie within this, and scales above its inverse: estimators multiply four of them."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,11 @@ class Column:
             raise InvalidReleaseError(f"column {self.name!r}: center, scale, lower and upper must be finite")
         if self.scale <= 0 or self.lower > self.upper:
             raise InvalidReleaseError(f"column {self.name!r}: the scale must be positive and lower <= upper")
+        if max(map(abs, numbers)) > MAGNITUDE or self.scale < 1 / MAGNITUDE:
+            raise InvalidReleaseError(
+                f"column {self.name!r}: center, scale and bounds must lie within {MAGNITUDE:g}, and the scale above "
+                f"{1 / MAGNITUDE:g}; choose another unit"
+            )
 
     @property
     def constant(self) -> float | None:
@@ -41,16 +50,38 @@ class Column:
 
 
 def require_distinct(columns: Sequence[Column]) -> None:
-    """Refuse an empty list of columns, or two of the same name.
+    """Refuse an empty list of columns, two of the same name, or the intercept's name on what is none.
 
     Raises:
-        InvalidReleaseError: there are none, or a name occurs twice.
+        InvalidReleaseError: there are none, a name occurs twice, or a column that varies is called "(intercept)".
     """
     names = [column.name for column in columns]
     if not names:
         raise InvalidReleaseError("a release needs at least one column")
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise InvalidReleaseError(f"these column names occur twice: {', '.join(twice)}")
+    if any(column.name == INTERCEPT and not column.constant for column in columns):
+        raise InvalidReleaseError(f"the name {INTERCEPT!r} belongs to a column that is the same for everybody")
+
+
+def require_workable(values: FloatArray, noise: float | FloatArray, row_bound: float) -> None:
+    """Refuse numbers so large or so small that products of them leave the range of floating point.
+
+    Args:
+        values: the released numbers, any shape.
+        noise: their standard deviation or variance; 0 for none.
+        row_bound: the L2 norm that no row exceeds.
+
+    Raises:
+        InvalidReleaseError: the largest of them is beyond `MAGNITUDE`, or below its inverse and not 0.
+    """
+    for what, numbers in (("number", values), ("noise", np.asarray(noise)), ("row bound", np.asarray(row_bound))):
+        largest = float(np.abs(numbers).max(initial=0.0))
+        if largest > MAGNITUDE or 0 < largest < 1 / MAGNITUDE:
+            raise InvalidReleaseError(
+                f"the largest {what} of the release is {largest:.3g}; estimators compute with "
+                f"{1 / MAGNITUDE:g} to {MAGNITUDE:g}"
+            )
 
 
 def positions(columns: Sequence[Column], names: Sequence[str]) -> IntArray:

@@ -12,9 +12,10 @@ from typing import NoReturn
 import numpy as np
 
 from lintra_analyzer.central.releases import CentralSecondMoment
-from lintra_analyzer.columns import Column, positions, require_distinct
+from lintra_analyzer.columns import Column, positions, require_distinct, require_workable
 from lintra_analyzer.gram import ExchangeableRows, GramEstimate, SymmetricNoise
 from lintra_analyzer.synthetic.release import ProjectedSums
+from lintra_analyzer.synthetic.second_round import CentredProducts
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
 from lintra_protocol.ring import FloatArray, IntArray
 
@@ -50,6 +51,7 @@ class Sketch:
         _checked_shape(self.noise_variance, (rows,))
         if (self.row_counts < 0).any() or (self.noise_variance < 0).any():
             raise InvalidReleaseError("row counts and noise variances cannot be negative")
+        require_workable(self.values, self.noise_variance, self.row_bound)
 
     def __repr__(self) -> str:
         rows, size = self.values.shape
@@ -97,9 +99,10 @@ class SecondMoment:
         _check_common(self.columns, self.num_clients, self.row_bound)
         size = len(self.columns)
         _checked_shape(self.values, (size, size))
+        _check_noise_sd(self.noise_sd)
+        require_workable(self.values, self.noise_sd, self.row_bound)
         if not np.allclose(self.values, self.values.T, rtol=1e-9, atol=1e-9 * float(np.abs(self.values).max())):
             raise InvalidReleaseError("a second moment must be symmetric")
-        _check_noise_sd(self.noise_sd)
         if self.trace_columns < 0:
             raise InvalidReleaseError(f"a trace covers 0 columns or more, got {self.trace_columns}")
         if self.exact and self.exact not in [column.name for column in self.columns]:
@@ -145,6 +148,7 @@ class Sum:
         _check_common(self.columns, self.num_clients, self.row_bound)
         _checked_shape(self.values, (len(self.columns),))
         _check_noise_sd(self.noise_sd)
+        require_workable(self.values, self.noise_sd, self.row_bound)
 
     def __repr__(self) -> str:
         return f"Sum(columns={len(self.columns)}, num_clients={self.num_clients})"
@@ -166,7 +170,7 @@ class Sum:
         )
 
 
-Release = Sketch | SecondMoment | Sum | CentralSecondMoment | ProjectedSums
+Release = Sketch | SecondMoment | Sum | CentralSecondMoment | ProjectedSums | CentredProducts
 
 
 def _check_common(columns: tuple[Column, ...], num_clients: int, row_bound: float) -> None:

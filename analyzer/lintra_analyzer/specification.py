@@ -319,6 +319,8 @@ def _column(asked: ColumnSpecification) -> Column:
 def _mechanism(
     asked: Specification, claim: Claim, columns: Sequence[Column], random_bytes: RandomBytes
 ) -> AnyMechanism:
+    if INTERCEPT in [column.name for column in asked.columns]:
+        raise InvalidTaskError(f"columns: the name {INTERCEPT!r} belongs to the intercept; choose another")
     if isinstance(asked.mechanism, OsnapPublishedSpecification):
         return _published(asked, asked.mechanism)
     if isinstance(asked.mechanism, RonGaussSpecification):
@@ -338,8 +340,6 @@ def _mechanism(
     if isinstance(asked.mechanism, WishartSecondMomentSpecification):
         return WishartSecondMoment.model_validate(common)
     if isinstance(asked.mechanism, SecondMomentSpecification):
-        if asked.mechanism.intercept != "0" and INTERCEPT in [column.name for column in asked.columns]:
-            raise InvalidTaskError(f"columns: the name {INTERCEPT!r} belongs to the intercept")
         options = {"intercept": asked.mechanism.intercept, "trace": asked.mechanism.trace}
         return SecondMoment.model_validate(common | options)
     rows = asked.mechanism.rows or default_rows(claim, len(asked.columns))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lintra_analyzer.columns import Column, positions
+from lintra_analyzer.columns import MAGNITUDE, Column, positions
 from lintra_analyzer.gram import GramEstimate, HasSecondMoment
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray
@@ -96,7 +96,9 @@ def check_regularization(regularization: float) -> None:
     """Refuse a lambda that is none.
 
     Raises:
-        InvalidAnalysisError: it is negative or not finite.
+        InvalidAnalysisError: it is negative or not finite, or so large that no error could be computed.
     """
     if not (math.isfinite(regularization) and regularization >= 0):
         raise InvalidAnalysisError(f"regularization must be finite and at least 0, got {regularization}")
+    if regularization > MAGNITUDE:
+        raise InvalidAnalysisError(f"regularization must be at most {MAGNITUDE:g}, got {regularization}")

@@ -14,6 +14,8 @@ from lintra_protocol.ring import FloatArray
 Plain = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]
 Interval = tuple[float, float]
 
+_SMALLEST_DOUBT = 1e-12
+
 
 def to_plain(value: object) -> Plain:
     """Return plain Python for JSON: arrays become lists, and a number that is not finite becomes None.
@@ -76,10 +78,12 @@ def check_confidence(confidence: float) -> None:
     """Refuse a confidence level that is none.
 
     Raises:
-        InvalidAnalysisError: it does not lie strictly between 0 and 1.
+        InvalidAnalysisError: it does not lie strictly between 0 and 1, or is 1 as far as quantiles can tell.
     """
     if not 0 < confidence < 1:
         raise InvalidAnalysisError(f"confidence must lie strictly between 0 and 1, such as 0.95; got {confidence}")
+    if 1 - confidence < _SMALLEST_DOUBT:
+        raise InvalidAnalysisError(f"confidence must leave a doubt of at least {_SMALLEST_DOUBT:g}, got {confidence}")
 
 
 def sampling_bound(lower: float, upper: float, num_clients: int) -> float:

@@ -114,14 +114,19 @@ def _repair(gram: GramEstimate) -> tuple[FloatArray, float, bool]:
 
 
 def _inverse(matrix: FloatArray) -> FloatArray:
-    """Return the inverse of a symmetric positive definite matrix, or say that it has none."""
-    values, vectors = np.linalg.eigh(matrix)
+    """Return the inverse of a symmetric positive definite matrix, or say that it has none.
+
+    Whether it has one is decided with ones on the diagonal, so that neither the columns' scales nor a large penalty
+    beside an intercept without one make features look dependent.
+    """
+    diagonal = np.diagonal(matrix)
+    root = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    values, vectors = np.linalg.eigh(matrix / root / root[:, np.newaxis])
     if values[0] <= values.size * np.finfo(np.float64).eps * max(values[-1], 0.0):
         raise InvalidAnalysisError(
-            "the features are linearly dependent in this release; name fewer features or choose a "
-            "regularization above 0"
+            "the features are linearly dependent in this release; name fewer features or choose a larger regularization"
         )
-    inverse: FloatArray = (vectors / values) @ vectors.T
+    inverse: FloatArray = (vectors / values) @ vectors.T / root / root[:, np.newaxis]
     return inverse
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from lintra_analyzer.releases import Column, Release, SecondMoment, Sketch
+from lintra_analyzer.releases import Column, Release, SecondMoment, Sketch, Sum
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
 from unit.lintra_analyzer.estimators.made import columns, second_moment, sketch, total
 
@@ -111,6 +111,35 @@ def test_a_column_without_a_name_a_scale_or_finite_bounds_is_refused() -> None:
     for name, scale, upper in (("", 1.0, 1.0), ("x", 0.0, 1.0), ("x", 1.0, -1.0), ("x", 1.0, float("nan"))):
         with pytest.raises(InvalidReleaseError):
             Column(name, 0.0, scale, 0.0, upper)
+
+
+@pytest.mark.parametrize("factor", [1e-300, 1e-70, 1e70, 1e300])
+@pytest.mark.parametrize("release", releases(), ids=lambda release: type(release).__name__)
+def test_numbers_whose_products_would_leave_floating_point_are_refused(release: Release, factor: float) -> None:
+    assert isinstance(release, Sketch | SecondMoment | Sum)
+    with pytest.raises(InvalidReleaseError, match="the largest number of the release is"):
+        replace(release, values=release.values * factor)
+    with pytest.raises(InvalidReleaseError, match="the largest row bound of the release is"):
+        replace(release, row_bound=factor)
+    noise = "noise_variance" if isinstance(release, Sketch) else "noise_sd"
+    with pytest.raises(InvalidReleaseError, match="the largest noise of the release is"):
+        replace(release, **{noise: getattr(release, noise) * factor})
+
+
+@pytest.mark.parametrize("extreme", [{"scale": 1e70}, {"scale": 1e-70}, {"center": 1e70}, {"upper": 1e70}])
+def test_a_column_in_an_absurd_unit_is_refused(extreme: dict[str, float]) -> None:
+    numbers = {"center": 0.0, "scale": 1.0, "lower": -1.0, "upper": 1.0, **extreme}
+    with pytest.raises(InvalidReleaseError, match="choose another unit"):
+        Column("age", **numbers)
+
+
+def test_only_a_column_that_is_the_same_for_everybody_may_be_called_intercept() -> None:
+    release = second_moment(ROWS, 0.5, np.random.default_rng(2))
+    varying = (Column("(intercept)", 0.0, 1.0, -1.0, 1.0), *release.columns[1:])
+    with pytest.raises(InvalidReleaseError, match="same for everybody"):
+        replace(release, columns=varying)
+    same = replace(release, columns=(Column("(intercept)", 0.0, 1.0, 1.0, 1.0), *release.columns[1:]))
+    assert same.columns[0].constant == 1.0
 
 
 def test_a_column_is_constant_only_if_its_bounds_meet_off_the_center() -> None:

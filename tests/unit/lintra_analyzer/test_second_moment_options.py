@@ -132,6 +132,7 @@ def test_an_analyst_asks_for_both_options_in_the_specification_and_has_neither_b
         ({"trace": True}, {"neighbours": "zero-out"}, "use neighbours 'replace-one'"),
         ({"intercept": -1}, {}, "negative"),
         ({"intercept": 1}, {"columns": [{"name": "(intercept)", "lower": 0, "upper": 1}]}, "belongs to the intercept"),
+        ({}, {"columns": [{"name": "(intercept)", "lower": 0, "upper": 1}]}, "belongs to the intercept"),
     ],
 )
 def test_options_that_do_not_fit_the_task_are_refused(

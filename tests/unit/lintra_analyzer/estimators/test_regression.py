@@ -249,6 +249,8 @@ def test_a_floored_sketch_has_coefficients_and_no_errors_in_every_dress() -> Non
         ({"target": "one"}, "the target 'one' is the same for everybody"),
         ({"regularization": -1.0}, "at least 0, got -1.0"),
         ({"regularization": math.inf}, "finite"),
+        ({"regularization": 1e300}, r"at most 1e\+60"),
+        ({"confidence": 1 - 1e-13}, "doubt of at least 1e-12"),
         ({"confidence": 0.0}, "strictly between 0 and 1"),
         ({"confidence": math.nan}, "strictly between 0 and 1"),
     ],
@@ -271,6 +273,19 @@ def test_what_the_release_cannot_carry_is_refused() -> None:
     twice = np.column_stack([ROWS[:, 0], ROWS[:, 0], ROWS[:, 4]])
     with pytest.raises(InvalidAnalysisError, match="linearly dependent"):
         regression(second_moment(twice, 0.0, np.random.default_rng(0)), "c2")
+
+
+@pytest.mark.parametrize("penalty", [1e10, 1e20, 1e60])
+def test_however_large_a_penalty_the_intercept_becomes_the_mean_and_keeps_its_error(penalty: float) -> None:
+    rows, named = with_constant(ROWS + 0.3, columns(5))
+    estimate = regression(second_moment(rows, 0.0, np.random.default_rng(0), named), "c4", regularization=penalty)
+    assert_allclose(estimate.coef_, 0.0, atol=1e-6)
+    mean = float(rows[:, -1].mean())
+    assert estimate.intercept_ == pytest.approx(mean, abs=1e-5)
+    error = estimate.intercept.standard_error
+    assert error is not None
+    spread = float(np.sum((rows[:, -1] - mean) ** 2)) / (len(rows) - 5)
+    assert error.total == pytest.approx(math.sqrt(spread / len(rows)), rel=1e-5)
 
 
 def test_a_constant_column_in_any_unit_gives_the_same_intercept() -> None:
