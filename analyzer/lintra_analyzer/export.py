@@ -13,6 +13,7 @@ from lintra_analyzer.reconstruct import as_release
 from lintra_analyzer.service import Service
 from lintra_analyzer.synthetic.analysis import SyntheticEstimate
 from lintra_analyzer.synthetic.release import ProjectedSums
+from lintra_analyzer.synthetic.second_round import CentredProducts
 from lintra_protocol.errors import InvalidAnalysisError
 
 NPZ = "application/octet-stream"
@@ -32,7 +33,7 @@ def sketch_response(service: Service, record: ReleaseRecord, accept: str) -> Res
         headers = {"content-disposition": f'attachment; filename="{name}.npz"'}
         return Response(service.archive.bytes_of(record.release_id), media_type=NPZ, headers=headers)
     release = as_release(service.task(record.task_id), sketch, row_counts)
-    if isinstance(release, ProjectedSums):
+    if isinstance(release, ProjectedSums | CentredProducts):
         columns, values = release.table()
         values = values[np.newaxis]
     else:

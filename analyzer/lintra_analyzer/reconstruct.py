@@ -12,13 +12,20 @@ import numpy as np
 
 from lintra_analyzer import releases
 from lintra_analyzer.columns import Column
-from lintra_analyzer.synthetic.unpacking import noise_law, projected_sums, promise_of
+from lintra_analyzer.synthetic.unpacking import centred_products, noise_law, projected_sums, promise_of
 from lintra_protocol import wire
 from lintra_protocol.canonical import base64url, domain_hash, parse_base64url
 from lintra_protocol.documents import fraction
 from lintra_protocol.errors import CohortConflictError, InvalidReleaseError, LintraError
 from lintra_protocol.manifest import intersection, merkle_root
-from lintra_protocol.mechanisms import Osnap, OsnapPublished, RonGauss, SecondMoment, WishartSecondMoment
+from lintra_protocol.mechanisms import (
+    Osnap,
+    OsnapPublished,
+    RonGauss,
+    RonGaussCentred,
+    SecondMoment,
+    WishartSecondMoment,
+)
 from lintra_protocol.mechanisms.second_moment import INTERCEPT
 from lintra_protocol.messages import BATCH, Cohort, Inventory, Signed, SketchShareRecord
 from lintra_protocol.privacy.statement import PrivacyStatement
@@ -218,6 +225,9 @@ def as_release(task: Task, sketch: IntArray, row_counts: IntArray) -> releases.R
     if isinstance(mechanism, RonGauss):
         promise = promise_of(task.privacy(num_clients), mechanism.kind)
         return projected_sums(mechanism, task.columns, sketch, num_clients, noise_law(mechanism, num_clients), promise)
+    if isinstance(mechanism, RonGaussCentred):
+        promise = promise_of(task.privacy(num_clients), mechanism.kind)
+        return centred_products(mechanism, task.columns, sketch, num_clients, promise)
     values = mechanism.decode(sketch, task.num_columns)
     row_bound = float(fraction(mechanism.row_bound))
     step = 2.0**-mechanism.fraction_bits

@@ -72,12 +72,14 @@ def bootstrap(
         space: of the rows (see `synthesize`).
 
     Raises:
-        InvalidAnalysisError: an argument does not fit, or the statistic gives something else than finite numbers,
-            equally many each time.
+        InvalidAnalysisError: the model rests on two rounds, an argument does not fit, or the statistic gives
+            something else than finite numbers, equally many each time.
     """
     check_confidence(confidence)
     if runs < MIN_RUNS:
         raise InvalidAnalysisError(f"a bootstrap needs at least {MIN_RUNS} runs, got {runs}")
+    if model.second_digest:
+        raise InvalidAnalysisError("the bootstrap draws one release again, and this model rests on two rounds")
     first = fit(model.release, shrink=False)
     values: list[FloatArray] = []
     errors: list[FloatArray] = []

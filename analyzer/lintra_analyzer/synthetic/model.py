@@ -39,6 +39,7 @@ class GaussianModel:
         repairs: the repaired covariances of shape `(P, P)`: one, or one for each class.
         marginals: for each histogram of the release the probabilities of its cells.
         warnings: what an analyst should know first.
+        second_digest: hash of both releases, if there were two rounds.
     """
 
     release: ProjectedSums
@@ -48,6 +49,7 @@ class GaussianModel:
     repairs: tuple[Repaired, ...]
     marginals: tuple[FloatArray, ...]
     warnings: tuple[str, ...]
+    second_digest: str = ""
 
     def __repr__(self) -> str:
         return f"GaussianModel(classes={self.weights.size}, dimension={self.release.dimension})"
@@ -67,8 +69,8 @@ class GaussianModel:
 
     @property
     def digest(self) -> str:
-        """Return the hash of the release that the model follows from."""
-        return self.release.digest
+        """Return the hash of the release, or of the two, that the model follows from."""
+        return self.second_digest or self.release.digest
 
     def synthesize(self, num_rows: int, seed: int, space: "Space" = "columns") -> "SyntheticRows":
         """Draw rows (see `generator.synthesize`).

@@ -7,9 +7,12 @@ import numpy as np
 
 from lintra_analyzer.synthetic.features import ClassLabel, Feature, Label, NumericLabel
 from lintra_analyzer.synthetic.release import NoiseLaw, ProjectedSums, Promise
+from lintra_analyzer.synthetic.second_round import CentredProducts
 from lintra_protocol.documents import fraction
 from lintra_protocol.frame import FRAME_BITS
+from lintra_protocol.mechanisms.joint import FEATURE_BITS
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
+from lintra_protocol.mechanisms.ron_gauss_centred import RonGaussCentred
 from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.ring import IntArray
 from lintra_protocol.schema import Column
@@ -51,6 +54,34 @@ def projected_sums(
     )
 
 
+def centred_products(
+    mechanism: RonGaussCentred, columns: Sequence[Column], total: IntArray, num_rows: int, promise: Promise
+) -> CentredProducts:
+    """Return a noisy sum of a second round's reports in the units of mapped rows.
+
+    Args:
+        mechanism: whose vector was added up.
+        columns: of the task, the label among them.
+        total: the noisy sum, shape `(1, w)`, in ring units.
+        num_rows: n, how many rows were added.
+        promise: of this round.
+    """
+    products = mechanism.unpack(mechanism.decode(total, len(columns)))
+    frame, label = mechanism.public_frame(), None if mechanism.label < 0 else columns[mechanism.label]
+    return CentredProducts(
+        names=tuple(column.name for number, column in enumerate(columns) if number != mechanism.label),
+        label=None if label is None else _label(label, 0, mechanism.label_bound * 2.0**-mechanism.fraction_bits),
+        frame=None if frame is None else frame.astype(np.float64) * 2.0**-FRAME_BITS,
+        centers=np.array(mechanism.centers, np.float64) * 2.0**-FEATURE_BITS,
+        products=products if mechanism.covariance == "per_class" else products[0],
+        product_sd=math.sqrt(num_rows) * mechanism.sigma * 4.0**-mechanism.fraction_bits,
+        num_clients=num_rows,
+        radius=float(fraction(mechanism.row_bound)),
+        first_task=mechanism.after,
+        promise=promise,
+    )
+
+
 def noise_law(mechanism: RonGauss, num_draws: int) -> NoiseLaw:
     """Return the deviations of `num_draws` times one client's discrete Gaussian noise, in the units of mapped rows."""
     own, root = mechanism.deviations, math.sqrt(num_draws)
@@ -86,10 +117,14 @@ def _columns_of(mechanism: RonGauss, columns: Sequence[Column]) -> tuple[tuple[F
     features = tuple(feature for number, feature in enumerate(every) if number != mechanism.label)
     if mechanism.label < 0:
         return features, None
-    own = columns[mechanism.label]
-    if mechanism.num_classes > 1:
-        return features, ClassLabel(own.name, own.levels)
-    return features, NumericLabel(every[mechanism.label], mechanism.label_bound * 2.0**-mechanism.fraction_bits)
+    scale = mechanism.label_bound * 2.0**-mechanism.fraction_bits
+    return features, _label(columns[mechanism.label], mechanism.bins[mechanism.label], scale)
+
+
+def _label(column: Column, cells: int, scale: float) -> Label:
+    if column.kind == "category":
+        return ClassLabel(column.name, column.levels)
+    return NumericLabel(_feature(column, cells), scale)
 
 
 def _feature(column: Column, cells: int) -> Feature:
