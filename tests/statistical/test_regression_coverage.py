@@ -15,7 +15,13 @@ from lintra_analyzer.estimators.simultaneous import proved_noise_norm
 from lintra_analyzer.estimators.solve import solve
 from lintra_analyzer.gram import GramEstimate, SymmetricNoise
 from lintra_protocol.ring import FloatArray
-from unit.lintra_analyzer.estimators.made import COEFFICIENTS, columns, symmetric_noise, with_constant
+from unit.lintra_analyzer.estimators.made import (
+    COEFFICIENTS,
+    columns,
+    second_moment,
+    symmetric_noise,
+    with_constant,
+)
 
 RUNS = 400
 NORMAL = 1.959964
@@ -163,6 +169,29 @@ def test_the_cost_of_a_penalised_fit_is_estimated_without_bias_and_its_own_resid
     # What is left is of third and higher order in the noise.
     assert abs(np.mean(estimated)) < max(4 * sd, 0.05 * abs(np.mean(flattering)))
     assert np.mean(flattering) < -20 * sd
+
+
+def test_intervals_of_a_strong_correlation_cover_under_noise_and_would_not_on_fishers_scale_alone() -> None:
+    # True correlation .97 and privacy noise of .07: Fisher's scale, made for sampling, would stretch that noise.
+    generator = np.random.default_rng(38)
+    root = np.linalg.cholesky([[1.0, 0.97], [0.97, 1.0]])
+    hits: dict[str, list[bool]] = {name: [] for name in ("population", "cohort", "Fisher")}
+    for _ in range(RUNS):
+        rows, named = with_constant(generator.normal(size=(600, 2)) @ root.T, columns(2))
+        release = second_moment(rows, 30.0, generator, named)
+        pair = correlation(release).pairs[0]
+        own = float(np.corrcoef(rows[:, 1:], rowvar=False)[0, 1])
+        hits["population"].append(covers(pair.interval, 0.97))
+        hits["cohort"].append(covers(pair.cohort_interval, own))
+        if pair.value < 1:
+            reach = NORMAL * pair.standard_error / (1 - pair.value**2)
+            hits["Fisher"].append(abs(np.arctanh(pair.value) - np.arctanh(0.97)) <= reach)
+        else:
+            hits["Fisher"].append(pair.value - NORMAL * pair.standard_error <= 0.97)
+    found = {name: float(np.mean(held)) for name, held in hits.items()}
+    assert 0.93 <= found["cohort"] <= 0.985
+    assert 0.93 <= found["population"] <= 0.985
+    assert found["Fisher"] < 0.9
 
 
 def by_sampling(one: Quantity, truth: float) -> bool:

@@ -116,7 +116,8 @@ def correlation(
 ) -> CorrelationEstimate:
     """Return the correlations of the columns.
 
-    Intervals are normal on Fisher's scale atanh(r), whose sampling error is 1 / sqrt(n - 3) for normal rows.
+    Intervals put sampling on Fisher's scale atanh(r), where its error is 1 / sqrt(n - 3) for normal rows, and privacy
+    noise on that of r itself.
 
     Args:
         release: a sketch or a second moment.
@@ -187,8 +188,7 @@ def _pairs(
             privacy = _privacy(law, block, i, j, r) if mixed else measured
             bounded = min(max(r, -1.0), 1.0)
             error = standard_error(measured, privacy, (1 - bounded**2) / math.sqrt(count - 3), mixed)
-            own = math.hypot(error.privacy, error.sketching)
-            tested = two_sided(r / math.hypot(own, 1 / math.sqrt(count - 3)))
+            around = math.hypot(error.sketching, error.sampling)
             found.append(
                 PairCorrelation(
                     first=usable_names[i],
@@ -198,9 +198,9 @@ def _pairs(
                     privacy=error.privacy,
                     sketching=error.sketching,
                     sampling=error.sampling,
-                    interval=_fisher(r, error.total, confidence),
-                    cohort_interval=_fisher(r, own, confidence),
-                    p_value=tested,
+                    interval=_interval(r, around, error.privacy, confidence),
+                    cohort_interval=_interval(r, error.sketching, error.privacy, confidence),
+                    p_value=_p_value(bounded, math.hypot(error.privacy, error.sketching), count),
                 )
             )
     return found
@@ -214,13 +214,36 @@ def _privacy(law: ErrorLaw, block: FloatArray, i: int, j: int, r: float) -> floa
     return privacy_functional_sd(law, weights, block)
 
 
-def _fisher(r: float, sd: float, confidence: float) -> Interval:
-    """Return the interval that is symmetric on the scale of atanh(r), or on that of r where noise left it above 1."""
-    reach = quantile(confidence) * sd
+def _interval(r: float, around: float, noise: float, confidence: float) -> Interval:
+    """Return an interval whose parts add up in squares on either side (Zou 2007).
+
+    Args:
+        r: the estimate; noise may have left it beyond 1.
+        around: sd of what varies as correlations of samples do, hence on Fisher's scale atanh(r).
+        noise: sd of what noise adds to the products, which stays normal on the scale of r however near r is to 1.
+        confidence: of the interval.
+    """
+    reach = quantile(confidence)
+    low = high = reach * around
     if abs(r) < 1:
-        centre, half = math.atanh(r), reach / (1 - r**2)
-        return math.tanh(centre - half), math.tanh(centre + half)
-    return max(min(r - reach, 1.0), -1.0), min(max(r + reach, -1.0), 1.0)
+        centre, half = math.atanh(r), reach * around / (1 - r**2)
+        low, high = r - math.tanh(centre - half), math.tanh(centre + half) - r
+    lower, upper = r - math.hypot(low, reach * noise), r + math.hypot(high, reach * noise)
+    return max(min(lower, 1.0), -1.0), min(max(upper, -1.0), 1.0)
+
+
+def _p_value(r: float, noise: float, count: int) -> float:
+    """Return p of a correlation of 0 in the population: without noise, that of the usual t test on n - 2 degrees.
+
+    The sampling variance is (1 - r^2) / (n - 2), with what noise may have added to r^2 taken out of it.
+    """
+    sampling = (1 - max(r**2 - noise**2, 0.0)) / (count - 2)
+    total = noise**2 + sampling
+    if total == 0:
+        return 0.0
+    # Satterthwaite (1946): only the sampling part is estimated.
+    freedom = (count - 2) * (total / sampling) ** 2 if sampling > 0 else math.inf
+    return two_sided(r / math.sqrt(total), freedom)
 
 
 def _warnings(lost: tuple[str, ...], repaired: bool) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy import stats
 
 from lintra_analyzer.estimators.correlation import correlation
 from lintra_analyzer.estimators.moments import moments
@@ -45,6 +46,21 @@ def test_without_noise_it_is_the_correlation_matrix_with_fishers_intervals() -> 
     assert pair.privacy == pytest.approx(0.0, abs=1e-12)
     assert pair.cohort_interval == pytest.approx((r, r))
     assert estimate.warnings == ()
+
+
+def test_without_noise_p_is_that_of_pearsons_t_test() -> None:
+    rows, named = with_constant(ROWS[:12], mixed_columns())
+    estimate = correlation(second_moment(rows, 0.0, np.random.default_rng(0), named))
+    for pair in estimate.pairs:
+        i, j = int(pair.first[1]), int(pair.second[1])
+        assert pair.p_value == pytest.approx(stats.pearsonr(ROWS[:12, i], ROWS[:12, j]).pvalue, rel=1e-6)
+
+
+def test_noise_is_no_reason_to_doubt_the_sign_of_a_strong_correlation() -> None:
+    rows = np.random.default_rng(5).normal(size=(600, 1)) + 0.05 * np.random.default_rng(6).normal(size=(600, 2))
+    near = correlation(second_moment(rows, 30.0, np.random.default_rng(7))).pairs[0]
+    assert near.value > 0.9
+    assert near.interval[0] > near.value - 2.5 * near.standard_error
 
 
 def test_without_a_constant_column_it_is_that_of_the_moments() -> None:
