@@ -25,6 +25,9 @@ from lintra_protocol.errors import InvalidAnalysisError
 MAX_SYNTHETIC_ROWS = 1_000_000
 """Most rows in one answer; more come from several seeds."""
 
+MAX_SYNTHETIC_NUMBERS = 1 << 24
+"""Most numbers in one answer."""
+
 
 def _no_boolean(value: object) -> object:
     """Refuse true and false, which would pass as 1 and 0."""
@@ -162,7 +165,7 @@ class SyntheticRequest(BaseModel):
 
     def run(self, release: Release) -> Estimate:
         """Draw the rows."""
-        return synthetic(release, self.num_rows, self.seed, self.space)
+        return synthetic(release, self.num_rows, self.seed, self.space, MAX_SYNTHETIC_NUMBERS)
 
 
 class FidelityRequest(_Asked):

@@ -230,10 +230,10 @@ def pure_scales(mechanism: RonGauss, epsilon: Fraction, shares: PureShares) -> P
     layout, indicator = mechanism.layout, mechanism.indicator
     size, squared, histograms = layout.num_coordinates, mechanism.squared_length, len(layout.bins)
     weights = {
-        "counts": shares.counts if layout.num_counts else 0.0,
-        "sums": shares.sums,
-        "products": shares.products,
-        "histograms": shares.histograms if histograms else 0.0,
+        "counts": Fraction(shares.counts if layout.num_counts else 0),
+        "sums": Fraction(shares.sums),
+        "products": Fraction(shares.products),
+        "histograms": Fraction(shares.histograms if histograms else 0),
     }
     distances = {
         "counts": 2 * indicator,
@@ -242,9 +242,11 @@ def pure_scales(mechanism: RonGauss, epsilon: Fraction, shares: PureShares) -> P
         "histograms": 2 * indicator * histograms,
     }
     total = sum(weights.values())
-    parts = {name: _floor(epsilon * Fraction(weight / total)) for name, weight in weights.items()}
+    parts = {name: _floor(epsilon * weight / total) for name, weight in weights.items()}
+    if any(weights[name] and not part for name, part in parts.items()):
+        raise CalibrationError(f"epsilon {float(epsilon):g} needs more noise than 64-bit sums hold")
     scales = {name: Fraction(distances[name]) / part if part else Fraction(0) for name, part in parts.items()}
-    if max(scales.values()) > MAX_SCALE or sum(parts.values()) > epsilon:
+    if max(scales.values()) > MAX_SCALE:
         raise CalibrationError(f"epsilon {float(epsilon):g} needs more noise than 64-bit sums hold")
     return PureScales(**scales)
 

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from lintra_analyzer.estimators import Tabular
 from lintra_analyzer.estimators.estimates import Plain
 from lintra_analyzer.releases import Release
-from lintra_analyzer.synthetic.generator import Space
+from lintra_analyzer.synthetic.generator import MAX_NUMBERS, Space
 from lintra_analyzer.synthetic.model import GaussianModel
 from lintra_analyzer.synthetic.release import ProjectedSums
 from lintra_analyzer.synthetic.rows import SyntheticRows
 from lintra_protocol.errors import InvalidAnalysisError
 
 SHOWN_ROWS = 10
+SHOWN_WARNINGS = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +34,10 @@ class SyntheticEstimate(Tabular):
         """Return the privacy statement and the warnings as HTTP headers, in JSON."""
         provenance = self.rows.provenance()
         said = {name: value for name, value in provenance.items() if name != "columns"}
+        warnings = provenance["warnings"]
+        if isinstance(warnings, list) and len(warnings) > SHOWN_WARNINGS:
+            # Servers and clients limit the size of headers; the JSON answer has them all.
+            said["warnings"] = [*warnings[:SHOWN_WARNINGS], f"{len(warnings) - SHOWN_WARNINGS} more"]
         return {"lintra-provenance": json.dumps(said)}
 
     def summary(self, privacy: str | None = None) -> str:
@@ -61,10 +66,14 @@ def gaussian_model(release: Release) -> GaussianModel:
     return release.gaussian_model()
 
 
-def synthetic(release: Release, num_rows: int, seed: int, space: Space) -> SyntheticEstimate:
-    """Draw rows from the model of a release.
+def synthetic(release: Release, num_rows: int, seed: int, space: Space, most: int = MAX_NUMBERS) -> SyntheticEstimate:
+    """Draw rows from the model of a release, not more than `most` numbers.
 
     Raises:
         InvalidAnalysisError: as `gaussian_model`, or an argument does not fit.
     """
-    return SyntheticEstimate(gaussian_model(release).synthesize(num_rows, seed, space))
+    model = gaussian_model(release)
+    width = len(model.release.features) if space == "columns" else model.release.dimension
+    if num_rows * width > most:
+        raise InvalidAnalysisError(f"{num_rows} rows of {width} columns are too many at once; at most {most} numbers")
+    return SyntheticEstimate(model.synthesize(num_rows, seed, space))

@@ -134,8 +134,9 @@ def fit(release: ProjectedSums, min_count: float = MIN_COUNT, *, shrink: bool = 
     else:
         repairs = tuple(_of_class(release, number, counts, means, shrink=shrink) for number in range(counts.size))
     weights, warnings = _weights(release, counts)
-    if repairs[0].kept == 0:
-        warnings.append("covariance not usable: the noise is larger than it; shrunk to equal variances")
+    if unusable := sum(repaired.kept == 0 for repaired in repairs):
+        of = f" of {unusable} classes" if len(repairs) > 1 else ""
+        warnings.append(f"covariance{of} not usable: the noise is larger than it; shrunk to equal variances")
     return GaussianModel(
         release=release,
         weights=weights,

@@ -133,6 +133,7 @@ def test_pure_noise_spends_exactly_its_epsilon() -> None:
     spent = 2 * mechanism.indicator / scales.counts + 2 * mechanism.indicator * 4 / scales.histograms
     spent += Fraction((4 * size * q) ** 0.5) / scales.sums + Fraction((size / 2**0.5 + 1) * q) / scales.products
     assert 0.999 < spent <= 1
+    assert pure_scales(mechanism, Fraction(10**6), PureShares()).sums < 10**-3 * scales.sums
     own = pure_scales(mechanism_of(replace(BY_CLASS, covariance="per_class")), Fraction(1), PureShares())
     assert own.products > scales.products
     without = pure_scales(mechanism_of(JointQuestion(bins=0)), Fraction(1), PureShares())

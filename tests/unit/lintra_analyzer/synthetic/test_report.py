@@ -1,10 +1,12 @@
 """What is said about a model without real rows, and with reference rows that the analyst owns."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from lintra_analyzer.synthetic.analysis import SyntheticEstimate, synthetic
 from lintra_analyzer.synthetic.comparison import NOT_PRIVATE, compare
 from lintra_analyzer.synthetic.features import ClassLabel, Feature
 from lintra_analyzer.synthetic.fitting import logistic_accuracy, ridge_error
@@ -103,6 +105,18 @@ def test_a_drowned_release_is_called_what_it_is() -> None:
     assert report.classes[0].verdict.startswith("mean weak")
     assert report.histograms[0].verdict == "histogram weak: mostly noise"
     assert any("not usable" in warning for warning in report.warnings)
+
+
+def test_long_headers_are_cut_and_too_large_tables_refused() -> None:
+    model = model_of(table(100))
+    rows = replace(model.synthesize(5, 1), warnings=tuple(f"class {number} left out" for number in range(900)))
+    said = json.loads(SyntheticEstimate(rows).headers()["lintra-provenance"])
+    assert len(said["warnings"]) == 6
+    assert said["warnings"][-1] == "896 more"
+    assert ".. " not in SyntheticEstimate(rows).summary()
+    assert ".. 15 more" in SyntheticEstimate(model.synthesize(25, 1)).summary("a promise")
+    with pytest.raises(InvalidAnalysisError, match="too many at once"):
+        synthetic(model.release, 100, 1, "columns", most=399)
 
 
 def test_projection_and_missing_histograms_are_said() -> None:
