@@ -12,7 +12,7 @@ import numpy as np
 
 from lintra_analyzer.columns import Column
 from lintra_analyzer.synthetic.features import ClassLabel, Label, NumericLabel
-from lintra_analyzer.synthetic.model import MIN_COUNT, GaussianModel, fit
+from lintra_analyzer.synthetic.model import GaussianModel, fit
 from lintra_analyzer.synthetic.release import ProjectedSums, Promise
 from lintra_analyzer.synthetic.repair import repair
 from lintra_protocol.canonical import base64url, domain_hash
@@ -22,7 +22,7 @@ from lintra_protocol.privacy.statement import MAX_SLACK
 from lintra_protocol.ring import FloatArray
 
 CENTER_STEP = 2.0**-14
-"""Centres of the task may differ so much from the first release's means: they are rounded to 2^-15."""
+"""Centres may differ so much from the first release's means, and by a step of the grid: both are roundings."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -33,13 +33,14 @@ class CentredProducts:
         names: of the columns, the label's not among them.
         label: as in the first release; `scale` of a numeric one is this round's own.
         frame: as in the first release.
-        centers: shape `(K, P)`, what was subtracted, in the units of the first release but for a numeric label.
+        centers: shape `(K, P)`, what was subtracted from mapped rows; from a numeric label as a part of its range.
         products: shape `(P, P)`, or `(K, P, P)`.
         product_sd: deviation of the noise off the diagonal; on it sqrt(2) times that.
         num_clients: n.
         radius: the norm that no centred row exceeds.
         first_task: identifier of the first round's task.
         promise: of this round alone.
+        grid: the step that centres were rounded to.
     """
 
     names: tuple[str, ...]
@@ -52,6 +53,7 @@ class CentredProducts:
     radius: float
     first_task: str
     promise: Promise
+    grid: float = 0.0
 
     def __post_init__(self) -> None:
         classes = len(self.label.levels) if isinstance(self.label, ClassLabel) else 1
@@ -107,8 +109,8 @@ def fit_two_rounds(first: ProjectedSums, second: CentredProducts) -> GaussianMod
     Raises:
         InvalidAnalysisError: the releases do not belong together.
     """
-    _require_pair(first, second)
     model = fit(first)
+    _require_pair(first, second, model)
     size = first.size
     scale = np.ones(size)
     if isinstance(first.label, NumericLabel) and isinstance(second.label, NumericLabel):
@@ -116,16 +118,17 @@ def fit_two_rounds(first: ProjectedSums, second: CentredProducts) -> GaussianMod
     products = second.products * np.outer(scale, scale)
     own = products.ndim == 3
     spread = first.noise.sum**2 / model.counts**2
+    offsets = _offsets(first, second, model)
     repairs = []
     for number in range(len(model.counts) if own else 1):
         block, count = (products[number], model.counts[number]) if own else (products, float(first.num_clients))
         shares = np.eye(len(model.counts))[number] if own else model.counts / first.num_clients
-        off = float(shares @ spread)
+        off = float(shares @ spread) * np.eye(size) + np.einsum("k,ki,kj->ij", shares, offsets, offsets)
         # Entry (i, j) has deviation product_sd s_i s_j, on the diagonal sqrt(2) times that.
         weights = np.outer(scale, scale) ** 2
         noise = second.product_sd**2 * float(weights.sum() + np.trace(weights))
         noise = noise / float(count) ** 2 + size * (size + 1) * float(shares**2 @ spread**2)
-        repairs.append(repair(block / float(count) - off * np.eye(size), noise))
+        repairs.append(repair(block / float(count) - off, noise))
     kept = [warning for warning in model.warnings if not warning.startswith("covariance")]
     digest = base64url(domain_hash("two rounds", first.digest.encode(), np.ascontiguousarray(products).tobytes()))
     return replace(
@@ -151,18 +154,27 @@ def _together(first: Promise, second: Promise) -> Promise:
     )
 
 
-def _require_pair(first: ProjectedSums, second: CentredProducts) -> None:
-    """Refuse two releases that are not two rounds."""
-    names = tuple(feature.name for feature in first.features)
-    labels = [None if label is None else label.name for label in (first.label, second.label)]
-    frames = [None if release.frame is None else release.frame.tolist() for release in (first, second)]
-    if names != second.names or labels[0] != labels[1] or frames[0] != frames[1]:
-        raise InvalidAnalysisError("the two releases have not the same columns, label and frame")
-    if first.promise.neighbours != second.promise.neighbours:
-        raise InvalidAnalysisError("the two releases promise to different neighbours")
-    means = first.sums / np.maximum(fit(first).counts, MIN_COUNT if first.num_classes > 1 else 1)[:, np.newaxis]
+def _offsets(first: ProjectedSums, second: CentredProducts, model: GaussianModel) -> FloatArray:
+    """Return the first release's means less the centres, shape `(K, P)`, in the first's units."""
     centers = second.centers.copy()
     if isinstance(first.label, NumericLabel):
         centers[:, -1] *= first.label.scale
-    if means.shape != centers.shape or np.abs(means - centers).max() > CENTER_STEP:
+    if model.means.shape != centers.shape:
+        raise InvalidAnalysisError(f"centres of shape {centers.shape} do not fit means of {model.means.shape}")
+    offsets: FloatArray = model.means - centers
+    return offsets
+
+
+def _require_pair(first: ProjectedSums, second: CentredProducts, model: GaussianModel) -> None:
+    """Refuse two releases that are not two rounds."""
+    names = tuple(feature.name for feature in first.features)
+    labels = [None if label is None else label.name for label in (first.label, second.label)]
+    same_frame = (first.frame is None) == (second.frame is None)
+    if first.frame is not None and second.frame is not None:
+        same_frame = np.array_equal(first.frame, second.frame)
+    if names != second.names or labels[0] != labels[1] or not same_frame:
+        raise InvalidAnalysisError("the two releases have not the same columns, label and frame")
+    if first.promise.neighbours != second.promise.neighbours:
+        raise InvalidAnalysisError("the two releases promise to different neighbours")
+    if np.abs(_offsets(first, second, model)).max() > CENTER_STEP + second.grid:
         raise InvalidAnalysisError("the second release was not taken about the means of the first")

@@ -10,7 +10,6 @@ from lintra_analyzer.synthetic.release import NoiseLaw, ProjectedSums, Promise
 from lintra_analyzer.synthetic.second_round import CentredProducts
 from lintra_protocol.documents import fraction
 from lintra_protocol.frame import FRAME_BITS
-from lintra_protocol.mechanisms.joint import FEATURE_BITS
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
 from lintra_protocol.mechanisms.ron_gauss_centred import RonGaussCentred
 from lintra_protocol.privacy.statement import PrivacyStatement
@@ -68,17 +67,21 @@ def centred_products(
     """
     products = mechanism.unpack(mechanism.decode(total, len(columns)))
     frame, label = mechanism.public_frame(), None if mechanism.label < 0 else columns[mechanism.label]
+    units = np.full(mechanism.num_coordinates, 2.0**-mechanism.fraction_bits)
+    if mechanism.has_numeric_label:
+        units[-1] = 1 / mechanism.label_bound
     return CentredProducts(
         names=tuple(column.name for number, column in enumerate(columns) if number != mechanism.label),
         label=None if label is None else _label(label, 0, mechanism.label_bound * 2.0**-mechanism.fraction_bits),
         frame=None if frame is None else frame.astype(np.float64) * 2.0**-FRAME_BITS,
-        centers=np.array(mechanism.centers, np.float64) * 2.0**-FEATURE_BITS,
+        centers=mechanism.steps_of_centers() * units,
         products=products if mechanism.covariance == "per_class" else products[0],
         product_sd=math.sqrt(num_rows) * mechanism.sigma * 4.0**-mechanism.fraction_bits,
         num_clients=num_rows,
         radius=float(fraction(mechanism.row_bound)),
         first_task=mechanism.after,
         promise=promise,
+        grid=float(units.max()),
     )
 
 
