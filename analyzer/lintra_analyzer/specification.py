@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema, model_validator
 
 from lintra_analyzer.keys import Keys
+from lintra_analyzer.two_rounds import first_round
 from lintra_protocol.canonical import base64url, canonical_json
 from lintra_protocol.documents import Real, first_complaint, fraction, real
 from lintra_protocol.errors import InvalidTaskError, RowUnderfilledError
@@ -136,8 +137,9 @@ class RonGaussSpecification(_Asked):
 
     `label` names a column: a category gives classes, a number one more coordinate. Without `dimension` it follows from
     the claim (docs/mechanisms/ron_gauss.md#dimension). `bins` cells for each real column; 0 for no histograms.
-    `mean_weight` is r of that page. Here `row_bound` is the norm of mapped rows beyond which they may be shrunk;
-    without it a row that is uniform between its bounds has it on average.
+    `mean_weight` is r of that page. Of 2 `rounds` this makes the first, and the whole promise is shared by both; then
+    r is as large as it may be. Here `row_bound` is the norm of mapped rows beyond which they may be shrunk; without it
+    a row that is uniform between its bounds has it on average.
     """
 
     kind: Literal["ron_gauss"]
@@ -146,6 +148,7 @@ class RonGaussSpecification(_Asked):
     bins: int = Field(default=16, ge=0, le=1024, strict=True)
     covariance: Literal["pooled", "per_class"] = "pooled"
     mean_weight: Number | None = None
+    rounds: Literal[1, 2] = 1
 
 
 MechanismSpecification = Annotated[
@@ -186,6 +189,11 @@ class Specification(_Asked):
     time_precision: Whole = Field(default=3600, ge=1, le=31_536_000)
     retention: Whole = Field(default=604_800, ge=0, lt=2**31)
 
+    @property
+    def rounds(self) -> int:
+        """Return how many tasks it takes: 1, or 2 for `ron_gauss` in two rounds."""
+        return self.mechanism.rounds if isinstance(self.mechanism, RonGaussSpecification) else 1
+
     def canonical(self) -> bytes:
         """Return bytes that two equal specifications share."""
         return canonical_json(self.model_dump(mode="json"))
@@ -210,10 +218,12 @@ def build_task(
     """
     asked = specification
     try:
-        claim = _claim(asked)
+        claim = claim_of(asked)
         columns = tuple(_column(column) for column in asked.columns)
         max_clients = asked.max_clients or min(10 * asked.min_clients, 2**32)
-        mechanism = _mechanism(asked, claim, columns, random_bytes).calibrated(claim, len(columns), max_clients)
+        mechanism = _mechanism(asked, claim, columns, random_bytes)
+        if isinstance(mechanism, RonGauss) and asked.rounds == 2:
+            claim, mechanism = first_round(claim, mechanism)
         task = Task(
             salt=base64url(random_bytes(SALT_BYTES)),
             purpose=asked.purpose,
@@ -223,7 +233,7 @@ def build_task(
                 identity_key=keys.identity.public_key, sealing_key=base64url(keys.sealing[asked.suite].public_bytes)
             ),
             columns=columns,
-            mechanism=mechanism,
+            mechanism=mechanism.calibrated(claim, len(columns), max_clients),
             claim=claim,
             max_clients=max_clients,
             max_missing=asked.max_missing,
@@ -295,7 +305,8 @@ def _largest_norm(task: Task) -> float:
     return float((ends[0].clip(min=ends[1]) ** 2).sum() ** 0.5)
 
 
-def _claim(asked: Specification) -> Claim:
+def claim_of(asked: Specification) -> Claim:
+    """Return the promise that was asked for; of two rounds together, if there are two."""
     return Claim(
         epsilon=asked.epsilon,
         delta=asked.delta,
@@ -326,7 +337,7 @@ def _mechanism(
     if isinstance(asked.mechanism, RonGaussSpecification):
         question = JointQuestion(
             radius=None if asked.row_bound is None else fraction(asked.row_bound),
-            **asked.mechanism.model_dump(exclude={"kind"}),
+            **asked.mechanism.model_dump(exclude={"kind", "rounds"}),
         )
         return plan_ron_gauss(claim, columns, question, random_bytes(FRAME_SEED_BYTES))
     if asked.row_bound is None:
