@@ -6,7 +6,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter,
 
 from lintra_analyzer.certificate import ReleaseRecord
 from lintra_analyzer.estimators import (
-    Estimate,
+    Tabular,
     correlation,
     low_rank,
     means,
@@ -54,7 +54,7 @@ class RidgeRequest(_Asked):
     features: list[str] | None = None
     regularization: Penalty = 1.0
 
-    def run(self, release: Release) -> Estimate:
+    def run(self, release: Release) -> Tabular:
         """Run the estimator."""
         return ridge(release, self.target, self.features, self.regularization, self.confidence)
 
@@ -66,7 +66,7 @@ class LowRankRequest(_Asked):
     rank: int = Field(ge=1, strict=True)
     columns: list[str] | None = None
 
-    def run(self, release: Release) -> Estimate:
+    def run(self, release: Release) -> Tabular:
         """Run the estimator."""
         return low_rank(release if self.columns is None else release.restrict(self.columns), self.rank, self.confidence)
 
@@ -77,7 +77,7 @@ class MomentsRequest(_Asked):
     kind: Literal["moments"]
     columns: list[str] | None = None
 
-    def run(self, release: Release) -> Estimate:
+    def run(self, release: Release) -> Tabular:
         """Run the estimator."""
         return moments(release if self.columns is None else release.restrict(self.columns), self.confidence)
 
@@ -92,7 +92,7 @@ class RegressionRequest(_Asked):
     intercept: bool | None = None
     simultaneous: bool = False
 
-    def run(self, release: Release) -> Estimate:
+    def run(self, release: Release) -> Tabular:
         """Run the estimator."""
         return regression(
             release,
@@ -114,7 +114,7 @@ class RegressionPathRequest(_Asked):
     regularizations: list[Penalty] | None = None
     intercept: bool | None = None
 
-    def run(self, release: Release) -> Estimate:
+    def run(self, release: Release) -> Tabular:
         """Run the estimator."""
         return regression_path(release, self.target, self.features, self.regularizations, intercept=self.intercept)
 
@@ -126,7 +126,7 @@ class PcaRequest(_Asked):
     components: int | None = Field(default=None, ge=1, strict=True)
     columns: list[str] | None = None
 
-    def run(self, release: Release) -> Estimate:
+    def run(self, release: Release) -> Tabular:
         """Run the estimator."""
         return pca(release, self.components, self.columns, self.confidence)
 
@@ -137,7 +137,7 @@ class CorrelationRequest(_Asked):
     kind: Literal["correlation"]
     columns: list[str] | None = None
 
-    def run(self, release: Release) -> Estimate:
+    def run(self, release: Release) -> Tabular:
         """Run the estimator."""
         return correlation(release, self.columns, self.confidence)
 
@@ -148,7 +148,7 @@ class MeansRequest(_Asked):
     kind: Literal["means"]
     columns: list[str] | None = None
 
-    def run(self, release: Release) -> Estimate:
+    def run(self, release: Release) -> Tabular:
         """Run the estimator."""
         return means(release, self.columns, self.confidence)
 
@@ -163,7 +163,7 @@ class SyntheticRequest(BaseModel):
     seed: int = Field(ge=0, lt=2**256, strict=True)
     space: Space = "columns"
 
-    def run(self, release: Release) -> Estimate:
+    def run(self, release: Release) -> Tabular:
         """Draw the rows."""
         return synthetic(release, self.num_rows, self.seed, self.space, MAX_SYNTHETIC_NUMBERS)
 
@@ -173,7 +173,7 @@ class FidelityRequest(_Asked):
 
     kind: Literal["fidelity"]
 
-    def run(self, release: Release) -> Estimate:
+    def run(self, release: Release) -> Tabular:
         """Fit the model and report."""
         return gaussian_model(release).report(self.confidence)
 

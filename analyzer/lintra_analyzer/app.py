@@ -9,6 +9,7 @@ from lintra_analyzer.analyses import parse_request, request_schema, summary
 from lintra_analyzer.auth import require_token
 from lintra_analyzer.export import CSV, TEXT, analysis_response, sketch_response
 from lintra_analyzer.http import RETRY_AFTER, Frame, add_problem_handlers
+from lintra_analyzer.second_task import SecondRound
 from lintra_analyzer.service import Service
 from lintra_analyzer.specification import Specification
 from lintra_analyzer.store import ServerState
@@ -68,6 +69,15 @@ def _tasks(service: Service) -> APIRouter:
         """Calibrate, sign and register a task; the same Idempotency-Key finds the same task again."""
         task = await service.create_task(specification, idempotency_key)
         # From here on a refusal names the task, which is kept and can be registered again.
+        request.state.task_id = task.task_id
+        states = await service.register_task(task.task_id)
+        response.headers["location"] = f"/v1/tasks/{task.task_id}"
+        return view_of(task, states)
+
+    @router.post("/{task_id}/second-round", status_code=201)
+    async def create_second(task_id: str, asked: SecondRound, request: Request, response: Response) -> TaskView:
+        """Make, sign and register the second of two rounds from the release of the first; again finds the same task."""
+        task = await service.create_second_task(task_id, asked.bound)
         request.state.task_id = task.task_id
         states = await service.register_task(task.task_id)
         response.headers["location"] = f"/v1/tasks/{task.task_id}"
@@ -163,7 +173,7 @@ def _releases(service: Service) -> APIRouter:
     def analyse(
         release_id: str, body: Annotated[bytes, Depends(_raw_body)], accept: Annotated[str, Header()] = "*/*"
     ) -> AnalysisView | Response:
-        """Run an analysis; it costs no privacy. Some kinds come as CSV or text if the Accept header asks for it."""
+        """Run an analysis; it costs no privacy. It comes as CSV or text if the Accept header asks for it."""
         signed = service.record(release_id)
         request = parse_request(body)
         estimate = service.analyse(signed, request)

@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
-from rich.console import Console
 
 from lintra_analyzer.auth import new_token, token_hash
 from lintra_analyzer.keys import load_keys
-from lintra_analyzer.output import SHOWN, show_analysis
 from lintra_analyzer.rest_client import AnalyzerClient
 from lintra_analyzer.settings import InvalidSettingsError, load_settings
 from lintra_analyzer.synthetic.analysis import synthetic
@@ -39,8 +37,8 @@ Url = Annotated[str, typer.Option("--url", envvar="LINTRA_ANALYZER_URL", help="W
 Token = Annotated[
     str, typer.Option("--token", envvar=TOKEN_VARIABLE, help="Bearer token; better given by the environment.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV instead of a table.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a text.")]
+AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV instead of a text.")]
 Features = Annotated[list[str] | None, typer.Option("--feature", help="A column that explains; repeat; all others.")]
 Confidence = Annotated[float | None, typer.Option("--confidence", help="Of the intervals; 0.95 if left out.")]
 
@@ -101,6 +99,18 @@ def create(
     for warning in made["warnings"]:
         typer.echo(f"warning: {warning}", err=True)
     typer.echo(made["task_id"])
+
+
+@task_app.command("second-round", context_settings=_IDENTIFIERS)
+def second_round(
+    task_id: Annotated[str, typer.Argument(help="The first round: a task of ron_gauss with 2 rounds, released.")],
+    url: Url = _DEFAULT_URL,
+    token: Token = "",
+    row_bound: Annotated[str | None, typer.Option("--row-bound", help="Of rows about their class's mean.")] = None,
+) -> None:
+    """Make the second of two rounds from the release of the first, register it, and print its identifier."""
+    with _client(url, token) as client:
+        typer.echo(client.create_second_task(task_id, row_bound)["task_id"])
 
 
 @task_app.command("show", context_settings=_IDENTIFIERS)
@@ -224,8 +234,6 @@ def _answer(
             typer.echo(client.analysis_text(release_id, kind, "text/csv", **arguments), nl=False)
         elif as_json:
             _print_json(client.analyse(release_id, kind, **arguments))
-        elif kind in SHOWN:
-            show_analysis(Console(), client.analyse(release_id, kind, **arguments))
         else:
             typer.echo(client.analysis_text(release_id, kind, "text/plain", **arguments), nl=False)
 

@@ -8,13 +8,12 @@ from fastapi.responses import JSONResponse, Response
 
 from lintra_analyzer.analyses import promise, summary
 from lintra_analyzer.certificate import ReleaseRecord
-from lintra_analyzer.estimators import Estimate, Tabular
+from lintra_analyzer.estimators import Tabular
 from lintra_analyzer.reconstruct import as_release
 from lintra_analyzer.service import Service
 from lintra_analyzer.synthetic.analysis import SyntheticEstimate
 from lintra_analyzer.synthetic.release import ProjectedSums
 from lintra_analyzer.synthetic.second_round import CentredProducts
-from lintra_protocol.errors import InvalidAnalysisError
 
 NPZ = "application/octet-stream"
 JSON, CSV, TEXT = "application/json", "text/csv", "text/plain"
@@ -49,17 +48,11 @@ def sketch_response(service: Service, record: ReleaseRecord, accept: str) -> Res
     return Response(text.getvalue(), media_type=CSV, headers=headers)
 
 
-def analysis_response(record: ReleaseRecord, estimate: Estimate, accept: str) -> Response | None:
-    """Return an analysis as CSV or as text if an Accept header asks for it before JSON, else None.
-
-    Raises:
-        InvalidAnalysisError: this kind of analysis has neither.
-    """
+def analysis_response(record: ReleaseRecord, estimate: Tabular, accept: str) -> Response | None:
+    """Return an analysis as CSV or as text if an Accept header asks for it before JSON, else None."""
     chosen = next((kind for kind in _wanted(accept) if kind in {JSON, CSV, TEXT}), JSON)
     if chosen == JSON:
         return None
-    if not isinstance(estimate, Tabular):
-        raise InvalidAnalysisError(f"this kind of analysis is not available as {chosen}; ask for {JSON}")
     if chosen == CSV:
         headers = estimate.headers() if isinstance(estimate, SyntheticEstimate) else None
         return Response(estimate.to_csv(), media_type=CSV, headers=headers)

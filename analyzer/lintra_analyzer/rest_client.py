@@ -78,6 +78,18 @@ class AnalyzerClient:
         key = request_key or base64url(self._random_bytes(16))
         return self._json("POST", "/v1/tasks", specification, {"idempotency-key": key})
 
+    def create_second_task(self, task_id: str, row_bound: float | str | None = None) -> Document:
+        """Create and register the second of two rounds from the release of the first; repeating it finds the same task.
+
+        Args:
+            task_id: of the first round.
+            row_bound: norm that rows about their class's centre are clipped to; without it the release gives it.
+
+        Raises:
+            LintraError: the first is not released, or does not give what is needed, or a server refused the task.
+        """
+        return self._json("POST", f"/v1/tasks/{task_id}/second-round", {"row_bound": row_bound})
+
     def register_task(self, task_id: str) -> Document:
         """Bring a task to the servers that have not accepted it yet."""
         return self._json("PUT", f"/v1/tasks/{task_id}/registration")
@@ -169,7 +181,7 @@ class AnalyzerClient:
         """Run an analysis and return it as a text for people, or as "text/csv".
 
         Raises:
-            InvalidAnalysisError: it does not fit the release, or this kind has no such form.
+            InvalidAnalysisError: it does not fit the release.
         """
         path, headers = f"/v1/releases/{release_id}/analyses", {"accept": media_type}
         return self._send("POST", path, {"kind": kind, **arguments}, headers).content.decode("utf-8")

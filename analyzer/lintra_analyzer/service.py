@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 
 import httpx2
@@ -12,16 +13,23 @@ from lintra_analyzer.analyses import Request
 from lintra_analyzer.archive import Archive
 from lintra_analyzer.certificate import SignedRecord
 from lintra_analyzer.collect import Exchange
-from lintra_analyzer.estimators import Estimate
+from lintra_analyzer.estimators import Tabular
 from lintra_analyzer.jobs import Jobs, Release
 from lintra_analyzer.keys import Keys
 from lintra_analyzer.metrics import Metrics
 from lintra_analyzer.reconstruct import as_release
 from lintra_analyzer.registration import current_state, register, require_registered
+from lintra_analyzer.releases import Release as OpenedRelease
+from lintra_analyzer.second_task import build_second_task
 from lintra_analyzer.servers import HttpClient, Network, Patience, Server
 from lintra_analyzer.settings import KnownServer, Settings
 from lintra_analyzer.specification import Specification, build_task
 from lintra_analyzer.store import Job, ServerState, Store, StoredTask
+from lintra_analyzer.synthetic.release import ProjectedSums
+from lintra_analyzer.synthetic.second_round import CentredProducts
+from lintra_analyzer.synthetic.two_rounds import TwoRounds
+from lintra_protocol.canonical import canonical_json
+from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.messages import Counters, Signed, TaskRecord, sign
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.task import ServerEntry, Task
@@ -94,6 +102,34 @@ class Service:
             self.store.add_task(StoredTask(task.task_id, record, wanted, now), task.num_servers, request_key)
             return task
 
+    async def create_second_task(self, task_id: str, row_bound: Fraction | None = None) -> Task:
+        """Make, sign and store the second of two rounds; there is one for each first, and a repeated request finds it.
+
+        Args:
+            task_id: of the first round.
+            row_bound: norm that rows about their class's centre are clipped to; without it the release gives it.
+
+        Raises:
+            UnknownTaskError: there is no such task.
+            InvalidTaskError: it is not the first of two rounds, is not released yet, or does not give what is needed.
+            TaskConflictError: its second round was made with another bound.
+        """
+        stored = self.store.task(task_id)
+        wanted = canonical_json({"after": task_id, "row_bound": None if row_bound is None else str(row_bound)})
+        request_key = f"second round of {task_id}"
+        async with self._creating:
+            if made := self.store.task_of_request(request_key, wanted):
+                return _task_of(made)
+            release = self._opened_task(task_id)
+            if not isinstance(release, ProjectedSums):
+                raise InvalidTaskError("the first round is not a released ron_gauss task; release it first")
+            asked, now = Specification.model_validate_json(stored.specification), self._world.now()
+            arguments = asked, _task_of(stored), release, now, self._world.random_bytes, row_bound
+            task = await asyncio.to_thread(build_second_task, *arguments)
+            record = sign(self.keys.author, TaskRecord(definition=task)).canonical()
+            self.store.add_task(StoredTask(task.task_id, record, wanted, now), task.num_servers, request_key)
+            return task
+
     async def register_task(self, task_id: str) -> list[ServerState]:
         """Bring a task to the servers that have not accepted it.
 
@@ -150,22 +186,32 @@ class Service:
         """Return the records of all releases, the newest first."""
         return [SignedRecord.from_canonical(record) for record in self.store.releases()]
 
-    def analyse(self, signed: SignedRecord, request: Request) -> Estimate:
+    def analyse(self, signed: SignedRecord, request: Request) -> Tabular:
         """Run an analysis over a release.
 
         Raises:
             InvalidAnalysisError: it does not fit the release.
             InvalidReleaseError: the archived numbers are not those of the record.
         """
-        task = self.task(signed.record.task_id)
-        sketch, row_counts = self.archive.read(signed.record)
-        estimate = request.run(as_release(task, sketch, row_counts))
+        estimate = request.run(self._opened(signed))
         self.metrics.analysis(request.kind)
         return estimate
 
     def cohort_ids(self, signed: SignedRecord) -> bytes:
         """Return the sorted report identifiers of a release, 32 bytes each."""
         return self.store.document(signed.record.task_id, "cohort_ids") or b""
+
+    def _opened(self, signed: SignedRecord) -> OpenedRelease:
+        """Return a release's numbers as estimators read them; a second round comes with its first."""
+        release = as_release(self.task(signed.record.task_id), *self.archive.read(signed.record))
+        first = self._opened_task(release.first_task) if isinstance(release, CentredProducts) else None
+        if isinstance(release, CentredProducts) and isinstance(first, ProjectedSums):
+            return TwoRounds.of(first, release)
+        return release
+
+    def _opened_task(self, task_id: str) -> OpenedRelease | None:
+        job = self.store.job(task_id)
+        return None if job is None or job.release_id is None else self._opened(self.record(job.release_id))
 
     # --- servers -------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,12 @@ import numpy as np
 
 from lintra_analyzer.columns import Column, centers, scales
 from lintra_analyzer.estimators.estimates import Interval, diagonal_sd, quantile, two_sided
+from lintra_analyzer.estimators.tables import Cell, digits_beside, levels, number
 from lintra_protocol.ring import FloatArray
+
+_VALUES = ("name", "coefficient", "standard_error", "privacy", "sketching", "sampling", "t", "p_value")
+CSV_HEADER = (*_VALUES, "lower", "upper", "cohort_lower", "cohort_upper")
+PARTS_NOTE = "the last three columns are the parts of std err; they add up in squares"
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,31 @@ class Coefficient:
     statistic: float | None = None
     degrees_of_freedom: float | None = None
     p_value: float | None = None
+
+    def csv_cells(self) -> list[Cell]:
+        """Return what stands under `CSV_HEADER`."""
+        error = self.standard_error
+        parts: list[Cell] = (
+            [None] * 4 if error is None else [error.total, error.privacy, error.sketching, error.sampling]
+        )
+        ends = [end for interval in (self.interval, self.cohort_interval) for end in interval or (None, None)]
+        return [self.name, self.value, *parts, self.statistic, self.p_value, *ends]
+
+    def text_cells(self) -> list[str]:
+        """Return what stands under `text_header`."""
+        error = self.standard_error
+        total = None if error is None else error.total
+        parts = [None] * 3 if error is None else [error.privacy, error.sketching, error.sampling]
+        t = "-" if self.statistic is None else f"{self.statistic:.3f}"
+        p_value = "-" if self.p_value is None else f"{self.p_value:.3f}"
+        ends = [number(end, digits_beside(self.value, total)) for end in self.interval or (None, None)]
+        value = number(self.value, digits_beside(self.value, total, 5))
+        return [self.name, value, number(total), t, p_value, *ends, *map(number, parts)]
+
+
+def text_header(confidence: float) -> list[str]:
+    """Return the headings of a table of coefficients for people."""
+    return ["", "coef", "std err", "t", "P>|t|", *levels(confidence), "privacy", "sketching", "sampling"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lintra_analyzer.estimators.estimates import Estimate, Measured, check_confidence, quantile
+from lintra_analyzer.estimators.estimates import Measured, check_confidence, quantile
 from lintra_analyzer.estimators.spectral import Spectrum, noise_norm_quantile
+from lintra_analyzer.estimators.tables import Tabular, closing, csv_text, facts, levels, number, table, title
 from lintra_analyzer.gram import GramEstimate, HasSecondMoment, SymmetricNoise
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray
@@ -17,10 +18,11 @@ from lintra_protocol.ring import FloatArray
 # First-order formulas are used while the expected squared sine to the true subspace is below this; at 0.1 the
 # simulated coverage of the intervals still holds, beyond it the directions mix and the formulas fail.
 RESOLVED_LEAKAGE = 0.1
+_SHOWN = 6
 
 
 @dataclass(frozen=True, eq=False)
-class LowRankEstimate(Estimate):
+class LowRankEstimate(Tabular):
     """The directions in which the cohort's normalised rows vary most about the public centers.
 
     Attributes:
@@ -53,6 +55,43 @@ class LowRankEstimate(Estimate):
     def project(self, rows: FloatArray) -> FloatArray:
         """Return the best approximation of normalised rows, shape `(n, d)`, by the components."""
         return rows @ self.components @ self.components.T
+
+    def to_csv(self) -> str:
+        """Return one line for each component."""
+        header = ["component", "eigenvalue", "standard_error", "lower", "upper", *self.columns]
+        return csv_text(
+            header,
+            (
+                [i + 1, one.value, one.standard_error, *(one.interval or (None, None)), *self.components[:, i].tolist()]
+                for i, one in enumerate(self.eigenvalues)
+            ),
+        )
+
+    def summary(self, privacy: str | None = None) -> str:
+        """Return a text for people."""
+        explained = "-"
+        if self.explained is not None:
+            low, high = self.explained.interval or (None, None)
+            explained = f"{number(self.explained.value)} ({number(low)} to {number(high)})"
+        lines = title("Directions of the second moment about the public centers")
+        lines += facts(
+            [
+                ("Clients", str(self.num_clients)),
+                ("Explained share", explained),
+                ("Columns", str(len(self.columns))),
+                ("Subspace error", number(self.subspace_error)),
+            ]
+        )
+        rows = [
+            [f"{i + 1}", *map(number, (one.value, one.standard_error, *(one.interval or (None, None))))]
+            for i, one in enumerate(self.eigenvalues)
+        ]
+        lines += table(["", "eigenvalue", "std err", *levels(self.confidence)], rows)
+        directions = [
+            [name, *map(number, row)] for name, row in zip(self.columns, self.components[:, :_SHOWN], strict=True)
+        ]
+        lines += table(["", *(f"component {i + 1}" for i in range(min(self.rank, _SHOWN)))], directions)
+        return "\n".join([*lines, *closing(privacy, self.warnings, [self.eigenvalue_law])]) + "\n"
 
 
 def low_rank(release: HasSecondMoment, rank: int, confidence: float = 0.95) -> LowRankEstimate:

@@ -11,7 +11,18 @@ from lintra_analyzer.estimators.centred import CombinedError, centred, privacy_f
 from lintra_analyzer.estimators.coefficients import StandardError
 from lintra_analyzer.estimators.estimates import check_confidence, sampling_bound
 from lintra_analyzer.estimators.quantities import Quantity, holds_sampling, standard_error
-from lintra_analyzer.estimators.tables import Cell, Tabular, closing, csv_text, facts, levels, number, table, title
+from lintra_analyzer.estimators.tables import (
+    Cell,
+    Tabular,
+    closing,
+    csv_text,
+    digits_beside,
+    facts,
+    levels,
+    number,
+    table,
+    title,
+)
 from lintra_analyzer.gram import HasSecondMoment
 from lintra_analyzer.releases import Sum
 from lintra_protocol.errors import InvalidAnalysisError
@@ -63,7 +74,9 @@ class MeansEstimate(Tabular):
             parts = [None] * 3 if error is None else [error.privacy, error.sketching, error.sampling]
             total = None if error is None else error.total
             ends = mean.interval or (None, None)
-            rows.append([name, number(mean.value, 6), number(total), *map(number, (*ends, *parts))])
+            shown = [number(end, digits_beside(mean.value, total)) for end in ends]
+            value = number(mean.value, digits_beside(mean.value, total, 6))
+            rows.append([name, value, number(total), *shown, *map(number, parts)])
         lines += table(["", "mean", "std err", *levels(self.confidence), "privacy", "sketching", "sampling"], rows)
         return "\n".join([*lines, *closing(privacy, self.warnings, self.notes)]) + "\n"
 

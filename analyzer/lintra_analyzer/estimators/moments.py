@@ -10,12 +10,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from lintra_analyzer.columns import centers, scales
-from lintra_analyzer.estimators.estimates import (
-    Estimate,
-    Measured,
-    check_confidence,
-    quantile,
-    sampling_bound,
+from lintra_analyzer.estimators.estimates import Measured, check_confidence, quantile, sampling_bound
+from lintra_analyzer.estimators.tables import (
+    Cell,
+    Tabular,
+    closing,
+    csv_text,
+    digits_beside,
+    facts,
+    levels,
+    number,
+    table,
+    title,
 )
 from lintra_analyzer.gram import GramEstimate
 from lintra_analyzer.releases import Release, Sum
@@ -34,7 +40,7 @@ ABOUT_CENTER_NOTE = "second moments and correlations are about the public center
 
 
 @dataclass(frozen=True, eq=False)
-class MomentsEstimate(Estimate):
+class MomentsEstimate(Tabular):
     """Moments of the cohort; what the release does not hold is None, and `notes` says why.
 
     Attributes:
@@ -54,6 +60,47 @@ class MomentsEstimate(Estimate):
     rms: tuple[Measured | None, ...] | None
     correlations: tuple[tuple[Measured | None, ...], ...] | None
     notes: tuple[str, ...]
+
+    def to_csv(self) -> str:
+        """Return one line for each column, its correlations last."""
+        header = ["name"]
+        for kind in ("mean", "second_moment", "rms"):
+            header += [kind, f"{kind}_standard_error", f"{kind}_lower", f"{kind}_upper"]
+        header += ["mean_sampling_bound", *(f"correlation {name}" for name in self.columns)]
+        return csv_text(header, map(self._csv_row, range(len(self.columns))))
+
+    def _csv_row(self, i: int) -> list[Cell]:
+        row: list[Cell] = [self.columns[i]]
+        for values in (self.means, self.second_moments, self.rms):
+            one = None if values is None else values[i]
+            row += [None] * 4 if one is None else [one.value, one.standard_error, *(one.interval or (None, None))]
+        row.append(None if self.mean_sampling_bounds is None else self.mean_sampling_bounds[i])
+        pairs = (None,) * len(self.columns) if self.correlations is None else self.correlations[i]
+        return [*row, *(None if pair is None else pair.value for pair in pairs)]
+
+    def summary(self, privacy: str | None = None) -> str:
+        """Return a text for people."""
+        lines = title("Moments") + facts([("Clients", str(self.num_clients))])
+        for kind, values in (("mean", self.means), ("root mean square", self.rms)):
+            if values is not None:
+                rows = [[name, *_text_cells(one)] for name, one in zip(self.columns, values, strict=True)]
+                lines += table(["", kind, "std err", *levels(self.confidence)], rows)
+        if self.correlations is not None:
+            pairs = [
+                [name, *(number(None if pair is None else pair.value) for pair in row)]
+                for name, row in zip(self.columns, self.correlations, strict=True)
+            ]
+            lines += table(["correlation", *self.columns], pairs)
+        return "\n".join([*lines, *closing(privacy, (), self.notes)]) + "\n"
+
+
+def _text_cells(one: Measured | None) -> list[str]:
+    """Return a number, its error and the ends of its interval for people."""
+    if one is None:
+        return ["-"] * 4
+    digits = digits_beside(one.value, one.standard_error, 5)
+    ends = one.interval or (None, None)
+    return [number(one.value, digits), number(one.standard_error), *(number(end, digits) for end in ends)]
 
 
 def moments(release: Release, confidence: float = 0.95) -> MomentsEstimate:

@@ -11,13 +11,21 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import special
 
-from lintra_analyzer.estimators.coefficients import Coefficient, coefficients_of, shifted, unit_map
+from lintra_analyzer.estimators.coefficients import (
+    CSV_HEADER,
+    PARTS_NOTE,
+    Coefficient,
+    coefficients_of,
+    shifted,
+    text_header,
+    unit_map,
+)
 from lintra_analyzer.estimators.design import INTERCEPT, Design, check_regularization, design
 from lintra_analyzer.estimators.estimates import Interval, check_confidence, checked_rows
 from lintra_analyzer.estimators.ridge import R2_ABOUT_MEAN_NOTE, R2_NOTE, warnings_of
 from lintra_analyzer.estimators.simultaneous import simultaneous_intervals
 from lintra_analyzer.estimators.solve import Fit, solve
-from lintra_analyzer.estimators.tables import Cell, Tabular, closing, csv_text, facts, levels, number, table, title
+from lintra_analyzer.estimators.tables import Cell, Tabular, closing, csv_text, facts, number, table, title
 from lintra_analyzer.gram import HasSecondMoment
 from lintra_protocol.ring import FloatArray
 
@@ -51,6 +59,7 @@ class RegressionEstimate(Tabular):
         residual_sum_of_squares: over the cohort at the best coefficients; can be negative if noise dominates.
         residual_sd: of one client.
         r2: see `r2_note`; None if what it is a share of is lost in noise.
+        r2_standard_error: of the privacy noise and sketching, for the cohort's own r2; sampling comes on top.
         f_statistic: of all features' coefficients being 0, over `len(features)` and `f_freedom` degrees of freedom.
         floor: the eigenvalue below which the normalised Gram matrix counts as noise.
         regularised: whether an eigenvalue lay below it and was raised.
@@ -149,22 +158,14 @@ class RegressionEstimate(Tabular):
 
     def to_csv(self) -> str:
         """Return one line for each coefficient, the intercept last."""
-        header = ["name", "coefficient", "standard_error", "privacy", "sketching", "sampling", "t", "p_value"]
-        header += ["lower", "upper", "cohort_lower", "cohort_upper"]
+        header = list(CSV_HEADER)
         if self.simultaneous is not None:
             header += ["simultaneous_lower", "simultaneous_upper"]
         return csv_text(header, (self._csv_row(i, one) for i, one in enumerate([*self.coefficients, self.intercept])))
 
     def _csv_row(self, position: int, one: Coefficient) -> list[Cell]:
-        error = one.standard_error
-        parts: list[Cell] = (
-            [None] * 4 if error is None else [error.total, error.privacy, error.sketching, error.sampling]
-        )
-        row = [one.name, one.value, *parts, one.statistic, one.p_value]
-        intervals = [one.interval, one.cohort_interval]
-        if self.simultaneous is not None:
-            intervals.append(self.simultaneous.intervals[position])
-        return [*row, *(end for interval in intervals for end in interval or (None, None))]
+        bounds = () if self.simultaneous is None else self.simultaneous.intervals[position] or (None, None)
+        return [*one.csv_cells(), *bounds]
 
     def summary(self, privacy: str | None = None) -> str:
         """Return a text for people, in the manner of a table of ordinary least squares."""
@@ -176,19 +177,18 @@ class RegressionEstimate(Tabular):
                 ("Clients", str(self.num_clients)),
                 ("R2", adjusted),
                 ("Residual freedom", str(self.residual_freedom)),
-                ("R2 std err", number(self.r2_standard_error)),
+                ("R2 noise error", number(self.r2_standard_error)),
                 ("Penalty", number(self.regularization)),
                 ("F", f_test),
                 ("Intercept", "fitted" if self.intercept_fitted else "through public centers"),
                 ("Residual sd", number(self.residual_sd)),
             ]
         )
-        header = ["", "coef", "std err", "t", "P>|t|", *levels(self.confidence), "privacy", "sketching", "sampling"]
-        lines += table(header, map(_summary_row, [*self.coefficients, self.intercept]))
+        rows = [one.text_cells() for one in (*self.coefficients, self.intercept)]
+        lines += table(text_header(self.confidence), rows)
         if self.simultaneous is not None:
             lines += self._simultaneous_lines(self.simultaneous)
-        notes = ["the last three columns are the parts of std err; they add up in squares", self.r2_note]
-        return "\n".join([*lines, *closing(privacy, self.warnings, notes)]) + "\n"
+        return "\n".join([*lines, *closing(privacy, self.warnings, [PARTS_NOTE, self.r2_note])]) + "\n"
 
     def _simultaneous_lines(self, bounds: Simultaneous) -> list[str]:
         names = [*self.features, INTERCEPT]
@@ -302,12 +302,3 @@ def _f_test(
     statistic = float(slopes @ np.linalg.solve(block, slopes)) / slopes.size
     freedom = min(fit.parts.law_freedom, fit.parts.residual_freedom)
     return statistic, freedom, float(special.fdtrc(slopes.size, freedom, statistic))
-
-
-def _summary_row(one: Coefficient) -> list[str]:
-    error, interval = one.standard_error, one.interval or (None, None)
-    p_value = "-" if one.p_value is None else f"{one.p_value:.3f}"
-    t = "-" if one.statistic is None else f"{one.statistic:.3f}"
-    parts = [None] * 3 if error is None else [error.privacy, error.sketching, error.sampling]
-    total = None if error is None else error.total
-    return [one.name, number(one.value, 5), number(total), t, p_value, *map(number, interval), *map(number, parts)]

@@ -9,10 +9,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lintra_analyzer.estimators.coefficients import Coefficient, coefficients_of, shifted, unit_map
+from lintra_analyzer.estimators.coefficients import (
+    CSV_HEADER,
+    PARTS_NOTE,
+    Coefficient,
+    coefficients_of,
+    shifted,
+    text_header,
+    unit_map,
+)
 from lintra_analyzer.estimators.design import INTERCEPT, Design, check_regularization, design
-from lintra_analyzer.estimators.estimates import Estimate, check_confidence, checked_rows
+from lintra_analyzer.estimators.estimates import check_confidence, checked_rows
 from lintra_analyzer.estimators.solve import Fit, solve
+from lintra_analyzer.estimators.tables import Tabular, closing, csv_text, facts, number, table, title
 from lintra_analyzer.gram import ExchangeableRows, GramEstimate, HasSecondMoment
 from lintra_protocol.ring import FloatArray
 
@@ -27,7 +36,7 @@ R2_ABOUT_MEAN_NOTE = (
 
 
 @dataclass(frozen=True, eq=False)
-class RidgeEstimate(Estimate):
+class RidgeEstimate(Tabular):
     """The regression of one column on others.
 
     Attributes:
@@ -70,6 +79,24 @@ class RidgeEstimate(Estimate):
     def predict(self, rows: FloatArray) -> FloatArray:
         """Return the target, shape `(k,)`, for rows of features, shape `(k, p)`, all in their own units."""
         return checked_rows(rows, self.features) @ self.coef + self.intercept.value
+
+    def to_csv(self) -> str:
+        """Return one line for each coefficient in own units, the intercept last."""
+        return csv_text(CSV_HEADER, (one.csv_cells() for one in (*self.coefficients, self.intercept)))
+
+    def summary(self, privacy: str | None = None) -> str:
+        """Return a text for people."""
+        lines = title(f"Ridge regression of {self.target} from a private second moment")
+        lines += facts(
+            [
+                ("Clients", str(self.num_clients)),
+                ("R2", number(self.r2)),
+                ("Penalty", number(self.regularization)),
+                ("Residual sd", number(self.residual_sd)),
+            ]
+        )
+        lines += table(text_header(self.confidence), [c.text_cells() for c in (*self.coefficients, self.intercept)])
+        return "\n".join([*lines, *closing(privacy, self.warnings, [PARTS_NOTE, self.r2_note])]) + "\n"
 
 
 def ridge(

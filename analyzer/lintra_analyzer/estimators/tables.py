@@ -47,6 +47,14 @@ def number(value: float | None, digits: int = 4) -> str:
     return f"{value:.{digits}g}"
 
 
+def digits_beside(value: float, error: float | None, least: int = 4) -> int:
+    """Return how many digits of a number its standard error leaves meaningful, two of the error's among them."""
+    if not error or not value or not math.isfinite(error) or not math.isfinite(value):
+        return least
+    needed = math.floor(math.log10(abs(value))) - math.floor(math.log10(error)) + 2
+    return min(max(least, needed), 15)
+
+
 def title(text: str) -> list[str]:
     """Return a heading and the rule below it."""
     return [text.center(WIDTH).rstrip(), "=" * WIDTH]

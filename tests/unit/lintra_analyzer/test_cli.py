@@ -188,8 +188,8 @@ def test_the_commands_walk_the_whole_way(desk: Desk, tmp_path: Path) -> None:
     assert code == 0
     code, table, _ = desk.type("analyse", release_id, "--kind", "ridge", "--target", "a", "--feature", "b")
     assert code == 0
-    assert "coefficient" in table
-    assert "spent nothing more" in table
+    assert "P>|t|" in table
+    assert "spent nothing more" in " ".join(table.split())
     for words in (("--kind", "low-rank", "--rank", "2"), ("--kind", "moments", "--column", "c")):
         assert desk.type("analyse", release_id, *words)[0] == 0
     answer = json.loads(desk.type("analyse", release_id, "--kind", "moments", "--json")[1])
@@ -229,7 +229,7 @@ def test_components_correlations_and_means_are_printed(desk: Desk) -> None:
         assert "about the public centers" in text
         assert desk.type("analyse", release_id, "--kind", kind, *words, "--csv")[0] == 0
     assert "std err" in desk.type("analyse", desk.released("sum"), "--kind", "means")[1]
-    assert desk.type("analyse", release_id, "--kind", "moments", "--csv")[0] == 1
+    assert desk.type("analyse", release_id, "--kind", "moments", "--csv")[1].startswith("name,mean,")
 
 
 def test_a_table_of_means_is_printed_for_a_sum(desk: Desk) -> None:
