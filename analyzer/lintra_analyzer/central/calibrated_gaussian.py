@@ -17,13 +17,14 @@ from lintra_analyzer.central.claim import CentralClaim
 from lintra_analyzer.central.promise import Promise, require_epsilon
 from lintra_analyzer.central.sampling import gaussians
 from lintra_analyzer.ndis.bounds import log_kappa, split_bound
-from lintra_analyzer.ndis.closed import delta_rp
+from lintra_analyzer.ndis.one_dimension import delta_one_dimension
 from lintra_protocol.privacy.gaussian import gaussian_delta
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import FloatArray
 
 _GRID = np.linspace(-1, 1, 41)
 _ROUNDING = 1 + 1e-9
+_LARGEST_RATIO = 600.0
 
 
 @dataclass(frozen=True)
@@ -102,15 +103,16 @@ def split_envelope(epsilon: float, sensitivity: Sensitivity) -> float:
         epsilon: at least 0.
         sensitivity: of the release.
     """
-    if not sensitivity.bounded:
+    if not sensitivity.bounded or sensitivity.log_ratio > _LARGEST_RATIO:
         return 1.0
     covariance = Sensitivity(0.0, sensitivity.log_ratio, sensitivity.log_volume, sensitivity.one_direction)
-    leverage = -math.expm1(-sensitivity.log_ratio)
+    eta = math.expm1(min(sensitivity.log_ratio, _LARGEST_RATIO))
 
     @functools.cache
     def profile(at: float) -> float:
         if sensitivity.one_direction:
-            return float(delta_rp(at, leverage, 1)) * _ROUNDING
+            # Certified: a small ratio leaves few digits of a difference of two tails.
+            return min(1.0, delta_one_dimension(at, eta, 0.0).hi * _ROUNDING)
         return renyi_envelope(at, covariance)
 
     return split_bound(epsilon, sensitivity.shift, profile)

@@ -109,15 +109,15 @@ def process_sensitivity(
 def mean_shift(amplitude: float, noise_variance: float, target_bound: float, max_rows: int) -> float:
     """Return a bound of how far one record moves the posterior mean at a point; of the order of sqrt(max_rows).
 
-    The smaller of K Y sqrt(n) / (s sqrt(K + s^2)) and of sqrt(K v) / (v + s^2) (Y + Y sqrt(n K) / (2 s)) with
-    v = min(K, s^2); the paper has sqrt(n K) Y / s.
+    With v = min(K, s^2) and gain = sqrt(K v) / (v + s^2), the smaller of gain Y sqrt(n), by all targets together, and
+    of gain (Y + Y sqrt(n K) / (2 s)), by the record's own and the others' prediction of it; the paper has
+    sqrt(n K) Y / s (docs/mechanisms/calibrated_gaussian.md#gaussian-process).
     """
-    noise, root = math.sqrt(noise_variance), math.sqrt(max_rows)
-    whole = amplitude * target_bound * root / (noise * math.sqrt(amplitude + noise_variance))
+    root = math.sqrt(max_rows)
     v = min(amplitude, noise_variance)
     gain = math.sqrt(amplitude * v) / (v + noise_variance)
-    single = gain * target_bound * (1 + root * math.sqrt(amplitude) / (2 * noise))
-    return min(whole, single) * _SOLVER
+    single = 1 + root * math.sqrt(amplitude / noise_variance) / 2
+    return gain * target_bound * min(root, single) * _SOLVER
 
 
 def plan_gaussian_process(

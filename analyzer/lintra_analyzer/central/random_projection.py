@@ -26,7 +26,7 @@ from lintra_analyzer.central.promise import (
 from lintra_analyzer.central.sampling import FLOATING_POINT_LAW, gaussians
 from lintra_analyzer.columns import Column, positions
 from lintra_analyzer.gram import GramEstimate
-from lintra_analyzer.ndis.closed import delta_rp, rp_pair, rp_pstar
+from lintra_analyzer.ndis.closed import FEW_COLUMNS, delta_rp, rp_ceiling, rp_pair, rp_pstar
 from lintra_analyzer.ndis.pair import Pair
 from lintra_analyzer.ndis.profile import delta as certified_delta
 from lintra_analyzer.releases import Sketch
@@ -36,8 +36,7 @@ from lintra_protocol.ring import FloatArray
 
 Route = Literal["gram", "noise", "ridge"]
 
-_CLOSED_GUARD = 1e-9
-_FEW_COORDINATES = 6
+_TRIFLE = 1e-6
 _BLOCK_NUMBERS = 1 << 22
 
 
@@ -91,10 +90,12 @@ def projection_delta(epsilon: float, leverage: float, sketch_rows: float, neighb
         rtol = {1: 1e-5, 2: 1e-7}.get(round(sketch_rows), 1e-9)
         return certified_delta(replacement_pair(leverage / (1 - leverage), sketch_rows), epsilon, rtol).hi
     pair = rp_pair(leverage, sketch_rows)
-    if 1 < sketch_rows < _FEW_COORDINATES:
-        # The certified sum converges slowly here, and the closed form has all its digits.
-        both = (delta_rp(epsilon, leverage, sketch_rows, direction) for direction in ("remove", "add"))
-        return max(map(float, both)) * (1 + _CLOSED_GUARD)
+    if 1 < sketch_rows < FEW_COLUMNS:
+        ceiling = rp_ceiling(epsilon, leverage, sketch_rows)
+        # Where rounding is more than a trifle, a small part of a tiny delta, the slow sum is the better bound.
+        if ceiling <= float(delta_rp(epsilon, leverage, sketch_rows)) * (1 + _TRIFLE):
+            return ceiling
+        return certified_delta(pair, epsilon, _TRIFLE).hi
     return max(certified_delta(pair, epsilon).hi, certified_delta(pair.reverse(), epsilon).hi)
 
 

@@ -74,10 +74,8 @@ def split_bound(epsilon: float, mu: float, covariance_profile: Profile) -> float
 
     def total(part: float) -> float:
         rest = epsilon - part
-        return min(
-            gaussian_delta(part, mu) + math.exp(part) * covariance_profile(rest),
-            covariance_profile(rest) + math.exp(rest) * gaussian_delta(part, mu),
-        )
+        mean, covariance = gaussian_delta(part, mu), covariance_profile(rest)
+        return min(mean + math.exp(part) * covariance, covariance + math.exp(rest) * mean)
 
     parts = np.linspace(0.0, epsilon, 33)
     for _ in range(3):

@@ -68,6 +68,16 @@ def test_a_direction_that_alone_takes_everything_comes_close_to_the_envelope() -
     assert delta(pair, 1.0).value > 0.85 * envelope(1.0, Sensitivity(0.2, 0.01, 0.01, True))
 
 
+# Computed with 60 digits, for one moving direction and no shift; the closed form is below the last one.
+@pytest.mark.parametrize(
+    ("ratio", "epsilon", "truth"),
+    [(1e-6, 8e-6, 3.564288232527188e-11), (1e-7, 1e-6, 4.4133391190011274e-13), (1e-9, 1.2e-8, 5.539598518945943e-16)],
+)
+def test_a_tiny_change_of_covariance_is_not_lost_to_rounding(ratio: float, epsilon: float, truth: float) -> None:
+    found = split_envelope(epsilon, Sensitivity(0.0, ratio, ratio, True))
+    assert truth <= found <= truth * (1 + 1e-3)
+
+
 def test_without_a_change_of_covariance_the_envelope_is_the_gaussian_profile() -> None:
     assert envelope(0.7, Sensitivity(0.4, 0.0, 0.0, True)) == gaussian_delta(0.7, 0.4)
     assert renyi_envelope(0.7, Sensitivity(0.4, 0.0, 0.0, True)) >= gaussian_delta(0.7, 0.4)
@@ -269,6 +279,22 @@ def test_one_record_moves_the_mean_by_no_more_than_the_bound(amplitude: float, n
         whole, less = (posterior(plan, inputs[:k], targets[:k], point)[0] for k in (8, 7))
         largest = max(largest, abs(whole - less))
     assert 0.1 * bound < largest <= bound
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_a_record_that_the_others_bear_against_moves_the_mean_by_all_of_the_bound(count: int) -> None:
+    # A linear kernel in one dimension, K = 1 at the point: the others are equal, and all targets pull one way.
+    noise = 0.01
+    other, own = math.sqrt(noise / count), (2 * count - 1) * math.sqrt(noise / count)
+    features, targets = np.array([other] * (count - 1) + [own]), np.array([-1.0] * (count - 1) + [1.0])
+
+    def mean(kept: int) -> float:
+        matrix = np.outer(features[:kept], features[:kept]) + noise * np.eye(kept)
+        return float(features[:kept] @ np.linalg.solve(matrix, targets[:kept])) if kept else 0.0
+
+    assert own <= 1
+    bound = mean_shift(1.0, noise, 1.0, count)
+    assert bound * (1 - 1e-6) < abs(mean(count) - mean(count - 1)) <= bound
 
 
 def test_a_prediction_is_a_draw_about_the_posterior_mean() -> None:

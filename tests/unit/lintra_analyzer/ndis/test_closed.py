@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from lintra_analyzer.ndis import delta, delta_rp, rp_pair, rp_pstar
+from lintra_analyzer.ndis.closed import rp_ceiling
 
 
 def published_delta(epsilon: float, p: float, r: float) -> float:
@@ -54,6 +55,40 @@ def test_few_columns_are_calibrated_on_the_safe_side_too(r: float) -> None:
     found = rp_pstar(0.7, 1e-7, r)
     assert delta(rp_pair(found, r), 0.7, 1e-10).hi <= 1e-7
     assert delta(rp_pair(found * (1 + 1e-6), r), 0.7, 1e-10).lo > 1e-7
+
+
+# Computed with 60 digits; the closed form alone is below the first, third and fourth of them.
+@pytest.mark.parametrize(
+    ("at", "p", "r", "truth"),
+    [
+        (1e-6, 5e-8, 2, 3.7912841000201657e-17),
+        (1e-6, 5e-8, 3, 1.2572991926706613e-16),
+        (1e-5, 4e-7, 1.5, 9.3336200923779152e-19),
+        (2e-8, 1e-9, 4, 6.6947235573377887e-18),
+    ],
+)
+def test_the_ceiling_is_above_the_truth_where_the_closed_form_has_lost_its_digits(
+    at: float, p: float, r: float, truth: float
+) -> None:
+    assert truth <= rp_ceiling(at, p, r) <= truth * (1 + 1e-3)
+    assert abs(float(delta_rp(at, p, r)) / truth - 1) > 1e-9
+
+
+def test_a_tiny_claim_of_few_columns_is_calibrated_although_the_closed_form_has_no_digits_there() -> None:
+    found = rp_pstar(0.0, 1e-13, 3)
+    assert delta(rp_pair(found, 3), 0.0, 1e-6).hi <= 1e-13
+    assert delta(rp_pair(found * 1.02, 3), 0.0, 1e-6).lo > 1e-13
+
+
+@pytest.mark.parametrize(("at", "r"), [(-0.1, 3), (math.nan, 3), (0.1, 6)])
+def test_the_ceiling_is_for_few_columns_and_no_negative_epsilon(at: float, r: float) -> None:
+    with pytest.raises(ValueError, match="few columns"):
+        rp_ceiling(at, 0.1, r)
+
+
+def test_an_epsilon_beyond_all_exponentials_is_a_delta_of_0_without_a_warning() -> None:
+    assert delta_rp([710.0, 1e4, 1e308], [[0.0], [0.1]], 3).tolist() == [[0.0] * 3] * 2
+    assert rp_ceiling(1e4, 0.1, 3) <= 1e-305
 
 
 def test_many_columns_do_not_overflow_as_the_published_program_does() -> None:
