@@ -1,12 +1,13 @@
 """What a curator hands to a mechanism: a table of rows in normalised units, with its columns and its public bound."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from lintra_analyzer.central.promise import CLIPPED, bounded_rows
-from lintra_analyzer.columns import Column, require_distinct
+from lintra_analyzer.columns import MAGNITUDE, Column, require_distinct
 from lintra_protocol.ring import FloatArray
 
 
@@ -25,6 +26,9 @@ class Table:
     row_bound: float
 
     def __post_init__(self) -> None:
+        widest = math.sqrt(MAGNITUDE)
+        if not 1 / widest <= self.row_bound <= widest:
+            raise ValueError(f"row_bound must lie between {1 / widest:g} and {widest:g}, got {self.row_bound}")
         # Not `longest > bound`: a NaN must be refused too.
         longest = np.einsum("ij,ij->i", self.rows, self.rows).max()
         if not longest <= self.squared_bound:

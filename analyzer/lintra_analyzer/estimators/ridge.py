@@ -34,6 +34,8 @@ R2_ABOUT_MEAN_NOTE = (
     "the fit explains on the cohort's clipped rows"
 )
 
+_NAMED = 5
+
 
 @dataclass(frozen=True, eq=False)
 class RidgeEstimate(Tabular):
@@ -163,8 +165,10 @@ def warnings_of(gram: GramEstimate, fit: Fit) -> tuple[str, ...]:
                 f"4 x {size} columns; release second moments instead"
             )
     if fit.regularised:
+        named = ", ".join(fit.blurred[:_NAMED]) + (" and others" if len(fit.blurred) > _NAMED else "")
+        where = f", mostly along {named}" if named else ""
         found.append(
-            f"noise dominates some directions of the features: eigenvalues below {fit.floor:.4g} were raised "
+            f"noise dominates some directions of the features{where}: eigenvalues below {fit.floor:.4g} were raised "
             "to it, which shrinks the coefficients along them"
         )
     if fit.regularised and fit.parts is not None:

@@ -27,6 +27,7 @@ class Fit:
         inverse: (G + L)^-1 of the repaired Gram matrix, shape `(p, p)`.
         floor: the eigenvalue below which the Gram matrix counts as noise.
         regularised: whether an eigenvalue lay below it and was raised.
+        blurred: names of the columns that lie most in raised directions, most first.
         residual: rss of the cohort at the best b.
         cost: rss of the cohort at this b, which noise has moved away from the best one.
         variance: of a residual.
@@ -40,6 +41,7 @@ class Fit:
     inverse: FloatArray
     floor: float
     regularised: bool
+    blurred: tuple[str, ...]
     residual: float
     cost: float
     variance: float
@@ -85,6 +87,7 @@ def solve(design: Design, regularization: float = 0.0) -> Fit:
         inverse=inverse,
         floor=floor,
         regularised=regularised,
+        blurred=_blurred(gram, floor) if regularised else (),
         residual=residual,
         cost=in_sample + 2 * optimism,
         variance=variance,
@@ -111,6 +114,16 @@ def _repair(gram: GramEstimate) -> tuple[FloatArray, float, bool]:
     joint = gram.matrix.copy()
     joint[:block, :block] = floor_eigenvalues(part, floor)
     return joint, floor, True
+
+
+def _blurred(gram: GramEstimate, floor: float) -> tuple[str, ...]:
+    """Return the columns, without a constant, that lie in directions below the floor at least half as much as any."""
+    block = gram.matrix.shape[0] - isinstance(gram.errors, ExchangeableRows)
+    values, vectors = np.linalg.eigh(gram.matrix[:block, :block])
+    share = np.sum(vectors[:, values < floor] ** 2, axis=1)
+    share[[i for i in range(block) if gram.columns[i].constant]] = 0.0
+    order = np.argsort(-share, kind="stable")
+    return tuple(gram.columns[i].name for i in order if share[i] >= share.max() / 2 > 0)
 
 
 def _inverse(matrix: FloatArray) -> FloatArray:

@@ -218,6 +218,8 @@ def with_value(value: float) -> np.ndarray[tuple[int, int], np.dtype[np.float64]
         (ROWS, 0.0, "positive and finite"),
         (ROWS, math.inf, "positive and finite"),
         (ROWS, math.nan, "positive and finite"),
+        (ROWS, 1e-100, "must lie between"),
+        (ROWS * 1e40, 1e40, "must lie between"),
     ],
 )
 def test_a_table_that_makes_no_sense_is_refused(

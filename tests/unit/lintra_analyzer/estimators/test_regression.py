@@ -288,6 +288,14 @@ def test_however_large_a_penalty_the_intercept_becomes_the_mean_and_keeps_its_er
     assert error.total == pytest.approx(math.sqrt(spread / len(rows)), rel=1e-5)
 
 
+def test_the_warning_of_a_raised_eigenvalue_names_the_columns_that_are_copies_of_each_other() -> None:
+    generator = np.random.default_rng(6)
+    copied = np.column_stack([ROWS[:, :4], ROWS[:, 1] + 1e-3 * generator.normal(size=len(ROWS)), ROWS[:, 4]])
+    estimate = regression(second_moment(copied, 5.0, generator), "c5")
+    assert estimate.regularised
+    assert any("mostly along c1, c4:" in text or "mostly along c4, c1:" in text for text in estimate.warnings)
+
+
 def test_a_constant_column_in_any_unit_gives_the_same_intercept() -> None:
     rows, named = with_constant(ROWS + 0.3, columns(5))
     release = second_moment(rows, 0.0, np.random.default_rng(0), named)
