@@ -210,3 +210,20 @@ def test_the_contour_and_the_closed_form_agree_over_three_hundred_cases() -> Non
             found = delta(pair, at, 1e-6)
             assert value <= found.hi * (1 + 1e-6) + 1e-13
             assert value >= found.lo * (1 - 1e-6) - 1e-13
+
+
+# Computed with 60 digits: the line runs close to the end of the strip, where the logarithm's argument cancels.
+@pytest.mark.parametrize(
+    ("eta", "columns", "at", "truth"),
+    [
+        (0.039647001691637304, 3, 25.017084551232582, 2.2813601578626280653e-275),
+        (0.02, 4, 9.0, 4.5385174031220042504e-196),
+        (0.5, 6, 250.0, 2.6490805992300683846e-214),
+    ],
+)
+def test_the_interval_holds_the_truth_where_the_line_runs_close_to_the_end_of_the_strip(
+    eta: float, columns: int, at: float, truth: float
+) -> None:
+    for rtol in (1e-9, 1e-12):
+        found = delta(Pair([eta], [columns], [0.0]), at, rtol)
+        assert found.lo <= truth <= found.hi <= truth * (1 + 1e-8)
