@@ -171,6 +171,36 @@ def test_the_cost_of_a_penalised_fit_is_estimated_without_bias_and_its_own_resid
     assert np.mean(flattering) < -20 * sd
 
 
+def test_intervals_cover_with_few_clients_correlated_features_and_noise_beyond_the_sampling() -> None:
+    # 300 clients, two of three features correlated at .9, privacy noise above the sampling, tight trace.
+    generator = np.random.default_rng(39)
+    root = np.linalg.cholesky([[1.0, 0.9, 0.3], [0.9, 1.0, 0.3], [0.3, 0.3, 1.0]])
+    slopes, sigma = np.array([0.5, 0.0, -0.3]), 3.0
+    law = SymmetricNoise(sigma, trace_tight=True, num_columns=4, exact=0)
+    hits: dict[str, list[bool]] = {name: [] for name in ("population", "cohort", "sampling", "null")}
+    for _ in range(RUNS):
+        features = 0.5 + generator.normal(size=(300, 3)) @ root.T
+        target = 0.1 + features @ slopes + 0.5 * generator.normal(size=300)
+        rows, named = with_constant(np.column_stack([features, target]), columns(4))
+        noise = symmetric_noise(5, sigma, generator)
+        noise[0, 0] = 0.0
+        noise[1:, 1:] -= np.trace(noise) / 4 * (1 - 1 / np.sqrt(5)) * np.eye(4)
+        found = regression(GramEstimate(named, rows.T @ rows + noise, law, 300, 10.0), "c3")
+        own = np.linalg.lstsq(rows[:, :4], target, rcond=None)[0]
+        estimates = [*found.coefficients, found.intercept]
+        for one, true, cohort in zip(estimates, [*slopes, 0.1], [*own[1:], own[0]], strict=True):
+            assert one.standard_error is not None
+            hits["population"].append(covers(one.interval, true))
+            hits["cohort"].append(covers(one.cohort_interval, cohort))
+            hits["sampling"].append(abs(one.value - true) <= NORMAL * one.standard_error.sampling)
+        assert found.coefficients[1].p_value is not None
+        hits["null"].append(found.coefficients[1].p_value >= 0.05)
+    assert holds(hits["population"])
+    assert holds(hits["cohort"])
+    assert not holds(hits["sampling"])
+    assert 0.92 <= float(np.mean(hits["null"])) <= 0.99
+
+
 def test_intervals_of_a_strong_correlation_cover_under_noise_and_would_not_on_fishers_scale_alone() -> None:
     # True correlation .97 and privacy noise of .07: Fisher's scale, made for sampling, would stretch that noise.
     generator = np.random.default_rng(38)

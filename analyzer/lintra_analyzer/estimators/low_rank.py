@@ -113,7 +113,7 @@ def low_rank(release: HasSecondMoment, rank: int, confidence: float = 0.95) -> L
         gram = gram.restrict(varying)
     size = len(gram.columns)
     if isinstance(rank, bool) or not isinstance(rank, int | np.integer) or not 1 <= rank <= size:
-        raise InvalidAnalysisError(f"rank must be a whole number from 1 to the {size} columns, got {rank}")
+        raise InvalidAnalysisError(f"rank must be a whole number from 1 to the {size} columns, got {rank!r}")
     spectrum = Spectrum.of(gram)
     leakage = min(spectrum.leakage(rank), float(min(rank, size - rank)))
     resolved = leakage <= RESOLVED_LEAKAGE

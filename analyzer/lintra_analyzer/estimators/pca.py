@@ -204,7 +204,7 @@ def pca(
     size = len(moments.columns)
     rank = min(size, DEFAULT_COMPONENTS) if components is None else components
     if isinstance(rank, bool) or not isinstance(rank, int | np.integer) or not 1 <= rank <= size:
-        raise InvalidAnalysisError(f"components must be a whole number from 1 to the {size} columns, got {rank}")
+        raise InvalidAnalysisError(f"components must be a whole number from 1 to the {size} columns, got {rank!r}")
     return _report(_Directions(moments, confidence), int(rank))
 
 
