@@ -2,13 +2,29 @@
 
 from fractions import Fraction
 
-from lintra_analyzer.specification import SALT_BYTES, Specification, claim_of
+from pydantic import BaseModel, ConfigDict
+
+from lintra_analyzer.specification import SALT_BYTES, Number, Specification, claim_of
 from lintra_analyzer.synthetic.release import ProjectedSums
 from lintra_analyzer.two_rounds import require_together, second_round
 from lintra_protocol.canonical import base64url
+from lintra_protocol.documents import fraction
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.task import Task
+
+
+class SecondRound(BaseModel):
+    """What an analyst may say about a second round: the norm that rows about their class's centre are clipped to."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    row_bound: Number | None = None
+
+    @property
+    def bound(self) -> Fraction | None:
+        """Return the bound exactly."""
+        return None if self.row_bound is None else fraction(self.row_bound)
 
 
 def build_second_task(

@@ -10,6 +10,7 @@ from lintra_analyzer.synthetic.generator import MAX_NUMBERS, Space
 from lintra_analyzer.synthetic.model import GaussianModel
 from lintra_analyzer.synthetic.release import ProjectedSums
 from lintra_analyzer.synthetic.rows import SyntheticRows
+from lintra_analyzer.synthetic.two_rounds import TwoRounds
 from lintra_protocol.errors import InvalidAnalysisError
 
 SHOWN_ROWS = 10
@@ -57,9 +58,10 @@ def gaussian_model(release: Release) -> GaussianModel:
     """Return the model of a release.
 
     Raises:
-        InvalidAnalysisError: the release is not of the mechanism `ron_gauss`, or holds no class above its noise.
+        InvalidAnalysisError: the release is not of the mechanism `ron_gauss`, nor of its second round together with
+            the first, or holds no class above its noise.
     """
-    if not isinstance(release, ProjectedSums):
+    if not isinstance(release, ProjectedSums | TwoRounds):
         raise InvalidAnalysisError(
             "synthetic rows need a release of the mechanism ron_gauss: class counts, sums, products and histograms"
         )
