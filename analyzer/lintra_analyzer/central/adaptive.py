@@ -48,16 +48,16 @@ def laplace_then_projection(epsilon: float, first: float, weight: float, rows: i
     return _joint(epsilon, losses, weights, weight, rows)
 
 
-def lower_bound(look: float, row_bound: float, mu: float, failure: float) -> float:
+def lower_bound(look: float, squared_bound: float, mu: float, failure: float) -> float:
     """Return what the smallest eigenvalue of the rows common to two neighbouring tables is at least.
 
     Args:
         look: the smallest eigenvalue of S with noise of deviation B^2 / `mu`.
-        row_bound: B.
+        squared_bound: B^2.
         mu: of the look.
         failure: how likely the bound may be false.
     """
-    margin = row_bound**2 * (1 - float(special.ndtri(failure)) / mu)
+    margin = squared_bound * (1 - float(special.ndtri(failure)) / mu)
     return max(0.0, look - margin)
 
 

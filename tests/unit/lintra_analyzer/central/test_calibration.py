@@ -130,8 +130,8 @@ def test_the_joint_calibration_keeps_a_tenth_of_delta_for_the_look_and_spends_th
 
 
 def test_the_lower_bound_falls_short_of_the_look_by_one_row_and_the_quantile_of_its_noise() -> None:
-    assert lower_bound(5000.0, 2.0, 0.1, 0.025) == pytest.approx(5000 - 4 * (1 + 1.959963985 / 0.1))
-    assert lower_bound(10.0, 2.0, 0.1, 0.025) == 0
+    assert lower_bound(5000.0, 4.0, 0.1, 0.025) == pytest.approx(5000 - 4 * (1 + 1.959963985 / 0.1))
+    assert lower_bound(10.0, 4.0, 0.1, 0.025) == 0
 
 
 @pytest.mark.parametrize(

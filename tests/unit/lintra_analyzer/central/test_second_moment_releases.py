@@ -291,6 +291,22 @@ def test_a_table_with_large_eigenvalues_gets_a_smaller_ridge_and_a_table_without
     assert poor.noise.ridge > full
 
 
+@pytest.mark.parametrize("bound", [0.1, 1.0, 7.0])
+def test_what_common_rows_and_ridge_hold_together_is_never_below_the_plan_and_not_far_above_it(bound: float) -> None:
+    # An attacker who knows all rows but one sees which it is if ridge and common rows fall short of the planned ridge.
+    claim, copies = CentralClaim(1.0, 1e-3), 400
+    held = Table.of(np.tile(bound * np.eye(4), (copies, 1)), COLUMNS, bound)
+    common = (copies - 1) * bound**2
+    drawn = source(f"common rows {bound}")
+    noises = [release_projection(held, claim, drawn, sketch_rows=30_000, adaptive=True).noise for _ in range(40)]
+    for noise in noises:
+        assert noise.weight is not None
+        planned = bound**2 / noise.weight
+        assert noise.ridge > 0
+        # A look errs by more than its margin in one of ten thousand draws.
+        assert planned <= noise.ridge + common < planned + 0.2 * common
+
+
 def test_exact_intervals_are_refused_where_they_do_not_hold() -> None:
     with pytest.raises(InvalidAnalysisError, match="by projection"):
         exact_ridge_intervals(release_gaussian(table(), CLAIM, source("g")), "c0", ["c1"])
