@@ -208,14 +208,19 @@ def synthesize(
     url: Url = _DEFAULT_URL,
     token: Token = "",
     output: Annotated[
-        Path | None, typer.Option("--output", help="A CSV file, with its provenance beside it; else the terminal.")
+        Path | None,
+        typer.Option("--output", help="A .parquet or CSV file, its provenance beside it; else the terminal."),
     ] = None,
     projected: Annotated[bool, typer.Option("--projected", help="The coordinates h1.. instead of columns.")] = False,
 ) -> None:
     """Draw synthetic rows from a ron_gauss release, here and not at the service; it costs no privacy."""
     with _client(url, token) as client:
         made = synthetic(client.open_release(release_id), rows, seed, "projected" if projected else "columns").rows
-    text = made.to_csv(output)
+        text = None
+        if output is not None and output.suffix == ".parquet":
+            made.to_parquet(output)
+        else:
+            text = made.to_csv(output)
     if text is not None:
         typer.echo(text, nl=False)
     for warning in (WARNING, *made.warnings):

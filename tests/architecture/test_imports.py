@@ -24,12 +24,15 @@ TERMINAL = frozenset({"typer", "rich"})
 HTTP_CLIENT = frozenset({"httpx2", "stamina"})
 SERVICE = frozenset({"fastapi", "starlette", "uvicorn", "sqlalchemy", "scipy", "prometheus_client", "structlog"})
 
+# Of the extra `frames`: inside functions only, so that nobody needs them to start.
+FRAMES = frozenset({"pandas", "pyarrow"})
+
 PROTOCOL_THIRD_PARTY = frozenset({"cryptography", "numpy", "pydantic"})
 THIRD_PARTY = {
     PROTOCOL: PROTOCOL_THIRD_PARTY,
     "lintra_client": PROTOCOL_THIRD_PARTY | HTTP_CLIENT | TERMINAL,
     "lintra_server": PROTOCOL_THIRD_PARTY | SERVICE | TERMINAL,
-    "lintra_analyzer": PROTOCOL_THIRD_PARTY | SERVICE | HTTP_CLIENT | TERMINAL,
+    "lintra_analyzer": PROTOCOL_THIRD_PARTY | SERVICE | HTTP_CLIENT | TERMINAL | FRAMES,
 }
 
 # No clock, no disk, no network, no randomness of its own: what is missing here is the point of the list.
@@ -148,6 +151,16 @@ def test_plots_are_drawn_outside_the_packages_and_the_tests() -> None:
         assert "matplotlib" not in names, path.relative_to(ROOT)
 
 
+def test_data_frames_are_imported_inside_functions_only() -> None:
+    for file in package_files():
+        tree = ast.parse((ROOT / file).read_text("utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                node.body = [ast.Pass()]
+        names = {name.partition(".")[0] for _, name in imported_names(ast.unparse(tree))}
+        assert not names & FRAMES, file
+
+
 def test_no_module_stands_in_two_layers() -> None:
     assert len(LAYER_OF) == sum(len(group) for group in PROTOCOL_LAYERS)
 
@@ -181,6 +194,7 @@ def test_no_module_stands_in_two_layers() -> None:
         ("server/lintra_server/app.py", "import lintra_analyzer"),
         ("server/lintra_server/app.py", "import httpx2"),
         ("server/lintra_server/app.py", "import uvloop"),
+        ("client/lintra_client/upload.py", "def f():\n    import pandas"),
         ("analyzer/lintra_analyzer/app.py", "from lintra_client.client import Client"),
         ("analyzer/lintra_analyzer/console/charts.py", "import matplotlib.pyplot as plt"),
     ],
@@ -205,6 +219,7 @@ def test_a_forbidden_import_is_reported(file: str, source: str) -> None:
         ("client/lintra_client/upload.py", "import asyncio, httpx2\nfrom lintra_protocol.task import Task"),
         ("server/lintra_server/app.py", "from scipy import sparse\nfrom lintra_server.store import Store"),
         ("analyzer/lintra_analyzer/collect.py", "import httpx2, fastapi"),
+        ("analyzer/lintra_analyzer/synthetic/rows.py", "def f():\n    import pandas"),
     ],
 )
 def test_an_allowed_import_is_not_reported(file: str, source: str) -> None:

@@ -66,6 +66,7 @@ def synthesize(model: GaussianModel, num_rows: int, seed: int, space: Space = "c
         model_digest=model.digest,
         space=space,
         warnings=model.warnings,
+        label_levels=label.levels if isinstance(label, ClassLabel) else (),
     )
 
 

@@ -4,12 +4,12 @@ A `repr` shows sizes; the rows are nobody's, and may be looked at and given away
 """
 
 import csv
-import importlib
 import io
 import json
+from collections.abc import Hashable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TextIO, cast
+from typing import Protocol, TextIO
 
 import numpy as np
 
@@ -22,16 +22,19 @@ WARNING = (
     "synthetic rows: intervals and tests computed from them as if they were data are wrong (95 % intervals of a slope "
     "covered 33 to 82 %); take intervals from the release itself (regression, moments, or the bootstrap of this model)"
 )
+METADATA_KEY = b"lintra"
 _CHUNK = 8192
+_FRAMES = "install lintra[frames], or use to_csv()"
 
 
 class DataFrame(Protocol):
     """What is used of a pandas data frame here."""
 
     shape: tuple[int, int]
+    attrs: dict[Hashable, object]
 
-    def to_parquet(self, path: Path) -> None:
-        """Write a Parquet file."""
+    def __getitem__(self, name: str) -> object:
+        """Return one column."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,6 +51,7 @@ class SyntheticRows:
         model_digest: hash of the release that the model follows from.
         space: "columns", or "projected" for the coordinates h1..hp.
         warnings: of the model.
+        label_levels: of a label that is a class, in order; empty for a number or no label.
     """
 
     columns: dict[str, ColumnArray]
@@ -59,6 +63,7 @@ class SyntheticRows:
     model_digest: str
     space: str
     warnings: tuple[str, ...] = ()
+    label_levels: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"SyntheticRows(rows={self.num_rows}, columns={len(self.columns)}, seed={self.seed})"
@@ -101,8 +106,7 @@ class SyntheticRows:
         path = Path(target)
         with path.open("w", encoding="utf-8", newline="") as file:
             self._write(file)
-        note = json.dumps(self.provenance(), indent=2, ensure_ascii=False) + "\n"
-        path.with_name(path.name + ".json").write_text(note, "utf-8")
+        self._write_note(path)
         return None
 
     def to_dict(self) -> dict[str, Plain]:
@@ -111,30 +115,54 @@ class SyntheticRows:
         return {"columns": values, "provenance": self.provenance()}
 
     def to_pandas(self) -> DataFrame:
-        """Return a pandas data frame.
+        """Return a pandas data frame, with the provenance in `attrs["lintra"]`.
+
+        Reals are float64, integers int64, booleans bool; categories and a class label are ordinary (unordered)
+        pandas categoricals that know every level, also one that no row has.
 
         Raises:
-            InvalidAnalysisError: pandas is not installed; it is no dependency of this package.
+            InvalidAnalysisError: pandas is not installed.
         """
         try:
-            pandas = importlib.import_module("pandas")
+            import pandas
         except ImportError:
-            raise InvalidAnalysisError("pandas is not installed here; install it, or use to_csv()") from None
-        return cast("DataFrame", pandas.DataFrame(self.columns))
+            raise InvalidAnalysisError(f"pandas is not installed here; {_FRAMES}") from None
+        levels = {feature.name: feature.levels for feature in self.features}
+        if self.label is not None:
+            levels[self.label] = self.label_levels
+        frame: DataFrame = pandas.DataFrame(
+            {
+                name: pandas.Categorical(column.tolist(), levels.get(name) or None)
+                if column.dtype.kind == "U"
+                else column
+                for name, column in self.columns.items()
+            }
+        )
+        frame.attrs["lintra"] = self.provenance()
+        return frame
 
     def to_parquet(self, path: str | Path) -> None:
-        """Write a Parquet file, and to its side its provenance as `<name>.json`.
+        """Write a Parquet file with the provenance as JSON under the key `lintra` of its metadata.
+
+        The same stands to its side as `<name>.json`, as with CSV.
 
         Raises:
-            InvalidAnalysisError: pandas is not installed, or no Parquet library that it knows.
+            InvalidAnalysisError: pandas or pyarrow is not installed.
         """
-        frame, target = self.to_pandas(), Path(path)
+        frame = self.to_pandas()
         try:
-            frame.to_parquet(target)
+            from pyarrow import Table, parquet
         except ImportError:
-            raise InvalidAnalysisError("pandas needs pyarrow for Parquet; install it, or use to_csv()") from None
+            raise InvalidAnalysisError(f"pyarrow is not installed here; {_FRAMES}") from None
+        table = Table.from_pandas(frame, preserve_index=False)
+        note = json.dumps(self.provenance(), ensure_ascii=False).encode()
+        table = table.replace_schema_metadata({**(table.schema.metadata or {}), METADATA_KEY: note})
+        parquet.write_table(table, Path(path))
+        self._write_note(Path(path))
+
+    def _write_note(self, path: Path) -> None:
         note = json.dumps(self.provenance(), indent=2, ensure_ascii=False) + "\n"
-        target.with_name(target.name + ".json").write_text(note, "utf-8")
+        path.with_name(path.name + ".json").write_text(note, "utf-8")
 
     def _write(self, file: TextIO) -> None:
         writer = csv.writer(file, lineterminator="\n")

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import httpx2
 import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -107,7 +109,9 @@ async def test_what_a_release_does_not_hold_is_refused_in_words(tmp_path: Path) 
     assert {answer.status_code for answer in bad} == {wrong.status_code}
 
 
-def test_the_command_writes_a_table_and_its_provenance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_writes_a_table_and_its_provenance_as_the_suffix_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     loop = Loop()
     context = living(tmp_path)
     life: Life = loop.run(context.__aenter__())  # type: ignore[assignment]
@@ -119,6 +123,7 @@ def test_the_command_writes_a_table_and_its_provenance(tmp_path: Path, monkeypat
         arguments = ["synthesize", release_id, "--rows", "30", "--seed", "7", "--token", TOKEN]
         written = CliRunner().invoke(cli.app, [*arguments, "--output", str(file)])
         printed = CliRunner().invoke(cli.app, arguments)
+        typed = CliRunner().invoke(cli.app, [*arguments, "--output", str(tmp_path / "rows.parquet")])
         answer = loop.run(ask(life, release_id, {"kind": "synthetic", "num_rows": 30, "seed": 7}, "text/csv"))
         refused = CliRunner().invoke(
             cli.app, ["synthesize", release_id, "--rows", "0", "--seed", "7", "--token", TOKEN]
@@ -130,5 +135,9 @@ def test_the_command_writes_a_table_and_its_provenance(tmp_path: Path, monkeypat
     assert file.read_text("utf-8") == answer.text == printed.stdout  # type: ignore[attr-defined]
     assert json.loads(file.with_name("rows.csv.json").read_text("utf-8"))["warnings"][0] == WARNING
     assert WARNING in written.stderr
+    assert typed.exit_code == 0, typed.output
+    table = pd.read_parquet(tmp_path / "rows.parquet")
+    assert table.to_csv(index=False) == printed.stdout.replace("true", "True").replace("false", "False")
+    assert b"lintra" in pq.read_schema(tmp_path / "rows.parquet").metadata
     assert refused.exit_code == 1
     assert "num_rows" in refused.stderr

@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -211,36 +210,6 @@ def test_a_csv_file_comes_with_its_provenance_and_its_warning(tmp_path: Path) ->
     assert buffer.getvalue() == text
     assert json.loads(json.dumps(rows.to_dict()))["columns"]["kind"] == rows.columns["kind"].tolist()
     assert repr(rows) == "SyntheticRows(rows=25, columns=12, seed=3)"
-
-
-def test_without_pandas_a_data_frame_is_refused_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = synthesize(mixed_model(), 5, 3)
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(InvalidAnalysisError, match="pandas is not installed"):
-        rows.to_pandas()
-    with pytest.raises(InvalidAnalysisError, match="pandas is not installed"):
-        rows.to_parquet(tmp_path / "rows.parquet")
-
-
-def test_with_pandas_the_columns_become_a_data_frame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Frame(dict[str, np.ndarray]):
-        def to_parquet(self, path: Path) -> None:
-            path.write_text(",".join(self), "utf-8")
-
-    class Incomplete(Frame):
-        def to_parquet(self, path: Path) -> None:
-            raise ImportError("no engine")
-
-    pandas = ModuleType("pandas")
-    pandas.DataFrame = Frame  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "pandas", pandas)
-    rows = synthesize(mixed_model(None), 5, 3)
-    assert list(rows.to_pandas()) == list(rows.columns)  # type: ignore[call-overload]
-    rows.to_parquet(tmp_path / "rows.parquet")
-    assert json.loads((tmp_path / "rows.parquet.json").read_text("utf-8"))["rows"] == 5
-    pandas.DataFrame = Incomplete  # type: ignore[attr-defined]
-    with pytest.raises(InvalidAnalysisError, match="pyarrow"):
-        rows.to_parquet(tmp_path / "rows.parquet")
 
 
 @pytest.mark.parametrize(
