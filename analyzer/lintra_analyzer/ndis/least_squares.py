@@ -19,6 +19,7 @@ Direction = Literal["remove", "add", "both"]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 _REACH = 40.0
+_LARGEST_REACH = 340.0
 _GRADING = np.geomspace(1e-11, 1.0, 38)
 
 
@@ -104,9 +105,10 @@ def ols_pair(leverage: float, share: float, columns: float, features: int) -> Pa
 def delta_ols(
     epsilon: float, leverage: float, share: float, columns: float, features: int, direction: Direction = "both"
 ) -> float:
-    """Return delta(epsilon) of `ols_pair` by one quadrature of non-negative terms; relative error about 1e-10.
+    """Return delta(epsilon) of `ols_pair` by one quadrature of non-negative terms; relative error about 1e-8.
 
-    Quick and good for searching; what is promised should be `delta(ols_pair(...), epsilon).hi`. Not monotone in the
+    Not certified: it may be below the truth by that error, and by more where delta is below 1e-100. Quick and good for
+    searching; a certificate is `delta(ols_pair(...), epsilon).hi`. Not monotone in the
     leverage: the assumption of Wei et al. 2023, v3 Theorem 5, is false for small r (docs/ndis.md#least-squares).
 
     Args:
@@ -133,7 +135,8 @@ def delta_als(
     """Return delta(epsilon) of approximate least squares argmin |Pi (B x - b)|, Pi Gaussian with r rows; exact law.
 
     Given Pi B the solution is Gaussian about x, and (Pi B)^T Pi B is Wishart, so the solution is multivariate t
-    with r - d + 1 degrees of freedom. Proved for every r; the quadrature is accurate to about 1e-9.
+    with r - d + 1 degrees of freedom. Proved for every r. The quadrature is accurate to about 1e-9 but not certified;
+    a certificate is `delta(rp_pair(p + s, columns), epsilon).hi`, the sketch's own delta, some ten times as large.
 
     Args:
         epsilon: any real number for which exp(epsilon) is finite.
@@ -193,7 +196,7 @@ def _ols(epsilon: float, row: Influence, columns: float, features: int, sign: in
     else:
         g, k1, k2 = s / (1 - row.leverage), math.sqrt(tsq / lam1), (1 - 1 / lam1) / 2
         k0 = epsilon - (log_det + tsq) / 2
-    z, weights = _panels(_real_roots(k2, k1, k0), _REACH, np.linspace(-12, 12, 13))
+    z, weights = _panels(_real_roots(k2, k1, k0), _REACH, np.linspace(-_REACH, _REACH, 41))
     k = k0 + z * (k1 + k2 * z)
     inner = _excess(k, g, nu, sign)
     total = float((weights * np.exp(-z * z / 2)) @ inner) / math.sqrt(2 * math.pi)
@@ -215,29 +218,41 @@ def _excess(k: FloatArray, g: float, nu: float, sign: int) -> FloatArray:
 
 
 def _als(epsilon: float, row: Influence, columns: float, features: int, sign: int) -> float:
-    """Integrate over y1 = sinh(v): given it the event is linear in the squared norm of the others."""
+    """Integrate over the shifted coordinate sinh(v) of X: given it the event is linear in the others' squared norm."""
     if epsilon >= _max_loss(row, columns, features, sign):
         return 0.0
     lam1, lam2 = row.ratios
     shift, freedom = row.shift, columns - features + 1
     kap = math.exp(2 * (sign * epsilon + row.log_det(features) / 2) / (columns + 1))
-    # The first law is likelier by e^epsilon where 1 + lam1 (y1 + shift)^2 + lam2 R exceeds kap (1 + y1^2 + R).
-    roots = np.arcsinh(_real_roots(lam1 - kap, 2 * lam1 * shift, 1 + lam1 * shift**2 - kap))
-    width = 1 / math.sqrt(freedom)
-    v, weights = _panels(roots, min(300.0, 12 * width + 800 / freedom), np.linspace(-12, 12, 13) * width)
-    y = np.sinh(v)
-    other = math.sqrt(lam1) * (y + shift)
+    # With y1 the coordinate whitened by all data and o = sqrt(lam1) (y1 + shift) by those without the row, the former
+    # law is likelier by e^(sign epsilon) where 1 + o^2 + lam2 R exceeds kap (1 + y1^2 + R). X is centred in its own.
+    if sign > 0:
+        roots = _real_roots(lam1 - kap, 2 * lam1 * shift, 1 + lam1 * shift**2 - kap)
+    else:
+        roots = _real_roots(1 - kap / lam1, 2 * kap * shift / math.sqrt(lam1), 1 - kap * (1 + shift**2))
+    reach = _reach(freedom)
+    breaks = np.concatenate([np.linspace(-12, 12, 13) / math.sqrt(freedom), np.linspace(-reach, reach, 41)])
+    v, weights = _panels(np.arcsinh(roots), reach, breaks)
+    own = np.sinh(v)
+    cross = math.sqrt(lam1) * (own + shift) if sign > 0 else own / math.sqrt(lam1) - shift
+    y, other = (own, cross) if sign > 0 else (cross, own)
     quadratic = (1 + other**2) - kap * (1 + y**2)
     log_norm = -betaln(0.5, freedom / 2)
-    log_x = log_norm - (freedom + 1) / 2 * np.log1p(y**2)
-    log_y = log_norm - (freedom + 1) / 2 * np.log1p(other**2) + math.log(lam1) / 2
+    log_own = log_norm - (freedom + 1) / 2 * np.log1p(own**2)
+    log_cross = log_norm - (freedom + 1) / 2 * np.log1p(cross**2) + sign * math.log(lam1) / 2
     shape = ((features - 1) / 2, (freedom + 1) / 2)
-    inside_x = _sphere_mass(sign * quadratic, sign * (lam2 - kap), 1 + y**2, shape)
-    inside_y = _sphere_mass(sign * quadratic, sign * (lam2 - kap), (1 + other**2) / lam2, shape)
-    first, second = np.exp(log_x) * inside_x, np.exp(log_y) * inside_y
-    if sign < 0:
-        first, second = second, first
-    return min(1.0, float((weights * np.cosh(v)) @ np.maximum(0.0, first - math.exp(epsilon) * second)))
+    inside = [
+        _sphere_mass(sign * quadratic, sign * (lam2 - kap), unit, shape) for unit in (1 + y**2, (1 + other**2) / lam2)
+    ]
+    first, second = inside[::sign]
+    excess = np.exp(log_own) * first - np.exp(epsilon + log_cross) * second
+    return min(1.0, float((weights * np.cosh(v)) @ np.maximum(0.0, excess)))
+
+
+def _reach(freedom: float) -> float:
+    """Return v beyond which (cosh v)^-freedom, and so the law of sinh(v), is below the smallest double."""
+    exponent = 745 / freedom
+    return min(_LARGEST_REACH, math.acosh(math.exp(exponent)) if exponent < 20 else exponent + math.log(2))
 
 
 def _sphere_mass(constant: FloatArray, slope: float, unit: FloatArray, shape: tuple[float, float]) -> FloatArray:

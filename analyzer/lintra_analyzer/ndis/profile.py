@@ -24,6 +24,7 @@ MAX_TERMS = 1 << 19
 """Terms after which the sum stops; the interval stays valid and becomes wide (two or three coordinates only)."""
 
 _LARGEST_EPSILON = 600.0
+_LARGEST_GAUSSIAN_EPSILON = 1e5
 _FIRST_BLOCK = 256
 _BLOCK_NUMBERS = 1 << 16
 _TILTS = np.concatenate([np.geomspace(1e-3, 0.999, 24), np.geomspace(1.01, 1e4, 24)])
@@ -58,7 +59,7 @@ def delta(pair: Pair, epsilon: float, rtol: float = RTOL) -> Certified:
     if pair.eta.any() and not (len(pair.eta) == 1 and pair.mult[0] == 1):
         with np.errstate(all="ignore"):
             return _trapezoid(pair, epsilon, rtol) or _bound_only(pair, epsilon)
-    if epsilon > _LARGEST_EPSILON:
+    if epsilon > (_LARGEST_EPSILON if pair.eta.any() else _LARGEST_GAUSSIAN_EPSILON):
         return _bound_only(pair, epsilon)
     return delta_one_dimension(epsilon, float(pair.eta.sum()), float(pair.tsq.sum()))
 

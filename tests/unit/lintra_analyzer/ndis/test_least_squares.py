@@ -112,7 +112,30 @@ def test_the_exact_law_agrees_with_brute_force_in_two_dimensions(
     assert delta_als(at, 1.1 * p, s, r, 2, direction) != pytest.approx(expected, abs=2e-4)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("numbers", [(0.03, 0.01, 40, 1), (0.01, 0.05, 60, 6), (0.2, 0.1, 9, 8), (0.0, 0.1, 30, 3)])
+# Student's distribution with 40 digits: a row so influential that the two laws hardly overlap, and far tails.
+@pytest.mark.parametrize(
+    ("at", "p", "s", "r", "direction", "truth"),
+    [
+        (0.0, 0.37104858898213594, 0.056077061640043606, 20000, "add", 1.0),
+        (0.0015173965430123673, 0.08506428526906454, 0.15798256032187616, 20000, "add", 1.0),
+        (2.674148114745303, 0.0007319281946165971, 0.0030923358601926895, 3000, "remove", 5.613393981324337e-169),
+        (1.9091115552213, 0.0070003523991828565, 0.0004197015510801877, 3000, "add", 2.47657680769315e-47),
+        (1.9688995173789692, 1.4151734411681084e-05, 0.004933595300332049, 20000, "remove", 3.111580495575205e-108),
+    ],
+)
+def test_the_exact_law_keeps_far_rows_and_far_tails(
+    at: float, p: float, s: float, r: int, direction: str, truth: float
+) -> None:
+    assert delta_als(at, p, s, r, 1, direction) == pytest.approx(truth, rel=1e-9, abs=0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        *[(0.03, 0.01, 40, 1), (0.01, 0.05, 60, 6), (0.2, 0.1, 9, 8), (0.0, 0.1, 30, 3)],
+        *[(0.2, 0.1, 2000, 3), (0.37, 0.056, 20000, 2), (0.01, 0.3, 300, 12)],
+    ],
+)
 def test_the_two_directions_of_either_law_are_one_curve(numbers: tuple[float, float, int, int]) -> None:
     for profile in (delta_ols, delta_als):
         for at in (0.05, 0.2, 0.6):
