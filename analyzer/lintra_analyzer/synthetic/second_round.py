@@ -115,7 +115,9 @@ def fit_two_rounds(first: ProjectedSums, second: CentredProducts) -> GaussianMod
     scale = np.ones(size)
     if isinstance(first.label, NumericLabel) and isinstance(second.label, NumericLabel):
         scale[-1] = first.label.scale / second.label.scale
-    products = second.products * np.outer(scale, scale)
+    # The second round may have had other people missing than the first.
+    ratio = first.num_clients / second.num_clients
+    products = second.products * np.outer(scale, scale) * ratio
     own = products.ndim == 3
     spread = first.noise.sum**2 / model.counts**2
     offsets = _offsets(first, second, model)
@@ -126,7 +128,7 @@ def fit_two_rounds(first: ProjectedSums, second: CentredProducts) -> GaussianMod
         off = float(shares @ spread) * np.eye(size) + np.einsum("k,ki,kj->ij", shares, offsets, offsets)
         # Entry (i, j) has deviation product_sd s_i s_j, on the diagonal sqrt(2) times that.
         weights = np.outer(scale, scale) ** 2
-        noise = second.product_sd**2 * float(weights.sum() + np.trace(weights))
+        noise = (ratio * second.product_sd) ** 2 * float(weights.sum() + np.trace(weights))
         noise = noise / float(count) ** 2 + size * (size + 1) * float(shares**2 @ spread**2)
         repairs.append(repair(block / float(count) - off, noise))
     kept = [warning for warning in model.warnings if not warning.startswith("covariance")]

@@ -57,6 +57,22 @@ def test_centres_that_were_rounded_are_taken_for_what_they_are() -> None:
     np.testing.assert_allclose(fit_two_rounds(first, moved).covariance, truth, atol=1e-12)
 
 
+@pytest.mark.parametrize("per_class", [False, True])
+def test_a_second_round_with_fewer_people_gives_the_same_covariance(per_class: bool) -> None:
+    first, second, _ = rounds()
+    if per_class:
+        first, second = (
+            replace(release, products=np.stack([release.products / 2] * 2))  # type: ignore[type-var]
+            for release in (first, second)
+        )
+    fewer = replace(second, products=second.products * 0.9, product_sd=0.9, num_clients=450)
+    wanted = fit_two_rounds(first, replace(second, product_sd=1.0))
+    found = fit_two_rounds(first, fewer)
+    for one, other in zip(found.repairs, wanted.repairs, strict=True):
+        np.testing.assert_allclose(one.matrix, other.matrix, atol=1e-12)
+        assert one.kept == pytest.approx(other.kept)
+
+
 def test_the_noise_of_the_means_is_taken_off_on_average() -> None:
     # 300 traces; four deviations of their mean, a false alarm below 1e-4. Uncorrected it is off by 3 s1 / N^2 = .0048.
     truth = np.trace(rounds()[2])
