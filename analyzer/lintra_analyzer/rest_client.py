@@ -17,6 +17,9 @@ from lintra_analyzer.archive import numbers_in
 from lintra_analyzer.certificate import SignedRecord
 from lintra_analyzer.reconstruct import as_release
 from lintra_analyzer.releases import Release
+from lintra_analyzer.synthetic.release import ProjectedSums
+from lintra_analyzer.synthetic.second_round import CentredProducts
+from lintra_analyzer.synthetic.two_rounds import TwoRounds
 from lintra_protocol.canonical import base64url
 from lintra_protocol.errors import InvalidMessageError, LintraError, OverloadedError, UnavailableError
 from lintra_protocol.messages import BATCH
@@ -151,7 +154,7 @@ class AnalyzerClient:
         return self._send("GET", f"/v1/releases/{release_id}/sketch", headers={"accept": media_type}).content
 
     def open_release(self, release_id: str) -> Release:
-        """Return a release as the estimators read it, so that analyses run here.
+        """Return a release as the estimators read it, so that analyses run here; a second round with its first.
 
         Its integers are checked against the record, and the task against its identifier.
 
@@ -163,7 +166,17 @@ class AnalyzerClient:
         task = Task.from_value(self.task(record.task_id)["definition"])
         if task.task_id != record.task_id:
             raise InvalidMessageError(f"the task is {task.task_id}, the release is of {record.task_id}")
-        return as_release(task, *numbers_in(record, self.sketch(release_id)))
+        release = as_release(task, *numbers_in(record, self.sketch(release_id)))
+        return self._with_first(release) if isinstance(release, CentredProducts) else release
+
+    def _with_first(self, second: CentredProducts) -> Release:
+        job = self._json("GET", f"/v1/tasks/{second.first_task}/batches/0/release")
+        if job["release_id"] is None:
+            return second
+        if self.record(job["release_id"]).record.task_id != second.first_task:
+            raise InvalidMessageError("the release of the first round is another task's")
+        first = self.open_release(job["release_id"])
+        return TwoRounds.of(first, second) if isinstance(first, ProjectedSums) else second
 
     def cohort(self, release_id: str) -> Document:
         """Return the report identifiers of a release."""

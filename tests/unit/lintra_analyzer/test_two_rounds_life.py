@@ -84,7 +84,9 @@ async def test_rows_and_their_report_come_from_both_releases(tmp_path: Path) -> 
     assert len(numbers.json()["columns"]) == len(numbers.json()["values"][0]) == 6
 
 
-def test_the_command_prints_the_second_tasks_identifier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_make_the_second_task_and_draw_rows_of_both_releases(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     loop = Loop()
     context = living(tmp_path)
     life: Life = loop.run(context.__aenter__())  # type: ignore[assignment]
@@ -96,9 +98,13 @@ def test_the_command_prints_the_second_tasks_identifier(tmp_path: Path, monkeypa
         early = CliRunner().invoke(cli.app, command)
         loop.run(released(life, first.task_id))  # type: ignore[attr-defined]
         made = CliRunner().invoke(cli.app, [*command, "--row-bound", "1.5"])
+        release_id = str(loop.run(released(life, made.stdout.strip())))
+        rows = CliRunner().invoke(cli.app, ["synthesize", release_id, "--rows", "9", "--seed", "7", "--token", TOKEN])
+        answer = loop.run(ask(life, release_id, {"kind": "synthetic", "num_rows": 9, "seed": 7}, "text/csv"))
     finally:
         loop.run(context.__aexit__(None, None, None))
         loop.close()
     assert early.exit_code != 0
     assert made.exit_code == 0, made.output
+    assert rows.stdout == answer.text  # type: ignore[attr-defined]
     assert life.service.task(made.stdout.strip()).mechanism.row_bound == "1.5"
