@@ -291,6 +291,21 @@ def test_a_table_with_large_eigenvalues_gets_a_smaller_ridge_and_a_table_without
     assert poor.noise.ridge > full
 
 
+@pytest.mark.parametrize("factor", [0.125, 8.0])
+@pytest.mark.parametrize(
+    "make", [*MAKERS.values(), *PUBLISHED.values()], ids=[*MAKERS, *(f"published {n}" for n in PUBLISHED)]
+)
+def test_rows_and_bound_in_another_unit_give_the_same_release_in_that_unit(make: Maker, factor: float) -> None:
+    rows = np.tile(np.eye(4), (500, 1))
+    plain, other = (
+        make(Table.of(unit * rows, plain_columns(NAMES, unit), unit), CentralClaim(1.0, 1e-3), source("unit"))
+        for unit in (1.0, factor)
+    )
+    assert_array_equal(other.values, factor**2 * plain.values)
+    assert other.noise.ridge == factor**2 * plain.noise.ridge
+    assert other.noise.sigma == factor**2 * plain.noise.sigma
+
+
 @pytest.mark.parametrize("bound", [0.1, 1.0, 7.0])
 def test_what_common_rows_and_ridge_hold_together_is_never_below_the_plan_and_not_far_above_it(bound: float) -> None:
     # An attacker who knows all rows but one sees which it is if ridge and common rows fall short of the planned ridge.
