@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema, model_validator
 
 from lintra_analyzer.keys import Keys
-from lintra_analyzer.two_rounds import first_round
+from lintra_analyzer.two_rounds import MEANS_ONLY, first_round
 from lintra_protocol.canonical import base64url, canonical_json
 from lintra_protocol.documents import Real, first_complaint, fraction, real
 from lintra_protocol.errors import InvalidTaskError, RowUnderfilledError
@@ -20,6 +20,7 @@ from lintra_protocol.mechanisms import (
     WishartSecondMoment,
 )
 from lintra_protocol.mechanisms.base import MIN_SIGMA
+from lintra_protocol.mechanisms.projected import ProjectedRows
 from lintra_protocol.mechanisms.ron_gauss_plan import JointQuestion, plan_ron_gauss, useful_dimension
 from lintra_protocol.mechanisms.second_moment import INTERCEPT
 from lintra_protocol.privacy.gaussian import gaussian_mu
@@ -285,14 +286,16 @@ def warnings_of(task: Task) -> list[str]:
             )
     farthest = _largest_norm(task)
     bound = float(fraction(mechanism.row_bound))
-    if isinstance(mechanism, RonGauss) and mechanism.dimension > (
-        useful := useful_dimension(task.claim, mechanism.layout.num_blocks)
+    if (
+        isinstance(mechanism, RonGauss)
+        and mechanism.mean_weight != MEANS_ONLY
+        and mechanism.dimension > (useful := useful_dimension(task.claim, mechanism.num_blocks))
     ):
         found.append(
             f"covariance uninformative: the noise at this epsilon drowns products of more than about {useful} numbers, "
             f"here are {mechanism.dimension}; ask for a smaller dimension or more clients"
         )
-    if bound > farthest * (1 + 1e-9) and not isinstance(mechanism, OsnapPublished | RonGauss):
+    if bound > farthest * (1 + 1e-9) and not isinstance(mechanism, OsnapPublished | ProjectedRows):
         found.append(f"row_bound {bound:g} is larger than any row can be ({farthest:.6g}); it only costs noise")
     if task.suite != HYBRID:
         found.append("the classical suite does not protect against a later quantum computer")

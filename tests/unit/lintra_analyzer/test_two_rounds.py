@@ -9,7 +9,7 @@ import pytest
 
 from lintra_analyzer.reconstruct import as_release
 from lintra_analyzer.second_task import build_second_task
-from lintra_analyzer.specification import Specification, build_task, claim_of
+from lintra_analyzer.specification import Specification, build_task, claim_of, warnings_of
 from lintra_analyzer.synthetic.features import ClassLabel
 from lintra_analyzer.synthetic.release import ProjectedSums
 from lintra_analyzer.synthetic.second_round import CentredProducts, fit_two_rounds
@@ -158,6 +158,8 @@ def test_the_second_task_is_the_first_about_its_released_means(
     assert 0.23 < float(mechanism.row_bound) < 0.4 < float(first.mechanism.row_bound)
     given = second_of(specification, first, release, Fraction("0.35"))
     assert given.mechanism.row_bound == "0.35"
+    for task in (first, second, given):
+        assert all("classical suite" in warning for warning in warnings_of(task))
 
 
 def test_what_the_first_does_not_give_is_refused_in_words(classes: tuple[Specification, Task, FloatArray]) -> None:
