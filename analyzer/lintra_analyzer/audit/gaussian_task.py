@@ -22,7 +22,7 @@ from lintra_protocol.ring import IntArray
 from lintra_protocol.task import Task
 from lintra_protocol.transforms.base import PublicMatrix
 
-KINDS = frozenset({"osnap", "osnap_published", "ron_gauss", "second_moment", "sum"})
+KINDS = frozenset({"osnap", "osnap_published", "ron_gauss", "ron_gauss_centred", "second_moment", "sum"})
 """The mechanisms whose release is a linear sketch with independent Gaussian noise of every client."""
 
 MU_TOLERANCE = 1e-9
