@@ -32,6 +32,15 @@ from lintra_protocol.randomness import system_randomness
 EXIT_CODES = {"WITHIN": 0, "VIOLATION": 1, "UNDECIDED": 3}
 _CURVE_POINTS = 61
 
+_EXPECTED = {
+    "mu1": "a finite number or a list of them",
+    "S1": "a finite number or a list of rows of them",
+    "mu2": "a finite number or a list of them",
+    "S2": "a finite number or a list of rows of them",
+    "epsilon": "a finite number or a list of them",
+    "delta": "a finite number",
+}
+
 Vector = list[float] | float
 Matrix = list[list[float]] | float
 
@@ -54,6 +63,9 @@ class LawsFile(BaseModel):
         Raises:
             ValueError: if they are no Gaussians.
         """
+        for name, rows in (("S1", self.cov1), ("S2", self.cov2)):
+            if isinstance(rows, list) and len({len(row) for row in rows}) > 1:
+                raise ValueError(f"the rows of {name} have different lengths")
         return pair_from_gaussians(self.mu1, np.array(self.cov1), self.mu2, np.array(self.cov2))
 
 
@@ -79,9 +91,7 @@ def gaussian(
             largest = max(2 * max(claim.epsilon for claim in claims), 1.0)
             write_plot(plot, pair_profile(pair, np.linspace(0.0, largest, _CURVE_POINTS), max(rtol, 1e-6)), claims)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise typer.BadParameter(f"{where}: {first['msg']}", param_hint="FILE") from None
+        raise typer.BadParameter(_complaint(error), param_hint="FILE") from None
     except (ValueError, OSError) as error:
         raise typer.BadParameter(str(error)) from None
     _report(audit, as_json=as_json)
@@ -114,6 +124,19 @@ def task(
         show_task(Console(), document)
     if not audit.passed:
         raise typer.Exit(1)
+
+
+def _complaint(error: ValidationError) -> str:
+    """Return what is wrong with a file of laws, and what would be right."""
+    first = error.errors()[0]
+    if not first["loc"]:
+        return f"no JSON object with mu1, S1, mu2, S2 ({first['msg']})"
+    name = str(first["loc"][0])
+    if first["type"] == "missing":
+        return f"{name} is missing"
+    if name not in _EXPECTED:
+        return f"{name}: unknown; the file holds {', '.join(_EXPECTED)}"
+    return f"{name} must be {_EXPECTED[name]}"
 
 
 def _report(audit: GaussianAudit, *, as_json: bool) -> None:

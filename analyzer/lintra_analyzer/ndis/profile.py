@@ -92,7 +92,7 @@ def epsilon(pair: Pair, target: float, rtol: float = RTOL) -> Certified:
     high = 1.0
     while delta(pair, high, rtol).value > target:
         high *= 2
-    middle = float(brentq(excess, 0.0, high, xtol=1e-13, rtol=1e-12)) if start.value > target else 0.0
+    middle = float(brentq(excess, 0.0, high, xtol=1e-13, rtol=1e-12, disp=False)) if start.value > target else 0.0
     step = max(middle, 1e-3) * 1e-11
     upper = _walk(middle, step, lambda at: delta(pair, at, rtol).hi <= target)
     lower = _walk(middle, -step, lambda at: at <= 0 or delta(pair, at, rtol).lo > target)
@@ -213,7 +213,8 @@ def _derivatives(pair: Pair, epsilon: float, s: float) -> tuple[float, float]:
     first = -epsilon - pair.offset + 0.5 * float(pair.mult @ ratio)
     first += float((weight * (s + 0.5 * s * s * ratio)).sum()) - 1 / s - 1 / (1 + s)
     second = 0.5 * float(pair.mult @ ratio**2) + float((weight * (1 + s * ratio) ** 2).sum())
-    return first, second + 1 / s**2 + 1 / (1 + s) ** 2
+    # Not a power: that of a tiny number raises instead of giving infinity.
+    return first, second + 1 / s / s + 1 / (1 + s) / (1 + s)
 
 
 def _step(pair: Pair, epsilon: float, rtol: float, saddle: _Saddle) -> float:

@@ -227,3 +227,17 @@ def test_the_interval_holds_the_truth_where_the_line_runs_close_to_the_end_of_th
     for rtol in (1e-9, 1e-12):
         found = delta(Pair([eta], [columns], [0.0]), at, rtol)
         assert found.lo <= truth <= found.hi <= truth * (1 + 1e-8)
+
+
+def test_a_difference_near_the_smallest_double_gives_an_interval_and_no_error() -> None:
+    for pair in (Pair([1e-300, 2e-300], [1, 5], [1e-300, 0.0]), Pair([1e-160], [3], [1e-320])):
+        for at in (0.0, 1e-300, 1.0):
+            found = delta(pair, at)
+            assert 0 <= found.lo <= 1e-140 <= found.hi + 1e-140 <= 1.1
+        assert epsilon(pair, 1e-6).lo == 0
+
+
+def test_equal_covariances_have_a_profile_at_any_epsilon_that_they_need() -> None:
+    found = epsilon(Pair([0.0], [1.0], [4000.0]), 1e-6)
+    assert 2000 < found.lo <= found.hi <= found.lo * (1 + 1e-9)
+    assert gaussian_delta(found.hi, math.sqrt(4000)) == pytest.approx(1e-6, rel=1e-5)
