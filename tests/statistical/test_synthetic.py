@@ -154,8 +154,8 @@ def accuracies(values: np.ndarray, classes: np.ndarray, epsilon: float, train: i
 @pytest.mark.slow
 def test_rows_from_the_digits_train_a_classifier_and_those_of_the_published_noise_do_not() -> None:
     # Real data, and limits that the design set beforehand: epsilon 4, mean of 5 splits and frames, at least .85 (design
-    # .892), and at most .35 for the published noise (.242). Over 20 runs the first had mean .886 and deviation .018, the
-    # second .249 and .072: false alarms of 1e-5 and 1e-3. The published rows are what the floor of .85 rejects.
+    # .892), and at most .35 for the published noise (.242). Over 20 runs the first had mean .886, deviation .018, and
+    # the second .249, .072: false alarms of 1e-5 and 1e-3. The published rows are what the floor of .85 rejects.
     with np.load(DIGITS, allow_pickle=False) as data:
         values, classes = data["X"].astype(float) / 8 - 1, data["y"].astype(int)
     found = []
