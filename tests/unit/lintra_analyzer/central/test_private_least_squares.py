@@ -187,6 +187,7 @@ def test_the_inherent_privacy_is_that_of_the_worst_row(law: str) -> None:
     assert max(influence_delta(0.5, p, s, 70, 3, law) for p, s in rows) <= 1e-5
 
 
+@pytest.mark.slow
 def test_a_row_that_decides_the_rank_needs_a_ridge() -> None:
     report = inherent_least_squares([np.eye(3)], 1.0, 1e-5, 70, 1.0)
     assert report.delta_without_ridge == 1

@@ -88,6 +88,7 @@ def break_even(test: EigenvalueTest, sigma2: float) -> float:
     return test.cap + test.margin - sigma2
 
 
+@pytest.mark.slow
 def test_the_exact_law_moves_the_break_even_eigenvalue_from_80_to_28() -> None:
     sigma2 = plan_projection(CLAIM, 100, 1.0).sigma2
     published = plan_ptr_published(CLAIM, 100, 1.0)
