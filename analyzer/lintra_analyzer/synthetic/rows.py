@@ -20,7 +20,7 @@ from lintra_protocol.errors import InvalidAnalysisError
 
 WARNING = (
     "synthetic rows: intervals and tests computed from them as if they were data are wrong (95 % intervals of a slope "
-    "covered 33 to 82 %); take intervals from the release itself (regression, moments, or the bootstrap of this model)"
+    "covered 31 to 82 %); take intervals from the release itself (regression, moments, or the bootstrap of this model)"
 )
 METADATA_KEY = b"lintra"
 _CHUNK = 8192
