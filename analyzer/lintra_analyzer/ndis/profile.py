@@ -92,6 +92,9 @@ def epsilon(pair: Pair, target: float, rtol: float = RTOL) -> Certified:
     high = 1.0
     while delta(pair, high, rtol).value > target:
         high *= 2
+    if high == math.inf:
+        # No finite epsilon could be certified; that one exists is not excluded.
+        return Certified(math.inf, 0.0, math.inf)
     middle = float(brentq(excess, 0.0, high, xtol=1e-13, rtol=1e-12, disp=False)) if start.value > target else 0.0
     step = max(middle, 1e-3) * 1e-11
     upper = _walk(middle, step, lambda at: delta(pair, at, rtol).hi <= target)

@@ -240,3 +240,9 @@ def test_equal_covariances_have_a_profile_at_any_epsilon_that_they_need() -> Non
     found = epsilon(Pair([0.0], [1.0], [4000.0]), 1e-6)
     assert 2000 < found.lo <= found.hi <= found.lo * (1 + 1e-9)
     assert gaussian_delta(found.hi, math.sqrt(4000)) == pytest.approx(1e-6, rel=1e-5)
+
+
+@pytest.mark.slow
+def test_where_nothing_finite_can_be_certified_the_answer_is_infinity_and_comes() -> None:
+    # A ratio 1 + 1e-300 is 1 to every digit that is kept: the sum cannot be formed, and the bound that is left is 1.
+    assert epsilon(Pair([1e-300], [5], [1.0]), 0.5) == Certified(math.inf, 0.0, math.inf)
