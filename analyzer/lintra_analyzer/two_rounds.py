@@ -84,6 +84,8 @@ def second_round(
     mechanism = first.mechanism
     if not isinstance(mechanism, RonGauss):
         raise InvalidTaskError(f"the first of two rounds is a ron_gauss task, not {mechanism.kind}")
+    if total.model_copy(update={"epsilon": first.claim.epsilon}) != first.claim:
+        raise InvalidTaskError("the first round promised to other neighbours, cohorts or coalitions, or another delta")
     left = _mu_of(total) ** 2 - first.privacy(first.claim.min_clients).mu ** 2
     if left <= 0:
         raise InvalidTaskError("the first round has used up the whole promise")

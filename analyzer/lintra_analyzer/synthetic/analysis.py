@@ -42,13 +42,16 @@ class SyntheticEstimate(Tabular):
         return {"lintra-provenance": json.dumps(said)}
 
     def summary(self, privacy: str | None = None) -> str:
-        """Return the first rows and what goes with them."""
+        """Return the first rows and what goes with them.
+
+        `privacy`, of one release, is not said: with two rounds it would be less than what both spend.
+        """
+        del privacy
         lines = self.to_csv().splitlines()[: SHOWN_ROWS + 1]
         if self.rows.num_rows > SHOWN_ROWS:
             lines.append(f".. {self.rows.num_rows - SHOWN_ROWS} more")
         lines.append(f"seed {self.rows.seed}, model {self.rows.model_digest}")
-        promise = self.rows.promise
-        lines.append(privacy or f"epsilon {promise.epsilon:.6g} at delta {promise.delta:g} ({promise.neighbours})")
+        lines.append(str(self.rows.promise))
         provenance = self.rows.provenance()["warnings"]
         lines += [f"Warning: {warning}." for warning in provenance] if isinstance(provenance, list) else []
         return "\n".join(lines) + "\n"

@@ -135,10 +135,10 @@ class FidelityReport(Tabular):
         return csv_text(["part", "name", "relative_error", "verdict"], rows)
 
     def summary(self, privacy: str | None = None) -> str:
-        """Return the verdicts as a text."""
+        """Return the verdicts as a text, with the promise of all rounds; `privacy`, of one release, is not said."""
+        del privacy
         lines = [f"{part:<11}{name:<24}{error:>9.3g}  {verdict}" for part, name, error, verdict in self.lines()]
-        promise = self.promise
-        lines.append(privacy or f"epsilon {promise.epsilon:.6g} at delta {promise.delta:g} ({promise.neighbours})")
+        lines.append(str(self.promise))
         lines += [f"Note: {note}." for note in self.notes]
         lines += [f"Warning: {warning}." for warning in self.warnings]
         return "\n".join(lines) + "\n"

@@ -146,12 +146,13 @@ def _together(first: Promise, second: Promise) -> Promise:
     if first.mu is None or second.mu is None:
         raise InvalidAnalysisError("two rounds add up where both are Gaussian")
     mu, delta = math.hypot(first.mu, second.mu) * (1 + 1e-15), max(first.delta, second.delta)
+    spent = f"mu {first.mu:.6g} and {second.mu:.6g}"
     return Promise(
         epsilon=discrete_epsilon(mu, delta, 2 * MAX_SLACK),
         delta=delta,
         neighbours=first.neighbours,
         mechanism=f"{first.mechanism}, then {second.mechanism}",
-        note=f"two rounds about the same people, mu {first.mu:.6g} and {second.mu:.6g}; {first.note}",
+        note=f"two rounds about the same people, {spent}; first: {first.note}; second: {second.note}",
         mu=mu,
     )
 

@@ -16,7 +16,7 @@ from lintra_protocol.errors import InvalidMessageError, InvalidTaskError
 from lintra_protocol.mechanisms.joint import FEATURE_BITS, clip_exactly, label_steps, map_rows
 from lintra_protocol.mechanisms.projected import ProjectedRows
 from lintra_protocol.mechanisms.second_moment import triangle_products, triangle_sigmas
-from lintra_protocol.privacy.statement import Claim
+from lintra_protocol.privacy.statement import Claim, PrivacyStatement
 from lintra_protocol.ring import FloatArray, IntArray
 
 MAX_CENTRE = 1 << 25
@@ -146,6 +146,14 @@ class RonGaussCentred(ProjectedRows):
         """Return in words what a client does to a row that is too large."""
         projected = f"projected to {self.dimension} of {self.num_features} dimensions, " if self.frame_seed else ""
         return f"mapped rows are {projected}taken about the centre of their class and shrunk to norm {self.row_bound}"
+
+    def remark(self, privacy: PrivacyStatement) -> str:
+        """Return that this promise is not the whole of what the same people are promised."""
+        del privacy
+        return (
+            "second of two rounds: this promise is of this round alone, and the first was about the same people; the "
+            "squares of both mu add up, and rows of both rounds have the larger epsilon that stands beside them"
+        )
 
     # --- what a task may say -----------------------------------------------------------------------------------
 

@@ -159,7 +159,8 @@ def test_the_second_task_is_the_first_about_its_released_means(
     given = second_of(specification, first, release, Fraction("0.35"))
     assert given.mechanism.row_bound == "0.35"
     for task in (first, second, given):
-        assert all("classical suite" in warning for warning in warnings_of(task))
+        others = [warning for warning in warnings_of(task) if "classical suite" not in warning]
+        assert others == [task.mechanism.remark(task.privacy(3000))] * (task is not first)
 
 
 def test_what_the_first_does_not_give_is_refused_in_words(classes: tuple[Specification, Task, FloatArray]) -> None:
@@ -174,6 +175,10 @@ def test_what_the_first_does_not_give_is_refused_in_words(classes: tuple[Specifi
     less = claim_of(specification).model_copy(update={"epsilon": "0.1"})
     with pytest.raises(InvalidTaskError, match="used up"):
         second_round(less, first, release, release.gaussian_model(), None)
+    for changes in ({"neighbours": "zero-out"}, {"min_clients": 2999}, {"delta": "0.00001"}):
+        other = claim_of(specification).model_copy(update=changes)
+        with pytest.raises(InvalidTaskError, match="promised to other neighbours"):
+            second_round(other, first, release, release.gaussian_model(), None)
     rare = replace(release, counts=np.array([3000.0, release.noise.count]))
     with pytest.raises(InvalidTaskError, match="cannot be told from noise"):
         second_of(specification, first, rare)

@@ -84,6 +84,25 @@ async def test_rows_and_their_report_come_from_both_releases(tmp_path: Path) -> 
     assert len(numbers.json()["columns"]) == len(numbers.json()["values"][0]) == 6
 
 
+async def test_whatever_is_said_beside_rows_of_two_rounds_is_the_promise_of_both(tmp_path: Path) -> None:
+    async with living(tmp_path) as life:
+        first = await life.create(**FIRST)
+        await released(life, first.task_id)
+        made = await second(life, first.task_id, {"row_bound": 2})
+        release_id = await released(life, made.json()["task_id"])
+        rows = {"kind": "synthetic", "num_rows": 4, "seed": 7}
+        answer = (await ask(life, release_id, rows)).json()
+        texts = [(await ask(life, release_id, body, "text/plain")).text for body in (rows, {"kind": "fidelity"})]
+    both = answer["result"]["provenance"]["privacy"]["epsilon"]
+    alone = float(answer["certificate"]["epsilon"])
+    assert alone < 0.99 * both
+    assert any(warning.startswith("second of two rounds") for warning in answer["certificate"]["warnings"])
+    for text in texts:
+        assert f"epsilon {both:.6g} at delta" in text
+        assert f"epsilon {alone:.6g} at delta" not in text
+        assert "second of two rounds" in text
+
+
 def test_commands_make_the_second_task_and_draw_rows_of_both_releases(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -88,6 +88,8 @@ def test_two_rounds_promise_what_both_spend() -> None:
     assert promise.mu == pytest.approx(2**0.5 * PROMISE.mu)  # type: ignore[operator]
     assert promise.epsilon > PROMISE.epsilon
     assert promise.delta == PROMISE.delta
+    other = fit_two_rounds(first, replace(second, promise=replace(PROMISE, note="fewer are tolerated")))
+    assert "fewer are tolerated" in other.release.promise.note
     with pytest.raises(InvalidAnalysisError, match="Gaussian"):
         fit_two_rounds(replace(first, promise=replace(PROMISE, mu=None)), second)
 
