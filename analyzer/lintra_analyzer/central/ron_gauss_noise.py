@@ -189,11 +189,12 @@ def published_noise(sizes: Sizes, epsilon: float) -> PaperNoise:
     _require_scales(scales)
     distance = _published_distance(sizes)
     exact = mean + distance / float(scales["products"]) * _ROUNDED_UP
-    public = "; only for neighbours of the same class, class sizes are taken as public" if sizes.classes > 1 else ""
+    classes = sizes.classes > 1
+    public = "; only for neighbours of the same class, class sizes are taken as public" if classes else ""
     promise = Promise(
         epsilon=exact,
         delta=0.0,
-        neighbours="replace-one",
+        neighbours="replace-one within its class" if classes else "replace-one",
         mechanism="the paper's pipeline, published constants",
         note=f"published calibration, for comparison: claimed epsilon {epsilon:g}, in truth up to {exact:.4g}{public}",
     )

@@ -35,6 +35,8 @@ GRID_BITS = 12
 """A normalised row is counted in steps of 2^-12, or more coarsely where the noise would not fit the sampler."""
 
 _COARSEST_BITS = 4
+_MAX_SQUARED = 2**52
+_MAX_TOTAL = 2**9  # times the former: no sum of n squares reaches 2^61, and noise has room
 _MIN_COUNT = 5.0
 
 
@@ -150,23 +152,24 @@ def release_paper(
     """
     noise_of = _calibration(epsilon, delta, calibration, accept_published_loss=accept_published_loss)
     values, classes, targets = _checked(rows, labels, question)
-    noise, unit = _fitting_noise(noise_of, values.shape[1], question)
+    noise, unit = _fitting_noise(noise_of, values.shape, question)
     num_classes = max(1, len(question.levels))
     counts, means = _means(_normalised(values), classes, num_classes, noise, unit, random_bytes)
     shape = frame(question.frame_seed, values.shape[1], question.dimension) * 2.0**-FRAME_BITS
-    vectors = quantise((_normalised(_normalised(values) - means[classes]) @ shape) * unit, unit**2)
+    centred = _normalised(_normalised(values) - means[classes]) * values.any(axis=1, keepdims=True)
+    vectors = quantise((centred @ shape) * unit, unit**2)
     squared = unit**2
     if question.algorithm == "regression":
         limit = _label_steps(question, unit)
-        vectors = np.column_stack([vectors, np.clip(np.rint(targets * unit), -limit, limit).astype(np.int64)])
+        vectors = np.column_stack([vectors, _in_steps(targets, limit, unit)])
         squared += limit**2
     moments = []
     for number in range(num_classes):
         exact = exact_products(vectors[classes == number], squared)
         noisy = exact + noise.triangle(vectors.shape[1], random_bytes)
         moments.append(_usable(noisy / counts[number] / unit**2, counts[number], noise, unit, calibration))
-    centred = means @ shape if question.algorithm == "mixture" else np.zeros((num_classes, vectors.shape[1]))
-    return PaperRelease(question, counts, centred, tuple(moments), len(values), noise.promise)
+    middles = means @ shape if question.algorithm == "mixture" else np.zeros((num_classes, vectors.shape[1]))
+    return PaperRelease(question, counts, middles, tuple(moments), len(values), noise.promise)
 
 
 @dataclass(frozen=True)
@@ -203,8 +206,9 @@ def _calibration(
     return _Calibrated(epsilon, CentralClaim(epsilon, delta) if delta else None, published=False)
 
 
-def _fitting_noise(calibrated: _Calibrated, features: int, question: PaperQuestion) -> tuple[PaperNoise, int]:
-    """Return the noise on the finest grid that the samplers reach, and T."""
+def _fitting_noise(calibrated: _Calibrated, shape: tuple[int, ...], question: PaperQuestion) -> tuple[PaperNoise, int]:
+    """Return the noise on the finest grid that the samplers reach and on which products are exact, and T."""
+    num_rows, features = shape
     if not 1 <= question.dimension <= features:
         raise ValueError(f"the dimension must lie in 1..{features}, got {question.dimension}")
     for bits in range(GRID_BITS, _COARSEST_BITS - 1, -1):
@@ -212,6 +216,8 @@ def _fitting_noise(calibrated: _Calibrated, features: int, question: PaperQuesti
         label = _label_steps(question, unit) if question.algorithm == "regression" else 0
         sizes = Sizes(features, question.dimension, max(1, len(question.levels)), unit, label)
         try:
+            if max(sizes.squared_length, num_rows * sizes.squared_length // _MAX_TOTAL) > _MAX_SQUARED:
+                raise CalibrationError(f"{num_rows} labels up to {question.label_bound:g} do not fit 64-bit sums")
             return calibrated.noise(sizes), unit
         except CalibrationError:
             if bits == _COARSEST_BITS:
@@ -221,6 +227,12 @@ def _fitting_noise(calibrated: _Calibrated, features: int, question: PaperQuesti
 
 def _label_steps(question: PaperQuestion, unit: int) -> int:
     return max(1, math.floor(question.label_bound * unit))
+
+
+def _in_steps(targets: FloatArray, limit: int, unit: int) -> IntArray:
+    """Return numeric labels in integer steps, at most `limit` of them; clipped first, so that none overflows."""
+    inside = np.clip(targets, -(limit + 1) / unit, (limit + 1) / unit)
+    return np.clip(np.rint(inside * unit), -limit, limit).astype(np.int64)
 
 
 def _checked(

@@ -1,6 +1,7 @@
 """The paper's pipeline: what it promises with either noise, what it makes, and what it refuses."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -87,6 +88,7 @@ def test_the_published_noise_says_its_true_epsilon() -> None:
     large = published_noise(Sizes(64, 50, 5, 4096, 0), 1.0)
     assert large.promise.epsilon > 2
     assert "same class" in large.promise.note
+    assert (noise.promise.neighbours, large.promise.neighbours) == ("replace-one", "replace-one within its class")
     with_label = published_noise(Sizes(64, 50, 1, 4096, 1024), 1.0)
     assert 1.5 < with_label.promise.epsilon < large.promise.epsilon
 
@@ -141,6 +143,36 @@ def test_with_little_noise_the_moment_is_that_of_the_normalised_rows() -> None:
     unit /= np.linalg.norm(unit, axis=1, keepdims=True)
     expected = np.linalg.eigvalsh(unit.T @ unit / 400)
     np.testing.assert_allclose(np.linalg.eigvalsh(release.moments[0]), expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("bound", [1e-6, 1e-3, 100.0, 3e4, 1e6])
+@pytest.mark.parametrize("calibration", ["exact", "published"])
+def test_labels_are_released_in_any_unit(bound: float, calibration: str) -> None:
+    # At 3e4 and epsilon 30 the sampler would take a finer grid than the one on which products are exact.
+    values, _, _ = rows()
+    question = PaperQuestion("regression", 3, SEED, label_bound=bound)
+    labels = bound * np.sign(values[:, 0])
+    labels[:2] = -1e308, 1e308
+    release = release_paper(
+        values,
+        question,
+        source("units"),
+        epsilon=30.0,
+        labels=labels,
+        calibration=calibration,  # type: ignore[arg-type]
+        accept_published_loss=True,
+    )
+    assert release.moments[0][3, 3] == pytest.approx(max(bound, 2.0**-12) ** 2, rel=0.2, abs=0.02)
+    with pytest.raises(CalibrationError, match="64-bit"):
+        release_paper(values, replace(question, label_bound=1e9), source("units"), epsilon=1e6, labels=labels)
+
+
+def test_a_row_of_zeros_adds_nothing_to_the_products_also_about_a_mean() -> None:
+    values, _, _ = rows()
+    question, clear = PaperQuestion("unsupervised", 8, SEED), source("clear")
+    values[:200] = 0
+    release = release_paper(values, question, clear, epsilon=1e6)
+    assert np.trace(release.moments[0]) == pytest.approx(0.5, abs=1e-2)
 
 
 def test_a_row_of_zeros_stays_one_and_reveals_nothing() -> None:
