@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -56,10 +57,16 @@ def texts() -> Iterator[tuple[str, str]]:
             yield path.relative_to(ROOT).as_posix(), data.decode("utf-8", errors="replace")
 
 
+@cache
+def parsed(source: str) -> ast.Module:
+    """Return the syntax tree of a module; a second of work for all of them, which several tests need."""
+    return ast.parse(source)
+
+
 def long_functions(name: str, source: str) -> list[str]:
     """Return the functions with more than `FUNCTION_LINES` lines, their docstrings not counted."""
     found = []
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             lines = _length(node) - (_length(node.body[0]) if ast.get_docstring(node) is not None else 0)
             if lines > FUNCTION_LINES:
@@ -69,7 +76,7 @@ def long_functions(name: str, source: str) -> list[str]:
 
 def undocumented(name: str, source: str) -> list[str]:
     """Return the public functions, classes and methods without a docstring."""
-    return [f"{name}:{node.lineno}: {node.name}" for node in _public(ast.parse(source)) if not ast.get_docstring(node)]
+    return [f"{name}:{node.lineno}: {node.name}" for node in _public(parsed(source)) if not ast.get_docstring(node)]
 
 
 def numpy_random_uses(name: str, source: str) -> list[str]:
@@ -88,7 +95,7 @@ def machine_traces(name: str, text: str) -> list[str]:
 
 
 def _nodes(source: str) -> Iterator[ast.stmt | ast.expr]:
-    return (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.stmt | ast.expr))
+    return (node for node in ast.walk(parsed(source)) if isinstance(node, ast.stmt | ast.expr))
 
 
 def _length(node: ast.stmt) -> int:
@@ -128,7 +135,7 @@ def test_functions_are_short() -> None:
 
 
 def test_every_module_opens_with_a_docstring() -> None:
-    bare = [name for name, source in modules(*CODE) if not ast.get_docstring(ast.parse(source))]
+    bare = [name for name, source in modules(*CODE) if not ast.get_docstring(parsed(source))]
     assert not bare, "\n".join(bare)
 
 
