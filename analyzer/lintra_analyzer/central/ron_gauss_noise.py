@@ -20,7 +20,7 @@ from lintra_protocol.noise import MAX_SIGMA, discrete_gaussian
 from lintra_protocol.privacy.discrete import discrete_epsilon, discrete_mu, row_slack
 from lintra_protocol.privacy.statement import MAX_SLACK, SMOOTHING
 from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import FloatArray, IntArray
+from lintra_protocol.ring import IntArray
 
 MEAN_SHARE = 0.3
 """Part of epsilon, or of mu, that goes to the mean; the published split is not known."""
@@ -104,9 +104,12 @@ class PaperNoise:
             return discrete_laplace(count, scale, random_bytes)
         return discrete_gaussian(count, int(scale), random_bytes)
 
-    def triangle(self, size: int, random_bytes: RandomBytes) -> FloatArray:
-        """Return symmetric noise of shape `(size, size)`, the upper triangle mirrored."""
-        noise = np.zeros((size, size))
+    def triangle(self, size: int, random_bytes: RandomBytes) -> IntArray:
+        """Return symmetric noise of shape `(size, size)`, the upper triangle mirrored.
+
+        In integers: beyond 2^53 a double would drop last digits, before they have hidden those of the sum.
+        """
+        noise = np.zeros((size, size), np.int64)
         noise[np.triu_indices(size, 1)] = self.draw(self.products, size * (size - 1) // 2, random_bytes)
         noise += noise.T
         noise[np.diag_indices(size)] = self.draw(self.squares, size, random_bytes)

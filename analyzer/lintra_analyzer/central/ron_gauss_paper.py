@@ -271,9 +271,9 @@ def _means(
 ) -> tuple[FloatArray, FloatArray]:
     """Return noisy class sizes, shape `(K,)`, and noisy means of normalised rows, shape `(K, m)`."""
     steps = quantise(unit_rows * unit, unit**2)
-    counts = np.bincount(classes, minlength=num_classes).astype(np.float64)
-    if noise.counts:
-        counts += noise.draw(noise.counts, num_classes, random_bytes) / unit
+    counted = np.bincount(classes, minlength=num_classes).astype(np.int64) * unit
+    # Added in integers, as everything: doubles round, and what they round to depends on the rows.
+    counts = (counted + noise.draw(noise.counts, num_classes, random_bytes)) / unit
     if num_classes > 1:
         counts = np.maximum(counts, _MIN_COUNT)
     sums = np.zeros((num_classes, steps.shape[1]), np.int64)

@@ -167,6 +167,16 @@ def test_labels_are_released_in_any_unit(bound: float, calibration: str) -> None
         release_paper(values, replace(question, label_bound=1e9), source("units"), epsilon=1e6, labels=labels)
 
 
+def test_the_last_digits_of_a_sum_are_hidden_also_where_noise_is_larger_than_doubles_are_exact() -> None:
+    # Above 2^53 every double is even: with noise in doubles, what a sum of products adds to it shows where both cancel.
+    noise = laplace_noise(Sizes(8, 40, 1, 4096, 0), 4e-8)
+    drawn = noise.triangle(40, source("odd"))
+    assert (drawn == drawn.T).all()
+    odd = drawn[np.abs(drawn) > 2**53].astype(object) % 2
+    assert len(odd) > 300
+    assert 0.3 < odd.mean() < 0.7
+
+
 def test_a_row_of_zeros_adds_nothing_to_the_products_also_about_a_mean() -> None:
     values, _, _ = rows()
     question, clear = PaperQuestion("unsupervised", 8, SEED), source("clear")
