@@ -84,6 +84,8 @@ def project_on_simplex(values: FloatArray, total: float = 1.0) -> FloatArray:
         raise ValueError(f"expected at least one finite number, got an array of shape {values.shape}")
     if not 0 < total < math.inf:
         raise ValueError(f"the total must be positive and finite, got {total}")
+    # A constant moves nothing; without it, values beyond 2^53 totals would swallow the total.
+    values = values - values.max()
     descending = np.sort(values)[::-1]
     surplus = (np.cumsum(descending) - total) / np.arange(1, values.size + 1)
     inside = descending > surplus

@@ -55,6 +55,12 @@ def test_noise_that_drowns_a_matrix_leaves_its_mean_eigenvalue_alone() -> None:
     assert repaired.kept == 0
 
 
+def test_values_that_swallow_the_total_still_have_a_projection() -> None:
+    # Noise of 1e19 rows in a cell: at that size no double tells x from x - 1.
+    np.testing.assert_array_equal(project_on_simplex(np.array([1e19, -1e19, 3.0])), [1, 0, 0])
+    np.testing.assert_array_equal(project_on_simplex(np.array([1e19, 1e19])), [0.5, 0.5])
+
+
 def test_a_negative_trace_still_gives_a_covariance() -> None:
     assert np.trace(repair(-np.eye(3), 1.0).matrix) > 0
     assert np.trace(repair(np.zeros((3, 3)), 0.0).matrix) > 0
