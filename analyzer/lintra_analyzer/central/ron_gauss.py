@@ -19,6 +19,7 @@ from lintra_analyzer.central.ron_gauss_laplace import MAX_SCALE, discrete_laplac
 from lintra_analyzer.synthetic.release import NoiseLaw, ProjectedSums, Promise
 from lintra_analyzer.synthetic.unpacking import noise_law, projected_sums
 from lintra_protocol.documents import fraction, real
+from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
 from lintra_protocol.mechanisms.ron_gauss_plan import JointQuestion, plan_ron_gauss
 from lintra_protocol.privacy.statement import Claim
@@ -31,6 +32,9 @@ PURE_BITS = 12
 
 SEED_BYTES = 32
 _BLOCK_ROWS = 8192
+_MAX_SQUARED, _MAX_TOTAL = 2**52, 2**61
+"""Largest q and n q of a pure release: products are exact, and noise has room besides."""
+
 _PLANNING_DELTA = "0.000001"
 
 
@@ -171,6 +175,12 @@ def release_ron_gauss_pure(
     claim = _protocol_claim(planning, len(values), 0)
     mechanism = _planned(len(values), columns, claim, asked, frame_seed, random_bytes)
     mechanism = mechanism.model_copy(update={"fraction_bits": PURE_BITS})
+    most = min(_MAX_SQUARED, _MAX_TOTAL // len(values))
+    if not 0 < mechanism.squared_length <= most:
+        raise InvalidTaskError(
+            f"rows of norm {mechanism.row_bound} in steps of 2^-{PURE_BITS}: less than one step, or more than 64-bit "
+            f"sums of {len(values)} products hold; ask for another radius"
+        )
     mechanism.check_columns(columns)
     scales = pure_scales(mechanism, Fraction(real(epsilon)), shares or PureShares())
     total = exact_sum(mechanism, columns, values) + _laplace_noise(mechanism, scales, random_bytes)

@@ -168,10 +168,17 @@ def _offsets(first: ProjectedSums, second: CentredProducts, model: GaussianModel
     return offsets
 
 
+def _meaning(label: Label | None) -> tuple[object, ...]:
+    """Return what a label is in either round; scale and cells are each round's own."""
+    if isinstance(label, NumericLabel):
+        return label.name, label.feature.kind, label.feature.lower, label.feature.upper
+    return () if label is None else (label.name, *label.levels)
+
+
 def _require_pair(first: ProjectedSums, second: CentredProducts, model: GaussianModel) -> None:
     """Refuse two releases that are not two rounds."""
     names = tuple(feature.name for feature in first.features)
-    labels = [None if label is None else label.name for label in (first.label, second.label)]
+    labels = [_meaning(label) for label in (first.label, second.label)]
     same_frame = (first.frame is None) == (second.frame is None)
     if first.frame is not None and second.frame is not None:
         same_frame = np.array_equal(first.frame, second.frame)

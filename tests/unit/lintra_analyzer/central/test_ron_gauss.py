@@ -201,5 +201,8 @@ def test_unknown_levels_columns_and_sizes_are_refused_in_words() -> None:
             release_ron_gauss_pure(rows, COLUMNS, epsilon, source("bad"))
     with pytest.raises(CalibrationError, match="64-bit"):
         release_ron_gauss_pure(rows, COLUMNS, 1e-11, source("bad"))
+    for radius in (Fraction(1, 10**6), Fraction(10**9)):
+        with pytest.raises(InvalidTaskError, match="another radius"):
+            release_ron_gauss_pure(rows, COLUMNS, 1.0, source("bad"), question=JointQuestion(radius=radius))
     with pytest.raises(ValueError, match="share"):
         PureShares(counts=0.0)

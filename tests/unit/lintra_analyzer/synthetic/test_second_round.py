@@ -146,6 +146,7 @@ def test_the_integers_of_the_mechanism_become_products_about_its_centres(covaria
     [
         ({"names": ("x0", "x1", "other")}, "same columns"),
         ({"label": ClassLabel("other", ("a", "b"))}, "same columns"),
+        ({"label": ClassLabel("kind", ("second", "first"))}, "same columns"),
         ({"frame": np.eye(3)}, "same columns, label and frame"),
         ({"promise": replace(PROMISE, neighbours="zero-out")}, "neighbours"),
         ({"centers": np.zeros((2, 3))}, "about the means"),
