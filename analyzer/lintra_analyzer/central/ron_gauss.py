@@ -175,8 +175,8 @@ def release_ron_gauss_pure(
     claim = _protocol_claim(planning, len(values), 0)
     mechanism = _planned(len(values), columns, claim, asked, frame_seed, random_bytes)
     mechanism = mechanism.model_copy(update={"fraction_bits": PURE_BITS})
-    most = min(_MAX_SQUARED, _MAX_TOTAL // len(values))
-    if not 0 < mechanism.squared_length <= most:
+    largest = min(_MAX_SQUARED, _MAX_TOTAL // len(values))
+    if not 0 < mechanism.squared_length <= largest:
         raise InvalidTaskError(
             f"rows of norm {mechanism.row_bound} in steps of 2^-{PURE_BITS}: less than one step, or more than 64-bit "
             f"sums of {len(values)} products hold; ask for another radius"
