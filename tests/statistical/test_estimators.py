@@ -92,7 +92,7 @@ def test_second_moment_intervals_cover_the_population_and_no_part_of_the_error_m
     assert holds(share_covered(release, COEFFICIENTS, 0.0, inside)) == right
 
 
-@pytest.mark.parametrize("regularization", [0.0, 500.0])
+@pytest.mark.parametrize("regularization", [pytest.param(0.0, marks=pytest.mark.slow), 500.0])
 def test_second_moment_cohort_intervals_cover_the_ridge_solution_of_the_rows_held(regularization: float) -> None:
     generator = np.random.default_rng(12)
     rows = regression_rows(4096, generator)
@@ -104,7 +104,7 @@ def test_second_moment_cohort_intervals_cover_the_ridge_solution_of_the_rows_hel
     )
 
 
-@pytest.mark.parametrize("regularization", [0.0, 300.0])
+@pytest.mark.parametrize("regularization", [pytest.param(0.0, marks=pytest.mark.slow), 300.0])
 @pytest.mark.parametrize(("inside", "right"), [(by_cohort_interval, True), (by_privacy_noise_alone, False)])
 def test_the_sketch_sandwich_covers_the_cohort_and_the_noise_only_formula_does_not(
     regularization: float, inside: Callable[[Coefficient, float], bool], right: bool

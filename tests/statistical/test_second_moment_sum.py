@@ -15,7 +15,7 @@ from support import source
 
 CLIENTS, CORRUPT, COLUMNS, ROUNDS = 400, 100, 3, 1600
 CLAIM = Claim(epsilon="1", delta="0.000001", min_clients=CLIENTS, max_corrupt_clients=CORRUPT)
-OPTIONS = [("0", False), ("0.5", True)]
+OPTIONS = [pytest.param("0", False, marks=pytest.mark.slow), ("0.5", True)]
 
 
 def calibrated(intercept: str, trace: bool) -> SecondMoment:

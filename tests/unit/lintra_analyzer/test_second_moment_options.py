@@ -92,7 +92,11 @@ def test_the_product_of_the_constant_with_itself_is_public_to_the_last_digit() -
     assert release.restrict(["b", "c"]).second_moment().errors == SymmetricNoise(release.noise_sd)
 
 
-@pytest.mark.parametrize(("intercept", "trace"), OPTIONS)
+# Both options together in the quick tests, each alone in the long ones.
+@pytest.mark.parametrize(
+    ("intercept", "trace"),
+    [pytest.param(*one, marks=[pytest.mark.slow] * ("0" in one or not one[1])) for one in OPTIONS],
+)
 def test_the_noise_has_the_stated_law_and_this_test_would_notice_if_not(intercept: str, trace: bool) -> None:
     """Compare every entry's variance and that of the trace with the law, over 1500 releases of null rows.
 
