@@ -118,6 +118,7 @@ class PaperRelease:
             seed=int(seed),
             model_digest=base64url(digest),
             space="projected",
+            label_levels=self.question.levels,
         )
 
 

@@ -129,6 +129,7 @@ def test_every_algorithm_makes_rows_with_every_noise(question: PaperQuestion, ca
         np.testing.assert_array_equal(made.columns[name], again.columns[name])
     if question.algorithm == "mixture":
         assert set(made.columns["label"].tolist()) == {"a", "b"}
+    assert made.label_levels == question.levels
     for moment in release.moments:
         assert np.linalg.eigvalsh(moment).min() > -1e-12
     assert (release.promise.epsilon > 2) is False or calibration == "published"
