@@ -264,7 +264,7 @@ class Mechanism(Frozen):
         first = self.start_bits - _exponent(fraction(self.row_bound))
         for fraction_bits in range(min(max(first, 0), 40), -1, -1):
             candidate = self.model_copy(update={"fraction_bits": fraction_bits})
-            if not 0 < candidate.squared_bound <= MAX_SQUARED_BOUND:
+            if not candidate.may_fit(claim, num_columns):
                 continue
             candidate = candidate.model_copy(update={"sigma": candidate.smallest_sigma(claim, num_columns)})
             try:
@@ -276,6 +276,11 @@ class Mechanism(Frozen):
             f"no grid fits row_bound {self.row_bound} at epsilon {claim.epsilon} with at least {claim.min_clients} "
             f"and at most {max_clients} clients; other column scales may help, or a larger minimum"
         )
+
+    def may_fit(self, claim: Claim, num_columns: int) -> bool:
+        """Return whether calibration should look for a sigma on this mechanism's grid: the bound fits 30 bits."""
+        del claim, num_columns
+        return 0 < self.squared_bound <= MAX_SQUARED_BOUND
 
     def smallest_sigma(self, claim: Claim, num_columns: int) -> int:
         """Return the smallest integer sigma that keeps the claim at the minimum cohort (docs/privacy.md#calibration).

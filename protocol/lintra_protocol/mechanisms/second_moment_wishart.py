@@ -7,7 +7,7 @@ Gaussian noise is added, so that the integers on the wire are covered by a proof
 
 from functools import lru_cache
 from math import erfc, inf, isqrt, log, sqrt
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -47,7 +47,7 @@ class WishartSecondMoment(Mechanism):
 
     kind: Literal["second_moment_wishart"] = "second_moment_wishart"
 
-    start_bits: ClassVar[int] = 18
+    start_bits: ClassVar[int] = 40
 
     @property
     def coarse(self) -> int:
@@ -182,29 +182,10 @@ class WishartSecondMoment(Mechanism):
             raise InvalidTaskError(f"sigma {self.sigma} is below {self.min_sigma}, the least for random examples")
         super().check(claim, num_columns, max_clients)
 
-    def calibrated(self, claim: Claim, num_columns: int, max_clients: int) -> Self:
-        """Return this mechanism with the finest grid that fits, and the smallest sigma that keeps the claim.
-
-        Raises:
-            InvalidTaskError, RowUnderfilledError: as `Mechanism.calibrated`.
-        """
-        if fraction(self.row_bound) <= 0:
-            raise InvalidTaskError(f"row_bound {self.row_bound} is not positive")
-        scale = self._scale(claim, num_columns)
-        for fraction_bits in range(40, -1, -1):
-            candidate = self.model_copy(update={"fraction_bits": fraction_bits})
-            if not candidate.min_sigma <= scale * candidate.squared_bound * 1.01 * sqrt(2) <= MAX_SIGMA:
-                continue
-            candidate = candidate.model_copy(update={"sigma": candidate.smallest_sigma(claim, num_columns)})
-            try:
-                candidate.check(claim, num_columns, max_clients)
-            except InvalidTaskError:
-                continue
-            return candidate
-        raise InvalidTaskError(
-            f"no grid fits row_bound {self.row_bound} at epsilon {claim.epsilon} with at least {claim.min_clients} "
-            f"and at most {max_clients} clients; other column scales may help, or a larger minimum"
-        )
+    def may_fit(self, claim: Claim, num_columns: int) -> bool:
+        """Return whether the examples' products, of the deviation that the claim needs, fit this grid."""
+        sigma = self._scale(claim, num_columns) * self.squared_bound * 1.01
+        return self.min_sigma <= sigma * sqrt(2) <= MAX_SIGMA
 
     def smallest_sigma(self, claim: Claim, num_columns: int) -> int:
         """Return the smallest sigma that keeps the claim at the minimum cohort, among those that are a^2 + 4.
