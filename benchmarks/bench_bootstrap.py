@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lintra_analyzer.central.claim import CentralClaim
-from lintra_analyzer.central.ron_gauss import mapped_column, release_ron_gauss
-from lintra_analyzer.synthetic.bootstrap import bootstrap
-from lintra_analyzer.synthetic.rows import SyntheticRows
-from lintra_protocol.mechanisms.ron_gauss_plan import JointQuestion
+from lintra_analysis.planning.ron_gauss import JointQuestion
+from lintra_analysis.synthetic.bootstrap import bootstrap
+from lintra_analysis.synthetic.rows import SyntheticRows
+from lintra_curator.promise.claim import CentralClaim
+from lintra_curator.ron_gauss.ron_gauss import mapped_column, release_ron_gauss
 from lintra_protocol.randomness import expand
 from lintra_protocol.ring import FloatArray
 

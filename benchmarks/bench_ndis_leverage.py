@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from lintra_analyzer.central.random_projection import rp_sigma
-from lintra_analyzer.ndis.bounds import renyi_bound
-from lintra_analyzer.ndis.closed import rp_pair, rp_pstar
+from lintra_curator.ndis.bounds import renyi_bound
+from lintra_curator.ndis.closed import rp_pair, rp_pstar
+from lintra_curator.projection.random_projection import rp_sigma
 
 DELTA = 1e-6
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0, 10.0)

@@ -12,7 +12,7 @@ from types import ModuleType
 
 import numpy as np
 
-from lintra_analyzer.ndis import (
+from lintra_curator.ndis import (
     Pair,
     delta,
     delta_als,
@@ -25,12 +25,12 @@ from lintra_analyzer.ndis import (
     rp_pair,
     rp_pstar,
 )
-from lintra_analyzer.ndis.monte_carlo import sample_losses
+from lintra_curator.ndis.monte_carlo import sample_losses
 from lintra_protocol.randomness import expand
 
-TWO_TAILS = Path(__file__).parents[1] / "tests/unit/lintra_analyzer/ndis/two_tails.py"
+TWO_TAILS = Path(__file__).parents[1] / "tests/unit/lintra_curator/ndis/two_tails.py"
 
-# 30-digit references, as in tests/unit/lintra_analyzer/ndis/test_profile.py.
+# 30-digit references, as in tests/unit/lintra_curator/ndis/test_profile.py.
 REFERENCES: list[tuple[str, Pair, float, float]] = [
     ("projection p=.05 r=30 eps=1", rp_pair(0.05, 30), 1.0, 8.8550908996802766e-6),
     ("projection p=.01 r=300 eps=1", rp_pair(0.01, 300), 1.0, 1.6462286761238336e-13),

@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from lintra_analyzer.central.inherent_least_squares import inherent_least_squares
-from lintra_analyzer.central.inherent_privacy import inherent_privacy
-from lintra_analyzer.central.private_least_squares import ols_sigma
-from lintra_analyzer.central.random_projection import rp_sigma
+from lintra_curator.least_squares.inherent_least_squares import inherent_least_squares
+from lintra_curator.least_squares.inherent_privacy import inherent_privacy
+from lintra_curator.least_squares.private_least_squares import ols_sigma
+from lintra_curator.projection.random_projection import rp_sigma
 from lintra_protocol.clipping import clip_norms
 
 FloatArray = NDArray[np.float64]

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lintra_analyzer.columns import Column
-from lintra_analyzer.estimators.spectral import floor_eigenvalues
-from lintra_analyzer.releases import Sketch
+from lintra_analysis.estimators.spectral import floor_eigenvalues
+from lintra_analysis.releases.columns import Column
+from lintra_analysis.releases.linear import Sketch
 from lintra_protocol.privacy.gaussian import gaussian_mu
 
 FloatArray = NDArray[np.float64]

@@ -15,16 +15,16 @@ from pathlib import Path
 
 import numpy as np
 
-from lintra_analyzer.central.claim import CentralClaim
-from lintra_analyzer.central.ron_gauss import category_column, mapped_column, release_ron_gauss
-from lintra_analyzer.central.ron_gauss_paper import PaperQuestion, release_paper
-from lintra_analyzer.central.ron_gauss_sensitivity import published_delta, published_factor
-from lintra_analyzer.synthetic.comparison import compare
-from lintra_analyzer.synthetic.fitting import logistic_accuracy, ridge_error
-from lintra_analyzer.synthetic.rows import SyntheticRows
+from lintra_analysis.planning.ron_gauss import JointQuestion
+from lintra_analysis.synthetic.comparison import compare
+from lintra_analysis.synthetic.fitting import logistic_accuracy, ridge_error
+from lintra_analysis.synthetic.rows import SyntheticRows
+from lintra_curator.papers.ron_gauss import PaperQuestion, release_paper
+from lintra_curator.promise.claim import CentralClaim
+from lintra_curator.ron_gauss.ron_gauss import category_column, mapped_column, release_ron_gauss
+from lintra_curator.ron_gauss.sensitivity import published_delta, published_factor
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.frame import frame
-from lintra_protocol.mechanisms.ron_gauss_plan import JointQuestion
 from lintra_protocol.randomness import RandomBytes, expand
 from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.schema import Column

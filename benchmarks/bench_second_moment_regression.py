@@ -17,15 +17,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from lintra_analyzer.central import calibration, published
-from lintra_analyzer.central.claim import CentralClaim
-from lintra_analyzer.central.gaussian import weighted_noise
-from lintra_analyzer.central.inverse_wishart import release_inverse_wishart
-from lintra_analyzer.central.projection import release_projection
-from lintra_analyzer.central.releases import CentralSecondMoment, Noise
-from lintra_analyzer.central.tables import Table, plain_columns
-from lintra_analyzer.central.wishart import release_wishart, wishart_factor
-from lintra_analyzer.estimators import ridge
+from lintra_analysis.estimators import ridge
+from lintra_curator import calibration, published
+from lintra_curator.promise.claim import CentralClaim
+from lintra_curator.second_moment.gaussian import weighted_noise
+from lintra_curator.second_moment.inverse_wishart import release_inverse_wishart
+from lintra_curator.second_moment.projection import release_projection
+from lintra_curator.second_moment.releases import CentralSecondMoment, Noise
+from lintra_curator.second_moment.tables import Table, plain_columns
+from lintra_curator.second_moment.wishart import release_wishart, wishart_factor
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.randomness import RandomBytes, expand
 

@@ -13,7 +13,7 @@ what the budget is spent on.
 import math
 from typing import Any
 
-from lintra_analyzer.releases import Column
+from lintra_analysis.releases.linear import Column
 
 EPSILON, DELTA = 1.0, 1e-6
 ROW_BOUND = 2.0

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lintra_analyzer.estimators.low_rank import low_rank
-from lintra_analyzer.estimators.ridge import ridge
-from lintra_analyzer.releases import Column, Release, SecondMoment, Sketch
+from lintra_analysis.estimators.low_rank import low_rank
+from lintra_analysis.estimators.ridge import ridge
+from lintra_analysis.releases.linear import Column, Release, SecondMoment, Sketch
 from lintra_protocol.clipping import clip_norms
 from lintra_protocol.noise import discrete_gaussian
 from lintra_protocol.privacy.gaussian import gaussian_mu

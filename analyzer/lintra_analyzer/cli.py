@@ -12,12 +12,12 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from lintra_analyzer.auth import new_token, token_hash
-from lintra_analyzer.keys import load_keys
-from lintra_analyzer.rest_client import AnalyzerClient
+from lintra_analysis.connect import AnalyzerClient
+from lintra_analysis.synthetic.analysis import synthetic
+from lintra_analysis.synthetic.rows import WARNING
 from lintra_analyzer.settings import InvalidSettingsError, load_settings
-from lintra_analyzer.synthetic.analysis import synthetic
-from lintra_analyzer.synthetic.rows import WARNING
+from lintra_analyzer.storage.keys import load_keys
+from lintra_analyzer.web.auth import new_token, token_hash
 from lintra_protocol.errors import LintraError, UnauthorizedError
 from lintra_protocol.randomness import system_randomness
 

@@ -11,11 +11,11 @@ import structlog
 import uvicorn
 from starlette.types import ASGIApp
 
-from lintra_analyzer.app import create_app
-from lintra_analyzer.internal import create_internal_app
-from lintra_analyzer.keys import load_keys
 from lintra_analyzer.service import Service, World, http_client
 from lintra_analyzer.settings import Settings
+from lintra_analyzer.storage.keys import load_keys
+from lintra_analyzer.web.app import create_app
+from lintra_analyzer.web.internal import create_internal_app
 from lintra_protocol.randomness import system_randomness
 
 SHUTDOWN_SECONDS = 30

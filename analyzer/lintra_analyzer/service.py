@@ -9,25 +9,25 @@ from pathlib import Path
 
 import httpx2
 
-from lintra_analyzer.analyses import Request
-from lintra_analyzer.archive import Archive
-from lintra_analyzer.certificate import SignedRecord
-from lintra_analyzer.collect import Exchange
-from lintra_analyzer.estimators import Tabular
-from lintra_analyzer.jobs import Jobs, Release
-from lintra_analyzer.keys import Keys
-from lintra_analyzer.metrics import Metrics
-from lintra_analyzer.reconstruct import as_release
-from lintra_analyzer.registration import current_state, register, require_registered
-from lintra_analyzer.releases import Release as OpenedRelease
-from lintra_analyzer.second_task import build_second_task
-from lintra_analyzer.servers import HttpClient, Network, Patience, Server
+from lintra_analysis.estimators import Tabular
+from lintra_analysis.readings.numbers import as_release
+from lintra_analysis.record import SignedRecord
+from lintra_analysis.releases.centred_products import CentredProducts
+from lintra_analysis.releases.joint_sums import ProjectedSums
+from lintra_analysis.releases.linear import Release as OpenedRelease
+from lintra_analysis.releases.two_rounds import TwoRounds
+from lintra_analyzer.asked.second_task import build_second_task
+from lintra_analyzer.asked.specification import Specification, build_task
+from lintra_analyzer.exchange.collect import Exchange
+from lintra_analyzer.exchange.servers import HttpClient, Network, Patience, Server
 from lintra_analyzer.settings import KnownServer, Settings
-from lintra_analyzer.specification import Specification, build_task
-from lintra_analyzer.store import Job, ServerState, Store, StoredTask
-from lintra_analyzer.synthetic.release import ProjectedSums
-from lintra_analyzer.synthetic.second_round import CentredProducts
-from lintra_analyzer.synthetic.two_rounds import TwoRounds
+from lintra_analyzer.storage.archive import Archive
+from lintra_analyzer.storage.keys import Keys
+from lintra_analyzer.storage.store import Job, ServerState, Store, StoredTask
+from lintra_analyzer.tasks.jobs import Jobs, Release
+from lintra_analyzer.tasks.registration import current_state, register, require_registered
+from lintra_analyzer.web.analyses import Request
+from lintra_analyzer.web.metrics import Metrics
 from lintra_protocol.canonical import canonical_json
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.messages import Counters, Signed, TaskRecord, sign

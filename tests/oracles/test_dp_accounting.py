@@ -7,10 +7,10 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss
 
+from lintra_curator.promise.loss import LossDistribution
 from lintra_protocol.privacy.composition import Spent, zcdp_epsilon
 from lintra_protocol.privacy.discrete import discrete_delta, kappa
 from lintra_protocol.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
-from lintra_protocol.privacy.loss import LossDistribution
 from lintra_protocol.privacy.statement import SMOOTHING
 
 MUS = [0.01, 0.1, 0.236704380663, 0.5, 1.0, 3.0]

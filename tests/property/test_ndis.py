@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lintra_analyzer.ndis import Pair, delta, delta_als, delta_ols, delta_rp, pair_from_gaussians, renyi_bound
+from lintra_curator.ndis import Pair, delta, delta_als, delta_ols, delta_rp, pair_from_gaussians, renyi_bound
 from support import few
 
 RTOL = 1e-5

@@ -9,10 +9,10 @@ from functools import cache
 
 import pytest
 
-from lintra_analyzer.audit import pipeline
-from lintra_analyzer.audit.cases import Case, make_case_task, standard_cases
-from lintra_analyzer.audit.faults import seams_of
-from lintra_analyzer.audit.run import Outcome, audit_case
+from lintra_audit.release import pipeline
+from lintra_audit.release.cases import Case, make_case_task, standard_cases
+from lintra_audit.release.faults import seams_of
+from lintra_audit.release.run import Outcome, audit_case
 from lintra_protocol.clipping import quantise
 from lintra_protocol.mechanisms import OsnapPublished, base
 from lintra_protocol.noise import discrete_gaussian

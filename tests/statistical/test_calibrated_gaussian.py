@@ -7,11 +7,11 @@ import math
 
 import numpy as np
 
-from lintra_analyzer.central.calibrated_gaussian import calibrated_draw
-from lintra_analyzer.central.claim import CentralClaim
-from lintra_analyzer.central.logistic_regression import plan_logistic
-from lintra_analyzer.ndis.pair import pair_from_gaussians
-from lintra_analyzer.ndis.profile import delta
+from lintra_curator.calibrated.calibrated_gaussian import calibrated_draw
+from lintra_curator.calibrated.logistic_regression import plan_logistic
+from lintra_curator.ndis.pair import pair_from_gaussians
+from lintra_curator.ndis.profile import delta
+from lintra_curator.promise.claim import CentralClaim
 from support import source
 
 RUNS = 8000

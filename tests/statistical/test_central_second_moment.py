@@ -12,24 +12,29 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from lintra_analyzer.central.adaptive import LOOK_SHARE, lower_bound
-from lintra_analyzer.central.calibration import adaptive_weight, projection_weight, wishart_freedom
-from lintra_analyzer.central.claim import CentralClaim
-from lintra_analyzer.central.curves import projection_delta, wishart_delta, wishart_pair_delta, wishart_zero_out_deltas
-from lintra_analyzer.central.gaussian import release_gaussian
-from lintra_analyzer.central.inverse_wishart import release_inverse_wishart
-from lintra_analyzer.central.projection import exact_ridge_intervals, release_projection
-from lintra_analyzer.central.quadrature import chi_square_rule
-from lintra_analyzer.central.releases import CentralSecondMoment
-from lintra_analyzer.central.tables import Table, plain_columns
-from lintra_analyzer.central.wishart import release_wishart
-from lintra_analyzer.estimators.ridge import ridge
-from lintra_analyzer.estimators.spectral import noise_norm_quantile
+from lintra_analysis.estimators.ridge import ridge
+from lintra_analysis.estimators.spectral import noise_norm_quantile
+from lintra_curator.promise.claim import CentralClaim
+from lintra_curator.promise.quadrature import chi_square_rule
+from lintra_curator.second_moment.adaptive import LOOK_SHARE, lower_bound
+from lintra_curator.second_moment.calibration import adaptive_weight, projection_weight, wishart_freedom
+from lintra_curator.second_moment.curves import (
+    projection_delta,
+    wishart_delta,
+    wishart_pair_delta,
+    wishart_zero_out_deltas,
+)
+from lintra_curator.second_moment.gaussian import release_gaussian
+from lintra_curator.second_moment.inverse_wishart import release_inverse_wishart
+from lintra_curator.second_moment.projection import exact_ridge_intervals, release_projection
+from lintra_curator.second_moment.releases import CentralSecondMoment
+from lintra_curator.second_moment.tables import Table, plain_columns
+from lintra_curator.second_moment.wishart import release_wishart
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.privacy.statement import Neighbours
 from lintra_protocol.randomness import RandomBytes, expand
 from lintra_protocol.ring import FloatArray
-from unit.lintra_analyzer.estimators.made import COEFFICIENTS, regression_rows
+from unit.lintra_analysis.estimators.made import COEFFICIENTS, regression_rows
 
 SEED = bytes(range(32))
 BOUND = 2.0

@@ -10,14 +10,14 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from lintra_analyzer.estimators.coefficients import Coefficient
-from lintra_analyzer.estimators.low_rank import low_rank
-from lintra_analyzer.estimators.moments import moments
-from lintra_analyzer.estimators.ridge import ridge
-from lintra_analyzer.estimators.spectral import noise_norm_quantile
-from lintra_analyzer.releases import Release, SecondMoment
+from lintra_analysis.estimators.coefficients import Coefficient
+from lintra_analysis.estimators.low_rank import low_rank
+from lintra_analysis.estimators.moments import moments
+from lintra_analysis.estimators.ridge import ridge
+from lintra_analysis.estimators.spectral import noise_norm_quantile
+from lintra_analysis.releases.linear import Release, SecondMoment
 from lintra_protocol.ring import FloatArray
-from unit.lintra_analyzer.estimators.made import (
+from unit.lintra_analysis.estimators.made import (
     COEFFICIENTS,
     columns,
     regression_rows,

@@ -10,8 +10,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from lintra_analyzer.central.sampling import gaussians
-from lintra_analyzer.ndis import (
+from lintra_analysis.sampling import gaussians
+from lintra_curator.ndis import (
     Pair,
     delta,
     delta_als,
@@ -23,7 +23,7 @@ from lintra_analyzer.ndis import (
     pair_from_gaussians,
     rp_pair,
 )
-from lintra_analyzer.ndis.monte_carlo import sample_losses
+from lintra_curator.ndis.monte_carlo import sample_losses
 from lintra_protocol.ring import FloatArray
 from support import source
 

@@ -9,8 +9,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from lintra_analyzer.central.claim import CentralClaim
-from lintra_analyzer.central.private_least_squares import LeastSquaresPlan, least_squares, plan_least_squares, solved
+from lintra_curator.least_squares.private_least_squares import (
+    LeastSquaresPlan,
+    least_squares,
+    plan_least_squares,
+    solved,
+)
+from lintra_curator.promise.claim import CentralClaim
 from support import source
 
 RUNS, SKETCH_ROWS, SIZE = 4000, 9, 3

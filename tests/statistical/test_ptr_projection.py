@@ -10,9 +10,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lintra_analyzer.central.claim import CentralClaim
-from lintra_analyzer.central.promise import Promise
-from lintra_analyzer.central.ptr_projection import EigenvalueTest, PtrPlan, joint_delta, ptr_projection
+from lintra_curator.projection.ptr_projection import EigenvalueTest, PtrPlan, joint_delta, ptr_projection
+from lintra_curator.promise.claim import CentralClaim
+from lintra_curator.promise.promise import Promise
 from support import source
 
 RUNS, SKETCH_ROWS, EPSILON, ROWS = 12_000, 20, 0.4, 2

@@ -8,8 +8,8 @@ import math
 import numpy as np
 import pytest
 
-from lintra_analyzer.central.random_projection import project
-from lintra_analyzer.ndis.closed import delta_rp
+from lintra_curator.ndis.closed import delta_rp
+from lintra_curator.projection.random_projection import project
 from support import source
 
 ROWS = np.random.default_rng(3).normal(size=(7, 3))

@@ -9,13 +9,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lintra_analyzer.estimators import Quantity, correlation, means, pca, regression
-from lintra_analyzer.estimators.design import design
-from lintra_analyzer.estimators.simultaneous import proved_noise_norm
-from lintra_analyzer.estimators.solve import solve
-from lintra_analyzer.gram import GramEstimate, SymmetricNoise
+from lintra_analysis.estimators import Quantity, correlation, means, pca, regression
+from lintra_analysis.estimators.design import design
+from lintra_analysis.estimators.simultaneous import proved_noise_norm
+from lintra_analysis.estimators.solve import solve
+from lintra_analysis.releases.gram import GramEstimate, SymmetricNoise
 from lintra_protocol.ring import FloatArray
-from unit.lintra_analyzer.estimators.made import (
+from unit.lintra_analysis.estimators.made import (
     COEFFICIENTS,
     columns,
     second_moment,

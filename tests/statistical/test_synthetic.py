@@ -8,21 +8,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lintra_analyzer.central.claim import CentralClaim
-from lintra_analyzer.central.ron_gauss import category_column, exact_sum, mapped_column, release_ron_gauss
-from lintra_analyzer.central.ron_gauss_paper import PaperQuestion, release_paper
-from lintra_analyzer.synthetic.bootstrap import bootstrap
-from lintra_analyzer.synthetic.features import NumericLabel
-from lintra_analyzer.synthetic.fitting import logistic_accuracy
-from lintra_analyzer.synthetic.model import fit
-from lintra_analyzer.synthetic.rows import SyntheticRows
+from lintra_analysis.planning.ron_gauss import JointQuestion, plan_ron_gauss
+from lintra_analysis.releases.features import NumericLabel
+from lintra_analysis.synthetic.bootstrap import bootstrap
+from lintra_analysis.synthetic.fitting import logistic_accuracy
+from lintra_analysis.synthetic.model import fit
+from lintra_analysis.synthetic.rows import SyntheticRows
+from lintra_curator.papers.ron_gauss import PaperQuestion, release_paper
+from lintra_curator.promise.claim import CentralClaim
+from lintra_curator.ron_gauss.ron_gauss import category_column, exact_sum, mapped_column, release_ron_gauss
 from lintra_protocol.frame import frame
-from lintra_protocol.mechanisms.ron_gauss_plan import JointQuestion, plan_ron_gauss
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.schema import Schema
 from support import source
-from unit.lintra_analyzer.synthetic.made import isotropic, numeric, released
+from unit.lintra_analysis.synthetic.made import isotropic, numeric, released
 
 DIGITS = Path(__file__).resolve().parents[2] / "benchmarks" / "data" / "classes" / "uci_digits.npz"
 COLUMNS = (mapped_column("a", -1, 1), mapped_column("b", -1, 1), category_column("kind", ("x", "y")))

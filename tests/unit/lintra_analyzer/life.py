@@ -9,11 +9,11 @@ import httpx2
 import numpy as np
 import structlog
 
-from lintra_analyzer.app import create_app
-from lintra_analyzer.auth import token_hash
-from lintra_analyzer.keys import Keys
 from lintra_analyzer.service import Service, World
 from lintra_analyzer.settings import KnownServer, Settings
+from lintra_analyzer.storage.keys import Keys
+from lintra_analyzer.web.app import create_app
+from lintra_analyzer.web.auth import token_hash
 from lintra_protocol.canonical import domain_hash, parse_base64url
 from lintra_protocol.ideal import IdealRelease, client_report, run
 from lintra_protocol.messages import Cohort, KeyList, Signed

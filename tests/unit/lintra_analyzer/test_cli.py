@@ -11,12 +11,12 @@ import httpx2
 import pytest
 from typer.testing import CliRunner
 
+from lintra_analysis.connect import AnalyzerClient
+from lintra_analysis.estimators import regression
 from lintra_analyzer import cli
-from lintra_analyzer.app import create_app
-from lintra_analyzer.auth import token_hash
-from lintra_analyzer.estimators import regression
-from lintra_analyzer.rest_client import AnalyzerClient
 from lintra_analyzer.settings import load_settings
+from lintra_analyzer.web.app import create_app
+from lintra_analyzer.web.auth import token_hash
 from lintra_protocol.errors import (
     CohortTooSmallError,
     InvalidAnalysisError,

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lintra_analyzer.reconstruct import as_release
+from lintra_analysis.readings.numbers import as_release
 from unit.lintra_analyzer.life import CLIENTS, Life, clients, living
 
 BOTH = {"mechanism": {"kind": "second_moment", "intercept": 0.5, "trace": True}, "epsilon": 10}

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from lintra_analyzer.estimators.moments import INTERCEPT_NOTE, moments
-from lintra_analyzer.gram import SymmetricNoise
-from lintra_analyzer.reconstruct import as_release
-from lintra_analyzer.releases import SecondMoment
-from lintra_analyzer.specification import Specification, build_task
+from lintra_analysis.estimators.moments import INTERCEPT_NOTE, moments
+from lintra_analysis.readings.numbers import as_release
+from lintra_analysis.releases.gram import SymmetricNoise
+from lintra_analysis.releases.linear import SecondMoment
+from lintra_analyzer.asked.specification import Specification, build_task
 from lintra_protocol.errors import InvalidReleaseError, InvalidTaskError
 from lintra_protocol.mechanisms.second_moment import SecondMoment as Mechanism
 from lintra_protocol.randomness import expand

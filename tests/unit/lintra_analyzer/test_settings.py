@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from lintra_analyzer.auth import new_token, require_token, token_hash
-from lintra_analyzer.keys import load_keys
 from lintra_analyzer.settings import TOKEN_HASHES_VARIABLE, InvalidSettingsError, Settings, load_settings
+from lintra_analyzer.storage.keys import load_keys
+from lintra_analyzer.web.auth import new_token, require_token, token_hash
 from lintra_protocol.errors import UnauthorizedError
 from unit.lintra_analyzer.life import seeded
 

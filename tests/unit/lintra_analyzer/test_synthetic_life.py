@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from lintra_analysis.connect import AnalyzerClient
+from lintra_analysis.readings.numbers import as_release
+from lintra_analysis.releases.joint_sums import ProjectedSums
+from lintra_analysis.synthetic.rows import WARNING
 from lintra_analyzer import cli
-from lintra_analyzer.reconstruct import as_release
-from lintra_analyzer.rest_client import AnalyzerClient
-from lintra_analyzer.synthetic.release import ProjectedSums
-from lintra_analyzer.synthetic.rows import WARNING
 from unit.lintra_analyzer.life import CLIENTS, TOKEN, Life, clients, living
 from unit.lintra_analyzer.test_cli import Bridge, Loop
 

@@ -7,8 +7,8 @@ import httpx2
 import pytest
 from typer.testing import CliRunner
 
+from lintra_analysis.connect import AnalyzerClient
 from lintra_analyzer import cli
-from lintra_analyzer.rest_client import AnalyzerClient
 from unit.lintra_analyzer.life import CLIENTS, TOKEN, Life, living
 from unit.lintra_analyzer.test_cli import Bridge, Loop
 

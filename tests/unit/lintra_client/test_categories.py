@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from lintra_analysis.planning.ron_gauss import JointQuestion, plan_ron_gauss
 from lintra_client import Client, cli
 from lintra_client.report import were_clipped
 from lintra_protocol.errors import InvalidRowError
-from lintra_protocol.mechanisms.ron_gauss_plan import JointQuestion, plan_ron_gauss
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.schema import Column
 from lintra_protocol.task import Task

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from lintra_analysis.planning.ron_gauss import JointQuestion, plan_ron_gauss
 from lintra_protocol import cli
 from lintra_protocol.errors import FalseClaimError, LintraError
-from lintra_protocol.mechanisms.ron_gauss_plan import JointQuestion, plan_ron_gauss
 from lintra_protocol.schema import Column
 from support import make_task
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from scipy.optimize import brentq
 
-from lintra_analyzer.central.curves import wishart_pair_delta
+from lintra_curator.second_moment.curves import wishart_pair_delta
 from lintra_protocol.privacy.gaussian import gaussian_delta, gaussian_mu
 from lintra_protocol.privacy.statement import Neighbours
 from lintra_protocol.privacy.wishart import (

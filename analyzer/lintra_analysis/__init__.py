@@ -1,0 +1,1 @@
+"""The analyst's library: open a release, estimate from it, draw synthetic rows."""

@@ -1,0 +1,231 @@
+"""The REST interface from Python, blocking: what the command line, notebooks and the demo use.
+
+Refusals come back as the errors that the analyzer raised. A request that got no answer is sent again; creating a task
+carries a key of its own, so that a repetition does not make a second one.
+"""
+
+import json
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self, cast
+
+import httpx2
+import stamina
+
+from lintra_analysis.readings.numbers import as_release
+from lintra_analysis.record import SignedRecord, numbers_in
+from lintra_analysis.releases.centred_products import CentredProducts
+from lintra_analysis.releases.joint_sums import ProjectedSums
+from lintra_analysis.releases.linear import Release
+from lintra_analysis.releases.two_rounds import TwoRounds
+from lintra_protocol.canonical import base64url
+from lintra_protocol.errors import InvalidMessageError, LintraError, OverloadedError, UnavailableError
+from lintra_protocol.messages import BATCH
+from lintra_protocol.problems import MEDIA_TYPE, from_problem
+from lintra_protocol.randomness import RandomBytes, system_randomness
+from lintra_protocol.task import Task
+
+Document = dict[str, Any]
+"""A JSON object as docs/analyzer.md describes it."""
+
+
+class AnalyzerClient:
+    """One analyst's connection to an analyzer."""
+
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        *,
+        timeout: float = 60.0,
+        attempts: int = 5,
+        transport: httpx2.BaseTransport | None = None,
+        random_bytes: RandomBytes = system_randomness,
+    ) -> None:
+        """Talk to the analyzer at `url`; `timeout` in seconds is for one request, sent up to `attempts` times."""
+        headers = {"authorization": f"Bearer {token}"}
+        self._http = httpx2.Client(base_url=url, headers=headers, timeout=timeout, transport=transport)
+        self._random_bytes = random_bytes
+        self._attempts = attempts
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._http.close()
+
+    # --- tasks ---------------------------------------------------------------------------------------------------
+
+    def keys(self) -> Document:
+        """Return the analyzer's public keys."""
+        return self._json("GET", "/v1/keys")
+
+    def create_task(self, specification: Mapping[str, object], request_key: str | None = None) -> Document:
+        """Create and register a task; the answer has its `task_id`.
+
+        Args:
+            specification: see docs/analyzer.md.
+            request_key: give the same one to repeat a request from another process.
+
+        Raises:
+            LintraError: the specification is impossible, or a server refused the task.
+        """
+        key = request_key or base64url(self._random_bytes(16))
+        return self._json("POST", "/v1/tasks", specification, {"idempotency-key": key})
+
+    def create_second_task(self, task_id: str, row_bound: float | str | None = None) -> Document:
+        """Create and register the second of two rounds from the release of the first; repeating it finds the same task.
+
+        Args:
+            task_id: of the first round.
+            row_bound: norm that rows about their class's centre are clipped to; without it the release gives it.
+
+        Raises:
+            LintraError: the first is not released, or does not give what is needed, or a server refused the task.
+        """
+        return self._json("POST", f"/v1/tasks/{task_id}/second-round", {"row_bound": row_bound})
+
+    def register_task(self, task_id: str) -> Document:
+        """Bring a task to the servers that have not accepted it yet."""
+        return self._json("PUT", f"/v1/tasks/{task_id}/registration")
+
+    def tasks(self) -> list[Document]:
+        """List all tasks, the newest first."""
+        return cast("list[Document]", json.loads(self._send("GET", "/v1/tasks").content))
+
+    def task(self, task_id: str, live: bool = False) -> Document:
+        """Describe a task; `live` asks its servers now."""
+        return self._json("GET", f"/v1/tasks/{task_id}{'?live=1' if live else ''}")
+
+    # --- releases ------------------------------------------------------------------------------------------------
+
+    def start_release(self, task_id: str) -> Document:
+        """Start the release of a task, or go on with it, and return how far it is."""
+        return self._json("PUT", self._release_path(task_id))
+
+    def release_state(self, task_id: str) -> Document:
+        """Return how far the release of a task is."""
+        return self._json("GET", self._release_path(task_id))
+
+    def release(self, task_id: str, wait_seconds: float = 600.0, poll_seconds: float = 0.2) -> str:
+        """Start the release of a task, wait for it, and return its identifier.
+
+        Raises:
+            LintraError: the refusal that the release stands still at, with `retryable` saying whether time may help.
+            UnavailableError: it is still running after `wait_seconds`.
+        """
+        deadline = time.monotonic() + wait_seconds
+        job = self.start_release(task_id)
+        while job["state"] == "running":
+            if time.monotonic() > deadline:
+                raise UnavailableError(f"the release is still at stage {job['stage']}; ask again later")
+            time.sleep(poll_seconds)
+            job = self.release_state(task_id)
+        if job["release_id"] is None:
+            raise from_problem(job["problem"] or {})
+        return str(job["release_id"])
+
+    def releases(self) -> list[Document]:
+        """List all releases, the newest first."""
+        return cast("list[Document]", json.loads(self._send("GET", "/v1/releases").content))
+
+    def record(self, release_id: str) -> SignedRecord:
+        """Return the signed record of a release, after checking that it has this identifier.
+
+        Raises:
+            InvalidMessageError: it is another's.
+        """
+        document = self._json("GET", f"/v1/releases/{release_id}")
+        signed = SignedRecord.from_value({"record": document["record"], "signature": document["signature"]})
+        if signed.record.release_id != release_id:
+            raise InvalidMessageError(f"the record is that of {signed.record.release_id}")
+        return signed
+
+    def sketch(self, release_id: str, media_type: str = "application/octet-stream") -> bytes:
+        """Return the released numbers: .npz, or "application/json", or "text/csv"."""
+        return self._send("GET", f"/v1/releases/{release_id}/sketch", headers={"accept": media_type}).content
+
+    def open_release(self, release_id: str) -> Release:
+        """Return a release as the estimators read it, so that analyses run here; a second round with its first.
+
+        Its integers are checked against the record, and the task against its identifier.
+
+        Raises:
+            InvalidReleaseError: the numbers are not those of the record.
+            InvalidMessageError: the record or the task is another's.
+        """
+        record = self.record(release_id).record
+        task = Task.from_value(self.task(record.task_id)["definition"])
+        if task.task_id != record.task_id:
+            raise InvalidMessageError(f"the task is {task.task_id}, the release is of {record.task_id}")
+        release = as_release(task, *numbers_in(record, self.sketch(release_id)))
+        return self._with_first(release) if isinstance(release, CentredProducts) else release
+
+    def _with_first(self, second: CentredProducts) -> Release:
+        job = self._json("GET", f"/v1/tasks/{second.first_task}/batches/0/release")
+        if job["release_id"] is None:
+            return second
+        if self.record(job["release_id"]).record.task_id != second.first_task:
+            raise InvalidMessageError("the release of the first round is another task's")
+        first = self.open_release(job["release_id"])
+        return TwoRounds.of(first, second) if isinstance(first, ProjectedSums) else second
+
+    def cohort(self, release_id: str) -> Document:
+        """Return the report identifiers of a release."""
+        return self._json("GET", f"/v1/releases/{release_id}/cohort")
+
+    def analyse(self, release_id: str, kind: str, **arguments: object) -> Document:
+        """Run an analysis, such as "regression" or "pca", with the arguments of docs/analyzer.md.
+
+        Raises:
+            InvalidAnalysisError: it does not fit the release.
+        """
+        return self._json("POST", f"/v1/releases/{release_id}/analyses", {"kind": kind, **arguments})
+
+    def analysis_text(self, release_id: str, kind: str, media_type: str = "text/plain", **arguments: object) -> str:
+        """Run an analysis and return it as a text for people, or as "text/csv".
+
+        Raises:
+            InvalidAnalysisError: it does not fit the release.
+        """
+        path, headers = f"/v1/releases/{release_id}/analyses", {"accept": media_type}
+        return self._send("POST", path, {"kind": kind, **arguments}, headers).content.decode("utf-8")
+
+    # --- requests ------------------------------------------------------------------------------------------------
+
+    def _release_path(self, task_id: str) -> str:
+        return f"/v1/tasks/{task_id}/batches/{BATCH}/release"
+
+    def _json(
+        self, method: str, path: str, body: Mapping[str, object] | None = None, headers: dict[str, str] | None = None
+    ) -> Document:
+        return cast("Document", json.loads(self._send(method, path, body, headers).content))
+
+    def _send(
+        self, method: str, path: str, body: Mapping[str, object] | None = None, headers: dict[str, str] | None = None
+    ) -> httpx2.Response:
+        # A server that refused a new task as unavailable was asked often enough already.
+        temporary = (httpx2.TransportError,) if method == "POST" else (httpx2.TransportError, OverloadedError)
+        try:
+            for attempt in stamina.retry_context(on=temporary, attempts=self._attempts, wait_initial=0.2, wait_max=5.0):
+                with attempt:
+                    response = self._http.request(method, path, json=body, headers=headers)
+                    if not response.is_success:
+                        raise _refusal(response)
+                    return response
+        except httpx2.TransportError as error:
+            raise UnavailableError(f"the analyzer does not answer: {type(error).__name__}") from None
+        raise AssertionError("the last attempt returns or raises")  # pragma: no cover
+
+
+def _refusal(response: httpx2.Response) -> LintraError:
+    if response.headers.get("content-type", "").partition(";")[0] != MEDIA_TYPE:
+        return InvalidMessageError(f"status {response.status_code} without a problem document; is this an analyzer?")
+    return from_problem(response.json())

@@ -1,0 +1,104 @@
+"""Which columns a regression is about: target, features, and the constant column that is its intercept."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lintra_analysis.releases.columns import MAGNITUDE, Column, positions
+from lintra_analysis.releases.gram import GramEstimate, HasSecondMoment
+from lintra_protocol.errors import InvalidAnalysisError
+from lintra_protocol.ring import FloatArray
+
+INTERCEPT = "(intercept)"
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """A regression's block of a release.
+
+    Attributes:
+        gram: of the constant column if there is one, then the features, then the target.
+        features: the columns that explain, without the constant.
+        target: the column to explain.
+        constant: the column that is the same for everybody; its coefficient is the intercept.
+        release_columns: how many columns the whole release has.
+    """
+
+    gram: GramEstimate
+    features: tuple[Column, ...]
+    target: Column
+    constant: Column | None
+    release_columns: int
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the features."""
+        return tuple(column.name for column in self.features)
+
+    @property
+    def fitted(self) -> int:
+        """How many coefficients are fitted, the intercept included."""
+        return len(self.gram.columns) - 1
+
+    def penalty(self, regularization: float) -> FloatArray:
+        """Return what is added to the diagonal of the Gram matrix, shape `(p,)`; an intercept is never shrunk."""
+        return np.array([0.0 if column is self.constant else regularization for column in self.gram.columns[:-1]])
+
+
+def design(
+    release: HasSecondMoment, target: str, features: Sequence[str] | None = None, intercept: bool | None = None
+) -> Design:
+    """Choose the columns of a regression.
+
+    Args:
+        release: a sketch or a second moment.
+        target: the column to explain.
+        features: the columns that explain it; all others by default.
+        intercept: whether to fit one; by default if the release holds a constant column.
+
+    Raises:
+        InvalidAnalysisError: the release holds no second moments, or an argument does not fit it.
+    """
+    gram = release.second_moment()
+    chosen = gram.columns[int(positions(gram.columns, [target])[0])]
+    if chosen.constant:
+        raise InvalidAnalysisError(f"the target {target!r} is the same for everybody, so nothing is left to explain")
+    constants = [column for column in gram.columns if column.constant]
+    if intercept and not constants:
+        raise InvalidAnalysisError(
+            "this release holds no constant column, so no intercept can be fitted; without one the fit goes "
+            "through the public centers"
+        )
+    constant = constants[0] if constants and intercept is not False else None
+    if features is None:
+        features = [column.name for column in gram.columns if column is not chosen and column not in constants]
+    if isinstance(features, Sequence) and not features:
+        raise InvalidAnalysisError(f"there is no column besides the target {target!r} to explain it with")
+    explaining = tuple(gram.columns[i] for i in positions(gram.columns, features))
+    if chosen in explaining:
+        raise InvalidAnalysisError(f"the target {target!r} cannot be one of its own features")
+    if useless := [column.name for column in explaining if column in constants]:
+        raise InvalidAnalysisError(
+            f"{', '.join(map(repr, useless))} is the same for everybody, so it explains nothing; it is the intercept, "
+            "which is fitted unless it is refused"
+        )
+    names = [column.name for column in ((constant,) if constant else ()) + explaining]
+    if gram.num_clients <= len(names):
+        raise InvalidAnalysisError(
+            f"{len(names)} features need more than {gram.num_clients} clients; name fewer features"
+        )
+    return Design(gram.restrict([*names, target]), explaining, chosen, constant, len(gram.columns))
+
+
+def check_regularization(regularization: float) -> None:
+    """Refuse a lambda that is none.
+
+    Raises:
+        InvalidAnalysisError: it is negative or not finite, or so large that no error could be computed.
+    """
+    if not (math.isfinite(regularization) and regularization >= 0):
+        raise InvalidAnalysisError(f"regularization must be finite and at least 0, got {regularization}")
+    if regularization > MAGNITUDE:
+        raise InvalidAnalysisError(f"regularization must be at most {MAGNITUDE:g}, got {regularization}")

@@ -1,0 +1,77 @@
+"""A number with its error by cause, and how linear functionals of a Gram matrix get theirs."""
+
+import math
+from dataclasses import dataclass
+
+from lintra_analysis.estimators.centred import Centred, privacy_functional_sd, sampling_functional_sd
+from lintra_analysis.estimators.coefficients import StandardError
+from lintra_analysis.estimators.estimates import Interval, quantile
+from lintra_analysis.releases.gram import ExchangeableRows
+from lintra_protocol.ring import FloatArray
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One estimated number.
+
+    Attributes:
+        value: the estimate.
+        standard_error: by cause; None if the release does not support one.
+        interval: for the number in the population that the clients are a sample of.
+        cohort_interval: for the number that the cohort's own rows would give.
+    """
+
+    value: float
+    standard_error: StandardError | None = None
+    interval: Interval | None = None
+    cohort_interval: Interval | None = None
+
+    @classmethod
+    def normal(cls, value: float, error: StandardError, confidence: float, lowest: float, highest: float) -> "Quantity":
+        """Return a normally distributed number that lies between `lowest` and `highest`."""
+        reach = quantile(confidence)
+        own = math.hypot(error.privacy, error.sketching)
+
+        def inside(number: float) -> float:
+            return min(max(number, lowest), highest)
+
+        def around(sd: float) -> Interval:
+            return inside(value - reach * sd), inside(value + reach * sd)
+
+        return cls(inside(value), error, around(error.total), around(own))
+
+
+def error_of(moments: Centred, weights: FloatArray, clipped: FloatArray, scale: float = 1.0) -> StandardError:
+    """Return the standard error of `scale` times <weights, M>.
+
+    Args:
+        moments: M and the law of its error.
+        weights: symmetric, shape `(d, d)`.
+        clipped: M without its negative eigenvalues, which would be the rows' own; shape `(d, d)`.
+        scale: positive.
+    """
+    gram = moments.gram
+    measured = gram.errors.functional_sd(weights)
+    privacy = privacy_functional_sd(gram.errors, weights, gram.matrix)
+    sampling = sampling_functional_sd(weights, clipped, gram.num_clients)
+    return standard_error(measured, privacy, sampling, holds_sampling(moments), scale)
+
+
+def standard_error(
+    measured: float, privacy: float, sampling: float, holds_sampling: bool, scale: float = 1.0
+) -> StandardError:
+    """Put the parts of an error together.
+
+    The error of a sketch is measured over rows that hold different clients, so it holds the sampling as well.
+    """
+    own = math.sqrt(max(measured**2 - sampling**2, 0.0)) if holds_sampling else measured
+    # What is measured from few rows may fall below the part that is known.
+    own = max(own, privacy)
+    sketching = math.sqrt(max(own**2 - privacy**2, 0.0))
+    return StandardError(scale * privacy, scale * sketching, scale * sampling, scale * math.hypot(own, sampling))
+
+
+def holds_sampling(moments: Centred) -> bool:
+    """Return whether the error law is read off rows that hold different clients."""
+    errors = moments.gram.errors
+    return isinstance(getattr(errors, "law", errors), ExchangeableRows)

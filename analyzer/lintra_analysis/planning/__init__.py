@@ -1,0 +1,1 @@
+"""What a task would cost and give, before anybody is asked for data."""

@@ -1,0 +1,223 @@
+"""The certificate of a release: what was released, from whom, how private it is, and what nobody promised.
+
+It is signed by the analyzer and named by its own hash. Together with the cohort's identifiers and the released numbers
+it lets an auditor derive seed, public matrix and privacy statement again.
+"""
+
+import hashlib
+import io
+import zipfile
+from decimal import ROUND_CEILING, Context, Decimal
+from typing import Literal
+
+import numpy as np
+
+from lintra_protocol.canonical import base64url, domain_hash
+from lintra_protocol.documents import Frozen, Key, Real, real
+from lintra_protocol.errors import InvalidReleaseError
+from lintra_protocol.messages import Count, ServerIndex
+from lintra_protocol.privacy.statement import Neighbours, PrivacyStatement, Threat
+from lintra_protocol.ring import IntArray, ring_bytes, to_ring
+from lintra_protocol.signing import verify
+from lintra_protocol.task import Task
+
+_DIGITS = Decimal(1).scaleb(-40)
+_CONTEXT = Context(prec=80)
+
+TRUSTED = (
+    "privacy holds as long as at least one of the servers follows the protocol and at most max_corrupt_clients "
+    "clients leave out their noise; the analyzer and the network are not trusted"
+)
+NOT_PROMISED = (
+    "that somebody took part is not hidden: report identifiers and the size of the cohort are visible",
+    "that at most max_corrupt_clients clients leave out their noise is an assumption, which nobody checks",
+    "that a row lies within its bounds is checked by its own client only: there is no range proof",
+    "that the numbers are right needs all servers to be honest; a server that errs is not found out by this record",
+    "other tasks over the same rows have their own privacy loss, which adds up",
+)
+
+
+class Privacy(Frozen):
+    """The privacy statement of the actual cohort and matrix; reals are rounded up.
+
+    Attributes:
+        leverage: the largest of any honest client, mu being distance times its root over sigma; for a sketch with
+            several entries per column, of the very matrix that was drawn.
+        remark: what has to be said beside these numbers; mostly nothing.
+    """
+
+    neighbours: Neighbours
+    epsilon: Real
+    delta: Real
+    mu: Real
+    slack: Real
+    delta_coalition: Real
+    num_clients: Count
+    honest_clients: Count
+    leverage: Real
+    max_corrupt_clients: Count
+    threat: Threat
+    remark: str
+    trusted: str = TRUSTED
+    not_promised: tuple[str, ...] = NOT_PROMISED
+
+
+class Noise(Frozen):
+    """The noise in the released numbers.
+
+    Attributes:
+        sigma: deviation of one client's noise, in steps of the ring (off the diagonal, for second moments).
+        step_bits: one step of the ring is worth 2^-step_bits, in normalised units (squared, for second moments).
+        step: the same as a number.
+        smoothing: parameter of each server's noise in every released number, in steps of the ring; 0 for none.
+        smallest_row: reports in the emptiest row; a released number's deviation is sigma * sqrt(row) steps, smoothing
+            aside, before a sketch is divided by the root of its sparsity.
+        largest_row: reports in the fullest row.
+        smallest_sd: deviation in the emptiest row, in normalised units.
+        largest_sd: deviation in the fullest row.
+    """
+
+    sigma: Count
+    step_bits: Count
+    step: Real
+    smoothing: Count
+    smallest_row: Count
+    largest_row: Count
+    smallest_sd: Real
+    largest_sd: Real
+
+
+class Plausibility(Frozen):
+    """Rows with an entry that clients within their bounds would hardly ever give; flagged, never dropped.
+
+    Attributes:
+        deviations: the threshold, in deviations of an honest row's entry.
+        false_alarm: bound on the chance that an honest cohort has any such row.
+        flagged_rows: their numbers.
+    """
+
+    deviations: Real
+    false_alarm: Real
+    flagged_rows: tuple[Count, ...]
+
+
+class ServerPart(Frozen):
+    """What one server contributed: how many reports it held, its nonce, and the hash of its sealed sketch share."""
+
+    server: ServerIndex
+    identity_key: Key
+    reports: Count
+    nonce: Key
+    sketch_share: Key
+
+
+class ReleaseRecord(Frozen):
+    """Everything about a release but its numbers.
+
+    Attributes:
+        definition: SHA-256 of the canonical task definition, without label.
+        values: hash of the released integers, little-endian in row order.
+        released_at: seconds since the epoch.
+    """
+
+    kind: Literal["release"] = "release"
+    task_id: Key
+    definition: Key
+    batch: Count
+    mechanism: str
+    rows: Count
+    words: Count
+    cohort_root: Key
+    num_clients: Count
+    seed: Key
+    inventories: Key
+    servers: tuple[ServerPart, ...]
+    values: Key
+    privacy: Privacy
+    noise: Noise
+    plausibility: Plausibility
+    analyzer_key: Key
+    released_at: Count
+
+    @property
+    def release_id(self) -> str:
+        """Return the hash that names the release."""
+        return base64url(domain_hash("release", self.canonical()))
+
+
+class SignedRecord(Frozen):
+    """A record and the analyzer's signature over its canonical encoding."""
+
+    record: ReleaseRecord
+    signature: Key
+
+    def verified(self, public_key: str) -> ReleaseRecord:
+        """Return the record.
+
+        Raises:
+            UnauthorizedError: the signature is not by this key.
+        """
+        verify(public_key, self.signature, self.record.kind, self.record.canonical())
+        return self.record
+
+
+def stated(privacy: PrivacyStatement, remark: str) -> Privacy:
+    """Spell a privacy statement in decimal strings, with the remark of the mechanism that it is about."""
+    return Privacy(
+        neighbours=privacy.neighbours,
+        epsilon=rounded_up(privacy.epsilon),
+        delta=rounded_up(privacy.delta),
+        mu=rounded_up(privacy.mu),
+        slack=rounded_up(privacy.slack),
+        delta_coalition=rounded_up(privacy.delta_coalition),
+        num_clients=privacy.num_clients,
+        honest_clients=privacy.honest_clients,
+        leverage=rounded_up(privacy.leverage),
+        max_corrupt_clients=privacy.max_corrupt_clients,
+        threat=privacy.threat,
+        remark=remark,
+    )
+
+
+def rounded_up(value: float | Decimal) -> Real:
+    """Spell a number that is not negative with at most 40 decimals, rounded up where that loses digits."""
+    shortest = value if isinstance(value, Decimal) else Decimal(repr(value))
+    rounded = shortest.quantize(_DIGITS, ROUND_CEILING, _CONTEXT)
+    return real(shortest if rounded == shortest else rounded)
+
+
+def definition_hash(task: Task) -> str:
+    """Return the plain SHA-256 of the canonical definition, which any tool can compute."""
+    return base64url(hashlib.sha256(task.canonical()).digest())
+
+
+def values_hash(sketch: IntArray) -> str:
+    """Return the hash of the released integers of shape `(m, w/c)`."""
+    return base64url(domain_hash("release values", ring_bytes(to_ring(sketch))))
+
+
+def require_values(record: ReleaseRecord, sketch: IntArray) -> None:
+    """Check that numbers are those that a record was written for.
+
+    Raises:
+        InvalidReleaseError: they are not.
+    """
+    if sketch.shape != (record.rows, record.words) or values_hash(sketch) != record.values:
+        raise InvalidReleaseError(f"the stored numbers are not those of release {record.release_id}")
+
+
+def numbers_in(record: ReleaseRecord, data: bytes) -> tuple[IntArray, IntArray]:
+    """Return the integers, shape `(m, w/c)`, and row counts, shape `(m,)`, in the bytes of a release's .npz file.
+
+    Raises:
+        InvalidReleaseError: the file is not what the record describes.
+    """
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+            sketch, row_counts = arrays["sketch"], arrays["row_counts"]
+    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile):
+        raise InvalidReleaseError(f"the archived file of release {record.release_id} is damaged") from None
+    if sketch.dtype != np.int64 or row_counts.dtype != np.int64:
+        raise InvalidReleaseError(f"the archived file of release {record.release_id} holds other numbers")
+    require_values(record, sketch)
+    return sketch, row_counts

@@ -1,0 +1,264 @@
+"""What a `ron_gauss` release holds: noisy counts, sums, products and histograms of projected rows, and their noise.
+
+Numbers are in units of mapped rows z, counts in rows. A `repr` shows shapes and never the numbers.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from lintra_analysis.releases.columns import Column
+from lintra_analysis.releases.features import (
+    ClassLabel,
+    Feature,
+    Label,
+    NumericLabel,
+    require_distinct_names,
+    starts_of,
+)
+from lintra_analysis.releases.gram import GramEstimate
+from lintra_protocol.canonical import base64url, canonical_json, domain_hash
+from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
+from lintra_protocol.mechanisms.second_moment import INTERCEPT
+from lintra_protocol.ring import FloatArray
+
+if TYPE_CHECKING:
+    from lintra_analysis.releases.linear import SecondMoment
+    from lintra_analysis.synthetic.model import GaussianModel
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What is promised about the rows behind a release, in numbers and in words.
+
+    Attributes:
+        epsilon: at `delta`; infinite where nothing is promised.
+        delta: 0 for pure differential privacy.
+        neighbours: "replace-one" or "zero-out"; "replace-one within its class" where a change of class is not covered.
+        mechanism: what made the release.
+        note: the promise in words, or why there is none.
+        mu: of Gaussian differential privacy, where it applies.
+    """
+
+    epsilon: float
+    delta: float
+    neighbours: str
+    mechanism: str
+    note: str
+    mu: float | None = None
+
+    def __str__(self) -> str:
+        return f"epsilon {self.epsilon:.6g} at delta {self.delta:g} ({self.neighbours})"
+
+
+@dataclass(frozen=True)
+class NoiseLaw:
+    """Deviations of the whole noise in the released numbers, in the units of `ProjectedSums`.
+
+    Attributes:
+        count: of every class count, in rows.
+        sum: of every entry of the sums.
+        product: of every product off the diagonal.
+        diagonal: of every product on the diagonal.
+        cell: of every histogram cell, in rows.
+        law: its family; both are exact and on integers.
+    """
+
+    count: float
+    sum: float
+    product: float
+    diagonal: float
+    cell: float
+    law: Literal["discrete Gaussian", "discrete Laplace"]
+
+    def __post_init__(self) -> None:
+        if not all(0 <= sd < math.inf for sd in (self.count, self.sum, self.product, self.diagonal, self.cell)):
+            raise InvalidReleaseError("deviations of noise must be finite and not negative")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ProjectedSums:
+    """Class counts, class sums, pooled products and column histograms of n projected rows, with noise.
+
+    K classes, m coordinates, projected dimension p, and P = p, or p + 1 with a numeric label.
+
+    Attributes:
+        features: the columns; together they have m coordinates.
+        label: public levels (K of them), public bounds, or None (K = 1).
+        frame: shape `(m, p)`, orthonormal columns; None if the rows were not projected (p = m).
+        counts: shape `(K,)`; with K = 1 it is n.
+        sums: shape `(K, P)`.
+        products: shape `(P, P)`, symmetric; `(K, P, P)` if the covariance is not pooled.
+        histograms: for each of `histogram_features` as many numbers as it has cells.
+        num_clients: n, rows that were added.
+        radius: the norm that no projected row exceeds, the label not counted.
+        noise: deviations of the noise.
+        promise: to the people behind the rows.
+    """
+
+    features: tuple[Feature, ...]
+    label: Label | None
+    frame: FloatArray | None
+    counts: FloatArray
+    sums: FloatArray
+    products: FloatArray
+    histograms: tuple[FloatArray, ...]
+    num_clients: int
+    radius: float
+    noise: NoiseLaw
+    promise: Promise = field(compare=False)
+
+    def __post_init__(self) -> None:
+        require_distinct_names(self.features, self.label)
+        if self.num_clients < 1:
+            raise InvalidReleaseError(f"a release has at least 1 client, got {self.num_clients}")
+        if not (math.isfinite(self.radius) and self.radius > 0):
+            raise InvalidReleaseError(f"the radius must be positive and finite, got {self.radius}")
+        m, p = self.num_coordinates, self.dimension
+        if self.frame is not None and self.frame.shape[0] != m:
+            raise InvalidReleaseError(f"the frame has {self.frame.shape[0]} rows, the columns {m} coordinates")
+        if not 1 <= p <= m:
+            raise InvalidReleaseError(f"the projected dimension must lie in 1..{m}, got {p}")
+        size, classes = self.size, self.num_classes
+        pooled = self.products.ndim == 2
+        _require(self.counts, (classes,), "counts")
+        _require(self.sums, (classes, size), "sums")
+        _require(self.products, (size, size) if pooled else (classes, size, size), "products")
+        expected = self.histogram_features
+        if len(self.histograms) != len(expected):
+            raise InvalidReleaseError(f"{len(self.histograms)} histograms for {len(expected)} columns")
+        for feature, cells in zip(expected, self.histograms, strict=True):
+            _require(cells, (feature.cells,), f"histogram of {feature.name!r}")
+
+    def __repr__(self) -> str:
+        return (
+            f"ProjectedSums(columns={len(self.features)}, classes={self.num_classes}, dimension={self.dimension}, "
+            f"num_clients={self.num_clients})"
+        )
+
+    @property
+    def num_classes(self) -> int:
+        """Return K."""
+        return len(self.label.levels) if isinstance(self.label, ClassLabel) else 1
+
+    @property
+    def histogram_features(self) -> tuple[Feature, ...]:
+        """Return the columns, and a numeric label after them; a histogram of each, empty if it has no cells."""
+        return (*self.features, self.label.feature) if isinstance(self.label, NumericLabel) else self.features
+
+    @property
+    def num_coordinates(self) -> int:
+        """Return m."""
+        return starts_of(self.features)[-1]
+
+    @property
+    def dimension(self) -> int:
+        """Return p."""
+        return self.num_coordinates if self.frame is None else self.frame.shape[1]
+
+    @property
+    def size(self) -> int:
+        """Return P: p, and one more for a numeric label."""
+        return self.dimension + isinstance(self.label, NumericLabel)
+
+    @property
+    def digest(self) -> str:
+        """Return a hash of the released numbers and of everything public about them, in base64url."""
+        arrays = [self.counts, self.sums, self.products, *self.histograms]
+        if self.frame is not None:
+            arrays.append(self.frame)
+        public = canonical_json([repr(self.features), repr(self.label), self.num_clients, repr(self.noise)])
+        parts = [np.ascontiguousarray(array, "<f8").tobytes() for array in arrays]
+        return base64url(domain_hash("joint sums", public, *parts))
+
+    def gaussian_model(self) -> "GaussianModel":
+        """Return the model that synthetic rows are drawn from (see `model.fit`)."""
+        from lintra_analysis.synthetic.model import fit  # which knows this module
+
+        return fit(self)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Return the columns whose second moments the release holds, in their public scales.
+
+        Raises:
+            InvalidAnalysisError: as `second_moment`.
+        """
+        return self.as_second_moment().columns
+
+    def table(self) -> tuple[list[str], FloatArray]:
+        """Return a name for every released number, and the numbers, shape `(w,)`, in the units of mapped rows."""
+        levels = self.label.levels if isinstance(self.label, ClassLabel) else ("",)
+        axes = [f"h{number + 1}" for number in range(self.dimension)]
+        if isinstance(self.label, NumericLabel):
+            axes.append(self.label.name)
+        first, second = np.triu_indices(self.size)
+        pairs = [f"{axes[i]}*{axes[j]}" for i, j in zip(first.tolist(), second.tolist(), strict=True)]
+        blocks = levels if self.products.ndim == 3 else ("",)
+        names = [f"count[{level}]" for level in levels]
+        names += [f"sum[{level}] {axis}" for level in levels for axis in axes]
+        names += [f"product[{block}] {pair}" for block in blocks for pair in pairs]
+        for feature, cells in zip(self.histogram_features, self.histograms, strict=True):
+            names += [f"cell[{feature.name}] {number}" for number in range(cells.size)]
+        products = self.products.reshape(-1, self.size, self.size)[:, first, second]
+        return names, np.concatenate([self.counts, self.sums.ravel(), products.ravel(), *self.histograms])
+
+    def restrict(self, names: Sequence[str]) -> "SecondMoment":
+        """Return the second moments of the named columns only, in that order.
+
+        Raises:
+            InvalidAnalysisError: as `second_moment`, or a name is unknown.
+        """
+        return self.as_second_moment().restrict(names)
+
+    def second_moment(self) -> GramEstimate:
+        """Return the products as second moments about the middles of the bounds, for the other estimators.
+
+        Raises:
+            InvalidAnalysisError: the rows were projected, a column is a category, the covariance is not pooled or its
+                noise is not that of a symmetric Gaussian matrix.
+        """
+        return self.as_second_moment().second_moment()
+
+    def as_second_moment(self) -> "SecondMoment":
+        """Return products and sums as one noisy matrix; the sums become an intercept, as noisy as the products.
+
+        Raises:
+            InvalidAnalysisError: as `second_moment`.
+        """
+        from lintra_analysis.releases.linear import SecondMoment  # which knows this module
+
+        if self.frame is not None:
+            raise InvalidAnalysisError("these rows were projected, so their products are not about named columns")
+        if any(feature.width > 1 for feature in self.features):
+            raise InvalidAnalysisError("a category of more than two levels has several coordinates, not one column")
+        noise = self.noise
+        if self.products.ndim != 2 or noise.diagonal < math.sqrt(2) * noise.product * (1 - 1e-9):
+            raise InvalidAnalysisError("the noise of these products is not that of one symmetric Gaussian matrix")
+        sum_sd = math.sqrt(self.num_classes) * noise.sum
+        constant = noise.product / sum_sd if sum_sd > 0 and noise.product > 0 else 1.0
+        columns = [Column(INTERCEPT, 0.0, 1 / constant, 1.0, 1.0)]
+        columns += [_column(f.name, f.lower, f.upper, 1.0, f.unit) for f in self.features]
+        bound = math.hypot(self.radius, constant)
+        if isinstance(self.label, NumericLabel):
+            own = self.label.feature
+            columns.append(_column(own.name, own.lower, own.upper, self.label.scale, own.unit))
+            bound = math.hypot(bound, self.label.scale)
+        total = constant * self.sums.sum(axis=0)
+        corner = np.array([[constant**2 * self.num_clients]])
+        values = np.block([[corner, total[np.newaxis]], [total[:, np.newaxis], self.products]])
+        return SecondMoment(tuple(columns), values, noise.product, self.num_clients, bound, exact=INTERCEPT)
+
+
+def _column(name: str, lower: float, upper: float, scale: float, unit: str) -> Column:
+    return Column(name, (lower + upper) / 2, (upper - lower) / 2 / scale, lower, upper, unit)
+
+
+def _require(array: FloatArray, shape: tuple[int, ...], name: str) -> None:
+    if array.shape != shape:
+        raise InvalidReleaseError(f"{name}: an array of shape {array.shape} stands where {shape} belongs")
+    if not np.isfinite(array).all():
+        raise InvalidReleaseError(f"{name}: a release holds finite numbers only")

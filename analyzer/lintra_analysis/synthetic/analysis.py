@@ -1,0 +1,84 @@
+"""Synthetic rows and their report as analyses of a release, for the REST interface and the command line."""
+
+import json
+from dataclasses import dataclass
+
+from lintra_analysis.estimators import Tabular
+from lintra_analysis.estimators.estimates import Plain
+from lintra_analysis.releases.joint_sums import ProjectedSums
+from lintra_analysis.releases.linear import Release
+from lintra_analysis.releases.two_rounds import TwoRounds
+from lintra_analysis.synthetic.generator import MAX_NUMBERS, Space
+from lintra_analysis.synthetic.model import GaussianModel
+from lintra_analysis.synthetic.rows import SyntheticRows
+from lintra_protocol.errors import InvalidAnalysisError
+
+SHOWN_ROWS = 10
+SHOWN_WARNINGS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class SyntheticEstimate(Tabular):
+    """Synthetic rows as the answer to an analysis."""
+
+    rows: SyntheticRows
+
+    def to_dict(self) -> dict[str, Plain]:
+        """Return the columns and the provenance."""
+        return self.rows.to_dict()
+
+    def to_csv(self) -> str:
+        """Return the rows; `headers` says what goes with them."""
+        return self.rows.to_csv() or ""
+
+    def headers(self) -> dict[str, str]:
+        """Return the privacy statement and the warnings as HTTP headers, in JSON."""
+        provenance = self.rows.provenance()
+        said = {name: value for name, value in provenance.items() if name != "columns"}
+        warnings = provenance["warnings"]
+        if isinstance(warnings, list) and len(warnings) > SHOWN_WARNINGS:
+            # Servers and clients limit the size of headers; the JSON answer has them all.
+            said["warnings"] = [*warnings[:SHOWN_WARNINGS], f"{len(warnings) - SHOWN_WARNINGS} more"]
+        return {"lintra-provenance": json.dumps(said)}
+
+    def summary(self, privacy: str | None = None) -> str:
+        """Return the first rows and what goes with them.
+
+        `privacy`, of one release, is not said: with two rounds it would be less than what both spend.
+        """
+        del privacy
+        lines = self.to_csv().splitlines()[: SHOWN_ROWS + 1]
+        if self.rows.num_rows > SHOWN_ROWS:
+            lines.append(f".. {self.rows.num_rows - SHOWN_ROWS} more")
+        lines.append(f"seed {self.rows.seed}, model {self.rows.model_digest}")
+        lines.append(str(self.rows.promise))
+        provenance = self.rows.provenance()["warnings"]
+        lines += [f"Warning: {warning}." for warning in provenance] if isinstance(provenance, list) else []
+        return "\n".join(lines) + "\n"
+
+
+def gaussian_model(release: Release) -> GaussianModel:
+    """Return the model of a release.
+
+    Raises:
+        InvalidAnalysisError: the release is not of the mechanism `ron_gauss`, nor of its second round together with
+            the first, or holds no class above its noise.
+    """
+    if not isinstance(release, ProjectedSums | TwoRounds):
+        raise InvalidAnalysisError(
+            "synthetic rows need a release of the mechanism ron_gauss: class counts, sums, products and histograms"
+        )
+    return release.gaussian_model()
+
+
+def synthetic(release: Release, num_rows: int, seed: int, space: Space, most: int = MAX_NUMBERS) -> SyntheticEstimate:
+    """Draw rows from the model of a release, not more than `most` numbers.
+
+    Raises:
+        InvalidAnalysisError: as `gaussian_model`, or an argument does not fit.
+    """
+    model = gaussian_model(release)
+    width = len(model.release.features) if space == "columns" else model.release.dimension
+    if num_rows * width > most:
+        raise InvalidAnalysisError(f"{num_rows} rows of {width} columns are too many at once; at most {most} numbers")
+    return SyntheticEstimate(model.synthesize(num_rows, seed, space))

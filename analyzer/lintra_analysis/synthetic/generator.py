@@ -1,0 +1,137 @@
+"""Rows from a model and a seed: Gaussian rows in the projected space, lifted to named columns.
+
+The same seed gives the same rows in every process: words come from a stream derived from the seed alone, and the
+matrix that shapes them does not depend on how a linear algebra library orders its eigenvectors.
+"""
+
+import operator
+from typing import Literal
+
+import numpy as np
+
+from lintra_analysis.releases.features import ClassLabel, ColumnArray, Feature, NumericLabel, starts_of
+from lintra_analysis.sampling import gaussians
+from lintra_analysis.synthetic.marginals import from_histogram, without_histogram
+from lintra_analysis.synthetic.model import GaussianModel
+from lintra_analysis.synthetic.repair import symmetric_root
+from lintra_analysis.synthetic.rows import SyntheticRows
+from lintra_protocol.errors import InvalidAnalysisError
+from lintra_protocol.randomness import RandomBytes, derive_seed, keystream
+from lintra_protocol.ring import FloatArray, IntArray
+
+Space = Literal["columns", "projected"]
+
+MAX_ROWS = 10_000_000
+MAX_NUMBERS = 1 << 28
+"""Most numbers in one table: rows times coordinates."""
+
+
+def synthesize(model: GaussianModel, num_rows: int, seed: int, space: Space = "columns") -> SyntheticRows:
+    """Draw rows from a model; any number of rows, and any number of times, costs no privacy.
+
+    Args:
+        model: of `fit`.
+        num_rows: how many, split over the classes by largest remainder and in random order.
+        seed: from 0 to 2^256 - 1; the same seed gives the same rows.
+        space: the original columns, or the projected coordinates h1..hp.
+
+    Raises:
+        InvalidAnalysisError: `num_rows`, `seed` or `space` does not fit.
+    """
+    if space not in ("columns", "projected"):
+        raise InvalidAnalysisError(f"space: expected 'columns' or 'projected', got {space!r}")
+    release = model.release
+    sizes = model.class_sizes(num_rows)
+    if num_rows > MAX_ROWS or num_rows * max(release.num_coordinates, release.size) > MAX_NUMBERS:
+        raise InvalidAnalysisError(f"{num_rows} rows at once are too many; draw them with several seeds")
+    words = seed_bytes(seed)
+    classes, latent = draw_latent(model, sizes, words)
+    columns: dict[str, ColumnArray] = {}
+    if space == "projected":
+        columns = {f"h{number + 1}": latent[:, number] for number in range(release.dimension)}
+    else:
+        columns = lift(model, latent[:, : release.dimension], _stream(words, "filler"))
+    label = release.label
+    if isinstance(label, ClassLabel):
+        columns[label.name] = np.array(label.levels)[classes]
+    elif isinstance(label, NumericLabel):
+        columns[label.name] = _column(label.feature, latent[:, -1:] / label.scale, model.marginals[-1])
+    return SyntheticRows(
+        columns=columns,
+        label=None if label is None else label.name,
+        features=release.features,
+        promise=release.promise,
+        num_clients=release.num_clients,
+        seed=operator.index(seed),
+        model_digest=model.digest,
+        space=space,
+        warnings=model.warnings,
+        label_levels=label.levels if isinstance(label, ClassLabel) else (),
+    )
+
+
+def seed_bytes(seed: int) -> bytes:
+    """Return a seed as 32 bytes.
+
+    Raises:
+        InvalidAnalysisError: it is no whole number, or out of range.
+    """
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**256:
+        raise InvalidAnalysisError(f"a seed is a whole number from 0 to 2^256 - 1, got {seed!r}")
+    return operator.index(seed).to_bytes(32, "big")
+
+
+def draw_latent(model: GaussianModel, sizes: IntArray, seed: bytes) -> tuple[IntArray, FloatArray]:
+    """Draw rows of the projected space in random order.
+
+    Args:
+        model: of `fit`.
+        sizes: rows of each class, shape `(K,)`.
+        seed: 32 bytes.
+
+    Returns:
+        The classes, shape `(n,)`, and the rows, shape `(n, P)`.
+    """
+    total = int(sizes.sum())
+    classes = np.repeat(np.arange(sizes.size), sizes)
+    order = np.argsort(np.frombuffer(_stream(seed, "order")(8 * total), "<u8"), kind="stable")
+    classes = classes[order]
+    white = gaussians((total, model.release.size), _stream(seed, "latent"))
+    roots = [symmetric_root(covariance) for covariance in model.covariances]
+    if len(roots) == 1:
+        return classes, model.means[classes] + white @ roots[0]
+    rows = np.empty_like(white)
+    for number, root in enumerate(roots):
+        chosen = classes == number
+        rows[chosen] = model.means[number] + white[chosen] @ root
+    return classes, rows
+
+
+def lift(model: GaussianModel, latent: FloatArray, random_bytes: RandomBytes) -> dict[str, ColumnArray]:
+    """Return the named columns of projected rows of shape `(n, p)`.
+
+    Outside the span of the frame the model knows nothing; there the rows get equal variances, the mean one inside.
+    """
+    release = model.release
+    mapped = latent
+    if release.frame is not None:
+        frame = release.frame
+        mapped = latent @ frame.T
+        if release.dimension < release.num_coordinates:
+            level = float(np.trace(model.covariance[: release.dimension, : release.dimension])) / release.dimension
+            filler = gaussians(mapped.shape, random_bytes) * np.sqrt(level)
+            mapped = mapped + filler - (filler @ frame) @ frame.T
+    columns: dict[str, ColumnArray] = {}
+    starts = starts_of(release.features)
+    for number, feature in enumerate(release.features):
+        scores = mapped[:, starts[number] : starts[number + 1]]
+        columns[feature.name] = _column(feature, scores, model.marginals[number])
+    return columns
+
+
+def _column(feature: Feature, scores: FloatArray, cells: FloatArray) -> ColumnArray:
+    return from_histogram(feature, scores, cells) if cells.size else without_histogram(feature, scores)
+
+
+def _stream(seed: bytes, purpose: str) -> RandomBytes:
+    return keystream(derive_seed(seed, "synthetic rows", purpose.encode()))

@@ -1,0 +1,206 @@
+"""The Gaussian model behind a release: class weights, class means and one covariance, and how far noise moved them.
+
+Fitting is post-processing of released numbers and costs no privacy (docs/mechanisms/ron_gauss.md).
+"""
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lintra_analysis.releases.features import ClassLabel
+from lintra_analysis.releases.joint_sums import ProjectedSums
+from lintra_analysis.synthetic.repair import Repaired, project_on_simplex, repair
+from lintra_protocol.errors import InvalidAnalysisError
+from lintra_protocol.ring import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from lintra_analysis.synthetic.generator import Space
+    from lintra_analysis.synthetic.report import FidelityReport
+    from lintra_analysis.synthetic.rows import SyntheticRows
+
+MIN_COUNT = 5.0
+"""A class counts as at least so many rows, so that no mean is divided by noise."""
+
+RELIABLE = 5.0
+"""A class whose count is below so many deviations of its noise is left out of the rows, with a warning."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GaussianModel:
+    """A mixture of Gaussians over projected rows, in units of mapped rows z; what synthetic rows are drawn from.
+
+    Attributes:
+        release: what it was fitted to.
+        weights: shape `(K,)`, probabilities of the classes.
+        counts: shape `(K,)`, rows that each class is taken to have.
+        means: shape `(K, P)`.
+        repairs: the repaired covariances of shape `(P, P)`: one, or one for each class.
+        marginals: for each histogram of the release the probabilities of its cells.
+        warnings: what an analyst should know first.
+        second_digest: hash of both releases, if there were two rounds.
+    """
+
+    release: ProjectedSums
+    weights: FloatArray
+    counts: FloatArray
+    means: FloatArray
+    repairs: tuple[Repaired, ...]
+    marginals: tuple[FloatArray, ...]
+    warnings: tuple[str, ...]
+    second_digest: str = ""
+
+    def __repr__(self) -> str:
+        return f"GaussianModel(classes={self.weights.size}, dimension={self.release.dimension})"
+
+    @property
+    def covariances(self) -> tuple[FloatArray, ...]:
+        """Return the repaired covariances: one, or one for each class."""
+        return tuple(repaired.matrix for repaired in self.repairs)
+
+    @property
+    def covariance(self) -> FloatArray:
+        """Return the covariance within the classes, shape `(P, P)`: the weighted mean if each class has its own."""
+        if len(self.repairs) == 1:
+            return self.repairs[0].matrix
+        pooled: FloatArray = np.einsum("k,kij->ij", self.weights, np.stack(self.covariances))
+        return pooled
+
+    @property
+    def digest(self) -> str:
+        """Return the hash of the release, or of the two, that the model follows from."""
+        return self.second_digest or self.release.digest
+
+    def synthesize(self, num_rows: int, seed: int, space: "Space" = "columns") -> "SyntheticRows":
+        """Draw rows (see `generator.synthesize`).
+
+        Raises:
+            InvalidAnalysisError: `num_rows`, `seed` or `space` does not fit.
+        """
+        from lintra_analysis.synthetic.generator import synthesize  # which knows this module
+
+        return synthesize(self, num_rows, seed, space)
+
+    def report(self, confidence: float = 0.95) -> "FidelityReport":
+        """Say how good the rows can be, without any real ones (see `report.fidelity`).
+
+        Raises:
+            InvalidAnalysisError: `confidence` is no confidence level.
+        """
+        from lintra_analysis.synthetic.report import fidelity  # which knows this module
+
+        return fidelity(self, confidence)
+
+    def class_sizes(self, num_rows: int) -> IntArray:
+        """Split `num_rows` rows over the classes by largest remainder, shape `(K,)`.
+
+        Raises:
+            InvalidAnalysisError: `num_rows` is not at least 1.
+        """
+        return split_by_largest_remainder(num_rows, self.weights)
+
+
+def split_by_largest_remainder(num_rows: int, weights: FloatArray) -> IntArray:
+    """Split `num_rows` rows in proportion to weights that sum to 1, shape `(K,)`.
+
+    Raises:
+        InvalidAnalysisError: `num_rows` is not a whole number of at least 1.
+    """
+    if isinstance(num_rows, bool) or not isinstance(num_rows, int | np.integer) or num_rows < 1:
+        raise InvalidAnalysisError(f"num_rows must be a whole number of at least 1, got {num_rows!r}")
+    shares = num_rows * weights
+    sizes: IntArray = np.floor(shares).astype(np.int64)
+    order = np.argsort(sizes - shares, kind="stable")
+    sizes[order[: num_rows - int(sizes.sum())]] += 1
+    return sizes
+
+
+def fit(release: ProjectedSums, min_count: float = MIN_COUNT, *, shrink: bool = True) -> GaussianModel:
+    """Fit the model to a release.
+
+    The covariance within the classes is S/n less the outer products of the class means, each of which is first
+    freed of the noise that it adds on average; `repair` does the rest.
+
+    Args:
+        release: noisy sums.
+        min_count: what a class counts as at least.
+        shrink: see `repair`.
+    """
+    counts = _class_counts(release, min_count)
+    means = release.sums / counts[:, np.newaxis]
+    if release.products.ndim == 2:
+        repairs: tuple[Repaired, ...] = (_pooled(release, counts, means, shrink=shrink),)
+    else:
+        repairs = tuple(_of_class(release, number, counts, means, shrink=shrink) for number in range(counts.size))
+    weights, warnings = _weights(release, counts)
+    if unusable := sum(repaired.kept == 0 for repaired in repairs):
+        of = f" of {unusable} classes" if len(repairs) > 1 else ""
+        warnings.append(f"covariance{of} not usable: the noise is larger than it; shrunk to equal variances")
+    return GaussianModel(
+        release=release,
+        weights=weights,
+        counts=counts,
+        means=means,
+        repairs=repairs,
+        marginals=tuple(project_on_simplex(c / release.num_clients) if c.size else c for c in release.histograms),
+        warnings=tuple(warnings),
+    )
+
+
+def _class_counts(release: ProjectedSums, min_count: float) -> FloatArray:
+    if release.num_classes == 1:
+        return np.array([float(release.num_clients)])
+    return np.maximum(release.counts, min_count)
+
+
+def _pooled(release: ProjectedSums, counts: FloatArray, means: FloatArray, *, shrink: bool) -> Repaired:
+    n, size, noise = release.num_clients, release.size, release.noise
+    shares = counts / n
+    spread = noise.sum**2 / counts**2
+    matrix = release.products / n - np.einsum("k,ki,kj->ij", shares, means, means)
+    matrix += float(shares @ spread) * np.eye(size)
+    of_means = float(np.sum(shares**2 * 2 * np.square(means).sum(axis=1) * (size + 1) * spread))
+    return repair(matrix, _products_noise(release) / n**2 + of_means, shrink=shrink)
+
+
+def _of_class(release: ProjectedSums, number: int, counts: FloatArray, means: FloatArray, *, shrink: bool) -> Repaired:
+    count, mean, size = float(counts[number]), means[number], release.size
+    spread = release.noise.sum**2 / count**2
+    matrix = release.products[number] / count - np.outer(mean, mean) + spread * np.eye(size)
+    of_mean = 2 * float(mean @ mean) * (size + 1) * spread
+    return repair(matrix, _products_noise(release) / count**2 + of_mean, shrink=shrink)
+
+
+def _products_noise(release: ProjectedSums) -> float:
+    """Return the expected squared Frobenius norm of the noise in the products."""
+    size, noise = release.size, release.noise
+    return size * noise.diagonal**2 + size * (size - 1) * noise.product**2
+
+
+def _weights(release: ProjectedSums, counts: FloatArray) -> tuple[FloatArray, list[str]]:
+    """Return the class probabilities, and which classes were left out because noise could have made them."""
+    if not isinstance(release.label, ClassLabel):
+        return np.ones(1), []
+    lost = release.counts < RELIABLE * release.noise.count
+    if lost.all():
+        raise InvalidAnalysisError(
+            f"no class has a count above {RELIABLE:g} deviations of its noise ({release.noise.count:.3g} rows); "
+            "more clients or a larger epsilon are needed"
+        )
+    names = [level for level, gone in zip(release.label.levels, lost.tolist(), strict=True) if gone]
+    warnings = [f"class {name!r} left out: its count cannot be told from noise" for name in names]
+    kept = np.where(lost, 0.0, counts)
+    return kept / kept.sum(), warnings
+
+
+def count_interval(count: float, noise_sd: float, reach: float) -> tuple[float, float]:
+    """Return the interval of a class count for a Gaussian noise of `noise_sd` and `reach` deviations, from 0 on."""
+    return max(0.0, count - reach * noise_sd), max(0.0, count + reach * noise_sd)
+
+
+def mean_error(model: GaussianModel) -> FloatArray:
+    """Return each class mean's deviation by noise in one coordinate over the root mean eigenvalue, shape `(K,)`."""
+    level = float(np.trace(model.covariance)) / model.release.size
+    error: FloatArray = model.release.noise.sum / model.counts / math.sqrt(max(level, 2.0**-60))
+    return error

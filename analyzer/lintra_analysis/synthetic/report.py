@@ -1,0 +1,229 @@
+"""How good synthetic rows can be, said without a single real row: from the released numbers and the law of their noise.
+
+Every number stands beside the deviation of its noise, and every judgement is a sentence.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from lintra_analysis.estimators.estimates import Interval, check_confidence, quantile
+from lintra_analysis.estimators.tables import Cell, Tabular, csv_text
+from lintra_analysis.releases.features import ClassLabel
+from lintra_analysis.releases.joint_sums import Promise
+from lintra_analysis.synthetic.model import GaussianModel, count_interval, mean_error
+from lintra_analysis.synthetic.rows import WARNING
+from lintra_protocol.ring import FloatArray
+
+GOOD, ROUGH = 0.1, 0.3
+"""Relative errors up to these are called good and rough; what is beyond is called weak."""
+
+OUTSIDE_NOTE = "outside the {p} projected of {m} coordinates the model knows nothing: all directions vary alike there"
+CLIPPING_NOTE = "rows that were longer than the radius were shrunk; the model describes the shrunk rows"
+GAUSSIAN_NOTE = "within a class the projected rows are taken to be Gaussian; nothing here tests that"
+
+
+@dataclass(frozen=True)
+class ClassReport:
+    """One class: how many rows, and how far noise moved its mean.
+
+    Attributes:
+        level: its name; empty without classes.
+        count: released.
+        noise_sd: of the count.
+        interval: of the count.
+        share: of the synthetic rows.
+        mean_error: the noise in one coordinate of the mean, over the root mean variance within the classes.
+        verdict: in words.
+    """
+
+    level: str
+    count: float
+    noise_sd: float
+    interval: Interval
+    share: float
+    mean_error: float
+    verdict: str
+
+
+@dataclass(frozen=True)
+class CovarianceReport:
+    """One covariance, and what noise left of it.
+
+    Attributes:
+        level: the class whose it is; empty if it is pooled.
+        entry_sd: noise in an entry off the diagonal.
+        mean_variance: the mean eigenvalue.
+        relative_error: predicted Frobenius error over the norm, before repair.
+        kept: g, how much of its shape was kept; the rest was shrunk away.
+        floored_share: part of the eigenvalues that were raised to the floor.
+        verdict: in words.
+    """
+
+    level: str
+    entry_sd: float
+    mean_variance: float
+    relative_error: float
+    kept: float
+    floored_share: float
+    verdict: str
+
+
+@dataclass(frozen=True)
+class HistogramReport:
+    """One column's histogram.
+
+    Attributes:
+        column: its name.
+        cells: how many.
+        noise_sd: of a cell's probability.
+        total_variation: expected distance to the histogram without noise, before negative cells are mended.
+        verdict: in words.
+    """
+
+    column: str
+    cells: int
+    noise_sd: float
+    total_variation: float
+    verdict: str
+
+
+@dataclass(frozen=True, eq=False)
+class FidelityReport(Tabular):
+    """What to expect of synthetic rows.
+
+    Attributes:
+        promise: to the people behind the release.
+        num_clients: how many they are.
+        coordinates: m of a mapped row.
+        dimension: p of a projected row.
+        confidence: of the intervals.
+        classes: one for each class, or one for all rows.
+        covariances: one, or one for each class.
+        histograms: of the columns that have one.
+        unmodelled: columns without a histogram, which are Gaussian and moved inside their bounds.
+        eigenvalues: of the pooled covariance, descending.
+        warnings: read these first.
+        notes: what no number here says.
+        model_digest: hash of the release.
+    """
+
+    promise: Promise
+    num_clients: int
+    coordinates: int
+    dimension: int
+    confidence: float
+    classes: tuple[ClassReport, ...]
+    covariances: tuple[CovarianceReport, ...]
+    histograms: tuple[HistogramReport, ...]
+    unmodelled: tuple[str, ...]
+    eigenvalues: FloatArray
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+    model_digest: str
+
+    def lines(self) -> list[tuple[str, str, float, str]]:
+        """Return part, name, relative error and verdict of everything that was judged."""
+        found = [("class", one.level, one.mean_error, one.verdict) for one in self.classes]
+        found += [("covariance", one.level, one.relative_error, one.verdict) for one in self.covariances]
+        return found + [("histogram", one.column, one.total_variation, one.verdict) for one in self.histograms]
+
+    def to_csv(self) -> str:
+        """Return the judged parts as a table."""
+        rows: list[list[Cell]] = [list(line) for line in self.lines()]
+        return csv_text(["part", "name", "relative_error", "verdict"], rows)
+
+    def summary(self, privacy: str | None = None) -> str:
+        """Return the verdicts as a text, with the promise of all rounds; `privacy`, of one release, is not said."""
+        del privacy
+        lines = [f"{part:<11}{name:<24}{error:>9.3g}  {verdict}" for part, name, error, verdict in self.lines()]
+        lines.append(str(self.promise))
+        lines += [f"Note: {note}." for note in self.notes]
+        lines += [f"Warning: {warning}." for warning in self.warnings]
+        return "\n".join(lines) + "\n"
+
+
+def fidelity(model: GaussianModel, confidence: float = 0.95) -> FidelityReport:
+    """Report on a model from public numbers alone.
+
+    Raises:
+        InvalidAnalysisError: `confidence` is no confidence level.
+    """
+    check_confidence(confidence)
+    release = model.release
+    columns = zip(release.histogram_features, release.histograms, strict=True)
+    histograms = tuple(_histogram(model, feature.name, cells.size) for feature, cells in columns if cells.size)
+    notes = [GAUSSIAN_NOTE, CLIPPING_NOTE]
+    if release.dimension < release.num_coordinates:
+        notes.append(OUTSIDE_NOTE.format(p=release.dimension, m=release.num_coordinates))
+    return FidelityReport(
+        promise=release.promise,
+        num_clients=release.num_clients,
+        coordinates=release.num_coordinates,
+        dimension=release.dimension,
+        confidence=float(confidence),
+        classes=_classes(model, confidence),
+        covariances=_covariances(model),
+        histograms=histograms,
+        unmodelled=tuple(f.name for f in release.histogram_features if not f.cells),
+        eigenvalues=np.linalg.eigvalsh(model.covariance)[::-1].astype(np.float64),
+        warnings=(WARNING, *model.warnings),
+        notes=tuple(notes),
+        model_digest=model.digest,
+    )
+
+
+def _classes(model: GaussianModel, confidence: float) -> tuple[ClassReport, ...]:
+    release = model.release
+    levels = release.label.levels if isinstance(release.label, ClassLabel) else ("",)
+    reach, found = quantile(confidence), []
+    errors = mean_error(model).tolist()
+    for number, level in enumerate(levels):
+        count, sd = float(release.counts[number]), release.noise.count
+        share = float(model.weights[number])
+        verdict = "left out: its count cannot be told from noise" if share == 0 else f"mean {_word(errors[number])}"
+        interval = count_interval(count, sd, reach)
+        found.append(ClassReport(level, count, sd, interval, share, errors[number], verdict))
+    return tuple(found)
+
+
+def _covariances(model: GaussianModel) -> tuple[CovarianceReport, ...]:
+    release = model.release
+    levels = release.label.levels if isinstance(release.label, ClassLabel) and len(model.repairs) > 1 else ("",)
+    found = []
+    for number, (level, repaired) in enumerate(zip(levels, model.repairs, strict=True)):
+        count = release.num_clients if len(levels) == 1 else float(model.counts[number])
+        size = release.size
+        found.append(
+            CovarianceReport(
+                level=level,
+                entry_sd=release.noise.product / count,
+                mean_variance=float(np.trace(repaired.matrix)) / size,
+                relative_error=repaired.relative_error,
+                kept=repaired.kept,
+                floored_share=repaired.floored / size,
+                verdict=_covariance_words(repaired.kept, repaired.relative_error, repaired.floored / size),
+            )
+        )
+    return tuple(found)
+
+
+def _histogram(model: GaussianModel, column: str, cells: int) -> HistogramReport:
+    sd = model.release.noise.cell / model.release.num_clients
+    # Half the sum of |noise| over all cells; for Laplace noise of the same deviation it is a little less.
+    variation = cells * sd * math.sqrt(2 / math.pi) / 2
+    return HistogramReport(column, cells, sd, min(1.0, variation), f"histogram {_word(variation)}")
+
+
+def _covariance_words(kept: float, error: float, floored: float) -> str:
+    if kept == 0:
+        return "covariance not usable: shrunk to equal variances"
+    words = f"covariance {_word(error)}"
+    return words if floored < 0.5 else f"{words}; most directions lie below the noise"
+
+
+def _word(error: float) -> str:
+    if error <= GOOD:
+        return "good"
+    return "rough" if error <= ROUGH else "weak: mostly noise" if error > 1 else "weak"

@@ -1,0 +1,1 @@
+"""What an analyst asks for, and the task that it becomes."""

@@ -1,0 +1,66 @@
+"""The second task of two rounds of `ron_gauss`, made from the first and its release."""
+
+from fractions import Fraction
+
+from pydantic import BaseModel, ConfigDict
+
+from lintra_analysis.releases.joint_sums import ProjectedSums
+from lintra_analyzer.asked.specification import SALT_BYTES, Number, Specification, claim_of
+from lintra_analyzer.asked.two_rounds import require_together, second_round
+from lintra_protocol.canonical import base64url
+from lintra_protocol.documents import fraction
+from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.randomness import RandomBytes
+from lintra_protocol.task import Task
+
+
+class SecondRound(BaseModel):
+    """What an analyst may say about a second round: the norm that rows about their class's centre are clipped to."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    row_bound: Number | None = None
+
+    @property
+    def bound(self) -> Fraction | None:
+        """Return the bound exactly."""
+        return None if self.row_bound is None else fraction(self.row_bound)
+
+
+def build_second_task(
+    specification: Specification,
+    first: Task,
+    release: ProjectedSums,
+    now: int,
+    random_bytes: RandomBytes,
+    row_bound: Fraction | None = None,
+) -> Task:
+    """Make the second of two rounds out of the first and its release; columns, servers and keys stay the same.
+
+    Args:
+        specification: what `build_task` made the first of.
+        first: its task.
+        release: of that task.
+        now: seconds since the epoch.
+        random_bytes: for the salt.
+        row_bound: norm that rows about their class's centre are clipped to; without it the release gives it.
+
+    Raises:
+        InvalidTaskError: one round was asked for, or the first does not give what the second needs.
+    """
+    if specification.rounds != 2:
+        raise InvalidTaskError("this task was asked for in one round; ask for ron_gauss with 2 rounds")
+    total, precision = claim_of(specification), first.time_precision
+    claim, mechanism = second_round(total, first, release, release.gaussian_model(), row_bound)
+    task = first.model_copy(
+        update={
+            "salt": base64url(random_bytes(SALT_BYTES)),
+            "mechanism": mechanism.calibrated(claim, first.num_columns, first.max_clients),
+            "claim": claim,
+            "not_before": now // precision,
+            "not_after": -(-(now + specification.duration_seconds) // precision),
+        }
+    )
+    task.check()
+    require_together(total, first, task)
+    return task

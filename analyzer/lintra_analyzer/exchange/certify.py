@@ -1,0 +1,95 @@
+"""Writing the certificate of a release that was fully checked."""
+
+import math
+from decimal import Decimal
+
+from lintra_analysis.readings.numbers import FALSE_ALARM, implausible_rows, sparsity_of
+from lintra_analysis.record import (
+    Noise,
+    Plausibility,
+    ReleaseRecord,
+    ServerPart,
+    SignedRecord,
+    definition_hash,
+    rounded_up,
+    stated,
+    values_hash,
+)
+from lintra_analyzer.exchange.reconstruct import Reconstruction
+from lintra_protocol.canonical import base64url
+from lintra_protocol.messages import BATCH, Cohort, Signed, inventories_hash
+from lintra_protocol.messages import Inventory as InventoryMessage
+from lintra_protocol.ring import IntArray
+from lintra_protocol.signing import SigningKey
+from lintra_protocol.task import Task
+
+
+def certify(
+    task: Task,
+    inventories: tuple[Signed[InventoryMessage], ...],
+    cohorts: tuple[Signed[Cohort], ...],
+    result: Reconstruction,
+    key: SigningKey,
+    now: int,
+) -> SignedRecord:
+    """Write and sign the record of a release that was fully checked."""
+    cohort = result.cohort
+    parts = zip(task.servers, inventories, cohorts, result.records, strict=True)
+    record = ReleaseRecord(
+        task_id=task.task_id,
+        definition=definition_hash(task),
+        batch=BATCH,
+        mechanism=task.mechanism.kind,
+        rows=task.mechanism.num_rows,
+        words=task.sketch_words,
+        cohort_root=base64url(cohort.root),
+        num_clients=cohort.num_clients,
+        seed=base64url(cohort.seed),
+        inventories=inventories_hash(inventories),
+        servers=tuple(
+            ServerPart(
+                server=share.server,
+                identity_key=entry.identity_key,
+                reports=inventory.message.count,
+                nonce=frozen.message.nonce,
+                sketch_share=share.sealed,
+            )
+            for entry, inventory, frozen, share in parts
+        ),
+        values=values_hash(result.sketch),
+        privacy=stated(cohort.privacy, task.mechanism.remark(cohort.privacy)),
+        noise=_noise(task, cohort.row_counts),
+        plausibility=_plausibility(task, result.sketch, cohort.row_counts),
+        analyzer_key=key.public_key,
+        released_at=now,
+    )
+    return SignedRecord(record=record, signature=key.sign(record.kind, record.canonical()))
+
+
+def _noise(task: Task, row_counts: IntArray) -> Noise:
+    mechanism = task.mechanism
+    exponent = mechanism.sigma_bits
+    step = 2.0**-exponent
+    smallest, largest = int(row_counts.min()), int(row_counts.max())
+    servers = task.num_servers * mechanism.smoothing**2
+
+    def deviation(row: int) -> float:
+        return step * math.sqrt((row * mechanism.sigma**2 + servers) / sparsity_of(task))
+
+    return Noise(
+        sigma=mechanism.sigma,
+        step_bits=exponent,
+        step=rounded_up(Decimal(2) ** -exponent),
+        smoothing=mechanism.smoothing,
+        smallest_row=smallest,
+        largest_row=largest,
+        smallest_sd=rounded_up(deviation(smallest)),
+        largest_sd=rounded_up(deviation(largest)),
+    )
+
+
+def _plausibility(task: Task, sketch: IntArray, row_counts: IntArray) -> Plausibility:
+    deviations, flagged = implausible_rows(task, sketch, row_counts)
+    return Plausibility(
+        deviations=rounded_up(deviations), false_alarm=rounded_up(FALSE_ALARM), flagged_rows=tuple(flagged)
+    )

@@ -1,0 +1,242 @@
+"""The exchange with the N servers, one step after the other; every answer is checked, then stored, then built upon.
+
+A step asks only those servers whose answer is not stored yet. So a job that was interrupted anywhere goes on where it
+stood, and a server that answered badly can be asked again.
+"""
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable, Sequence
+
+from lintra_analyzer.exchange.reconstruct import FrozenCohort, common_reports, open_sketch_share, verify_frozen
+from lintra_analyzer.exchange.servers import MAX_DOCUMENT_BYTES, Server
+from lintra_analyzer.storage.store import DocumentKind, Store
+from lintra_protocol import wire
+from lintra_protocol.canonical import HASH_BYTES, base64url, parse_base64url, parse_canonical_json
+from lintra_protocol.documents import fraction
+from lintra_protocol.errors import (
+    AbandonedError,
+    CohortConflictError,
+    CohortTooSmallError,
+    InvalidMessageError,
+    InventoryMismatchError,
+    NonceMismatchError,
+    UnknownBatchError,
+)
+from lintra_protocol.manifest import difference, merkle_root
+from lintra_protocol.messages import (
+    BATCH,
+    AggregateRequest,
+    BatchStatus,
+    Cohort,
+    CohortRequest,
+    Difference,
+    Inventory,
+    Signed,
+    inventories_hash,
+    nonce_commitment,
+)
+from lintra_protocol.rules import verify_list
+from lintra_protocol.sealing import SealingKey
+from lintra_protocol.task import Task
+
+
+class Exchange:
+    """One task's exchange with its servers."""
+
+    def __init__(self, task: Task, servers: Sequence[Server], store: Store) -> None:
+        """Talk to `servers`, in the task's order."""
+        self._task = task
+        self._servers = servers
+        self._store = store
+        self._batch = f"/v1/tasks/{task.task_id}/batches/{BATCH}"
+
+    # --- the steps -----------------------------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """Have every server close the batch and sign what it holds, and fetch the lists (R6).
+
+        Raises:
+            CohortTooSmallError: some server holds fewer reports than the minimum; no batch was closed.
+        """
+        missing = self._missing("inventory")
+        if len(missing) == len(self._servers):
+            # A closed batch takes no more reports, so none is closed before all servers hold enough.
+            await self._each(missing, self._require_enough)
+        await self._each(missing, self._close_one)
+        await self._each(self._missing("ids"), self._fetch_ids)
+
+    async def freeze(self) -> None:
+        """Have every server freeze the cohort, and reveal its nonce (R7).
+
+        Raises:
+            AbandonedError: too few reports are at every server, and closed batches take no more.
+        """
+        inventories, lists = self.inventories(), await asyncio.to_thread(self._lists)
+        messages = [signed.message for signed in inventories]
+        try:
+            report_ids = await asyncio.to_thread(common_reports, self._task, messages, lists)
+        except CohortTooSmallError as error:
+            raise AbandonedError(f"the batch is closed: {error.detail}") from None
+        await self._keep("cohort_ids", wire.encode_ids(report_ids))
+        root = base64url(await asyncio.to_thread(merkle_root, report_ids))
+
+        async def freeze_one(server: Server) -> None:
+            request = await asyncio.to_thread(_cohort_request, inventories, lists, server.index)
+            body = await server.ask(
+                "PUT", f"{self._batch}/cohort", "cohort", body=request.canonical(), message="cohort-request"
+            )
+            with server.blame():
+                self._check_cohort(server.index, body, inventories, root, len(report_ids))
+            await self._keep("cohort", body, server.index)
+
+        await self._each(self._missing("cohort"), freeze_one)
+
+    async def aggregate(self, sealing_key: SealingKey) -> None:
+        """Have every server release its share of the sketch (R8 to R11)."""
+        cohort = await self.frozen()
+        request = AggregateRequest(cohorts=tuple(self.cohorts())).canonical()
+        limit = MAX_DOCUMENT_BYTES + 8 * self._task.mechanism.num_rows * self._task.sketch_words
+
+        async def aggregate_one(server: Server) -> None:
+            body = await server.ask(
+                "PUT",
+                f"{self._batch}/aggregate",
+                "sketch-share",
+                body=request,
+                message="aggregate-request",
+                limit=limit,
+            )
+            with server.blame():
+                await asyncio.to_thread(open_sketch_share, self._task, server.index, body, cohort, sealing_key)
+            await self._keep("sketch_share", body, server.index)
+
+        await self._each(self._missing("sketch_share"), aggregate_one)
+
+    # --- what the steps gathered ---------------------------------------------------------------------------------
+
+    def inventories(self) -> list[Signed[Inventory]]:
+        """Return the signed inventories, in server order."""
+        return [Signed[Inventory].from_canonical(body) for body in self._documents("inventory")]
+
+    def cohorts(self) -> list[Signed[Cohort]]:
+        """Return the signed cohorts, in server order."""
+        return [Signed[Cohort].from_canonical(body) for body in self._documents("cohort")]
+
+    def sketch_shares(self) -> list[bytes]:
+        """Return the servers' answers with the sealed sketch shares, in server order."""
+        return self._documents("sketch_share")
+
+    async def frozen(self) -> FrozenCohort:
+        """Check and return the frozen cohort."""
+        return await asyncio.to_thread(
+            lambda: verify_frozen(self._task, self.inventories(), self._lists(), self.cohorts())
+        )
+
+    # --- one server ----------------------------------------------------------------------------------------------
+
+    async def _require_enough(self, server: Server) -> None:
+        body = await server.ask("GET", f"/v1/tasks/{self._task.task_id}/batches", "batches")
+        needed = self._task.claim.min_clients
+        with server.blame():
+            status = _batch_status(body)
+            if status.state == "open" and status.count < needed:
+                raise CohortTooSmallError(f"{status.count} of at least {needed} reports are here; the batch stays open")
+
+    async def _close_one(self, server: Server) -> None:
+        body = await server.ask("POST", f"{self._batch}/inventory", "inventory")
+        with server.blame():
+            signed = Signed[Inventory].from_canonical(body)
+            inventory = signed.verified(self._task.servers[server.index].identity_key)
+            if (inventory.task_id, inventory.batch, inventory.server) != (self._task.task_id, BATCH, server.index):
+                raise InventoryMismatchError("of another task, batch or server")
+            if inventory.count > self._most_reports():
+                raise InventoryMismatchError(f"{inventory.count} reports are more than this task can release")
+        await self._keep("inventory", body, server.index)
+
+    async def _fetch_ids(self, server: Server) -> None:
+        inventory = self.inventories()[server.index].message
+        body = await server.ask(
+            "GET", f"{self._batch}/inventory/ids", "ids", limit=HASH_BYTES * max(inventory.count, 1)
+        )
+        with server.blame():
+            await asyncio.to_thread(_verified_ids, inventory, body)
+        await self._keep("ids", body, server.index)
+
+    def _check_cohort(
+        self, index: int, body: bytes, inventories: Sequence[Signed[Inventory]], root: str, count: int
+    ) -> None:
+        cohort = Signed[Cohort].from_canonical(body).verified(self._task.servers[index].identity_key)
+        expected = (self._task.task_id, BATCH, index, root, count, inventories_hash(tuple(inventories)))
+        found = (cohort.task_id, cohort.batch, cohort.server, cohort.root, cohort.count, cohort.inventories)
+        if found != expected:
+            raise CohortConflictError("it froze another cohort than the inventories have in common")
+        commitment = base64url(nonce_commitment(parse_base64url(cohort.nonce)))
+        if commitment != inventories[index].message.nonce_commitment:
+            raise NonceMismatchError
+
+    def _most_reports(self) -> int:
+        # With more, too many would be missing elsewhere even from the largest cohort (R9).
+        return math.floor(self._task.max_clients / (1 - fraction(self._task.max_missing)))
+
+    # --- storage -------------------------------------------------------------------------------------------------
+
+    def _missing(self, kind: DocumentKind) -> list[Server]:
+        return [s for s in self._servers if not self._store.has_document(self._task.task_id, kind, s.index)]
+
+    def _documents(self, kind: DocumentKind) -> list[bytes]:
+        bodies = [self._store.document(self._task.task_id, kind, server.index) for server in self._servers]
+        found = [body for body in bodies if body is not None]
+        if len(found) < len(bodies):
+            raise ValueError(f"the exchange has no {kind} of every server yet")
+        return found
+
+    def _lists(self) -> list[list[bytes]]:
+        return [wire.decode_ids(body, len(body)) for body in self._documents("ids")]
+
+    async def _keep(self, kind: DocumentKind, body: bytes, server: int | None = None) -> None:
+        where = {} if server is None else {"server": server}
+        await asyncio.to_thread(self._store.put_document, self._task.task_id, kind, body, **where)
+
+    async def _each(self, servers: Sequence[Server], step: Callable[[Server], Awaitable[None]]) -> None:
+        """Take a step with several servers at once; all of them finish before the first refusal is raised."""
+        outcomes = await asyncio.gather(*(step(server) for server in servers), return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+
+def _verified_ids(inventory: Inventory, body: bytes) -> list[bytes]:
+    """Parse a list of identifiers and check that it is the one a server signed.
+
+    Raises:
+        InventoryMismatchError: it is not.
+    """
+    report_ids = wire.decode_ids(body, inventory.count)
+    verify_list(inventory, report_ids)
+    return report_ids
+
+
+def _cohort_request(
+    inventories: Sequence[Signed[Inventory]], lists: Sequence[list[bytes]], receiver: int
+) -> CohortRequest:
+    differences = []
+    for other, report_ids in enumerate(lists):
+        if other != receiver:
+            missing, extra = difference(lists[receiver], report_ids)
+            differences.append(
+                Difference(server=other, missing=tuple(map(base64url, missing)), extra=tuple(map(base64url, extra)))
+            )
+    return CohortRequest(inventories=tuple(inventories), differences=tuple(differences))
+
+
+def _batch_status(body: bytes) -> BatchStatus:
+    document = parse_canonical_json(body)
+    batches = document.get("batches") if isinstance(document, dict) else None
+    if not isinstance(batches, list):
+        raise InvalidMessageError("expected a list of batches")
+    for value in batches:
+        status = BatchStatus.from_value(value)
+        if status.batch == BATCH:
+            return status
+    raise UnknownBatchError(f"the server knows no batch {BATCH}")

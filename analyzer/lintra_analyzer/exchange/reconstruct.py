@@ -1,0 +1,162 @@
+"""From the servers' answers to a release: everything is checked again from the stored bytes, then summed and decoded.
+
+What reaches `reconstruct` may come from servers that lie or from a disk that failed; what leaves it is a release that
+an auditor can replay, or an `InvalidReleaseError`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lintra_protocol import wire
+from lintra_protocol.canonical import base64url, domain_hash, parse_base64url
+from lintra_protocol.errors import CohortConflictError, InvalidReleaseError, LintraError
+from lintra_protocol.manifest import intersection, merkle_root
+from lintra_protocol.messages import BATCH, Cohort, Inventory, Signed, SketchShareRecord
+from lintra_protocol.privacy.statement import PrivacyStatement
+from lintra_protocol.ring import IntArray, RingArray, from_ring, ring_from_bytes
+from lintra_protocol.rules import (
+    aggregate_context,
+    check_cohort,
+    draw_matrix,
+    verify_cohorts,
+    verify_inventories,
+    verify_list,
+)
+from lintra_protocol.sealing import SealingKey
+from lintra_protocol.sharing import combine
+from lintra_protocol.task import Task
+
+
+@dataclass(frozen=True)
+class FrozenCohort:
+    """What the servers agreed on: the reports, and the seed of the public matrix.
+
+    Attributes:
+        report_ids: sorted.
+        root: 32 bytes.
+        seed: 32 bytes.
+        privacy: of the release of exactly these reports.
+        row_counts: shape `(m,)`, of the public matrix that the seed gives.
+    """
+
+    report_ids: list[bytes] = field(repr=False)
+    root: bytes
+    seed: bytes
+    privacy: PrivacyStatement
+    row_counts: IntArray = field(repr=False)
+
+    @property
+    def num_clients(self) -> int:
+        """Return n."""
+        return len(self.report_ids)
+
+
+@dataclass(frozen=True)
+class Reconstruction:
+    """The released integers of shape `(m, w/c)`, and what they rest on."""
+
+    cohort: FrozenCohort
+    records: tuple[SketchShareRecord, ...]
+    sketch: IntArray = field(repr=False)
+
+
+def common_reports(task: Task, inventories: Sequence[Inventory], lists: Sequence[list[bytes]]) -> list[bytes]:
+    """Compute the cohort as every server will, and refuse what they would refuse (R7, R9).
+
+    Raises:
+        InventoryMismatchError: a list is not the one its server signed.
+        CohortTooSmallError: and the other refusals of `rules.check_cohort`, for any of the servers.
+    """
+    for inventory, report_ids in zip(inventories, lists, strict=True):
+        verify_list(inventory, report_ids)
+    cohort = intersection(lists)
+    for inventory in inventories:
+        check_cohort(task, len(cohort), inventory.count)
+    return cohort
+
+
+def verify_frozen(
+    task: Task,
+    inventories: Sequence[Signed[Inventory]],
+    lists: Sequence[list[bytes]],
+    cohorts: Sequence[Signed[Cohort]],
+) -> FrozenCohort:
+    """Check that what the servers froze is what follows from their own inventories, and derive the seed (R7 to R9).
+
+    Raises:
+        CohortConflictError: the servers agree with each other but not with their inventories.
+        LintraError: any refusal of `rules`.
+    """
+    report_ids = common_reports(task, verify_inventories(task, inventories), lists)
+    agreed = verify_cohorts(task, cohorts, inventories)
+    root = merkle_root(report_ids)
+    if (agreed.root, agreed.count) != (base64url(root), len(report_ids)):
+        raise CohortConflictError("the servers froze another cohort than their inventories have in common")
+    nonces = [parse_base64url(signed.message.nonce) for signed in cohorts]
+    drawn = draw_matrix(task, root, nonces, len(report_ids))
+    return FrozenCohort(report_ids, root, drawn.seed, drawn.privacy, drawn.matrix.row_counts())
+
+
+def open_sketch_share(
+    task: Task, server: int, answer: bytes, cohort: FrozenCohort, sealing_key: SealingKey
+) -> tuple[SketchShareRecord, RingArray]:
+    """Check one server's answer against the cohort, and open it (R11).
+
+    Returns:
+        The server's record, and its share of shape `(m, w/c)`.
+
+    Raises:
+        InvalidReleaseError: of another task, cohort, seed or shape, or not the bytes that the server signed for.
+    """
+    try:
+        document, sealed = wire.decode_sealed_document(answer)
+        signed = Signed[SketchShareRecord].from_canonical(document)
+        record = signed.verified(task.servers[server].identity_key)
+        _require_record(task, server, record, cohort, sealed)
+        plaintext = sealing_key.open(sealed, aggregate_context(task, server, cohort.root, cohort.seed))
+    except InvalidReleaseError:
+        raise
+    except LintraError as error:
+        raise InvalidReleaseError(f"the sketch share of server {server}: {error}") from None
+    if len(plaintext) != 8 * record.rows * record.words:
+        raise InvalidReleaseError(f"the sketch share of server {server} has {len(plaintext)} bytes")
+    return record, ring_from_bytes(plaintext).reshape(record.rows, record.words)
+
+
+def _require_record(task: Task, server: int, record: SketchShareRecord, cohort: FrozenCohort, sealed: bytes) -> None:
+    expected = SketchShareRecord(
+        task_id=task.task_id,
+        batch=BATCH,
+        server=server,
+        cohort_root=base64url(cohort.root),
+        num_clients=cohort.num_clients,
+        seed=base64url(cohort.seed),
+        rows=task.mechanism.num_rows,
+        words=task.sketch_words,
+        sealed=base64url(domain_hash("sealed sketch share", sealed)),
+    )
+    if record == expected:
+        return
+    differing = [name for name, value in expected if getattr(record, name) != value]
+    raise InvalidReleaseError(f"the sketch share of server {server} differs in {', '.join(differing)}")
+
+
+def reconstruct(task: Task, answers: Sequence[bytes], cohort: FrozenCohort, sealing_key: SealingKey) -> Reconstruction:
+    """Open all N sketch shares and add them up.
+
+    Args:
+        task: the task.
+        answers: one of each server, in server order.
+        cohort: of `verify_frozen`.
+        sealing_key: the analyzer's, of the task's suite.
+
+    Raises:
+        InvalidReleaseError: a share is missing or not what it must be.
+    """
+    if len(answers) != task.num_servers:
+        raise InvalidReleaseError(f"{len(answers)} of {task.num_servers} sketch shares")
+    opened = [open_sketch_share(task, index, answer, cohort, sealing_key) for index, answer in enumerate(answers)]
+    sketch = from_ring(combine(np.stack([share for _, share in opened])))
+    return Reconstruction(cohort, tuple(record for record, _ in opened), sketch)

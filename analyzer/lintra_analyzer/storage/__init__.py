@@ -1,0 +1,1 @@
+"""What the analyzer keeps: tasks, jobs, records, keys."""

@@ -1,0 +1,262 @@
+"""What the analyzer must not forget: tasks, where they are registered, jobs and what servers answered, releases.
+
+SQLite with a write-ahead log and full synchronisation: what a method stored survives a power cut. Every method is one
+transaction and may be called from any thread.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from sqlalchemy import Connection, create_engine, event, insert, select, update
+from sqlalchemy.dialects.sqlite import insert as upsert
+
+from lintra_analyzer.settings import InvalidSettingsError
+from lintra_analyzer.storage import tables
+from lintra_protocol.errors import TaskConflictError, UnknownResourceError, UnknownTaskError
+
+SCHEMA_VERSION = 1
+
+T = TypeVar("T")
+
+DocumentKind = Literal["inventory", "ids", "cohort", "cohort_ids", "sketch_share"]
+ALL_SERVERS = -1
+"""The place of a document that belongs to no single server."""
+
+Stage = Literal["inventory", "cohort", "aggregate", "reconstruct", "released"]
+JobState = Literal["running", "waiting", "failed", "released"]
+Registration = Literal["pending", "accepted", "refused"]
+Problem = dict[str, str | int | bool]
+
+
+@dataclass(frozen=True)
+class StoredTask:
+    """A task as its author signed it, and what the analyst had asked for."""
+
+    task_id: str
+    record: bytes
+    specification: bytes
+    created_at: int
+
+
+@dataclass(frozen=True)
+class ServerState:
+    """Whether one server took a task, and if not, in its own words why."""
+
+    server: int
+    state: Registration
+    problem: Problem | None = None
+
+
+@dataclass(frozen=True)
+class Job:
+    """How far the release of a task's batch is; `problem` says why it stands still."""
+
+    task_id: str
+    stage: Stage
+    state: JobState
+    problem: Problem | None = None
+    release_id: str | None = None
+
+
+class Store:
+    """The analyzer's database."""
+
+    def __init__(self, path: Path) -> None:
+        """Open or create the database.
+
+        Raises:
+            InvalidSettingsError: it belongs to another version of this program.
+        """
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._engine = create_engine(f"sqlite:///{path}")
+        event.listen(self._engine, "connect", tables.make_durable)
+        tables.metadata.create_all(self._engine)
+        with self._engine.begin() as connection:
+            version = connection.scalar(select(tables.meta.c.version))
+            if version is None:
+                connection.execute(insert(tables.meta).values(version=SCHEMA_VERSION))
+            elif version != SCHEMA_VERSION:
+                self.close()
+                raise InvalidSettingsError(f"{path} has schema version {version}, this program needs {SCHEMA_VERSION}")
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._engine.dispose()
+
+    def check(self) -> None:
+        """Read one row, as a sign of life."""
+        self._read(lambda connection: connection.scalar(select(tables.meta.c.version)))
+
+    # --- identities of servers -----------------------------------------------------------------------------------
+
+    def pinned_key(self, url: str) -> str | None:
+        """Return the identity key that the server at an address had when it was first met."""
+        return self._read(lambda c: c.scalar(select(tables.pins.c.identity_key).where(tables.pins.c.url == url)))
+
+    def pin(self, url: str, identity_key: str) -> str:
+        """Keep a server's identity key, unless there is one already; return the one that counts."""
+        with self._engine.begin() as connection:
+            connection.execute(
+                upsert(tables.pins)
+                .values(url=url, identity_key=identity_key)
+                .on_conflict_do_nothing(index_elements=["url"])
+            )
+            return str(connection.scalar(select(tables.pins.c.identity_key).where(tables.pins.c.url == url)))
+
+    # --- tasks ---------------------------------------------------------------------------------------------------
+
+    def add_task(self, task: StoredTask, num_servers: int, request_key: str | None) -> None:
+        """Store a task before any server hears of it."""
+        with self._engine.begin() as connection:
+            connection.execute(insert(tables.tasks).values(**vars(task), request_key=request_key))
+            rows = [{"task_id": task.task_id, "server": i, "state": "pending"} for i in range(num_servers)]
+            connection.execute(insert(tables.registrations), rows)
+
+    def task_of_request(self, request_key: str, specification: bytes) -> StoredTask | None:
+        """Return the task that an earlier request with this key made.
+
+        Raises:
+            TaskConflictError: that request asked for something else.
+        """
+        with self._engine.connect() as connection:
+            row = connection.execute(_select_task.where(tables.tasks.c.request_key == request_key)).one_or_none()
+        if row is None:
+            return None
+        stored = StoredTask(*row)
+        if stored.specification != specification:
+            raise TaskConflictError("this Idempotency-Key was used before, with another specification")
+        return stored
+
+    def task(self, task_id: str) -> StoredTask:
+        """Return a task.
+
+        Raises:
+            UnknownTaskError: there is none.
+        """
+        with self._engine.connect() as connection:
+            row = connection.execute(_select_task.where(tables.tasks.c.task_id == task_id)).one_or_none()
+        if row is None:
+            raise UnknownTaskError(task_id)
+        return StoredTask(*row)
+
+    def tasks(self) -> list[StoredTask]:
+        """Return all tasks, the newest first."""
+        with self._engine.connect() as connection:
+            return [StoredTask(*row) for row in connection.execute(_select_task.order_by(tables.tasks.c.number.desc()))]
+
+    def registrations(self, task_id: str) -> list[ServerState]:
+        """Return what each server said to a task, in server order."""
+        table = tables.registrations
+        query = select(table.c.server, table.c.state, table.c.problem).where(table.c.task_id == task_id)
+        with self._engine.connect() as connection:
+            rows = connection.execute(query.order_by(table.c.server)).all()
+        return [ServerState(server, state, _problem(problem)) for server, state, problem in rows]
+
+    def set_registration(self, task_id: str, state: ServerState) -> None:
+        """Keep what one server said to a task."""
+        table = tables.registrations
+        where = (table.c.task_id == task_id) & (table.c.server == state.server)
+        with self._engine.begin() as connection:
+            values = {"state": state.state, "problem": _json(state.problem)}
+            connection.execute(update(table).where(where).values(**values))
+
+    # --- jobs and what they gathered -----------------------------------------------------------------------------
+
+    def job(self, task_id: str) -> Job | None:
+        """Return a task's job, if it was ever started."""
+        query = select(tables.jobs).where(tables.jobs.c.task_id == task_id)
+        with self._engine.connect() as connection:
+            row = connection.execute(query).one_or_none()
+        return None if row is None else _job(*row)
+
+    def running_jobs(self) -> list[Job]:
+        """Return the jobs that a restart interrupted."""
+        with self._engine.connect() as connection:
+            return [
+                _job(*row) for row in connection.execute(select(tables.jobs).where(tables.jobs.c.state == "running"))
+            ]
+
+    def set_job(self, job: Job) -> None:
+        """Keep how far a job is."""
+        with self._engine.begin() as connection:
+            _put_job(connection, job)
+
+    def document(self, task_id: str, kind: DocumentKind, server: int = ALL_SERVERS) -> bytes | None:
+        """Return what was stored under this name, or None."""
+        columns = tables.documents.c
+        where = (columns.task_id == task_id) & (columns.kind == kind) & (columns.server == server)
+        return self._read(lambda c: c.scalar(select(columns.body).where(where)))
+
+    def has_document(self, task_id: str, kind: DocumentKind, server: int = ALL_SERVERS) -> bool:
+        """Return whether something is stored under this name."""
+        columns = tables.documents.c
+        where = (columns.task_id == task_id) & (columns.kind == kind) & (columns.server == server)
+        return self._read(lambda c: c.scalar(select(columns.server).where(where))) is not None
+
+    def put_document(self, task_id: str, kind: DocumentKind, body: bytes, server: int = ALL_SERVERS) -> None:
+        """Store a server's answer that was already checked; the first one stays."""
+        statement = upsert(tables.documents).values(task_id=task_id, kind=kind, server=server, body=body)
+        with self._engine.begin() as connection:
+            connection.execute(statement.on_conflict_do_nothing())
+
+    # --- releases ------------------------------------------------------------------------------------------------
+
+    def add_release(self, release_id: str, task_id: str, record: bytes) -> str:
+        """Store a release's signed record and end its job in one transaction; a task's first release stays."""
+        table = tables.releases
+        statement = upsert(table).values(release_id=release_id, task_id=task_id, record=record)
+        with self._engine.begin() as connection:
+            connection.execute(statement.on_conflict_do_nothing())
+            kept = str(connection.scalar(select(table.c.release_id).where(table.c.task_id == task_id)))
+            _put_job(connection, Job(task_id, "released", "released", None, kept))
+        return kept
+
+    def release(self, release_id: str) -> bytes:
+        """Return a release's signed record.
+
+        Raises:
+            UnknownResourceError: there is none.
+        """
+        record = self._read(
+            lambda c: c.scalar(select(tables.releases.c.record).where(tables.releases.c.release_id == release_id))
+        )
+        if record is None:
+            raise UnknownResourceError(f"no release {release_id}")
+        return bytes(record)
+
+    def releases(self) -> Sequence[bytes]:
+        """Return the signed records of all releases, the newest first."""
+        return self._read(
+            lambda c: c.scalars(select(tables.releases.c.record).order_by(tables.releases.c.number.desc())).all()
+        )
+
+    def _read(self, query: Callable[[Connection], T]) -> T:
+        with self._engine.connect() as connection:
+            return query(connection)
+
+
+_select_task = select(
+    tables.tasks.c.task_id, tables.tasks.c.record, tables.tasks.c.specification, tables.tasks.c.created_at
+)
+
+
+def _put_job(connection: Connection, job: Job) -> None:
+    values = {**vars(job), "problem": _json(job.problem)}
+    changes = {name: value for name, value in values.items() if name != "task_id"}
+    statement = upsert(tables.jobs).values(**values)
+    connection.execute(statement.on_conflict_do_update(index_elements=["task_id"], set_=changes))
+
+
+def _job(task_id: str, stage: Stage, state: JobState, problem: str | None, release_id: str | None) -> Job:
+    return Job(task_id, stage, state, _problem(problem), release_id)
+
+
+def _problem(text: str | None) -> Problem | None:
+    return None if text is None else json.loads(text)
+
+
+def _json(problem: Problem | None) -> str | None:
+    return None if problem is None else json.dumps(problem)

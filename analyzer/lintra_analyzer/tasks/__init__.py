@@ -1,0 +1,1 @@
+"""The life of a task at the analyzer: registration, jobs, releases."""

@@ -1,0 +1,145 @@
+"""Jobs: the release of a task's batch, stage by stage; every stage is durable, so a restart goes on where it stood.
+
+A job that is refused stands still and keeps the refusal: `waiting` if time may help, `failed` if somebody must act.
+Starting it again costs nothing, and what it gathered is kept.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import structlog
+
+from lintra_analyzer.exchange.certify import certify
+from lintra_analyzer.exchange.collect import Exchange
+from lintra_analyzer.exchange.reconstruct import FrozenCohort, reconstruct
+from lintra_analyzer.storage.archive import Archive
+from lintra_analyzer.storage.keys import Keys
+from lintra_analyzer.storage.store import Job, JobState, Stage, Store
+from lintra_analyzer.web.metrics import Metrics
+from lintra_protocol.errors import InternalError, LintraError
+from lintra_protocol.problems import to_problem
+from lintra_protocol.task import Task
+
+_log = structlog.get_logger(__name__)
+
+
+class Release:
+    """One task's way to its release."""
+
+    def __init__(
+        self, task: Task, exchange: Exchange, store: Store, archive: Archive, keys: Keys, now: Callable[[], int]
+    ) -> None:
+        """Prepare the stages; nothing happens before one of them is called."""
+        self._task = task
+        self._exchange = exchange
+        self._store = store
+        self._archive = archive
+        self._keys = keys
+        self._now = now
+
+    async def take(self, stage: Stage) -> Stage:
+        """Take one stage and return the next one.
+
+        Raises:
+            LintraError: a server refused, or its answer was refused.
+        """
+        match stage:
+            case "inventory":
+                await self._exchange.close()
+                return "cohort"
+            case "cohort":
+                await self._exchange.freeze()
+                return "aggregate"
+            case "aggregate":
+                await self._exchange.aggregate(self._keys.sealing[self._task.suite])
+                return "reconstruct"
+            case "reconstruct":
+                await self._reconstruct()
+                return "released"
+            case "released":
+                return "released"
+
+    async def _reconstruct(self) -> None:
+        cohort = await self._exchange.frozen()
+        await asyncio.to_thread(self._finish, cohort)
+
+    def _finish(self, cohort: FrozenCohort) -> None:
+        task, exchange = self._task, self._exchange
+        result = reconstruct(task, exchange.sketch_shares(), cohort, self._keys.sealing[task.suite])
+        signed = certify(
+            task, tuple(exchange.inventories()), tuple(exchange.cohorts()), result, self._keys.identity, self._now()
+        )
+        values = task.mechanism.decode(result.sketch, task.num_columns)
+        # Files first: a record in the database always has its numbers. A crash in between leaves files without
+        # record, and the next attempt writes its own.
+        self._archive.write(signed, result.sketch, cohort.row_counts, values)
+        self._store.add_release(signed.record.release_id, task.task_id, signed.canonical())
+
+
+class Jobs:
+    """All jobs of this process, at most one for each task."""
+
+    def __init__(self, store: Store, make: Callable[[str], Release], metrics: Metrics) -> None:
+        """Run jobs that `make` prepares from a task's identifier."""
+        self._store = store
+        self._make = make
+        self._metrics = metrics
+        self._running: dict[str, asyncio.Task[None]] = {}
+
+    def resume(self) -> None:
+        """Go on with every job that was running when the process ended."""
+        for job in self._store.running_jobs():
+            self._start(job.task_id, job.stage)
+
+    def start(self, task_id: str) -> Job:
+        """Start a job, or start it again where it stood; a running or finished one is left alone."""
+        job = self._store.job(task_id) or Job(task_id, "inventory", "waiting")
+        if task_id in self._running or job.state == "released":
+            return job
+        job = Job(task_id, job.stage, "running")
+        self._store.set_job(job)
+        self._start(task_id, job.stage)
+        return job
+
+    async def stop(self) -> None:
+        """Interrupt all jobs; they stay `running` in the store, and `resume` goes on with them."""
+        running = list(self._running.values())
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    async def finished(self, task_id: str) -> None:
+        """Wait until a job stands still or is done."""
+        if running := self._running.get(task_id):
+            await asyncio.wait([running])
+
+    def _start(self, task_id: str, stage: Stage) -> None:
+        task = asyncio.create_task(self._run(task_id, stage), name=f"release {task_id}")
+        self._running[task_id] = task
+        task.add_done_callback(lambda _: self._running.pop(task_id, None))
+
+    async def _run(self, task_id: str, stage: Stage) -> None:
+        log = _log.bind(task=task_id)
+        try:
+            release = self._make(task_id)
+            while stage != "released":
+                began = time.monotonic()
+                following = await release.take(stage)
+                self._metrics.stage(stage, time.monotonic() - began)
+                log.info("stage done", stage=stage)
+                stage = following
+                if stage != "released":
+                    self._store.set_job(Job(task_id, stage, "running"))
+        except LintraError as error:
+            self._stand_still(task_id, stage, error)
+            log.warning("stage refused", stage=stage, problem=error.token, detail=error.detail)
+        except Exception:
+            # Without this, a defect would end the job silently and leave it `running` until the next restart.
+            self._stand_still(task_id, stage, InternalError("the log of the analyzer says more"))
+            log.exception("stage broke", stage=stage)
+
+    def _stand_still(self, task_id: str, stage: Stage, error: LintraError) -> None:
+        state: JobState = "waiting" if error.retryable else "failed"
+        self._metrics.refused(stage, error.token)
+        self._store.set_job(Job(task_id, stage, state, to_problem(error, task=task_id, batch="0")))

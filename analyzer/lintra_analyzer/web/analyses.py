@@ -1,0 +1,261 @@
+"""The analyses that an analyst can ask for over one release; all of them are post-processing and cost no privacy."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+
+from lintra_analysis.estimators import (
+    Tabular,
+    correlation,
+    low_rank,
+    means,
+    moments,
+    pca,
+    regression,
+    regression_path,
+    ridge,
+)
+from lintra_analysis.record import ReleaseRecord
+from lintra_analysis.releases.linear import Release
+from lintra_analysis.synthetic.analysis import gaussian_model, synthetic
+from lintra_analysis.synthetic.generator import Space
+from lintra_protocol.documents import first_complaint
+from lintra_protocol.errors import InvalidAnalysisError
+
+MAX_SYNTHETIC_ROWS = 1_000_000
+"""Most rows in one answer; more come from several seeds."""
+
+MAX_SYNTHETIC_NUMBERS = 1 << 24
+"""Most numbers in one answer."""
+
+
+def _no_boolean(value: object) -> object:
+    """Refuse true and false, which would pass as 1 and 0."""
+    if isinstance(value, bool):
+        raise ValueError("expected a number, got true or false")
+    return value
+
+
+Number = Annotated[float, BeforeValidator(_no_boolean)]
+Penalty = Annotated[Number, Field(ge=0, allow_inf_nan=False)]
+
+
+class _Asked(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    confidence: Number = Field(default=0.95, gt=0, lt=1)
+
+
+class RidgeRequest(_Asked):
+    """Ridge regression of one column on others, by default on all others."""
+
+    kind: Literal["ridge"]
+    target: str
+    features: list[str] | None = None
+    regularization: Penalty = 1.0
+
+    def run(self, release: Release) -> Tabular:
+        """Run the estimator."""
+        return ridge(release, self.target, self.features, self.regularization, self.confidence)
+
+
+class LowRankRequest(_Asked):
+    """Principal directions about the public centres, by default of all columns."""
+
+    kind: Literal["low-rank"]
+    rank: int = Field(ge=1, strict=True)
+    columns: list[str] | None = None
+
+    def run(self, release: Release) -> Tabular:
+        """Run the estimator."""
+        return low_rank(release if self.columns is None else release.restrict(self.columns), self.rank, self.confidence)
+
+
+class MomentsRequest(_Asked):
+    """Means, second moments and correlations, as far as the release holds them."""
+
+    kind: Literal["moments"]
+    columns: list[str] | None = None
+
+    def run(self, release: Release) -> Tabular:
+        """Run the estimator."""
+        return moments(release if self.columns is None else release.restrict(self.columns), self.confidence)
+
+
+class RegressionRequest(_Asked):
+    """Least squares or ridge of one column on others, with tests; by default on all others."""
+
+    kind: Literal["regression"]
+    target: str
+    features: list[str] | None = None
+    regularization: Penalty = 0.0
+    intercept: bool | None = None
+    simultaneous: bool = False
+
+    def run(self, release: Release) -> Tabular:
+        """Run the estimator."""
+        return regression(
+            release,
+            self.target,
+            self.features,
+            self.regularization,
+            intercept=self.intercept,
+            simultaneous=self.simultaneous,
+            confidence=self.confidence,
+        )
+
+
+class RegressionPathRequest(_Asked):
+    """The same regression under many penalties, by default 25 of them."""
+
+    kind: Literal["regression-path"]
+    target: str
+    features: list[str] | None = None
+    regularizations: list[Penalty] | None = None
+    intercept: bool | None = None
+
+    def run(self, release: Release) -> Tabular:
+        """Run the estimator."""
+        return regression_path(release, self.target, self.features, self.regularizations, intercept=self.intercept)
+
+
+class PcaRequest(_Asked):
+    """Principal components about the means where the release holds them, by default all up to 20."""
+
+    kind: Literal["pca"]
+    components: int | None = Field(default=None, ge=1, strict=True)
+    columns: list[str] | None = None
+
+    def run(self, release: Release) -> Tabular:
+        """Run the estimator."""
+        return pca(release, self.components, self.columns, self.confidence)
+
+
+class CorrelationRequest(_Asked):
+    """Correlations about the means where the release holds them, by default of all columns."""
+
+    kind: Literal["correlation"]
+    columns: list[str] | None = None
+
+    def run(self, release: Release) -> Tabular:
+        """Run the estimator."""
+        return correlation(release, self.columns, self.confidence)
+
+
+class MeansRequest(_Asked):
+    """Means, from a sum or a constant column, by default of all columns."""
+
+    kind: Literal["means"]
+    columns: list[str] | None = None
+
+    def run(self, release: Release) -> Tabular:
+        """Run the estimator."""
+        return means(release, self.columns, self.confidence)
+
+
+class SyntheticRequest(BaseModel):
+    """Synthetic rows from the model of a `ron_gauss` release; the same seed gives the same rows."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["synthetic"]
+    num_rows: int = Field(ge=1, le=MAX_SYNTHETIC_ROWS, strict=True)
+    seed: int = Field(ge=0, lt=2**256, strict=True)
+    space: Space = "columns"
+
+    def run(self, release: Release) -> Tabular:
+        """Draw the rows."""
+        return synthetic(release, self.num_rows, self.seed, self.space, MAX_SYNTHETIC_NUMBERS)
+
+
+class FidelityRequest(_Asked):
+    """What to expect of synthetic rows, without any real ones."""
+
+    kind: Literal["fidelity"]
+
+    def run(self, release: Release) -> Tabular:
+        """Fit the model and report."""
+        return gaussian_model(release).report(self.confidence)
+
+
+Request = (
+    RidgeRequest
+    | LowRankRequest
+    | MomentsRequest
+    | RegressionRequest
+    | RegressionPathRequest
+    | PcaRequest
+    | CorrelationRequest
+    | MeansRequest
+    | SyntheticRequest
+    | FidelityRequest
+)
+REQUESTS: dict[str, type[Request]] = {
+    "ridge": RidgeRequest,
+    "low-rank": LowRankRequest,
+    "moments": MomentsRequest,
+    "regression": RegressionRequest,
+    "regression-path": RegressionPathRequest,
+    "pca": PcaRequest,
+    "correlation": CorrelationRequest,
+    "means": MeansRequest,
+    "synthetic": SyntheticRequest,
+    "fidelity": FidelityRequest,
+}
+
+_adapter: TypeAdapter[Request] = TypeAdapter(Annotated[Request, Field(discriminator="kind")])
+
+PRIVACY_SPENT = "nothing more: an analysis reads the release, never a report"
+
+
+def parse_request(body: bytes) -> Request:
+    """Read a request.
+
+    Raises:
+        InvalidAnalysisError: an unknown kind, with the known ones, or a field that does not fit.
+    """
+    try:
+        return _adapter.validate_json(body)
+    except ValidationError as error:
+        complaint = error.errors(include_input=False, include_url=False)[0]
+        if complaint["type"] in {"union_tag_invalid", "union_tag_not_found"}:
+            raise InvalidAnalysisError(f"kind: expected one of {', '.join(REQUESTS)}") from None
+        if complaint["type"] == "extra_forbidden" and len(complaint["loc"]) == 2:
+            kind, name = map(str, complaint["loc"])
+            known = ", ".join(field for field in REQUESTS[kind].model_fields if field != "kind")
+            raise InvalidAnalysisError(f"{kind} has no argument {name!r}; it has: {known}") from None
+        raise InvalidAnalysisError(first_complaint(error)) from None
+
+
+def request_schema() -> dict[str, object]:
+    """Return the JSON schema of a request, for the interface description."""
+    return {"oneOf": [model.model_json_schema() for model in REQUESTS.values()]}
+
+
+def promise(record: ReleaseRecord) -> str:
+    """Return in one line what the release promises."""
+    privacy = record.privacy
+    return (
+        f"epsilon {float(privacy.epsilon):.6g} at delta {privacy.delta} ({privacy.neighbours}); this analysis spent "
+        f"{PRIVACY_SPENT}"
+    )
+
+
+def summary(record: ReleaseRecord) -> dict[str, object]:
+    """Return what every answer repeats of the release's certificate."""
+    privacy = record.privacy
+    flagged = record.plausibility.flagged_rows
+    warnings = [privacy.remark] if privacy.remark else []
+    if flagged:
+        warnings.append(f"{len(flagged)} rows of the release are implausible; somebody left their bounds")
+    return {
+        "release_id": record.release_id,
+        "task_id": record.task_id,
+        "num_clients": record.num_clients,
+        "epsilon": privacy.epsilon,
+        "delta": privacy.delta,
+        "neighbours": privacy.neighbours,
+        "max_corrupt_clients": privacy.max_corrupt_clients,
+        "privacy_spent": PRIVACY_SPENT,
+        "warnings": warnings,
+    }

@@ -1,0 +1,210 @@
+"""The analyzer's REST interface: it parses, asks the service, and answers. docs/analyzer.md describes every route."""
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Depends, FastAPI, Header, Query, Request, Response
+from starlette.types import ASGIApp
+
+from lintra_analyzer.asked.second_task import SecondRound
+from lintra_analyzer.asked.specification import Specification
+from lintra_analyzer.service import Service
+from lintra_analyzer.storage.store import ServerState
+from lintra_analyzer.web.analyses import parse_request, request_schema, summary
+from lintra_analyzer.web.auth import require_token
+from lintra_analyzer.web.export import CSV, TEXT, analysis_response, sketch_response
+from lintra_analyzer.web.http import RETRY_AFTER, Frame, add_problem_handlers
+from lintra_analyzer.web.views import (
+    AnalysisView,
+    CohortView,
+    JobView,
+    PublicKeys,
+    ReleaseSummary,
+    ReleaseView,
+    TaskSummary,
+    TaskView,
+    job_view,
+    release_summary,
+    summary_of,
+    view_of,
+)
+from lintra_protocol.canonical import HASH_BYTES, base64url
+from lintra_protocol.errors import UnknownBatchError
+from lintra_protocol.messages import BATCH
+from lintra_protocol.randomness import RandomBytes, system_randomness
+
+OPENAPI_PATH = "/v1/openapi.json"
+
+
+def create_app(service: Service, random_bytes: RandomBytes = system_randomness) -> ASGIApp:
+    """Return the public application; whoever serves it also enters `service.running`."""
+    app = FastAPI(
+        title="lintra analyzer", version="1", openapi_url=OPENAPI_PATH, docs_url=None,
+        redoc_url=None,
+    )  # fmt: skip
+
+    def analyst(authorization: Annotated[str | None, Header()] = None) -> None:
+        require_token(authorization, service.settings.token_hashes)
+
+    @app.get("/v1/keys")
+    def keys() -> PublicKeys:
+        """Return the analyzer's public keys."""
+        return PublicKeys.model_validate(service.keys.public())
+
+    for router in (_tasks(service), _batches(service), _releases(service)):
+        app.include_router(router, dependencies=[Depends(analyst)])
+    add_problem_handlers(app)
+    return Frame(app, service.metrics, random_bytes, service.settings.max_body_bytes)
+
+
+def _tasks(service: Service) -> APIRouter:
+    router = APIRouter(prefix="/v1/tasks", tags=["tasks"])
+
+    @router.post("", status_code=201)
+    async def create(
+        specification: Specification,
+        request: Request,
+        response: Response,
+        idempotency_key: Annotated[str | None, Header(max_length=200)] = None,
+    ) -> TaskView:
+        """Calibrate, sign and register a task; the same Idempotency-Key finds the same task again."""
+        task = await service.create_task(specification, idempotency_key)
+        # From here on a refusal names the task, which is kept and can be registered again.
+        request.state.task_id = task.task_id
+        states = await service.register_task(task.task_id)
+        response.headers["location"] = f"/v1/tasks/{task.task_id}"
+        return view_of(task, states)
+
+    @router.post("/{task_id}/second-round", status_code=201)
+    async def create_second(task_id: str, asked: SecondRound, request: Request, response: Response) -> TaskView:
+        """Make, sign and register the second of two rounds from the release of the first; again finds the same task."""
+        task = await service.create_second_task(task_id, asked.bound)
+        request.state.task_id = task.task_id
+        states = await service.register_task(task.task_id)
+        response.headers["location"] = f"/v1/tasks/{task.task_id}"
+        return view_of(task, states)
+
+    @router.get("")
+    def list_tasks() -> list[TaskSummary]:
+        """List all tasks, the newest first."""
+        return [
+            summary_of(service.task(stored.task_id), service.store.registrations(stored.task_id))
+            for stored in service.store.tasks()
+        ]
+
+    @router.get("/{task_id}")
+    async def show(task_id: str, live: Annotated[Literal["0", "1"], Query()] = "0") -> TaskView:
+        """Describe a task; with live=1 its servers are asked now, and their counters included."""
+        task = service.task(task_id)
+        if live == "0":
+            return view_of(task, service.store.registrations(task_id))
+        states: list[ServerState] = []
+        counters = []
+        for state, counter in await service.live_states(task_id):
+            states.append(state)
+            counters.append(counter)
+        return view_of(task, states, counters)
+
+    @router.put("/{task_id}/registration")
+    async def register(task_id: str) -> TaskView:
+        """Bring a task to the servers that have not accepted it yet."""
+        states = await service.register_task(task_id)
+        return view_of(service.task(task_id), states)
+
+    return router
+
+
+def _batches(service: Service) -> APIRouter:
+    router = APIRouter(prefix="/v1/tasks", tags=["releases"])
+
+    @router.put("/{task_id}/batches/{batch}/release", status_code=202)
+    async def start(task_id: str, batch: str, response: Response) -> JobView:
+        """Start the release of a batch, or go on with it; 200 when it is done."""
+        _require_batch(batch)
+        view = job_view(service.start_release(task_id))
+        _point(response, view)
+        return view
+
+    @router.get("/{task_id}/batches/{batch}/release")
+    def progress(task_id: str, batch: str, response: Response) -> JobView:
+        """Say how far the release of a batch is."""
+        _require_batch(batch)
+        view = job_view(service.job(task_id))
+        if view.state == "running":
+            response.headers["retry-after"] = RETRY_AFTER
+        return view
+
+    return router
+
+
+def _releases(service: Service) -> APIRouter:
+    router = APIRouter(prefix="/v1/releases", tags=["releases"])
+
+    @router.get("")
+    def list_releases() -> list[ReleaseSummary]:
+        """List all releases, the newest first."""
+        return [release_summary(signed.record) for signed in service.records()]
+
+    @router.get("/{release_id}")
+    def show(release_id: str) -> ReleaseView:
+        """Return a release's signed record."""
+        signed = service.record(release_id)
+        return ReleaseView(release_id=release_id, record=signed.record, signature=signed.signature)
+
+    @router.get("/{release_id}/sketch", response_class=Response)
+    def sketch(release_id: str, accept: Annotated[str, Header()] = "*/*") -> Response:
+        """Return the released numbers: .npz by default, JSON or CSV if the Accept header asks for it."""
+        signed = service.record(release_id)
+        return sketch_response(service, signed.record, accept)
+
+    @router.get("/{release_id}/cohort")
+    def cohort(release_id: str) -> CohortView:
+        """Return the report identifiers of a release, so that its seed and matrix can be derived again."""
+        signed = service.record(release_id)
+        data = service.cohort_ids(signed)
+        ids = [base64url(data[start : start + HASH_BYTES]) for start in range(0, len(data), HASH_BYTES)]
+        return CohortView(release_id=release_id, cohort_root=signed.record.cohort_root, report_ids=ids)
+
+    @router.post(
+        "/{release_id}/analyses",
+        response_model=AnalysisView,
+        responses={200: {"content": {CSV: {}, TEXT: {}}}},
+        openapi_extra=_body(request_schema()),
+    )
+    def analyse(
+        release_id: str, body: Annotated[bytes, Depends(_raw_body)], accept: Annotated[str, Header()] = "*/*"
+    ) -> AnalysisView | Response:
+        """Run an analysis; it costs no privacy. It comes as CSV or text if the Accept header asks for it."""
+        signed = service.record(release_id)
+        request = parse_request(body)
+        estimate = service.analyse(signed, request)
+        return analysis_response(signed.record, estimate, accept) or AnalysisView(
+            release_id=release_id,
+            kind=request.kind,
+            result=dict(estimate.to_dict()),
+            certificate=summary(signed.record),
+        )
+
+    return router
+
+
+async def _raw_body(request: Request) -> bytes:
+    return await request.body()
+
+
+def _body(schema: dict[str, object]) -> dict[str, object]:
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def _require_batch(batch: str) -> None:
+    if batch != str(BATCH):
+        raise UnknownBatchError(f"this version releases batch {BATCH} of a task only")
+
+
+def _point(response: Response, view: JobView) -> None:
+    """Say where to look next, and when."""
+    if view.release_id is not None:
+        response.status_code = 200
+        response.headers["location"] = f"/v1/releases/{view.release_id}"
+        return
+    response.headers["location"] = f"/v1/tasks/{view.task_id}/batches/{view.batch}/release"
+    response.headers["retry-after"] = RETRY_AFTER

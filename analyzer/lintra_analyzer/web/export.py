@@ -1,0 +1,67 @@
+"""Released numbers and analyses in several dresses: .npz for programs, JSON for scripts, CSV, and text for people."""
+
+import csv
+import io
+
+import numpy as np
+from fastapi.responses import JSONResponse, Response
+
+from lintra_analysis.estimators import Tabular
+from lintra_analysis.readings.numbers import as_release
+from lintra_analysis.record import ReleaseRecord
+from lintra_analysis.releases.centred_products import CentredProducts
+from lintra_analysis.releases.joint_sums import ProjectedSums
+from lintra_analysis.synthetic.analysis import SyntheticEstimate
+from lintra_analyzer.service import Service
+from lintra_analyzer.web.analyses import promise, summary
+
+NPZ = "application/octet-stream"
+JSON, CSV, TEXT = "application/json", "text/csv", "text/plain"
+
+
+def sketch_response(service: Service, record: ReleaseRecord, accept: str) -> Response:
+    """Return a release's numbers, in normalised units, in the format that an Accept header asks for.
+
+    Raises:
+        InvalidReleaseError: the archived numbers are not those of the record.
+    """
+    sketch, row_counts = service.archive.read(record)
+    name = f"lintra-{record.release_id}"
+    wanted = _wanted(accept)
+    if JSON not in wanted and CSV not in wanted:
+        headers = {"content-disposition": f'attachment; filename="{name}.npz"'}
+        return Response(service.archive.bytes_of(record.release_id), media_type=NPZ, headers=headers)
+    release = as_release(service.task(record.task_id), sketch, row_counts)
+    if isinstance(release, ProjectedSums | CentredProducts):
+        columns, values = release.table()
+        values = values[np.newaxis]
+    else:
+        columns = [column.name for column in release.columns]
+        values = release.values.reshape(-1, len(columns))
+    if JSON in wanted:
+        return JSONResponse({"columns": columns, "row_counts": row_counts.tolist(), "values": values.tolist()})
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(columns)
+    writer.writerows([repr(value) for value in row] for row in values.tolist())
+    headers = {"content-disposition": f'attachment; filename="{name}.csv"'}
+    return Response(text.getvalue(), media_type=CSV, headers=headers)
+
+
+def analysis_response(record: ReleaseRecord, estimate: Tabular, accept: str) -> Response | None:
+    """Return an analysis as CSV or as text if an Accept header asks for it before JSON, else None."""
+    chosen = next((kind for kind in _wanted(accept) if kind in {JSON, CSV, TEXT}), JSON)
+    if chosen == JSON:
+        return None
+    if chosen == CSV:
+        headers = estimate.headers() if isinstance(estimate, SyntheticEstimate) else None
+        return Response(estimate.to_csv(), media_type=CSV, headers=headers)
+    text = estimate.summary(promise(record))
+    warnings = summary(record)["warnings"]
+    lines = [f"Warning: {warning}.\n" for warning in warnings] if isinstance(warnings, list) else []
+    return Response(text + "".join(lines), media_type=TEXT)
+
+
+def _wanted(accept: str) -> list[str]:
+    """Return the media types that an Accept header names, in its order."""
+    return [part.partition(";")[0].strip().lower() for part in accept.split(",")]

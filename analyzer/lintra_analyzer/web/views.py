@@ -1,0 +1,196 @@
+"""What the REST interface answers: typed, so that its description is exact."""
+
+import math
+
+from pydantic import BaseModel, ConfigDict
+
+from lintra_analysis.record import Privacy, ReleaseRecord, stated
+from lintra_analyzer.asked.specification import warnings_of
+from lintra_analyzer.storage.store import Job, JobState, Problem, Registration, ServerState, Stage
+from lintra_protocol.messages import BATCH, Counters
+from lintra_protocol.task import Task
+from lintra_protocol.wire import message_bytes
+
+
+class _View(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class ServerView(_View):
+    """What one server said to a task; `counters` only where they were asked for."""
+
+    server: int
+    url: str
+    state: Registration
+    problem: Problem | None = None
+    counters: Counters | None = None
+
+
+class Headroom(_View):
+    """How far the sums stay inside the ring: the grid, the noise, and the chance that any entry leaves it."""
+
+    fraction_bits: int
+    sigma: int
+    rows: int
+    words: int
+    log10_wrap_probability: float | None
+
+
+class Upload(_View):
+    """What one client sends to each server, and to all of them, in bytes."""
+
+    report_bytes: list[int]
+    total_bytes: int
+
+
+class TaskSummary(_View):
+    """One line about a task."""
+
+    task_id: str
+    purpose: str
+    mechanism: str
+    epsilon: str
+    delta: str
+    min_clients: int
+    not_before_seconds: int
+    not_after_seconds: int
+    registered: bool
+
+
+class TaskView(TaskSummary):
+    """A task: its definition, which `task_id` is the hash of, and what follows from it at the minimum cohort."""
+
+    definition: dict[str, object]
+    privacy: Privacy
+    headroom: Headroom
+    upload: Upload
+    warnings: list[str]
+    servers: list[ServerView]
+
+
+class JobView(_View):
+    """How far a release is: `running` by itself, `waiting` for reports or servers, `failed`, or `released`."""
+
+    task_id: str
+    batch: int
+    stage: Stage
+    state: JobState
+    problem: Problem | None
+    release_id: str | None
+
+
+class ReleaseSummary(_View):
+    """One line about a release."""
+
+    release_id: str
+    task_id: str
+    mechanism: str
+    num_clients: int
+    epsilon: str
+    delta: str
+    released_at: int
+
+
+class ReleaseView(_View):
+    """A release's record; `signature` covers its canonical encoding, `release_id` is its hash."""
+
+    release_id: str
+    record: ReleaseRecord
+    signature: str
+
+
+class CohortView(_View):
+    """The sorted report identifiers of a release, in base64url."""
+
+    release_id: str
+    cohort_root: str
+    report_ids: list[str]
+
+
+class AnalysisView(_View):
+    """The answer of an estimator, and the certificate of the release it rests on."""
+
+    release_id: str
+    kind: str
+    result: dict[str, object]
+    certificate: dict[str, object]
+
+
+class PublicKeys(_View):
+    """The analyzer's public keys; a server's policy allows the author key."""
+
+    identity_key: str
+    author_key: str
+    sealing_keys: dict[str, str]
+
+
+def summary_of(task: Task, states: list[ServerState]) -> TaskSummary:
+    """Describe a task in one line."""
+    return TaskSummary(
+        task_id=task.task_id,
+        purpose=task.purpose,
+        mechanism=task.mechanism.kind,
+        epsilon=task.claim.epsilon,
+        delta=task.claim.delta,
+        min_clients=task.claim.min_clients,
+        not_before_seconds=task.not_before * task.time_precision,
+        not_after_seconds=task.not_after * task.time_precision,
+        registered=all(state.state == "accepted" for state in states),
+    )
+
+
+def view_of(task: Task, states: list[ServerState], counters: list[Counters | None] | None = None) -> TaskView:
+    """Describe a task."""
+    found = counters or [None] * len(states)
+    sizes = [message_bytes(task, server) for server in range(task.num_servers)]
+    privacy = task.privacy(task.claim.min_clients)
+    log_wrap = task.mechanism.log_wrap_probability(task.num_columns, task.max_clients)
+    return TaskView(
+        **vars(summary_of(task, states)),
+        definition=task.model_dump(mode="json"),
+        privacy=stated(privacy, task.mechanism.remark(privacy)),
+        headroom=Headroom(
+            fraction_bits=task.mechanism.fraction_bits,
+            sigma=task.mechanism.sigma,
+            rows=task.mechanism.num_rows,
+            words=task.sketch_words,
+            log10_wrap_probability=log_wrap / math.log(10) if math.isfinite(log_wrap) else None,
+        ),
+        upload=Upload(report_bytes=sizes, total_bytes=sum(sizes)),
+        warnings=warnings_of(task),
+        servers=[
+            ServerView(
+                server=state.server,
+                url=task.servers[state.server].url,
+                state=state.state,
+                problem=state.problem,
+                counters=counter,
+            )
+            for state, counter in zip(states, found, strict=True)
+        ],
+    )
+
+
+def job_view(job: Job) -> JobView:
+    """Describe a job."""
+    return JobView(
+        task_id=job.task_id,
+        batch=BATCH,
+        stage=job.stage,
+        state=job.state,
+        problem=job.problem,
+        release_id=job.release_id,
+    )
+
+
+def release_summary(record: ReleaseRecord) -> ReleaseSummary:
+    """Describe a release in one line."""
+    return ReleaseSummary(
+        release_id=record.release_id,
+        task_id=record.task_id,
+        mechanism=record.mechanism,
+        num_clients=record.num_clients,
+        epsilon=record.privacy.epsilon,
+        delta=record.privacy.delta,
+        released_at=record.released_at,
+    )

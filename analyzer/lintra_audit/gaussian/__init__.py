@@ -1,0 +1,1 @@
+"""Audits of Gaussian outputs: how well two given laws can be told apart."""

@@ -1,0 +1,152 @@
+"""White-box audit of Gaussian releases: the exact profile of two given laws against a claim, as a certified verdict.
+
+A claim about one pair of neighbouring inputs can be refuted here, with certainty; that it holds for all pairs cannot be
+shown (Wei et al. 2023, v4 Theorem 7.1, whose upper estimate must not be used to refute).
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from lintra_curator.ndis.certified import Certified
+from lintra_curator.ndis.pair import Pair, pair_from_gaussians
+from lintra_curator.ndis.profile import RTOL, delta, epsilon
+from lintra_protocol.ring import FloatArray
+
+Verdict = Literal["VIOLATION", "WITHIN", "UNDECIDED"]
+Law = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+"""From a data set to mean, shape `(k,)`, and covariance, shape `(k, k)`, of what is released about it."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """(epsilon, delta)-differential privacy, as claimed."""
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.epsilon < np.inf and 0 <= self.delta <= 1):
+            raise ValueError(f"a claim has epsilon >= 0 and delta in [0, 1], got {self.epsilon} and {self.delta}")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One claim against one pair in one direction.
+
+    Attributes:
+        claim: what was claimed.
+        neighbour: which neighbouring input, in words.
+        direction: `forward` for the given law against its neighbour's, `backward` for the reverse.
+        found: the pair's exact delta at the claim's epsilon.
+    """
+
+    claim: Claim
+    neighbour: str
+    direction: Literal["forward", "backward"]
+    found: Certified
+
+    @property
+    def verdict(self) -> Verdict:
+        """VIOLATION if delta is certainly above the claim, WITHIN if certainly not, else UNDECIDED."""
+        if self.found.lo > self.claim.delta:
+            return "VIOLATION"
+        return "WITHIN" if self.found.hi <= self.claim.delta else "UNDECIDED"
+
+
+@dataclass(frozen=True)
+class GaussianAudit:
+    """Everything that an audit of Gaussian laws found.
+
+    Attributes:
+        findings: one for each pair, claim and direction.
+        worst: the pair with the largest delta found, reversed if that direction was worse.
+        rtol: relative error that the profiles were computed to.
+    """
+
+    findings: tuple[Finding, ...]
+    worst: Pair
+    rtol: float
+
+    @property
+    def verdict(self) -> Verdict:
+        """VIOLATION if any finding is one, WITHIN if all are, else UNDECIDED."""
+        verdicts = {finding.verdict for finding in self.findings}
+        if "VIOLATION" in verdicts:
+            return "VIOLATION"
+        return "WITHIN" if verdicts == {"WITHIN"} else "UNDECIDED"
+
+    @property
+    def worst_findings(self) -> tuple[Finding, ...]:
+        """The finding with the largest delta for each claim."""
+        claims = dict.fromkeys(finding.claim for finding in self.findings)
+        return tuple(
+            max((each for each in self.findings if each.claim == claim), key=lambda each: each.found.value)
+            for claim in claims
+        )
+
+    def epsilon_at(self, target: float) -> Certified:
+        """Return the smallest epsilon that the worst pair allows at a delta in (0, 1), in that direction."""
+        return epsilon(self.worst, target, self.rtol)
+
+
+def audit_pair(pair: Pair, claims: Sequence[Claim], rtol: float = RTOL, neighbour: str = "given") -> GaussianAudit:
+    """Compare the exact profile of one pair, in both directions, with claims.
+
+    Args:
+        pair: the law on one input against the law on a neighbouring one.
+        claims: at least one.
+        rtol: relative error of the profile; claims closer than it stay undecided.
+        neighbour: what the pair is, in words.
+
+    Raises:
+        ValueError: if there is no claim.
+    """
+    return _audit([(neighbour, pair)], claims, rtol)
+
+
+def audit_law(
+    law: Law,
+    data: FloatArray,
+    claims: Sequence[Claim],
+    neighbours: Iterable[tuple[str, FloatArray]] | None = None,
+    rtol: float = RTOL,
+) -> GaussianAudit:
+    """Compare the exact profiles of a mechanism on data and all its neighbours with claims.
+
+    Args:
+        law: the mechanism, by the Gaussian law of what it releases.
+        data: rows, shape `(n, d)`.
+        claims: at least one.
+        neighbours: (name, data) of neighbouring data sets; by default `data` without each of its rows.
+        rtol: relative error of the profile.
+
+    Raises:
+        ValueError: if there is no claim or no neighbour, or the laws are no Gaussians.
+    """
+    mean, covariance = law(data)
+    others = without_each_row(data) if neighbours is None else neighbours
+    return _audit([(name, pair_from_gaussians(mean, covariance, *law(other))) for name, other in others], claims, rtol)
+
+
+def without_each_row(data: FloatArray) -> list[tuple[str, FloatArray]]:
+    """Return the data without each of its rows in turn, each of shape `(n - 1, d)`, by name."""
+    return [(f"without row {row}", np.delete(data, row, axis=0)) for row in range(len(data))]
+
+
+def _audit(pairs: Sequence[tuple[str, Pair]], claims: Sequence[Claim], rtol: float) -> GaussianAudit:
+    if not (pairs and claims):
+        raise ValueError("an audit needs at least one claim and one pair of neighbours")
+    findings: list[Finding] = []
+    worst: tuple[float, Pair] | None = None
+    for name, pair in pairs:
+        for direction, each in (("forward", pair), ("backward", pair.reverse())):
+            found = [delta(each, claim.epsilon, rtol) for claim in claims]
+            for claim, interval in zip(claims, found, strict=True):
+                findings.append(Finding(claim, name, "forward" if direction == "forward" else "backward", interval))
+            if worst is None or found[0].value > worst[0]:
+                worst = found[0].value, each
+    assert worst is not None
+    return GaussianAudit(tuple(findings), worst[1], rtol)

@@ -1,0 +1,113 @@
+"""What is checked beside the distinguishers: the encoder's ball, the lattice of what is released, the law of its noise.
+
+The first is exact. The other two raise a false alarm with probability `FALSE_ALARM` each, whatever the number of
+comparisons inside.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+from scipy import stats
+
+from lintra_audit.release.cases import hostile_rows
+from lintra_audit.release.pipeline import Scene, Seams
+from lintra_protocol.randomness import expand
+from lintra_protocol.ring import IntArray
+from lintra_protocol.task import Task
+
+FALSE_ALARM = 1e-6
+MODULI = (2, 3, 4, 5, 7, 8, 16)
+_MISSING = 20  # a residue this frequent in one world would not be missing in the other by chance
+
+
+@dataclass(frozen=True)
+class Check:
+    """One question with its answer: whether it was passed, and the numbers in words."""
+
+    name: str
+    passed: bool
+    detail: str
+
+
+def check_encoder(task: Task, seams: Seams) -> Check:
+    """Send hostile rows and measure, in integers, how far apart their noiseless reports lie.
+
+    A report less that of the null row under the same randomness is the encoding without noise. No two of them, and
+    none and the null row's, may be farther apart than the claim's sensitivity.
+    """
+    mechanism = task.mechanism
+    rows = hostile_rows(mechanism, task.num_columns)
+    stream = [expand(bytes(32), "encoder check") for _ in range(len(rows) + 1)]
+    null = seams.encode(mechanism, np.zeros((1, 1, task.num_columns)), stream[-1])[0, 0]
+    with np.errstate(over="ignore"):
+        exact = [
+            seams.encode(mechanism, row[None, None], one)[0, 0] - null for row, one in zip(rows, stream, strict=False)
+        ]
+    weights = [Fraction(mechanism.sigma**2, int(sigma) ** 2) for sigma in mechanism.sigmas(task.num_columns)]
+    pairs = combinations(exact, 2) if task.claim.neighbours == "replace-one" else ((one, 0 * one) for one in exact)
+    farthest = max(_squared_distance(one, other, weights) for one, other in pairs)
+    allowed = mechanism.squared_distance(task.claim, task.num_columns)
+    ratio = float(farthest / allowed) ** 0.5
+    return Check("encoder", farthest <= allowed, f"hostile rows reach {ratio:.6f} of the sensitivity")
+
+
+def check_lattice(scene: Scene, worlds: tuple[IntArray, IntArray]) -> Check:
+    """Compare the residues of released integers between worlds whose rows differ by one step.
+
+    The claim makes these worlds as good as equal, so whatever tells them apart is the lattice: values that one world
+    reaches and the other does not, or less often.
+
+    Args:
+        scene: who takes part.
+        worlds: released integers of world 0 and world 1, each of shape `(trials, rows, w)`.
+    """
+    touched = np.flatnonzero(scene.matrix[:, scene.victim])
+    moduli = sorted({*MODULI, *(int(np.abs(scene.matrix[row][scene.honest]).sum()) for row in touched)} - {0, 1})
+    comparisons = [(row, word, q) for row in touched for word in range(worlds[0].shape[2]) for q in moduli]
+    smallest, unreached = 1.0, 0
+    for row, word, modulus in comparisons:
+        counts = np.array([np.bincount(world[:, row, word] % modulus, minlength=modulus) for world in worlds])
+        unreached += int(((counts.min(axis=0) == 0) & (counts.max(axis=0) >= _MISSING)).sum())
+        counts = counts[:, counts.any(axis=0)]
+        if counts.shape[1] > 1:
+            smallest = min(smallest, float(stats.chi2_contingency(counts, correction=False).pvalue))
+    level = FALSE_ALARM / len(comparisons)
+    passed = smallest > level and not unreached
+    return Check(
+        "lattice", passed, f"{unreached} residues reached in one world only; smallest p {smallest:.1e} of {level:.0e}"
+    )
+
+
+def check_law(scene: Scene, worlds: tuple[IntArray, IntArray]) -> Check:
+    """Compare variances and covariances of what is released with those that the claim was computed from.
+
+    Args:
+        scene: who takes part.
+        worlds: released integers of world 0 and world 1, each of shape `(trials, rows, w)`.
+    """
+    mechanism = scene.task.mechanism
+    sigmas = mechanism.sigmas(scene.task.num_columns).astype(np.float64)
+    honest = scene.matrix[:, scene.honest].astype(np.float64)
+    # Every server adds its own smoothing noise to every word of every release.
+    smoothing = scene.task.num_servers * float(mechanism.smoothing) ** 2
+    expected = np.kron(honest @ honest.T, np.diag(sigmas**2)) + smoothing * np.eye(len(honest) * sigmas.size)
+    flat = [world.reshape(len(world), -1).astype(np.float64) for world in worlds]
+    residuals = np.concatenate([world - world.mean(axis=0) for world in flat])
+    measured = residuals.T @ residuals / (len(residuals) - 2)
+    spread = np.sqrt((np.outer(np.diag(expected), np.diag(expected)) + expected**2) / len(residuals))
+    upper = np.triu_indices(len(expected))
+    deviations = np.abs(measured - expected)[upper] / spread[upper]
+    limit = float(stats.norm.isf(FALSE_ALARM / (2 * deviations.size)))
+    ratio = float(np.sqrt((np.diag(measured) / np.diag(expected)).min()))
+    return Check(
+        "noise law",
+        bool(deviations.max() < limit),
+        f"least deviation {ratio:.4f} of the stated one; largest departure {deviations.max():.1f} of {limit:.1f} sd",
+    )
+
+
+def _squared_distance(one: IntArray, other: IntArray, weights: list[Fraction]) -> Fraction:
+    """Return the exact squared distance of two reports, each word in multiples of its noise over sigma."""
+    return sum(((int(a) - int(b)) ** 2 * weight for a, b, weight in zip(one, other, weights, strict=True)), Fraction(0))

@@ -1,0 +1,98 @@
+"""Faults to plant, each at the seam where it would arise; the pipeline around it stays as it is.
+
+An audit that none of these fails would prove nothing. Which check catches which fault, and how surely, stands in
+docs/audit.md.
+"""
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from lintra_audit.release.pipeline import HONEST, Seams, encode
+from lintra_protocol.documents import fraction, real
+from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.randomness import RandomBytes
+from lintra_protocol.ring import FloatArray, IntArray
+from lintra_protocol.rules import late_seed
+from lintra_protocol.task import Task
+from lintra_protocol.transforms.base import PublicMatrix
+
+SIGMA_FACTOR = Fraction(9, 10)
+BOUND_FACTOR = Fraction(105, 100)
+
+
+def _small_sigma(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+    """Encode with noise of nine tenths of the deviation."""
+    sigma = round(mechanism.sigma * SIGMA_FACTOR)
+    return encode(mechanism.model_copy(update={"sigma": sigma}), rows, random_bytes)
+
+
+def _missing_noise(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+    """Encode, and leave out the last client's noise."""
+    noised = encode(mechanism, rows, random_bytes)
+    noised[:, -1] = _noiseless(mechanism, rows[:, -1:])[:, 0]
+    return noised
+
+
+def _floating_point(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+    """Encode with a normal variate in single precision, scaled and then rounded, as many a library would draw it."""
+    exact = _noiseless(mechanism, rows)
+    words = np.frombuffer(random_bytes(8 * exact.size), np.uint32).reshape(2, *exact.shape)
+    uniform = ((words >> np.uint32(8)).astype(np.float32) + np.float32(1)) * np.float32(2.0**-24)
+    normal = np.sqrt(np.float32(-2) * np.log(uniform[0])) * np.cos(np.float32(2 * np.pi) * uniform[1])
+    noise: IntArray = np.rint(normal * mechanism.sigmas(rows.shape[-1]).astype(np.float32)).astype(np.int64)
+    return exact + noise
+
+
+def _wide_bound(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+    """Encode with a clipping bound five per cent above the task's."""
+    bound = real(str(float(fraction(mechanism.row_bound) * BOUND_FACTOR)))
+    return encode(mechanism.model_copy(update={"row_bound": bound}), rows, random_bytes)
+
+
+def _shared_noise(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+    """Encode with one noise stream for all clients, as devices with equal seeds would."""
+    runs, _, columns = rows.shape
+    return _noiseless(mechanism, rows) + mechanism.noise(runs, columns, random_bytes)[:, np.newaxis]
+
+
+def _no_gate(task: Task, root: bytes, nonces: Sequence[bytes], num_clients: int) -> PublicMatrix:
+    """Draw a matrix for whatever is asked for."""
+    return task.mechanism.public_matrix(num_clients, late_seed(task, root, nonces))
+
+
+def _no_ledger(released: set[int], clients: IntArray) -> None:
+    """Forget what was released."""
+
+
+def _noiseless(mechanism: Mechanism, rows: FloatArray) -> IntArray:
+    """Return the exact encodings of rows of shape `(runs, clients, d)`."""
+    runs, clients, columns = rows.shape
+    steps = mechanism.round_rows(rows.reshape(-1, columns))
+    return mechanism.encode_exactly(steps).reshape(runs, clients, -1)
+
+
+FAULTS: dict[str, Seams] = {
+    "sigma": Seams(encode=_small_sigma),
+    "missing-noise": Seams(encode=_missing_noise),
+    "floating-point": Seams(encode=_floating_point),
+    "bound": Seams(encode=_wide_bound),
+    "shared-noise": Seams(encode=_shared_noise),
+    "gate": Seams(draw=_no_gate),
+    "second-release": Seams(ledger=_no_ledger),
+}
+"""By name; each replaces one seam."""
+
+
+def seams_of(fault: str | None) -> Seams:
+    """Return the seams with one fault planted, or the honest ones.
+
+    Raises:
+        ValueError: no such fault.
+    """
+    if fault is None:
+        return HONEST
+    if fault not in FAULTS:
+        raise ValueError(f"no fault {fault!r}; there are {', '.join(FAULTS)}")
+    return FAULTS[fault]

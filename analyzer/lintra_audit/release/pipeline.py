@@ -1,0 +1,190 @@
+"""The pipeline under audit: the project's own encoder, sharing, matrices, ring and rules, many runs at a time.
+
+Left out are only what carries the numbers, HTTP and sealing. Runs lie side by side as extra words of a report, so that
+`PublicMatrix.add_reports` adds up all of them at once. `Seams` holds what a planted fault may replace.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lintra_audit.release.distinguish import leverages
+from lintra_protocol.errors import AlreadyReleasedError
+from lintra_protocol.manifest import merkle_root
+from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.randomness import RandomBytes, derive_seed
+from lintra_protocol.ring import FloatArray, IntArray, RingArray, from_ring, to_ring
+from lintra_protocol.rules import check_cohort, draw_matrix
+from lintra_protocol.sharing import combine, split
+from lintra_protocol.task import Task
+from lintra_protocol.transforms.base import PublicMatrix
+
+BLOCK_WORDS = 1 << 19
+"""Words of noise drawn at a time: large enough to be quick, small enough for any machine."""
+
+
+def encode(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+    """Encode normalised rows of shape `(runs, clients, d)` as clients do; the result is `(runs, clients, w)`."""
+    runs, clients, columns = rows.shape
+    return mechanism.encode(rows.reshape(-1, columns), random_bytes).reshape(runs, clients, -1)
+
+
+def draw_checked(task: Task, root: bytes, nonces: Sequence[bytes], num_clients: int) -> PublicMatrix:
+    """Draw the matrix of a cohort that keeps the claim (docs/protocol.md#rules, R8 and R9).
+
+    Raises:
+        LintraError: the rule that refuses it.
+    """
+    check_cohort(task, num_clients, num_clients)
+    return draw_matrix(task, root, nonces, num_clients).matrix
+
+
+def release_once(released: set[int], clients: IntArray) -> None:
+    """Refuse reports that were released before, as every server's store does (docs/privacy.md#one-release).
+
+    Raises:
+        AlreadyReleasedError: some of them were.
+    """
+    again = released.intersection(clients.tolist())
+    if again:
+        raise AlreadyReleasedError(f"{len(again)} reports were released before")
+
+
+@dataclass(frozen=True)
+class Seams:
+    """Where a fault can enter: what clients send, which cohorts get a matrix, and whether a report counts once."""
+
+    encode: Callable[[Mechanism, FloatArray, RandomBytes], IntArray] = encode
+    draw: Callable[[Task, bytes, Sequence[bytes], int], PublicMatrix] = draw_checked
+    ledger: Callable[[set[int], IntArray], None] = release_once
+
+
+HONEST = Seams()
+
+
+@dataclass(frozen=True)
+class Release:
+    """One sketch: the numbers of the clients in it, shape `(k,)`, and the matrix that was drawn for them."""
+
+    clients: IntArray
+    matrix: PublicMatrix
+
+    def dense(self, num_clients: int) -> IntArray:
+        """Return the matrix over all clients, shape `(m, num_clients)`, zero for those outside."""
+        rows, signs = self.matrix.entries(np.arange(len(self.clients)))
+        result = np.zeros((self.matrix.rows, num_clients), np.int64)
+        np.add.at(result, (rows, self.clients[:, np.newaxis]), signs)
+        return result
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Everything public about one audit, and the worst victim and coalition for it.
+
+    Attributes:
+        matrix: all releases' matrices over all clients, stacked; shape `(rows, clients)`.
+        victim: the honest client with the largest leverage.
+        corrupt: the clients whose reports the adversary knows, shape `(quota,)`.
+        honest: the others, victim included.
+    """
+
+    task: Task
+    num_clients: int
+    releases: tuple[Release, ...]
+    matrix: IntArray
+    victim: int
+    corrupt: IntArray
+    honest: IntArray
+
+
+def request_release(task: Task, clients: IntArray, released: set[int], seed: bytes, seams: Seams = HONEST) -> Release:
+    """Ask for a release of some clients' reports: late seed, matrix, gate, and the ledger of released reports.
+
+    Args:
+        task: the public parameters.
+        clients: numbers, increasing; they stand for the sorted report identifiers.
+        released: numbers released before; extended by these.
+        seed: 32 bytes for the identifiers and nonces.
+        seams: what is run.
+
+    Raises:
+        LintraError: the request is refused.
+    """
+    identifiers = sorted(derive_seed(seed, "report", client.to_bytes(8, "big")) for client in clients.tolist())
+    nonces = [derive_seed(seed, "nonce", bytes([server])) for server in range(task.num_servers)]
+    matrix = seams.draw(task, merkle_root(identifiers), nonces, len(clients))
+    seams.ledger(released, clients)
+    released.update(clients.tolist())
+    return Release(clients, matrix)
+
+
+def set_scene(task: Task, num_clients: int, releases: Sequence[Release]) -> Scene:
+    """Find the worst victim and the worst coalition for what was released.
+
+    The victim has the largest leverage; the coalition grows client by client, each time by the one whose loss raises
+    the victim's leverage most. With one entry per column that is the best possible: it empties the victim's row.
+    """
+    matrix = np.concatenate([release.dense(num_clients) for release in releases])
+    present = np.flatnonzero(matrix.any(axis=0))
+    victim = int(present[np.argmax(leverages(matrix, present))])
+    honest = present
+    for _ in range(min(task.claim.quota(task.mechanism.num_rows), len(present) - 1)):
+        others = honest[honest != victim]
+        gains = [_leverage_without(matrix, honest, victim, int(other)) for other in others]
+        honest = honest[honest != others[int(np.argmax(gains))]]
+    corrupt = np.setdiff1d(present, honest)
+    return Scene(task, num_clients, tuple(releases), matrix, victim, corrupt, honest)
+
+
+def run_world(
+    scene: Scene, rows: FloatArray, trials: int, random_bytes: RandomBytes, seams: Seams = HONEST
+) -> tuple[IntArray, IntArray]:
+    """Run the pipeline `trials` times on the same rows with fresh noise and shares.
+
+    Args:
+        scene: who takes part.
+        rows: normalised, shape `(clients, d)`.
+        trials: how often.
+        random_bytes: all clients' and servers' randomness.
+        seams: what is run.
+
+    Returns:
+        What the adversary has: the released integers less the corrupt clients' part, shape `(trials, rows, w)`, and
+        the corrupt clients' own reports, shape `(trials, corrupt, w)`.
+    """
+    words = scene.num_clients * scene.task.mechanism.num_words(rows.shape[1])
+    block = max(1, BLOCK_WORDS // words)
+    parts = [
+        _run_block(scene, np.broadcast_to(rows, (min(block, trials - start), *rows.shape)), random_bytes, seams)
+        for start in range(0, trials, block)
+    ]
+    released, reports = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return released, reports
+
+
+def _run_block(scene: Scene, rows: FloatArray, random_bytes: RandomBytes, seams: Seams) -> tuple[IntArray, IntArray]:
+    noised = seams.encode(scene.task.mechanism, rows, random_bytes)  # every client, alone
+    shares = split(to_ring(noised), scene.task.num_servers, random_bytes)
+    sketches = [_sketch(scene.task, release, shares, random_bytes) for release in scene.releases]
+    reports = noised[:, scene.corrupt]
+    known = np.einsum("rc,tcw->trw", scene.matrix[:, scene.corrupt], reports)
+    return np.concatenate(sketches, axis=1) - known, reports
+
+
+def _sketch(task: Task, release: Release, shares: RingArray, random_bytes: RandomBytes) -> IntArray:
+    """Return the released integers of every run, shape `(runs, m, w)`, from shares `(servers, runs, clients, w)`."""
+    runs, words = shares.shape[1], shares.shape[3]
+    ranks = np.arange(len(release.clients))
+    sketch_shares = np.zeros((task.num_servers, release.matrix.rows, runs * words), np.uint64)
+    for sketch_share, own in zip(sketch_shares, shares, strict=True):  # every server, alone
+        ordered = own[:, release.clients].transpose(1, 0, 2).reshape(len(ranks), runs * words)
+        release.matrix.add_reports(sketch_share, ranks, ordered)
+        task.mechanism.smooth(sketch_share, random_bytes)
+    released = from_ring(combine(sketch_shares)).reshape(release.matrix.rows, runs, words)
+    return released.transpose(1, 0, 2)
+
+
+def _leverage_without(matrix: IntArray, honest: IntArray, victim: int, lost: int) -> float:
+    rest = honest[honest != lost]
+    return float(leverages(matrix, rest)[np.searchsorted(rest, victim)])

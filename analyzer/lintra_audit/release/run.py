@@ -1,0 +1,173 @@
+"""One audit: draw the matrix, find the worst victim, run both worlds, and compare what is found with the claim."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lintra_audit.release.cases import Case
+from lintra_audit.release.checks import Check, check_encoder, check_lattice, check_law
+from lintra_audit.release.distinguish import (
+    Bound,
+    LikelihoodRatio,
+    black_box_bound,
+    likelihood_ratio,
+    threshold_bound,
+)
+from lintra_audit.release.pipeline import HONEST, Release, Scene, Seams, request_release, run_world, set_scene
+from lintra_protocol.errors import LintraError
+from lintra_protocol.mechanisms import OsnapPublished
+from lintra_protocol.privacy.statement import PrivacyStatement
+from lintra_protocol.randomness import derive_seed, expand
+from lintra_protocol.ring import FloatArray, IntArray
+
+MIN_TRIALS = 2000
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one case showed.
+
+    Attributes:
+        case: what was audited.
+        statement: the claim: that of the release, or of the smallest cohort the task allows.
+        refusal: the token of the rule that refused the last request, if one did.
+        exact_mu: mu of Theorem 1 for the matrix that was drawn, the worst victim and the coalition found.
+        optimal: what the likelihood ratio of the claimed mechanism shows.
+        black_box: what a test learned from the runs shows.
+        checks: everything else, with its answer.
+    """
+
+    case: Case
+    statement: PrivacyStatement
+    refusal: str | None = None
+    exact_mu: float | None = None
+    optimal: Bound | None = None
+    black_box: Bound | None = None
+    checks: list[Check] = field(default_factory=list)
+
+    @property
+    def epsilon_lower(self) -> float | None:
+        """Return the larger lower bound on epsilon at the claim's delta, or None if nothing was released."""
+        if self.optimal is None or self.black_box is None:
+            return None
+        return max(bound.epsilon_lower(self.statement.delta) for bound in (self.optimal, self.black_box))
+
+    @property
+    def published_epsilon(self) -> float | None:
+        """Return the epsilon that a published calibration claims to give, or None for any other mechanism."""
+        mechanism = self.case.task.mechanism
+        return float(mechanism.published_epsilon) if isinstance(mechanism, OsnapPublished) else None
+
+    @property
+    def published_refuted(self) -> bool | None:
+        """Return whether the runs refute the published claim, which the verdict does not rest on; None if none is made.
+
+        With few runs they do not, whatever is true.
+        """
+        if self.published_epsilon is None or self.epsilon_lower is None:
+            return None
+        return self.epsilon_lower > self.published_epsilon
+
+    @property
+    def passed(self) -> bool:
+        """Return whether nothing contradicts the claim."""
+        return all(check.passed for check in self.checks)
+
+
+def audit_case(case: Case, trials: int, seed: bytes, seams: Seams = HONEST) -> Outcome:
+    """Audit one case.
+
+    Args:
+        case: what.
+        trials: runs of each world, at least `MIN_TRIALS`; multiplied by the case's effort.
+        seed: 32 bytes; equal ones give equal results.
+        seams: the pipeline, possibly with a fault planted.
+    """
+    if trials < MIN_TRIALS:
+        raise ValueError(f"an audit needs at least {MIN_TRIALS} runs of each world, got {trials}")
+    seed = derive_seed(seed, "audit", case.name.encode())
+    releases, refusal = _ask(case, seed, seams)
+    checks = []
+    if case.must_refuse:
+        checks.append(Check("refusal", refusal is not None, refusal or "released what the rules refuse"))
+    if not releases or (case.must_refuse and refusal):
+        return Outcome(case, _claimed(case, releases), refusal, checks=checks)
+    scene = set_scene(case.task, case.num_clients, releases)
+    test = _test(case, scene)
+    outcome = Outcome(case, _claimed(case, releases), refusal, test.mu, checks=checks)
+    return _measure(outcome, scene, test, trials * case.effort, seed, seams)
+
+
+def _ask(case: Case, seed: bytes, seams: Seams) -> tuple[list[Release], str | None]:
+    """Make the case's requests in order until one is refused; return what was released, and the refusal."""
+    releases: list[Release] = []
+    released: set[int] = set()
+    for clients in case.requests():
+        try:
+            releases.append(request_release(case.task, clients, released, seed, seams))
+        except LintraError as error:
+            return releases, error.token
+    return releases, None
+
+
+def _claimed(case: Case, releases: list[Release]) -> PrivacyStatement:
+    """Return what is promised: by the release for its matrix, or by the task if the release does not keep its word."""
+    task = case.task
+    promised = task.privacy(task.claim.min_clients)
+    if not releases:
+        return promised
+    try:
+        released = task.mechanism.release_privacy(task.claim, task.num_columns, releases[0].matrix)
+        released.require(task.claim)
+    except LintraError:
+        return promised
+    return released
+
+
+def _test(case: Case, scene: Scene) -> LikelihoodRatio:
+    """Form the adversary's optimal test from the claimed mechanism and the rows it knows."""
+    mechanism = case.task.mechanism
+    encodings = [mechanism.encode_exactly(mechanism.round_rows(rows)) for rows in case.rows(scene.victim)]
+    means = [(scene.matrix[:, scene.honest] @ encoded[scene.honest]).astype(np.float64) for encoded in encodings]
+    midpoint: FloatArray = (means[0] + means[1]) / 2
+    return likelihood_ratio(
+        scene.matrix[:, scene.honest],
+        scene.matrix[:, scene.victim],
+        (encodings[0][scene.victim], encodings[1][scene.victim]),
+        midpoint,
+        mechanism.sigmas(case.task.num_columns),
+    )
+
+
+def _measure(outcome: Outcome, scene: Scene, test: LikelihoodRatio, trials: int, seed: bytes, seams: Seams) -> Outcome:
+    """Run both worlds, then the two worlds one step apart, and add what they show."""
+    case, claimed = outcome.case, outcome.statement.mu
+    runs = [
+        run_world(scene, rows, trials, expand(seed, f"world {world}"), seams)
+        for world, rows in enumerate(case.rows(scene.victim))
+    ]
+    adjacent = [
+        run_world(scene, rows, max(trials // 4, MIN_TRIALS), expand(seed, f"adjacent {world}"), seams)[0]
+        for world, rows in enumerate(case.adjacent_rows(scene.victim))
+    ]
+    released = (runs[0][0], runs[1][0])
+    optimal = threshold_bound((test.scores(released[0]), test.scores(released[1])), 0.0)
+    black_box = black_box_bound((_view(*runs[0]), _view(*runs[1])))
+    checks = [
+        *outcome.checks,
+        _within("optimal test", optimal, claimed),
+        _within("black box", black_box, claimed),
+        check_encoder(case.task, seams),
+        check_lattice(scene, (adjacent[0], adjacent[1])),
+        check_law(scene, released),
+    ]
+    return Outcome(case, outcome.statement, outcome.refusal, outcome.exact_mu, optimal, black_box, checks)
+
+
+def _view(released: IntArray, reports: IntArray) -> IntArray:
+    """Return all numbers that the adversary sees in each run, shape `(trials, numbers)`."""
+    return np.hstack([released.reshape(len(released), -1), reports.reshape(len(reports), -1)])
+
+
+def _within(name: str, bound: Bound, claimed: float) -> Check:
+    return Check(name, bound.mu_lower <= claimed, f"mu is at least {bound.mu_lower:.4f}, claimed {claimed:.4f}")

@@ -1,0 +1,1 @@
+"""Audits of tasks: the worst pair of neighbours of a given task, told apart exactly."""

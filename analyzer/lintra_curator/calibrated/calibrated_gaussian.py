@@ -1,0 +1,229 @@
+"""Gaussian noise for a release that scatters by itself, with a scatter that depends on the data.
+
+N(mean(D), C(D) + sigma^2 I) is released with the smallest sigma for which an upper bound of delta, an envelope over all
+neighbours, keeps the claim (Wei et al. 2023, v4, NDIS-calibrated Gaussian mechanism). What the neighbours may do enters
+by three numbers only; docs/mechanisms/calibrated_gaussian.md derives the envelopes.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import brentq
+
+from lintra_analysis.sampling import gaussians
+from lintra_curator.ndis.bounds import log_kappa, split_bound
+from lintra_curator.ndis.one_dimension import delta_one_dimension
+from lintra_curator.promise.claim import CentralClaim
+from lintra_curator.promise.promise import Promise, require_epsilon
+from lintra_protocol.privacy.gaussian import gaussian_delta
+from lintra_protocol.randomness import RandomBytes
+from lintra_protocol.ring import FloatArray
+
+_GRID = np.linspace(-1, 1, 41)
+_ROUNDING = 1 + 1e-9
+_LARGEST_RATIO = 600.0
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """How far two neighbours' releases may lie apart at one sigma.
+
+    With lambda_i the eigenvalues of the first covariance relative to the second, where one covariance is at least the
+    other in every direction:
+
+    Attributes:
+        shift: mu, at least the distance of the means in the metric of the smaller covariance.
+        log_ratio: kappa, at least every |ln lambda_i|.
+        log_volume: Lambda, at least the sum of the |ln lambda_i|.
+        one_direction: only one lambda_i differs from 1; then `log_volume` is `log_ratio`.
+    """
+
+    shift: float
+    log_ratio: float
+    log_volume: float
+    one_direction: bool
+
+    def __post_init__(self) -> None:
+        numbers = (self.shift, self.log_ratio, self.log_volume)
+        # Not `number < 0`: a NaN must be refused too. Infinity is allowed, and never private.
+        if not all(number >= 0 for number in numbers):
+            raise ValueError(f"a sensitivity has numbers of at least 0, got {self}")
+        if self.log_volume < self.log_ratio or (self.one_direction and self.log_volume > self.log_ratio):
+            raise ValueError(f"the volume is at least the ratio, and equal to it in one direction, got {self}")
+
+    @property
+    def bounded(self) -> bool:
+        """Whether all numbers are finite."""
+        return all(map(math.isfinite, (self.shift, self.log_ratio, self.log_volume)))
+
+
+def renyi_envelope(epsilon: float, sensitivity: Sensitivity) -> float:
+    """Return an upper bound of delta(epsilon) over all pairs within a sensitivity, by Renyi divergence.
+
+    The minimum over 0 < s < 1 / (e^kappa - 1) of the Chernoff bound with the largest transform of the loss: as many
+    directions at ratio e^kappa as Lambda allows, and all of the shift in one of them. Proved, for both directions;
+    any s is valid.
+
+    Args:
+        epsilon: at least 0.
+        sensitivity: of the release.
+    """
+    if not sensitivity.bounded:
+        return 1.0
+    kappa, mu2 = sensitivity.log_ratio, sensitivity.shift**2
+    growth = math.expm1(min(kappa, 700.0))
+    count = sensitivity.log_volume / kappa if kappa > 0 else 0.0
+    low, high, best = -40.0, 60.0, 0.0
+    for _ in range(9):
+        u = (low + high) / 2 + _GRID * (high - low) / 2
+        s = np.exp(u) if growth == 0 else 1 / (growth * (1 + np.exp(-np.clip(u, -36, 36))))
+        rest = 1 - s * growth
+        with np.errstate(all="ignore"):
+            covariance = count * (-0.5 * s * kappa - 0.5 * np.log(rest))
+            mean = 0.5 * s * mu2 * (1 + s * (1 + growth) / rest)
+            guard = 1e-15 * (4 + s * epsilon + s * kappa * count + np.abs(covariance) + mean)
+            exponents = log_kappa(s) - s * epsilon + covariance + mean + guard
+        exponents = np.where(np.isfinite(exponents), exponents, np.inf)
+        place = int(np.argmin(exponents))
+        best = min(best, float(exponents[place]))
+        low, high = u[max(place - 1, 0)], u[min(place + 1, len(u) - 1)]
+    return min(1.0, math.exp(best) * _ROUNDING)
+
+
+def split_envelope(epsilon: float, sensitivity: Sensitivity) -> float:
+    """Return an upper bound of delta(epsilon) over all pairs within a sensitivity, mean and covariance taken apart.
+
+    Wei et al. 2023, v4 Theorem 4.2, with the profile of the covariance in its harder order: exact if only one direction
+    moves, else by `renyi_envelope`. The paper's own profile is not an upper bound; see `published_covariance_delta`.
+
+    Args:
+        epsilon: at least 0.
+        sensitivity: of the release.
+    """
+    if not sensitivity.bounded or sensitivity.log_ratio > _LARGEST_RATIO:
+        return 1.0
+    covariance = Sensitivity(0.0, sensitivity.log_ratio, sensitivity.log_volume, sensitivity.one_direction)
+    eta = math.expm1(min(sensitivity.log_ratio, _LARGEST_RATIO))
+
+    @functools.cache
+    def profile(at: float) -> float:
+        if sensitivity.one_direction:
+            # Certified: a small ratio leaves few digits of a difference of two tails.
+            return min(1.0, delta_one_dimension(at, eta, 0.0).hi * _ROUNDING)
+        return renyi_envelope(at, covariance)
+
+    return split_bound(epsilon, sensitivity.shift, profile)
+
+
+def envelope(epsilon: float, sensitivity: Sensitivity) -> float:
+    """Return the smaller of the two envelopes, an upper bound of delta(epsilon)."""
+    if sensitivity.log_ratio == 0 and sensitivity.bounded:
+        return gaussian_delta(epsilon, sensitivity.shift)
+    return min(renyi_envelope(epsilon, sensitivity), split_envelope(epsilon, sensitivity))
+
+
+def published_covariance_delta(epsilon: float, log_ratio: float, log_volume: float) -> float:
+    """Return what Wei et al. 2023, v4 Definition 6, take for the covariance's profile. Not an upper bound: to compare.
+
+    It is 0 from epsilon = log_volume / 2 on. That holds for the order in which the first law is the less spread one; in
+    the other order the loss is unbounded: N(0, 2) against N(0, 1) at epsilon = ln(2) / 2 has delta 0.103.
+
+    Args:
+        epsilon: at least 0.
+        log_ratio: kappa.
+        log_volume: Lambda.
+    """
+    if epsilon >= log_volume / 2:
+        return 0.0
+    return renyi_envelope(epsilon, Sensitivity(0.0, log_ratio, log_volume, one_direction=False))
+
+
+@dataclass(frozen=True)
+class CalibratedPlan:
+    """The noise that is added to what scatters by itself.
+
+    Attributes:
+        sigma: deviation of the added noise in every direction; 0 if the scatter alone keeps the claim.
+        sensitivity: at this sigma.
+        promise: what follows.
+    """
+
+    sigma: float
+    sensitivity: Sensitivity
+    promise: Promise
+
+
+def calibrate(claim: CentralClaim, sensitivity: Callable[[float], Sensitivity]) -> CalibratedPlan:
+    """Return the smallest noise for which the envelope keeps a claim.
+
+    Args:
+        claim: for the neighbours that the sensitivity is about.
+        sensitivity: of N(mean, C + sigma^2 I) as a function of sigma >= 0, from public parameters only; must fall as
+            sigma grows, though any result is checked at its own sigma.
+
+    Raises:
+        ValueError: if no sigma below 1e300 keeps the claim.
+    """
+    require_epsilon(claim.epsilon)
+
+    def bound(sigma: float) -> float:
+        return envelope(claim.epsilon, sensitivity(sigma))
+
+    enough = bound(0.0) <= claim.delta
+    sigma = 0.0 if enough else _smallest(lambda x: bound(math.exp(x)), claim.delta)
+    while not bound(sigma) <= claim.delta:
+        sigma *= 1 + 1e-12
+    reason = "envelope over all neighbours within a proved sensitivity"
+    return CalibratedPlan(sigma, sensitivity(sigma), Promise(claim, bound(sigma), "proved", reason))
+
+
+def _smallest(bound: Callable[[float], float], target: float) -> float:
+    """Return the smallest e^x with bound(x) <= target, to a relative error of 1e-10 and on the safe side."""
+
+    def excess(x: float) -> float:
+        value = bound(x)
+        # Not a number is infeasible.
+        return math.log(max(value, 1e-300) / target) if value >= 0 else 700.0
+
+    low = high = 0.0
+    while excess(high) > 0:
+        high += 2.0
+        if high > 690:
+            raise ValueError("no amount of noise keeps this claim")
+    while excess(low) <= 0:
+        low -= 2.0
+        if low < -690:
+            return math.exp(low)
+    root = float(brentq(excess, low, high, xtol=1e-10))
+    step = 1e-10
+    while excess(root) > 0:
+        root, step = root + step, 2 * step
+    return math.exp(root)
+
+
+def calibrated_draw(mean: FloatArray, covariance: FloatArray, sigma: float, random_bytes: RandomBytes) -> FloatArray:
+    """Return a draw of N(mean, covariance + sigma^2 I), shape `(d,)`.
+
+    Args:
+        mean: shape `(d,)`.
+        covariance: symmetric, positive semidefinite, shape `(d, d)`.
+        sigma: at least 0.
+        random_bytes: a cryptographic source.
+
+    Raises:
+        ValueError: if the shapes do not fit, a number is not finite, or the sum is not positive definite.
+    """
+    size = mean.size
+    if mean.ndim != 1 or covariance.shape != (size, size) or not 0 <= sigma < math.inf:
+        raise ValueError(f"a draw needs shapes (d,) and (d, d), got {mean.shape} and {covariance.shape}, sigma {sigma}")
+    if not (np.isfinite(mean).all() and np.isfinite(covariance).all()):
+        raise ValueError("mean and covariance must be finite")
+    try:
+        factor = np.linalg.cholesky(covariance + sigma**2 * np.eye(size))
+    except np.linalg.LinAlgError as error:
+        raise ValueError("the covariance of the release is not positive definite") from error
+    draw: FloatArray = mean + factor @ gaussians((size,), random_bytes)
+    return draw

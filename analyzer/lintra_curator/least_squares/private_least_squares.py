@@ -1,0 +1,346 @@
+"""Least squares that is private by its own randomness (Wei, Lu, Magdon-Ismail, Zikas 2023, v3 Figure 4).
+
+Approximate least squares solves a random sketch of r rows instead of the data. Its solution scatters about the true
+one, and that scatter hides every row whose leverage p and residual share s are small. A ridge keeps p + s below a bound
+for all data: rows of [B b] have norm at most l, so that p + s, the leverage in [B b], is at most l^2 / (l^2 + sigma^2).
+"""
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.optimize import brentq, minimize_scalar
+
+from lintra_analysis.sampling import FLOATING_POINT_LAW, chi_squares, gaussians
+from lintra_curator.ndis.least_squares import delta_als, delta_ols
+from lintra_curator.projection.random_projection import ProjectionRelease, named_columns, plan_projection, project
+from lintra_curator.promise.claim import CentralClaim
+from lintra_curator.promise.promise import (
+    CLIPPED,
+    Promise,
+    bounded_rows,
+    require_bound,
+    require_count,
+    require_epsilon,
+)
+from lintra_protocol.randomness import RandomBytes
+from lintra_protocol.ring import FloatArray
+
+Law = Literal["gaussian", "t", "sketch"]
+Region = Literal["triangle", "corner"]
+
+INTERIOR_BELOW = 60
+"""Sketch rows below which delta is known not to increase in the leverage, so that the whole triangle is searched."""
+
+_ROOM = 1e-6
+_QUADRATURE = 1 + 1e-8
+_SHARES = np.concatenate([[0.0, 0.02], np.linspace(0.1, 0.9, 17), [0.98, 1.0]])
+_DEPTHS = (0.97, 0.9, 0.75, 0.5, 0.25)
+
+
+@dataclass(frozen=True)
+class LeastSquaresPlan:
+    """The ridge of private least squares, from public parameters alone.
+
+    Attributes:
+        sketch_rows: r; larger means less scatter and more ridge.
+        features: d.
+        row_bound: l of a row of [B b].
+        sigma2: the ridge, in row units squared.
+        law: "gaussian", "t" or "sketch"; see `least_squares`.
+        region: "triangle", or "corner" for the published rule.
+        worst: (p, s) at which delta is largest, as found; None for the law "sketch", which needs no search.
+        promise: what follows.
+    """
+
+    sketch_rows: int
+    features: int
+    row_bound: float
+    sigma2: float
+    law: Law
+    region: Region
+    worst: tuple[float, float] | None
+    promise: Promise
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LeastSquaresRelease:
+    """The coefficients that private least squares released.
+
+    How far they scatter depends on the residual and on the features, which are not released, so no standard errors
+    can be given; with the law "sketch" the sketch is released too, and any estimator can read it.
+
+    Attributes:
+        features: names of the d features.
+        coef: the coefficients, shape `(d,)`, of the problem with ridge `plan.sigma2`, plus the scatter.
+        num_clients: rows of [B b].
+        plan: with the promise and its status.
+        sketch: what the coefficients were computed from, for the law "sketch" only.
+        law: of the noise.
+    """
+
+    features: tuple[str, ...]
+    coef: FloatArray
+    num_clients: int
+    plan: LeastSquaresPlan
+    sketch: ProjectionRelease | None = None
+    law: str = FLOATING_POINT_LAW
+
+    def __repr__(self) -> str:
+        return f"LeastSquaresRelease(features={len(self.features)}, law={self.plan.law!r}, {self.plan.promise})"
+
+    def predict(self, rows: FloatArray) -> FloatArray:
+        """Return the predicted target, shape `(k,)`, of rows of features, shape `(k, d)`.
+
+        Raises:
+            ValueError: if the rows do not have d columns.
+        """
+        table = np.asarray(rows, dtype=np.float64)
+        if table.ndim != 2 or table.shape[1] != len(self.coef):
+            raise ValueError(f"predictions need rows of {len(self.coef)} features, got shape {table.shape}")
+        predicted: FloatArray = table @ self.coef
+        return predicted
+
+
+@dataclass(frozen=True)
+class Worst:
+    """The largest delta that a search found, and the leverage p and residual share s at which it lies."""
+
+    delta: float
+    leverage: float
+    share: float
+
+
+def influence_delta(epsilon: float, p: float, s: float, sketch_rows: int, features: int, law: Law) -> float:
+    """Return delta(epsilon), the larger direction, for one row of leverage p and residual share s.
+
+    Args:
+        epsilon: at least 0.
+        p: leverage in B.
+        s: share of the squared residual.
+        sketch_rows: r.
+        features: d.
+        law: "gaussian"; any other is the law of a sketched solution.
+    """
+    if law == "gaussian":
+        return delta_ols(epsilon, p, s, sketch_rows, features)
+    return delta_als(epsilon, p, s, sketch_rows, features)
+
+
+def worst_influence(epsilon: float, total: float, sketch_rows: int, features: int, law: Law) -> Worst:
+    """Return where delta(epsilon), the larger direction, is largest over p, s >= 0 with p + s <= total.
+
+    For r of `INTERIOR_BELOW` or more the maximum was on p + s = total in every case tried, and that edge is searched;
+    for smaller r, where delta is known not to be monotone, the interior is searched as well. A numerical supremum.
+
+    Args:
+        epsilon: at least 0.
+        total: between 0 and 1.
+        sketch_rows: r.
+        features: d.
+        law: "gaussian" or "t".
+    """
+    return _worst(epsilon, total, sketch_rows, features, law)
+
+
+def plan_least_squares(
+    claim: CentralClaim,
+    sketch_rows: int,
+    features: int,
+    row_bound: float,
+    law: Law = "t",
+    region: Region = "triangle",
+) -> LeastSquaresPlan:
+    """Return the smallest ridge with which private least squares keeps a claim.
+
+    "triangle" takes the worst p, s >= 0 with p + s <= l^2 / (l^2 + sigma^2), which is all that rows of norm l can
+    reach; that needs no monotonicity. "corner", the published rule, sets p = s = l^2 / sigma^2, which asks for about
+    40 % more noise and rests on a monotonicity that is false for small r (docs/ndis.md#least-squares); its delta is
+    checked on the triangle like any other. The law "sketch" is post-processing of a random projection of [B b]: proved.
+
+    Args:
+        claim: neighbours "zero-out"; with the law "sketch" also "replace-one".
+        sketch_rows: r; at least d + 2 for the laws "t" and "sketch", whose scatter has no variance before.
+        features: d.
+        row_bound: l of a row of [B b], public.
+        law: of the release; see `least_squares`.
+        region: "triangle" or "corner".
+
+    Raises:
+        ValueError: if an argument is out of range.
+    """
+    _require(claim, sketch_rows, features, row_bound, law, region)
+    if law == "sketch":
+        plan = plan_projection(claim, sketch_rows, row_bound)
+        return LeastSquaresPlan(sketch_rows, features, row_bound, plan.sigma2, law, region, None, plan.promise)
+    ratio = _ratio(claim.epsilon, claim.delta, sketch_rows, features, law, region)
+    sigma2 = row_bound**2 / ratio * CLIPPED
+    worst = worst_influence(claim.epsilon, ratio / (1 + ratio), sketch_rows, features, law)
+    reason = "exact law; worst leverage and residual share searched for"
+    promise = Promise(claim, worst.delta * _QUADRATURE, "numerical supremum", reason)
+    place = (worst.leverage, worst.share)
+    return LeastSquaresPlan(sketch_rows, features, row_bound, sigma2, law, region, place, promise)
+
+
+def ols_sigma(
+    epsilon: float,
+    delta: float,
+    sketch_rows: int,
+    features: int,
+    row_bound: float,
+    law: Law = "t",
+    region: Region = "triangle",
+) -> float:
+    """Return the square root of the ridge of `plan_least_squares`, neighbours "zero-out", in row units."""
+    claim = CentralClaim(epsilon, delta, "zero-out")
+    return math.sqrt(plan_least_squares(claim, sketch_rows, features, row_bound, law, region).sigma2)
+
+
+def least_squares(
+    features: FloatArray,
+    target: FloatArray,
+    claim: CentralClaim,
+    sketch_rows: int,
+    row_bound: float,
+    random_bytes: RandomBytes,
+    *,
+    law: Law = "t",
+    region: Region = "triangle",
+    clip: bool = True,
+    names: Sequence[str] | None = None,
+) -> LeastSquaresRelease:
+    """Release a solution of argmin |B x - b|^2 + sigma^2 |x|^2 with enough scatter to keep a claim.
+
+    Three laws are offered. With x the solution, e its residual, ridge included, and H = B^T B + sigma^2 I:
+
+    * "gaussian": N(x, |e|^2 / r H^-1), which v3 Figure 4 draws. It is drawn as such here, so the promise is exact; a
+      real sketch has this law only as r grows, and is not promised anything by it.
+    * "t": the exact law of a sketched solution at every r, multivariate t with r - d + 1 degrees of freedom; needs the
+      least ridge.
+    * "sketch": a real sketch of [B b] is drawn and solved. The coefficients have the law "t"; the promise covers the
+      whole sketch, which is released too, and is proved.
+
+    Args:
+        features: B, shape `(n, d)`.
+        target: b, shape `(n,)`.
+        claim: the promise.
+        sketch_rows: r.
+        row_bound: l of a row of [B b], public.
+        random_bytes: a cryptographic source.
+        law: as above.
+        region: of the calibration; see `plan_least_squares`.
+        clip: shrink longer rows of [B b] onto the sphere; if False they are refused.
+        names: of the features; "x0", "x1", .. by default.
+
+    Raises:
+        ValueError: if an argument is out of range.
+    """
+    table, response = np.asarray(features, dtype=np.float64), np.asarray(target, dtype=np.float64)
+    if table.ndim != 2 or response.shape != table.shape[:1]:
+        raise ValueError(f"least squares needs shapes (n, d) and (n,), got {table.shape} and {response.shape}")
+    joint = bounded_rows(np.column_stack([table, response]), row_bound, clip=clip)
+    size = table.shape[1]
+    columns = named_columns(names, size, row_bound)
+    plan = plan_least_squares(claim, sketch_rows, size, row_bound, law, region)
+    labels = tuple(column.name for column in columns)
+    if law == "sketch":
+        values = project(joint, plan.sigma2, sketch_rows, random_bytes)
+        coef = np.asarray(np.linalg.lstsq(values[:, :-1], values[:, -1])[0], np.float64)
+        # The target's name must differ from every feature's.
+        every = named_columns([*labels, "target" if "target" not in labels else "target of all"], size + 1, row_bound)
+        sketch = ProjectionRelease(every, values, plan.sigma2, len(joint), row_bound, plan.promise, "gram")
+        return LeastSquaresRelease(labels, coef, len(joint), plan, sketch)
+    solution, factor, residual = solved(joint, plan.sigma2)
+    square = sketch_rows if law == "gaussian" else float(chi_squares(sketch_rows - size + 1, (), random_bytes))
+    scatter = np.linalg.solve(factor, gaussians((size,), random_bytes)) * math.sqrt(residual / square)
+    return LeastSquaresRelease(labels, solution + scatter, len(joint), plan)
+
+
+def solved(joint: FloatArray, sigma2: float) -> tuple[FloatArray, FloatArray, float]:
+    """Solve [B b] with sigma I appended, sigma > 0.
+
+    Args:
+        joint: [B b], shape `(n, d + 1)`.
+        sigma2: the ridge.
+
+    Returns:
+        The solution, shape `(d,)`; an upper triangular R of shape `(d, d)` with R^T R = B^T B + sigma^2 I; and the
+        squared residual |b - B x|^2 + sigma^2 |x|^2 + sigma^2.
+    """
+    ridge = math.sqrt(sigma2) * np.eye(joint.shape[1])
+    triangle = np.asarray(np.linalg.qr(np.vstack([joint, ridge]))[1], np.float64)
+    factor, image = triangle[:-1, :-1], triangle[:-1, -1]
+    solution = np.asarray(np.linalg.solve(factor, image), np.float64)
+    return solution, factor, float(triangle[-1, -1] ** 2)
+
+
+@functools.lru_cache(maxsize=1024)
+def _worst(epsilon: float, total: float, sketch_rows: int, features: int, law: Law) -> Worst:
+    """Search the hypotenuse, and for few sketch rows also smaller triangles; see `worst_influence`."""
+
+    def at(share: float, depth: float) -> float:
+        p, s = total * depth * share, total * depth * (1 - share)
+        return influence_delta(epsilon, p, s, sketch_rows, features, law)
+
+    best = (-1.0, 0.0, 1.0)
+    for depth in (1.0, *_DEPTHS) if sketch_rows < INTERIOR_BELOW else (1.0,):
+        values = [at(float(share), depth) for share in _SHARES]
+        if max(values) < 0.8 * best[0]:
+            continue
+        # Two maxima are common, one on each side of p = s, where the covariances differ least.
+        for place in sorted(range(len(values)), key=values.__getitem__)[-2:]:
+            around = (float(_SHARES[max(place - 1, 0)]), float(_SHARES[min(place + 1, len(_SHARES) - 1)]))
+            found = minimize_scalar(
+                lambda x, depth=depth: -at(x, depth), bounds=around, method="bounded", options={"xatol": 5e-5}
+            )
+            best = max(best, (values[place], float(_SHARES[place]), depth), (-float(found.fun), float(found.x), depth))
+    value, share, depth = best
+    return Worst(value, total * depth * share, total * depth * (1 - share))
+
+
+@functools.lru_cache(maxsize=256)
+def _ratio(epsilon: float, delta: float, sketch_rows: int, features: int, law: Law, region: Region) -> float:
+    """Return the largest l^2 / sigma^2 that keeps (epsilon, delta), on the safe side."""
+    aim = delta * (1 - _ROOM)
+
+    def excess(log_ratio: float) -> float:
+        ratio = math.exp(log_ratio)
+        if region == "triangle":
+            value = worst_influence(epsilon, ratio / (1 + ratio), sketch_rows, features, law).delta
+        else:
+            value = influence_delta(epsilon, ratio, ratio, sketch_rows, features, law) if ratio < 0.5 else 1.0
+        # Not a number is infeasible, and so is whatever lies beyond the logarithm.
+        return math.log(max(value, 1e-300) / aim) if value >= 0 else 700.0
+
+    low = high = -0.5 * math.log(sketch_rows) - 1
+    while excess(low) > 0:
+        low -= 0.5
+        if low < -690:
+            raise ValueError(f"no ridge keeps epsilon={epsilon}, delta={delta}")
+    while excess(high) <= 0 and high < 30:
+        high += 0.5
+    if high >= 30:
+        raise ValueError(f"any ridge seems to keep epsilon={epsilon}, delta={delta}, which cannot be")
+    root = float(brentq(excess, low, high, xtol=1e-10)) if low < high else low
+    step = 1e-10
+    while excess(root) > 0:
+        root, step = root - step, 2 * step
+    return math.exp(root)
+
+
+def _require(claim: CentralClaim, sketch_rows: int, features: int, row_bound: float, law: Law, region: Region) -> None:
+    if law not in ("gaussian", "t", "sketch"):
+        raise ValueError(f"the law is 'gaussian', 't' or 'sketch', got {law!r}")
+    if region not in ("triangle", "corner"):
+        raise ValueError(f"the region is 'triangle' or 'corner', got {region!r}")
+    require_epsilon(claim.epsilon)
+    require_count(features, "features")
+    require_bound(row_bound)
+    require_count(sketch_rows, "sketch_rows", 1 if law == "gaussian" else features + 2)
+    if law == "sketch" and region == "corner":
+        raise ValueError("the law 'sketch' is calibrated on the leverage alone and has no corner")
+    if law != "sketch" and claim.neighbours != "zero-out":
+        raise ValueError(f"the law {law!r} is accounted for neighbours 'zero-out' only; 'sketch' covers 'replace-one'")

@@ -1,0 +1,94 @@
+"""The privacy profile of a pair as a curve: both directions, certified, at many epsilons."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lintra_curator.ndis.certified import Certified
+from lintra_curator.ndis.pair import Numbers, Pair, pair_from_gaussians
+from lintra_curator.ndis.profile import RTOL, delta
+from lintra_protocol.ring import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class PrivacyProfile:
+    """delta at each epsilon, as certified intervals; `forward` is X against Y, `backward` Y against X.
+
+    Attributes:
+        epsilons: shape `(E,)`.
+        forward: one interval for each.
+        backward: the same in the other direction.
+    """
+
+    epsilons: FloatArray
+    forward: tuple[Certified, ...]
+    backward: tuple[Certified, ...]
+
+    @property
+    def worst(self) -> tuple[Certified, ...]:
+        """The larger of both directions, which is what differential privacy is about."""
+        return tuple(_larger(one, other) for one, other in zip(self.forward, self.backward, strict=True))
+
+    @property
+    def hi(self) -> FloatArray:
+        """Upper ends of `worst`, shape `(E,)`: what a promise quotes."""
+        return np.array([interval.hi for interval in self.worst])
+
+    @property
+    def lo(self) -> FloatArray:
+        """Lower ends of `worst`, shape `(E,)`: what refutes a claim."""
+        return np.array([interval.lo for interval in self.worst])
+
+    def __iter__(self) -> Iterator[tuple[float, Certified]]:
+        return iter(zip(self.epsilons.tolist(), self.worst, strict=True))
+
+
+def pair_profile(pair: Pair, epsilons: ArrayLike, rtol: float = RTOL) -> PrivacyProfile:
+    """Return the profile of a pair.
+
+    Args:
+        pair: X against Y.
+        epsilons: any real numbers; any shape, which is flattened.
+        rtol: relative error aimed at.
+
+    Raises:
+        ValueError: as `profile.delta`.
+    """
+    values = np.asarray(epsilons, dtype=np.float64).ravel()
+    reverse = pair.reverse()
+    return PrivacyProfile(
+        values,
+        tuple(delta(pair, epsilon, rtol) for epsilon in values.tolist()),
+        tuple(delta(reverse, epsilon, rtol) for epsilon in values.tolist()),
+    )
+
+
+def privacy_profile(
+    mu1: Numbers | float,
+    s1: FloatArray | float,
+    mu2: Numbers | float,
+    s2: FloatArray | float,
+    epsilons: ArrayLike,
+    rtol: float = RTOL,
+) -> PrivacyProfile:
+    """Return the exact profile of N(mu1, S1) against N(mu2, S2), in both directions.
+
+    Args:
+        mu1: mean of X, shape `(k,)`, or a number.
+        s1: its covariance, possibly singular, shape `(k, k)`.
+        mu2: mean of Y.
+        s2: its covariance.
+        epsilons: any real numbers.
+        rtol: relative error aimed at.
+
+    Raises:
+        ValueError: as `pair_from_gaussians` and `profile.delta`.
+    """
+    return pair_profile(pair_from_gaussians(mu1, s1, mu2, s2), epsilons, rtol)
+
+
+def _larger(one: Certified, other: Certified) -> Certified:
+    """Return the interval of the larger of two numbers."""
+    return Certified(max(one.value, other.value), max(one.lo, other.lo), max(one.hi, other.hi))

@@ -1,0 +1,139 @@
+"""Random projection of a Poisson sample of the rows (Wei et al. 2023, v4 Figure 3).
+
+Sampling saves computation, never accuracy: the ridge shrinks more slowly than the sampling rate, so that the noise on
+the estimate of D^T D, sigma^2 / q, only grows. It is here because the paper has it.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
+
+from lintra_analysis.releases.columns import Column
+from lintra_analysis.sampling import FLOATING_POINT_LAW, uniforms
+from lintra_curator.projection.random_projection import ProjectionPlan, named_columns, plan_projection, project
+from lintra_curator.promise.claim import CalibrationError, CentralClaim
+from lintra_curator.promise.promise import Promise, bounded_rows
+from lintra_protocol.errors import InvalidAnalysisError
+from lintra_protocol.randomness import RandomBytes
+from lintra_protocol.ring import FloatArray
+
+
+def unsampled_claim(claim: CentralClaim, rate: float) -> CentralClaim:
+    """Return what a mechanism must promise on the sample for the whole to keep `claim`.
+
+    epsilon' = ln(1 + (e^epsilon - 1) / q) and delta' = delta / q (Balle, Barthe, Gaboardi 2018, Theorem 8, backwards).
+
+    Args:
+        claim: "zero-out"; sampling does not amplify a replaced row in this way.
+        rate: q, with which every row is kept, above delta and at most 1.
+
+    Raises:
+        ValueError: if the rate is out of range or the neighbours differ in more than one row's presence.
+    """
+    if claim.neighbours != "zero-out":
+        raise ValueError("Poisson sampling is accounted for neighbours 'zero-out' only")
+    if not 0 < rate <= 1:
+        raise ValueError(f"a sampling rate lies in (0, 1], got {rate}")
+    if claim.delta >= rate:
+        raise CalibrationError(f"a sampling rate must exceed delta = {claim.delta}, got {rate}")
+    inner = math.log1p(math.expm1(claim.epsilon) / rate) if claim.epsilon < 700 else claim.epsilon - math.log(rate)
+    return CentralClaim(inner, claim.delta / rate, claim.neighbours)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SubsampledRelease:
+    """A random projection of a sample of the rows; which rows and how many stays secret.
+
+    Attributes:
+        columns: the d columns.
+        values: the sketch of the sample, shape `(r, d)`.
+        sigma2: the ridge, in row units squared.
+        rate: q.
+        num_clients: rows before sampling, a public number.
+        promise: for the whole.
+        law: of the noise.
+    """
+
+    columns: tuple[Column, ...]
+    values: FloatArray
+    sigma2: float
+    rate: float
+    num_clients: int
+    promise: Promise
+    law: str = FLOATING_POINT_LAW
+
+    def __repr__(self) -> str:
+        rows, size = self.values.shape
+        return f"SubsampledRelease(rows={rows}, columns={size}, rate={self.rate}, {self.promise})"
+
+    def gram(self) -> FloatArray:
+        """Return (S^T S / r - sigma2 I) / q, shape `(d, d)`, an unbiased estimate of D^T D over all rows."""
+        rows, size = self.values.shape
+        estimate: FloatArray = (self.values.T @ self.values / rows - self.sigma2 * np.eye(size)) / self.rate
+        return estimate
+
+    def second_moment(self) -> NoReturn:
+        """Refuse: the rows that were not drawn add an error of which the sketch shows nothing.
+
+        Raises:
+            InvalidAnalysisError: always.
+        """
+        raise InvalidAnalysisError(
+            "the sketch of a sample does not show the error of the sampling, so no interval can be given; use gram() "
+            "for the estimate alone, or release a projection of all rows, which is also more accurate"
+        )
+
+
+def plan_subsampled(claim: CentralClaim, rate: float, sketch_rows: int, row_bound: float) -> ProjectionPlan:
+    """Return the ridge of a projection of a Poisson sample, with the promise for the whole.
+
+    Args:
+        claim: the promise, neighbours "zero-out".
+        rate: q, above delta and at most 1.
+        sketch_rows: r.
+        row_bound: l, public.
+
+    Raises:
+        ValueError: if an argument is out of range.
+    """
+    inner = plan_projection(unsampled_claim(claim, rate), sketch_rows, row_bound)
+    delta_hi = min(rate * inner.promise.delta_hi, claim.delta)
+    promise = Promise(claim, delta_hi, "proved", f"{inner.promise.reason}; amplified by secret sampling at {rate:g}")
+    return ProjectionPlan(sketch_rows, row_bound, inner.sigma2, inner.leverage, promise)
+
+
+def subsampled_projection(
+    rows: FloatArray,
+    claim: CentralClaim,
+    rate: float,
+    sketch_rows: int,
+    row_bound: float,
+    random_bytes: RandomBytes,
+    *,
+    clip: bool = True,
+    names: Sequence[str] | None = None,
+) -> SubsampledRelease:
+    """Release a random projection of the rows that independent coins of probability `rate` select.
+
+    Args:
+        rows: D, shape `(n, d)`.
+        claim: the promise, neighbours "zero-out".
+        rate: q, above delta and at most 1.
+        sketch_rows: r.
+        row_bound: l, public.
+        random_bytes: a cryptographic source.
+        clip: shrink longer rows onto the sphere; if False they are refused.
+        names: of the columns; "x0", "x1", .. by default.
+
+    Raises:
+        ValueError: if an argument is out of range.
+    """
+    plan = plan_subsampled(claim, rate, sketch_rows, row_bound)
+    table = bounded_rows(rows, row_bound, clip=clip)
+    columns = named_columns(names, table.shape[1], row_bound)
+    drawn = table[uniforms((len(table),), random_bytes) < rate]
+    values = project(drawn, plan.sigma2, sketch_rows, random_bytes)
+    return SubsampledRelease(columns, values, plan.sigma2, rate, len(table), plan.promise)

@@ -1,0 +1,1 @@
+"""Random projections of rows that a curator holds, private by themselves or with noise."""

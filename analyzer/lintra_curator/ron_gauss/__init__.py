@@ -1,0 +1,1 @@
+"""RON-Gauss for a curator who holds the rows."""

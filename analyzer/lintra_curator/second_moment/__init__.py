@@ -1,0 +1,1 @@
+"""Private second moments for a curator who holds the rows: Gaussian, projection and Wishart noise."""

@@ -1,0 +1,136 @@
+"""A secret Gaussian projection of the table with a ridge, released as its second moment (Sheffet 2019, Alg. 1, 2)."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+from scipy import special
+
+from lintra_analysis.estimators.estimates import Measured, check_confidence
+from lintra_analysis.sampling import FLOATING_POINT_LAW, gaussians
+from lintra_curator.papers import published
+from lintra_curator.promise.claim import CentralClaim
+from lintra_curator.promise.promise import require_count
+from lintra_curator.second_moment.adaptive import LOOK_SHARE, lower_bound
+from lintra_curator.second_moment.calibration import adaptive_weight, projection_weight
+from lintra_curator.second_moment.releases import Calibration, CentralSecondMoment, Mechanism, Noise, symmetric_mean
+from lintra_curator.second_moment.tables import Table
+from lintra_curator.second_moment.wishart import wishart_factor
+from lintra_protocol.errors import InvalidAnalysisError
+from lintra_protocol.privacy.gaussian import gaussian_mu
+from lintra_protocol.randomness import RandomBytes
+from lintra_protocol.ring import FloatArray
+
+
+def release_projection(
+    table: Table,
+    claim: CentralClaim,
+    random_bytes: RandomBytes,
+    *,
+    sketch_rows: int,
+    adaptive: bool = False,
+    calibration: Calibration = "exact",
+) -> CentralSecondMoment:
+    """Release M^T M for M = R A + sqrt(w2) G, R and G secret and Gaussian, M of r rows: W_d(S + w2 I, r).
+
+    Args:
+        table: the curator's rows.
+        claim: to calibrate to.
+        random_bytes: a cryptographic source; the projection is drawn from it and never leaves.
+        sketch_rows: r, fixed without a look at the rows.
+        adaptive: pay for a look at the smallest eigenvalue of S, and add less of a ridge where it is large.
+        calibration: "published" for the ridge of Theorem 3.1, which is more than the claim needs.
+
+    Raises:
+        CalibrationError: the claim cannot be kept with so many rows.
+        ValueError: the options do not go together.
+    """
+    require_count(sketch_rows, "sketch_rows")
+    size = table.rows.shape[1]
+    products = table.products()
+    noise = ridge_plan(table, products, claim, "projection", sketch_rows, adaptive, calibration, random_bytes)
+    noise = replace(noise, sigma=noise.ridge / math.sqrt(sketch_rows))
+    factor = ridge_root(products, noise.ridge) @ wishart_factor(size, sketch_rows, random_bytes)
+    raw = symmetric_mean(factor @ factor.T)
+    values = raw / sketch_rows - noise.ridge * np.eye(size)
+    return CentralSecondMoment(table.columns, values, raw, noise, table.rows.shape[0], table.row_bound)
+
+
+def ridge_plan(
+    table: Table,
+    products: FloatArray,
+    claim: CentralClaim,
+    mechanism: Mechanism,
+    degrees: int,
+    adaptive: bool,
+    calibration: Calibration,
+    random_bytes: RandomBytes,
+) -> Noise:
+    """Return the ridge to add before a draw of `degrees` degrees, its privacy, and what a look showed.
+
+    Raises:
+        ValueError: the published calibration was asked to be adaptive.
+    """
+    noise = Noise(mechanism, claim, calibration, FLOATING_POINT_LAW, 0.0, table.rows.shape[1], degrees=float(degrees))
+    if calibration == "published":
+        if adaptive:
+            raise ValueError("the published calibration has no adaptive ridge here; use the exact one")
+        weight = 1 / published.theorem_3_1_ridge(claim, degrees)
+    elif adaptive:
+        look_mu = gaussian_mu(claim.epsilon, claim.delta) / 2
+        weight = adaptive_weight(claim, degrees, look_mu)
+        scatter = float(gaussians((1,), random_bytes)[0]) * table.squared_bound / look_mu
+        look = float(np.linalg.eigvalsh(products)[0]) + scatter
+        known = lower_bound(look, table.squared_bound, look_mu, LOOK_SHARE * claim.delta)
+        ridge = max(0.0, table.squared_bound / weight - known)
+        return replace(noise, weight=weight, ridge=ridge, debias=ridge, look_mu=look_mu, look=look)
+    else:
+        weight = projection_weight(claim, degrees)
+    ridge = table.squared_bound / weight
+    return replace(noise, weight=weight, ridge=ridge, debias=ridge)
+
+
+def ridge_root(products: FloatArray, ridge: float) -> FloatArray:
+    """Return L with L L^T = S + ridge I, shape `(d, d)`; never fails, whatever the rows are."""
+    values, vectors = np.linalg.eigh(products)
+    root: FloatArray = vectors * np.sqrt(np.maximum(values, 0) + ridge)
+    return root
+
+
+def exact_ridge_intervals(
+    release: CentralSecondMoment, target: str, features: list[str], confidence: float = 0.95
+) -> tuple[Measured, ...]:
+    """Return intervals for the ridge solution of the table itself, exact for every r above the number of features.
+
+    The draw M has independent Gaussian rows, so that regressing its target on its features is ordinary least squares
+    with Gaussian errors: b +- t_{r-p} sqrt(|M theta|^2 / (r - p) diag((M_X^T M_X)^-1)) covers
+    (S_XX + w2 I)^-1 S_Xy, w2 the ridge that was added (after Sheffet, ICML 2017).
+
+    Args:
+        release: of `release_projection`.
+        target: the column to explain.
+        features: p columns that explain it.
+        confidence: of each interval.
+
+    Returns:
+        One number for each feature, in normalised units.
+
+    Raises:
+        InvalidAnalysisError: the release is no projection, or has too few rows for the features.
+    """
+    check_confidence(confidence)
+    if release.noise.mechanism != "projection" or release.noise.degrees is None:
+        raise InvalidAnalysisError("exact ridge intervals need a release by projection")
+    freedom = release.noise.degrees - len(features)
+    if freedom < 1:
+        raise InvalidAnalysisError(
+            f"{len(features)} features need more than {release.noise.degrees:.0f} rows of the projection"
+        )
+    raw = release.restrict([*features, target]).raw
+    inverse = np.linalg.inv(raw[:-1, :-1])
+    solution = inverse @ raw[:-1, -1]
+    residual = float(raw[-1, -1] - raw[-1, :-1] @ solution)
+    errors = np.sqrt(max(residual, 0.0) / freedom * np.diagonal(inverse))
+    reach = float(special.stdtrit(freedom, (1 + confidence) / 2))
+    pairs = zip(solution.tolist(), errors.tolist(), strict=True)
+    return tuple(Measured(value, sd, (value - reach * sd, value + reach * sd)) for value, sd in pairs)

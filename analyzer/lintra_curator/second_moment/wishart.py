@@ -1,0 +1,95 @@
+"""Added Wishart noise: the table together with k random examples (Sheffet 2019, Algorithm 3)."""
+
+import math
+
+import numpy as np
+
+from lintra_analysis.sampling import FLOATING_POINT_LAW, chi_squares, gaussians
+from lintra_curator.papers import published
+from lintra_curator.promise.claim import CentralClaim
+from lintra_curator.second_moment.calibration import wishart_degrees, wishart_scale
+from lintra_curator.second_moment.releases import (
+    Calibration,
+    CentralSecondMoment,
+    Noise,
+    finite_positive,
+    symmetric_mean,
+)
+from lintra_curator.second_moment.tables import Table
+from lintra_protocol.randomness import RandomBytes
+from lintra_protocol.ring import FloatArray
+
+
+def release_wishart(
+    table: Table,
+    claim: CentralClaim,
+    random_bytes: RandomBytes,
+    *,
+    scale: float | None = None,
+    degrees: float | None = None,
+    calibration: Calibration = "exact",
+) -> CentralSecondMoment:
+    """Release S + W - k c B^2 I with W ~ W_d(c B^2 I, k).
+
+    The release before debiasing is positive definite. There is no Renyi or concentrated guarantee: with a small
+    probability the release shows that a row is missing (`curves.wishart_atom`), and delta pays for it.
+
+    Args:
+        table: the curator's rows.
+        claim: to calibrate to.
+        random_bytes: a cryptographic source.
+        scale: c; k follows. 1 by default, which is an example as long as the bound.
+        degrees: k, above d + 1; c follows. Give one of the two at most.
+        calibration: "published" for Algorithm 3's own k at c = 1, which is more noise than the claim needs.
+
+    Raises:
+        CalibrationError: the claim cannot be kept with these parameters.
+        ValueError: the options do not go together.
+    """
+    size = table.rows.shape[1]
+    if scale is not None and degrees is not None:
+        raise ValueError("give the scale or the degrees of Wishart noise, not both: the other follows from the claim")
+    if calibration == "published":
+        if scale is not None or degrees is not None:
+            raise ValueError("the published calibration chooses scale and degrees itself")
+        scale, degrees = 1.0, float(published.wishart_degrees(claim, size))
+    elif degrees is None:
+        scale = finite_positive(1.0 if scale is None else scale, "the scale c")
+        degrees = float(wishart_degrees(claim, size, scale))
+    else:
+        if not size + 1 < degrees < math.inf:
+            raise ValueError(f"Wishart noise on {size} columns needs more than {size + 1} degrees, got {degrees}")
+        scale = wishart_scale(claim, degrees - size + 1)
+    unit = scale * table.squared_bound
+    factor = wishart_factor(size, degrees, random_bytes)
+    raw = table.products() + symmetric_mean(unit * factor @ factor.T)
+    bias = degrees * unit
+    noise = Noise(
+        mechanism="wishart",
+        claim=claim,
+        calibration=calibration,
+        law=FLOATING_POINT_LAW,
+        sigma=math.sqrt(degrees) * unit,
+        num_columns=size,
+        degrees=degrees,
+        scale=scale,
+        debias=bias,
+    )
+    values = raw - bias * np.eye(size)
+    return CentralSecondMoment(table.columns, values, raw, noise, table.rows.shape[0], table.row_bound)
+
+
+def wishart_factor(size: int, degrees: float, random_bytes: RandomBytes) -> FloatArray:
+    """Draw F with F F^T ~ W_d(I, k): Bartlett's triangle of shape `(d, d)`, or k Gaussian columns if k < d.
+
+    Raises:
+        ValueError: below d, `degrees` must be a whole number.
+    """
+    if degrees < size:
+        if degrees != int(degrees) or degrees < 1:
+            raise ValueError(f"fewer degrees than columns must be a whole number of at least 1, got {degrees}")
+        return gaussians((size, int(degrees)), random_bytes)
+    factor = np.tril(gaussians((size, size), random_bytes), -1)
+    diagonal = [math.sqrt(float(chi_squares(degrees - i, (1,), random_bytes)[0])) for i in range(size)]
+    np.fill_diagonal(factor, diagonal)
+    return factor

@@ -1,0 +1,80 @@
+"""Releases with known rows behind them, for the tests of estimators."""
+
+import numpy as np
+
+from lintra_analysis.releases.columns import Column, centers, scales
+from lintra_analysis.releases.linear import SecondMoment, Sketch, Sum
+from lintra_protocol.ring import FloatArray
+
+COEFFICIENTS = np.array([0.5, -0.4, 0.3, 0.2])
+
+
+def columns(size: int, center: float = 0.0, scale: float = 1.0) -> tuple[Column, ...]:
+    """Name `size` columns c0, c1, ..."""
+    return tuple(Column(f"c{i}", center, scale, center - 9 * scale, center + 9 * scale) for i in range(size))
+
+
+def mixed_columns() -> tuple[Column, ...]:
+    """Five columns in five units."""
+    return tuple(
+        Column(f"c{i}", 10.0 * i - 15, 0.5 + 2 * i, 10.0 * i - 90, 10.0 * i + 90, unit)
+        for i, unit in enumerate("abcde")
+    )
+
+
+def in_units(rows: FloatArray, named: tuple[Column, ...]) -> FloatArray:
+    """Return normalised rows in the columns' own units."""
+    return rows * scales(named) + centers(named)
+
+
+def regression_rows(count: int, generator: np.random.Generator) -> FloatArray:
+    """Return rows of four correlated features and a target, shape `(count, 5)`."""
+    mixing = np.eye(4) + 0.3 * np.array([[0, 1, 0, 0], [0, 0, 1, 0], [1, 0, 0, -1], [0, 1, -1, 0]])
+    features = generator.normal(size=(count, 4)) @ mixing
+    target = features @ COEFFICIENTS + 0.5 * generator.normal(size=count)
+    return np.column_stack([features, target])
+
+
+def symmetric_noise(size: int, sigma: float, generator: np.random.Generator) -> FloatArray:
+    """Return symmetric noise: sd sigma off the diagonal, sqrt(2) sigma on it."""
+    noise = generator.normal(size=(size, size)) * sigma
+    return np.asarray((noise + noise.T) / np.sqrt(2))
+
+
+def second_moment(
+    rows: FloatArray, sigma: float, generator: np.random.Generator, named: tuple[Column, ...] | None = None
+) -> SecondMoment:
+    """Release the second moment of the rows with noise sd `sigma`."""
+    size = rows.shape[1]
+    values = rows.T @ rows + symmetric_noise(size, sigma, generator)
+    return SecondMoment(named or columns(size), values, sigma, rows.shape[0], 10.0)
+
+
+def sketch(
+    rows: FloatArray,
+    size: int,
+    variance: float,
+    generator: np.random.Generator,
+    named: tuple[Column, ...] | None = None,
+) -> Sketch:
+    """Release a balanced sketch with one nonzero per client; `size` divides the number of rows."""
+    count, width = rows.shape
+    signs = generator.choice([-1.0, 1.0], size=(count, 1))
+    groups = (rows[generator.permutation(count)] * signs).reshape(size, count // size, width)
+    values = groups.sum(axis=1) + np.sqrt(variance) * generator.normal(size=(size, width))
+    counts = np.full(size, count // size)
+    return Sketch(named or columns(width), values, counts, np.full(size, variance), count, 10.0)
+
+
+def total(
+    rows: FloatArray, sigma: float, generator: np.random.Generator, named: tuple[Column, ...] | None = None
+) -> Sum:
+    """Release the sum of the rows with noise sd `sigma`."""
+    width = rows.shape[1]
+    values = rows.sum(axis=0) + sigma * generator.normal(size=width)
+    return Sum(named or columns(width), values, sigma, rows.shape[0], 10.0)
+
+
+def with_constant(rows: FloatArray, named: tuple[Column, ...]) -> tuple[FloatArray, tuple[Column, ...]]:
+    """Put a column that is 1 for everybody before the others."""
+    return np.column_stack([np.ones(rows.shape[0]), rows]), (Column("one", 0.0, 1.0, 1.0, 1.0), *named)

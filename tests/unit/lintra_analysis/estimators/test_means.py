@@ -1,0 +1,72 @@
+"""Means: exact without noise, from sums and from constant columns, with errors by cause."""
+
+import csv
+import io
+import json
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from lintra_analysis.estimators.means import means
+from lintra_analysis.releases.gram import GramEstimate, SymmetricNoise
+from lintra_protocol.errors import InvalidAnalysisError
+from unit.lintra_analysis.estimators.made import (
+    columns,
+    in_units,
+    mixed_columns,
+    regression_rows,
+    second_moment,
+    total,
+    with_constant,
+)
+
+ROWS = regression_rows(600, np.random.default_rng(1)) + 0.5
+
+
+def test_without_noise_both_kinds_of_release_give_the_means() -> None:
+    rows, named = with_constant(ROWS, mixed_columns())
+    expected = in_units(ROWS, mixed_columns()).mean(axis=0)
+    squares = means(second_moment(rows, 0.0, np.random.default_rng(0), named))
+    sums = means(total(ROWS, 0.0, np.random.default_rng(0), mixed_columns()))
+    assert_allclose([mean.value for mean in squares.means], expected)
+    assert_allclose([mean.value for mean in sums.means], expected)
+    spread = in_units(ROWS, mixed_columns()).std(axis=0, ddof=1) / math.sqrt(600)
+    for mean, sd, loose in zip(squares.means, spread, sums.means, strict=True):
+        assert mean.standard_error is not None
+        assert loose.standard_error is not None
+        assert mean.standard_error.total == pytest.approx(sd)
+        assert loose.standard_error.sampling > sd
+
+
+def test_the_privacy_part_is_the_noise_of_the_sum_and_of_the_constant() -> None:
+    rows, named = with_constant(ROWS, columns(5))
+    gram = second_moment(rows, 3.0, np.random.default_rng(0), named).second_moment()
+    for exact in (None, 0):
+        law = SymmetricNoise(3.0, exact=exact)
+        found = means(GramEstimate(gram.columns, gram.matrix, law, 600, 10.0), ["c1"]).means[0]
+        slope, own = gram.matrix[0, 2] / gram.matrix[0, 0], 0.0 if exact == 0 else 2.0
+        assert found.standard_error is not None
+        expected = 3.0 * math.sqrt(1 + own * slope**2) / gram.matrix[0, 0]
+        assert found.standard_error.privacy == pytest.approx(expected)
+
+
+def test_means_are_json_csv_and_text() -> None:
+    estimate = means(total(ROWS, 3.0, np.random.default_rng(0), mixed_columns()), ["c2", "c0"])
+    plain = estimate.to_dict()
+    assert json.loads(json.dumps(plain, allow_nan=False)) == plain
+    lines = list(csv.DictReader(io.StringIO(estimate.to_csv())))
+    assert [line["name"] for line in lines] == ["c2", "c0"]
+    assert [float(line["mean"]) for line in lines] == [mean.value for mean in estimate.means]
+    assert "largest that the columns' bounds allow" in " ".join(estimate.summary().split())
+    assert "[" not in repr(estimate)
+
+
+def test_a_release_without_means_is_refused() -> None:
+    with pytest.raises(InvalidAnalysisError, match="holds no means"):
+        means(second_moment(ROWS, 1.0, np.random.default_rng(0)))
+    with pytest.raises(InvalidAnalysisError, match="unknown columns: age"):
+        means(total(ROWS, 1.0, np.random.default_rng(0)), ["age"])
+    with pytest.raises(InvalidAnalysisError, match="strictly between"):
+        means(total(ROWS, 1.0, np.random.default_rng(0)), confidence=0.0)

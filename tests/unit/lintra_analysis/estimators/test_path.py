@@ -1,0 +1,84 @@
+"""The ridge path: every point is the regression at that penalty, and costs are those of the solutions."""
+
+import csv
+import io
+import json
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from lintra_analysis.estimators.path import regression_path
+from lintra_analysis.estimators.regression import regression
+from lintra_protocol.errors import InvalidAnalysisError
+from unit.lintra_analysis.estimators.made import (
+    columns,
+    mixed_columns,
+    regression_rows,
+    second_moment,
+    sketch,
+    with_constant,
+)
+
+ROWS = regression_rows(600, np.random.default_rng(1))
+
+
+def test_every_point_of_a_path_is_the_regression_at_its_penalty() -> None:
+    rows, named = with_constant(ROWS, mixed_columns())
+    release = second_moment(rows, 3.0, np.random.default_rng(2), named)
+    path = regression_path(release, "c4", ["c3", "c1"], [50.0, 0.0, 5.0])
+    assert path.regularizations.tolist() == [0.0, 5.0, 50.0]
+    assert path.standard_errors is not None
+    for i, penalty in enumerate(path.regularizations):
+        single = regression(release, "c4", ["c3", "c1"], float(penalty))
+        assert_allclose(path.coefficients[i], single.coef_)
+        assert path.intercepts[i] == pytest.approx(single.intercept_)
+        errors = [c.standard_error.total for c in single.coefficients if c.standard_error is not None]
+        assert_allclose(path.standard_errors[i], errors)
+        assert_allclose(path.predict(ROWS[:, :2], i), single.predict(ROWS[:, :2]))
+
+
+def test_without_noise_the_cost_is_the_sum_of_squared_residuals_and_no_penalty_is_best() -> None:
+    path = regression_path(second_moment(ROWS, 0.0, np.random.default_rng(0)), "c4")
+    residuals = ROWS[:, [4]] - ROWS[:, :4] @ path.coefficients.T
+    assert_allclose(path.costs, (residuals**2).sum(axis=0), rtol=1e-10)
+    assert path.best == 0
+    assert path.regularizations.size == 25
+    assert path.best_regularization == path.regularizations[0]
+
+
+def test_the_default_penalties_reach_from_noise_to_the_largest_eigenvalue() -> None:
+    path = regression_path(second_moment(ROWS, 3.0, np.random.default_rng(0)), "c4")
+    assert (np.diff(path.regularizations) > 0).all()
+    assert path.regularizations[0] < path.floor < path.regularizations[-1]
+    assert (np.abs(path.coefficients[-1]) < np.abs(path.coefficients[0])).all()
+
+
+def test_a_path_over_a_floored_release_says_that_its_choice_is_a_hint() -> None:
+    path = regression_path(second_moment(ROWS, 2000.0, np.random.default_rng(0)), "c4", None, [1.0, 10.0])
+    assert path.regularised
+    assert any("hint" in warning for warning in path.warnings)
+    drowned = regression_path(sketch(ROWS, 60, 500.0, np.random.default_rng(0)), "c4", None, [1.0, 10.0])
+    assert drowned.standard_errors is None
+
+
+def test_a_path_is_json_csv_and_text() -> None:
+    path = regression_path(second_moment(ROWS, 3.0, np.random.default_rng(2)), "c4", None, [1.0, 10.0, 100.0])
+    plain = path.to_dict()
+    assert json.loads(json.dumps(plain, allow_nan=False)) == plain
+    lines = list(csv.DictReader(io.StringIO(path.to_csv())))
+    assert [float(line["regularization"]) for line in lines] == [1.0, 10.0, 100.0]
+    assert [float(line["c2"]) for line in lines] == path.coefficients[:, 2].tolist()
+    starred = [line for line in path.summary().splitlines() if line.startswith("* ")]
+    assert len(starred) == 1
+    assert "[" not in repr(path)
+
+
+@pytest.mark.parametrize(
+    ("penalties", "reason"),
+    [([], "1 to 200"), ([1.0] * 201, "1 to 200"), ([-1.0], "at least 0"), ([math.nan], "fin")],
+)
+def test_penalties_that_are_none_are_refused(penalties: list[float], reason: str) -> None:
+    with pytest.raises(InvalidAnalysisError, match=reason):
+        regression_path(second_moment(ROWS, 1.0, np.random.default_rng(0), columns(5)), "c4", None, penalties)

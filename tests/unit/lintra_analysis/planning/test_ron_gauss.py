@@ -1,0 +1,157 @@
+"""The plan of `ron_gauss`: known dimensions and bounds, and the choices that an analyst has."""
+
+from fractions import Fraction
+from math import sqrt
+
+import pytest
+from scipy import stats
+
+from lintra_analysis.planning.ron_gauss import (
+    MAX_PRODUCTS,
+    JointQuestion,
+    beta_quantile,
+    default_dimension,
+    histogram_bins,
+    plan_ron_gauss,
+    projected_bound,
+    rms_square,
+    useful_dimension,
+)
+from lintra_protocol.canonical import base64url
+from lintra_protocol.documents import fraction
+from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.mechanisms.projected import MAX_FRAME_WORK
+from lintra_protocol.mechanisms.ron_gauss import RonGauss
+from lintra_protocol.privacy.statement import Claim
+from lintra_protocol.schema import Column
+
+SEED = bytes(range(32))
+REAL = Column(name="real", lower="0", upper="10", center="5", scale="5")
+SIXTEEN = Column(name="sixteen", lower="0", upper="16", center="8", scale="8", kind="integer")
+YEAR = Column(name="year", lower="1900", upper="2030", center="1965", scale="65", kind="integer")
+FLAG = Column(name="flag", lower="0", upper="1", center="0.5", scale="0.5", kind="boolean")
+TOWN = Column(name="town", lower="0", upper="2", kind="category", levels=("Basel", "Bern", "Chur"))
+COLUMNS = (REAL, SIXTEEN, YEAR, FLAG, TOWN)
+
+
+def claim(**changes: object) -> Claim:
+    return Claim.model_validate({"epsilon": "1", "delta": "0.000001", "min_clients": 1000} | changes)
+
+
+def planned(**choices: object) -> RonGauss:
+    return plan_ron_gauss(claim(), COLUMNS, JointQuestion(**choices), SEED)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("features", "dimension", "share", "bound"),
+    [
+        (64, 10, 0.05, 0.520932991427),
+        (200, 10, 0.05, 0.300122571947),
+        (784, 10, 0.05, 0.152501108515),
+        (30, 5, 0.01, 0.659806433706),
+    ],
+)
+def test_known_bounds_of_projected_rows(features: int, dimension: int, share: float, bound: float) -> None:
+    assert sqrt(beta_quantile(1 - share, dimension / 2, (features - dimension) / 2)) == pytest.approx(bound, rel=1e-11)
+    if share == 0.05:
+        assert projected_bound(3.0, features, dimension) == pytest.approx(3 * bound, rel=1e-11)
+    assert projected_bound(3.0, features, features) == 3.0
+
+
+@pytest.mark.parametrize("parameters", [(0.5, 0.5), (0.5, 30), (1, 1), (5, 27), (232, 160), (5, 50_000), (250, 5e5)])
+@pytest.mark.parametrize("probability", [1e-6, 0.05, 0.5, 0.95, 1 - 1e-6])
+def test_beta_quantiles_agree_with_scipy(parameters: tuple[float, float], probability: float) -> None:
+    expected = float(stats.beta.ppf(probability, *parameters))
+    assert beta_quantile(probability, *parameters) == pytest.approx(expected, rel=1e-8)
+
+
+@pytest.mark.parametrize("arguments", [(0.0, 1, 1), (1.0, 1, 1), (0.5, 0, 1), (0.5, 1, -1), (float("nan"), 1, 1)])
+def test_beta_quantiles_out_of_range_are_refused(arguments: tuple[float, float, float]) -> None:
+    with pytest.raises(ValueError, match="no beta quantile"):
+        beta_quantile(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("clients", "epsilon", "dimension"), [(1438, "1", 38), (456, "1", 17), (456, "4", 41), (10**5, "1", 654)]
+)
+def test_known_dimensions(clients: int, epsilon: str, dimension: int) -> None:
+    assert useful_dimension(claim(min_clients=clients, epsilon=epsilon)) == dimension
+    assert default_dimension(claim(min_clients=clients, epsilon=epsilon), 30) == min(dimension, 30)
+
+
+def test_corrupt_clients_and_covariances_by_class_cost_dimensions() -> None:
+    assert default_dimension(claim(min_clients=1538, max_corrupt_clients=100), 784) == 38
+    assert useful_dimension(claim(min_clients=14380), 10) == 38
+    for blocks in (1, 10, 1000):
+        found = default_dimension(claim(min_clients=10**6), 784, blocks)
+        assert found * (found + 1) // 2 * blocks <= MAX_PRODUCTS
+        assert found**2 * 784 <= MAX_FRAME_WORK
+    assert default_dimension(claim(min_clients=2), 784) == 1
+
+
+def test_a_row_between_its_bounds_has_the_planned_mean_square() -> None:
+    values = {"sixteen": [-1 + k / 8 for k in range(17)], "flag": [-1.0, 1.0]}
+    assert rms_square([REAL]) == Fraction(1, 3)
+    for column in (SIXTEEN, FLAG):
+        found = values[column.name]
+        assert float(rms_square([column])) == pytest.approx(sum(value**2 for value in found) / len(found))
+    assert rms_square([TOWN]) == 3
+    assert rms_square(COLUMNS) == sum((rms_square([column]) for column in COLUMNS), Fraction(0))
+
+
+def test_histograms_have_a_cell_for_each_of_few_values() -> None:
+    assert [histogram_bins(column, 16) for column in COLUMNS] == [16, 17, 16, 2, 3]
+    assert [histogram_bins(column, 200) for column in COLUMNS] == [200, 17, 131, 2, 3]
+    assert [histogram_bins(column, 0) for column in COLUMNS] == [0] * 5
+
+
+def test_by_default_nothing_is_projected_where_the_noise_allows_it() -> None:
+    given = planned()
+    assert (given.dimension, given.num_features, given.frame_seed, given.label) == (7, 7, "", -1)
+    assert given.mean_weight == "0.6"
+    assert float(fraction(given.row_bound)) == pytest.approx(float(rms_square(COLUMNS)) ** 0.5)
+    given.calibrated(claim(), 5, 10_000).check(claim(), 5, 10_000)
+
+
+def test_a_category_as_label_makes_classes_and_a_number_one_more_coordinate() -> None:
+    classes, number = planned(label="town"), planned(label="year")
+    assert (classes.num_classes, classes.num_features, classes.has_numeric_label, classes.bins[4]) == (3, 4, False, 0)
+    assert (number.num_classes, number.num_features, number.has_numeric_label, number.bins[2]) == (1, 6, True, 16)
+    assert (classes.mean_weight, number.mean_weight) == ("1", "0.6")
+
+
+def test_choices_are_kept() -> None:
+    given = planned(label="town", dimension=2, radius=Fraction(1), bins=0, covariance="per_class")
+    assert (given.dimension, given.covariance, given.bins) == (2, "per_class", (0,) * 5)
+    assert given.clipping_rule().startswith("mapped rows are projected to 2 of 4 dimensions and shrunk to norm")
+    assert given.frame_seed == base64url(SEED)
+    frame = given.public_frame()
+    assert frame is not None
+    assert frame.shape == (4, 2)
+    assert float(fraction(given.row_bound)) == pytest.approx(float(stats.beta.ppf(0.95, 1, 1)) ** 0.5, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("choices", "complaint"),
+    [
+        ({"label": "village"}, "label 'village' is not one of the columns"),
+        ({"dimension": 8}, "between 1 and the 7 features, got 8"),
+        ({"dimension": -1}, "between 1 and the 7 features, got -1"),
+        ({"radius": Fraction(-1)}, "radius must be positive, got -1"),
+        ({"radius": Fraction(0)}, "radius must be positive, got 0"),
+    ],
+)
+def test_choices_that_do_not_fit_are_refused(choices: dict[str, object], complaint: str) -> None:
+    with pytest.raises(InvalidTaskError, match=complaint):
+        planned(**choices)
+
+
+def test_a_label_alone_is_refused() -> None:
+    with pytest.raises(InvalidTaskError, match="besides the label"):
+        plan_ron_gauss(claim(), [TOWN], JointQuestion(label="town"), SEED)
+
+
+def test_a_frame_that_takes_too_long_is_refused_before_it_is_made() -> None:
+    columns = [Column(name=f"c{number}", lower="-1", upper="1") for number in range(2000)]
+    with pytest.raises(InvalidTaskError, match="too long"):
+        plan_ron_gauss(claim(), columns, JointQuestion(dimension=1000), SEED)

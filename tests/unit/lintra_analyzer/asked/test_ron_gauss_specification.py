@@ -1,0 +1,111 @@
+"""Asking for `ron_gauss`: kinds of columns, labels, what is planned, and complaints that name the field."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from lintra_analyzer.asked.specification import Specification, build_task, warnings_of
+from lintra_protocol.canonical import base64url
+from lintra_protocol.documents import first_complaint
+from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.mechanisms import RonGauss
+from lintra_protocol.signing import SigningKey
+from lintra_protocol.task import ServerEntry, Task
+from unit.lintra_analyzer.life import KEYS, NOW, seeded
+
+SERVERS = [
+    ServerEntry(url=f"http://server-{server}.test", identity_key=SigningKey.generate(seeded(f"s {server}")).public_key)
+    for server in range(2)
+]
+COLUMNS = [
+    {"name": "age", "kind": "integer", "lower": 18, "upper": 100},
+    {"name": "income", "lower": 0, "upper": 200_000, "unit": "EUR"},
+    {"name": "smokes", "kind": "boolean"},
+    {"name": "town", "kind": "category", "levels": ["Basel", "Bern", "Chur"]},
+]
+
+
+def asked(mechanism: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
+    return {
+        "purpose": "a test",
+        "columns": COLUMNS,
+        "mechanism": {"kind": "ron_gauss"} | (mechanism or {}),
+        "epsilon": 1,
+        "delta": 1e-6,
+        "min_clients": 1000,
+    } | changes
+
+
+def built(mechanism: dict[str, Any] | None = None, **changes: Any) -> tuple[Task, RonGauss]:
+    task = build_task(Specification.model_validate(asked(mechanism, **changes)), SERVERS, KEYS, NOW, seeded("salt"))
+    assert isinstance(task.mechanism, RonGauss)
+    return task, task.mechanism
+
+
+def test_everything_is_planned_from_the_columns_and_the_claim() -> None:
+    task, mechanism = built()
+    assert (mechanism.num_features, mechanism.dimension, mechanism.label) == (6, 6, -1)
+    assert mechanism.bins == (16, 16, 2, 3)
+    assert 0.999 < task.privacy(1000).epsilon <= 1
+    assert warnings_of(task) == []
+    assert Task.from_canonical(task.canonical()) == task
+
+
+def test_a_label_a_dimension_and_a_bound_are_kept() -> None:
+    _, mechanism = built({"label": "town", "dimension": 2, "bins": 0, "covariance": "per_class"}, row_bound=1)
+    assert (mechanism.num_classes, mechanism.dimension, mechanism.covariance) == (3, 2, "per_class")
+    assert not any(mechanism.bins)
+    assert float(mechanism.row_bound) < 1
+    assert mechanism.frame_seed == base64url(seeded("salt")(32))
+    assert built({"label": "income"})[1].has_numeric_label
+    assert built({"mean_weight": 1.4})[1].mean_weight == "1.4"
+
+
+def test_two_tasks_with_projections_have_two_frames() -> None:
+    specification = Specification.model_validate(asked({"dimension": 2}))
+    tasks = [build_task(specification, SERVERS, KEYS, NOW, seeded(name)) for name in ("one", "two")]
+    assert tasks[0].mechanism != tasks[1].mechanism
+
+
+def test_columns_of_every_kind_are_mapped_to_minus_one_and_one() -> None:
+    age, income, smokes, town = built()[0].columns
+    assert (age.kind, age.center, age.scale) == ("integer", "59", "41")
+    assert (income.kind, income.unit) == ("real", "EUR")
+    assert (smokes.lower, smokes.upper, smokes.center, smokes.scale) == ("0", "1", "0.5", "0.5")
+    assert (town.lower, town.upper, town.center, town.scale) == ("0", "2", "0", "1")
+    assert town.levels == ("Basel", "Bern", "Chur")
+
+
+def test_more_numbers_than_the_noise_allows_are_warned_of() -> None:
+    task, _ = built({"dimension": 6}, min_clients=20, max_clients=1000)
+    (warning,) = warnings_of(task)
+    assert "drowns products of more than about 2 numbers, here are 6" in warning
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"mechanism": {"kind": "ron_gauss", "label": "village"}}, "label 'village' is not one of the columns"),
+        ({"mechanism": {"kind": "ron_gauss", "dimension": 7}}, "between 1 and the 6 features, got 7"),
+        ({"mechanism": {"kind": "ron_gauss", "covariance": "per_class"}}, "needs a label with levels"),
+        ({"mechanism": {"kind": "ron_gauss", "mean_weight": 1.5}}, "mean_weight lies between"),
+        ({"mechanism": {"kind": "ron_gauss", "mean_weight": 0}}, "mean_weight lies between"),
+        ({"row_bound": 0}, "radius must be positive"),
+        ({"row_bound": -1}, "radius must be positive"),
+        ({"columns": [{"name": "a", "lower": 0, "upper": 1, "center": 0}]}, "'a': center and scale must map"),
+        ({"columns": [{"name": "a", "lower": 0, "upper": 1.5, "kind": "integer"}]}, "bounds of an integer"),
+        ({"columns": [{"name": "a", "kind": "category"}]}, "columns.0.lower"),
+        ({"columns": [{"name": "a", "kind": "category", "levels": ["x"]}]}, "at least 2 levels"),
+        ({"columns": [{"name": "a", "kind": "category", "levels": ["x", "x"]}]}, "all different"),
+        ({"columns": [{"name": "a", "kind": "text", "lower": 0, "upper": 1}]}, "columns.0.kind"),
+        ({"columns": [{"name": "a", "levels": ["x", "y"], "lower": 0, "upper": 1}]}, "only a category has levels"),
+        ({"mechanism": {"kind": "ron_gauss", "bins": -1}}, "mechanism.ron_gauss.bins"),
+        ({"mechanism": {"kind": "sum"}, "row_bound": 1}, "column 'town' is a category, which sum cannot encode"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_name(changes: dict[str, Any], complaint: str) -> None:
+    with pytest.raises((InvalidTaskError, ValidationError)) as refusal:
+        build_task(Specification.model_validate(asked(**changes)), SERVERS, KEYS, NOW, seeded("salt"))
+    error = refusal.value
+    assert complaint in (first_complaint(error) if isinstance(error, ValidationError) else str(error))

@@ -1,0 +1,103 @@
+"""The database: durable, versioned, and first come first kept."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from lintra_analyzer.settings import InvalidSettingsError
+from lintra_analyzer.storage.store import Job, ServerState, Store, StoredTask
+from lintra_protocol.errors import TaskConflictError, UnknownResourceError, UnknownTaskError
+
+TASK = StoredTask("task", b"record", b"specification", 5)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "folder" / "analyzer.sqlite"
+
+
+def opened(path: Path) -> Store:
+    """Open a store that knows one task of two servers."""
+    store = Store(path)
+    if not store.tasks():
+        store.add_task(TASK, 2, "request")
+    return store
+
+
+def test_what_was_stored_is_there_after_a_restart(path: Path) -> None:
+    store = opened(path)
+    store.set_registration("task", ServerState(1, "refused", {"type": "x", "status": 403}))
+    store.set_job(Job("task", "cohort", "running"))
+    store.put_document("task", "inventory", b"body", 1)
+    assert store.pin("url", "key") == "key"
+    store.close()
+    again = opened(path)
+    assert again.task("task") == TASK
+    assert again.registrations("task") == [
+        ServerState(0, "pending"),
+        ServerState(1, "refused", {"type": "x", "status": 403}),
+    ]
+    assert again.job("task") == Job("task", "cohort", "running")
+    assert again.running_jobs() == [Job("task", "cohort", "running")]
+    assert again.document("task", "inventory", 1) == b"body"
+    assert again.pinned_key("url") == "key"
+    again.close()
+
+
+def test_every_commit_waits_for_the_disk(path: Path) -> None:
+    store = opened(path)
+    with store._engine.connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
+    store.close()
+
+
+def test_the_first_answer_stays(path: Path) -> None:
+    store = opened(path)
+    assert not store.has_document("task", "cohort", 0)
+    store.put_document("task", "cohort", b"first", 0)
+    store.put_document("task", "cohort", b"second", 0)
+    assert store.document("task", "cohort", 0) == b"first"
+    assert store.has_document("task", "cohort", 0)
+    assert store.document("task", "cohort", 1) is None
+    assert store.pin("url", "first") == store.pin("url", "second") == "first"
+    store.close()
+
+
+def test_a_task_has_one_release(path: Path) -> None:
+    store = opened(path)
+    assert store.add_release("one", "task", b"1") == "one"
+    assert store.add_release("two", "task", b"2") == "one"
+    assert store.releases() == [b"1"]
+    assert store.job("task") == Job("task", "released", "released", None, "one")
+    store.close()
+
+
+def test_a_request_key_names_one_specification(path: Path) -> None:
+    store = opened(path)
+    assert store.task_of_request("request", b"specification") == TASK
+    assert store.task_of_request("another", b"specification") is None
+    with pytest.raises(TaskConflictError):
+        store.task_of_request("request", b"else")
+    store.close()
+
+
+def test_what_is_unknown_is_refused(path: Path) -> None:
+    store = opened(path)
+    with pytest.raises(UnknownTaskError):
+        store.task("unknown")
+    with pytest.raises(UnknownResourceError):
+        store.release("unknown")
+    assert store.job("unknown") is None
+    store.close()
+
+
+def test_a_database_of_another_version_is_left_alone(path: Path) -> None:
+    opened(path).close()
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE meta SET version = 99")
+    connection.commit()
+    connection.close()
+    with pytest.raises(InvalidSettingsError, match="99"):
+        Store(path)

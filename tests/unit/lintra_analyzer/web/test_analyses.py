@@ -1,0 +1,189 @@
+"""Analyses over REST: every kind, its refusals, and what each answer repeats of the certificate."""
+
+from pathlib import Path
+
+import pytest
+
+from lintra_analysis.estimators import ridge
+from lintra_analysis.readings.numbers import as_release
+from lintra_analysis.record import Plausibility
+from lintra_analyzer.web.analyses import REQUESTS, parse_request, summary
+from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
+from unit.lintra_analyzer.life import CLIENTS, Life, living
+
+# So few clients have variances that stand out of the noise only if there is little of it.
+LITTLE_NOISE = {"epsilon": 10, "row_bound": 0.6}
+
+
+async def released(life: Life, kind: str, count: int = CLIENTS, **changes: object) -> str:
+    task = await life.create(kind, **changes)
+    await life.upload(task, count)
+    return await life.release(task)
+
+
+@pytest.mark.parametrize(
+    ("kind", "request_body", "expected"),
+    [
+        ("second_moment", {"kind": "ridge", "target": "a"}, {"features": ["b", "c"]}),
+        ("osnap", {"kind": "ridge", "target": "a", "features": ["c"], "regularization": 0.5}, {"features": ["c"]}),
+        ("second_moment", {"kind": "low-rank", "rank": 2}, {"rank": 2}),
+        ("osnap", {"kind": "low-rank", "rank": 1, "columns": ["b", "c"]}, {"columns": ["b", "c"]}),
+        ("sum", {"kind": "moments", "confidence": 0.9}, {"columns": ["a", "b", "c"], "confidence": 0.9}),
+        ("second_moment", {"kind": "moments", "columns": ["c"]}, {"columns": ["c"]}),
+        ("second_moment", {"kind": "regression", "target": "a", "simultaneous": True}, {"features": ["b", "c"]}),
+        ("osnap", {"kind": "regression", "target": "a", "intercept": False}, {"intercept_fitted": False}),
+        ("second_moment", {"kind": "regression-path", "target": "a", "regularizations": [1, 2]}, {"target": "a"}),
+        ("second_moment", {"kind": "pca", "components": 2, "columns": ["a", "c"]}, {"columns": ["a", "c"]}),
+        ("second_moment", {"kind": "correlation"}, {"columns": ["a", "b", "c"]}),
+        ("sum", {"kind": "means", "columns": ["c", "a"]}, {"columns": ["c", "a"]}),
+    ],
+)
+async def test_every_analysis_answers_and_spends_nothing(
+    tmp_path: Path, kind: str, request_body: dict[str, object], expected: dict[str, object]
+) -> None:
+    async with living(tmp_path) as life, life.rest() as rest:
+        release_id = await released(life, kind, **LITTLE_NOISE)
+        answer = await rest.post(f"/v1/releases/{release_id}/analyses", json=request_body)
+        assert answer.status_code == 200, answer.text
+        document = answer.json()
+        assert {name: document["result"][name] for name in expected} == expected
+        assert document["kind"] == request_body["kind"]
+        assert document["certificate"]["privacy_spent"].startswith("nothing more")
+        assert document["certificate"]["num_clients"] == CLIENTS
+
+
+async def test_an_analysis_is_that_of_the_estimator(tmp_path: Path) -> None:
+    async with living(tmp_path) as life, life.rest() as rest:
+        release_id = await released(life, "second_moment")
+        answer = await rest.post(f"/v1/releases/{release_id}/analyses", json={"kind": "ridge", "target": "b"})
+        record = life.service.record(release_id).record
+        release = as_release(life.service.task(record.task_id), *life.service.archive.read(record))
+        assert answer.json()["result"] == ridge(release, "b").to_dict()
+
+
+async def test_an_intercept_in_the_release_is_fitted_and_the_means_are_known(tmp_path: Path) -> None:
+    async with living(tmp_path) as life, life.rest() as rest:
+        task = await life.create("second_moment", mechanism={"kind": "second_moment", "intercept": 1, "trace": True})
+        await life.upload(task)
+        path = f"/v1/releases/{await life.release(task)}/analyses"
+        result = (await rest.post(path, json={"kind": "regression", "target": "a"})).json()["result"]
+        assert result["intercept_fitted"]
+        assert result["features"] == ["b", "c"]
+        assert (await rest.post(path, json={"kind": "pca"})).json()["result"]["about_means"]
+        found = (await rest.post(path, json={"kind": "means"})).json()["result"]
+        assert found["columns"] == ["a", "b", "c"]
+
+
+async def test_bounds_that_rest_on_gaussian_noise_are_refused_for_random_examples(tmp_path: Path) -> None:
+    wishart = {"mechanism": {"kind": "second_moment_wishart"}, "min_clients": CLIENTS, "neighbours": "zero-out"}
+    async with living(tmp_path) as life, life.rest() as rest:
+        path = f"/v1/releases/{await released(life, 'second_moment', **wishart)}/analyses"
+        asked = {"kind": "regression", "target": "a"}
+        assert (await rest.post(path, json=asked)).status_code == 200
+        answer = await rest.post(path, json=asked | {"simultaneous": True})
+        assert (answer.status_code, answer.json()["type"]) == (400, "urn:lintra:problem:invalid_analysis")
+        assert "Gaussian" in answer.json()["detail"]
+
+
+async def test_the_accept_header_chooses_between_json_csv_and_text(tmp_path: Path) -> None:
+    async with living(tmp_path) as life, life.rest() as rest:
+        path = f"/v1/releases/{await released(life, 'second_moment', **LITTLE_NOISE)}/analyses"
+        needed: dict[str, dict[str, object]] = {
+            kind: {"target": "a"} for kind in ("ridge", "regression", "regression-path")
+        }
+        needed["low-rank"] = {"rank": 2}
+        for kind in ("ridge", "low-rank", "moments", "regression", "regression-path", "pca", "correlation"):
+            asked = {"kind": kind, **needed.get(kind, {})}
+            table = await rest.post(path, json=asked, headers={"accept": "text/csv"})
+            assert table.headers["content-type"] == "text/csv; charset=utf-8"
+            header, *lines = table.text.splitlines()
+            assert lines
+            assert {line.count(",") for line in lines} == {header.count(",")}
+            text = await rest.post(path, json=asked, headers={"accept": "text/plain, application/json"})
+            assert text.headers["content-type"] == "text/plain; charset=utf-8"
+            assert "spent nothing more" in " ".join(text.text.split())
+            for accept in ("*/*", "application/json, text/csv", "image/png"):
+                answer = await rest.post(path, json=asked, headers={"accept": accept})
+                assert answer.json()["kind"] == kind
+
+
+async def test_the_interface_description_knows_every_kind_and_form(tmp_path: Path) -> None:
+    async with living(tmp_path) as life, life.rest() as rest:
+        document = (await rest.get("/v1/openapi.json")).json()
+    operation = document["paths"]["/v1/releases/{release_id}/analyses"]["post"]
+    kinds = operation["requestBody"]["content"]["application/json"]["schema"]["oneOf"]
+    assert [kind["properties"]["kind"]["const"] for kind in kinds] == list(REQUESTS)
+    assert set(operation["responses"]["200"]["content"]) == {"application/json", "text/csv", "text/plain"}
+
+
+MISFITS: dict[str, list[tuple[dict[str, object], str]]] = {
+    "sum": [
+        ({}, "kind: expected one of ridge, low-rank, moments"),
+        ({"kind": "magic"}, "kind: expected one of ridge, low-rank, moments"),
+        ({"kind": "ridge", "target": "a"}, "a sum of rows holds no second moments"),
+    ],
+    "second_moment": [
+        ({"kind": "ridge"}, "target: Field required"),
+        ({"kind": "ridge", "target": "z"}, "unknown columns: z; known are: a, b, c"),
+        ({"kind": "ridge", "target": "a", "features": ["a"]}, "cannot be one of its own features"),
+        ({"kind": "ridge", "target": "a", "regularization": -1}, "regularization"),
+        ({"kind": "low-rank", "rank": 4}, "from 1 to the 3 columns"),
+        ({"kind": "low-rank", "rank": 1.5}, "rank"),
+        ({"kind": "moments", "confidence": 1}, "confidence"),
+        ({"kind": "moments", "surprise": 1}, "moments has no argument 'surprise'; it has: confidence, columns"),
+        ({"kind": "ridge", "target": "a", "regularization": True}, "expected a number, got true or false"),
+        ({"kind": "regression", "target": "a", "confidence": 1 - 2**-53}, "doubt of at least 1e-12"),
+        ({"kind": "regression", "target": "a", "regularization": 1e300}, "at most 1e+60"),
+        ({"kind": "moments", "columns": []}, "at least one column"),
+        ({"kind": "regression", "target": "a", "features": []}, "no column besides the target"),
+        ({"kind": "regression", "target": "a", "features": ["b", "b"]}, "once"),
+        ({"kind": "regression", "target": "a", "intercept": True}, "holds no constant column"),
+        ({"kind": "regression", "target": "a", "regularization": "inf"}, "regularization"),
+        ({"kind": "regression", "target": "a", "rank": 1}, "rank"),
+        ({"kind": "regression-path", "target": "a", "regularizations": []}, "1 to 200 penalties"),
+        ({"kind": "regression-path", "target": "a", "regularizations": [-1]}, "regularizations"),
+        ({"kind": "pca", "components": 4}, "from 1 to the 3 columns"),
+        ({"kind": "pca", "components": 0}, "components"),
+        ({"kind": "correlation", "columns": ["a"]}, "at least 2 columns"),
+        ({"kind": "means"}, "holds no means"),
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", MISFITS)
+async def test_an_analysis_that_does_not_fit_is_refused_in_words(tmp_path: Path, kind: str) -> None:
+    async with living(tmp_path) as life, life.rest() as rest:
+        release_id = await released(life, kind)
+        for request_body, complaint in MISFITS[kind]:
+            answer = await rest.post(f"/v1/releases/{release_id}/analyses", json=request_body)
+            assert (answer.status_code, answer.json()["type"]) == (400, "urn:lintra:problem:invalid_analysis")
+            assert complaint in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"1", b"\xff"])
+def test_what_is_no_request_is_refused(body: bytes) -> None:
+    with pytest.raises(InvalidAnalysisError):
+        parse_request(body)
+
+
+async def test_numbers_that_changed_on_the_disk_are_not_analysed(tmp_path: Path) -> None:
+    async with living(tmp_path) as life:
+        record = life.service.record(await released(life, "sum")).record
+        file = life.folder / "analyzer" / "releases" / f"{record.release_id}.npz"
+        whole = file.read_bytes()
+        other = life.service.record(await released(life, "sum", CLIENTS - 1)).record
+        for changed in (whole[: len(whole) // 2], b"", file.with_name(f"{other.release_id}.npz").read_bytes()):
+            file.write_bytes(changed)
+            with pytest.raises(InvalidReleaseError):
+                life.service.archive.read(record)
+        file.unlink()
+        with pytest.raises(InvalidReleaseError):
+            life.service.archive.read(record)
+
+
+async def test_flagged_rows_are_mentioned_with_every_answer(tmp_path: Path) -> None:
+    async with living(tmp_path) as life:
+        record = life.service.record(await released(life, "sum")).record
+        flagged = Plausibility(deviations="6", false_alarm="0.1", flagged_rows=(0,))
+        assert summary(record)["warnings"] == []
+        assert "1 rows" in str(summary(record.model_copy(update={"plausibility": flagged}))["warnings"])

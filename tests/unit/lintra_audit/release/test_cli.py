@@ -1,0 +1,123 @@
+"""`lintra audit release`: what it prints, and that its exit status is its verdict."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from lintra_audit.release.cases import MAX_NUMBERS, case_of_task, hostile_rows
+from lintra_audit.release.cli import app
+from lintra_audit.release.run import audit_case
+from lintra_protocol.errors import FalseClaimError
+from lintra_protocol.mechanisms import Osnap
+from lintra_protocol.privacy.statement import Claim
+from lintra_protocol.task import Task
+from support import SEED, make_task
+
+FEW = ["--trials", "2000", "--seed", SEED.hex()]
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["release", *FEW, *arguments])
+
+
+def file_of(task: Task, folder: Path) -> str:
+    path = folder / "task.json"
+    path.write_bytes(task.canonical() + b"\n")
+    return str(path)
+
+
+def test_a_clean_audit_ends_with_status_0_and_says_so() -> None:
+    result = run("--case", "pair", "--case", "thin-row")
+    assert result.exit_code == 0
+    assert "verdict: pass" in result.stdout
+    assert "refused" in result.stdout
+    assert SEED.hex()[:20] in result.stdout
+
+
+def test_an_audit_of_a_fault_ends_with_status_1_and_says_what_it_found() -> None:
+    result = run("--case", "pair", "--fault", "missing-noise")
+    assert result.exit_code == 1
+    assert "verdict: fail" in result.stdout
+    assert "pair: optimal test: mu is at least" in result.stdout
+    assert "planted fault: missing-noise" in result.stdout
+
+
+def test_json_holds_every_number_of_the_table() -> None:
+    document = json.loads(run("--case", "pair", "--json").stdout)
+    assert document["verdict"] == "pass"
+    assert document["seed"] == SEED.hex()
+    (case,) = document["cases"]
+    assert case["epsilon_lower"] < case["epsilon"] <= float(case["epsilon_of_task"])
+    assert case["optimal"]["mu_lower"] < case["optimal"]["mu"]
+    assert {check["name"] for check in case["checks"]} == {
+        "optimal test", "black box", "encoder", "lattice", "noise law",
+    }  # fmt: skip
+
+
+def test_an_audit_of_the_published_calibration_prints_both_epsilons_and_what_the_runs_say() -> None:
+    result = run("--case", "published")
+    assert result.exit_code == 0
+    assert "claimed epsilon 1 by Theorem 3.4, exactly 1.1150" in " ".join(result.stdout.split())
+    assert "not refuted by so few runs" in " ".join(result.stdout.split())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--case", "none"], ["--fault", "none"], ["--trials", "10"], ["--seed", "00"], ["--seed", "x" * 64]],
+)
+def test_a_wrong_option_is_refused_with_status_2(arguments: list[str]) -> None:
+    assert run(*arguments).exit_code == 2
+
+
+def test_a_small_task_is_audited_as_it_is(tmp_path: Path) -> None:
+    task = make_task("sum", columns=2, min_clients=8, epsilon=4, delta=1e-5)
+    document = json.loads(run("--task", file_of(task, tmp_path), "--json").stdout)
+    assert document["subject"] == "the task itself"
+    assert document["cases"][0]["mu"] == pytest.approx(task.privacy(8).mu)
+    assert run("--task", file_of(task, tmp_path), "--case", "pair").exit_code == 2
+
+
+@pytest.mark.parametrize("kind", ["sum", "osnap", "second_moment"])
+def test_a_large_task_is_audited_through_a_twin_with_its_mu(kind: str) -> None:
+    task = make_task(kind, columns=6, rows=5, min_clients=1000, max_corrupt_clients=3, epsilon=2)
+    case, said = case_of_task(task)
+    assert "twin" in said
+    assert "1000 clients" in said
+    assert case.num_clients * case.task.num_words <= MAX_NUMBERS
+    assert case.task.mechanism.kind == kind
+    assert case.task.privacy(case.num_clients).mu == pytest.approx(task.privacy(1000).mu, rel=1e-4)
+    assert audit_case(case, 2000, SEED).passed
+
+
+def test_the_twin_of_a_task_with_very_much_noise_still_has_its_mu() -> None:
+    task = make_task("sum", columns=9, min_clients=100_000, max_clients=100_000, epsilon=0.02)
+    case, _ = case_of_task(task)
+    assert case.task.mechanism.fraction_bits < task.mechanism.fraction_bits
+    assert case.task.privacy(case.num_clients).mu == pytest.approx(task.privacy(100_000).mu, rel=1e-4)
+
+
+def test_the_twin_of_a_sketch_with_several_entries_per_column_keeps_the_claim() -> None:
+    claim = Claim(epsilon="1", delta="0.000001", min_clients=400)
+    sketch = Osnap(row_bound="1", fraction_bits=0, sigma=64, rows=9, sparsity=3).calibrated(claim, 3, 1000)
+    task = make_task(sketch, claim=claim)
+    case, said = case_of_task(task)
+    assert "with the task's claim" in said
+    assert case.task.claim.epsilon == task.claim.epsilon
+    assert audit_case(case, 2000, SEED).passed
+
+
+def test_a_task_with_a_false_promise_is_refused_before_any_run() -> None:
+    task = make_task("sum", epsilon=1)
+    boast = task.claim.model_copy(update={"epsilon": "0.5"})
+    with pytest.raises(FalseClaimError):
+        case_of_task(task.model_copy(update={"claim": boast}))
+
+
+def test_hostile_rows_are_finite_and_reach_far_outside_the_ball() -> None:
+    mechanism = make_task("sum").mechanism
+    rows = hostile_rows(mechanism, 3)
+    assert abs(rows).max() >= 1e299
+    assert rows.shape[1] == 3
+    assert bool((rows == rows).all())

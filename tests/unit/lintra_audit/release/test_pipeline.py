@@ -1,0 +1,118 @@
+"""The audited pipeline is the protocol's: with the noise taken out it computes matrix times rows exactly."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from lintra_audit.release.cases import Case, standard_cases
+from lintra_audit.release.faults import FAULTS, seams_of
+from lintra_audit.release.pipeline import HONEST, Scene, Seams, request_release, run_world, set_scene
+from lintra_protocol.errors import AlreadyReleasedError, CohortTooSmallError
+from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.randomness import RandomBytes
+from lintra_protocol.ring import FloatArray, IntArray
+from support import SEED, source
+
+CASES = {case.name: case for case in standard_cases()}
+RELEASED = [case for case in CASES.values() if not case.must_refuse]
+UNSMOOTHED = [case for case in RELEASED if not case.task.mechanism.smoothing]
+
+
+def exact(mechanism: Mechanism, rows: FloatArray) -> IntArray:
+    """Return the noiseless reports of rows of shape `(clients, d)`."""
+    return mechanism.encode_exactly(mechanism.round_rows(rows))
+
+
+def without_noise(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+    return np.stack([exact(mechanism, run) for run in rows])
+
+
+def scene_of(case: Case, seams: Seams = HONEST) -> Scene:
+    everybody = np.arange(case.num_clients)
+    return set_scene(case.task, case.num_clients, [request_release(case.task, everybody, set(), SEED, seams)])
+
+
+@pytest.mark.parametrize("case", UNSMOOTHED, ids=lambda case: case.name)
+def test_without_noise_the_release_is_matrix_times_rows_of_the_honest_clients(case: Case) -> None:
+    scene = scene_of(case)
+    rows = case.rows(scene.victim)[1]
+    released, reports = run_world(scene, rows, 3, source("exact"), replace(HONEST, encode=without_noise))
+    encoded = exact(case.task.mechanism, rows)
+    expected = scene.matrix[:, scene.honest] @ encoded[scene.honest]
+    assert_array_equal(released, np.broadcast_to(expected, released.shape))
+    assert_array_equal(reports, np.broadcast_to(encoded[scene.corrupt], reports.shape))
+
+
+def test_smoothing_noise_of_every_server_is_all_that_is_left_of_a_smoothed_sketch() -> None:
+    case = CASES["osnap-2"]
+    scene = scene_of(case)
+    rows = case.rows(scene.victim)[0]
+    released, _ = run_world(scene, rows, 4000, source("smoothed"), replace(HONEST, encode=without_noise))
+    rest = released - scene.matrix @ exact(case.task.mechanism, rows)
+    expected = case.task.num_servers * case.task.mechanism.smoothing**2
+    assert rest.var() == pytest.approx(expected, rel=0.05)
+
+
+def test_the_noise_of_corrupt_clients_is_taken_out_of_the_release() -> None:
+    case = CASES["sum"]
+    scene = scene_of(case)
+    assert len(scene.corrupt) == case.task.claim.max_corrupt_clients == 1
+
+    def only_corrupt_noise(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+        noised = without_noise(mechanism, rows, random_bytes)
+        noised[:, scene.corrupt] += 12345
+        return noised
+
+    rows = case.rows(scene.victim)[0]
+    seams = replace(HONEST, encode=only_corrupt_noise)
+    released, _ = run_world(scene, rows, 2, source("corrupt"), seams)
+    expected = exact(case.task.mechanism, rows)[scene.honest].sum(axis=0)
+    assert_array_equal(released[0, 0], expected)
+
+
+def test_the_victim_and_the_coalition_sit_in_the_smallest_row() -> None:
+    scene = scene_of(CASES["osnap"])
+    row = int(np.flatnonzero(scene.matrix[:, scene.victim])[0])
+    assert np.count_nonzero(scene.matrix[row]) == np.count_nonzero(scene.matrix, axis=1).min() == 8
+    assert scene.matrix[row, scene.corrupt].all()
+    assert len(scene.honest) == 22
+    assert scene.victim in scene.honest
+
+
+@pytest.mark.parametrize("case", RELEASED, ids=lambda case: case.name)
+def test_the_two_worlds_are_as_far_apart_as_the_claim_allows(case: Case) -> None:
+    mechanism = case.task.mechanism
+    worlds = [exact(mechanism, rows)[0].astype(np.float64) for rows in case.rows(0)]
+    scaled = (worlds[1] - worlds[0]) * mechanism.sigma / mechanism.sigmas(case.task.num_columns)
+    allowed = mechanism.squared_distance(case.task.claim, case.task.num_columns)
+    assert float(scaled @ scaled) == pytest.approx(float(allowed), rel=1e-5)
+
+
+@pytest.mark.parametrize("case", RELEASED, ids=lambda case: case.name)
+def test_adjacent_worlds_differ_by_one_step_of_one_client(case: Case) -> None:
+    worlds = [case.task.mechanism.round_rows(rows) for rows in case.adjacent_rows(1)]
+    difference = worlds[1] - worlds[0]
+    assert difference[1, 0] == 1
+    assert np.abs(difference).sum() == 1
+
+
+def test_a_small_cohort_gets_no_matrix_and_one_report_no_second_release() -> None:
+    task = CASES["twice"].task
+    released: set[int] = set()
+    request_release(task, np.arange(12), released, SEED)
+    with pytest.raises(AlreadyReleasedError):
+        request_release(task, np.arange(1, 12), released, SEED)
+    with pytest.raises(CohortTooSmallError):
+        request_release(task, np.arange(12, 15), released, SEED)
+
+
+def test_every_fault_replaces_one_seam() -> None:
+    honest = vars(HONEST)
+    for name, seams in FAULTS.items():
+        assert seams_of(name) is seams
+        assert sum(vars(seams)[seam] is not honest[seam] for seam in honest) == 1
+    assert seams_of(None) is HONEST
+    with pytest.raises(ValueError, match="no fault"):
+        seams_of("luck")

@@ -1,0 +1,167 @@
+"""Sampling before projecting, and testing before projecting: what the wrappers promise and what they cost."""
+
+import functools
+import math
+
+import numpy as np
+import pytest
+
+from lintra_curator.ndis.closed import delta_rp, rp_pstar
+from lintra_curator.papers.subsampled_projection import plan_subsampled, subsampled_projection, unsampled_claim
+from lintra_curator.projection.ptr_projection import (
+    EigenvalueTest,
+    joint_delta,
+    plan_ptr,
+    plan_ptr_published,
+    ptr_delta,
+    ptr_projection,
+)
+from lintra_curator.projection.random_projection import plan_projection, rp_sigma
+from lintra_curator.promise.claim import CalibrationError, CentralClaim
+from lintra_protocol.errors import InvalidAnalysisError
+from lintra_protocol.privacy.gaussian import gaussian_delta, gaussian_mu
+from support import source
+
+CLAIM = CentralClaim(1.0, 1e-6, "zero-out")
+CLOSE = functools.cache(lambda: plan_ptr(CLAIM, 100, 2.0, deviation=8.0, margin=1.0))
+DATA = np.random.default_rng(2).uniform(-0.5, 0.5, size=(3000, 3))
+
+
+# --- sampling -------------------------------------------------------------------------------------------------
+
+
+def test_the_claim_on_the_sample_is_the_published_one() -> None:
+    inner = unsampled_claim(CLAIM, 0.1)
+    assert inner.epsilon == pytest.approx(2.900477097889, rel=1e-12)
+    assert inner.delta == pytest.approx(1e-5)
+    assert rp_pstar(inner.epsilon, inner.delta, 100) == pytest.approx(0.07879872862204, rel=1e-9)
+    plan = plan_subsampled(CLAIM, 0.1, 100, 2.0)
+    assert plan.sigma2 == pytest.approx(4 * (1 / 0.07879872862204 - 1), rel=1e-9)
+    assert plan.promise.claim == CLAIM
+    assert plan.promise.delta_hi <= CLAIM.delta
+    assert unsampled_claim(CLAIM, 1.0) == CLAIM
+
+
+def test_sampling_never_makes_the_estimate_more_accurate() -> None:
+    for epsilon in (0.1, 1.0, 4.0):
+        for sketch_rows in (10, 100, 1000):
+            whole = rp_sigma(epsilon, 1e-6, sketch_rows, 1.0) ** 2
+            claim = CentralClaim(epsilon, 1e-6, "zero-out")
+            for rate in (0.9, 0.3, 0.01):
+                assert plan_subsampled(claim, rate, sketch_rows, 1.0).sigma2 / rate > whole
+
+
+def test_the_estimate_of_a_sample_is_scaled_to_all_rows() -> None:
+    # The trace has deviation below sqrt(2 / r) (tr + d sigma2) / q + sqrt(tr / q); five of them.
+    release = subsampled_projection(DATA, CentralClaim(8.0, 1e-3, "zero-out"), 0.2, 2**14, 1.0, source("rate"))
+    truth = np.trace(DATA.T @ DATA)
+    slack = 5 * (math.sqrt(2 / 2**14) * (0.2 * truth + 3 * release.sigma2) / 0.2 + math.sqrt(truth / 0.2))
+    assert slack < truth / 2
+    assert abs(np.trace(release.gram()) - truth) < slack
+    assert release.num_clients == len(DATA)
+
+
+def test_a_sample_gives_no_interval() -> None:
+    release = subsampled_projection(DATA, CLAIM, 0.5, 10, 1.0, source("interval"))
+    with pytest.raises(InvalidAnalysisError, match="sample"):
+        release.second_moment()
+
+
+@pytest.mark.parametrize("rate", [0.0, -0.1, 1.1, math.nan])
+def test_rates_that_are_none_are_refused(rate: float) -> None:
+    with pytest.raises(ValueError, match="rate"):
+        plan_subsampled(CLAIM, rate, 10, 1.0)
+
+
+def test_a_rate_below_delta_and_replaced_rows_are_refused() -> None:
+    with pytest.raises(CalibrationError, match="exceed delta"):
+        plan_subsampled(CLAIM, 1e-7, 10, 1.0)
+    with pytest.raises(ValueError, match="zero-out"):
+        plan_subsampled(CentralClaim(1.0, 1e-6, "replace-one"), 0.5, 10, 1.0)
+
+
+# --- testing --------------------------------------------------------------------------------------------------
+
+
+def break_even(test: EigenvalueTest, sigma2: float) -> float:
+    """Return the smallest eigenvalue from which the ridge is usually below that without a test."""
+    return test.cap + test.margin - sigma2
+
+
+@pytest.mark.slow
+def test_the_exact_law_moves_the_break_even_eigenvalue_from_80_to_28() -> None:
+    sigma2 = plan_projection(CLAIM, 100, 1.0).sigma2
+    published = plan_ptr_published(CLAIM, 100, 1.0)
+    assert published.promise.status == "proved"
+    assert break_even(published.test, sigma2) == pytest.approx(80.02, abs=0.01)
+    exact = CLOSE()
+    assert exact.promise.status == "numerical supremum"
+    assert exact.promise.delta_hi <= CLAIM.delta
+    assert exact.test.cap == pytest.approx(62.5, abs=0.1)
+    assert break_even(exact.test, sigma2) == pytest.approx(28.0, abs=0.1)
+
+
+def test_the_published_accounting_spends_less_than_a_thousandth_of_its_delta() -> None:
+    published = plan_ptr_published(CLAIM, 100, 1.0)
+    assert ptr_delta(1.0, published.test, 100) < 1e-3 * CLAIM.delta
+
+
+def test_a_test_that_never_lowers_the_ridge_has_the_delta_of_both_parts_composed() -> None:
+    # With a huge margin the ridge is the cap, so t and the sketch are independent: a Gaussian times a projection.
+    test = EigenvalueTest(5.0, 1e6, 40.0)
+    z = np.linspace(-9, 9, 20001)
+    loss = z / 5 + 1 / 50
+    density = np.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+    composed = np.trapezoid(density * delta_rp(1.0 - loss, 1 / 41, 50), z)
+    assert joint_delta(1.0, 1.0, 1.0, test, 50) == pytest.approx(composed, rel=1e-8)
+    # And where the sketch is worthless to the attacker, the Gaussian alone.
+    assert joint_delta(1.0, 1.0, 1.0, EigenvalueTest(2.0, 0.0, 1e14), 2) == pytest.approx(gaussian_delta(1.0, 0.5))
+
+
+def test_the_worst_neighbour_moves_the_eigenvalue_as_far_as_it_can() -> None:
+    test = EigenvalueTest(8.0, 1.0, 62.5)
+    for at in (0.5, 1.0, 10.0, 40.0, 70.0):
+        values = [joint_delta(1.0, at, share, test, 100) for share in (0.0, 0.5, 1.0)]
+        assert values == sorted(values)
+
+
+def test_a_smaller_cap_or_deviation_breaks_the_promise() -> None:
+    plan = CLOSE()
+    assert ptr_delta(1.0, plan.test, 100) <= CLAIM.delta
+    assert ptr_delta(1.0, EigenvalueTest(8.0, 1.0, 0.98 * plan.test.cap), 100) > CLAIM.delta
+    assert ptr_delta(1.0, EigenvalueTest(6.0, 1.0, plan.test.cap), 100) > CLAIM.delta
+
+
+def test_data_that_fill_every_direction_get_less_ridge_and_the_release_says_so() -> None:
+    plan = CLOSE()
+    release = ptr_projection(np.vstack([DATA] * 2), plan, source("test"))
+    smallest = np.linalg.eigvalsh(2 * DATA.T @ DATA)[0]
+    assert abs(release.noisy_eigenvalue - smallest) < 6 * 4 * 8
+    ridge = 4 * max(plan.test.cap - max(release.noisy_eigenvalue / 4 - 1, 0), 0)
+    assert release.projection.sigma2 == pytest.approx(ridge)
+    assert release.projection.sigma2 < plan_projection(CLAIM, 100, 2.0).sigma2
+    assert release.projection.promise == plan.promise
+
+
+def test_singular_data_get_about_the_cap() -> None:
+    plan = CLOSE()
+    rows = np.array([[1.0, 0.0]])
+    ridges = [ptr_projection(rows, plan, source(f"singular {i}")).projection.sigma2 / 4 for i in range(20)]
+    assert max(ridges) == pytest.approx(plan.test.cap)
+    assert min(ridges) > plan.test.cap - 6 * 8
+
+
+def test_a_deviation_that_breaks_the_claim_alone_is_refused() -> None:
+    deviation = 0.9 / gaussian_mu(1.0, 1e-6)
+    with pytest.raises(CalibrationError, match="eigenvalue alone"):
+        plan_ptr(CLAIM, 10, 1.0, deviation=deviation, margin=0.0)
+
+
+@pytest.mark.parametrize("numbers", [(0.0, 1.0, 1.0), (1.0, math.nan, 1.0), (1.0, 1.0, -1.0), (math.inf, 1.0, 1.0)])
+def test_tests_without_a_meaning_are_refused(numbers: tuple[float, float, float]) -> None:
+    with pytest.raises(ValueError, match="positive deviation"):
+        EigenvalueTest(*numbers)
+    with pytest.raises(ValueError, match="zero-out"):
+        plan_ptr(CentralClaim(1.0, 1e-6, "replace-one"), 10, 1.0, deviation=8.0, margin=1.0)
+    with pytest.raises(CalibrationError, match="epsilon"):
+        plan_ptr_published(CentralClaim(1000.0, 1e-6, "zero-out"), 10, 1.0)
