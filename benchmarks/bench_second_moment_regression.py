@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lintra_analysis.estimators import ridge
-from lintra_curator import calibration, published
+from lintra_curator.papers import published
 from lintra_curator.promise.claim import CentralClaim
+from lintra_curator.second_moment import calibration
 from lintra_curator.second_moment.gaussian import weighted_noise
 from lintra_curator.second_moment.inverse_wishart import release_inverse_wishart
 from lintra_curator.second_moment.projection import release_projection
