@@ -39,7 +39,8 @@ SERVICE = frozenset({"fastapi", "starlette", "uvicorn", "sqlalchemy", "scipy", "
 # Of the extra `frames`: inside functions only, so that nobody needs them to start.
 FRAMES = frozenset({"pandas", "pyarrow"})
 
-PROTOCOL_THIRD_PARTY = frozenset({"cryptography", "numpy", "pydantic"})
+# pydantic_core is pydantic's own other half: the schema of a table of mechanisms is made with it.
+PROTOCOL_THIRD_PARTY = frozenset({"cryptography", "numpy", "pydantic", "pydantic_core"})
 THIRD_PARTY = {
     PROTOCOL: PROTOCOL_THIRD_PARTY,
     "lintra_client": PROTOCOL_THIRD_PARTY | HTTP_CLIENT | TERMINAL,

@@ -3,7 +3,6 @@
 import json
 import math
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from lintra_protocol.documents import real
 from lintra_protocol.errors import FalseClaimError, InvalidRowError, InvalidTaskError, RowUnderfilledError
 from lintra_protocol.ideal import client_report, run
-from lintra_protocol.mechanisms import AnyMechanism
+from lintra_protocol.mechanisms import MECHANISMS, AnyMechanism
 from lintra_protocol.mechanisms.base import MIN_SIGMA
 from lintra_protocol.noise import discrete_gaussian
 from lintra_protocol.privacy.statement import Claim
@@ -19,7 +18,7 @@ from lintra_protocol.ring import IntArray, RingArray, from_ring, to_ring
 from support import make_task, nonce, source, uncalibrated
 
 ROOT = Path(__file__).resolve().parents[2]
-KINDS = sorted(member.model_fields["kind"].default for member in get_args(get_args(AnyMechanism)[0]))
+KINDS = sorted(MECHANISMS)
 MEMBERS = {kind: (kind, 2, 1) for kind in KINDS} | {
     "osnap, s=2": ("osnap", 4, 2),
     "osnap, s=4": ("osnap", 8, 4),

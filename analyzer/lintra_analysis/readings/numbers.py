@@ -87,6 +87,7 @@ def as_release(task: Task, sketch: IntArray, row_counts: IntArray) -> linear.Rel
         product_sd = math.hypot(mechanism.variance, mechanism.rounding) * step**2
         noise_sd = math.sqrt(num_clients) * product_sd
         return linear.SecondMoment(columns, values, noise_sd, num_clients, row_bound, gaussian=False)
+    assert isinstance(mechanism, SecondMoment)
     return _second_moment(mechanism, columns, values, num_clients)
 
 

@@ -190,9 +190,13 @@ class Mechanism(Frozen):
         """Return how many reports enter the fullest row of a balanced matrix."""
         return -(-num_clients // self.num_rows)
 
+    def quota(self, claim: Claim) -> int:
+        """Return how many corrupt clients one row must be assumed to hold (docs/privacy.md#coalitions)."""
+        return claim.quota(self.num_rows)
+
     def smallest_row(self, num_clients: int, claim: Claim) -> int:
         """Return how many honest clients stand behind the emptiest row of a balanced matrix."""
-        return num_clients // self.num_rows - claim.quota(self.num_rows)
+        return num_clients // self.num_rows - self.quota(claim)
 
     def privacy(self, claim: Claim, num_columns: int, num_clients: int) -> PrivacyStatement:
         """Return what is promised, to whom, and why, when `num_clients` reports are released; before S is drawn.
@@ -208,7 +212,7 @@ class Mechanism(Frozen):
         Raises:
             RowUnderfilledError: a row has no honest client beyond the tolerated coalition.
         """
-        smallest_row = int(matrix.row_counts().min()) - claim.quota(matrix.rows)
+        smallest_row = int(matrix.row_counts().min()) - self.quota(claim)
         return self._additive(claim, num_columns, matrix.num_clients, smallest_row)
 
     def _additive(self, claim: Claim, num_columns: int, num_clients: int, smallest_row: int) -> PrivacyStatement:

@@ -5,6 +5,7 @@ examples are drawn on a grid 2^18 times finer than the rows', their products are
 Gaussian noise is added, so that the integers on the wire are covered by a proof (docs/privacy.md#wishart).
 """
 
+from fractions import Fraction
 from functools import lru_cache
 from math import erfc, inf, isqrt, log, sqrt
 from typing import ClassVar, Literal
@@ -90,6 +91,14 @@ class WishartSecondMoment(Mechanism):
     def sigmas(self, num_columns: int) -> IntArray:
         """Return `sigma` off the diagonal and the next integer above sqrt(2) `sigma` on it."""
         return triangle_sigmas(num_columns, self.sigma)
+
+    def squared_distance(self, claim: Claim, num_columns: int) -> Fraction:
+        """Return the largest squared distance of neighbouring products, as `SecondMoment` without options: R^2, R^2/2.
+
+        The promise does not rest on it, since Wishart noise has a curve of its own; it says what rows can do.
+        """
+        whole = Fraction(self.squared_bound) ** 2
+        return whole / 2 if claim.neighbours == "zero-out" else whole
 
     def largest_word(self) -> int:
         """Return the squared integer norm bound."""
