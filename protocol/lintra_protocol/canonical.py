@@ -12,6 +12,9 @@ from lintra_protocol.errors import InvalidMessageError
 
 HASH_BYTES = 32
 
+MAX_INTEGER = 2**53 - 1
+"""The largest integer in a document, and minus it the smallest: every JSON library reads these exactly."""
+
 JsonValue = Mapping[str, "JsonValue"] | Sequence["JsonValue"] | str | int | bool | None
 
 
@@ -32,13 +35,16 @@ def domain_hash(label: str, *parts: bytes) -> bytes:
 
 
 def canonical_json(value: JsonValue) -> bytes:
-    """Encode as canonical JSON: UTF-8, sorted keys, no whitespace; only strings, integers, booleans, lists, objects.
+    """Encode by the JSON Canonicalization Scheme (RFC 8785), restricted to values that any library writes alike.
+
+    UTF-8 without whitespace, keys sorted by their UTF-16 code units. Only strings, integers within `MAX_INTEGER`,
+    booleans, null, lists and objects: reals are decimal strings.
 
     Raises:
-        ValueError: the value holds a float or another type with more than one spelling.
+        ValueError: the value holds a float, a larger integer, half a surrogate pair, or another type.
     """
-    _refuse_ambiguous(value)
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")).encode()
+    text = json.dumps(_ordered(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.encode()
 
 
 def parse_canonical_json(data: bytes) -> JsonValue:
@@ -53,7 +59,7 @@ def parse_canonical_json(data: bytes) -> JsonValue:
             return value
     except (ValueError, RecursionError) as error:
         raise InvalidMessageError(f"not canonical JSON: {error}") from None
-    raise InvalidMessageError("not canonical JSON: keys must be sorted and unique, without whitespace")
+    raise InvalidMessageError("not canonical JSON: keys must be sorted and unique, without whitespace (RFC 8785)")
 
 
 def base64url(data: bytes) -> str:
@@ -78,19 +84,23 @@ def parse_base64url(text: str, length: int | None = None) -> bytes:
     return data
 
 
-def _refuse_ambiguous(value: JsonValue) -> None:
-    if value is None or isinstance(value, str | bool | int):
-        return
+def _ordered(value: JsonValue) -> JsonValue:
+    """Return the value with its keys in canonical order, and refuse what has more than one spelling."""
+    if value is None or isinstance(value, str | bool):
+        return value
+    if isinstance(value, int):
+        if not -MAX_INTEGER <= value <= MAX_INTEGER:
+            raise ValueError(f"{value} has no canonical form; integers lie within 2^53 - 1")
+        return value
     if isinstance(value, Mapping):
-        for key, item in value.items():
-            if not isinstance(key, str):
-                raise ValueError(f"keys are strings, got {type(key).__name__}")
-            _refuse_ambiguous(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            _refuse_ambiguous(item)
-    else:
-        raise ValueError(f"{type(value).__name__} has no canonical form; write reals as decimal strings")
+        if foreign := [type(key).__name__ for key in value if not isinstance(key, str)]:
+            raise ValueError(f"keys are strings, got {foreign[0]}")
+        # Half a surrogate pair has no UTF-8 form and is refused there; here it only must have a place.
+        keys = sorted(value, key=lambda key: key.encode("utf-16-be", "surrogatepass"))
+        return {key: _ordered(value[key]) for key in keys}
+    if isinstance(value, list | tuple):
+        return [_ordered(item) for item in value]
+    raise ValueError(f"{type(value).__name__} has no canonical form; write reals as decimal strings")
 
 
 def _refuse_float(text: str) -> JsonValue:

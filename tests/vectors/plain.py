@@ -39,7 +39,7 @@ def b64(data: bytes) -> str:
 
 
 def canonical(value: object) -> str:
-    """Write a value by hand: sorted keys, no whitespace, the shortest escapes."""
+    """Write a value by hand: keys sorted by UTF-16 code units, no whitespace, the shortest escapes (RFC 8785)."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, int):
@@ -47,9 +47,18 @@ def canonical(value: object) -> str:
     if isinstance(value, str):
         return '"' + "".join(_escaped(character) for character in value) + '"'
     if isinstance(value, dict):
-        return "{" + ",".join(f"{canonical(key)}:{canonical(value[key])}" for key in sorted(value)) + "}"
+        return "{" + ",".join(f"{canonical(key)}:{canonical(value[key])}" for key in sorted(value, key=_utf16)) + "}"
     assert isinstance(value, list | tuple)
     return "[" + ",".join(canonical(item) for item in value) + "]"
+
+
+def _utf16(key: str) -> list[int]:
+    units: list[int] = []
+    for character in key:
+        point = ord(character)
+        beyond = point - 0x10000
+        units += [point] if beyond < 0 else [0xD800 + (beyond >> 10), 0xDC00 + (beyond & 0x3FF)]
+    return units
 
 
 def _escaped(character: str) -> str:
