@@ -28,7 +28,7 @@ from lintra_curator.ndis import (
 from lintra_curator.ndis.monte_carlo import sample_losses
 from lintra_protocol.randomness import expand
 
-TWO_TAILS = Path(__file__).parents[1] / "tests/unit/lintra_curator/ndis/two_tails.py"
+TWO_TAILS = Path(__file__).parents[1] / "tests/support/two_tails.py"
 
 # 30-digit references, as in tests/unit/lintra_curator/ndis/test_profile.py.
 REFERENCES: list[tuple[str, Pair, float, float]] = [

@@ -17,7 +17,7 @@ from lintra_protocol.noise import MAX_SIGMA, discrete_gaussian
 from lintra_protocol.randomness import bulk_system_randomness, system_randomness
 
 BULK = 1_000_000
-TWIN = Path(__file__).parents[1] / "tests/unit/lintra_protocol/noise_reference.py"
+TWIN = Path(__file__).parents[1] / "tests/support/noise_reference.py"
 
 
 def _plain_form() -> ModuleType:

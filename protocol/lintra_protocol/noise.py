@@ -10,7 +10,7 @@ P(v >= j) = exp(-j). Kept with probability exp(-u/t), and not if it is "minus ze
 discrete Laplace variable; kept with probability exp(-(y - t)^2 / (2 t^2)), that becomes the discrete Gaussian. One
 coin decides both: it shows exp(-(2 t u + (y - t)^2) / (2 t^2)). About 48 % are kept, whatever sigma is.
 
-Order of words (the twin in tests/unit/lintra_protocol/noise_reference.py reads the same): a step reads one word for
+Order of words (the twin in tests/support/noise_reference.py reads the same): a step reads one word for
 each candidate that takes it, in candidate order, then one for each that must redraw, until none must; what is left
 for plain integers follows, one candidate at a time.
 """

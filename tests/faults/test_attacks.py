@@ -31,7 +31,7 @@ from lintra_protocol.sharing import combine
 from lintra_protocol.task import Task
 from lintra_protocol.wire import SealedReport, decode_reports, encode_reports
 from lintra_server import gate
-from unit.lintra_server.world import STRANGER, World, a_world, text, token
+from support.server_world import STRANGER, World, a_world, text, token
 
 HONEST = 0
 """The server under attack; the attacker may hold the keys of the others."""

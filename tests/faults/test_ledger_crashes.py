@@ -19,7 +19,7 @@ from lintra_client import Client, Ledger
 from lintra_protocol.errors import LedgerRefusedError
 from lintra_protocol.privacy.composition import Spent
 from support import make_task
-from unit.lintra_client.fakes import IMPATIENT, NOW, Network
+from support.fake_servers import IMPATIENT, NOW, Network
 
 TESTS = Path(__file__).resolve().parents[1]
 TASK = "T" * 43
@@ -40,7 +40,7 @@ PRICE = Spent(mu_squared="0.1", slack="0", delta_coalition="0")
 
 SEND = """
 from support import make_task
-from unit.lintra_client.fakes import IMPATIENT, NOW, Network
+from support.fake_servers import IMPATIENT, NOW, Network
 
 network = Network(make_task())
 

@@ -26,7 +26,7 @@ from lintra_protocol.task import ServerEntry, Task
 from lintra_server.database import Database
 from lintra_server.node import Node
 from lintra_server.store import Store
-from unit.lintra_server.world import PRECISION, World, a_world, configured, started, token
+from support.server_world import PRECISION, World, a_world, configured, started, token
 
 
 class CrashError(RuntimeError):

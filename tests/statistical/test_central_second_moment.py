@@ -34,7 +34,7 @@ from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.privacy.statement import Neighbours
 from lintra_protocol.randomness import RandomBytes, expand
 from lintra_protocol.ring import FloatArray
-from unit.lintra_analysis.estimators.made import COEFFICIENTS, regression_rows
+from support.made_releases import COEFFICIENTS, regression_rows
 
 SEED = bytes(range(32))
 BOUND = 2.0

@@ -17,7 +17,7 @@ from lintra_analysis.estimators.ridge import ridge
 from lintra_analysis.estimators.spectral import noise_norm_quantile
 from lintra_analysis.releases.linear import Release, SecondMoment
 from lintra_protocol.ring import FloatArray
-from unit.lintra_analysis.estimators.made import (
+from support.made_releases import (
     COEFFICIENTS,
     columns,
     regression_rows,

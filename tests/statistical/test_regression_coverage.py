@@ -15,7 +15,7 @@ from lintra_analysis.estimators.simultaneous import proved_noise_norm
 from lintra_analysis.estimators.solve import solve
 from lintra_analysis.releases.gram import GramEstimate, SymmetricNoise
 from lintra_protocol.ring import FloatArray
-from unit.lintra_analysis.estimators.made import (
+from support.made_releases import (
     COEFFICIENTS,
     columns,
     second_moment,

@@ -22,7 +22,7 @@ from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.schema import Schema
 from support import source
-from unit.lintra_analysis.synthetic.made import isotropic, numeric, released
+from support.made_projected_sums import isotropic, numeric, released
 
 DIGITS = Path(__file__).resolve().parents[2] / "benchmarks" / "data" / "classes" / "uci_digits.npz"
 COLUMNS = (mapped_column("a", -1, 1), mapped_column("b", -1, 1), category_column("kind", ("x", "y")))

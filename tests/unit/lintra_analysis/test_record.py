@@ -19,7 +19,7 @@ from lintra_protocol.documents import Frozen, Real
 from lintra_protocol.errors import InvalidReleaseError, UnauthorizedError
 from lintra_protocol.privacy.leverage import worst_leverage
 from lintra_protocol.signing import SigningKey
-from unit.lintra_analyzer.life import CLIENTS, KEYS, NOW, living, seeded
+from support.analyzer_world import CLIENTS, KEYS, NOW, living, seeded
 
 
 class Holder(Frozen):

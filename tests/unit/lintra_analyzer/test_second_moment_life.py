@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lintra_analysis.readings.numbers import as_release
-from unit.lintra_analyzer.life import CLIENTS, Life, clients, living
+from support.analyzer_world import CLIENTS, Life, clients, living
 
 BOTH = {"mechanism": {"kind": "second_moment", "intercept": 0.5, "trace": True}, "epsilon": 10}
 WISHART = {"mechanism": {"kind": "second_moment_wishart"}, "min_clients": CLIENTS, "neighbours": "zero-out"}

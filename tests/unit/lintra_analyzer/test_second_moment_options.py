@@ -18,7 +18,7 @@ from lintra_protocol.ring import FloatArray
 from lintra_protocol.schema import Column
 from lintra_protocol.task import ServerEntry, Task
 from support import identity, make_task
-from unit.lintra_analyzer.life import KEYS, NOW, seeded, specification
+from support.analyzer_world import KEYS, NOW, seeded, specification
 
 CLIENTS = 50
 ROWS = np.random.default_rng(5).uniform(-0.5, 0.5, (CLIENTS, 3))

@@ -8,7 +8,7 @@ from lintra_analyzer.settings import TOKEN_HASHES_VARIABLE, InvalidSettingsError
 from lintra_analyzer.storage.keys import load_keys
 from lintra_analyzer.web.auth import new_token, require_token, token_hash
 from lintra_protocol.errors import UnauthorizedError
-from unit.lintra_analyzer.life import seeded
+from support.analyzer_world import seeded
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "deploy" / "config" / "analyzer.toml"
 SERVERS = """

@@ -17,8 +17,8 @@ from lintra_analysis.readings.numbers import as_release
 from lintra_analysis.releases.joint_sums import ProjectedSums
 from lintra_analysis.synthetic.rows import WARNING
 from lintra_analyzer import cli
-from unit.lintra_analyzer.life import CLIENTS, TOKEN, Life, clients, living
-from unit.lintra_analyzer.test_cli import Bridge, Loop
+from support.analyzer_world import CLIENTS, TOKEN, Life, clients, living
+from support.blocking import Bridge, Loop
 
 NUMBER = {"mechanism": {"kind": "ron_gauss", "label": "c", "bins": 4}, "epsilon": 10}
 PROJECTED = {"mechanism": {"kind": "ron_gauss", "dimension": 2, "bins": 0}, "epsilon": 10}

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from lintra_analysis.connect import AnalyzerClient
 from lintra_analyzer import cli
-from unit.lintra_analyzer.life import CLIENTS, TOKEN, Life, living
-from unit.lintra_analyzer.test_cli import Bridge, Loop
+from support.analyzer_world import CLIENTS, TOKEN, Life, living
+from support.blocking import Bridge, Loop
 
 FIRST = {"mechanism": {"kind": "ron_gauss", "bins": 4, "rounds": 2}, "epsilon": 10}
 

@@ -9,7 +9,7 @@ import pytest
 from lintra_client import BlockingClient, Policy
 from lintra_protocol.errors import InvalidRowError, PolicyRefusedError
 from support import make_task, source
-from unit.lintra_client.fakes import IMPATIENT, NOW, Network
+from support.fake_servers import IMPATIENT, NOW, Network
 
 ROW = [0.5, -0.25, 0.125]
 

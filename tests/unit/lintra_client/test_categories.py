@@ -15,7 +15,7 @@ from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.schema import Column
 from lintra_protocol.task import Task
 from support import make_task, source
-from unit.lintra_client.fakes import IMPATIENT, NOW, Network
+from support.fake_servers import IMPATIENT, NOW, Network
 
 COLUMNS = (
     Column(name="age", lower="0", upper="100", center="50", scale="50", kind="integer"),

@@ -14,7 +14,7 @@ from lintra_client import DISTINCT_SOURCES, BlockingClient, Client, Ledger, cli
 from lintra_protocol.errors import BatchClosedError, InvalidRowError, LedgerRefusedError, UnavailableError
 from lintra_protocol.wire import decode_reports, report_id
 from support import make_task
-from unit.lintra_client.fakes import IMPATIENT, NOW, Network
+from support.fake_servers import IMPATIENT, NOW, Network
 
 ROW = [0.5, -0.25, 0.125]
 

@@ -25,7 +25,7 @@ from lintra_protocol.messages import KeyList, SealingKeyEntry, Signed, TaskRecor
 from lintra_protocol.task import ServerEntry, Task
 from support import identity, make_task
 from support import sealing_key as known_key
-from unit.lintra_client.fakes import Network, problem, reply
+from support.fake_servers import Network, problem, reply
 
 
 def bodies(task: Task, signers: list[str] | None = None) -> list[bytes]:

@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 from lintra_client import Client, cli
 from lintra_protocol.errors import UnavailableError
 from support import make_task
-from unit.lintra_client.fakes import IMPATIENT, NOW, Network
+from support.fake_servers import IMPATIENT, NOW, Network
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from lintra_protocol.sharing import combine
 from lintra_protocol.task import Task
 from lintra_protocol.wire import BLIND_BYTES
 from support import make_task, source
-from unit.lintra_client.fakes import NOW, Around, Network
+from support.fake_servers import NOW, Around, Network
 
 ROW = [0.5, -0.25, 0.125]
 

@@ -13,7 +13,7 @@ from lintra_client.bulk import FailedRow, SendSummary
 from lintra_client.simulate import _joined, simulate
 from lintra_protocol.errors import BatchClosedError, InvalidRowError
 from support import make_task
-from unit.lintra_client.fakes import Network
+from support.fake_servers import Network
 
 
 class _Handler(BaseHTTPRequestHandler):

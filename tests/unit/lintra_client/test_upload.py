@@ -20,7 +20,7 @@ from lintra_protocol.errors import (
 from lintra_protocol.messages import Receipt, UploadAnswer, receipt_hash, sign
 from lintra_protocol.wire import decode_reports, report_id
 from support import identity, make_task, sealing_key, source
-from unit.lintra_client.fakes import IMPATIENT, NOW, FakeServer, Network, problem, reply
+from support.fake_servers import IMPATIENT, NOW, FakeServer, Network, problem, reply
 
 ROW = [0.5, -0.25, 0.125]
 

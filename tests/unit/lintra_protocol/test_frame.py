@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 from lintra_protocol.frame import frame, frame_digest, orthonormal
 from lintra_protocol.randomness import expand
 from lintra_protocol.ring import IntArray
-from unit.lintra_protocol.noise_reference import reader, samples
+from support.noise_reference import reader, samples
 
 SMALL = np.array([[3, 1], [-1, 2], [2, 2], [0, -4]])
 SHOW_DIGEST = "from lintra_protocol.frame import frame, frame_digest; print(frame_digest(frame(bytes(32), 60, 12)))"

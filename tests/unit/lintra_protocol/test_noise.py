@@ -1,10 +1,7 @@
 """The discrete Gaussian: the same samples as the plain form, exact at every border where a word decides."""
 
-import importlib.util
 import io
 import math
-from pathlib import Path
-from types import ModuleType
 from typing import cast
 
 import numpy as np
@@ -13,19 +10,7 @@ import pytest
 from lintra_protocol import noise
 from lintra_protocol.noise import MAX_SIGMA, discrete_gaussian
 from lintra_protocol.randomness import RandomBytes, expand
-
-
-def _load_reference() -> ModuleType:
-    """Load the twin that lies beside this file: test folders are not packages."""
-    spec = importlib.util.spec_from_file_location("noise_reference", Path(__file__).with_name("noise_reference.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-reference = _load_reference()
+from support import noise_reference as reference
 
 SEED = bytes(range(32))
 # First 128 bits of exp(-1), from its published hexadecimal expansion.

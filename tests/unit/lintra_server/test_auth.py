@@ -9,7 +9,7 @@ from lintra_protocol.task import Task
 from lintra_protocol.transport import REPLAY_WINDOW, sign_request
 from lintra_server import auth
 from lintra_server.auth import Doorkeeper
-from unit.lintra_server.world import ANALYZER, START, new_world
+from support.server_world import ANALYZER, START, new_world
 
 
 @pytest.fixture

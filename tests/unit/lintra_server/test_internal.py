@@ -7,7 +7,7 @@ import pytest
 
 from lintra_server.internal import create_internal_app
 from lintra_server.keys import DAY
-from unit.lintra_server.world import World, a_world
+from support.server_world import World, a_world
 
 
 async def get(world: World, path: str) -> httpx2.Response:

@@ -14,7 +14,7 @@ from lintra_server.database import Database
 from lintra_server.keys import CACHE_SECONDS, DAY, Keyring
 from lintra_server.settings import Keys
 from lintra_server.vault import Vault
-from unit.lintra_server.world import START, Clock, seeded
+from support.server_world import START, Clock, seeded
 
 IDENTITY = SigningKey.generate(seeded("identity"))
 

@@ -19,7 +19,7 @@ from lintra_protocol.sealing import HYBRID
 from lintra_protocol.sharing import combine
 from lintra_server import store, transform
 from lintra_server.gate import Gate
-from unit.lintra_server.world import BASE, World, a_world, seeded, text
+from support.server_world import BASE, World, a_world, seeded, text
 
 
 async def released(world: World, request: AggregateRequest) -> np.ndarray:

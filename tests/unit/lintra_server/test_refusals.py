@@ -15,7 +15,7 @@ from lintra_protocol.transport import NONCE_HEADER, SIGNATURE_HEADER, media_type
 from lintra_server import answers
 from lintra_server.app import MAX_TASK_BYTES
 from lintra_server.settings import Policy
-from unit.lintra_server.world import ANALYZER, AUTHOR, STRANGER, World, a_world, new_world, token, url
+from support.server_world import ANALYZER, AUTHOR, STRANGER, World, a_world, new_world, token, url
 
 
 async def state(world: World, server: int = 0) -> tuple[str, int]:

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from lintra_server.cli import app
 from lintra_server.settings import Settings
-from unit.lintra_server.world import START_SECONDS, configured, started
+from support.server_world import START_SECONDS, configured, started
 
 
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])

@@ -7,7 +7,7 @@ import pytest
 from lintra_protocol.canonical import base64url
 from lintra_protocol.signing import SigningKey
 from lintra_server.settings import IDENTITY_KEY_VARIABLE, STORAGE_ROOT_KEY_VARIABLE, Settings
-from unit.lintra_server.world import seeded
+from support.server_world import seeded
 
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLE = ROOT / "deploy/config/server.toml"

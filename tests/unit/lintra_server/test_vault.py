@@ -4,7 +4,7 @@ import pytest
 from cryptography.exceptions import InvalidTag
 
 from lintra_server.vault import DataKey, Vault
-from unit.lintra_server.world import seeded
+from support.server_world import seeded
 
 OLD, NEW = bytes(32), b"1" * 32
 

@@ -14,7 +14,7 @@ from lintra_analysis.estimators.correlation import correlation
 from lintra_analysis.estimators.moments import moments
 from lintra_analysis.releases.linear import SecondMoment
 from lintra_protocol.errors import InvalidAnalysisError
-from unit.lintra_analysis.estimators.made import (
+from support.made_releases import (
     columns,
     mixed_columns,
     regression_rows,

@@ -11,7 +11,7 @@ from lintra_analysis.estimators.low_rank import low_rank
 from lintra_analysis.estimators.spectral import floor_eigenvalues, noise_norm_quantile
 from lintra_analysis.releases.linear import Release, SecondMoment
 from lintra_protocol.errors import InvalidAnalysisError
-from unit.lintra_analysis.estimators.made import (
+from support.made_releases import (
     columns,
     regression_rows,
     second_moment,

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from lintra_analysis.estimators.means import means
 from lintra_analysis.releases.gram import GramEstimate, SymmetricNoise
 from lintra_protocol.errors import InvalidAnalysisError
-from unit.lintra_analysis.estimators.made import (
+from support.made_releases import (
     columns,
     in_units,
     mixed_columns,

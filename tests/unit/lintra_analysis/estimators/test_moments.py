@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from lintra_analysis.estimators.moments import moments
 from lintra_analysis.releases.columns import Column, centers
 from lintra_protocol.errors import InvalidAnalysisError
-from unit.lintra_analysis.estimators.made import (
+from support.made_releases import (
     columns,
     in_units,
     mixed_columns,

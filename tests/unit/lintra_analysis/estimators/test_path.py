@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from lintra_analysis.estimators.path import regression_path
 from lintra_analysis.estimators.regression import regression
 from lintra_protocol.errors import InvalidAnalysisError
-from unit.lintra_analysis.estimators.made import (
+from support.made_releases import (
     columns,
     mixed_columns,
     regression_rows,

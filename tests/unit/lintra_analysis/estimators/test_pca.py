@@ -14,7 +14,7 @@ from lintra_analysis.estimators.pca import PcaEstimate, pca
 from lintra_analysis.releases.gram import GramEstimate, SymmetricNoise
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray
-from unit.lintra_analysis.estimators.made import (
+from support.made_releases import (
     columns,
     in_units,
     mixed_columns,

@@ -19,7 +19,7 @@ from lintra_analysis.releases.gram import GramEstimate, SymmetricNoise
 from lintra_analysis.releases.linear import SecondMoment
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray
-from unit.lintra_analysis.estimators.made import (
+from support.made_releases import (
     columns,
     in_units,
     mixed_columns,

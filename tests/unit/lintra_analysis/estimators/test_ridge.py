@@ -14,7 +14,7 @@ from lintra_analysis.estimators.spectral import floor_eigenvalues
 from lintra_analysis.releases.linear import Release, SecondMoment
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray
-from unit.lintra_analysis.estimators.made import (
+from support.made_releases import (
     columns,
     in_units,
     mixed_columns,

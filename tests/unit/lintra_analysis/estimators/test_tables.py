@@ -8,7 +8,7 @@ import pytest
 
 from lintra_analysis.estimators import low_rank, moments, regression, ridge
 from lintra_analysis.estimators.tables import digits_beside, number
-from unit.lintra_analysis.estimators.made import mixed_columns, regression_rows, second_moment, total, with_constant
+from support.made_releases import mixed_columns, regression_rows, second_moment, total, with_constant
 
 ROWS, NAMED = with_constant(regression_rows(600, np.random.default_rng(1)), mixed_columns())
 RELEASE = second_moment(ROWS, 3.0, np.random.default_rng(2), NAMED)

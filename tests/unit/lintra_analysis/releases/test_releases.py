@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from lintra_analysis.releases.linear import Column, Release, SecondMoment, Sketch, Sum
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
-from unit.lintra_analysis.estimators.made import columns, second_moment, sketch, total
+from support.made_releases import columns, second_moment, sketch, total
 
 ROWS = np.random.default_rng(1).normal(size=(60, 4))
 

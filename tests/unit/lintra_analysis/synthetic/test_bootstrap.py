@@ -11,7 +11,7 @@ from lintra_analysis.synthetic.model import fit
 from lintra_analysis.synthetic.rows import SyntheticRows
 from lintra_protocol.errors import InvalidAnalysisError
 from support import source
-from unit.lintra_analysis.synthetic.made import isotropic, reals, released
+from support.made_projected_sums import isotropic, reals, released
 
 LABEL = ClassLabel("kind", ("first", "second"))
 

@@ -6,7 +6,7 @@ import pytest
 from lintra_analysis.releases.features import ClassLabel, Feature
 from lintra_analysis.releases.joint_sums import NoiseLaw
 from lintra_analysis.synthetic.generator import Space
-from unit.lintra_analysis.synthetic.made import numeric, released
+from support.made_projected_sums import numeric, released
 
 FEATURES = (
     Feature("tiny", "real", 0, 1e-39, cells=4),

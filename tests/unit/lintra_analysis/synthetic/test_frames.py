@@ -14,7 +14,7 @@ from lintra_analysis.synthetic.generator import synthesize
 from lintra_analysis.synthetic.model import fit
 from lintra_analysis.synthetic.rows import WARNING, SyntheticRows
 from lintra_protocol.errors import InvalidAnalysisError
-from unit.lintra_analysis.synthetic.made import PROMISE, numeric, released
+from support.made_projected_sums import PROMISE, numeric, released
 
 FEATURES = (
     Feature("height", "real", 100, 220, unit="cm"),

@@ -19,7 +19,7 @@ from lintra_analysis.synthetic.model import GaussianModel, fit
 from lintra_analysis.synthetic.rows import WARNING
 from lintra_protocol.errors import InvalidAnalysisError
 from support import few
-from unit.lintra_analysis.synthetic.made import PROMISE, numeric, released
+from support.made_projected_sums import PROMISE, numeric, released
 
 FEATURES = (
     Feature("height", "real", 100, 220, cells=12, unit="cm"),

@@ -10,7 +10,7 @@ from lintra_analysis.releases.features import ClassLabel, Feature, NumericLabel
 from lintra_analysis.releases.joint_sums import NoiseLaw, ProjectedSums
 from lintra_analysis.synthetic.model import count_interval, fit, mean_error
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
-from unit.lintra_analysis.synthetic.made import EXACT, PROMISE, isotropic, numeric, reals, released
+from support.made_projected_sums import EXACT, PROMISE, isotropic, numeric, reals, released
 
 FRAME = np.array([[26273, -486], [-8758, 16031], [17515, 8744], [0, -27204]]) / 2**15
 LABEL = ClassLabel("kind", ("first", "second"))

@@ -9,7 +9,7 @@ from lintra_analysis.synthetic.comparison import compare
 from lintra_analysis.synthetic.model import GaussianModel, fit
 from lintra_analysis.synthetic.page import bars, html_page
 from lintra_analysis.synthetic.rows import WARNING
-from unit.lintra_analysis.synthetic.made import isotropic, released
+from support.made_projected_sums import isotropic, released
 
 FEATURES = (Feature("<b>x</b>", "real", -1, 1, cells=4), Feature("y", "real", -1, 1))
 LABEL = ClassLabel("kind", ("<i>", "&"))

@@ -13,7 +13,7 @@ from lintra_analysis.synthetic.fitting import logistic_accuracy, ridge_error
 from lintra_analysis.synthetic.model import fit
 from lintra_analysis.synthetic.rows import WARNING
 from lintra_protocol.errors import InvalidAnalysisError
-from unit.lintra_analysis.synthetic.made import PROMISE, isotropic, numeric, reals, released
+from support.made_projected_sums import PROMISE, isotropic, numeric, reals, released
 
 LABEL = ClassLabel("kind", ("first", "second"))
 FEATURES = (

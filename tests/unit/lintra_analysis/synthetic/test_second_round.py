@@ -15,7 +15,7 @@ from lintra_curator.ron_gauss.ron_gauss import category_column, mapped_column
 from lintra_protocol.canonical import base64url
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
 from lintra_protocol.mechanisms.ron_gauss_centred import RonGaussCentred
-from unit.lintra_analysis.synthetic.made import PROMISE, isotropic, numeric, released
+from support.made_projected_sums import PROMISE, isotropic, numeric, released
 
 LABEL = ClassLabel("kind", ("first", "second"))
 

@@ -12,7 +12,7 @@ from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms import RonGauss
 from lintra_protocol.signing import SigningKey
 from lintra_protocol.task import ServerEntry, Task
-from unit.lintra_analyzer.life import KEYS, NOW, seeded
+from support.analyzer_world import KEYS, NOW, seeded
 
 SERVERS = [
     ServerEntry(url=f"http://server-{server}.test", identity_key=SigningKey.generate(seeded(f"s {server}")).public_key)

@@ -13,7 +13,7 @@ from lintra_protocol.mechanisms import Osnap, OsnapPublished
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.signing import SigningKey
 from lintra_protocol.task import ServerEntry, Task
-from unit.lintra_analyzer.life import KEYS, NOW, living, seeded, specification
+from support.analyzer_world import KEYS, NOW, living, seeded, specification
 
 SERVERS = [
     ServerEntry(url=f"http://server-{server}.test", identity_key=SigningKey.generate(seeded(f"s {server}")).public_key)

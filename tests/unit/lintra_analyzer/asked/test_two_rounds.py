@@ -20,7 +20,7 @@ from lintra_protocol.mechanisms import RonGauss, RonGaussCentred
 from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.task import Task
 from support import make_task, nonce, source
-from unit.lintra_analyzer.life import KEYS, NOW, seeded
+from support.analyzer_world import KEYS, NOW, seeded
 
 SERVERS = make_task("sum").servers
 REALS = [{"name": f"x{number}", "lower": -1, "upper": 1} for number in range(10)]

@@ -14,7 +14,7 @@ from lintra_protocol.messages import Cohort, Inventory, Signed, SketchShareRecor
 from lintra_protocol.signing import SigningKey
 from lintra_protocol.task import Task
 from lintra_protocol.wire import decode_sealed_document, encode_sealed_document
-from unit.lintra_analyzer.life import Answer, Life, living, seeded
+from support.analyzer_world import Answer, Life, living, seeded
 
 LIAR = 1
 Lie = Callable[[bytes, SigningKey], bytes]

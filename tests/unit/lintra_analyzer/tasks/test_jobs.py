@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 from lintra_analysis.readings.numbers import as_release
 from lintra_analyzer.storage.store import Job
 from lintra_protocol.task import Task
-from unit.lintra_analyzer.life import CLIENTS, Answer, Life, living
+from support.analyzer_world import CLIENTS, Answer, Life, living
 
 KINDS = ("osnap", "sum", "second_moment")
 

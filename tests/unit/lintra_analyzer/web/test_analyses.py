@@ -9,7 +9,7 @@ from lintra_analysis.readings.numbers import as_release
 from lintra_analysis.record import Plausibility
 from lintra_analyzer.web.analyses import REQUESTS, parse_request, summary
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
-from unit.lintra_analyzer.life import CLIENTS, Life, living
+from support.analyzer_world import CLIENTS, Life, living
 
 # So few clients have variances that stand out of the noise only if there is little of it.
 LITTLE_NOISE = {"epsilon": 10, "row_bound": 0.6}

@@ -18,7 +18,7 @@ from lintra_protocol.canonical import base64url, parse_base64url
 from lintra_protocol.manifest import merkle_root
 from lintra_protocol.rules import late_seed
 from lintra_protocol.task import Task
-from unit.lintra_analyzer.life import KEYS, NAMES, Answer, Life, living, server_url, specification
+from support.analyzer_world import KEYS, NAMES, Answer, Life, living, server_url, specification
 
 
 def problem(answer: httpx2.Response) -> str:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lintra_curator.ndis import Pair, delta, ols_pair, rp_pair
-from unit.lintra_curator.ndis.two_tails import two_tails
+from support.two_tails import two_tails
 
 PAIRS = [
     rp_pair(0.05, 30),

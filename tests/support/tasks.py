@@ -1,15 +1,9 @@
-"""Small checked tasks with keys that every test knows, and seeded sources of randomness.
-
-Everything here is a function of its arguments: two calls with the same arguments give the same task, keys and bytes.
-"""
+"""Small checked tasks: two calls with the same arguments give the same task."""
 
 from collections.abc import Iterable, Sequence
 
-from hypothesis import HealthCheck, settings
-
 from lintra_protocol.canonical import base64url
 from lintra_protocol.documents import real
-from lintra_protocol.manifest import intersection, merkle_root, sorted_ids
 from lintra_protocol.mechanisms import (
     AnyMechanism,
     Osnap,
@@ -20,43 +14,16 @@ from lintra_protocol.mechanisms import (
     Sum,
     WishartSecondMoment,
 )
-from lintra_protocol.messages import BATCH, Cohort, Inventory, Signed, inventories_hash, inventory_of, sign
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.randomness import RandomBytes, derive_seed, expand
+from lintra_protocol.randomness import derive_seed
 from lintra_protocol.schema import Column
-from lintra_protocol.sealing import SealingKey, SuiteName
-from lintra_protocol.signing import SigningKey
+from lintra_protocol.sealing import SuiteName
 from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
-
-SEED = bytes(range(32))
-"""What every key and every source below is derived from."""
-
-few = settings(max_examples=50, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-"""How property tests look for counterexamples: the same ones everywhere, however slow the machine."""
+from support.seeds import SEED, identity, sealing_key
 
 NOT_BEFORE = 1
 NOT_AFTER = 2**40
 """The window of a task in minutes: open whatever clock a test runs on."""
-
-
-def source(label: str, seed: bytes = SEED) -> RandomBytes:
-    """Return a fresh stream of bytes that depends on the label alone."""
-    return expand(seed, f"test {label}")
-
-
-def identity(name: str) -> SigningKey:
-    """Return the identity of "author", "analyzer", "server 0", "server 1", ..; or of anybody else."""
-    return SigningKey(derive_seed(SEED, f"identity {name}"))
-
-
-def sealing_key(name: str, suite: SuiteName = "x25519") -> SealingKey:
-    """Return the sealing key of "analyzer", "server 0", "server 1", ..; or of anybody else."""
-    return SealingKey.generate(suite, source(f"sealing {name}"))
-
-
-def nonce(server: int) -> bytes:
-    """Return the 32-byte nonce that a server commits to in its inventory."""
-    return derive_seed(SEED, f"nonce {server}")
 
 
 def uncalibrated(kind: str, row_bound: float = 1.0, rows: int = 2, sparsity: int = 1, columns: int = 3) -> AnyMechanism:
@@ -173,35 +140,3 @@ def make_task(
     if check:
         task.check()
     return task
-
-
-def signed_inventories(
-    task: Task, lists: Sequence[Iterable[bytes]], closed_at: int = 2
-) -> tuple[Signed[Inventory], ...]:
-    """Sign one inventory per server, of the identifiers that it holds, in any order."""
-    return tuple(
-        sign(identity(f"server {index}"), inventory_of(task, index, sorted_ids(held), nonce(index), closed_at))
-        for index, held in enumerate(lists)
-    )
-
-
-def signed_cohorts(
-    task: Task, lists: Sequence[Iterable[bytes]], inventories: tuple[Signed[Inventory], ...]
-) -> tuple[Signed[Cohort], ...]:
-    """Sign one cohort per server: the intersection of all lists, with that server's nonce revealed."""
-    common = intersection([sorted_ids(held) for held in lists])
-    return tuple(
-        sign(
-            identity(f"server {index}"),
-            Cohort(
-                task_id=task.task_id,
-                batch=BATCH,
-                server=index,
-                count=len(common),
-                root=base64url(merkle_root(common)),
-                inventories=inventories_hash(inventories),
-                nonce=base64url(nonce(index)),
-            ),
-        )
-        for index in range(len(lists))
-    )

@@ -1,0 +1,41 @@
+"""Inventories and cohorts that every server of a test task signed."""
+
+from collections.abc import Iterable, Sequence
+
+from lintra_protocol.canonical import base64url
+from lintra_protocol.manifest import intersection, merkle_root, sorted_ids
+from lintra_protocol.messages import BATCH, Cohort, Inventory, Signed, inventories_hash, inventory_of, sign
+from lintra_protocol.task import Task
+from support.seeds import identity, nonce
+
+
+def signed_inventories(
+    task: Task, lists: Sequence[Iterable[bytes]], closed_at: int = 2
+) -> tuple[Signed[Inventory], ...]:
+    """Sign one inventory per server, of the identifiers that it holds, in any order."""
+    return tuple(
+        sign(identity(f"server {index}"), inventory_of(task, index, sorted_ids(held), nonce(index), closed_at))
+        for index, held in enumerate(lists)
+    )
+
+
+def signed_cohorts(
+    task: Task, lists: Sequence[Iterable[bytes]], inventories: tuple[Signed[Inventory], ...]
+) -> tuple[Signed[Cohort], ...]:
+    """Sign one cohort per server: the intersection of all lists, with that server's nonce revealed."""
+    common = intersection([sorted_ids(held) for held in lists])
+    return tuple(
+        sign(
+            identity(f"server {index}"),
+            Cohort(
+                task_id=task.task_id,
+                batch=BATCH,
+                server=index,
+                count=len(common),
+                root=base64url(merkle_root(common)),
+                inventories=inventories_hash(inventories),
+                nonce=base64url(nonce(index)),
+            ),
+        )
+        for index in range(len(lists))
+    )
