@@ -6,9 +6,9 @@ user was given, and the privacy it promises is computed again here from its para
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from lintra_protocol.canonical import parse_base64url
-from lintra_protocol.documents import fraction
 from lintra_protocol.errors import (
     InvalidMessageError,
     InvalidTaskError,
@@ -18,6 +18,7 @@ from lintra_protocol.errors import (
     UnavailableError,
 )
 from lintra_protocol.messages import KeyList, Signed, TaskRecord
+from lintra_protocol.privacy.ceiling import MAX_DELTA, Ceiling
 from lintra_protocol.sealing import HYBRID, PUBLIC_KEY_BYTES
 from lintra_protocol.task import Task
 from lintra_protocol.wire import KEY_ID_BYTES
@@ -28,11 +29,12 @@ CLOCK_SKEW = 300
 
 @dataclass(frozen=True)
 class Policy:
-    """What this client's owner accepts; the defaults accept every valid task.
+    """What this client's owner accepts; by default every valid task that promises its delta in earnest.
 
     Attributes:
-        max_epsilon: largest promised epsilon.
+        max_epsilon: largest epsilon, at `delta` and not at the delta that the author chose.
         max_delta: largest promised delta.
+        delta: at which epsilon is compared; a millionth if not given, or one over the smallest cohort if that is less.
         min_servers: fewest servers.
         min_clients: fewest reports that a release may consist of.
         require_hybrid: refuse tasks whose reports are sealed without the post-quantum part.
@@ -40,11 +42,17 @@ class Policy:
     """
 
     max_epsilon: float | None = None
-    max_delta: float | None = None
+    max_delta: float = float(MAX_DELTA)
+    delta: float | None = None
     min_servers: int = 2
     min_clients: int = 2
     require_hybrid: bool = False
     authors: frozenset[str] | None = None
+
+    @property
+    def ceiling(self) -> Ceiling:
+        """Return what is accepted of a promise."""
+        return Ceiling(_decimal(self.max_epsilon), _decimal(self.max_delta) or MAX_DELTA, _decimal(self.delta))
 
     def require(self, task: Task) -> None:
         """Check a task against the policy.
@@ -52,11 +60,7 @@ class Policy:
         Raises:
             PolicyRefusedError: it is not allowed; the detail says why.
         """
-        # Compared as floats, since a limit of 1e-6 means the decimal and not the float's exact value.
-        if self.max_epsilon is not None and float(fraction(task.claim.epsilon)) > self.max_epsilon:
-            raise PolicyRefusedError(f"epsilon {task.claim.epsilon} is more than {self.max_epsilon}")
-        if self.max_delta is not None and float(fraction(task.claim.delta)) > self.max_delta:
-            raise PolicyRefusedError(f"delta {task.claim.delta} is more than {self.max_delta}")
+        self.ceiling.require(task.claim, task.worst_privacy())
         if task.num_servers < self.min_servers:
             raise PolicyRefusedError(f"{task.num_servers} servers are fewer than {self.min_servers}")
         if task.claim.min_clients < self.min_clients:
@@ -74,6 +78,11 @@ class ServerKey:
     key_id: bytes
     public_key: bytes
     valid_until: int
+
+
+def _decimal(number: float | None) -> Fraction | None:
+    """Return the decimal that is meant, not the float's exact value: a limit of 1e-6 is a millionth."""
+    return None if number is None else Fraction(repr(float(number)))
 
 
 def agreed_task(task_id: str, names: Sequence[str], bodies: Sequence[bytes], policy: Policy) -> tuple[Task, list[int]]:

@@ -15,13 +15,10 @@ from typing import Self
 
 from lintra_client.ledger_book import Book, Source, Vouched, all_charges, epsilon_of, sum_of, total_of
 from lintra_client.ledger_file import LedgerFile
-from lintra_protocol.documents import fraction
 from lintra_protocol.errors import LedgerRefusedError
 from lintra_protocol.mechanisms import WishartSecondMoment
 from lintra_protocol.messages import BATCH
 from lintra_protocol.privacy.composition import Spent
-from lintra_protocol.privacy.gaussian import gaussian_mu
-from lintra_protocol.privacy.statement import MAX_SLACK
 from lintra_protocol.privacy.wishart import failure_of_two_steps
 from lintra_protocol.task import Task
 
@@ -194,8 +191,7 @@ class Ledger:
 def price_of(task: Task) -> Spent:
     """Return what a release of a task costs each of its sources at most: at the smallest cohort, replacing a row.
 
-    That is what the servers' gate lets pass and no more (docs/protocol.md#rules, R9): exact where all matrices are
-    equally good, else everything that the promise allows.
+    That is what the servers' gate lets pass and no more (see `Task.worst_privacy`).
 
     Where the task's neighbours leave a row out instead, any two rows are at most twice as far apart as either is from
     none, so that mu doubles; the ledger then compares all tasks by the same measure.
@@ -203,12 +199,7 @@ def price_of(task: Task) -> Spent:
     Raises:
         LedgerRefusedError: the task's parameters give no privacy that could be counted.
     """
-    claim = task.claim
-    statement = task.privacy(claim.min_clients)
-    if task.mechanism.smoothing:
-        # Rows overlap: a matrix may be worse than planned and is used all the same, if only it keeps the promise.
-        allowed = gaussian_mu(float(fraction(claim.epsilon)), claim.noise_delta * (1 + 1e-14)) * (1 + 1e-12)
-        statement = replace(statement, mu=max(statement.mu, allowed), slack=MAX_SLACK)
+    statement = task.worst_privacy()
     if statement.neighbours == "zero-out":
         failure = statement.delta_coalition
         if isinstance(task.mechanism, WishartSecondMoment):

@@ -5,6 +5,7 @@ does not do is refused here, in words, and not skipped.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Annotated, Literal, Self
 
@@ -15,7 +16,9 @@ from lintra_protocol.documents import Frozen, Key, Real, fraction
 from lintra_protocol.errors import InvalidMessageError, InvalidTaskError, UnsupportedFeatureError
 from lintra_protocol.mechanisms import AnyMechanism
 from lintra_protocol.mechanisms.base import MAX_SERVERS
-from lintra_protocol.privacy.statement import Claim, PrivacyStatement
+from lintra_protocol.privacy.discrete import discrete_epsilon
+from lintra_protocol.privacy.gaussian import gaussian_mu
+from lintra_protocol.privacy.statement import MAX_SLACK, Claim, PrivacyStatement
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.schema import Column, Schema
@@ -142,6 +145,22 @@ class Task(Frozen):
     def privacy(self, num_clients: int) -> PrivacyStatement:
         """Return the exact privacy of a release of `num_clients` reports."""
         return self.mechanism.privacy(self.claim, self.num_columns, num_clients)
+
+    def worst_privacy(self) -> PrivacyStatement:
+        """Return the privacy of the worst release that the servers' gate lets pass (docs/protocol.md#rules, R9).
+
+        It is that of the smallest cohort: exact where all matrices are equally good. Where rows overlap, a matrix may
+        be worse than planned and is used all the same, if only it keeps the promise; then it is all that is allowed.
+        """
+        statement = self.privacy(self.claim.min_clients)
+        if not self.mechanism.smoothing:
+            return statement
+        epsilon = float(fraction(self.claim.epsilon))
+        allowed = gaussian_mu(epsilon, self.claim.noise_delta * (1 + 1e-14)) * (1 + 1e-12)
+        mu = max(statement.mu, allowed)
+        return replace(
+            statement, mu=mu, slack=MAX_SLACK, epsilon=discrete_epsilon(mu, self.claim.noise_delta, MAX_SLACK)
+        )
 
     def check(self) -> None:
         """Check everything that needs no other party: supported features, keys, ring headroom and the promise.

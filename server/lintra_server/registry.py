@@ -2,10 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from fractions import Fraction
 
 from lintra_protocol.canonical import parse_base64url
-from lintra_protocol.documents import fraction
 from lintra_protocol.errors import InvalidMessageError, PolicyRefusedError, UnknownTaskError
 from lintra_protocol.messages import Signed, TaskRecord, sign
 from lintra_protocol.signing import SigningKey
@@ -112,10 +110,6 @@ class Registry:
                 "this author may not register tasks here",
             ),
             (
-                fraction(task.claim.epsilon) <= Fraction(policy.max_epsilon),
-                f"epsilon {task.claim.epsilon} exceeds {policy.max_epsilon}",
-            ),
-            (
                 task.claim.min_clients >= policy.min_clients,
                 f"a cohort of {task.claim.min_clients} is below {policy.min_clients}",
             ),
@@ -133,3 +127,4 @@ class Registry:
         for allowed, complaint in limits:
             if not allowed:
                 raise PolicyRefusedError(complaint)
+        policy.ceiling.require(task.claim, task.worst_privacy())

@@ -4,6 +4,7 @@ import os
 import tomllib
 from collections.abc import Callable
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -12,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from lintra_protocol.canonical import base64url, parse_base64url
 from lintra_protocol.documents import Key, first_complaint
 from lintra_protocol.errors import LintraError
+from lintra_protocol.privacy.ceiling import Ceiling
 from lintra_protocol.sealing import CLASSICAL, HYBRID, SuiteName
 from lintra_protocol.signing import SigningKey
 from lintra_protocol.task import MAX_WORDS
@@ -29,14 +31,28 @@ class _Section(BaseModel):
 
 
 class Policy(_Section):
-    """What the operator lets task authors do."""
+    """What the operator lets task authors do.
+
+    Attributes:
+        max_epsilon: largest epsilon, at `delta` and not at the delta that the author chose.
+        max_delta: largest promised delta.
+        delta: at which epsilon is compared; a millionth if not given, or one over the smallest cohort if that is less.
+    """
 
     allowed_authors: tuple[Key, ...] | Literal["any"] = "any"
     max_epsilon: Decimal = Field(default=Decimal(10), gt=0)
+    max_delta: Decimal = Field(default=Decimal("0.0001"), gt=0, lt=1)
+    delta: Decimal | None = Field(default=None, gt=0, lt=1)
     min_clients: int = Field(default=2, ge=2)
     max_clients: int = Field(default=10_000_000, ge=2, le=2**32)
     max_words: int = Field(default=65_536, ge=1, le=MAX_WORDS)
     allowed_suites: tuple[SuiteName, ...] = Field(default=(HYBRID, CLASSICAL), min_length=1)
+
+    @property
+    def ceiling(self) -> Ceiling:
+        """Return what is accepted of a promise."""
+        delta = None if self.delta is None else Fraction(self.delta)
+        return Ceiling(Fraction(self.max_epsilon), Fraction(self.max_delta), delta)
 
 
 class Queue(_Section):

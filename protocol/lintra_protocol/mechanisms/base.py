@@ -152,6 +152,15 @@ class Mechanism(Frozen):
         """Return the smallest deviation of a client's noise that the lattice correction allows."""
         return MIN_SIGMA
 
+    def planned_for(self, claim: Claim) -> Self:
+        """Return this mechanism, with the same noise, as it would be planned against another coalition: itself."""
+        del claim
+        return self
+
+    def without_plan(self) -> Self:
+        """Return this mechanism as one that takes any matrix, whatever privacy it gives: itself."""
+        return self
+
     # --- what follows for all of them --------------------------------------------------------------------------
 
     @property

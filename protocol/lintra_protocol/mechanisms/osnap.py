@@ -18,7 +18,6 @@ from lintra_protocol.errors import InvalidTaskError, RowUnderfilledError
 from lintra_protocol.mechanisms.base import MIN_SIGMA, SEED_ATTEMPTS, Mechanism, upper_root
 from lintra_protocol.mechanisms.planning import block_quota, planned_leverage
 from lintra_protocol.privacy.discrete import discrete_mu, smoothed_slack
-from lintra_protocol.privacy.leverage import worst_leverage
 from lintra_protocol.privacy.statement import MAX_SLACK, Claim, PrivacyStatement, smoothed_statement
 from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.transforms.base import PublicMatrix
@@ -101,8 +100,7 @@ class Osnap(Mechanism):
         if self.sparsity == 1:
             return super().release_privacy(claim, num_columns, matrix)
         quota = self.quota(claim)
-        row_numbers, signs = matrix.entries(np.arange(matrix.num_clients))
-        leverage = worst_leverage(matrix.rows, row_numbers, signs, claim.max_corrupt_clients, quota)
+        leverage = matrix.leverage_bounds.against(claim.max_corrupt_clients, quota)
         if leverage > fraction(self.leverage):
             raise RowUnderfilledError(f"a report has leverage {leverage:.6g}, the claim needs {self.leverage} or less")
         smallest_row = int(matrix.row_counts().min()) - quota
@@ -152,12 +150,24 @@ class Osnap(Mechanism):
             return super().calibrated(claim, num_columns, max_clients)
         if self.smallest_row(claim.min_clients, claim) < 1:
             self.privacy(claim, num_columns, claim.min_clients)  # which knows the words for this refusal
-        leverage = planned_leverage(
-            self.rows, self.sparsity, claim.min_clients, claim.max_corrupt_clients, self.quota(claim)
-        )
+        return Mechanism.calibrated(self.planned_for(claim), claim, num_columns, max_clients)
+
+    def planned_for(self, claim: Claim) -> Self:
+        """Return this mechanism, with the same noise, and the leverage that is planned against a coalition.
+
+        Raises:
+            RowUnderfilledError: too many matrices do not withstand it.
+        """
+        if self.sparsity == 1:
+            return self
+        corrupt, quota = claim.max_corrupt_clients, self.quota(claim)
+        leverage = planned_leverage(self.rows, self.sparsity, claim.min_clients, corrupt, quota)
         spelled = real(Context(prec=6, rounding=ROUND_CEILING).create_decimal_from_float(leverage))
-        planned = self.model_copy(update={"leverage": spelled})
-        return Mechanism.calibrated(planned, claim, num_columns, max_clients)
+        return self.model_copy(update={"leverage": spelled})
+
+    def without_plan(self) -> Self:
+        """Return this mechanism as one that takes any matrix: of leverage 1."""
+        return self.model_copy(update={"leverage": "1"})
 
     def smallest_sigma(self, claim: Claim, num_columns: int) -> int:
         """Return the smallest integer sigma that keeps the claim as planned (see `Mechanism.smallest_sigma`)."""

@@ -3,12 +3,14 @@
 A plan is not part of any guarantee. It sets the noise, and a matrix that turns out worse than planned is not used.
 """
 
+from functools import lru_cache
+
 import numpy as np
 
 from lintra_protocol.documents import fraction
 from lintra_protocol.errors import RowUnderfilledError
 from lintra_protocol.privacy.coalition import static_quota
-from lintra_protocol.privacy.leverage import worst_leverage
+from lintra_protocol.privacy.leverage import LeverageBounds
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.randomness import derive_seed
 from lintra_protocol.transforms.osnap import BalancedOsnap
@@ -60,18 +62,22 @@ def planned_leverage(rows: int, sparsity: int, num_clients: int, corrupt: int, q
         RowUnderfilledError: more than one matrix in eight is singular, or does not withstand the coalition.
     """
     size = min(num_clients, _MOST_CLIENTS)
-    reports = np.arange(size)
     draws = max(1, min(_MOST_DRAWS, _WORK // (sparsity * size + rows**2)))
     found: list[float] = []
     failures: list[RowUnderfilledError] = []
     for draw in range(draws):
-        seed = derive_seed(bytes(32), "planned leverage", draw.to_bytes(8, "big"))
-        row_numbers, signs = BalancedOsnap(rows, size, seed, sparsity).entries(reports)
         scaled = [-(-count * size // num_clients) for count in (corrupt, quota)]
         try:
-            found.append(worst_leverage(rows, row_numbers, signs, *scaled))
+            found.append(_simulated(rows, size, sparsity, draw).against(*scaled))
         except RowUnderfilledError as error:
             failures.append(error)
             if 8 * len(failures) > draws:
                 raise
     return min(1.0, MARGIN * max(found) * size / num_clients)
+
+
+@lru_cache(maxsize=4 * _MOST_DRAWS)
+def _simulated(rows: int, size: int, sparsity: int, draw: int) -> LeverageBounds:
+    """Return what a simulated sketch says; several coalitions are planned against the same ones."""
+    seed = derive_seed(bytes(32), "planned leverage", draw.to_bytes(8, "big"))
+    return LeverageBounds.of(rows, *BalancedOsnap(rows, size, seed, sparsity).entries(np.arange(size)))

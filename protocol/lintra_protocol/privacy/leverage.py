@@ -172,6 +172,43 @@ def coalition_factor(reach: float, smallest_eigenvalue: float) -> float:
     return 1 / (1 - reach / smallest_eigenvalue)
 
 
+@dataclass(frozen=True)
+class LeverageBounds:
+    """What one sketch says about all coalitions.
+
+    Attributes:
+        sparsity: s.
+        worst: an upper bound of any client's leverage if nobody is corrupt.
+        smallest_eigenvalue: a lower bound of the smallest eigenvalue of G.
+        most_shared: E_max of `shared_pairs`.
+    """
+
+    sparsity: int
+    worst: float
+    smallest_eigenvalue: float
+    most_shared: int
+
+    @classmethod
+    def of(cls, rows: int, row_numbers: IntArray, signs: IntArray) -> "LeverageBounds":
+        """Compute them (see `worst_leverage` for arguments and errors)."""
+        inverse = gram_inverse(rows, row_numbers, signs)
+        worst = float(inverse.leverages(row_numbers, signs).max())
+        shared = shared_pairs(rows, row_numbers, signs)
+        return cls(row_numbers.shape[1], worst, inverse.smallest_eigenvalue(), shared)
+
+    def against(self, corrupt: int, quota: int) -> float:
+        """Return the bound of `worst_leverage` for one coalition.
+
+        Raises:
+            RowUnderfilledError: the coalition may isolate somebody.
+        """
+        worst = self.worst
+        if corrupt:
+            reach = coalition_reach(corrupt, self.sparsity, self.most_shared)
+            worst *= coalition_factor(min(reach, self.sparsity * quota), self.smallest_eigenvalue)
+        return min(1.0, _rounded_up(worst * (1 + _ROUNDING)))
+
+
 def worst_leverage(rows: int, row_numbers: IntArray, signs: IntArray, corrupt: int, quota: int) -> float:
     """Return an upper bound of the leverage of any honest client against any tolerated coalition, at most 1.
 
@@ -187,13 +224,7 @@ def worst_leverage(rows: int, row_numbers: IntArray, signs: IntArray, corrupt: i
     Raises:
         RowUnderfilledError: the rows are dependent, or the coalition may isolate somebody.
     """
-    inverse = gram_inverse(rows, row_numbers, signs)
-    worst = float(inverse.leverages(row_numbers, signs).max())
-    if corrupt:
-        sparsity = row_numbers.shape[1]
-        reach = coalition_reach(corrupt, sparsity, shared_pairs(rows, row_numbers, signs))
-        worst *= coalition_factor(min(reach, sparsity * quota), inverse.smallest_eigenvalue())
-    return min(1.0, _rounded_up(worst * (1 + _ROUNDING)))
+    return LeverageBounds.of(rows, row_numbers, signs).against(corrupt, quota)
 
 
 def _pair_sums(rows: int, row_numbers: IntArray, values: IntArray) -> IntArray:

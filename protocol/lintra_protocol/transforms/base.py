@@ -1,9 +1,11 @@
 """What servers apply to their shares: a public matrix over the ring, one column for each report of the cohort."""
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 
 import numpy as np
 
+from lintra_protocol.privacy.leverage import LeverageBounds
 from lintra_protocol.ring import IntArray, RingArray
 
 
@@ -25,6 +27,15 @@ class PublicMatrix(ABC):
     @abstractmethod
     def row_counts(self) -> IntArray:
         """Return how many reports enter each row; shape `(rows,)`."""
+
+    @cached_property
+    def leverage_bounds(self) -> LeverageBounds:
+        """Return what the matrix shows of its clients, against any coalition (docs/privacy.md#leverage).
+
+        Raises:
+            RowUnderfilledError: its rows are, or may be, linearly dependent.
+        """
+        return LeverageBounds.of(self.rows, *self.entries(np.arange(self.num_clients)))
 
     def add_reports(self, sketch: RingArray, ranks: IntArray, shares: RingArray) -> None:
         """Add the columns of some reports times their shares to `sketch`, in place.

@@ -1,0 +1,72 @@
+"""What a promise becomes if another part of the clients colludes than it was made for.
+
+How many clients collude nobody can check, so every claim is shown for several answers. The noise stays what it is; of
+delta, a sketch's coalition gets nothing or half, whichever gives the smaller epsilon (docs/privacy.md#coalitions).
+"""
+
+from collections.abc import Callable
+from fractions import Fraction
+from math import inf
+
+from lintra_protocol.documents import fraction, real
+from lintra_protocol.errors import LintraError
+from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.privacy.statement import Claim, PrivacyStatement
+from lintra_protocol.transforms.base import PublicMatrix
+
+PERCENTAGES = (0, 1, 5, 20)
+"""The parts of all clients for which every claim is shown."""
+
+DEFAULT_PART = Fraction(1, 20)
+"""The part of the smallest cohort that may be corrupt if the author says nothing."""
+
+
+def default_corrupt_clients(min_clients: int) -> int:
+    """Return t if the author says nothing: 5 % of the smallest cohort, rounded down."""
+    return int(DEFAULT_PART * min_clients)
+
+
+def half_of(delta: str) -> str:
+    """Return half of a delta, for coalitions that crowd into a row; a digit less than exact where 40 are not enough."""
+    digits = (fraction(delta) / 2 * 10**40).__floor__()
+    return real(f"{digits // 10**40}.{digits % 10**40:040d}")
+
+
+def epsilons_if_colluding(mechanism: Mechanism, claim: Claim, num_columns: int) -> dict[int, float]:
+    """Return epsilon at the claim's delta for each of `PERCENTAGES` of the smallest cohort; infinite for no privacy.
+
+    Where rows overlap this is for a matrix as it is expected to turn out, not for one that was drawn.
+    """
+
+    def promised(claim: Claim) -> PrivacyStatement:
+        return mechanism.planned_for(claim).privacy(claim, num_columns, claim.min_clients)
+
+    return {percent: _smallest(claim, claim.min_clients, percent, promised) for percent in PERCENTAGES}
+
+
+def released_epsilons_if_colluding(
+    mechanism: Mechanism, claim: Claim, num_columns: int, matrix: PublicMatrix
+) -> dict[int, float]:
+    """Return the same of a release, for each of `PERCENTAGES` of its cohort and under the matrix that was drawn."""
+    largest = mechanism.without_plan()
+
+    def released(claim: Claim) -> PrivacyStatement:
+        return largest.release_privacy(claim, num_columns, matrix)
+
+    return {percent: _smallest(claim, matrix.num_clients, percent, released) for percent in PERCENTAGES}
+
+
+def _smallest(claim: Claim, num_clients: int, percent: int, state: Callable[[Claim], PrivacyStatement]) -> float:
+    """Return the smallest epsilon over the ways to divide delta."""
+    corrupt = num_clients * percent // 100
+    divisions = (
+        {"0"} if claim.threat == "adaptive" or not corrupt else {"0", half_of(claim.delta), claim.delta_coalition}
+    )
+    found = inf
+    for delta_coalition in divisions:
+        changes = {"max_corrupt_clients": corrupt, "delta_coalition": delta_coalition, "min_clients": num_clients}
+        try:
+            found = min(found, state(claim.model_copy(update=changes)).epsilon)
+        except LintraError:
+            continue  # a row has no honest client left
+    return found

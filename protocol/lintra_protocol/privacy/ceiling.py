@@ -1,0 +1,76 @@
+"""How a server, a client or a planner judges a promise: by the epsilon at its own delta, never at the author's.
+
+An author may write any epsilon beside a delta near 1, and the promise still holds. Noise has a curve, so that epsilon
+can be read off it at another delta. What is no noise (`delta_coalition`) has none: it must fit into the judge's delta.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from lintra_protocol.documents import fraction
+from lintra_protocol.errors import PolicyRefusedError
+from lintra_protocol.privacy.statement import Claim, PrivacyStatement
+
+MAX_DELTA = Fraction(1, 10_000)
+"""A promise with a larger delta is refused by default: with many clients, it may well fail for one of them."""
+
+# Epsilons are rounded up, by less than this; a promise of epsilon 1 must fit below a ceiling of 1.
+_ROUNDING = 1 + 1e-9
+
+
+def usual_delta(min_clients: int) -> Fraction:
+    """Return the delta that is promised and judged at by default: a millionth, or less than one client in the cohort.
+
+    With delta above 1/n a release could show a whole row and still keep its promise.
+    """
+    return min(Fraction(1, 10**6), Fraction(1, min_clients))
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """What a judge accepts.
+
+    Attributes:
+        max_epsilon: largest epsilon at the judge's delta; None for any.
+        max_delta: largest delta that may be promised.
+        delta: the judge's; None for `usual_delta`.
+    """
+
+    max_epsilon: Fraction | None = None
+    max_delta: Fraction = MAX_DELTA
+    delta: Fraction | None = None
+
+    def delta_for(self, claim: Claim) -> Fraction:
+        """Return the delta at which a promise is judged."""
+        return usual_delta(claim.min_clients) if self.delta is None else self.delta
+
+    def epsilon_of(self, claim: Claim, worst: PrivacyStatement) -> float:
+        """Return epsilon at the judge's delta: that of the worst release that a promise allows, infinite if none is.
+
+        Args:
+            claim: the promise, which says how large the cohort is.
+            worst: see `Task.worst_privacy`.
+        """
+        return worst.epsilon_at(float(self.delta_for(claim)))
+
+    def require(self, claim: Claim, worst: PrivacyStatement) -> None:
+        """Check a promise.
+
+        Raises:
+            PolicyRefusedError: delta is too large, what is no noise does not fit, or epsilon exceeds the ceiling; the
+                detail has the numbers.
+        """
+        if fraction(claim.delta) > self.max_delta:
+            raise PolicyRefusedError(f"delta {claim.delta} is more than {float(self.max_delta):g}")
+        delta = self.delta_for(claim)
+        if not worst.delta_coalition < delta:
+            raise PolicyRefusedError(
+                f"delta_coalition {worst.delta_coalition:g} does not fit into delta {float(delta):g}, at which "
+                "epsilon is judged here"
+            )
+        epsilon = self.epsilon_of(claim, worst)
+        if self.max_epsilon is not None and not epsilon <= float(self.max_epsilon) * _ROUNDING:
+            raise PolicyRefusedError(
+                f"epsilon is {epsilon:.6g} at delta {float(delta):g}, more than {float(self.max_epsilon):g}; promised "
+                f"are epsilon {claim.epsilon} at delta {claim.delta}"
+            )

@@ -1,0 +1,63 @@
+"""What a claim is worth if other parts of the clients collude than it was made for."""
+
+import math
+
+import pytest
+
+from lintra_protocol.mechanisms.collusion import (
+    PERCENTAGES,
+    default_corrupt_clients,
+    epsilons_if_colluding,
+    half_of,
+    released_epsilons_if_colluding,
+)
+from lintra_protocol.privacy.gaussian import gaussian_epsilon
+from lintra_protocol.privacy.statement import Claim
+from support import make_task
+
+FIVE = Claim(epsilon="1", delta="0.000001", min_clients=1000, max_corrupt_clients=50, delta_coalition="0.0000005")
+
+
+def test_a_claim_holds_at_its_own_part_and_weakens_with_every_larger_one() -> None:
+    for kind, options in (("sum", {}), ("osnap", {"rows": 30}), ("osnap", {"rows": 8, "sparsity": 2})):
+        task = make_task(kind, claim=FIVE, **options)  # type: ignore[arg-type]
+        shown = epsilons_if_colluding(task.mechanism, task.claim, task.num_columns)
+        assert tuple(shown) == PERCENTAGES
+        assert sorted(shown.values()) == list(shown.values())
+        assert shown[5] <= 1.0001
+        assert shown[0] < 1 < shown[20]
+
+
+def test_of_a_sum_it_is_the_noise_of_the_honest_clients_that_is_left() -> None:
+    claim = FIVE.model_copy(update={"delta_coalition": "0"})
+    task = make_task("sum", claim=claim)
+    mu = task.privacy(1000).mu
+    for percent, epsilon in epsilons_if_colluding(task.mechanism, claim, 3).items():
+        honest = 1000 - 10 * percent
+        assert epsilon == pytest.approx(gaussian_epsilon(mu * math.sqrt(950 / honest), 1e-6), rel=1e-6)
+
+
+def test_a_coalition_that_may_fill_a_row_leaves_nothing() -> None:
+    claim = Claim(epsilon="1", delta="0.000001", min_clients=1000, max_corrupt_clients=20, threat="adaptive")
+    task = make_task("osnap", rows=10, claim=claim)
+    shown = epsilons_if_colluding(task.mechanism, claim, 3)
+    assert shown[5] < math.inf
+    assert shown[20] == math.inf
+
+
+@pytest.mark.parametrize("sparsity", [1, 2])
+def test_of_a_release_it_follows_from_the_matrix_and_the_cohort_that_were_there(sparsity: int) -> None:
+    task = make_task("osnap", rows=8, sparsity=sparsity, claim=FIVE, max_clients=4000)
+    small, large = (
+        released_epsilons_if_colluding(
+            task.mechanism, task.claim, task.num_columns, task.mechanism.public_matrix(clients, bytes(32))
+        )
+        for clients in (1000, 3000)
+    )
+    assert all(large[percent] < small[percent] for percent in PERCENTAGES)
+
+
+def test_the_default_is_a_twentieth_rounded_down_and_half_of_delta() -> None:
+    assert [default_corrupt_clients(clients) for clients in (2, 19, 20, 600, 999)] == [0, 0, 1, 30, 49]
+    assert half_of("0.000001") == "0.0000005"
+    assert half_of("0.0000000000000000000000000000000000000001") == "0"
