@@ -13,7 +13,7 @@ from lintra_protocol.errors import PolicyRefusedError
 from lintra_protocol.privacy.statement import Claim
 from lintra_server.settings import Policy
 from support import make_task
-from unit.lintra_server.world import a_world, new_world, token
+from support.server_world import a_world, new_world, token
 
 # --- a promise that is worth nothing --------------------------------------------------------------------------
 
