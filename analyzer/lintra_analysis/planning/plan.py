@@ -16,6 +16,7 @@ from lintra_protocol.documents import Real, first_complaint, fraction, real
 from lintra_protocol.errors import InvalidTaskError, LintraError
 from lintra_protocol.mechanisms import Osnap, SecondMoment
 from lintra_protocol.mechanisms.base import LOG_MAX_WRAP, MIN_SIGMA, Mechanism
+from lintra_protocol.privacy.boundary import NoBoundaryError, bisect_whole, smallest_whole
 from lintra_protocol.privacy.calibration import central_sigma, local_sigma, published_mu, published_sigma
 from lintra_protocol.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from lintra_protocol.privacy.statement import Claim
@@ -303,16 +304,11 @@ def smallest_cohort(question: Question, good_enough: Callable[[Question], bool])
         except LintraError:
             return False  # too few clients for any such task
 
-    low = max(1, question.claim.max_corrupt_clients)
-    high = 2 * low
-    while not holds(high):
-        if high == MOST_CLIENTS:
-            raise InvalidTaskError(f"no cohort of up to {MOST_CLIENTS} clients is enough; fix other numbers")
-        low, high = high, min(2 * high, MOST_CLIENTS)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return question.with_claim(min_clients=high)
+    try:
+        clients = smallest_whole(max(1, question.claim.max_corrupt_clients) + 1, holds, MOST_CLIENTS)
+    except NoBoundaryError as error:
+        raise InvalidTaskError(f"no cohort of up to {MOST_CLIENTS} clients is enough; fix other numbers") from error
+    return question.with_claim(min_clients=clients)
 
 
 def report_bytes(num_words: int, num_servers: int) -> dict[str, int]:
@@ -344,11 +340,7 @@ def _largest(holds: Callable[[int], bool]) -> int:
     """Return the largest cohort up to `MOST_CLIENTS` for which the monotone `holds` is true; 0 if none."""
     if holds(MOST_CLIENTS):
         return MOST_CLIENTS
-    low, high = 0, MOST_CLIENTS
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low
+    return bisect_whole(0, MOST_CLIENTS, holds)
 
 
 def _six_digits_up(number: float) -> Real:

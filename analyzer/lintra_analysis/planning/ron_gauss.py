@@ -17,6 +17,7 @@ from lintra_protocol.mechanisms.base import MIN_SIGMA
 from lintra_protocol.mechanisms.joint import feature_width
 from lintra_protocol.mechanisms.projected import MAX_FEATURES, MAX_FRAME_WORK, NO_LABEL
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
+from lintra_protocol.privacy.boundary import bisect
 from lintra_protocol.privacy.discrete import discrete_mu
 from lintra_protocol.privacy.statement import MAX_SLACK, Claim
 from lintra_protocol.schema import Column
@@ -177,10 +178,7 @@ def beta_quantile(probability: float, first: float, second: float) -> float:
     """
     if not (0 < probability < 1 and first > 0 and second > 0):
         raise ValueError(f"no beta quantile of {probability} with parameters {first} and {second}")
-    low, high = 0.0, 1.0
-    while low < (middle := (low + high) / 2) < high:
-        low, high = (low, middle) if _beta_probability(middle, first, second) >= probability else (middle, high)
-    return high
+    return bisect(1.0, 0.0, lambda x: _beta_probability(x, first, second) >= probability)[0]
 
 
 def _beta_probability(x: float, first: float, second: float) -> float:

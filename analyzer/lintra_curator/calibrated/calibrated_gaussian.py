@@ -11,13 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import brentq
 
 from lintra_analysis.sampling import gaussians
 from lintra_curator.ndis.bounds import log_kappa, split_bound
 from lintra_curator.ndis.one_dimension import delta_one_dimension
-from lintra_curator.promise.claim import CentralClaim
+from lintra_curator.promise.claim import CalibrationError, CentralClaim
 from lintra_curator.promise.promise import Promise, require_epsilon
+from lintra_protocol.privacy.boundary import NoBoundaryError, furthest, log_excess
 from lintra_protocol.privacy.gaussian import gaussian_delta
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import FloatArray
@@ -25,6 +25,7 @@ from lintra_protocol.ring import FloatArray
 _GRID = np.linspace(-1, 1, 41)
 _ROUNDING = 1 + 1e-9
 _LARGEST_RATIO = 600.0
+_WIDTH = 1e-10
 
 
 @dataclass(frozen=True)
@@ -165,43 +166,21 @@ def calibrate(claim: CentralClaim, sensitivity: Callable[[float], Sensitivity]) 
             sigma grows, though any result is checked at its own sigma.
 
     Raises:
-        ValueError: if no sigma below 1e300 keeps the claim.
+        CalibrationError: no sigma below 1e300 keeps the claim.
     """
     require_epsilon(claim.epsilon)
 
     def bound(sigma: float) -> float:
         return envelope(claim.epsilon, sensitivity(sigma))
 
-    enough = bound(0.0) <= claim.delta
-    sigma = 0.0 if enough else _smallest(lambda x: bound(math.exp(x)), claim.delta)
-    while not bound(sigma) <= claim.delta:
-        sigma *= 1 + 1e-12
+    sigma = 0.0
+    if not bound(0.0) <= claim.delta:
+        try:
+            sigma = furthest(1.0, lambda at: log_excess(bound(at), claim.delta), width=_WIDTH, factor=1 / math.e**2)
+        except NoBoundaryError as error:
+            raise CalibrationError("no amount of noise keeps this claim") from error
     reason = "envelope over all neighbours within a proved sensitivity"
     return CalibratedPlan(sigma, sensitivity(sigma), Promise(claim, bound(sigma), "proved", reason))
-
-
-def _smallest(bound: Callable[[float], float], target: float) -> float:
-    """Return the smallest e^x with bound(x) <= target, to a relative error of 1e-10 and on the safe side."""
-
-    def excess(x: float) -> float:
-        value = bound(x)
-        # Not a number is infeasible.
-        return math.log(max(value, 1e-300) / target) if value >= 0 else 700.0
-
-    low = high = 0.0
-    while excess(high) > 0:
-        high += 2.0
-        if high > 690:
-            raise ValueError("no amount of noise keeps this claim")
-    while excess(low) <= 0:
-        low -= 2.0
-        if low < -690:
-            return math.exp(low)
-    root = float(brentq(excess, low, high, xtol=1e-10))
-    step = 1e-10
-    while excess(root) > 0:
-        root, step = root + step, 2 * step
-    return math.exp(root)
 
 
 def calibrated_draw(mean: FloatArray, covariance: FloatArray, sigma: float, random_bytes: RandomBytes) -> FloatArray:

@@ -15,9 +15,10 @@ from lintra_curator.least_squares.private_least_squares import Law, influence_de
 from lintra_curator.ndis.least_squares import influences
 from lintra_curator.promise.claim import CentralClaim
 from lintra_curator.promise.promise import bounded_rows
+from lintra_protocol.privacy.boundary import bisect
 from lintra_protocol.ring import FloatArray
 
-_STEPS = 16
+_WIDTH = 2.0**-16
 
 
 @dataclass(frozen=True)
@@ -75,12 +76,10 @@ def inherent_least_squares(
     def largest(sigma2: float) -> float:
         return max(_largest(table, sigma2, epsilon, sketch_rows, law) for table in tables)
 
-    bare, high = largest(0.0), math.sqrt(plan.sigma2)
-    low = 0.0
-    for _ in range(_STEPS if bare > delta else 0):
-        middle = (low + high) / 2
-        low, high = (low, middle) if largest(middle**2) <= delta else (middle, high)
-    sigma = 0.0 if bare <= delta else high
+    bare, enough = largest(0.0), math.sqrt(plan.sigma2)
+    sigma = 0.0
+    if not bare <= delta:
+        sigma, _ = bisect(enough, 0.0, lambda sigma: largest(sigma**2) <= delta, width=_WIDTH)
     return InherentLeastSquares(epsilon, delta, sketch_rows, law, bare, sigma, math.sqrt(plan.sigma2))
 
 

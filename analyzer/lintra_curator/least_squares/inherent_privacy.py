@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import brentq
 
 from lintra_curator.ndis.closed import rp_pstar
 from lintra_curator.projection.random_projection import projection_delta
 from lintra_curator.promise.promise import bounded_rows, checked_rows, require_count, require_epsilon
+from lintra_protocol.privacy.boundary import narrow
 from lintra_protocol.ring import FloatArray
 
 ANALYSIS_ONLY = (
@@ -164,14 +164,7 @@ def _least_ridge(spectrum: _Spectrum, private: float, ceiling: float) -> float:
     """Return the smallest ridge with no leverage above `private`, on the safe side; `ceiling` is always enough."""
     if spectrum.largest(0.0) <= private:
         return 0.0
-
-    def excess(ridge: float) -> float:
-        return spectrum.largest(ridge) - private
-
-    if excess(ceiling) > 0:
+    aim = private * (1 - 1e-13)
+    if spectrum.largest(ceiling) > aim:
         return ceiling
-    root = float(brentq(excess, 0.0, ceiling, xtol=1e-13 * ceiling, rtol=1e-12))
-    step = 1e-12 * ceiling
-    while excess(root) > 0:
-        root, step = root + step, 2 * step
-    return min(root, ceiling)
+    return narrow(ceiling, 0.0, lambda ridge: spectrum.largest(ridge) - aim, width=1e-13 * ceiling)[0]

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.optimize import brentq, minimize_scalar
+from scipy.optimize import minimize_scalar
 
 from lintra_analysis.sampling import FLOATING_POINT_LAW, chi_squares, gaussians
 from lintra_curator.ndis.least_squares import delta_als, delta_ols
 from lintra_curator.projection.random_projection import ProjectionRelease, named_columns, plan_projection, project
-from lintra_curator.promise.claim import CentralClaim
+from lintra_curator.promise.claim import CalibrationError, CentralClaim
 from lintra_curator.promise.promise import (
     CLIPPED,
     Promise,
@@ -26,6 +26,7 @@ from lintra_curator.promise.promise import (
     require_count,
     require_epsilon,
 )
+from lintra_protocol.privacy.boundary import NoBoundaryError, furthest, log_excess
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import FloatArray
 
@@ -36,6 +37,7 @@ INTERIOR_BELOW = 60
 """Sketch rows below which delta is known not to increase in the leverage, so that the whole triangle is searched."""
 
 _ROOM = 1e-6
+_WIDTH = 1e-10
 _QUADRATURE = 1 + 1e-8
 _SHARES = np.concatenate([[0.0, 0.02], np.linspace(0.1, 0.9, 17), [0.98, 1.0]])
 _DEPTHS = (0.97, 0.9, 0.75, 0.5, 0.25)
@@ -306,29 +308,17 @@ def _ratio(epsilon: float, delta: float, sketch_rows: int, features: int, law: L
     """Return the largest l^2 / sigma^2 that keeps (epsilon, delta), on the safe side."""
     aim = delta * (1 - _ROOM)
 
-    def excess(log_ratio: float) -> float:
-        ratio = math.exp(log_ratio)
+    def excess(ratio: float) -> float:
         if region == "triangle":
             value = worst_influence(epsilon, ratio / (1 + ratio), sketch_rows, features, law).delta
         else:
             value = influence_delta(epsilon, ratio, ratio, sketch_rows, features, law) if ratio < 0.5 else 1.0
-        # Not a number is infeasible, and so is whatever lies beyond the logarithm.
-        return math.log(max(value, 1e-300) / aim) if value >= 0 else 700.0
+        return log_excess(value, aim)
 
-    low = high = -0.5 * math.log(sketch_rows) - 1
-    while excess(low) > 0:
-        low -= 0.5
-        if low < -690:
-            raise ValueError(f"no ridge keeps epsilon={epsilon}, delta={delta}")
-    while excess(high) <= 0 and high < 30:
-        high += 0.5
-    if high >= 30:
-        raise ValueError(f"any ridge seems to keep epsilon={epsilon}, delta={delta}, which cannot be")
-    root = float(brentq(excess, low, high, xtol=1e-10)) if low < high else low
-    step = 1e-10
-    while excess(root) > 0:
-        root, step = root - step, 2 * step
-    return math.exp(root)
+    try:
+        return furthest(math.exp(-1) / math.sqrt(sketch_rows), excess, width=_WIDTH, factor=math.exp(0.5))
+    except NoBoundaryError as error:
+        raise CalibrationError(f"no ridge keeps epsilon={epsilon}, delta={delta}") from error
 
 
 def _require(claim: CentralClaim, sketch_rows: int, features: int, row_bound: float, law: Law, region: Region) -> None:

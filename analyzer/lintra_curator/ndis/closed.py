@@ -9,6 +9,7 @@ from scipy.special import gammainc, gammaincc
 
 from lintra_curator.ndis.pair import ULP, Pair
 from lintra_curator.ndis.profile import delta
+from lintra_protocol.privacy.boundary import bisect, retreat
 from lintra_protocol.ring import FloatArray
 
 Direction = Literal["remove", "add"]
@@ -127,12 +128,7 @@ def rp_pstar(epsilon: float, target: float, columns: float) -> float:
     if not 0 < target < 1:
         raise ValueError(f"delta must lie strictly between 0 and 1, got {target}")
 
-    low, high = 0.0, 1.0
-    while low < (middle := (low + high) / 2) < high:
-        if delta_rp(epsilon, middle, columns) <= target:
-            low = middle
-        else:
-            high = middle
+    low, _ = bisect(0.0, 1.0, lambda p: bool(delta_rp(epsilon, p, columns) <= target))
     ceiling = 1 < columns < FEW_COLUMNS and rp_ceiling(epsilon, low * (1 - 1e-4), columns) <= target
     rtol = _SLOW_RTOL if 1 < columns < FEW_COLUMNS else _CALIBRATION_RTOL
 
@@ -140,8 +136,7 @@ def rp_pstar(epsilon: float, target: float, columns: float) -> float:
         return (rp_ceiling(epsilon, p, columns) if ceiling else delta(rp_pair(p, columns), epsilon, rtol).hi) <= target
 
     margin = (1e-10 if ceiling else _SLOW_RTOL) if rtol == _SLOW_RTOL else 1e-13
-    while not certified(low * (1 - margin)):
-        margin *= 2
-        if margin >= 1:
-            raise ValueError(f"no leverage is private at epsilon={epsilon}, delta={target} with {columns} columns")
-    return low * (1 - margin)
+    found = retreat(low * (1 - margin), -margin * low, lambda p: p <= 0 or certified(p))
+    if found <= 0:
+        raise ValueError(f"no leverage is private at epsilon={epsilon}, delta={target} with {columns} columns")
+    return found

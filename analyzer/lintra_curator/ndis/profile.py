@@ -7,16 +7,15 @@ cancels, so a delta of 1e-100 keeps its digits (docs/ndis.md#evaluator).
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import brentq
 
 from lintra_curator.ndis.bounds import renyi_bound, renyi_exponents
 from lintra_curator.ndis.certified import Certified
 from lintra_curator.ndis.one_dimension import delta_one_dimension
 from lintra_curator.ndis.pair import ULP, ComplexArray, Pair
+from lintra_protocol.privacy.boundary import log_excess, narrow, retreat
 from lintra_protocol.ring import FloatArray
 
 RTOL = 1e-9
@@ -83,8 +82,7 @@ def epsilon(pair: Pair, target: float, rtol: float = RTOL) -> Certified:
         return Certified(math.inf, math.inf, math.inf)
 
     def excess(at: float) -> float:
-        value = delta(pair, at, rtol).value
-        return math.log(max(value, 1e-320)) - math.log(target)
+        return log_excess(delta(pair, at, rtol).value, target)
 
     start = delta(pair, 0.0, rtol)
     if start.hi <= target:
@@ -95,20 +93,11 @@ def epsilon(pair: Pair, target: float, rtol: float = RTOL) -> Certified:
     if high == math.inf:
         # No finite epsilon could be certified; that one exists is not excluded.
         return Certified(math.inf, 0.0, math.inf)
-    middle = float(brentq(excess, 0.0, high, xtol=1e-13, rtol=1e-12, disp=False)) if start.value > target else 0.0
+    middle = narrow(high, 0.0, excess, width=1e-13 * high)[0] if start.value > target else 0.0
     step = max(middle, 1e-3) * 1e-11
-    upper = _walk(middle, step, lambda at: delta(pair, at, rtol).hi <= target)
-    lower = _walk(middle, -step, lambda at: at <= 0 or delta(pair, at, rtol).lo > target)
+    upper = retreat(middle + step, step, lambda at: delta(pair, at, rtol).hi <= target)
+    lower = retreat(middle - step, -step, lambda at: at <= 0 or delta(pair, at, rtol).lo > target)
     return Certified(middle, max(lower, 0.0), upper)
-
-
-def _walk(start: float, step: float, holds: Callable[[float], bool]) -> float:
-    """Return a place where `holds`, from `start` on in doubling steps."""
-    place = start + step
-    while not holds(place):
-        step *= 2
-        place = start + step
-    return place
 
 
 def _mirrored(epsilon: float, other: Certified) -> Certified:
@@ -199,8 +188,8 @@ def _saddle(pair: Pair, epsilon: float) -> _Saddle | None:
         if high in (pair.strip, math.inf):
             return None
     try:
-        tilt = float(brentq(slope, low, high, xtol=1e-300, rtol=1e-6)) if low < high else low
-    except (ValueError, RuntimeError):
+        tilt = math.exp(narrow(math.log(low), math.log(high), lambda log: slope(math.exp(log)), width=1e-6)[0])
+    except ValueError:
         return None
     curvature = _derivatives(pair, epsilon, tilt)[1]
     height = float(pair.log_mgf_with_size(np.array([tilt + 0j]))[0].real[0])

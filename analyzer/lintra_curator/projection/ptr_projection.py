@@ -26,6 +26,7 @@ from lintra_curator.promise.promise import (
     require_count,
     require_epsilon,
 )
+from lintra_protocol.privacy.boundary import furthest, log_excess, retreat
 from lintra_protocol.privacy.gaussian import gaussian_delta, gaussian_mu
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import FloatArray
@@ -40,6 +41,8 @@ SHARES = (1.0, 0.5, 0.0)
 """Of what a row of norm l could move the smallest eigenvalue: the grid of the search."""
 
 _ROOM = 2e-3
+_WIDTH = 1e-4
+_MOST_CAP = 1e4
 """Share of delta left free for what a finite search may miss."""
 
 
@@ -118,22 +121,19 @@ def plan_ptr(claim: CentralClaim, sketch_rows: int, row_bound: float, *, deviati
         return ptr_delta(claim.epsilon, EigenvalueTest(deviation, margin, cap), sketch_rows, shares)
 
     alone = gaussian_delta(claim.epsilon, 1 / deviation) if deviation > 0 else 1.0
-    high = floor
-    while not worst(high) <= aim:
-        high = 1.5 * high if alone < aim else math.inf
-        if high > 1e4 * floor:
-            raise CalibrationError(
-                f"no cap keeps {claim} with a deviation of {deviation}; "
-                f"{1 / gaussian_mu(claim.epsilon, claim.delta):.4g} is the least that the eigenvalue alone needs"
-            )
-    low = high / 1.5
-    while high - low > 1e-4 * high:
-        middle = (low + high) / 2
-        low, high = (low, middle) if worst(middle) <= aim else (middle, high)
-    while not (delta_hi := worst(high, SHARES) * (1 + _ROOM / 2)) <= claim.delta:
-        high *= 1.001
-    promise = Promise(claim, delta_hi, "numerical supremum", "exact joint law; worst eigenvalue searched for")
-    return PtrPlan(sketch_rows, row_bound, EigenvalueTest(deviation, margin, high), promise)
+    if not (alone < aim and worst(_MOST_CAP * floor) <= aim):
+        raise CalibrationError(
+            f"no cap keeps {claim} with a deviation of {deviation}; "
+            f"{1 / gaussian_mu(claim.epsilon, claim.delta):.4g} is the least that the eigenvalue alone needs"
+        )
+    least = furthest(floor, lambda cap: log_excess(worst(cap), aim), width=_WIDTH, factor=1 / 1.5)
+
+    def searched(cap: float) -> float:
+        return worst(cap, SHARES) * (1 + _ROOM / 2)
+
+    cap = retreat(least, 1e-3 * least, lambda cap: searched(cap) <= claim.delta)
+    promise = Promise(claim, searched(cap), "numerical supremum", "exact joint law; worst eigenvalue searched for")
+    return PtrPlan(sketch_rows, row_bound, EigenvalueTest(deviation, margin, cap), promise)
 
 
 def ptr_delta(epsilon: float, test: EigenvalueTest, sketch_rows: int, shares: Sequence[float] = SHARES) -> float:

@@ -24,12 +24,12 @@ from lintra_curator.promise.promise import (
     CLIPPED,
     Promise,
     bounded_rows,
-    largest_feasible,
     require_bound,
     require_count,
     require_epsilon,
 )
 from lintra_curator.second_moment.law import WishartError
+from lintra_protocol.privacy.boundary import furthest, log_excess, retreat
 from lintra_protocol.privacy.statement import Neighbours
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import FloatArray
@@ -37,6 +37,7 @@ from lintra_protocol.ring import FloatArray
 Route = Literal["gram", "noise", "ridge"]
 
 _TRIFLE = 1e-6
+_WIDTH = 1e-13
 _BLOCK_NUMBERS = 1 << 22
 
 
@@ -269,21 +270,19 @@ def _largest_leverage(claim: CentralClaim, sketch_rows: int) -> tuple[float, str
     """Return the largest leverage that keeps a claim, on the safe side, and why that is enough."""
     if claim.neighbours == "zero-out":
         start = rp_pstar(claim.epsilon, claim.delta, sketch_rows)
-        leverage = start
-        while not _keeps(claim, leverage, sketch_rows):
-            leverage -= max(start - leverage, start * 1e-13)
+        leverage = retreat(start, -start * 1e-13, lambda p: _delta_hi(claim, p, sketch_rows) <= claim.delta)
         return leverage, "delta increases in the leverage, whose maximum is attained"
-    ratio = largest_feasible(lambda g: _keeps(claim, g / (1 + g), sketch_rows), 1 / math.sqrt(sketch_rows))
+
+    def excess(ratio: float) -> float:
+        return log_excess(_delta_hi(claim, ratio / (1 + ratio), sketch_rows), claim.delta)
+
+    ratio = furthest(1 / math.sqrt(sketch_rows), excess, width=_WIDTH)
     return ratio / (1 + ratio), "orthogonal rows of full length are the worst replacement"
 
 
 @functools.lru_cache(maxsize=256)
 def _delta_hi(claim: CentralClaim, leverage: float, sketch_rows: int) -> float:
     return projection_delta(claim.epsilon, leverage, sketch_rows, claim.neighbours)
-
-
-def _keeps(claim: CentralClaim, leverage: float, sketch_rows: int) -> bool:
-    return _delta_hi(claim, leverage, sketch_rows) <= claim.delta
 
 
 def _mixed(rows: FloatArray, sketch_rows: int, random_bytes: RandomBytes) -> FloatArray:

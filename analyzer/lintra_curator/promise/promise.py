@@ -5,7 +5,6 @@ draws from it up to rounding (docs/mechanisms/random_projection.md#what-is-promi
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -22,8 +21,6 @@ CLIPPED = 1 + 2.0**-40
 
 MAX_EPSILON = 600.0
 """Largest epsilon for which noise is calibrated; far below it a promise means nothing."""
-
-_LOG_TOLERANCE = 2.0**-44
 
 
 @dataclass(frozen=True)
@@ -114,29 +111,3 @@ def bounded_rows(rows: FloatArray, row_bound: float, *, clip: bool = True) -> Fl
     if not clip and (np.abs(clipped - table).max() > 1e-12 * row_bound):
         raise ValueError(f"a row is longer than the bound {row_bound}; clip it, or state a larger public bound")
     return clipped
-
-
-def largest_feasible(feasible: Callable[[float], bool], start: float) -> float:
-    """Return a positive number that is feasible and within 1e-13 of one that is not, by bisection of its logarithm.
-
-    `feasible` holds near 0 and fails beyond some number; whatever it says, the result is one for which it held. An
-    error inside it must count as infeasible, which a comparison with NaN does by itself.
-
-    Raises:
-        ValueError: if nothing down to 1e-300 is feasible, or everything up to 1e300 is.
-    """
-    low = high = math.log(start)
-    step = 0.25
-    while not feasible(math.exp(low)):
-        high, low, step = low, low - step, 2 * step
-        if low < -690:
-            raise ValueError("no amount of noise keeps this claim")
-    step = 0.25
-    while high == low or feasible(math.exp(high)):
-        low, high, step = (low if high == low else high), high + step, 2 * step
-        if high > 690:
-            raise ValueError("every parameter keeps this claim, which cannot be")
-    while high - low > _LOG_TOLERANCE * max(1.0, abs(low)):
-        middle = (low + high) / 2
-        low, high = (middle, high) if feasible(math.exp(middle)) else (low, middle)
-    return math.exp(low)

@@ -8,15 +8,14 @@ import math
 from collections.abc import Callable
 from functools import lru_cache
 
-from scipy import optimize
-
 from lintra_curator.promise.claim import CalibrationError, CentralClaim
 from lintra_curator.second_moment.adaptive import LOOK_SHARE, gaussian_then_projection
 from lintra_curator.second_moment.curves import projection_delta, wishart_delta
+from lintra_protocol.privacy.boundary import NoBoundaryError, furthest, log_excess, retreat
 from lintra_protocol.privacy.gaussian import gaussian_mu
 
 _TOLERANCE = 1e-12
-_MAX_DOUBLINGS = 60
+_WIDTH = 1e-13
 _MIN_FREEDOM = 2 + 2.0**-10
 _MAX_FREEDOM = 1e6
 _CACHE = 256
@@ -125,33 +124,15 @@ def _largest(
         judge: what the result must pass, if that is slower; `curve` by default.
 
     Raises:
-        CalibrationError: nothing between 2^-60 and 2^60 times the guess brackets the root, or nothing passes.
+        CalibrationError: nothing brackets the root.
     """
-
-    def private(x: float, of: Callable[[float], float] = curve) -> bool:
-        return of(x) <= delta  # False for a value that is not a number
-
-    def excess(x: float) -> float:
-        return math.log(max(curve(x), 1e-300) / delta)
-
-    low = high = start
-    for _ in range(_MAX_DOUBLINGS):
-        if private(low):
-            break
-        low /= 2
-    for _ in range(_MAX_DOUBLINGS):
-        if not private(high):
-            break
-        high *= 2
-    if not private(low) or private(high):
-        raise CalibrationError(f"no noise level was found for delta {delta} around {start}")
-    found = float(optimize.brentq(excess, low, high, xtol=low * 1e-14, rtol=1e-13))
-    step = _TOLERANCE
-    while not (private(found) and private(found, judge or curve)):
-        found, step = found * (1 - step), 2 * step
-        if step > 0.5:
-            raise CalibrationError(f"no noise level passes its own curve at delta {delta}")
-    return found
+    try:
+        found = furthest(start, lambda x: log_excess(curve(x), delta), width=_WIDTH)
+    except NoBoundaryError as error:
+        raise CalibrationError(f"no noise level was found for delta {delta} around {start}") from error
+    if judge is None:
+        return found
+    return retreat(found, -_TOLERANCE * found, lambda x: x > 0 and curve(x) <= delta and judge(x) <= delta)
 
 
 def _weight_of(scale: float) -> float:

@@ -20,6 +20,7 @@ from lintra_protocol.mechanisms.joint import JointSums, Layout, clip_exactly, la
 from lintra_protocol.mechanisms.joint_noise import Deviations, JointNoise
 from lintra_protocol.mechanisms.projected import ProjectedRows
 from lintra_protocol.noise import MAX_SIGMA
+from lintra_protocol.privacy.boundary import smallest_whole
 from lintra_protocol.privacy.discrete import discrete_mu, row_slack
 from lintra_protocol.privacy.statement import MAX_SLACK, SMOOTHING, Claim, PrivacyStatement, additive_statement
 from lintra_protocol.ring import FloatArray, IntArray
@@ -245,10 +246,4 @@ class RonGauss(ProjectedRows):
                 and noise.squared_mu(sigma, claim.neighbours, honest, Fraction(SMOOTHING)) <= target
             )
 
-        low, high = MIN_SIGMA - 1, MIN_SIGMA
-        while not keeps(high):
-            low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if keeps(middle) else (middle, high)
-        return high
+        return smallest_whole(MIN_SIGMA, keeps)

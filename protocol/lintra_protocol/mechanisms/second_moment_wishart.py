@@ -17,6 +17,7 @@ from lintra_protocol.errors import InvalidTaskError, RowUnderfilledError
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.second_moment import triangle_matrix, triangle_products, triangle_sigmas
 from lintra_protocol.noise import MAX_SIGMA, discrete_gaussian
+from lintra_protocol.privacy.boundary import bisect_whole
 from lintra_protocol.privacy.discrete import discrete_epsilon, discrete_mu, kappa, row_slack
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.privacy.headroom import log_wrap_probability
@@ -220,10 +221,7 @@ class WishartSecondMoment(Mechanism):
         while high - step > low and keeps(high - step):
             high, step = high - step, 2 * step
         low = max(low, high - step)
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if keeps(middle) else (middle, high)
-        return high**2 + _FINE_VARIANCE
+        return bisect_whole(high, low, keeps) ** 2 + _FINE_VARIANCE
 
     def _scale(self, claim: Claim, num_columns: int) -> float:
         """Return c = v / B^2 that keeps the claim, up to the price of the grid."""

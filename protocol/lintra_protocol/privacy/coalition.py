@@ -5,7 +5,8 @@ the bound may fail is part of the claim: (epsilon, delta + delta_coalition); see
 """
 
 import math
-from collections.abc import Callable
+
+from lintra_protocol.privacy.boundary import bisect_whole
 
 
 def kl_bernoulli(p: float, q: float) -> float:
@@ -63,7 +64,7 @@ def static_quota(
         return t
     log_tail = _log_chernoff if balanced else _log_binomial_tail
     log_limit = math.log(delta_coalition / rows)
-    return min(t, _smallest(int(t * share), t + 1, lambda q: log_tail(t, share, q) <= log_limit))
+    return min(t, bisect_whole(t + 1, int(t * share), lambda q: log_tail(t, share, q) <= log_limit))
 
 
 def _log_chernoff(trials: int, share: float, q: int) -> float:
@@ -90,14 +91,3 @@ def _log_binomial_tail(trials: int, share: float, q: int) -> float:
         ratio = (trials - k) / (k + 1) * odds
     # What was cut off is below 1e-17 of the total; the factorials' logarithms err by less than this allowance.
     return log_first + math.log(total) + 1e-15 * (1 + math.lgamma(trials + 1))
-
-
-def _smallest(low: int, high: int, holds: Callable[[int], bool]) -> int:
-    """Return the smallest integer in (low, high] at which the monotone `holds` is true, or else high."""
-    while high - low > 1:
-        middle = (low + high) // 2
-        if holds(middle):
-            high = middle
-        else:
-            low = middle
-    return high

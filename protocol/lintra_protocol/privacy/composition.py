@@ -13,6 +13,7 @@ from typing import Self
 from pydantic import model_validator
 
 from lintra_protocol.documents import Frozen, Real, fraction, real
+from lintra_protocol.privacy.boundary import bisect
 from lintra_protocol.privacy.discrete import discrete_delta, discrete_epsilon
 from lintra_protocol.privacy.statement import PrivacyStatement
 
@@ -169,12 +170,7 @@ def _root(rising: Callable[[float], float]) -> float:
     low, high = 0.0, 1.0
     while rising(high) < 0:
         low, high = high, high * 2
-    while low < (middle := low + (high - low) / 2) < high:
-        if rising(middle) < 0:
-            low = middle
-        else:
-            high = middle
-    return high
+    return bisect(high, low, lambda x: not rising(x) < 0)[0]
 
 
 def _rounded_up(number: Decimal) -> Real:

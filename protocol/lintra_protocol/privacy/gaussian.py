@@ -5,9 +5,11 @@ integrals of positive functions over the same 64 quadrature nodes, so nothing ca
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import numpy as np
+
+from lintra_protocol.privacy.boundary import bisect
 
 # Gauss-Legendre on [0, 1]; the integrands below fall by exp(-42) over it, which 64 nodes resolve to rounding.
 _LEGENDRE = np.polynomial.legendre.leggauss(64)
@@ -68,7 +70,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
         high *= 2
     while gaussian_delta(epsilon, low) > delta:
         low /= 2
-    return _boundary(low, high, lambda mu: gaussian_delta(epsilon, mu) <= delta)[0]
+    return bisect(low, high, lambda mu: gaussian_delta(epsilon, mu) <= delta)[0]
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
@@ -90,7 +92,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
         high *= 2
     if high == math.inf:
         return math.inf
-    return _boundary(0.0, high, lambda epsilon: gaussian_delta(epsilon, mu) > target)[1]
+    return bisect(high, 0.0, lambda epsilon: gaussian_delta(epsilon, mu) <= target)[0]
 
 
 def compose_mu(mus: Iterable[float]) -> float:
@@ -110,16 +112,6 @@ def _mills_ratio(offset: float, mu: float = math.inf) -> float:
     reach = 2 * _CUTOFF / (offset + math.hypot(offset, math.sqrt(2 * _CUTOFF)))
     v = reach * _NODES
     return reach * float(_WEIGHTS @ (np.exp(-v * (v / 2 + offset)) * -np.expm1(-mu * v)))
-
-
-def _boundary(low: float, high: float, holds: Callable[[float], bool]) -> tuple[float, float]:
-    """Return the adjacent doubles between which `holds` turns from true (at `low`) to false (at `high`)."""
-    while low < (middle := low + (high - low) / 2) < high:
-        if holds(middle):
-            low = middle
-        else:
-            high = middle
-    return low, high
 
 
 def _require_delta(delta: float) -> None:

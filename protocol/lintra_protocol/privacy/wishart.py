@@ -11,6 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from lintra_protocol.privacy.boundary import bisect
 from lintra_protocol.privacy.gaussian import gaussian_delta
 from lintra_protocol.privacy.statement import Neighbours
 from lintra_protocol.ring import FloatArray
@@ -196,10 +197,7 @@ def dominating_mu(freedom: int, weight: float, neighbours: Neighbours, failure: 
         low, high = high, high * 1.25
         if high > 1e3:
             return math.inf
-    while high - low > 1e-7 * high:
-        middle = (low + high) / 2
-        low, high = (low, middle) if _dominates(middle, epsilons, deltas, failure) else (middle, high)
-    return high
+    return bisect(high, low, lambda mu: _dominates(mu, epsilons, deltas, failure), width=1e-7)[0]
 
 
 def _dominates(mu: float, epsilons: list[float], deltas: list[float], failure: float) -> bool:

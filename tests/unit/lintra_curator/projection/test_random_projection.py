@@ -17,7 +17,7 @@ from lintra_curator.projection.random_projection import (
     rp_sigma,
 )
 from lintra_curator.promise.claim import CentralClaim
-from lintra_curator.promise.promise import Promise, bounded_rows, largest_feasible
+from lintra_curator.promise.promise import Promise, bounded_rows
 from lintra_protocol.errors import InvalidReleaseError
 from support import source
 
@@ -79,20 +79,6 @@ def test_the_noise_grows_smoothly_through_the_sizes_at_which_powers_overflow(ske
 def test_a_not_a_number_is_infeasible() -> None:
     with pytest.raises(ValueError, match="does not keep"):
         Promise(CLAIM, math.nan, "proved", "none")
-    with pytest.raises(ValueError, match="no amount of noise"):
-        largest_feasible(lambda x: math.nan <= CLAIM.delta, 1.0)
-
-
-def test_a_bisection_returns_the_feasible_end() -> None:
-    found = largest_feasible(lambda x: x < 0.7, 30.0)
-    assert found < 0.7
-    assert found == pytest.approx(0.7, rel=1e-12)
-
-
-@pytest.mark.parametrize("start", [1e-3, 1.0, 50.0])
-def test_a_bisection_that_never_fails_is_no_calibration(start: float) -> None:
-    with pytest.raises(ValueError, match="cannot be"):
-        largest_feasible(lambda x: True, start)
 
 
 def test_replacement_has_the_curve_of_two_orthogonal_rows() -> None:
