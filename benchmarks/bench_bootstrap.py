@@ -13,6 +13,8 @@ import numpy as np
 
 from lintra_analysis.planning.ron_gauss import JointQuestion
 from lintra_analysis.synthetic.bootstrap import bootstrap
+from lintra_analysis.synthetic.generator import synthesize
+from lintra_analysis.synthetic.model import fit
 from lintra_analysis.synthetic.rows import SyntheticRows
 from lintra_curator.promise.claim import CentralClaim
 from lintra_curator.ron_gauss.ron_gauss import mapped_column, release_ron_gauss
@@ -58,10 +60,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for run in range(runs):
         words = expand(bytes([7]) * 32, f"coverage {SEED} {run}")
         release = release_ron_gauss(people(run), columns, CentralClaim(2.0, 1e-6), words, question=question)
-        model = release.gaussian_model()
+        model = fit(release)
         low, high = bootstrap(model, slope, num_rows=300, seed=run, runs=100, space="projected").interval[0]
         covered.append(low <= SLOPES[0] <= high)
-        found, error = regression(model.synthesize(PEOPLE, run, "projected"))
+        found, error = regression(synthesize(model, PEOPLE, run, "projected"))
         naive.append(abs(found - SLOPES[0]) <= 1.96 * error)
         width.append((high - low) / 2)
     chance = float(np.sqrt(0.95 * 0.05 / runs))

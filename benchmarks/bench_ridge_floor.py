@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lintra_analysis.estimators.spectral import floor_eigenvalues
-from lintra_analysis.releases.columns import Column
-from lintra_analysis.releases.linear import Sketch
+from lintra_analysis.releases.columns import ScaledColumn
+from lintra_analysis.releases.sketch import Sketch
 from lintra_protocol.privacy.gaussian import gaussian_mu
 
 FloatArray = NDArray[np.float64]
@@ -61,7 +61,7 @@ def sketch(rows: FloatArray, size: int, variance: float, generator: np.random.Ge
     signs = generator.choice([-1.0, 1.0], size=(count, 1))
     groups = (rows[generator.permutation(count)] * signs).reshape(size, count // size, rows.shape[1])
     values = groups.sum(axis=1) + math.sqrt(variance) * generator.normal(size=(size, rows.shape[1]))
-    columns = tuple(Column(f"c{i}", 0.0, 1.0, -ROW_BOUND, ROW_BOUND) for i in range(rows.shape[1]))
+    columns = tuple(ScaledColumn(f"c{i}", 0.0, 1.0, -ROW_BOUND, ROW_BOUND) for i in range(rows.shape[1]))
     counts = np.full(size, count // size)
     return Sketch(columns, values, counts, np.full(size, variance), count, ROW_BOUND)
 

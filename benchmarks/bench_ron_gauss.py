@@ -18,6 +18,8 @@ import numpy as np
 from lintra_analysis.planning.ron_gauss import JointQuestion
 from lintra_analysis.synthetic.comparison import compare
 from lintra_analysis.synthetic.fitting import logistic_accuracy, ridge_error
+from lintra_analysis.synthetic.generator import synthesize
+from lintra_analysis.synthetic.model import fit
 from lintra_analysis.synthetic.rows import SyntheticRows
 from lintra_curator.papers.ron_gauss import PaperQuestion, release_paper
 from lintra_curator.promise.claim import CentralClaim
@@ -249,7 +251,7 @@ def ours(split: Split, label: str, epsilon: float, dimension: int | None, covari
         question=question,
         frame_seed=split.frame_seed,
     )
-    rows = release.gaussian_model().synthesize(SYNTHETIC, split.seed, "projected")
+    rows = synthesize(fit(release), SYNTHETIC, split.seed, "projected")
     test = split.projected(own.values[split.test], release.dimension)
     if label == "class":
         return scored(rows, hidden(rows), test, split)
@@ -345,8 +347,8 @@ def columns_of(split: Split, epsilon: float, bins: int) -> tuple[float, float]:
         question=JointQuestion(label="class", bins=bins),
         frame_seed=split.frame_seed,
     )
-    model = release.gaussian_model()
-    rows = model.synthesize(SYNTHETIC, split.seed)
+    model = fit(release)
+    rows = synthesize(model, SYNTHETIC, split.seed)
     reference = {f"x{number}": column for number, column in enumerate(own.raw[split.test].T)}
     found = compare(model, rows, reference | {"class": np.array(own.levels)[own.classes[split.test]]})
     distances = [column.distance for column in found.columns[:-1]]

@@ -13,7 +13,7 @@ what the budget is spent on.
 import math
 from typing import Any
 
-from lintra_analysis.releases.linear import Column
+from lintra_analysis.releases.columns import ScaledColumn
 
 EPSILON, DELTA = 1.0, 1e-6
 ROW_BOUND = 2.0
@@ -43,10 +43,12 @@ _COLUMNS = [
 ]
 
 
-def columns() -> tuple[Column, ...]:
+def columns() -> tuple[ScaledColumn, ...]:
     """Return the columns as the estimators know them."""
     return tuple(
-        Column(name=name, center=float(center), scale=float(scale), lower=float(lower), upper=float(upper), unit=unit)
+        ScaledColumn(
+            name=name, center=float(center), scale=float(scale), lower=float(lower), upper=float(upper), unit=unit
+        )
         for name, lower, upper, center, scale, unit in _COLUMNS
     )
 

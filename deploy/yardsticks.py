@@ -10,7 +10,10 @@ import numpy as np
 
 from lintra_analysis.estimators.low_rank import low_rank
 from lintra_analysis.estimators.ridge import ridge
-from lintra_analysis.releases.linear import Column, Release, SecondMoment, Sketch
+from lintra_analysis.releases.columns import ScaledColumn
+from lintra_analysis.releases.release import Release
+from lintra_analysis.releases.second_moment_sum import SecondMomentSum
+from lintra_analysis.releases.sketch import Sketch
 from lintra_protocol.clipping import clip_norms
 from lintra_protocol.noise import discrete_gaussian
 from lintra_protocol.privacy.gaussian import gaussian_mu
@@ -26,7 +29,7 @@ FINE = 2**20
 class Problem:
     """What is asked of the data: `target` on `features`, and the best `rank` directions of all columns."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[ScaledColumn, ...]
     target: str
     features: tuple[str, ...]
     regularization: float
@@ -69,7 +72,7 @@ class Truth:
 def non_private(truth: Truth) -> tuple[float, float]:
     """Score the exact second moments of the raw rows: nothing clipped, no noise."""
     norm = float(np.linalg.norm(truth.rows, axis=1).max())
-    return truth.score(SecondMoment(truth.problem.columns, truth.gram, 0.0, len(truth.rows), norm))
+    return truth.score(SecondMomentSum(truth.problem.columns, truth.gram, 0.0, len(truth.rows), norm))
 
 
 def trusted_curator(truth: Truth, mechanism: str, rows: int, bound: float, epsilon: float, delta: float) -> float:
@@ -106,7 +109,7 @@ def _second_moments(truth: Truth, rows: FloatArray, bound: float, sd: float, sou
     size = rows.shape[1]
     upper = np.triu(_normal((size, size), sd, source), 1)
     noise = upper + upper.T + np.diag(_normal((size,), 2**0.5 * sd, source))
-    return truth.score(SecondMoment(truth.problem.columns, rows.T @ rows + noise, sd, len(rows), bound))[0]
+    return truth.score(SecondMomentSum(truth.problem.columns, rows.T @ rows + noise, sd, len(rows), bound))[0]
 
 
 def _normal(shape: tuple[int, ...], sd: float, source: RandomBytes) -> FloatArray:

@@ -13,12 +13,9 @@ from typing import Any, Self, cast
 import httpx2
 import stamina
 
-from lintra_analysis.readings.numbers import as_release
+from lintra_analysis.readings import read
 from lintra_analysis.record import SignedRecord, numbers_in
-from lintra_analysis.releases.centred_products import CentredProducts
-from lintra_analysis.releases.joint_sums import ProjectedSums
-from lintra_analysis.releases.linear import Release
-from lintra_analysis.releases.two_rounds import TwoRounds
+from lintra_analysis.releases.release import Release
 from lintra_protocol.canonical import base64url
 from lintra_protocol.errors import InvalidMessageError, LintraError, OverloadedError, UnavailableError
 from lintra_protocol.messages import BATCH
@@ -165,17 +162,16 @@ class AnalyzerClient:
         task = Task.from_value(self.task(record.task_id)["definition"])
         if task.task_id != record.task_id:
             raise InvalidMessageError(f"the task is {task.task_id}, the release is of {record.task_id}")
-        release = as_release(task, *numbers_in(record, self.sketch(release_id)))
-        return self._with_first(release) if isinstance(release, CentredProducts) else release
+        return read(task, *numbers_in(record, self.sketch(release_id)), self._earlier)
 
-    def _with_first(self, second: CentredProducts) -> Release:
-        job = self._json("GET", f"/v1/tasks/{second.first_task}/batches/0/release")
-        if job["release_id"] is None:
-            return second
-        if self.record(job["release_id"]).record.task_id != second.first_task:
+    def _earlier(self, task_id: str) -> Release | None:
+        """Return the release of an earlier task, or None if it was not released."""
+        release_id = self.release_state(task_id)["release_id"]
+        if release_id is None:
+            return None
+        if self.record(release_id).record.task_id != task_id:
             raise InvalidMessageError("the release of the first round is another task's")
-        first = self.open_release(job["release_id"])
-        return TwoRounds.of(first, second) if isinstance(first, ProjectedSums) else second
+        return self.open_release(release_id)
 
     def cohort(self, release_id: str) -> Document:
         """Return the report identifiers of a release."""

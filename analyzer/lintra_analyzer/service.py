@@ -10,13 +10,10 @@ from pathlib import Path
 import httpx2
 
 from lintra_analysis.estimators import Tabular
-from lintra_analysis.readings.numbers import as_release
+from lintra_analysis.readings import read
 from lintra_analysis.record import SignedRecord
-from lintra_analysis.releases.centred_products import CentredProducts
-from lintra_analysis.releases.joint_sums import ProjectedSums
-from lintra_analysis.releases.linear import Release as OpenedRelease
-from lintra_analysis.releases.two_rounds import TwoRounds
-from lintra_analyzer.asked.second_task import build_second_task
+from lintra_analysis.releases.release import Release as OpenedRelease
+from lintra_analyzer.asked.second_task import build_second_task, first_of_two
 from lintra_analyzer.asked.specification import Specification, build_task
 from lintra_analyzer.exchange.collect import Exchange
 from lintra_analyzer.exchange.servers import HttpClient, Network, Patience, Server
@@ -29,7 +26,6 @@ from lintra_analyzer.tasks.registration import current_state, register, require_
 from lintra_analyzer.web.analyses import Request
 from lintra_analyzer.web.metrics import Metrics
 from lintra_protocol.canonical import canonical_json
-from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.messages import Counters, Signed, TaskRecord, sign
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.task import ServerEntry, Task
@@ -120,9 +116,7 @@ class Service:
         async with self._creating:
             if made := self.store.task_of_request(request_key, wanted):
                 return _task_of(made)
-            release = self._opened_task(task_id)
-            if not isinstance(release, ProjectedSums):
-                raise InvalidTaskError("the first round is not a released ron_gauss task; release it first")
+            release = first_of_two(self._opened_task(task_id))
             asked, now = Specification.model_validate_json(stored.specification), self._world.now()
             arguments = asked, _task_of(stored), release, now, self._world.random_bytes, row_bound
             task = await asyncio.to_thread(build_second_task, *arguments)
@@ -203,11 +197,7 @@ class Service:
 
     def _opened(self, signed: SignedRecord) -> OpenedRelease:
         """Return a release's numbers as estimators read them; a second round comes with its first."""
-        release = as_release(self.task(signed.record.task_id), *self.archive.read(signed.record))
-        first = self._opened_task(release.first_task) if isinstance(release, CentredProducts) else None
-        if isinstance(release, CentredProducts) and isinstance(first, ProjectedSums):
-            return TwoRounds.of(first, release)
-        return release
+        return read(self.task(signed.record.task_id), *self.archive.read(signed.record), self._opened_task)
 
     def _opened_task(self, task_id: str) -> OpenedRelease | None:
         job = self.store.job(task_id)

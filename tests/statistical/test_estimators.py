@@ -15,7 +15,8 @@ from lintra_analysis.estimators.low_rank import low_rank
 from lintra_analysis.estimators.moments import moments
 from lintra_analysis.estimators.ridge import ridge
 from lintra_analysis.estimators.spectral import noise_norm_quantile
-from lintra_analysis.releases.linear import Release, SecondMoment
+from lintra_analysis.releases.release import Release
+from lintra_analysis.releases.second_moment_sum import SecondMomentSum
 from lintra_protocol.ring import FloatArray
 from support.made_releases import (
     COEFFICIENTS,
@@ -162,7 +163,7 @@ def test_the_second_order_correction_removes_the_inflation_of_the_solution() -> 
         noise = symmetric_noise(5, 60.0, generator)
         # The noise and its mirror image cancel to first order, which leaves the inflation to see.
         for values in (gram + noise, gram - noise):
-            estimate = ridge(SecondMoment(columns(5), values, 60.0, 4096, 10.0), "c4", regularization=0.0)
+            estimate = ridge(SecondMomentSum(columns(5), values, 60.0, 4096, 10.0), "c4", regularization=0.0)
             assert not estimate.regularised
             corrected.append([found.value for found in estimate.normalised])
             plain.append(np.linalg.solve(values[:-1, :-1], values[:-1, -1]))

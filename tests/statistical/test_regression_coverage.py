@@ -13,7 +13,8 @@ from lintra_analysis.estimators import Quantity, correlation, means, pca, regres
 from lintra_analysis.estimators.design import design
 from lintra_analysis.estimators.simultaneous import proved_noise_norm
 from lintra_analysis.estimators.solve import solve
-from lintra_analysis.releases.gram import GramEstimate, SymmetricNoise
+from lintra_analysis.noise_laws.symmetric_noise import SymmetricNoise
+from lintra_analysis.releases.gram import GramEstimate
 from lintra_protocol.ring import FloatArray
 from support.made_releases import (
     COEFFICIENTS,

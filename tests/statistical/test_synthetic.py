@@ -12,6 +12,7 @@ from lintra_analysis.planning.ron_gauss import JointQuestion, plan_ron_gauss
 from lintra_analysis.releases.features import NumericLabel
 from lintra_analysis.synthetic.bootstrap import bootstrap
 from lintra_analysis.synthetic.fitting import logistic_accuracy
+from lintra_analysis.synthetic.generator import synthesize
 from lintra_analysis.synthetic.model import fit
 from lintra_analysis.synthetic.rows import SyntheticRows
 from lintra_curator.papers.ron_gauss import PaperQuestion, release_paper
@@ -69,7 +70,7 @@ def test_a_curators_release_has_the_deviations_that_it_states() -> None:
     rows, claim = few_rows(), CentralClaim(2.0, 1e-5)
     found = [release_ron_gauss(rows, COLUMNS, claim, source(f"one {run}"), question=QUESTION) for run in range(400)]
     law = found[0].noise
-    values = np.stack([release.table()[1] for release in found])
+    values = np.vstack([release.table()[1] for release in found])
     layout = [law.count] * 2 + [law.sum] * 4 + [law.diagonal, law.product, law.diagonal] + [law.cell] * 8
     standard = (values - values.mean(axis=0)) / np.array(layout)
     ratio = np.square(standard).sum() / (399 * standard.shape[1])
@@ -114,7 +115,7 @@ def test_bootstrap_intervals_cover_and_those_that_take_rows_for_data_do_not(coun
         model = fit(released(rows, label=label, noise=law, seed=run + 1))  # type: ignore[arg-type]
         found = bootstrap(model, slope, num_rows=200, seed=run, runs=50, space="projected")
         covered += bool(found.interval[0, 0] <= 0.25 <= found.interval[0, 1])
-        naive += naive_covers(model.synthesize(count, run, "projected"), 0.25)
+        naive += naive_covers(synthesize(model, count, run, "projected"), 0.25)
     assert covered >= 0.89 * 150
     assert naive <= 0.8 * 150
 
@@ -140,7 +141,7 @@ def accuracies(values: np.ndarray, classes: np.ndarray, epsilon: float, train: i
     joint, seed = np.column_stack([values, classes])[:train], bytes([run + 1]) * 32
     release = release_ron_gauss(joint, columns, claim, source(f"floor {run}"), question=question, frame_seed=seed)
     shape = np.eye(size) if release.frame is None else release.frame
-    rows = release.gaussian_model().synthesize(4000, run, "projected")
+    rows = synthesize(fit(release), 4000, run, "projected")
     best = score(rows, values[train:] @ shape, classes[train:], release.dimension)
     published = release_paper(
         values[:train], PaperQuestion("mixture", 10, seed, levels=levels), source(f"published {run}"), epsilon=epsilon,

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from lintra_analysis.releases.features import ClassLabel, Feature, Label, NumericLabel
-from lintra_analysis.releases.joint_sums import NoiseLaw, ProjectedSums, Promise
+from lintra_analysis.releases.joint_sums import NoiseLaw, ProjectedSums
+from lintra_analysis.releases.promise import Promise
 
 PROMISE = Promise(1.0, 1e-6, "replace-one", "ron_gauss", "a test", 0.2367)
 EXACT = NoiseLaw(0.0, 0.0, 0.0, 0.0, 0.0, "discrete Gaussian")

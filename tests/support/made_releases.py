@@ -2,27 +2,29 @@
 
 import numpy as np
 
-from lintra_analysis.releases.columns import Column, centers, scales
-from lintra_analysis.releases.linear import SecondMoment, Sketch, Sum
+from lintra_analysis.releases.columns import ScaledColumn, centers, scales
+from lintra_analysis.releases.second_moment_sum import SecondMomentSum
+from lintra_analysis.releases.sketch import Sketch
+from lintra_analysis.releases.totals import Totals
 from lintra_protocol.ring import FloatArray
 
 COEFFICIENTS = np.array([0.5, -0.4, 0.3, 0.2])
 
 
-def columns(size: int, center: float = 0.0, scale: float = 1.0) -> tuple[Column, ...]:
+def columns(size: int, center: float = 0.0, scale: float = 1.0) -> tuple[ScaledColumn, ...]:
     """Name `size` columns c0, c1, ..."""
-    return tuple(Column(f"c{i}", center, scale, center - 9 * scale, center + 9 * scale) for i in range(size))
+    return tuple(ScaledColumn(f"c{i}", center, scale, center - 9 * scale, center + 9 * scale) for i in range(size))
 
 
-def mixed_columns() -> tuple[Column, ...]:
+def mixed_columns() -> tuple[ScaledColumn, ...]:
     """Five columns in five units."""
     return tuple(
-        Column(f"c{i}", 10.0 * i - 15, 0.5 + 2 * i, 10.0 * i - 90, 10.0 * i + 90, unit)
+        ScaledColumn(f"c{i}", 10.0 * i - 15, 0.5 + 2 * i, 10.0 * i - 90, 10.0 * i + 90, unit)
         for i, unit in enumerate("abcde")
     )
 
 
-def in_units(rows: FloatArray, named: tuple[Column, ...]) -> FloatArray:
+def in_units(rows: FloatArray, named: tuple[ScaledColumn, ...]) -> FloatArray:
     """Return normalised rows in the columns' own units."""
     return rows * scales(named) + centers(named)
 
@@ -42,12 +44,12 @@ def symmetric_noise(size: int, sigma: float, generator: np.random.Generator) -> 
 
 
 def second_moment(
-    rows: FloatArray, sigma: float, generator: np.random.Generator, named: tuple[Column, ...] | None = None
-) -> SecondMoment:
+    rows: FloatArray, sigma: float, generator: np.random.Generator, named: tuple[ScaledColumn, ...] | None = None
+) -> SecondMomentSum:
     """Release the second moment of the rows with noise sd `sigma`."""
     size = rows.shape[1]
     values = rows.T @ rows + symmetric_noise(size, sigma, generator)
-    return SecondMoment(named or columns(size), values, sigma, rows.shape[0], 10.0)
+    return SecondMomentSum(named or columns(size), values, sigma, rows.shape[0], 10.0)
 
 
 def sketch(
@@ -55,7 +57,7 @@ def sketch(
     size: int,
     variance: float,
     generator: np.random.Generator,
-    named: tuple[Column, ...] | None = None,
+    named: tuple[ScaledColumn, ...] | None = None,
 ) -> Sketch:
     """Release a balanced sketch with one nonzero per client; `size` divides the number of rows."""
     count, width = rows.shape
@@ -67,14 +69,14 @@ def sketch(
 
 
 def total(
-    rows: FloatArray, sigma: float, generator: np.random.Generator, named: tuple[Column, ...] | None = None
-) -> Sum:
+    rows: FloatArray, sigma: float, generator: np.random.Generator, named: tuple[ScaledColumn, ...] | None = None
+) -> Totals:
     """Release the sum of the rows with noise sd `sigma`."""
     width = rows.shape[1]
     values = rows.sum(axis=0) + sigma * generator.normal(size=width)
-    return Sum(named or columns(width), values, sigma, rows.shape[0], 10.0)
+    return Totals(named or columns(width), values, sigma, rows.shape[0], 10.0)
 
 
-def with_constant(rows: FloatArray, named: tuple[Column, ...]) -> tuple[FloatArray, tuple[Column, ...]]:
+def with_constant(rows: FloatArray, named: tuple[ScaledColumn, ...]) -> tuple[FloatArray, tuple[ScaledColumn, ...]]:
     """Put a column that is 1 for everybody before the others."""
-    return np.column_stack([np.ones(rows.shape[0]), rows]), (Column("one", 0.0, 1.0, 1.0, 1.0), *named)
+    return np.column_stack([np.ones(rows.shape[0]), rows]), (ScaledColumn("one", 0.0, 1.0, 1.0, 1.0), *named)

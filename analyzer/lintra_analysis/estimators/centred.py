@@ -10,68 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lintra_analysis.releases.columns import Column, centers, positions, scales
-from lintra_analysis.releases.gram import ErrorLaw, ExchangeableRows, GramEstimate, HasSecondMoment, SymmetricNoise
+from lintra_analysis.noise_laws.combined_error import CombinedError
+from lintra_analysis.releases.columns import ScaledColumn, centers, positions, scales
+from lintra_analysis.releases.gram import GramEstimate, HasSecondMoment
 from lintra_protocol.errors import InvalidAnalysisError
-from lintra_protocol.ring import FloatArray, IntArray
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class CombinedError:
-    """The error B^T N B of a matrix B^T M B, by the law of N.
-
-    Attributes:
-        law: of N, an error of M.
-        matrix: M, shape `(d, d)`.
-        basis: B, shape `(d, k)`.
-    """
-
-    law: ErrorLaw
-    matrix: FloatArray
-    basis: FloatArray
-
-    def product_covariance(self, theta: FloatArray) -> FloatArray:
-        """Return Cov(B^T N B theta), shape `(k, k)`."""
-        return self.basis.T @ self.law.product_covariance(self.basis @ theta) @ self.basis
-
-    def privacy_covariance(self, theta: FloatArray, matrix: FloatArray) -> FloatArray:
-        """Return the part of `product_covariance` that privacy costs."""
-        del matrix
-        return self.basis.T @ self.law.privacy_covariance(self.basis @ theta, self.matrix) @ self.basis
-
-    def functional_sd(self, weights: FloatArray) -> float:
-        """Return the sd of <weights, B^T N B> for symmetric `weights` of shape `(k, k)`."""
-        return self.law.functional_sd(self.basis @ weights @ self.basis.T)
-
-    def entry_variance(self, basis: FloatArray) -> FloatArray:
-        """Return the variances of the entries of basis^T B^T N B basis."""
-        return self.law.entry_variance(self.basis @ basis)
-
-    def correlation_variance(self, correlation: FloatArray, diagonal: FloatArray) -> FloatArray:
-        """Return the first-order variances of C_ij / sqrt(C_ii C_jj), shape `(k, k)`."""
-        size = diagonal.size
-        unit = self.basis / np.sqrt(diagonal)
-        if isinstance(self.law, SymmetricNoise):
-            return self.law.pair_variance(correlation, unit)
-        variance = np.zeros((size, size))
-        for i in range(size):
-            for j in range(i):
-                pair, r = unit[:, [i, j]], float(correlation[i, j])
-                weights = pair @ np.array([[-r / 2, 0.5], [0.5, -r / 2]]) @ pair.T
-                variance[i, j] = variance[j, i] = self.law.functional_sd(weights) ** 2
-        return variance
-
-    def floor(self, size: int) -> float:
-        """Return the eigenvalue below which a block of `size` columns is noise."""
-        return self.law.floor(size)
-
-    def degrees_of_freedom(self, fitted: int) -> float:
-        """Return those of the law of N."""
-        return self.law.degrees_of_freedom(fitted)
-
-    def restrict(self, index: IntArray) -> "CombinedError":
-        """Return the law of the block of some columns."""
-        return CombinedError(self.law, self.matrix, self.basis[:, index])
+from lintra_protocol.ring import FloatArray
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -91,7 +34,7 @@ class Centred:
     divisor: int
 
     @property
-    def columns(self) -> tuple[Column, ...]:
+    def columns(self) -> tuple[ScaledColumn, ...]:
         """The columns that vary."""
         return self.gram.columns
 
@@ -142,22 +85,6 @@ def centred(release: HasSecondMoment, columns: Sequence[str] | None = None) -> C
     errors = CombinedError(whole.errors, whole.matrix, basis)
     gram = GramEstimate(whole.columns[1:], (matrix + matrix.T) / 2, errors, gram.num_clients, gram.row_bound)
     return Centred(gram, slopes * value, True, gram.num_clients - 1)
-
-
-def privacy_functional_sd(errors: ErrorLaw, weights: FloatArray, matrix: FloatArray) -> float:
-    """Return the part of `errors.functional_sd(weights)` that privacy costs, given M of shape `(d, d)`.
-
-    For a sketch with noise E and Y0 = Y - E, <W, M> holds 2 <W, E^T Y0> and <W, E^T E - V I>, uncorrelated, of
-    variances 4 v tr(W M W) and 2 |W|^2 sum_r v_r^2.
-    """
-    if isinstance(errors, CombinedError):
-        basis = errors.basis
-        return privacy_functional_sd(errors.law, basis @ weights @ basis.T, errors.matrix)
-    if not isinstance(errors, ExchangeableRows):
-        return errors.functional_sd(weights)
-    noise = errors.noise_variance
-    cross = 4 * float(noise.mean()) * float(np.sum((weights @ matrix) * weights))
-    return float(np.sqrt(max(cross + 2 * float(np.sum(weights**2)) * float(noise @ noise), 0.0)))
 
 
 def sampling_functional_sd(weights: FloatArray, matrix: FloatArray, num_clients: int) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 
 from lintra_analysis.estimators.estimates import Interval, diagonal_sd, quantile, two_sided
 from lintra_analysis.estimators.tables import Cell, digits_beside, levels, number
-from lintra_analysis.releases.columns import Column, centers, scales
+from lintra_analysis.releases.columns import ScaledColumn, centers, scales
 from lintra_protocol.ring import FloatArray
 
 _VALUES = ("name", "coefficient", "standard_error", "privacy", "sketching", "sampling", "t", "p_value")
@@ -136,7 +136,7 @@ class ErrorParts:
         )
 
 
-def unit_map(features: Sequence[Column], target: Column) -> FloatArray:
+def unit_map(features: Sequence[ScaledColumn], target: ScaledColumn) -> FloatArray:
     """Return the map from a normalised b, shape `(p,)`, to b in units, followed by the intercept less the center.
 
     A column that is the same for everybody is no feature: its coefficient goes into the intercept.

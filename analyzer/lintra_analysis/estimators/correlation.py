@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lintra_analysis.estimators.centred import Centred, centred, privacy_functional_sd
+from lintra_analysis.estimators.centred import Centred, centred
 from lintra_analysis.estimators.estimates import Interval, check_confidence, quantile, two_sided
 from lintra_analysis.estimators.pca import CENTERS_NOTE, MEANS_NOTE, NORMAL_NOTE
 from lintra_analysis.estimators.quantities import holds_sampling, standard_error
 from lintra_analysis.estimators.spectral import floor_eigenvalues, smallest_eigenvalue
 from lintra_analysis.estimators.tables import Cell, Tabular, closing, csv_text, facts, levels, number, table, title
-from lintra_analysis.releases.gram import ErrorLaw, HasSecondMoment
+from lintra_analysis.noise_laws.law import ErrorLaw
+from lintra_analysis.releases.gram import HasSecondMoment
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray
 
@@ -211,7 +212,7 @@ def _privacy(law: ErrorLaw, block: FloatArray, i: int, j: int, r: float) -> floa
     weights, root = np.zeros_like(block), np.sqrt(np.diagonal(block))
     weights[i, j] = weights[j, i] = 0.5 / (root[i] * root[j])
     weights[i, i], weights[j, j] = -r / (2 * root[i] ** 2), -r / (2 * root[j] ** 2)
-    return privacy_functional_sd(law, weights, block)
+    return law.privacy_functional_sd(weights, block)
 
 
 def _interval(r: float, around: float, noise: float, confidence: float) -> Interval:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lintra_analysis.releases.columns import MAGNITUDE, Column, positions
+from lintra_analysis.releases.columns import MAGNITUDE, ScaledColumn, positions
 from lintra_analysis.releases.gram import GramEstimate, HasSecondMoment
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray
@@ -27,9 +27,9 @@ class Design:
     """
 
     gram: GramEstimate
-    features: tuple[Column, ...]
-    target: Column
-    constant: Column | None
+    features: tuple[ScaledColumn, ...]
+    target: ScaledColumn
+    constant: ScaledColumn | None
     release_columns: int
 
     @property

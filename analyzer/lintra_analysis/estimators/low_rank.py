@@ -11,7 +11,8 @@ import numpy as np
 from lintra_analysis.estimators.estimates import Measured, check_confidence, quantile
 from lintra_analysis.estimators.spectral import Spectrum, noise_norm_quantile
 from lintra_analysis.estimators.tables import Tabular, closing, csv_text, facts, levels, number, table, title
-from lintra_analysis.releases.gram import GramEstimate, HasSecondMoment, SymmetricNoise
+from lintra_analysis.noise_laws.symmetric_noise import SymmetricNoise
+from lintra_analysis.releases.gram import GramEstimate, HasSecondMoment
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lintra_analysis.estimators.centred import CombinedError, centred, privacy_functional_sd
+from lintra_analysis.estimators.centred import centred
 from lintra_analysis.estimators.coefficients import StandardError
 from lintra_analysis.estimators.estimates import check_confidence, sampling_bound
 from lintra_analysis.estimators.quantities import Quantity, holds_sampling, standard_error
@@ -22,9 +22,10 @@ from lintra_analysis.estimators.tables import (
     table,
     title,
 )
+from lintra_analysis.noise_laws.combined_error import CombinedError
 from lintra_analysis.releases.columns import centers, scales
 from lintra_analysis.releases.gram import HasSecondMoment
-from lintra_analysis.releases.linear import Sum
+from lintra_analysis.releases.totals import Totals
 from lintra_protocol.errors import InvalidAnalysisError
 
 BOUND_NOTE = "a sum holds no variances, so the sampling part is the largest that the columns' bounds allow"
@@ -82,7 +83,7 @@ class MeansEstimate(Tabular):
 
 
 def means(
-    release: Sum | HasSecondMoment, columns: Sequence[str] | None = None, confidence: float = 0.95
+    release: Totals | HasSecondMoment, columns: Sequence[str] | None = None, confidence: float = 0.95
 ) -> MeansEstimate:
     """Return the means of the columns.
 
@@ -95,12 +96,12 @@ def means(
         InvalidAnalysisError: the release holds no means, or an argument does not fit it.
     """
     check_confidence(confidence)
-    if isinstance(release, Sum):
+    if isinstance(release, Totals):
         return _of_sum(release if columns is None else release.restrict(columns), confidence)
     return _of_second_moment(release, columns, confidence)
 
 
-def _of_sum(release: Sum, confidence: float) -> MeansEstimate:
+def _of_sum(release: Totals, confidence: float) -> MeansEstimate:
     """Return the means of a sum."""
     count, found = release.num_clients, []
     values = centers(release.columns) + scales(release.columns) * release.values / count
@@ -130,7 +131,7 @@ def _of_second_moment(release: HasSecondMoment, columns: Sequence[str] | None, c
         weights[0, 0] = errors.basis[0, i]
         weights *= abs(lever)
         measured = errors.law.functional_sd(weights)
-        privacy = privacy_functional_sd(errors.law, weights, errors.matrix)
+        privacy = errors.law.privacy_functional_sd(weights, errors.matrix)
         spread = max(float(moments.gram.matrix[i, i]), 0.0) / moments.divisor
         error = standard_error(measured, privacy, math.sqrt(spread / count), holds_sampling(moments), column.scale)
         found.append(Quantity.normal(float(moments.means_in_units[i]), error, confidence, -math.inf, math.inf))

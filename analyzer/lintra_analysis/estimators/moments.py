@@ -24,7 +24,8 @@ from lintra_analysis.estimators.tables import (
 )
 from lintra_analysis.releases.columns import centers, scales
 from lintra_analysis.releases.gram import GramEstimate
-from lintra_analysis.releases.linear import Release, Sum
+from lintra_analysis.releases.release import Release
+from lintra_analysis.releases.totals import Totals
 from lintra_protocol.mechanisms.second_moment import INTERCEPT
 from lintra_protocol.ring import FloatArray
 
@@ -110,12 +111,12 @@ def moments(release: Release, confidence: float = 0.95) -> MomentsEstimate:
         InvalidAnalysisError: `confidence` is no confidence level.
     """
     check_confidence(confidence)
-    if isinstance(release, Sum):
+    if isinstance(release, Totals):
         return _of_sum(release, confidence)
     return _of_gram(release.second_moment(), confidence)
 
 
-def _of_sum(release: Sum, confidence: float) -> MomentsEstimate:
+def _of_sum(release: Totals, confidence: float) -> MomentsEstimate:
     """Return the means of a sum."""
     count = release.num_clients
     sd = np.full(len(release.columns), release.noise_sd / count)

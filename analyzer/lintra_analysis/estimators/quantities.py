@@ -3,10 +3,10 @@
 import math
 from dataclasses import dataclass
 
-from lintra_analysis.estimators.centred import Centred, privacy_functional_sd, sampling_functional_sd
+from lintra_analysis.estimators.centred import Centred, sampling_functional_sd
 from lintra_analysis.estimators.coefficients import StandardError
 from lintra_analysis.estimators.estimates import Interval, quantile
-from lintra_analysis.releases.gram import ExchangeableRows
+from lintra_analysis.noise_laws.exchangeable_rows import ExchangeableRows
 from lintra_protocol.ring import FloatArray
 
 
@@ -52,7 +52,7 @@ def error_of(moments: Centred, weights: FloatArray, clipped: FloatArray, scale: 
     """
     gram = moments.gram
     measured = gram.errors.functional_sd(weights)
-    privacy = privacy_functional_sd(gram.errors, weights, gram.matrix)
+    privacy = gram.errors.privacy_functional_sd(weights, gram.matrix)
     sampling = sampling_functional_sd(weights, clipped, gram.num_clients)
     return standard_error(measured, privacy, sampling, holds_sampling(moments), scale)
 

@@ -22,7 +22,8 @@ from lintra_analysis.estimators.design import INTERCEPT, Design, check_regulariz
 from lintra_analysis.estimators.estimates import check_confidence, checked_rows
 from lintra_analysis.estimators.solve import Fit, solve
 from lintra_analysis.estimators.tables import Tabular, closing, csv_text, facts, number, table, title
-from lintra_analysis.releases.gram import ExchangeableRows, GramEstimate, HasSecondMoment
+from lintra_analysis.noise_laws.exchangeable_rows import ExchangeableRows
+from lintra_analysis.releases.gram import GramEstimate, HasSecondMoment
 from lintra_protocol.ring import FloatArray
 
 R2_NOTE = (

@@ -12,7 +12,7 @@ import numpy as np
 from lintra_analysis.estimators.design import Design
 from lintra_analysis.estimators.estimates import Interval
 from lintra_analysis.estimators.solve import Fit
-from lintra_analysis.releases.gram import SymmetricNoise
+from lintra_analysis.noise_laws.symmetric_noise import SymmetricNoise
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray
 

@@ -12,7 +12,9 @@ import numpy as np
 from lintra_analysis.estimators.coefficients import ErrorParts
 from lintra_analysis.estimators.design import Design
 from lintra_analysis.estimators.spectral import floor_eigenvalues, smallest_eigenvalue
-from lintra_analysis.releases.gram import ExchangeableRows, GramEstimate, SymmetricNoise
+from lintra_analysis.noise_laws.exchangeable_rows import ExchangeableRows
+from lintra_analysis.noise_laws.symmetric_noise import SymmetricNoise
+from lintra_analysis.releases.gram import GramEstimate
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray
 

@@ -1,1 +1,71 @@
-"""From the integers of one mechanism to a release: one module a kind."""
+"""From the released integers of a mechanism to a release: one module a kind, looked up here by that kind."""
+
+import math
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from lintra_analysis.readings.osnap import READING as OSNAP
+from lintra_analysis.readings.osnap_published import READING as OSNAP_PUBLISHED
+from lintra_analysis.readings.reading import Earlier, Reading, nothing_earlier
+from lintra_analysis.readings.ron_gauss import READING as RON_GAUSS
+from lintra_analysis.readings.ron_gauss_centred import READING as RON_GAUSS_CENTRED
+from lintra_analysis.readings.second_moment import READING as SECOND_MOMENT
+from lintra_analysis.readings.second_moment_wishart import READING as SECOND_MOMENT_WISHART
+from lintra_analysis.readings.sum import READING as SUM
+from lintra_analysis.releases.release import Release
+from lintra_protocol.ring import IntArray
+from lintra_protocol.task import Task
+
+FALSE_ALARM = 1e-9
+"""How likely it may be that an honest cohort has any row outside the plausible band."""
+
+# Each entry reads the mechanism that it is looked up for; a type that says so for all of them cannot be written.
+_EVERY: tuple[Reading[Any], ...] = (
+    OSNAP,
+    OSNAP_PUBLISHED,
+    SUM,
+    SECOND_MOMENT,
+    SECOND_MOMENT_WISHART,
+    RON_GAUSS,
+    RON_GAUSS_CENTRED,
+)
+READINGS = MappingProxyType({reading.mechanism.model_fields["kind"].default: reading for reading in _EVERY})
+"""By `kind`; a mechanism that is not here cannot be opened."""
+
+
+def read(task: Task, sketch: IntArray, row_counts: IntArray, earlier: Earlier = nothing_earlier) -> Release:
+    """Return the released integers of a task as the estimators read them.
+
+    Args:
+        task: the task.
+        sketch: shape `(m, w/c)`, in ring units.
+        row_counts: shape `(m,)`, the reports in each row.
+        earlier: gives the release of an earlier task that this one builds on, such as the first of two rounds.
+    """
+    mechanism = task.mechanism
+    return READINGS[mechanism.kind].read(task, mechanism, sketch, row_counts, earlier)
+
+
+def rows_of_a_report(task: Task) -> int:
+    """Return s, how many rows of the released numbers a report enters."""
+    return READINGS[task.mechanism.kind].rows_of_a_report(task.mechanism)
+
+
+def implausible_rows(task: Task, sketch: IntArray, row_counts: IntArray) -> tuple[float, list[int]]:
+    """Find the rows that clients within their bounds would hardly ever give.
+
+    Args:
+        task: the task.
+        sketch: shape `(m, w/c)`, in ring units.
+        row_counts: shape `(m,)`.
+
+    Returns:
+        The threshold z in deviations, at which honest rows are flagged with probability `FALSE_ALARM` at most, and the
+        numbers of the rows with an entry beyond it.
+    """
+    z = math.sqrt(2 * math.log(2 * sketch.size / FALSE_ALARM))
+    band = READINGS[task.mechanism.kind].band(task, task.mechanism, row_counts, z)
+    outside = (np.abs(sketch.astype(np.float64)) > band).any(axis=1)
+    return z, [int(row) for row in np.flatnonzero(outside)]

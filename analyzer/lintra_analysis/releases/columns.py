@@ -18,7 +18,7 @@ MAGNITUDE = 1e60
 
 
 @dataclass(frozen=True)
-class Column:
+class ScaledColumn:
     """One public column: x lies in [lower, upper], in `unit`, and travels as (x - center) / scale."""
 
     name: str
@@ -49,7 +49,7 @@ class Column:
         return value if self.lower == self.upper and value != 0 else None
 
 
-def require_distinct(columns: Sequence[Column]) -> None:
+def require_distinct(columns: Sequence[ScaledColumn]) -> None:
     """Refuse an empty list of columns, two of the same name, or the intercept's name on what is none.
 
     Raises:
@@ -84,7 +84,7 @@ def require_workable(values: FloatArray, noise: float | FloatArray, row_bound: f
             )
 
 
-def positions(columns: Sequence[Column], names: Sequence[str]) -> IntArray:
+def positions(columns: Sequence[ScaledColumn], names: Sequence[str]) -> IntArray:
     """Return where the named columns are, shape `(k,)`, in the order of `names`.
 
     Raises:
@@ -102,11 +102,11 @@ def positions(columns: Sequence[Column], names: Sequence[str]) -> IntArray:
     return np.array([known[name] for name in names], np.int64)
 
 
-def scales(columns: Sequence[Column]) -> FloatArray:
+def scales(columns: Sequence[ScaledColumn]) -> FloatArray:
     """Return the columns' scales, shape `(d,)`."""
     return np.array([column.scale for column in columns], np.float64)
 
 
-def centers(columns: Sequence[Column]) -> FloatArray:
+def centers(columns: Sequence[ScaledColumn]) -> FloatArray:
     """Return the columns' centres, shape `(d,)`, in their own units."""
     return np.array([column.center for column in columns], np.float64)

@@ -90,6 +90,21 @@ class ClassLabel:
         if len(self.levels) < 2 or len(set(self.levels)) < len(self.levels):
             raise InvalidReleaseError(f"label {self.name!r}: a class label has distinct levels, at least two")
 
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        """Return the columns that the model describes beside the others: none, the classes are the mixture's."""
+        return ()
+
+    @property
+    def scale(self) -> float:
+        """Return 1: no coordinate is the label's."""
+        return 1.0
+
+    @property
+    def meaning(self) -> tuple[object, ...]:
+        """Return what the label is in either of two rounds."""
+        return self.name, *self.levels
+
 
 @dataclass(frozen=True)
 class NumericLabel:
@@ -109,8 +124,24 @@ class NumericLabel:
         """Return the name of its column."""
         return self.feature.name
 
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """Return no levels: a number makes no classes."""
+        return ()
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        """Return the columns that the model describes beside the others: the label's own."""
+        return (self.feature,)
+
+    @property
+    def meaning(self) -> tuple[object, ...]:
+        """Return what the label is in either of two rounds; scale and cells are each round's own."""
+        return self.name, self.feature.kind, self.feature.lower, self.feature.upper
+
 
 Label = ClassLabel | NumericLabel
+"""Both have `name`, `levels` (none for a number), `features` (none for classes), `scale` and `meaning`."""
 
 
 def starts_of(features: Sequence[Feature]) -> list[int]:

@@ -6,52 +6,24 @@ Numbers are in units of mapped rows z, counts in rows. A `repr` shows shapes and
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
-from lintra_analysis.releases.columns import Column
+from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.features import (
-    ClassLabel,
     Feature,
     Label,
-    NumericLabel,
     require_distinct_names,
     starts_of,
 )
 from lintra_analysis.releases.gram import GramEstimate
+from lintra_analysis.releases.promise import Promise
+from lintra_analysis.releases.second_moment_sum import SecondMomentSum
 from lintra_protocol.canonical import base64url, canonical_json, domain_hash
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
 from lintra_protocol.mechanisms.second_moment import INTERCEPT
 from lintra_protocol.ring import FloatArray
-
-if TYPE_CHECKING:
-    from lintra_analysis.releases.linear import SecondMoment
-    from lintra_analysis.synthetic.model import GaussianModel
-
-
-@dataclass(frozen=True)
-class Promise:
-    """What is promised about the rows behind a release, in numbers and in words.
-
-    Attributes:
-        epsilon: at `delta`; infinite where nothing is promised.
-        delta: 0 for pure differential privacy.
-        neighbours: "replace-one" or "zero-out"; "replace-one within its class" where a change of class is not covered.
-        mechanism: what made the release.
-        note: the promise in words, or why there is none.
-        mu: of Gaussian differential privacy, where it applies.
-    """
-
-    epsilon: float
-    delta: float
-    neighbours: str
-    mechanism: str
-    note: str
-    mu: float | None = None
-
-    def __str__(self) -> str:
-        return f"epsilon {self.epsilon:.6g} at delta {self.delta:g} ({self.neighbours})"
 
 
 @dataclass(frozen=True)
@@ -142,12 +114,27 @@ class ProjectedSums:
     @property
     def num_classes(self) -> int:
         """Return K."""
-        return len(self.label.levels) if isinstance(self.label, ClassLabel) else 1
+        return max(1, len(self.levels))
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """Return the names of the classes; none without a label or with a numeric one."""
+        return () if self.label is None else self.label.levels
 
     @property
     def histogram_features(self) -> tuple[Feature, ...]:
         """Return the columns, and a numeric label after them; a histogram of each, empty if it has no cells."""
-        return (*self.features, self.label.feature) if isinstance(self.label, NumericLabel) else self.features
+        return self.features if self.label is None else (*self.features, *self.label.features)
+
+    @property
+    def label_features(self) -> tuple[Feature, ...]:
+        """Return the label's column if it is a number, and so the last coordinate; else nothing."""
+        return () if self.label is None else self.label.features
+
+    @property
+    def label_scale(self) -> float:
+        """Return what a numeric label of 1 is in the last coordinate; 1 if there is none."""
+        return 1.0 if self.label is None else self.label.scale
 
     @property
     def num_coordinates(self) -> int:
@@ -162,7 +149,7 @@ class ProjectedSums:
     @property
     def size(self) -> int:
         """Return P: p, and one more for a numeric label."""
-        return self.dimension + isinstance(self.label, NumericLabel)
+        return self.dimension + len(self.label_features)
 
     @property
     def digest(self) -> str:
@@ -174,14 +161,16 @@ class ProjectedSums:
         parts = [np.ascontiguousarray(array, "<f8").tobytes() for array in arrays]
         return base64url(domain_hash("joint sums", public, *parts))
 
-    def gaussian_model(self) -> "GaussianModel":
-        """Return the model that synthetic rows are drawn from (see `model.fit`)."""
-        from lintra_analysis.synthetic.model import fit  # which knows this module
+    def totals(self) -> None:
+        """Return None: the sums stand beside products of one noise, and are read with them."""
+        return
 
-        return fit(self)
+    def rounds(self) -> tuple["ProjectedSums", None]:
+        """Return the release itself; there was no second round."""
+        return self, None
 
     @property
-    def columns(self) -> tuple[Column, ...]:
+    def columns(self) -> tuple[ScaledColumn, ...]:
         """Return the columns whose second moments the release holds, in their public scales.
 
         Raises:
@@ -190,11 +179,10 @@ class ProjectedSums:
         return self.as_second_moment().columns
 
     def table(self) -> tuple[list[str], FloatArray]:
-        """Return a name for every released number, and the numbers, shape `(w,)`, in the units of mapped rows."""
-        levels = self.label.levels if isinstance(self.label, ClassLabel) else ("",)
+        """Return a name for every released number, and the numbers, shape `(1, w)`, in the units of mapped rows."""
+        levels = self.levels or ("",)
         axes = [f"h{number + 1}" for number in range(self.dimension)]
-        if isinstance(self.label, NumericLabel):
-            axes.append(self.label.name)
+        axes += [feature.name for feature in self.label_features]
         first, second = np.triu_indices(self.size)
         pairs = [f"{axes[i]}*{axes[j]}" for i, j in zip(first.tolist(), second.tolist(), strict=True)]
         blocks = levels if self.products.ndim == 3 else ("",)
@@ -204,9 +192,10 @@ class ProjectedSums:
         for feature, cells in zip(self.histogram_features, self.histograms, strict=True):
             names += [f"cell[{feature.name}] {number}" for number in range(cells.size)]
         products = self.products.reshape(-1, self.size, self.size)[:, first, second]
-        return names, np.concatenate([self.counts, self.sums.ravel(), products.ravel(), *self.histograms])
+        values = np.concatenate([self.counts, self.sums.ravel(), products.ravel(), *self.histograms])
+        return names, values[np.newaxis]
 
-    def restrict(self, names: Sequence[str]) -> "SecondMoment":
+    def restrict(self, names: Sequence[str]) -> SecondMomentSum:
         """Return the second moments of the named columns only, in that order.
 
         Raises:
@@ -223,14 +212,12 @@ class ProjectedSums:
         """
         return self.as_second_moment().second_moment()
 
-    def as_second_moment(self) -> "SecondMoment":
+    def as_second_moment(self) -> SecondMomentSum:
         """Return products and sums as one noisy matrix; the sums become an intercept, as noisy as the products.
 
         Raises:
             InvalidAnalysisError: as `second_moment`.
         """
-        from lintra_analysis.releases.linear import SecondMoment  # which knows this module
-
         if self.frame is not None:
             raise InvalidAnalysisError("these rows were projected, so their products are not about named columns")
         if any(feature.width > 1 for feature in self.features):
@@ -240,21 +227,20 @@ class ProjectedSums:
             raise InvalidAnalysisError("the noise of these products is not that of one symmetric Gaussian matrix")
         sum_sd = math.sqrt(self.num_classes) * noise.sum
         constant = noise.product / sum_sd if sum_sd > 0 and noise.product > 0 else 1.0
-        columns = [Column(INTERCEPT, 0.0, 1 / constant, 1.0, 1.0)]
+        columns = [ScaledColumn(INTERCEPT, 0.0, 1 / constant, 1.0, 1.0)]
         columns += [_column(f.name, f.lower, f.upper, 1.0, f.unit) for f in self.features]
         bound = math.hypot(self.radius, constant)
-        if isinstance(self.label, NumericLabel):
-            own = self.label.feature
-            columns.append(_column(own.name, own.lower, own.upper, self.label.scale, own.unit))
-            bound = math.hypot(bound, self.label.scale)
+        for own in self.label_features:
+            columns.append(_column(own.name, own.lower, own.upper, self.label_scale, own.unit))
+            bound = math.hypot(bound, self.label_scale)
         total = constant * self.sums.sum(axis=0)
         corner = np.array([[constant**2 * self.num_clients]])
         values = np.block([[corner, total[np.newaxis]], [total[:, np.newaxis], self.products]])
-        return SecondMoment(tuple(columns), values, noise.product, self.num_clients, bound, exact=INTERCEPT)
+        return SecondMomentSum(tuple(columns), values, noise.product, self.num_clients, bound, exact=INTERCEPT)
 
 
-def _column(name: str, lower: float, upper: float, scale: float, unit: str) -> Column:
-    return Column(name, (lower + upper) / 2, (upper - lower) / 2 / scale, lower, upper, unit)
+def _column(name: str, lower: float, upper: float, scale: float, unit: str) -> ScaledColumn:
+    return ScaledColumn(name, (lower + upper) / 2, (upper - lower) / 2 / scale, lower, upper, unit)
 
 
 def _require(array: FloatArray, shape: tuple[int, ...], name: str) -> None:

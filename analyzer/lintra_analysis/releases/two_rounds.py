@@ -1,32 +1,57 @@
 """Both rounds of `ron_gauss` as one release, for the analyses that make or judge synthetic rows."""
 
-from dataclasses import dataclass, field, fields
-from typing import Self
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NoReturn
 
-from lintra_analysis.releases.centred_products import CentredProducts, fit_two_rounds
+from lintra_analysis.releases.centred_products import CentredProducts
+from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.joint_sums import ProjectedSums
-from lintra_analysis.synthetic.model import GaussianModel
+from lintra_protocol.ring import FloatArray
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class TwoRounds(CentredProducts):
+@dataclass(frozen=True, eq=False)
+class TwoRounds:
     """A second round together with the first.
 
     Attributes:
         first: release of the first round.
+        second: release of the second.
     """
 
-    first: ProjectedSums = field(kw_only=True)
+    first: ProjectedSums
+    second: CentredProducts
 
-    @classmethod
-    def of(cls, first: ProjectedSums, second: CentredProducts) -> Self:
-        """Return both as one."""
-        return cls(**{own.name: getattr(second, own.name) for own in fields(second)}, first=first)
+    @property
+    def num_clients(self) -> int:
+        """Return how many rows are in the second round."""
+        return self.second.num_clients
 
-    def gaussian_model(self) -> GaussianModel:
-        """Return the model of both releases.
+    @property
+    def columns(self) -> tuple[ScaledColumn, ...]:
+        """Refuse, as `second_moment`."""
+        return self.second.columns
+
+    def restrict(self, names: Sequence[str]) -> NoReturn:
+        """Refuse, as `second_moment`."""
+        self.second.restrict(names)
+
+    def second_moment(self) -> NoReturn:
+        """Refuse: products about class means are no second moments about one point.
 
         Raises:
-            InvalidAnalysisError: they do not belong together.
+            InvalidAnalysisError: always.
         """
-        return fit_two_rounds(self.first, self)
+        self.second.second_moment()
+
+    def totals(self) -> None:
+        """Return None: there are no sums in a second round."""
+        return
+
+    def rounds(self) -> tuple[ProjectedSums, CentredProducts]:
+        """Return the releases of both rounds."""
+        return self.first, self.second
+
+    def table(self) -> tuple[list[str], FloatArray]:
+        """Return a name for every number of the second round, and the numbers, shape `(1, w)`."""
+        return self.second.table()

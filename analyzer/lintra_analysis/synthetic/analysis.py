@@ -5,12 +5,11 @@ from dataclasses import dataclass
 
 from lintra_analysis.estimators import Tabular
 from lintra_analysis.estimators.estimates import Plain
-from lintra_analysis.releases.joint_sums import ProjectedSums
-from lintra_analysis.releases.linear import Release
-from lintra_analysis.releases.two_rounds import TwoRounds
-from lintra_analysis.synthetic.generator import MAX_NUMBERS, Space
-from lintra_analysis.synthetic.model import GaussianModel
+from lintra_analysis.releases.release import Release
+from lintra_analysis.synthetic.generator import MAX_NUMBERS, Space, synthesize
+from lintra_analysis.synthetic.model import GaussianModel, fit
 from lintra_analysis.synthetic.rows import SyntheticRows
+from lintra_analysis.synthetic.two_rounds import fit_two_rounds
 from lintra_protocol.errors import InvalidAnalysisError
 
 SHOWN_ROWS = 10
@@ -64,11 +63,8 @@ def gaussian_model(release: Release) -> GaussianModel:
         InvalidAnalysisError: the release is not of the mechanism `ron_gauss`, nor of its second round together with
             the first, or holds no class above its noise.
     """
-    if not isinstance(release, ProjectedSums | TwoRounds):
-        raise InvalidAnalysisError(
-            "synthetic rows need a release of the mechanism ron_gauss: class counts, sums, products and histograms"
-        )
-    return release.gaussian_model()
+    first, second = release.rounds()
+    return fit(first) if second is None else fit_two_rounds(first, second)
 
 
 def synthetic(release: Release, num_rows: int, seed: int, space: Space, most: int = MAX_NUMBERS) -> SyntheticEstimate:
@@ -81,4 +77,4 @@ def synthetic(release: Release, num_rows: int, seed: int, space: Space, most: in
     width = len(model.release.features) if space == "columns" else model.release.dimension
     if num_rows * width > most:
         raise InvalidAnalysisError(f"{num_rows} rows of {width} columns are too many at once; at most {most} numbers")
-    return SyntheticEstimate(model.synthesize(num_rows, seed, space))
+    return SyntheticEstimate(synthesize(model, num_rows, seed, space))

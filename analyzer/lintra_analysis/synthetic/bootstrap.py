@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lintra_analysis.estimators.estimates import Estimate, check_confidence, quantile
-from lintra_analysis.releases.features import ClassLabel
 from lintra_analysis.releases.joint_sums import ProjectedSums
 from lintra_analysis.sampling import chi_squares, gaussians, uniforms
 from lintra_analysis.synthetic.generator import Space, seed_bytes, synthesize
@@ -130,7 +129,7 @@ def draw_release(model: GaussianModel, random_bytes: RandomBytes) -> ProjectedSu
     released = counts + noise.count * _unit_noise(counts.shape, laplace, random_bytes)
     return replace(
         release,
-        counts=released if isinstance(release.label, ClassLabel) else counts,
+        counts=released if release.levels else counts,
         sums=sums + noise.sum * _unit_noise(sums.shape, laplace, random_bytes),
         products=_noised(products, release, laplace, random_bytes).reshape(release.products.shape),
         histograms=tuple(_histogram(cells, release, laplace, random_bytes) for cells in model.marginals),

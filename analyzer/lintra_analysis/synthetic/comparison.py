@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lintra_analysis.estimators.estimates import Estimate
-from lintra_analysis.releases.features import ClassLabel, ColumnArray, Feature, Label, NumericLabel
+from lintra_analysis.releases.features import ColumnArray, Feature, Label
 from lintra_analysis.synthetic.fitting import logistic_accuracy, ridge_error
 from lintra_analysis.synthetic.model import GaussianModel
 from lintra_analysis.synthetic.rows import SyntheticRows
@@ -85,7 +85,7 @@ def compare(model: GaussianModel, rows: SyntheticRows, reference: Reference) -> 
 
     Args:
         model: that the rows were drawn from.
-        rows: of `model.synthesize(..)`.
+        rows: of `generator.synthesize`.
         reference: all columns of the rows, at least 20 values each; every other value is held out for testing.
 
     Raises:
@@ -104,7 +104,7 @@ def compare(model: GaussianModel, rows: SyntheticRows, reference: Reference) -> 
             f"reference columns need one length of at least {MIN_REFERENCE}, got {sorted(lengths)}"
         )
     columns = [_column(feature, own[feature.name], other[feature.name]) for feature in features]
-    if isinstance(label, ClassLabel):
+    if label is not None and label.levels:
         columns.append(_levels(label.name, len(label.levels), own[label.name], other[label.name]))
     first, names = _coordinates(features, own)
     second, _ = _coordinates(features, other)
@@ -122,7 +122,7 @@ def _numbers_of(columns: Reference, features: Sequence[Feature], label: Label | 
     found = {}
     for feature in features:
         found[feature.name] = _numbers(feature.name, feature.levels, columns)
-    if isinstance(label, ClassLabel):
+    if label is not None and label.levels:
         found[label.name] = _numbers(label.name, label.levels, columns)
     return found
 
@@ -210,9 +210,8 @@ def _use(
     reference, _ = _coordinates(features, other)
     train, test = reference[::2], reference[1::2]
     target = other[label.name]
-    if isinstance(label, NumericLabel):
-        bounds = (label.feature.lower, label.feature.upper)
-        target = np.clip(target, *bounds)
+    for feature in label.features:
+        target = np.clip(target, feature.lower, feature.upper)
         return Use(
             "root mean squared error",
             ridge_error((synthetic, own[label.name]), (test, target[1::2])),

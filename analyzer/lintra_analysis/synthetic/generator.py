@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from lintra_analysis.releases.features import ClassLabel, ColumnArray, Feature, NumericLabel, starts_of
+from lintra_analysis.releases.features import ColumnArray, Feature, starts_of
 from lintra_analysis.sampling import gaussians
 from lintra_analysis.synthetic.marginals import from_histogram, without_histogram
 from lintra_analysis.synthetic.model import GaussianModel
@@ -52,10 +52,10 @@ def synthesize(model: GaussianModel, num_rows: int, seed: int, space: Space = "c
     else:
         columns = lift(model, latent[:, : release.dimension], _stream(words, "filler"))
     label = release.label
-    if isinstance(label, ClassLabel):
+    if label is not None and label.levels:
         columns[label.name] = np.array(label.levels)[classes]
-    elif isinstance(label, NumericLabel):
-        columns[label.name] = _column(label.feature, latent[:, -1:] / label.scale, model.marginals[-1])
+    for feature in release.label_features:
+        columns[feature.name] = _column(feature, latent[:, -1:] / release.label_scale, model.marginals[-1])
     return SyntheticRows(
         columns=columns,
         label=None if label is None else label.name,
@@ -66,7 +66,7 @@ def synthesize(model: GaussianModel, num_rows: int, seed: int, space: Space = "c
         model_digest=model.digest,
         space=space,
         warnings=model.warnings,
-        label_levels=label.levels if isinstance(label, ClassLabel) else (),
+        label_levels=release.levels,
     )
 
 

@@ -5,20 +5,13 @@ Fitting is post-processing of released numbers and costs no privacy (docs/mechan
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lintra_analysis.releases.features import ClassLabel
 from lintra_analysis.releases.joint_sums import ProjectedSums
 from lintra_analysis.synthetic.repair import Repaired, project_on_simplex, repair
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from lintra_analysis.synthetic.generator import Space
-    from lintra_analysis.synthetic.report import FidelityReport
-    from lintra_analysis.synthetic.rows import SyntheticRows
 
 MIN_COUNT = 5.0
 """A class counts as at least so many rows, so that no mean is divided by noise."""
@@ -71,26 +64,6 @@ class GaussianModel:
     def digest(self) -> str:
         """Return the hash of the release, or of the two, that the model follows from."""
         return self.second_digest or self.release.digest
-
-    def synthesize(self, num_rows: int, seed: int, space: "Space" = "columns") -> "SyntheticRows":
-        """Draw rows (see `generator.synthesize`).
-
-        Raises:
-            InvalidAnalysisError: `num_rows`, `seed` or `space` does not fit.
-        """
-        from lintra_analysis.synthetic.generator import synthesize  # which knows this module
-
-        return synthesize(self, num_rows, seed, space)
-
-    def report(self, confidence: float = 0.95) -> "FidelityReport":
-        """Say how good the rows can be, without any real ones (see `report.fidelity`).
-
-        Raises:
-            InvalidAnalysisError: `confidence` is no confidence level.
-        """
-        from lintra_analysis.synthetic.report import fidelity  # which knows this module
-
-        return fidelity(self, confidence)
 
     def class_sizes(self, num_rows: int) -> IntArray:
         """Split `num_rows` rows over the classes by largest remainder, shape `(K,)`.
@@ -180,7 +153,7 @@ def _products_noise(release: ProjectedSums) -> float:
 
 def _weights(release: ProjectedSums, counts: FloatArray) -> tuple[FloatArray, list[str]]:
     """Return the class probabilities, and which classes were left out because noise could have made them."""
-    if not isinstance(release.label, ClassLabel):
+    if not release.levels:
         return np.ones(1), []
     lost = release.counts < RELIABLE * release.noise.count
     if lost.all():
@@ -188,7 +161,7 @@ def _weights(release: ProjectedSums, counts: FloatArray) -> tuple[FloatArray, li
             f"no class has a count above {RELIABLE:g} deviations of its noise ({release.noise.count:.3g} rows); "
             "more clients or a larger epsilon are needed"
         )
-    names = [level for level, gone in zip(release.label.levels, lost.tolist(), strict=True) if gone]
+    names = [level for level, gone in zip(release.levels, lost.tolist(), strict=True) if gone]
     warnings = [f"class {name!r} left out: its count cannot be told from noise" for name in names]
     kept = np.where(lost, 0.0, counts)
     return kept / kept.sum(), warnings

@@ -18,7 +18,7 @@ def html_page(report: FidelityReport, comparison: Comparison | None = None) -> s
     """Return a page for people: promise, warnings, verdicts, eigenvalues, and the comparison with reference rows.
 
     Args:
-        report: of `model.report()`.
+        report: of `report.fidelity`.
         comparison: of `compare(..)`, if the analyst owns reference rows.
     """
     parts = [

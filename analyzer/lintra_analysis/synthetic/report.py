@@ -10,8 +10,7 @@ import numpy as np
 
 from lintra_analysis.estimators.estimates import Interval, check_confidence, quantile
 from lintra_analysis.estimators.tables import Cell, Tabular, csv_text
-from lintra_analysis.releases.features import ClassLabel
-from lintra_analysis.releases.joint_sums import Promise
+from lintra_analysis.releases.promise import Promise
 from lintra_analysis.synthetic.model import GaussianModel, count_interval, mean_error
 from lintra_analysis.synthetic.rows import WARNING
 from lintra_protocol.ring import FloatArray
@@ -176,7 +175,7 @@ def fidelity(model: GaussianModel, confidence: float = 0.95) -> FidelityReport:
 
 def _classes(model: GaussianModel, confidence: float) -> tuple[ClassReport, ...]:
     release = model.release
-    levels = release.label.levels if isinstance(release.label, ClassLabel) else ("",)
+    levels = release.levels or ("",)
     reach, found = quantile(confidence), []
     errors = mean_error(model).tolist()
     for number, level in enumerate(levels):
@@ -190,7 +189,7 @@ def _classes(model: GaussianModel, confidence: float) -> tuple[ClassReport, ...]
 
 def _covariances(model: GaussianModel) -> tuple[CovarianceReport, ...]:
     release = model.release
-    levels = release.label.levels if isinstance(release.label, ClassLabel) and len(model.repairs) > 1 else ("",)
+    levels = release.levels if len(model.repairs) > 1 else ("",)
     found = []
     for number, (level, repaired) in enumerate(zip(levels, model.repairs, strict=True)):
         count = release.num_clients if len(levels) == 1 else float(model.counts[number])

@@ -15,7 +15,7 @@ import numpy as np
 
 from lintra_analysis.estimators.estimates import Plain, to_plain
 from lintra_analysis.releases.features import ColumnArray, Feature
-from lintra_analysis.releases.joint_sums import Promise
+from lintra_analysis.releases.promise import Promise
 from lintra_protocol.errors import InvalidAnalysisError
 
 WARNING = (

@@ -5,11 +5,13 @@ from fractions import Fraction
 from pydantic import BaseModel, ConfigDict
 
 from lintra_analysis.releases.joint_sums import ProjectedSums
+from lintra_analysis.releases.release import Release
+from lintra_analysis.synthetic.model import fit
 from lintra_analyzer.asked.specification import SALT_BYTES, Number, Specification, claim_of
 from lintra_analyzer.asked.two_rounds import require_together, second_round
 from lintra_protocol.canonical import base64url
 from lintra_protocol.documents import fraction
-from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.errors import InvalidAnalysisError, InvalidTaskError
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.task import Task
 
@@ -25,6 +27,24 @@ class SecondRound(BaseModel):
     def bound(self) -> Fraction | None:
         """Return the bound exactly."""
         return None if self.row_bound is None else fraction(self.row_bound)
+
+
+def first_of_two(release: Release | None) -> ProjectedSums:
+    """Return the joint sums of the first of two rounds.
+
+    Raises:
+        InvalidTaskError: there is no such release, or it is another mechanism's or that of a second round.
+    """
+    problem = InvalidTaskError("the first round is not a released ron_gauss task; release it first")
+    if release is None:
+        raise problem
+    try:
+        first, second = release.rounds()
+    except InvalidAnalysisError:
+        raise problem from None
+    if second is not None:
+        raise problem
+    return first
 
 
 def build_second_task(
@@ -51,7 +71,7 @@ def build_second_task(
     if specification.rounds != 2:
         raise InvalidTaskError("this task was asked for in one round; ask for ron_gauss with 2 rounds")
     total, precision = claim_of(specification), first.time_precision
-    claim, mechanism = second_round(total, first, release, release.gaussian_model(), row_bound)
+    claim, mechanism = second_round(total, first, release, fit(release), row_bound)
     task = first.model_copy(
         update={
             "salt": base64url(random_bytes(SALT_BYTES)),

@@ -10,7 +10,6 @@ from math import sqrt
 
 import numpy as np
 
-from lintra_analysis.releases.features import NumericLabel
 from lintra_analysis.releases.joint_sums import ProjectedSums
 from lintra_analysis.synthetic.model import RELIABLE, GaussianModel
 from lintra_protocol.documents import Real, fraction, real
@@ -126,8 +125,8 @@ def centred_bound(release: ProjectedSums, model: GaussianModel) -> float:
     of_means = float(np.square(release.noise.sum) * 4 * np.square(model.means).sum()) / n**2
     deviation = sqrt(dimension * noise.diagonal**2 / n**2 + of_means)
     needed = ROOM * (max(float(np.trace(covariance[:dimension, :dimension])), 0.0) + 2 * deviation)
-    if isinstance(release.label, NumericLabel):
-        variance = min(max(float(covariance[-1, -1]) / release.label.scale**2, 0.0), 1.0)
+    if release.label_features:
+        variance = min(max(float(covariance[-1, -1]) / release.label_scale**2, 0.0), 1.0)
         needed /= 1 - ROOM * variance / 4
     return min(sqrt(needed), release.radius)
 
@@ -135,8 +134,8 @@ def centred_bound(release: ProjectedSums, model: GaussianModel) -> float:
 def _centers(release: ProjectedSums, model: GaussianModel) -> tuple[tuple[int, ...], ...]:
     """Return the means in steps of 2^-15, a numeric label's as a part of its range."""
     means = model.means.copy()
-    if isinstance(release.label, NumericLabel):
-        means[:, -1] /= release.label.scale
+    if release.label_features:
+        means[:, -1] /= release.label_scale
         if abs(means[0, -1]) > 1:
             raise InvalidTaskError("noise moved the label's mean beyond its bounds; more clients are needed")
     elif (release.counts < RELIABLE * release.noise.count).any():

@@ -3,7 +3,7 @@
 import math
 from decimal import Decimal
 
-from lintra_analysis.readings.numbers import FALSE_ALARM, implausible_rows, sparsity_of
+from lintra_analysis.readings import FALSE_ALARM, implausible_rows, rows_of_a_report
 from lintra_analysis.record import (
     Noise,
     Plausibility,
@@ -74,7 +74,7 @@ def _noise(task: Task, row_counts: IntArray) -> Noise:
     servers = task.num_servers * mechanism.smoothing**2
 
     def deviation(row: int) -> float:
-        return step * math.sqrt((row * mechanism.sigma**2 + servers) / sparsity_of(task))
+        return step * math.sqrt((row * mechanism.sigma**2 + servers) / rows_of_a_report(task))
 
     return Noise(
         sigma=mechanism.sigma,

@@ -16,9 +16,10 @@ from lintra_analysis.estimators import (
     ridge,
 )
 from lintra_analysis.record import ReleaseRecord
-from lintra_analysis.releases.linear import Release
+from lintra_analysis.releases.release import Release
 from lintra_analysis.synthetic.analysis import gaussian_model, synthetic
 from lintra_analysis.synthetic.generator import Space
+from lintra_analysis.synthetic.report import fidelity
 from lintra_protocol.documents import first_complaint
 from lintra_protocol.errors import InvalidAnalysisError
 
@@ -175,7 +176,7 @@ class FidelityRequest(_Asked):
 
     def run(self, release: Release) -> Tabular:
         """Fit the model and report."""
-        return gaussian_model(release).report(self.confidence)
+        return fidelity(gaussian_model(release), self.confidence)
 
 
 Request = (

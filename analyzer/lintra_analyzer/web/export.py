@@ -3,14 +3,11 @@
 import csv
 import io
 
-import numpy as np
 from fastapi.responses import JSONResponse, Response
 
 from lintra_analysis.estimators import Tabular
-from lintra_analysis.readings.numbers import as_release
+from lintra_analysis.readings import read
 from lintra_analysis.record import ReleaseRecord
-from lintra_analysis.releases.centred_products import CentredProducts
-from lintra_analysis.releases.joint_sums import ProjectedSums
 from lintra_analysis.synthetic.analysis import SyntheticEstimate
 from lintra_analyzer.service import Service
 from lintra_analyzer.web.analyses import promise, summary
@@ -31,13 +28,8 @@ def sketch_response(service: Service, record: ReleaseRecord, accept: str) -> Res
     if JSON not in wanted and CSV not in wanted:
         headers = {"content-disposition": f'attachment; filename="{name}.npz"'}
         return Response(service.archive.bytes_of(record.release_id), media_type=NPZ, headers=headers)
-    release = as_release(service.task(record.task_id), sketch, row_counts)
-    if isinstance(release, ProjectedSums | CentredProducts):
-        columns, values = release.table()
-        values = values[np.newaxis]
-    else:
-        columns = [column.name for column in release.columns]
-        values = release.values.reshape(-1, len(columns))
+    release = read(service.task(record.task_id), sketch, row_counts)
+    columns, values = release.table()
     if JSON in wanted:
         return JSONResponse({"columns": columns, "row_counts": row_counts.tolist(), "values": values.tolist()})
     text = io.StringIO()

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from lintra_analysis.releases.features import ColumnArray
-from lintra_analysis.releases.joint_sums import Promise
+from lintra_analysis.releases.promise import Promise
 from lintra_analysis.sampling import gaussians
 from lintra_analysis.synthetic.generator import seed_bytes
 from lintra_analysis.synthetic.model import split_by_largest_remainder

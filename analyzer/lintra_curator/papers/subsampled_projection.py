@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from lintra_analysis.releases.columns import Column
+from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.sampling import FLOATING_POINT_LAW, uniforms
 from lintra_curator.projection.random_projection import ProjectionPlan, named_columns, plan_projection, project
 from lintra_curator.promise.claim import CalibrationError, CentralClaim
@@ -57,7 +57,7 @@ class SubsampledRelease:
         law: of the noise.
     """
 
-    columns: tuple[Column, ...]
+    columns: tuple[ScaledColumn, ...]
     values: FloatArray
     sigma2: float
     rate: float

@@ -12,9 +12,9 @@ from typing import Literal
 
 import numpy as np
 
-from lintra_analysis.releases.columns import Column, positions
+from lintra_analysis.releases.columns import ScaledColumn, positions
 from lintra_analysis.releases.gram import GramEstimate
-from lintra_analysis.releases.linear import Sketch
+from lintra_analysis.releases.sketch import Sketch
 from lintra_analysis.sampling import FLOATING_POINT_LAW, gaussians
 from lintra_curator.ndis.closed import FEW_COLUMNS, delta_rp, rp_ceiling, rp_pair, rp_pstar
 from lintra_curator.ndis.pair import Pair
@@ -148,7 +148,7 @@ class ProjectionRelease:
         law: of the noise.
     """
 
-    columns: tuple[Column, ...]
+    columns: tuple[ScaledColumn, ...]
     values: FloatArray
     sigma2: float
     num_clients: int
@@ -253,7 +253,7 @@ def project(
     raise ValueError(f"the route is 'gram', 'noise' or 'ridge', got {route!r}")
 
 
-def named_columns(names: Sequence[str] | None, size: int, row_bound: float) -> tuple[Column, ...]:
+def named_columns(names: Sequence[str] | None, size: int, row_bound: float) -> tuple[ScaledColumn, ...]:
     """Return columns in the units of the rows.
 
     Raises:
@@ -262,7 +262,7 @@ def named_columns(names: Sequence[str] | None, size: int, row_bound: float) -> t
     names = [f"x{i}" for i in range(size)] if names is None else list(names)
     if len(names) != size:
         raise ValueError(f"{size} columns need as many names, got {len(names)}")
-    return tuple(Column(name, 0.0, 1.0, -row_bound, row_bound) for name in names)
+    return tuple(ScaledColumn(name, 0.0, 1.0, -row_bound, row_bound) for name in names)
 
 
 @functools.lru_cache(maxsize=256)

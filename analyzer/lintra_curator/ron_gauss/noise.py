@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from lintra_analysis.releases.joint_sums import Promise
+from lintra_analysis.releases.promise import Promise
 from lintra_curator.promise.claim import CalibrationError, CentralClaim
 from lintra_curator.ron_gauss.laplace import MAX_SCALE, discrete_laplace
 from lintra_curator.ron_gauss.ron_gauss import laplace_sd

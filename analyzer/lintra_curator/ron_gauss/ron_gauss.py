@@ -14,8 +14,9 @@ from itertools import pairwise
 import numpy as np
 
 from lintra_analysis.planning.ron_gauss import JointQuestion, plan_ron_gauss
-from lintra_analysis.readings.joint import noise_law, projected_sums
-from lintra_analysis.releases.joint_sums import NoiseLaw, ProjectedSums, Promise
+from lintra_analysis.readings.ron_gauss import noise_law, projected_sums
+from lintra_analysis.releases.joint_sums import NoiseLaw, ProjectedSums
+from lintra_analysis.releases.promise import Promise
 from lintra_curator.promise.claim import CalibrationError, CentralClaim
 from lintra_curator.ron_gauss.laplace import MAX_SCALE, discrete_laplace
 from lintra_curator.second_moment.gaussian import exact_products

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from lintra_analysis.releases.columns import Column, positions
+from lintra_analysis.releases.columns import ScaledColumn, positions
 from lintra_analysis.sampling import FLOATING_POINT_LAW
 from lintra_curator.promise.claim import CentralClaim
 from lintra_curator.second_moment.gaussian import weighted_noise
@@ -40,7 +40,7 @@ class CentralInverse:
         row_bound: B.
     """
 
-    columns: tuple[Column, ...]
+    columns: tuple[ScaledColumn, ...]
     values: FloatArray
     sigma: float
     ridge: float

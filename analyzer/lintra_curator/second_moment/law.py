@@ -1,18 +1,19 @@
 """The error of a drawn Wishart matrix, which is noisier where the data are larger.
 
 One law for projections, inverse Wishart draws and added Wishart noise; it answers the same questions as the laws in
-`lintra_analysis.releases.gram`.
+`lintra_analysis.noise_laws`.
 """
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from lintra_analysis.noise_laws.law import KnownNoise
 from lintra_protocol.ring import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
-class WishartError:
+class WishartError(KnownNoise):
     """Cov(N_ij, N_kl) = spread (C_ik C_jl + C_il C_jk) + common C_ij C_kl.
 
     All of it is privacy noise: the draw that hides the rows is what errs.
@@ -36,11 +37,6 @@ class WishartError:
         """Return Cov(N theta), shape `(d, d)`, for `theta` of shape `(d,)`."""
         image = self.centre @ theta
         return self.spread * float(theta @ image) * self.centre + (self.spread + self.common) * np.outer(image, image)
-
-    def privacy_covariance(self, theta: FloatArray, matrix: FloatArray) -> FloatArray:
-        """Return the part of `product_covariance` that the privacy noise causes: all of it."""
-        del matrix
-        return self.product_covariance(theta)
 
     def functional_sd(self, weights: FloatArray) -> float:
         """Return the sd of <weights, N> for symmetric `weights` of shape `(d, d)`."""
@@ -77,11 +73,6 @@ class WishartError:
     def floor(self, size: int) -> float:
         """Return the eigenvalue below which a block of `size` columns is noise: sigma sqrt(size)."""
         return self.sigma * float(np.sqrt(size))
-
-    def degrees_of_freedom(self, fitted: int) -> float:
-        """Return infinity: the law of the draw is known, not estimated."""
-        del fitted
-        return float(np.inf)
 
     def restrict(self, index: IntArray) -> "WishartError":
         """Return the law of the block of some columns."""

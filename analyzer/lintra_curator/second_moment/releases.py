@@ -1,6 +1,6 @@
 """A curator's release of second moments as data: the matrix, its noise, and the promise it keeps.
 
-It is a release like those of `lintra_analysis.releases.linear`: the estimators read it through `second_moment()`.
+It is a release like those of `lintra_analysis.releases`: the estimators read it through `second_moment()`.
 """
 
 import math
@@ -10,8 +10,11 @@ from typing import Literal
 
 import numpy as np
 
-from lintra_analysis.releases.columns import Column, positions
-from lintra_analysis.releases.gram import ErrorLaw, GramEstimate, SymmetricNoise
+from lintra_analysis.noise_laws.law import ErrorLaw
+from lintra_analysis.noise_laws.symmetric_noise import SymmetricNoise
+from lintra_analysis.releases.columns import ScaledColumn, positions
+from lintra_analysis.releases.gram import GramEstimate
+from lintra_analysis.releases.refusals import Refusals
 from lintra_curator.promise.claim import CentralClaim
 from lintra_curator.second_moment.adaptive import LOOK_SHARE, gaussian_then_projection
 from lintra_curator.second_moment.curves import projection_delta, wishart_delta
@@ -86,7 +89,7 @@ class Noise:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CentralSecondMoment:
+class CentralSecondMoment(Refusals):
     """A private second moment Z^T Z of a curator's table.
 
     Attributes:
@@ -99,7 +102,7 @@ class CentralSecondMoment:
         row_bound: B.
     """
 
-    columns: tuple[Column, ...]
+    columns: tuple[ScaledColumn, ...]
     values: FloatArray
     raw: FloatArray
     noise: Noise
@@ -118,6 +121,10 @@ class CentralSecondMoment:
         block = np.ix_(index, index)
         columns = tuple(self.columns[i] for i in index)
         return replace(self, columns=columns, values=self.values[block], raw=self.raw[block])
+
+    def table(self) -> tuple[list[str], FloatArray]:
+        """Return the names of the columns, and the debiased matrix row by row."""
+        return [column.name for column in self.columns], self.values
 
     def second_moment(self) -> GramEstimate:
         """Return the debiased matrix with the law of its error."""

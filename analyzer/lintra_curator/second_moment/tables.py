@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from lintra_analysis.releases.columns import MAGNITUDE, Column, require_distinct
+from lintra_analysis.releases.columns import MAGNITUDE, ScaledColumn, require_distinct
 from lintra_curator.promise.promise import CLIPPED, bounded_rows
 from lintra_protocol.ring import FloatArray
 
@@ -21,7 +21,7 @@ class Table:
         row_bound: B, public.
     """
 
-    columns: tuple[Column, ...]
+    columns: tuple[ScaledColumn, ...]
     rows: FloatArray = field(repr=False)
     row_bound: float
 
@@ -35,7 +35,7 @@ class Table:
             raise ValueError(f"a row is longer than the bound {self.row_bound}, or not finite; use Table.of")
 
     @classmethod
-    def of(cls, rows: FloatArray, columns: Sequence[Column], row_bound: float, *, clip: bool = True) -> "Table":
+    def of(cls, rows: FloatArray, columns: Sequence[ScaledColumn], row_bound: float, *, clip: bool = True) -> "Table":
         """Check a curator's rows, and shrink those that are longer than the bound.
 
         Args:
@@ -67,6 +67,6 @@ class Table:
         return np.asarray(self.rows.T @ self.rows, np.float64)
 
 
-def plain_columns(names: Iterable[str], row_bound: float) -> tuple[Column, ...]:
+def plain_columns(names: Iterable[str], row_bound: float) -> tuple[ScaledColumn, ...]:
     """Return columns whose own unit is the normalised one, with values in [-B, B]."""
-    return tuple(Column(name, 0.0, 1.0, -row_bound, row_bound) for name in names)
+    return tuple(ScaledColumn(name, 0.0, 1.0, -row_bound, row_bound) for name in names)

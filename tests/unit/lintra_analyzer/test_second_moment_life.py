@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lintra_analysis.readings.numbers import as_release
+from lintra_analysis.readings import read
 from support.analyzer_world import CLIENTS, Life, clients, living
 
 BOTH = {"mechanism": {"kind": "second_moment", "intercept": 0.5, "trace": True}, "epsilon": 10}
@@ -47,7 +47,7 @@ async def test_what_the_analyst_reads_is_what_one_function_computes(tmp_path: Pa
         release_id = await released(life, changes)
         record = life.service.record(release_id).record
         task = life.service.task(record.task_id)
-        release = as_release(task, *life.service.archive.read(record))
+        release = read(task, *life.service.archive.read(record))
         ideal = life.ideal(task).values
     found = np.array(release.values)
     # The square of the constant is not sent: the analyzer fills it in.

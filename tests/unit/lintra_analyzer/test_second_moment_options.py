@@ -7,12 +7,12 @@ import pytest
 from numpy.testing import assert_allclose
 
 from lintra_analysis.estimators.moments import INTERCEPT_NOTE, moments
-from lintra_analysis.readings.numbers import as_release
-from lintra_analysis.releases.gram import SymmetricNoise
-from lintra_analysis.releases.linear import SecondMoment
+from lintra_analysis.noise_laws.symmetric_noise import SymmetricNoise
+from lintra_analysis.readings import read
+from lintra_analysis.releases.second_moment_sum import SecondMomentSum
 from lintra_analyzer.asked.specification import Specification, build_task
 from lintra_protocol.errors import InvalidReleaseError, InvalidTaskError
-from lintra_protocol.mechanisms.second_moment import SecondMoment as Mechanism
+from lintra_protocol.mechanisms.second_moment import SecondMomentSum as Mechanism
 from lintra_protocol.randomness import expand
 from lintra_protocol.ring import FloatArray
 from lintra_protocol.schema import Column
@@ -39,14 +39,14 @@ def a_task(intercept: str, trace: bool, **changes: Any) -> Task:
     return task
 
 
-def released(task: Task, rows: FloatArray, label: str, noise: bool = True) -> SecondMoment:
+def released(task: Task, rows: FloatArray, label: str, noise: bool = True) -> SecondMomentSum:
     """Return a release of normalised rows, without shares."""
     mechanism = task.mechanism
     words = mechanism.encode_exactly(mechanism.round_rows(rows))
     if noise:
         words = words + mechanism.noise(len(rows), 3, expand(bytes(32), label))
-    release = as_release(task, words.sum(axis=0, keepdims=True), np.array([len(rows)]))
-    assert isinstance(release, SecondMoment)
+    release = read(task, words.sum(axis=0, keepdims=True), np.array([len(rows)]))
+    assert isinstance(release, SecondMomentSum)
     return release
 
 
@@ -154,4 +154,4 @@ def test_a_release_whose_options_do_not_fit_is_refused(changes: dict[str, Any], 
     release = released(a_task("0", trace=False), ROWS, "")
     fields = {name: getattr(release, name) for name in release.__dataclass_fields__}
     with pytest.raises(InvalidReleaseError, match=complaint):
-        SecondMoment(**(fields | changes))
+        SecondMomentSum(**(fields | changes))

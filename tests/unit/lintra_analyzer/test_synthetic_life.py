@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from lintra_analysis.connect import AnalyzerClient
-from lintra_analysis.readings.numbers import as_release
+from lintra_analysis.readings import read
 from lintra_analysis.releases.joint_sums import ProjectedSums
 from lintra_analysis.synthetic.rows import WARNING
 from lintra_analyzer import cli
@@ -40,7 +40,7 @@ async def test_a_release_holds_the_sums_of_the_clients_rows_up_to_its_stated_noi
     async with living(tmp_path) as life:
         release_id = await released(life, NUMBER)
         record = life.service.record(release_id).record
-        release = as_release(life.service.task(record.task_id), *life.service.archive.read(record))
+        release = read(life.service.task(record.task_id), *life.service.archive.read(record))
     assert isinstance(release, ProjectedSums)
     assert [feature.name for feature in release.histogram_features] == ["a", "b", "c"]
     scale = release.label.scale  # type: ignore[union-attr]

@@ -12,7 +12,7 @@ from scipy import stats
 
 from lintra_analysis.estimators.correlation import correlation
 from lintra_analysis.estimators.moments import moments
-from lintra_analysis.releases.linear import SecondMoment
+from lintra_analysis.releases.second_moment_sum import SecondMomentSum
 from lintra_protocol.errors import InvalidAnalysisError
 from support.made_releases import (
     columns,
@@ -27,7 +27,7 @@ from support.made_releases import (
 ROWS = regression_rows(600, np.random.default_rng(1)) + 0.5
 
 
-def with_means(sigma: float, seed: int = 0) -> SecondMoment:
+def with_means(sigma: float, seed: int = 0) -> SecondMomentSum:
     rows, named = with_constant(ROWS, mixed_columns())
     return second_moment(rows, sigma, np.random.default_rng(seed), named)
 
@@ -85,10 +85,10 @@ def test_the_error_about_the_means_is_that_of_the_gradient() -> None:
             unit = np.zeros((6, 6))
             unit[i, j] = unit[j, i] = 1.0 if i == j else math.sqrt(0.5)
             up, down = (
-                correlation(SecondMoment(named, gram + s * step * unit, 0.0, 600, 10.0)).matrix for s in (1, -1)
+                correlation(SecondMomentSum(named, gram + s * step * unit, 0.0, 600, 10.0)).matrix for s in (1, -1)
             )
             variance += ((up - down) / (2 * step)) ** 2
-    estimate = correlation(SecondMoment(named, gram, 0.01, 600, 10.0))
+    estimate = correlation(SecondMomentSum(named, gram, 0.01, 600, 10.0))
     for pair in estimate.pairs:
         i, j = int(pair.first[1]), int(pair.second[1])
         assert pair.privacy == pytest.approx(0.01 * math.sqrt(2 * variance[i, j]), rel=1e-4)

@@ -9,7 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from lintra_analysis.estimators.low_rank import low_rank
 from lintra_analysis.estimators.spectral import floor_eigenvalues, noise_norm_quantile
-from lintra_analysis.releases.linear import Release, SecondMoment
+from lintra_analysis.releases.release import Release
+from lintra_analysis.releases.second_moment_sum import SecondMomentSum
 from lintra_protocol.errors import InvalidAnalysisError
 from support.made_releases import (
     columns,
@@ -53,7 +54,7 @@ def test_weyls_intervals_say_where_they_take_noise_to_be_gaussian() -> None:
 def test_a_constant_column_is_no_direction_of_the_data() -> None:
     rows, named = with_constant(ROWS, columns(5))
     noise = symmetric_noise(6, 5.0, np.random.default_rng(3))
-    whole = SecondMoment(named, rows.T @ rows + noise, 5.0, 600, 10.0)
+    whole = SecondMomentSum(named, rows.T @ rows + noise, 5.0, 600, 10.0)
     plain = low_rank(whole.restrict([f"c{i}" for i in range(5)]), 2)
     assert low_rank(whole, 2).to_dict() == plain.to_dict()
 

@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from lintra_analysis.estimators.moments import moments
-from lintra_analysis.releases.columns import Column, centers
+from lintra_analysis.releases.columns import ScaledColumn, centers
 from lintra_protocol.errors import InvalidAnalysisError
 from support.made_releases import (
     columns,
@@ -71,7 +71,7 @@ def test_a_second_moment_without_a_constant_column_says_plainly_that_it_holds_no
 
 def test_a_constant_column_carries_the_means() -> None:
     rows = np.column_stack([ROWS[:, :2], np.full(600, 0.5)])
-    named = (*NAMED[:2], Column("one", 0.0, 2.0, 1.0, 1.0))
+    named = (*NAMED[:2], ScaledColumn("one", 0.0, 2.0, 1.0, 1.0))
     estimate = moments(second_moment(rows, 0.0, np.random.default_rng(0), named))
     assert estimate.means is not None
     assert_allclose([mean.value for mean in estimate.means], in_units(rows, named).mean(axis=0))

@@ -11,7 +11,8 @@ from numpy.testing import assert_allclose
 
 from lintra_analysis.estimators.low_rank import low_rank
 from lintra_analysis.estimators.pca import PcaEstimate, pca
-from lintra_analysis.releases.gram import GramEstimate, SymmetricNoise
+from lintra_analysis.noise_laws.symmetric_noise import SymmetricNoise
+from lintra_analysis.releases.gram import GramEstimate
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray
 from support.made_releases import (

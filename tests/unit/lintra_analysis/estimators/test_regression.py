@@ -14,9 +14,10 @@ from scipy import stats
 from lintra_analysis.estimators.regression import RegressionEstimate, regression
 from lintra_analysis.estimators.ridge import ridge
 from lintra_analysis.estimators.simultaneous import proved_noise_norm
-from lintra_analysis.releases.columns import Column
-from lintra_analysis.releases.gram import GramEstimate, SymmetricNoise
-from lintra_analysis.releases.linear import SecondMoment
+from lintra_analysis.noise_laws.symmetric_noise import SymmetricNoise
+from lintra_analysis.releases.columns import ScaledColumn
+from lintra_analysis.releases.gram import GramEstimate
+from lintra_analysis.releases.second_moment_sum import SecondMomentSum
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray
 from support.made_releases import (
@@ -44,12 +45,12 @@ def errors(estimate: RegressionEstimate, part: str = "total") -> FloatArray:
     return np.array([getattr(one.standard_error, part) for one in every])
 
 
-def noiseless(rows: FloatArray = ROWS) -> SecondMoment:
+def noiseless(rows: FloatArray = ROWS) -> SecondMomentSum:
     return second_moment(rows, 0.0, np.random.default_rng(0), mixed_columns())
 
 
 def test_the_vector_of_the_design_note_is_met_to_its_last_digit() -> None:
-    estimate = regression(SecondMoment(columns(3), NOTE, 2.0, 100, 1.0), "c2")
+    estimate = regression(SecondMomentSum(columns(3), NOTE, 2.0, 100, 1.0), "c2")
     assert not estimate.regularised
     assert_allclose(estimate.coef_, [0.49935, -0.499125], rtol=1e-12)
     assert_allclose(estimate.residual_sum_of_squares, 45.1575, rtol=1e-12)
@@ -161,7 +162,7 @@ def test_simultaneous_bounds_hold_for_every_regression_whenever_the_noise_is_wit
     for scale in (-1.0, 1.0):
         noise = symmetric_noise(5, 60.0, generator)
         noise *= scale * norm / np.linalg.norm(noise, 2)
-        release = SecondMoment(columns(5), gram + noise, 60.0, 4096, 10.0)
+        release = SecondMomentSum(columns(5), gram + noise, 60.0, 4096, 10.0)
         for target in range(5):
             others = [i for i in range(5) if i != target]
             for used in (others, others[:2], others[3:]):
@@ -303,7 +304,7 @@ def test_a_constant_column_in_any_unit_gives_the_same_intercept() -> None:
     scaled = release.values.copy()
     scaled[0] *= 0.5
     scaled[:, 0] *= 0.5
-    other = replace(release, columns=(Column("one", 3.0, 4.0, 5.0, 5.0), *named[1:]), values=scaled)
+    other = replace(release, columns=(ScaledColumn("one", 3.0, 4.0, 5.0, 5.0), *named[1:]), values=scaled)
     found = regression(other, "c4")
     assert_allclose(coefficients(found), coefficients(expected), rtol=1e-9)
     assert_allclose(errors(found), errors(expected), rtol=1e-9)

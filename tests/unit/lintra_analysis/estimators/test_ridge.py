@@ -11,7 +11,8 @@ from scipy import stats
 
 from lintra_analysis.estimators.ridge import RidgeEstimate, ridge
 from lintra_analysis.estimators.spectral import floor_eigenvalues
-from lintra_analysis.releases.linear import Release, SecondMoment
+from lintra_analysis.releases.release import Release
+from lintra_analysis.releases.second_moment_sum import SecondMomentSum
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray
 from support.made_releases import (
@@ -47,7 +48,7 @@ def noisy(kind: str, seed: int = 3) -> Release:
 
 def test_the_vector_of_the_design_note_is_met_to_its_last_digit() -> None:
     gram = np.array([[100.0, 0, 50], [0, 80, -40], [50, -40, 90]])
-    estimate = ridge(SecondMoment(columns(3), gram, 2.0, 100, 1.0), "c2", regularization=0.0)
+    estimate = ridge(SecondMomentSum(columns(3), gram, 2.0, 100, 1.0), "c2", regularization=0.0)
     assert not estimate.regularised
     assert_allclose(values(estimate), [0.49935, -0.499125], rtol=1e-12)
     assert_allclose(estimate.residual_sum_of_squares, 45.1575, rtol=1e-12)

@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from lintra_analysis.releases.linear import Column, Release, SecondMoment, Sketch, Sum
+from lintra_analysis.releases.columns import ScaledColumn
+from lintra_analysis.releases.release import Release
+from lintra_analysis.releases.second_moment_sum import SecondMomentSum
+from lintra_analysis.releases.sketch import Sketch
+from lintra_analysis.releases.totals import Totals
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
 from support.made_releases import columns, second_moment, sketch, total
 
@@ -42,7 +46,7 @@ def test_restricting_keeps_the_named_columns_in_the_given_order(release: Release
     part = release.restrict(["c2", "c0"])
     assert [column.name for column in part.columns] == ["c2", "c0"]
     expected = release.values[[2, 0]] if release.values.ndim == 1 else release.values[..., [2, 0]]
-    if isinstance(release, SecondMoment):
+    if isinstance(release, SecondMomentSum):
         expected = expected[[2, 0]]
     assert_array_equal(part.values, expected)
 
@@ -82,7 +86,7 @@ def test_a_sum_refuses_to_give_second_moments_and_says_what_would() -> None:
 def test_a_release_that_is_not_one_is_refused() -> None:
     good_sketch, good_moment, good_sum = releases()
     assert isinstance(good_sketch, Sketch)
-    assert isinstance(good_moment, SecondMoment)
+    assert isinstance(good_moment, SecondMomentSum)
     lopsided = good_moment.values.copy()
     lopsided[0, 1] += 1.0
     hole = good_sum.values.copy()
@@ -110,13 +114,13 @@ def test_a_release_that_is_not_one_is_refused() -> None:
 def test_a_column_without_a_name_a_scale_or_finite_bounds_is_refused() -> None:
     for name, scale, upper in (("", 1.0, 1.0), ("x", 0.0, 1.0), ("x", 1.0, -1.0), ("x", 1.0, float("nan"))):
         with pytest.raises(InvalidReleaseError):
-            Column(name, 0.0, scale, 0.0, upper)
+            ScaledColumn(name, 0.0, scale, 0.0, upper)
 
 
 @pytest.mark.parametrize("factor", [1e-300, 1e-70, 1e70, 1e300])
 @pytest.mark.parametrize("release", releases(), ids=lambda release: type(release).__name__)
 def test_numbers_whose_products_would_leave_floating_point_are_refused(release: Release, factor: float) -> None:
-    assert isinstance(release, Sketch | SecondMoment | Sum)
+    assert isinstance(release, Sketch | SecondMomentSum | Totals)
     with pytest.raises(InvalidReleaseError, match="the largest number of the release is"):
         replace(release, values=release.values * factor)
     with pytest.raises(InvalidReleaseError, match="the largest row bound of the release is"):
@@ -130,19 +134,19 @@ def test_numbers_whose_products_would_leave_floating_point_are_refused(release: 
 def test_a_column_in_an_absurd_unit_is_refused(extreme: dict[str, float]) -> None:
     numbers = {"center": 0.0, "scale": 1.0, "lower": -1.0, "upper": 1.0, **extreme}
     with pytest.raises(InvalidReleaseError, match="choose another unit"):
-        Column("age", **numbers)
+        ScaledColumn("age", **numbers)
 
 
 def test_only_a_column_that_is_the_same_for_everybody_may_be_called_intercept() -> None:
     release = second_moment(ROWS, 0.5, np.random.default_rng(2))
-    varying = (Column("(intercept)", 0.0, 1.0, -1.0, 1.0), *release.columns[1:])
+    varying = (ScaledColumn("(intercept)", 0.0, 1.0, -1.0, 1.0), *release.columns[1:])
     with pytest.raises(InvalidReleaseError, match="same for everybody"):
         replace(release, columns=varying)
-    same = replace(release, columns=(Column("(intercept)", 0.0, 1.0, 1.0, 1.0), *release.columns[1:]))
+    same = replace(release, columns=(ScaledColumn("(intercept)", 0.0, 1.0, 1.0, 1.0), *release.columns[1:]))
     assert same.columns[0].constant == 1.0
 
 
 def test_a_column_is_constant_only_if_its_bounds_meet_off_the_center() -> None:
-    assert Column("one", 0.0, 2.0, 1.0, 1.0).constant == 0.5
-    assert Column("zero", 1.0, 2.0, 1.0, 1.0).constant is None
-    assert Column("free", 0.0, 2.0, 0.0, 1.0).constant is None
+    assert ScaledColumn("one", 0.0, 2.0, 1.0, 1.0).constant == 0.5
+    assert ScaledColumn("zero", 1.0, 2.0, 1.0, 1.0).constant is None
+    assert ScaledColumn("free", 0.0, 2.0, 0.0, 1.0).constant is None

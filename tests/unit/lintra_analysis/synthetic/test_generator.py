@@ -226,4 +226,4 @@ def test_a_csv_file_comes_with_its_provenance_and_its_warning(tmp_path: Path) ->
 )
 def test_a_request_that_makes_no_sense_is_refused(num_rows: int, seed: int, space: str, words: str) -> None:
     with pytest.raises(InvalidAnalysisError, match=words):
-        mixed_model().synthesize(num_rows, seed, space)  # type: ignore[arg-type]
+        synthesize(mixed_model(), num_rows, seed, space)  # type: ignore[arg-type]

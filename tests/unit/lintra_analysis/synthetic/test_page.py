@@ -6,8 +6,10 @@ import numpy as np
 
 from lintra_analysis.releases.features import ClassLabel, Feature
 from lintra_analysis.synthetic.comparison import compare
+from lintra_analysis.synthetic.generator import synthesize
 from lintra_analysis.synthetic.model import GaussianModel, fit
 from lintra_analysis.synthetic.page import bars, html_page
+from lintra_analysis.synthetic.report import fidelity
 from lintra_analysis.synthetic.rows import WARNING
 from support.made_projected_sums import isotropic, released
 
@@ -27,7 +29,7 @@ def parsed(page: str) -> ElementTree.Element:
 
 
 def test_the_page_holds_the_promise_the_warning_and_every_verdict() -> None:
-    report = model().report()
+    report = fidelity(model())
     text = "".join(parsed(html_page(report)).itertext())
     assert "epsilon 1 at delta 1e-06" in text
     assert WARNING in text
@@ -42,8 +44,8 @@ def test_the_page_shows_the_comparison_if_there_is_one() -> None:
     own = model()
     rng = np.random.default_rng(2)
     reference = {"<b>x</b>": rng.uniform(-1, 1, 60), "y": rng.uniform(-1, 1, 60), "kind": ["<i>", "&"] * 30}
-    comparison = compare(own, own.synthesize(200, 1), reference)
-    root = parsed(html_page(own.report(), comparison))
+    comparison = compare(own, synthesize(own, 200, 1), reference)
+    root = parsed(html_page(fidelity(own), comparison))
     text = "".join(root.itertext())
     assert "accuracy" in text
     assert "not private" in text

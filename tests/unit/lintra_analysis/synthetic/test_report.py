@@ -10,7 +10,9 @@ from lintra_analysis.releases.features import ClassLabel, Feature
 from lintra_analysis.synthetic.analysis import SyntheticEstimate, synthetic
 from lintra_analysis.synthetic.comparison import NOT_PRIVATE, compare
 from lintra_analysis.synthetic.fitting import logistic_accuracy, ridge_error
+from lintra_analysis.synthetic.generator import synthesize
 from lintra_analysis.synthetic.model import fit
+from lintra_analysis.synthetic.report import fidelity
 from lintra_analysis.synthetic.rows import WARNING
 from lintra_protocol.errors import InvalidAnalysisError
 from support.made_projected_sums import PROMISE, isotropic, numeric, reals, released
@@ -59,7 +61,7 @@ def model_of(rows: dict[str, np.ndarray], noise: object = None) -> object:
 
 def test_a_report_says_what_the_noise_has_left() -> None:
     model = model_of(table(4000), isotropic(40.0, 30.0, 60.0, 25.0))
-    report = model.report()
+    report = fidelity(model)
     assert report.promise == PROMISE
     assert report.warnings[0] == WARNING
     for number, one in enumerate(report.classes):
@@ -78,7 +80,7 @@ def test_a_report_says_what_the_noise_has_left() -> None:
 def test_the_predicted_histogram_error_is_the_mean_of_many() -> None:
     # 300 runs: the mean has a deviation of 1 % of itself; five leave a false alarm below 1e-6.
     rng = np.random.default_rng(1)
-    report = model_of(table(4000), isotropic(0, 0, 0, 25.0)).report()
+    report = fidelity(model_of(table(4000), isotropic(0, 0, 0, 25.0)))
     errors = np.abs(rng.normal(0, 25.0 / 4000, (300, 20))).sum(axis=1) / 2
     assert report.histograms[0].total_variation == pytest.approx(errors.mean(), rel=0.05)
     assert report.histograms[0].total_variation != pytest.approx(errors.mean() * 1.1, rel=0.05)
@@ -100,7 +102,7 @@ def test_the_predicted_relative_error_is_the_mean_of_many() -> None:
 
 
 def test_a_drowned_release_is_called_what_it_is() -> None:
-    report = model_of(table(100), isotropic(1.0, 1e4, 1e4, 500.0)).report()
+    report = fidelity(model_of(table(100), isotropic(1.0, 1e4, 1e4, 500.0)))
     assert report.covariances[0].verdict == "covariance not usable: shrunk to equal variances"
     assert report.classes[0].verdict.startswith("mean weak")
     assert report.histograms[0].verdict == "histogram weak: mostly noise"
@@ -109,12 +111,12 @@ def test_a_drowned_release_is_called_what_it_is() -> None:
 
 def test_long_headers_are_cut_and_too_large_tables_refused() -> None:
     model = model_of(table(100))
-    rows = replace(model.synthesize(5, 1), warnings=tuple(f"class {number} left out" for number in range(900)))
+    rows = replace(synthesize(model, 5, 1), warnings=tuple(f"class {number} left out" for number in range(900)))
     said = json.loads(SyntheticEstimate(rows).headers()["lintra-provenance"])
     assert len(said["warnings"]) == 6
     assert said["warnings"][-1] == "896 more"
     assert ".. " not in SyntheticEstimate(rows).summary()
-    assert ".. 15 more" in SyntheticEstimate(model.synthesize(25, 1)).summary("a promise")
+    assert ".. 15 more" in SyntheticEstimate(synthesize(model, 25, 1)).summary("a promise")
     with pytest.raises(InvalidAnalysisError, match="too many at once"):
         synthetic(model.release, 100, 1, "columns", most=399)
 
@@ -122,17 +124,17 @@ def test_long_headers_are_cut_and_too_large_tables_refused() -> None:
 def test_projection_and_missing_histograms_are_said() -> None:
     rng = np.random.default_rng(3)
     frame = np.linalg.qr(rng.normal(0, 1, (5, 2)))[0]
-    report = fit(released(rng.normal(0, 0.3, (50, 2)), features=reals(5), frame=frame)).report()
+    report = fidelity(fit(released(rng.normal(0, 0.3, (50, 2)), features=reals(5), frame=frame)))
     assert report.unmodelled == ("x0", "x1", "x2", "x3", "x4")
     assert any("outside the 2 projected of 5 coordinates" in note for note in report.notes)
     with pytest.raises(InvalidAnalysisError, match="confidence"):
-        fit(released(rng.normal(0, 0.3, (50, 2)))).report(1.0)
+        fidelity(fit(released(rng.normal(0, 0.3, (50, 2)))), 1.0)
 
 
 def test_rows_of_a_good_model_are_near_the_reference_and_of_a_bad_one_are_not() -> None:
     reference = table(3000, seed=9)
     good = model_of(table(3000))
-    found = compare(good, good.synthesize(3000, 1), reference)
+    found = compare(good, synthesize(good, 3000, 1), reference)
     for column in found.columns:
         assert column.distance < 4 * column.chance + 0.03
         assert column.outside == 0
@@ -144,7 +146,7 @@ def test_rows_of_a_good_model_are_near_the_reference_and_of_a_bad_one_are_not() 
     assert found.use.reference > found.use.baseline + 0.1
     assert found.notes == (NOT_PRIVATE,)
     bad = model_of(table(3000), isotropic(1.0, 3000.0, 30000.0, 3000.0))
-    worse = compare(bad, bad.synthesize(3000, 1), reference)
+    worse = compare(bad, synthesize(bad, 3000, 1), reference)
     assert worse.columns[0].distance > found.columns[0].distance + 0.1
     assert json.loads(json.dumps(worse.to_dict()))["use"]["measure"] == "accuracy"
 
@@ -153,7 +155,7 @@ def test_the_distance_of_a_column_is_that_of_the_two_samples() -> None:
     from scipy import stats
 
     model = model_of(table(500))
-    rows, reference = model.synthesize(400, 2), table(300, 5)
+    rows, reference = synthesize(model, 400, 2), table(300, 5)
     found = compare(model, rows, reference).columns
     for column in found[:2]:
         expected = stats.ks_2samp(rows.columns[column.column], reference[column.column]).statistic
@@ -169,7 +171,7 @@ def test_a_regression_label_is_compared_by_its_error() -> None:
     label = numeric("y", 0, 100, 0.5)
     model = fit(released(np.column_stack([x, (y / 50 - 1) * 0.5]), label=label))
     reference = {"x0": x[:500, 0], "x1": x[:500, 1], "y": y[:500]}
-    use = compare(model, model.synthesize(2000, 1), reference).use
+    use = compare(model, synthesize(model, 2000, 1), reference).use
     assert use is not None
     assert use.measure == "root mean squared error"
     assert use.synthetic == pytest.approx(use.reference, rel=0.1)
@@ -180,7 +182,7 @@ def test_reference_values_outside_the_bounds_are_counted_and_clipped() -> None:
     model = model_of(table(500))
     reference = table(200, 5)
     reference["weight"] = np.where(np.arange(200) < 50, 7.0, reference["weight"])
-    column = compare(model, model.synthesize(200, 1), reference).columns[0]
+    column = compare(model, synthesize(model, 200, 1), reference).columns[0]
     assert column.outside == 0.25
     assert column.at_bounds[1] >= 0.25
 
@@ -200,15 +202,15 @@ def test_a_reference_that_does_not_fit_is_refused(change: dict[str, object], wor
     model = model_of(table(100))
     reference = {name: value for name, value in (table(100) | change).items() if value is not None}
     with pytest.raises(InvalidAnalysisError, match=words):
-        compare(model, model.synthesize(100, 1), reference)
+        compare(model, synthesize(model, 100, 1), reference)
 
 
 def test_a_short_reference_and_projected_rows_are_refused() -> None:
     model = model_of(table(100))
     with pytest.raises(InvalidAnalysisError, match="at least 20"):
-        compare(model, model.synthesize(100, 1), table(10))
+        compare(model, synthesize(model, 100, 1), table(10))
     with pytest.raises(InvalidAnalysisError, match="original columns"):
-        compare(model, model.synthesize(100, 1, "projected"), table(100))
+        compare(model, synthesize(model, 100, 1, "projected"), table(100))
 
 
 def test_the_test_models_learn_what_is_there_and_survive_constant_columns() -> None:

@@ -5,12 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lintra_analysis.readings.joint import centred_products
-from lintra_analysis.releases.centred_products import CentredProducts, fit_two_rounds
+from lintra_analysis.readings.ron_gauss_centred import centred_products
+from lintra_analysis.releases.centred_products import CentredProducts
 from lintra_analysis.releases.features import ClassLabel
 from lintra_analysis.releases.joint_sums import ProjectedSums
 from lintra_analysis.synthetic.bootstrap import bootstrap
+from lintra_analysis.synthetic.generator import synthesize
 from lintra_analysis.synthetic.model import fit
+from lintra_analysis.synthetic.two_rounds import fit_two_rounds
 from lintra_curator.ron_gauss.ron_gauss import category_column, mapped_column
 from lintra_protocol.canonical import base64url
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
@@ -46,7 +48,7 @@ def test_without_noise_the_covariance_is_that_of_the_rows() -> None:
     model = fit_two_rounds(first, second)
     np.testing.assert_allclose(model.covariance, truth, atol=1e-12)
     np.testing.assert_allclose(model.means, fit(first).means)
-    assert len(model.synthesize(20, 1)) == 20
+    assert len(synthesize(model, 20, 1)) == 20
 
 
 def test_centres_that_were_rounded_are_taken_for_what_they_are() -> None:
@@ -137,7 +139,7 @@ def test_the_integers_of_the_mechanism_become_products_about_its_centres(covaria
     assert len(set(names)) == values.size == 3 * len(parts)
     assert release.product_sd == pytest.approx(60**0.5 * 10**6 / 4096**2)
     for ask in (lambda: release.columns, release.second_moment, lambda: release.restrict(["a"])):
-        with pytest.raises(InvalidAnalysisError, match="fit_two_rounds"):
+        with pytest.raises(InvalidAnalysisError, match="release of the first round"):
             ask()
 
 

@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lintra_analysis.readings.numbers import as_release
-from lintra_analysis.releases.centred_products import CentredProducts, fit_two_rounds
+from lintra_analysis.readings import read
+from lintra_analysis.releases.centred_products import CentredProducts
 from lintra_analysis.releases.features import ClassLabel
 from lintra_analysis.releases.joint_sums import ProjectedSums
+from lintra_analysis.synthetic.generator import synthesize
+from lintra_analysis.synthetic.model import fit
+from lintra_analysis.synthetic.two_rounds import fit_two_rounds
 from lintra_analyzer.asked.second_task import build_second_task
 from lintra_analyzer.asked.specification import Specification, build_task, claim_of, warnings_of
 from lintra_analyzer.asked.two_rounds import first_share, require_together, second_round
@@ -54,7 +57,7 @@ def summed(task: Task, rows: FloatArray, seed: int) -> ProjectedSums | CentredPr
     exact = mechanism.encode_exactly(mechanism.round_rows(rows)).sum(axis=0, keepdims=True)
     deviations = mechanism.sigmas(task.num_columns) * len(rows) ** 0.5
     noise = np.rint(np.random.default_rng(seed).normal(0, 1, exact.shape) * deviations).astype(np.int64)
-    found = as_release(task, exact + noise, np.array([len(rows)]))
+    found = read(task, exact + noise, np.array([len(rows)]))
     assert isinstance(found, ProjectedSums | CentredProducts)
     return found
 
@@ -153,7 +156,7 @@ def test_the_second_task_is_the_first_about_its_released_means(
     assert second.task_id != first.task_id
     assert (second.columns, second.servers, second.analyzer) == (first.columns, first.servers, first.analyzer)
     assert second.not_before > first.not_before
-    np.testing.assert_allclose(np.array(mechanism.centers) / 2**15, release.gaussian_model().means, atol=2**-15)
+    np.testing.assert_allclose(np.array(mechanism.centers) / 2**15, fit(release).means, atol=2**-15)
     # About their means rows have a root mean square norm of 0.163, so that 0.23 is wanted and room for its noise.
     assert 0.23 < float(mechanism.row_bound) < 0.4 < float(first.mechanism.row_bound)
     given = second_of(specification, first, release, Fraction("0.35"))
@@ -171,14 +174,14 @@ def test_what_the_first_does_not_give_is_refused_in_words(classes: tuple[Specifi
     with pytest.raises(InvalidTaskError, match="must be positive"):
         second_of(specification, first, release, Fraction(0))
     with pytest.raises(InvalidTaskError, match="not sum"):
-        second_round(claim_of(specification), make_task("sum"), release, release.gaussian_model(), None)
+        second_round(claim_of(specification), make_task("sum"), release, fit(release), None)
     less = claim_of(specification).model_copy(update={"epsilon": "0.1"})
     with pytest.raises(InvalidTaskError, match="used up"):
-        second_round(less, first, release, release.gaussian_model(), None)
+        second_round(less, first, release, fit(release), None)
     for changes in ({"neighbours": "zero-out"}, {"min_clients": 2999}, {"delta": "0.00001"}):
         other = claim_of(specification).model_copy(update=changes)
         with pytest.raises(InvalidTaskError, match="promised to other neighbours"):
-            second_round(other, first, release, release.gaussian_model(), None)
+            second_round(other, first, release, fit(release), None)
     rare = replace(release, counts=np.array([3000.0, release.noise.count]))
     with pytest.raises(InvalidTaskError, match="cannot be told from noise"):
         second_of(specification, first, rare)
@@ -215,7 +218,7 @@ def errors_of(ratio: float, runs: int) -> tuple[float, float]:
         release = first_of(first, rows, 100 + seed)
         second = second_of(shared, first, release)
         both = covariance_of(release, second, rows, 200 + seed)
-        single = first_of(one, rows, 300 + seed).gaussian_model().covariance
+        single = fit(first_of(one, rows, 300 + seed)).covariance
         norm = float(np.linalg.norm(truth))
         found.append((float(np.linalg.norm(single - truth)) / norm, float(np.linalg.norm(both - truth)) / norm))
     means = np.mean(found, axis=0)
@@ -240,7 +243,7 @@ def released(task: Task, rows: list[list[float | str]]) -> ProjectedSums | Centr
     assert isinstance(mechanism, RonGauss | RonGaussCentred)
     unit = mechanism.decode(np.ones((1, values.size), np.int64), task.num_columns)
     sketch: IntArray = np.rint(values / unit).astype(np.int64)[np.newaxis]
-    found = as_release(task, sketch, np.array([len(rows)]))
+    found = read(task, sketch, np.array([len(rows)]))
     assert isinstance(found, ProjectedSums | CentredProducts)
     return found
 
@@ -268,7 +271,7 @@ def test_both_rounds_of_a_task_with_classes_from_rows_to_synthetic_rows(covarian
         np.testing.assert_allclose(matrix, np.cov(left.T), atol=0.004)
     assert model.release.promise.mu == pytest.approx(np.hypot(first.privacy(200).mu, second.privacy(200).mu))
     assert model.release.promise.epsilon <= 1000
-    made = model.synthesize(400, 1)
+    made = synthesize(model, 400, 1)
     assert set(made.columns) == {"x0", "x1", "kind"}
 
 

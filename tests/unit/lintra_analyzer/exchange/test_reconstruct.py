@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from lintra_analysis.readings.numbers import as_release, implausible_rows
-from lintra_analysis.releases.linear import SecondMoment, Sketch, Sum
+from lintra_analysis.readings import implausible_rows, read
+from lintra_analysis.releases.second_moment_sum import SecondMomentSum
+from lintra_analysis.releases.sketch import Sketch
+from lintra_analysis.releases.totals import Totals
 from lintra_analyzer.exchange.reconstruct import FrozenCohort, reconstruct
 from lintra_protocol.errors import InvalidReleaseError
 from lintra_protocol.randomness import expand
@@ -38,10 +40,10 @@ def test_the_stated_noise_is_the_noise_and_this_test_would_notice_if_not(kind: s
     task = a_task(kind)
     drawn = []
     for repetition in range(40):
-        release = as_release(task, *released(task, np.zeros((CLIENTS, 3)), f"noise {repetition}"))
+        release = read(task, *released(task, np.zeros((CLIENTS, 3)), f"noise {repetition}"))
         if isinstance(release, Sketch):
             drawn.append((release.values / np.sqrt(release.noise_variance)[:, np.newaxis]).ravel())
-        elif isinstance(release, SecondMoment):
+        elif isinstance(release, SecondMomentSum):
             drawn.append(release.values[np.triu_indices(3)] / release.noise_sd / [2**0.5, 1, 1, 2**0.5, 1, 2**0.5])
         else:
             drawn.append(release.values / release.noise_sd)
@@ -64,7 +66,7 @@ def test_with_overlapping_rows_the_stated_noise_includes_every_servers_smoothing
         sketch, row_counts = released(task, np.zeros((CLIENTS, 3)), f"noise {repetition}")
         for server in range(task.num_servers):
             coarse.smooth(sketch.view(np.uint64), expand(SEED, f"server {server} {repetition}"))
-        release = as_release(task, sketch, row_counts)
+        release = read(task, sketch, row_counts)
         assert isinstance(release, Sketch)
         assert release.num_clients == CLIENTS
         drawn.append((release.values / np.sqrt(release.noise_variance)[:, np.newaxis]).ravel())
@@ -85,7 +87,7 @@ def test_over_matrices_the_gram_of_an_overlapping_sketch_is_unbiased() -> None:
         sketch = np.zeros((6, 3), np.uint64)
         exact = np.round(rows * 2.0**task.mechanism.fraction_bits).astype(np.int64)
         matrix.add_reports(sketch, np.arange(60), exact.view(np.uint64))
-        values = as_release(task, sketch.view(np.int64), matrix.row_counts()).values
+        values = read(task, sketch.view(np.int64), matrix.row_counts()).values
         grams.append(values.T @ values)
     deviation = np.std(grams, axis=0) / 20
     # Six means of 400; five deviations each are a false alarm below 1e-5.
@@ -95,10 +97,10 @@ def test_over_matrices_the_gram_of_an_overlapping_sketch_is_unbiased() -> None:
 
 def test_every_mechanism_becomes_its_own_kind_of_release() -> None:
     rows = np.random.default_rng(1).uniform(-0.5, 0.5, (CLIENTS, 3))
-    for kind, expected in zip(KINDS, (Sketch, Sum, SecondMoment, Sketch), strict=True):
+    for kind, expected in zip(KINDS, (Sketch, Totals, SecondMomentSum, Sketch), strict=True):
         task = a_task(kind)
         sketch, row_counts = released(task, rows)
-        release = as_release(task, sketch, row_counts)
+        release = read(task, sketch, row_counts)
         assert isinstance(release, expected)
         assert release.num_clients == CLIENTS
         assert_array_equal(release.values, task.mechanism.decode(sketch, 3))

@@ -7,7 +7,7 @@ import httpx2
 import pytest
 from numpy.testing import assert_array_equal
 
-from lintra_analysis.readings.numbers import as_release
+from lintra_analysis.readings import read
 from lintra_analyzer.storage.store import Job
 from lintra_protocol.task import Task
 from support.analyzer_world import CLIENTS, Answer, Life, living
@@ -36,7 +36,7 @@ async def test_a_release_is_the_ideal_run_bit_for_bit(tmp_path: Path, kind: str)
         sketch, row_counts = life.service.archive.read(signed.record)
         ideal = life.ideal(task)
         assert_array_equal(task.mechanism.decode(sketch, task.num_columns), ideal.values)
-        assert_array_equal(as_release(task, sketch, row_counts).values, ideal.values)
+        assert_array_equal(read(task, sketch, row_counts).values, ideal.values)
         assert signed.record.num_clients == CLIENTS == row_counts.sum()
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lintra_analysis.estimators import ridge
-from lintra_analysis.readings.numbers import as_release
+from lintra_analysis.readings import read
 from lintra_analysis.record import Plausibility
 from lintra_analyzer.web.analyses import REQUESTS, parse_request, summary
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
@@ -57,7 +57,7 @@ async def test_an_analysis_is_that_of_the_estimator(tmp_path: Path) -> None:
         release_id = await released(life, "second_moment")
         answer = await rest.post(f"/v1/releases/{release_id}/analyses", json={"kind": "ridge", "target": "b"})
         record = life.service.record(release_id).record
-        release = as_release(life.service.task(record.task_id), *life.service.archive.read(record))
+        release = read(life.service.task(record.task_id), *life.service.archive.read(record))
         assert answer.json()["result"] == ridge(release, "b").to_dict()
 
 

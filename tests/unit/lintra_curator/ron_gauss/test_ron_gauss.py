@@ -9,6 +9,8 @@ import pytest
 from lintra_analysis.planning.ron_gauss import JointQuestion, plan_ron_gauss
 from lintra_analysis.releases.features import ClassLabel, NumericLabel
 from lintra_analysis.releases.joint_sums import ProjectedSums
+from lintra_analysis.synthetic.generator import synthesize
+from lintra_analysis.synthetic.model import fit
 from lintra_curator.promise.claim import CalibrationError, CentralClaim
 from lintra_curator.ron_gauss.ron_gauss import (
     PureShares,
@@ -94,7 +96,7 @@ def test_the_released_numbers_are_the_exact_ones_plus_their_noise_and_a_wrong_sc
         for run in range(30)
     ]
     names, _ = releases[0].table()
-    values = np.stack([release.table()[1] for release in releases])
+    values = np.vstack([release.table()[1] for release in releases])
     sums = values[:, [name.startswith("sum") for name in names]]
     spread = np.square(sums - sums.mean(axis=0)).sum() / (29 * sums.shape[1])
     assert abs(spread / releases[0].noise.sum ** 2 - 1) < 6 * (2 / sums.size) ** 0.5
@@ -109,19 +111,19 @@ def test_a_numeric_label_and_rows_by_name_are_taken() -> None:
     release = release_ron_gauss(rows, COLUMNS, CLAIM, source("names"), question=JointQuestion(label="height"))
     assert isinstance(release.label, NumericLabel)
     assert release.label.scale == pytest.approx(release.radius / 2, rel=1e-2)
-    assert len(release.gaussian_model().synthesize(30, 1)) == 30
+    assert len(synthesize(fit(release), 30, 1)) == 30
 
 
 def test_without_noise_to_speak_of_the_model_is_that_of_the_rows() -> None:
     rows = table(3000, seed=3)
     claim = CentralClaim(200.0, 1e-6)
     release = release_ron_gauss(rows, COLUMNS, claim, source("clear"), question=replace(BY_CLASS, radius=Fraction(5)))
-    model = release.gaussian_model()
+    model = fit(release)
     heights = (rows[:, 0] - 160) / 60
     for number in range(2):
         assert model.means[number, 0] == pytest.approx(heights[rows[:, 4] == number].mean(), abs=0.01)
     assert model.weights[0] == pytest.approx((rows[:, 4] == 0).mean(), abs=0.005)
-    made = model.synthesize(3000, 1).columns
+    made = synthesize(model, 3000, 1).columns
     assert np.mean(made["children"]) == pytest.approx(rows[:, 1].mean(), abs=0.05)
     assert (made["region"] == "north").mean() == pytest.approx((rows[:, 3] == 0).mean(), abs=0.02)
 
@@ -145,7 +147,7 @@ def test_a_pure_release_says_so_and_makes_rows() -> None:
     assert (release.promise.epsilon, release.promise.delta, release.promise.mu) == (2.0, 0.0, None)
     assert release.noise.law == "discrete Laplace"
     assert release.noise.product == release.noise.diagonal
-    assert len(release.gaussian_model().synthesize(50, 1)) == 50
+    assert len(synthesize(fit(release), 50, 1)) == 50
     chosen = release_ron_gauss_pure(
         table(300), COLUMNS, 2.0, source("pure"), question=replace(BY_CLASS, dimension=2), frame_seed=bytes(32)
     )
@@ -155,12 +157,12 @@ def test_a_pure_release_says_so_and_makes_rows() -> None:
 def test_constant_columns_and_rows_at_the_centre_are_no_trouble() -> None:
     rows = np.tile([160.0, 4, 0, 1, 1], (300, 1))
     release = release_ron_gauss(rows, COLUMNS, CLAIM, source("constant"), question=BY_CLASS)
-    made = release.gaussian_model().synthesize(100, 1).columns
+    made = synthesize(fit(release), 100, 1).columns
     assert np.median(made["height"]) == pytest.approx(160, abs=8)
     numbers = (mapped_column("a", -1, 1), mapped_column("b", -1, 1))
     zero = release_ron_gauss(np.zeros((100, 2)), numbers, CLAIM, source("zero"))
     assert isinstance(zero, ProjectedSums)
-    assert len(zero.gaussian_model().synthesize(10, 1)) == 10
+    assert len(synthesize(fit(zero), 10, 1)) == 10
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])

@@ -1,0 +1,84 @@
+"""The error of a second moment of linear combinations of columns, such as columns about their means."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lintra_analysis.noise_laws.law import ErrorLaw
+from lintra_protocol.ring import FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CombinedError:
+    """The error B^T N B of a matrix B^T M B, by the law of N.
+
+    Attributes:
+        law: of N, an error of M.
+        matrix: M, shape `(d, d)`.
+        basis: B, shape `(d, k)`.
+    """
+
+    law: ErrorLaw
+    matrix: FloatArray
+    basis: FloatArray
+
+    @property
+    def measured(self) -> bool:
+        """Return whether the law of N is read off the release's own rows."""
+        return self.law.measured
+
+    @property
+    def spectral_sigma(self) -> None:
+        """Return None: B turns noise that is alike in all directions into noise that is not."""
+        return None
+
+    @property
+    def gaussian(self) -> bool:
+        """Return whether N is Gaussian, and so to first order this error."""
+        return self.law.gaussian
+
+    def product_covariance(self, theta: FloatArray) -> FloatArray:
+        """Return Cov(B^T N B theta), shape `(k, k)`."""
+        return self.basis.T @ self.law.product_covariance(self.basis @ theta) @ self.basis
+
+    def privacy_covariance(self, theta: FloatArray, matrix: FloatArray) -> FloatArray:
+        """Return the part of `product_covariance` that privacy costs."""
+        del matrix
+        return self.basis.T @ self.law.privacy_covariance(self.basis @ theta, self.matrix) @ self.basis
+
+    def functional_sd(self, weights: FloatArray) -> float:
+        """Return the sd of <weights, B^T N B> for symmetric `weights` of shape `(k, k)`."""
+        return self.law.functional_sd(self.basis @ weights @ self.basis.T)
+
+    def privacy_functional_sd(self, weights: FloatArray, matrix: FloatArray) -> float:
+        """Return the part of `functional_sd` that privacy costs."""
+        del matrix
+        return self.law.privacy_functional_sd(self.basis @ weights @ self.basis.T, self.matrix)
+
+    def entry_variance(self, basis: FloatArray) -> FloatArray:
+        """Return the variances of the entries of basis^T B^T N B basis."""
+        return self.law.entry_variance(self.basis @ basis)
+
+    def correlation_variance(self, correlation: FloatArray, diagonal: FloatArray) -> FloatArray:
+        """Return the first-order variances of C_ij / sqrt(C_ii C_jj), shape `(k, k)`."""
+        return self.pair_variance(correlation, np.diag(1 / np.sqrt(diagonal)))
+
+    def pair_variance(self, correlation: FloatArray, basis: FloatArray) -> FloatArray:
+        """Return the variances of u_i^T B^T N B u_j and its ends as `ErrorLaw.pair_variance` has them."""
+        return self.law.pair_variance(correlation, self.basis @ basis)
+
+    def inflation(self, inverse: FloatArray) -> FloatArray:
+        """Return E[B^T N B A B^T N B], shape `(k, k)`, for a symmetric A."""
+        return self.basis.T @ self.law.inflation(self.basis @ inverse @ self.basis.T) @ self.basis
+
+    def floor(self, size: int) -> float:
+        """Return the eigenvalue below which a block of `size` columns is noise."""
+        return self.law.floor(size)
+
+    def degrees_of_freedom(self, fitted: int) -> float:
+        """Return those of the law of N."""
+        return self.law.degrees_of_freedom(fitted)
+
+    def restrict(self, index: IntArray) -> "CombinedError":
+        """Return the law of the block of some columns."""
+        return CombinedError(self.law, self.matrix, self.basis[:, index])

@@ -1,0 +1,130 @@
+"""The error of a noisy sum of products: a symmetric random matrix with independent entries."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lintra_analysis.noise_laws.law import KnownNoise
+from lintra_protocol.ring import FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class SymmetricNoise(KnownNoise):
+    """The error of a noisy sum of products: a symmetric matrix N, Gaussian unless it says otherwise.
+
+    Its sd is `sigma` off the diagonal and sqrt(2) `sigma` on it, so that
+    Cov(N_ij, N_kl) = sigma^2 (d_ik d_jl + d_il d_jk) in every orthonormal basis. It is all privacy noise: the sum
+    itself is exact. Two options make the diagonal, and only the diagonal, less noisy.
+
+    Attributes:
+        sigma: sd of an entry off the diagonal.
+        trace_tight: the release is N - (tr N / d) (1 - 1 / sqrt(d + 1)) I over all d columns that carry noise, so
+            that their diagonal has the covariance 2 sigma^2 (I - 1 1^T / (d + 1)).
+        num_columns: that d; of the whole release, also when this is the law of a block. Needed if `trace_tight`.
+        exact: position of a column whose product with itself is public, so that N is 0 there; not one of the d.
+        gaussian: whether N is Gaussian; if not, it has these covariances all the same.
+    """
+
+    sigma: float
+    trace_tight: bool = False
+    num_columns: int = 0
+    exact: int | None = None
+    gaussian: bool = True
+
+    def __post_init__(self) -> None:
+        if self.trace_tight and self.num_columns < 1:
+            raise ValueError("trace-tight noise needs num_columns, how many columns of the whole release carry it")
+
+    @property
+    def spectral_sigma(self) -> float:
+        """Return `sigma`: both options only take noise away."""
+        return self.sigma
+
+    def product_covariance(self, theta: FloatArray) -> FloatArray:
+        """Return Cov(N theta), shape `(d, d)`, for `theta` of shape `(d,)`."""
+        full = float(theta @ theta) * np.eye(theta.size) + np.outer(theta, theta)
+        return self.sigma**2 * (full - np.outer(theta, theta) * self._spared(theta.size))
+
+    def functional_sd(self, weights: FloatArray) -> float:
+        """Return the sd of <weights, N> for symmetric `weights` of shape `(d, d)`."""
+        diagonal = np.diagonal(weights)
+        variance = 2 * float(np.sum(weights**2)) - float(diagonal @ self._spared(diagonal.size) @ diagonal)
+        return self.sigma * float(np.sqrt(max(variance, 0.0)))
+
+    def entry_variance(self, basis: FloatArray) -> FloatArray:
+        """Return the variances of the entries of basis^T N basis, shape `(k, k)`, for a basis of shape `(d, k)`."""
+        products = basis.T @ basis
+        variance = np.outer(np.diagonal(products), np.diagonal(products)) + products**2
+        if self.exact is not None:
+            variance -= 2 * np.outer(basis[self.exact], basis[self.exact]) ** 2
+        if self.trace_tight:
+            noised = self._noised(basis.shape[0])[:, np.newaxis] * basis
+            variance -= 2 * (basis.T @ noised) ** 2 / (self.num_columns + 1)
+        scaled: FloatArray = self.sigma**2 * np.maximum(variance, 0)
+        return scaled
+
+    def correlation_variance(self, correlation: FloatArray, diagonal: FloatArray) -> FloatArray:
+        """Return the first-order variances of M_ij / sqrt(M_ii M_jj), shape `(d, d)`.
+
+        Args:
+            correlation: the estimates themselves, shape `(d, d)`.
+            diagonal: M_ii, positive, shape `(d,)`.
+        """
+        return self.pair_variance(correlation, np.diag(1 / np.sqrt(diagonal)))
+
+    def pair_variance(self, correlation: FloatArray, basis: FloatArray) -> FloatArray:
+        """Return the variances of u_i^T N u_j - r_ij (u_i^T N u_i + u_j^T N u_j) / 2, shape `(k, k)`, 0 for i = j.
+
+        Args:
+            correlation: r, shape `(k, k)`.
+            basis: the u_i, shape `(d, k)`.
+        """
+
+        def less(products: FloatArray) -> FloatArray:
+            own = np.diagonal(products)
+            difference: FloatArray = products - correlation * np.add.outer(own, own) / 2
+            return difference
+
+        products = basis.T @ basis
+        own = np.diagonal(products)
+        ends = np.add.outer(own**2, own**2) + 2 * products**2
+        variance = np.outer(own, own) + products**2 + correlation**2 * ends / 2
+        variance -= 2 * correlation * products * np.add.outer(own, own)
+        if self.exact is not None:
+            variance -= 2 * less(np.outer(basis[self.exact], basis[self.exact])) ** 2
+        if self.trace_tight:
+            noised = self._noised(basis.shape[0])[:, np.newaxis] * basis
+            variance -= 2 * less(basis.T @ noised) ** 2 / (self.num_columns + 1)
+        # A column's correlation with itself is 1, whatever the noise.
+        np.fill_diagonal(variance, 0.0)
+        scaled: FloatArray = self.sigma**2 * np.maximum(variance, 0)
+        return scaled
+
+    def inflation(self, inverse: FloatArray) -> FloatArray:
+        """Return E[N A N], shape `(d, d)`, for a symmetric A: to second order, what noise adds to an inverse."""
+        trace = float(np.trace(inverse)) * np.eye(inverse.shape[0])
+        return self.sigma**2 * (inverse + trace - inverse * self._spared(inverse.shape[0]))
+
+    def floor(self, size: int) -> float:
+        """Return the eigenvalue below which a block of `size` columns is noise: sigma sqrt(size)."""
+        return self.sigma * float(np.sqrt(size))
+
+    def restrict(self, index: IntArray) -> "SymmetricNoise":
+        """Return the law of the block of some columns: the same, since it is known where each column stands."""
+        kept = np.flatnonzero(index == self.exact) if self.exact is not None else np.array([], np.int64)
+        return replace(self, exact=int(kept[0]) if kept.size else None)
+
+    def _spared(self, size: int) -> FloatArray:
+        """Return by how much the covariance of the diagonal of N is below 2 I, shape `(d, d)`, in sigma^2."""
+        noised = self._noised(size)
+        spared: FloatArray = 2 * np.diag(1 - noised)
+        if self.trace_tight:
+            spared += 2 * np.outer(noised, noised) / (self.num_columns + 1)
+        return spared
+
+    def _noised(self, size: int) -> FloatArray:
+        """Return 1 for every column whose product with itself carries noise, else 0; shape `(d,)`."""
+        noised = np.ones(size)
+        if self.exact is not None:
+            noised[self.exact] = 0.0
+        return noised

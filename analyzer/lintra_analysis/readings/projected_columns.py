@@ -1,0 +1,60 @@
+"""What both rounds of `ron_gauss` read alike: the columns, the label and the promise behind their numbers."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lintra_analysis.releases.features import ClassLabel, Feature, Label, NumericLabel
+from lintra_analysis.releases.promise import Promise
+from lintra_protocol.documents import fraction
+from lintra_protocol.frame import FRAME_BITS
+from lintra_protocol.mechanisms.projected import ProjectedRows
+from lintra_protocol.privacy.statement import PrivacyStatement
+from lintra_protocol.ring import FloatArray
+from lintra_protocol.schema import Column
+
+
+def promise_of(statement: PrivacyStatement, mechanism: str) -> Promise:
+    """Return the promise of a privacy statement."""
+    corrupt = statement.max_corrupt_clients
+    return Promise(
+        epsilon=statement.epsilon,
+        delta=statement.delta,
+        neighbours=statement.neighbours,
+        mechanism=mechanism,
+        note=(
+            f"exact Gaussian differential privacy of {statement.num_clients} rows, "
+            f"{statement.honest_clients} honest clients' noise counted, {corrupt} corrupt ones tolerated"
+        ),
+        mu=statement.mu,
+    )
+
+
+def frame_of(mechanism: ProjectedRows) -> FloatArray | None:
+    """Return the public frame in real units, shape `(m, p)`; None if rows are not projected."""
+    frame = mechanism.public_frame()
+    return None if frame is None else frame.astype(np.float64) * 2.0**-FRAME_BITS
+
+
+def features_of(mechanism: ProjectedRows, columns: Sequence[Column], bins: Sequence[int]) -> tuple[Feature, ...]:
+    """Return the columns that are no label, with the cells of their histograms."""
+    every = [_feature(column, cells) for column, cells in zip(columns, bins, strict=True)]
+    return tuple(feature for number, feature in enumerate(every) if number != mechanism.label)
+
+
+def label_of(mechanism: ProjectedRows, columns: Sequence[Column], bins: Sequence[int]) -> Label | None:
+    """Return the label, or None."""
+    if mechanism.label < 0:
+        return None
+    column = columns[mechanism.label]
+    if column.kind == "category":
+        return ClassLabel(column.name, column.levels)
+    return NumericLabel(_feature(column, bins[mechanism.label]), mechanism.label_bound * 2.0**-mechanism.fraction_bits)
+
+
+def _feature(column: Column, cells: int) -> Feature:
+    if column.kind == "category":
+        return Feature(column.name, "category", levels=column.levels, cells=cells, unit=column.unit)
+    return Feature(
+        column.name, column.kind, float(fraction(column.lower)), float(fraction(column.upper)), (), cells, column.unit
+    )

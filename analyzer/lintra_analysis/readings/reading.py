@@ -1,0 +1,71 @@
+"""What one mechanism's module tells about reading its integers."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from lintra_analysis.releases.columns import ScaledColumn
+from lintra_analysis.releases.release import Release
+from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.ring import FloatArray, IntArray
+from lintra_protocol.task import Task
+
+AnyOf = TypeVar("AnyOf", bound=Mechanism)
+
+Earlier = Callable[[str], Release | None]
+"""Gives the release of an earlier task by that task's identifier; None if there is none to be had."""
+
+
+def nothing_earlier(task_id: str) -> None:
+    """Give no release of an earlier task."""
+    del task_id
+
+
+def one_row(mechanism: Mechanism) -> int:
+    """Return 1: every report enters one row of the released numbers."""
+    del mechanism
+    return 1
+
+
+def band_of_sums(task: Task, mechanism: Mechanism, row_counts: IntArray, deviations: float) -> FloatArray:
+    """Return how large an entry of a plain sum may plausibly be: nothing cancels, so c B and the noise on top.
+
+    Args:
+        task: the task.
+        mechanism: its mechanism; B is its largest word.
+        row_counts: c of each row, shape `(m,)`.
+        deviations: of the noise.
+    """
+    counts = row_counts[:, np.newaxis].astype(np.float64)
+    sigmas = mechanism.sigmas(task.num_columns)[: task.sketch_words].astype(np.float64)
+    band: FloatArray = counts * float(mechanism.largest_word()) + deviations * np.sqrt(counts) * sigmas
+    return band
+
+
+@dataclass(frozen=True)
+class Reading(Generic[AnyOf]):
+    """How the integers of one mechanism become a release.
+
+    Attributes:
+        mechanism: whose integers; its `kind` is what the table of readings is looked up by.
+        read: from task, mechanism, integers of shape `(m, w/c)`, row counts of shape `(m,)` and the releases of earlier
+            tasks to the release.
+        rows_of_a_report: s, how many rows of the released numbers a report enters.
+        band: from task, mechanism, row counts and a number z of deviations to what an entry of each row may plausibly
+            be at most, shape `(m, 1)` or `(m, w/c)`.
+    """
+
+    mechanism: type[AnyOf]
+    read: Callable[[Task, AnyOf, IntArray, IntArray, Earlier], Release]
+    rows_of_a_report: Callable[[AnyOf], int] = one_row
+    band: Callable[[Task, AnyOf, IntArray, float], FloatArray] = band_of_sums
+
+
+def scaled_columns(task: Task) -> tuple[ScaledColumn, ...]:
+    """Return the columns of a task as a release has them."""
+    return tuple(
+        ScaledColumn(c.name, float(c.center), float(c.scale), float(c.lower), float(c.upper), c.unit)
+        for c in task.columns
+    )

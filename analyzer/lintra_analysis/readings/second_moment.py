@@ -1,0 +1,33 @@
+"""From the integers of `second_moment` to a sum of products; an intercept becomes its first column, 1 for everybody."""
+
+import math
+
+from lintra_analysis.readings.reading import Earlier, Reading, scaled_columns
+from lintra_analysis.releases.columns import ScaledColumn
+from lintra_analysis.releases.second_moment_sum import SecondMomentSum
+from lintra_protocol.documents import fraction
+from lintra_protocol.mechanisms import SecondMoment
+from lintra_protocol.mechanisms.second_moment import INTERCEPT
+from lintra_protocol.ring import IntArray
+from lintra_protocol.task import Task
+
+
+def _read(
+    task: Task, mechanism: SecondMoment, sketch: IntArray, row_counts: IntArray, earlier: Earlier
+) -> SecondMomentSum:
+    del earlier
+    columns, num_clients = scaled_columns(task), int(row_counts.sum())
+    values = mechanism.decode(sketch, task.num_columns)
+    row_bound, exact = float(fraction(mechanism.row_bound)), ""
+    trace_columns = len(columns) if mechanism.trace else 0
+    # Products are counted in squared steps. The diagonal's noise is sqrt(2) times this, rounded up to an integer.
+    noise_sd = math.sqrt(num_clients) * mechanism.sigma * 4.0**-mechanism.fraction_bits
+    if mechanism.intercept_steps:
+        constant = mechanism.intercept_steps * 2.0**-mechanism.fraction_bits
+        values[0, 0] = mechanism.intercept_square(num_clients)
+        row_bound, exact = math.hypot(row_bound, constant), INTERCEPT
+        columns = (ScaledColumn(INTERCEPT, 0.0, 1 / constant, 1.0, 1.0), *columns)
+    return SecondMomentSum(columns, values, noise_sd, num_clients, row_bound, trace_columns, exact)
+
+
+READING = Reading(SecondMoment, _read)

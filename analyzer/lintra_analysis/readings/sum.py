@@ -1,0 +1,21 @@
+"""From the integers of `sum` to the totals of the columns."""
+
+import math
+
+from lintra_analysis.readings.reading import Earlier, Reading, scaled_columns
+from lintra_analysis.releases.totals import Totals
+from lintra_protocol.documents import fraction
+from lintra_protocol.mechanisms import Sum
+from lintra_protocol.ring import IntArray
+from lintra_protocol.task import Task
+
+
+def _read(task: Task, mechanism: Sum, sketch: IntArray, row_counts: IntArray, earlier: Earlier) -> Totals:
+    del earlier
+    num_clients = int(row_counts.sum())
+    noise_sd = math.sqrt(num_clients) * mechanism.sigma * 2.0**-mechanism.fraction_bits
+    values = mechanism.decode(sketch, task.num_columns)
+    return Totals(scaled_columns(task), values, noise_sd, num_clients, float(fraction(mechanism.row_bound)))
+
+
+READING = Reading(Sum, _read)

@@ -1,0 +1,32 @@
+"""What a release answers to questions about something that it does not hold."""
+
+from typing import NoReturn
+
+from lintra_protocol.errors import InvalidAnalysisError
+
+
+class Refusals:
+    """The answers of a release that holds neither sums of rows on their own nor the joint sums of synthetic rows."""
+
+    def totals(self) -> None:
+        """Return None: the release holds no sums of rows on their own."""
+        return
+
+    def rounds(self) -> NoReturn:
+        """Refuse: synthetic rows are modelled on joint sums.
+
+        Raises:
+            InvalidAnalysisError: always.
+        """
+        refuse_rounds()
+
+
+def refuse_rounds() -> NoReturn:
+    """Say that a release is not one that synthetic rows can be modelled on.
+
+    Raises:
+        InvalidAnalysisError: always.
+    """
+    raise InvalidAnalysisError(
+        "synthetic rows need a release of the mechanism ron_gauss: class counts, sums, products and histograms"
+    )

@@ -1,0 +1,74 @@
+"""A released sum of the products of every two columns."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lintra_analysis.noise_laws.symmetric_noise import SymmetricNoise
+from lintra_analysis.releases.checks import check_noise_sd, check_release, checked_shape
+from lintra_analysis.releases.columns import ScaledColumn, positions, require_workable
+from lintra_analysis.releases.gram import GramEstimate
+from lintra_analysis.releases.refusals import Refusals
+from lintra_protocol.errors import InvalidReleaseError
+from lintra_protocol.ring import FloatArray
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SecondMomentSum(Refusals):
+    """The noisy sum of z z^T ("Analyze Gauss": Dwork, Talwar, Thakurta, Zhang 2014).
+
+    Attributes:
+        columns: the d columns.
+        values: shape `(d, d)`, symmetric.
+        noise_sd: sd of the noise off the diagonal; on it, sqrt(2) times that, save for the two options.
+        num_clients: rows of Z.
+        row_bound: the L2 norm that no row of Z exceeds.
+        trace_columns: over how many columns a noisy trace has tightened the diagonal; 0 for none. Of the whole
+            release, also where this is a part of it.
+        exact: name of a column whose product with itself is public, so that it carries no noise; empty for none.
+        gaussian: whether the noise is Gaussian, and not only of these variances.
+    """
+
+    columns: tuple[ScaledColumn, ...]
+    values: FloatArray
+    noise_sd: float
+    num_clients: int
+    row_bound: float
+    trace_columns: int = 0
+    exact: str = ""
+    gaussian: bool = True
+
+    def __post_init__(self) -> None:
+        check_release(self.columns, self.num_clients, self.row_bound)
+        size = len(self.columns)
+        checked_shape(self.values, (size, size))
+        check_noise_sd(self.noise_sd)
+        require_workable(self.values, self.noise_sd, self.row_bound)
+        if not np.allclose(self.values, self.values.T, rtol=1e-9, atol=1e-9 * float(np.abs(self.values).max())):
+            raise InvalidReleaseError("a second moment must be symmetric")
+        if self.trace_columns < 0:
+            raise InvalidReleaseError(f"a trace covers 0 columns or more, got {self.trace_columns}")
+        if self.exact and self.exact not in [column.name for column in self.columns]:
+            raise InvalidReleaseError(f"the release has no column {self.exact!r} that could be exact")
+
+    def __repr__(self) -> str:
+        return f"SecondMomentSum(columns={len(self.columns)}, num_clients={self.num_clients})"
+
+    def restrict(self, names: Sequence[str]) -> "SecondMomentSum":
+        """Return the release of the named columns only, in that order."""
+        index = positions(self.columns, names)
+        columns = tuple(self.columns[i] for i in index)
+        exact = self.exact if self.exact in names else ""
+        return replace(self, columns=columns, values=self.values[np.ix_(index, index)], exact=exact)
+
+    def second_moment(self) -> GramEstimate:
+        """Return the matrix itself, which is unbiased, with the law of its noise."""
+        matrix = (self.values + self.values.T) / 2
+        exact = [column.name for column in self.columns].index(self.exact) if self.exact else None
+        errors = SymmetricNoise(self.noise_sd, self.trace_columns > 0, self.trace_columns, exact, self.gaussian)
+        return GramEstimate(self.columns, matrix, errors, self.num_clients, self.row_bound)
+
+    def table(self) -> tuple[list[str], FloatArray]:
+        """Return the matrix row by row."""
+        return [column.name for column in self.columns], self.values

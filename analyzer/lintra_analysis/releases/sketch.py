@@ -1,0 +1,66 @@
+"""A released sketch: the public matrix times noised rows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lintra_analysis.noise_laws.exchangeable_rows import ExchangeableRows
+from lintra_analysis.releases.checks import check_release, checked_shape
+from lintra_analysis.releases.columns import ScaledColumn, positions, require_workable
+from lintra_analysis.releases.gram import GramEstimate
+from lintra_analysis.releases.refusals import Refusals
+from lintra_protocol.errors import InvalidReleaseError
+from lintra_protocol.ring import FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sketch(Refusals):
+    """The public matrix times noised rows, divided by gamma sqrt(s) (Burkhardt et al. 2025, Section 3).
+
+    Attributes:
+        columns: the d columns.
+        values: shape `(m, d)`.
+        row_counts: shape `(m,)`, the clients that met in each row.
+        noise_variance: shape `(m,)`, the variance of the privacy noise in every entry of each row.
+        num_clients: rows of Z that are in the sketch.
+        row_bound: the L2 norm that no row of Z exceeds.
+    """
+
+    columns: tuple[ScaledColumn, ...]
+    values: FloatArray
+    row_counts: IntArray
+    noise_variance: FloatArray
+    num_clients: int
+    row_bound: float
+
+    def __post_init__(self) -> None:
+        check_release(self.columns, self.num_clients, self.row_bound)
+        rows = checked_shape(self.values, (None, len(self.columns)))[0]
+        if rows < 2:
+            raise InvalidReleaseError(f"a sketch needs at least 2 rows, got {rows}")
+        checked_shape(self.row_counts, (rows,))
+        checked_shape(self.noise_variance, (rows,))
+        if (self.row_counts < 0).any() or (self.noise_variance < 0).any():
+            raise InvalidReleaseError("row counts and noise variances cannot be negative")
+        require_workable(self.values, self.noise_variance, self.row_bound)
+
+    def __repr__(self) -> str:
+        rows, size = self.values.shape
+        return f"Sketch(rows={rows}, columns={size}, num_clients={self.num_clients})"
+
+    def restrict(self, names: Sequence[str]) -> "Sketch":
+        """Return the release of the named columns only, in that order."""
+        index = positions(self.columns, names)
+        return replace(self, columns=tuple(self.columns[i] for i in index), values=self.values[:, index])
+
+    def second_moment(self) -> GramEstimate:
+        """Return Y^T Y - V I with V = sum_r v_r, unbiased over the noise and the public matrix."""
+        total = float(self.noise_variance.sum())
+        matrix = self.values.T @ self.values - total * np.eye(len(self.columns))
+        errors = ExchangeableRows(self.values, self.noise_variance)
+        return GramEstimate(self.columns, matrix, errors, self.num_clients, self.row_bound)
+
+    def table(self) -> tuple[list[str], FloatArray]:
+        """Return the sketch row by row."""
+        return [column.name for column in self.columns], self.values
