@@ -12,7 +12,7 @@ from lintra_analysis.readings import read
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
 from lintra_analyzer.asked.specification import Specification, build_task
 from lintra_protocol.errors import InvalidReleaseError, InvalidTaskError
-from lintra_protocol.mechanisms.second_moment import SecondMomentSum as Mechanism
+from lintra_protocol.mechanisms.second_moment import SecondMoment as Mechanism
 from lintra_protocol.randomness import expand
 from lintra_protocol.ring import FloatArray
 from lintra_protocol.schema import Column
