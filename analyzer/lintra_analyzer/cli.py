@@ -15,14 +15,14 @@ import typer
 from lintra_analysis.connect import AnalyzerClient
 from lintra_analysis.synthetic.analysis import synthetic
 from lintra_analysis.synthetic.rows import WARNING
-from lintra_analyzer.settings import InvalidSettingsError, load_settings
+from lintra_analyzer.settings import TOKEN_VARIABLE, URL_VARIABLE, Settings
 from lintra_analyzer.storage.keys import load_keys
-from lintra_analyzer.web.auth import new_token, token_hash
 from lintra_protocol.errors import LintraError, UnauthorizedError
 from lintra_protocol.randomness import system_randomness
+from lintra_service.settings import InvalidSettingsError
+from lintra_service.tokens import new_token, token_hash
 
 NOT_READY = os.EX_TEMPFAIL
-TOKEN_VARIABLE = "LINTRA_ANALYZER_TOKEN"
 _DEFAULT_URL = "http://127.0.0.1:8700"
 
 app = typer.Typer(help="The analyst's service: tasks, releases, analyses.", no_args_is_help=True)
@@ -33,7 +33,7 @@ app.add_typer(task_app, name="task")
 _IDENTIFIERS = {"ignore_unknown_options": True}
 
 Config = Annotated[Path, typer.Option("--config", help="The settings, a TOML file.")]
-Url = Annotated[str, typer.Option("--url", envvar="LINTRA_ANALYZER_URL", help="Where the analyzer listens.")]
+Url = Annotated[str, typer.Option("--url", envvar=URL_VARIABLE, help="Where the analyzer listens.")]
 Token = Annotated[
     str, typer.Option("--token", envvar=TOKEN_VARIABLE, help="Bearer token; better given by the environment.")
 ]
@@ -49,14 +49,14 @@ def run(config: Config) -> None:
     from lintra_analyzer.serve import run as serve
 
     with _settings_errors():
-        serve(load_settings(config))
+        serve(Settings.load(config))
 
 
 @app.command()
 def keys(config: Config) -> None:
     """Print the analyzer's public keys as JSON; servers allow the author key in their policy."""
     with _settings_errors():
-        settings = load_settings(config)
+        settings = Settings.load(config)
         found = load_keys(settings.data_dir / "keys", settings.create_keys, system_randomness)
     _print_json(found.public())
 

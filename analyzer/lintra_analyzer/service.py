@@ -17,6 +17,7 @@ from lintra_analyzer.asked.second_task import build_second_task, first_of_two
 from lintra_analyzer.asked.specification import Specification, build_task
 from lintra_analyzer.exchange.collect import Exchange
 from lintra_analyzer.exchange.servers import HttpClient, Network, Patience, Server
+from lintra_analyzer.metrics import Metrics
 from lintra_analyzer.settings import KnownServer, Settings
 from lintra_analyzer.storage.archive import Archive
 from lintra_analyzer.storage.keys import Keys
@@ -24,10 +25,9 @@ from lintra_analyzer.storage.store import Job, ServerState, Store, StoredTask
 from lintra_analyzer.tasks.jobs import Jobs, Release
 from lintra_analyzer.tasks.registration import current_state, register, require_registered
 from lintra_analyzer.web.analyses import Request
-from lintra_analyzer.web.metrics import Metrics
 from lintra_protocol.canonical import canonical_json
 from lintra_protocol.messages import Counters, Signed, TaskRecord, sign
-from lintra_protocol.randomness import RandomBytes
+from lintra_protocol.randomness import RandomBytes, bulk_system_randomness
 from lintra_protocol.task import ServerEntry, Task
 
 INTERACTIVE_ATTEMPTS = 3
@@ -50,9 +50,12 @@ class Service:
         self.settings = settings
         self.keys = keys
         self.metrics = Metrics()
+        self.token_hashes = settings.known_token_hashes()
         self.store = Store(Path(settings.data_dir) / "analyzer.sqlite")
         self.archive = Archive(Path(settings.data_dir) / "releases")
         self._world = world
+        # One system call per request would cost more than the stream does.
+        self._request_ids = bulk_system_randomness()
         patience = Patience(settings.server_attempts, settings.retry_seconds, settings.retry_seconds_max)
         self._network = Network(world.http, keys.identity, patience, world.now, world.random_bytes)
         # While an analyst waits for the answer, a server that is away is not waited for as long as a job would.
@@ -70,6 +73,10 @@ class Service:
         finally:
             await self.jobs.stop()
             self.store.close()
+
+    def new_request_id(self) -> str:
+        """Return a name for one request."""
+        return self._request_ids(8).hex()
 
     # --- tasks ---------------------------------------------------------------------------------------------------
 

@@ -1,64 +1,57 @@
-"""The analyzer's settings: one TOML file, read once; secrets come from the environment or from files only."""
+"""The analyzer's settings; its private keys are files of their own (see `storage.keys`)."""
 
-import os
-import tomllib
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, StringConstraints, model_validator
+from pydantic_settings import NoDecode, SettingsConfigDict
 
-from lintra_protocol.documents import Key, first_complaint
+from lintra_protocol.documents import Key
 from lintra_protocol.mechanisms.base import MAX_SERVERS
 from lintra_protocol.task import Url
+from lintra_service.settings import InvalidSettingsError, Port, Section, ServiceSettings
 
-TOKEN_HASHES_VARIABLE = "LINTRA_ANALYZER_TOKEN_HASHES"
-"""Hashes of bearer tokens, separated by commas, added to those of the file."""
+URL_VARIABLE = "LINTRA_ANALYZER_URL"
+TOKEN_VARIABLE = "LINTRA_ANALYZER_TOKEN"
+
+
+def _words(value: object) -> object:
+    """Split what an environment variable says in one line."""
+    return value.replace(",", " ").split() if isinstance(value, str) else value
+
 
 TokenHash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-Port = Annotated[int, Field(ge=1, le=65535)]
-FilePath = Annotated[Path, Field(strict=False)]
+TokenHashes = Annotated[tuple[TokenHash, ...], NoDecode, BeforeValidator(_words)]
 
 
-class InvalidSettingsError(ValueError):
-    """The settings do not fit together; the operator must change them."""
-
-
-class _Settings(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class KnownServer(_Settings):
+class KnownServer(Section):
     """One server that tasks are registered with; without a key it is trusted on first use."""
 
     url: Url
     identity_key: Key | None = None
 
 
-class Settings(_Settings):
+class Settings(ServiceSettings):
     """Everything that differs between two installations of the analyzer; deploy/config/analyzer.toml explains it."""
 
-    host: str = "127.0.0.1"
+    model_config = SettingsConfigDict(env_prefix="LINTRA_ANALYZER_")
+    # The commands that talk to a running analyzer read these.
+    other_variables: ClassVar[frozenset[str]] = frozenset({URL_VARIABLE, TOKEN_VARIABLE})
+
     port: Port = 8700
-    internal_host: str = "127.0.0.1"
     internal_port: Port = 8701
-    data_dir: FilePath
-    create_keys: bool = False
     trust_on_first_use: bool = False
-    token_hashes: Annotated[tuple[TokenHash, ...], Field(strict=False)] = ()
-    token_hashes_file: FilePath | None = None
+    token_hashes: TokenHashes = ()
+    token_hashes_file: Path | None = None
     server_attempts: int = Field(default=8, ge=1, le=1000)
     server_timeout_seconds: float = Field(default=60.0, gt=0, le=3600)
     retry_seconds: float = Field(default=1.0, ge=0, le=3600)
     retry_seconds_max: float = Field(default=30.0, ge=0, le=3600)
     max_body_bytes: int = Field(default=4_194_304, ge=1024)
-    log_format: Literal["json", "console"] = "json"
-    servers: Annotated[tuple[KnownServer, ...], Field(strict=False, min_length=2, max_length=MAX_SERVERS)]
+    servers: tuple[KnownServer, ...] = Field(min_length=2, max_length=MAX_SERVERS)
 
     @model_validator(mode="after")
-    def _consistent(self) -> "Settings":
-        if (self.host, self.port) == (self.internal_host, self.internal_port):
-            raise ValueError("the public and the internal listener need different ports")
+    def _consistent(self) -> Self:
         if len({server.url for server in self.servers}) < len(self.servers):
             raise ValueError("two servers have the same url")
         for server in self.servers:
@@ -69,38 +62,16 @@ class Settings(_Settings):
                 )
         return self
 
-    def placed(self, folder: Path) -> "Settings":
-        """Return these settings with relative paths taken from `folder`."""
-        hashes = self.token_hashes_file and folder / self.token_hashes_file
-        return self.model_copy(update={"data_dir": folder / self.data_dir, "token_hashes_file": hashes})
+    def known_token_hashes(self) -> tuple[str, ...]:
+        """Return the hashes of all valid tokens: those of the settings, and those of the file.
 
-
-def load_settings(path: Path, environment: Mapping[str, str] | None = None) -> Settings:
-    """Read the settings and gather the token hashes from file and environment.
-
-    Relative paths in the file are taken from its folder.
-
-    Raises:
-        InvalidSettingsError: unreadable, unknown keys or values that do not fit; the message names the key.
-    """
-    try:
-        values = tomllib.loads(path.read_text("utf-8"))
-        settings = Settings.model_validate(values).placed(path.parent)
-        more = [*_hashes_of_file(settings), *_hashes_of_environment(os.environ if environment is None else environment)]
-        return Settings.model_validate({**dict(settings), "token_hashes": [*settings.token_hashes, *more]})
-    except OSError as error:
-        raise InvalidSettingsError(f"{error.filename}: {error.strerror}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidSettingsError(f"{path}: {error}") from None
-    except ValidationError as error:
-        raise InvalidSettingsError(f"{path}: {first_complaint(error)}") from None
-
-
-def _hashes_of_file(settings: Settings) -> list[str]:
-    if settings.token_hashes_file is None or not settings.token_hashes_file.exists():
-        return []
-    return settings.token_hashes_file.read_text("ascii").split()
-
-
-def _hashes_of_environment(environment: Mapping[str, str]) -> list[str]:
-    return [part.strip() for part in environment.get(TOKEN_HASHES_VARIABLE, "").split(",") if part.strip()]
+        Raises:
+            InvalidSettingsError: the file holds something else.
+        """
+        path = self.token_hashes_file
+        if path is None or not path.exists():
+            return self.token_hashes
+        more = path.read_text("utf-8", errors="replace").split()
+        if not all(len(word) == 64 and set(word) <= set("0123456789abcdef") for word in more):
+            raise InvalidSettingsError(f"{path}: expected a SHA-256 in hex on every line")
+        return (*self.token_hashes, *more)

@@ -12,17 +12,17 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 
 from lintra_protocol.canonical import HASH_BYTES, JsonValue, base64url, canonical_json, parse_base64url
-from lintra_protocol.errors import InternalError, LintraError, OverloadedError, UnknownBatchError
+from lintra_protocol.errors import LintraError, OverloadedError, UnknownBatchError
 from lintra_protocol.messages import BATCH, AggregateRequest, BatchStatus, CohortRequest, Signed, TaskRecord
 from lintra_protocol.randomness import RandomBytes, system_randomness
 from lintra_protocol.transport import MessageName, media_type, require_media_type
 from lintra_protocol.wire import encode_ids
-from lintra_server.answers import announced_length, answer, from_framework, problem, read_body
 from lintra_server.hot import Front
 from lintra_server.keys import CACHE_SECONDS
 from lintra_server.node import Node
 from lintra_server.registry import Held
 from lintra_server.settings import Settings
+from lintra_service.answers import announced_length, answer, as_lintra_error, problem, read_body
 
 MAX_TASK_BYTES = 4 << 20
 MAX_AGGREGATE_BYTES = 1 << 20
@@ -188,12 +188,8 @@ def _require_batch(batch: str) -> None:
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
-    known = error if isinstance(error, LintraError) else _known(error)
+    known = as_lintra_error(error)
     request.state.error = known.token
     response = problem(known, request.state.request_id)
     response.headers.update(getattr(error, "headers", None) or {})
     return response
-
-
-def _known(error: Exception) -> LintraError:
-    return from_framework(error) if isinstance(error, HTTPException) else InternalError()

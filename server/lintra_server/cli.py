@@ -28,7 +28,7 @@ def run(config: ConfigOption) -> None:
 def keys(config: ConfigOption) -> None:
     """Print the public identity key that tasks name this server by."""
     try:
-        typer.echo(Settings.load(config).identity_key(system_randomness).public_key)
+        typer.echo(Settings.load(config).signing_key(system_randomness).public_key)
     except ValueError as error:
         _give_up(error)
 

@@ -18,9 +18,9 @@ from lintra_protocol.errors import (
     MethodNotAllowedError,
 )
 from lintra_protocol.transport import require_media_type
-from lintra_server.answers import announced_length, answer, problem, read_body
 from lintra_server.intake import max_upload_bytes
 from lintra_server.node import Node
+from lintra_service.answers import announced_length, answer, problem, read_body
 
 REQUEST_ID_HEADER = "lintra-request-id"
 _PREFIX, _SUFFIX = "/v1/tasks/", "/reports"

@@ -31,7 +31,7 @@ class Node:
         settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.settings = settings
         self.now = now
-        self.identity = settings.identity_key(random_bytes)
+        self.identity = settings.signing_key(random_bytes)
         vault = Vault(settings.storage_root_keys(random_bytes), random_bytes)
         self.database = Database(settings.data_dir / DATABASE_FILE)
         self.metrics = Metrics()

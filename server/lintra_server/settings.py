@@ -1,36 +1,28 @@
-"""A server's settings: one frozen model from one TOML file. Secrets come from the environment or from files only."""
+"""A server's settings. Secrets come from the environment or from files only."""
 
-import os
-import tomllib
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import Field, SecretStr, StringConstraints
+from pydantic_settings import SettingsConfigDict
 
-from lintra_protocol.canonical import base64url, parse_base64url
-from lintra_protocol.documents import Key, first_complaint
-from lintra_protocol.errors import LintraError
+from lintra_protocol.documents import Key
 from lintra_protocol.privacy.ceiling import Ceiling
 from lintra_protocol.sealing import CLASSICAL, HYBRID, SuiteName
 from lintra_protocol.signing import SigningKey
 from lintra_protocol.task import MAX_WORDS
+from lintra_service.secrets import parse_secrets, read_secret
+from lintra_service.settings import Port, Section, ServiceSettings
 
-IDENTITY_KEY_VARIABLE = "LINTRA_SERVER_IDENTITY_KEY"
-STORAGE_ROOT_KEY_VARIABLE = "LINTRA_SERVER_STORAGE_ROOT_KEY"
 SECRET_BYTES = 32
 
-Port = Annotated[int, Field(ge=0, le=65_535)]
 Url = Annotated[str, StringConstraints(pattern=r"^https?://[^\s?#]{1,250}[^\s?#/]$")]
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Policy(_Section):
+class Policy(Section):
     """What the operator lets task authors do.
 
     Attributes:
@@ -55,7 +47,7 @@ class Policy(_Section):
         return Ceiling(Fraction(self.max_epsilon), Fraction(self.max_delta), delta)
 
 
-class Queue(_Section):
+class Queue(Section):
     """How much work may wait.
 
     Attributes:
@@ -65,7 +57,7 @@ class Queue(_Section):
     max_pending_bytes: int = Field(default=64 << 20, ge=1 << 16)
 
 
-class Keys(_Section):
+class Keys(Section):
     """How long the keys live that clients seal to; all in days."""
 
     active_days: int = Field(default=28, ge=1, le=365)
@@ -73,82 +65,49 @@ class Keys(_Section):
     grace_days: int = Field(default=2, ge=2)
 
 
-class Settings(_Section):
+class Settings(ServiceSettings):
     """Everything an operator decides; see deploy/config/server.toml for what each line means."""
 
+    model_config = SettingsConfigDict(env_prefix="LINTRA_SERVER_")
+
     public_url: Url
-    host: str = "127.0.0.1"
     port: Port = 8101
-    internal_host: str = "127.0.0.1"
     internal_port: Port = 8201
     data_dir: Path = Path("server-data")
-    create_keys: bool = False
+    identity_key: SecretStr | None = None
     identity_key_file: Path | None = None
+    storage_root_key: SecretStr | None = None
     storage_root_key_file: Path | None = None
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
     abandon_after_days: int = Field(default=90, ge=1)
     policy: Policy = Policy()
     queue: Queue = Queue()
     keys: Keys = Keys()
 
-    @classmethod
-    def load(cls, path: Path) -> Self:
-        """Read a TOML file; relative paths in it are taken from its folder.
-
-        Raises:
-            ValueError: not TOML, or not these settings; the message names the line or the key.
-        """
-        try:
-            return cls.model_validate(tomllib.loads(path.read_text("utf-8"))).placed(path.parent)
-        except ValidationError as error:
-            raise ValueError(f"{path}: {first_complaint(error)}") from None
-        except tomllib.TOMLDecodeError as error:
-            raise ValueError(f"{path}: {error}") from None
-
     def placed(self, folder: Path) -> Self:
         """Return these settings with relative paths taken from `folder`."""
-        data_dir = folder / self.data_dir
-        identity = folder / self.identity_key_file if self.identity_key_file else data_dir / "identity.key"
-        root = folder / self.storage_root_key_file if self.storage_root_key_file else data_dir / "storage-root.key"
-        return self.model_copy(
-            update={"data_dir": data_dir, "identity_key_file": identity, "storage_root_key_file": root}
-        )
+        placed = super().placed(folder)
+        identity = placed.identity_key_file or placed.data_dir / "identity.key"
+        root = placed.storage_root_key_file or placed.data_dir / "storage-root.key"
+        return placed.model_copy(update={"identity_key_file": identity, "storage_root_key_file": root})
 
-    def identity_key(self, random_bytes: Callable[[int], bytes]) -> SigningKey:
-        """Return the key this server signs with (see `_secret` for errors)."""
+    def signing_key(self, random_bytes: Callable[[int], bytes]) -> SigningKey:
+        """Return the key this server signs with (see `_secrets` for errors)."""
         path = self.identity_key_file or self.data_dir / "identity.key"
-        (secret,) = self._secrets(IDENTITY_KEY_VARIABLE, path, random_bytes)[:1]
-        return SigningKey(secret)
+        return SigningKey(self._secrets("identity_key", self.identity_key, path, random_bytes)[0])
 
     def storage_root_keys(self, random_bytes: Callable[[int], bytes]) -> list[bytes]:
         """Return the keys that the database is encrypted under: the first encrypts, all decrypt."""
         path = self.storage_root_key_file or self.data_dir / "storage-root.key"
-        return self._secrets(STORAGE_ROOT_KEY_VARIABLE, path, random_bytes)
+        return self._secrets("storage_root_key", self.storage_root_key, path, random_bytes)
 
-    def _secrets(self, variable: str, path: Path, random_bytes: Callable[[int], bytes]) -> list[bytes]:
-        """Read secrets from the environment or a file; make the file if that is allowed and it is missing.
+    def _secrets(
+        self, name: str, given: SecretStr | None, path: Path, random_bytes: Callable[[int], bytes]
+    ) -> list[bytes]:
+        """Return secrets from the environment, else from a file, which is made if that is allowed.
 
         Raises:
-            ValueError: there is none, or it is not 32 bytes in base64url.
+            InvalidSettingsError: there is none, or it is not 32 bytes in base64url.
         """
-        text = os.environ.get(variable)
-        if not text:
-            if self.create_keys and not path.exists():
-                _write_secret(path, base64url(random_bytes(SECRET_BYTES)))
-            if not path.exists():
-                raise ValueError(f"no key: set {variable}, bring {path}, or set create_keys = true")
-            text = path.read_text("ascii")
-        try:
-            return [parse_base64url(word, SECRET_BYTES) for word in text.replace(",", " ").split()]
-        except LintraError:
-            raise ValueError(f"{variable} or {path}: expected {SECRET_BYTES} bytes in base64url") from None
-
-
-def _write_secret(path: Path, text: str) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # Created with its final mode, so that there is no moment at which others can read it; and never overwritten.
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(text + "\n")
-        file.flush()
-        os.fsync(descriptor)
+        if given is not None:
+            return parse_secrets(given.get_secret_value(), SECRET_BYTES, self.variable(name))
+        return read_secret(path, SECRET_BYTES, self.create_keys, random_bytes)

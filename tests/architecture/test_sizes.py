@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("protocol", "client", "server", "analyzer")
+PACKAGES = ("protocol", "service", "client", "server", "analyzer")
 CODE = (*PACKAGES, "deploy", "benchmarks", "tests")
 MODULE_LINES = 400
 TEST_MODULE_LINES = 600

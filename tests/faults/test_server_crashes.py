@@ -232,7 +232,7 @@ async def test_a_failed_write_is_logged_without_what_was_to_be_written(
 
 async def test_a_killed_process_has_everything_that_it_acknowledged(tmp_path: Path) -> None:
     config, settings = configured(tmp_path)
-    identity = settings.identity_key(system_randomness)
+    identity = settings.signing_key(system_randomness)
     async with a_world(tmp_path / "made") as made:
         servers = (ServerEntry(url=settings.public_url, identity_key=identity.public_key), *made.task.servers[1:])
         hour = int(time.time()) // PRECISION

@@ -13,7 +13,6 @@ from lintra_analyzer.service import Service, World
 from lintra_analyzer.settings import KnownServer, Settings
 from lintra_analyzer.storage.keys import Keys
 from lintra_analyzer.web.app import create_app
-from lintra_analyzer.web.auth import token_hash
 from lintra_protocol.canonical import domain_hash, parse_base64url
 from lintra_protocol.ideal import IdealRelease, client_report, run
 from lintra_protocol.messages import Cohort, KeyList, Signed
@@ -25,6 +24,7 @@ from lintra_protocol.wire import encode_reports
 from lintra_server.app import create_app as create_server
 from lintra_server.hot import Front
 from lintra_server.settings import Settings as ServerSettings
+from lintra_service.tokens import token_hash
 
 NOW = 1_800_000_000
 TOKEN = "lintra_a-token-that-only-tests-know"

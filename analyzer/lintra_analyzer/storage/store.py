@@ -13,9 +13,9 @@ from typing import Literal, TypeVar
 from sqlalchemy import Connection, create_engine, event, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
-from lintra_analyzer.settings import InvalidSettingsError
 from lintra_analyzer.storage import tables
 from lintra_protocol.errors import TaskConflictError, UnknownResourceError, UnknownTaskError
+from lintra_service.settings import InvalidSettingsError
 
 SCHEMA_VERSION = 1
 

@@ -13,10 +13,10 @@ import structlog
 from lintra_analyzer.exchange.certify import certify
 from lintra_analyzer.exchange.collect import Exchange
 from lintra_analyzer.exchange.reconstruct import FrozenCohort, reconstruct
+from lintra_analyzer.metrics import Metrics
 from lintra_analyzer.storage.archive import Archive
 from lintra_analyzer.storage.keys import Keys
 from lintra_analyzer.storage.store import Job, JobState, Stage, Store
-from lintra_analyzer.web.metrics import Metrics
 from lintra_protocol.errors import InternalError, LintraError
 from lintra_protocol.problems import to_problem
 from lintra_protocol.task import Task

@@ -10,9 +10,7 @@ from lintra_analyzer.asked.specification import Specification
 from lintra_analyzer.service import Service
 from lintra_analyzer.storage.store import ServerState
 from lintra_analyzer.web.analyses import parse_request, request_schema, summary
-from lintra_analyzer.web.auth import require_token
 from lintra_analyzer.web.export import CSV, TEXT, analysis_response, sketch_response
-from lintra_analyzer.web.http import RETRY_AFTER, Frame, add_problem_handlers
 from lintra_analyzer.web.views import (
     AnalysisView,
     CohortView,
@@ -30,12 +28,14 @@ from lintra_analyzer.web.views import (
 from lintra_protocol.canonical import HASH_BYTES, base64url
 from lintra_protocol.errors import UnknownBatchError
 from lintra_protocol.messages import BATCH
-from lintra_protocol.randomness import RandomBytes, system_randomness
+from lintra_service.answers import RETRY_AFTER_SECONDS
+from lintra_service.frame import Frame
+from lintra_service.tokens import require_token
 
 OPENAPI_PATH = "/v1/openapi.json"
 
 
-def create_app(service: Service, random_bytes: RandomBytes = system_randomness) -> ASGIApp:
+def create_app(service: Service) -> ASGIApp:
     """Return the public application; whoever serves it also enters `service.running`."""
     app = FastAPI(
         title="lintra analyzer", version="1", openapi_url=OPENAPI_PATH, docs_url=None,
@@ -43,7 +43,7 @@ def create_app(service: Service, random_bytes: RandomBytes = system_randomness) 
     )  # fmt: skip
 
     def analyst(authorization: Annotated[str | None, Header()] = None) -> None:
-        require_token(authorization, service.settings.token_hashes)
+        require_token(authorization, service.token_hashes)
 
     @app.get("/v1/keys")
     def keys() -> PublicKeys:
@@ -52,8 +52,7 @@ def create_app(service: Service, random_bytes: RandomBytes = system_randomness) 
 
     for router in (_tasks(service), _batches(service), _releases(service)):
         app.include_router(router, dependencies=[Depends(analyst)])
-    add_problem_handlers(app)
-    return Frame(app, service.metrics, random_bytes, service.settings.max_body_bytes)
+    return Frame(app, service.new_request_id, service.settings.max_body_bytes, service.metrics)
 
 
 def _tasks(service: Service) -> APIRouter:
@@ -130,7 +129,7 @@ def _batches(service: Service) -> APIRouter:
         _require_batch(batch)
         view = job_view(service.job(task_id))
         if view.state == "running":
-            response.headers["retry-after"] = RETRY_AFTER
+            response.headers["retry-after"] = str(RETRY_AFTER_SECONDS)
         return view
 
     return router
@@ -207,4 +206,4 @@ def _point(response: Response, view: JobView) -> None:
         response.headers["location"] = f"/v1/releases/{view.release_id}"
         return
     response.headers["location"] = f"/v1/tasks/{view.task_id}/batches/{view.batch}/release"
-    response.headers["retry-after"] = RETRY_AFTER
+    response.headers["retry-after"] = str(RETRY_AFTER_SECONDS)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lintra_analyzer.settings import load_settings
+from lintra_analyzer.settings import Settings as AnalyzerSettings
 from lintra_server.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -19,7 +19,7 @@ def test_a_shipped_server_file_is_valid(path: Path) -> None:
 
 @pytest.mark.parametrize("path", sorted(CONFIG.rglob("analyzer*.toml")), ids=lambda path: str(path.relative_to(CONFIG)))
 def test_a_shipped_analyzer_file_is_valid_and_names_servers_that_are_shipped(path: Path) -> None:
-    urls = {server.url for server in load_settings(path).servers}
+    urls = {server.url for server in AnalyzerSettings.load(path).servers}
     shipped = {Settings.load(each).public_url for each in path.parent.glob("server-*.toml")}
     assert len(urls) >= 2
     assert not shipped or urls == shipped

@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 from lintra_analysis.connect import AnalyzerClient
 from lintra_analysis.estimators import regression
 from lintra_analyzer import cli
-from lintra_analyzer.settings import load_settings
-from lintra_analyzer.web.auth import token_hash
+from lintra_analyzer.settings import Settings
 from lintra_protocol.errors import (
     CohortTooSmallError,
     InvalidAnalysisError,
@@ -21,6 +20,7 @@ from lintra_protocol.errors import (
     InvalidTaskError,
     UnavailableError,
 )
+from lintra_service.tokens import token_hash
 from support.analyzer_world import CLIENTS, KEYS, TOKEN, Life, living, specification
 from support.blocking import Bridge, Loop
 
@@ -236,5 +236,5 @@ def test_the_public_keys_can_be_shown_before_the_service_runs(tmp_path: Path) ->
     first, second = (CliRunner().invoke(cli.app, ["keys", "--config", str(config)]).stdout for _ in range(2))
     assert first == second
     assert set(json.loads(first)) == {"identity_key", "author_key", "sealing_keys"}
-    assert load_settings(config, {}).data_dir == tmp_path / "data"
+    assert Settings.load(config).data_dir == tmp_path / "data"
     assert CliRunner().invoke(cli.app, ["keys", "--config", str(tmp_path / "no.toml")]).exit_code == 1

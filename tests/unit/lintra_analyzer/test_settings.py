@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from lintra_analyzer.settings import TOKEN_HASHES_VARIABLE, InvalidSettingsError, Settings, load_settings
+from lintra_analyzer.settings import Settings
 from lintra_analyzer.storage.keys import load_keys
-from lintra_analyzer.web.auth import new_token, require_token, token_hash
 from lintra_protocol.errors import UnauthorizedError
+from lintra_service.settings import InvalidSettingsError
+from lintra_service.tokens import new_token, require_token, token_hash
 from support.analyzer_world import seeded
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "deploy" / "config" / "analyzer.toml"
@@ -28,7 +29,7 @@ def written(folder: Path, text: str) -> Path:
 
 
 def test_the_example_is_valid_and_explains_every_setting() -> None:
-    settings = load_settings(EXAMPLE, {})
+    settings = Settings.load(EXAMPLE)
     assert len(settings.servers) == 3
     assert settings.host == settings.internal_host == "127.0.0.1"
     text = EXAMPLE.read_text("utf-8")
@@ -36,7 +37,7 @@ def test_the_example_is_valid_and_explains_every_setting() -> None:
 
 
 def test_the_example_states_the_defaults() -> None:
-    settings = load_settings(EXAMPLE, {})
+    settings = Settings.load(EXAMPLE)
     stated_otherwise = {"create_keys", "trust_on_first_use", "token_hashes_file"}
     for name, field in Settings.model_fields.items():
         if not field.is_required() and name not in stated_otherwise:
@@ -44,16 +45,23 @@ def test_the_example_states_the_defaults() -> None:
 
 
 def test_relative_paths_start_at_the_file(tmp_path: Path) -> None:
-    settings = load_settings(written(tmp_path, 'data_dir = "data"\ntoken_hashes_file = "h"' + SERVERS), {})
+    settings = Settings.load(written(tmp_path, 'data_dir = "data"\ntoken_hashes_file = "h"' + SERVERS))
     assert (settings.data_dir, settings.token_hashes_file) == (tmp_path / "data", tmp_path / "h")
 
 
-def test_token_hashes_come_from_three_places(tmp_path: Path) -> None:
+def test_token_hashes_come_from_a_file_and_from_the_settings_or_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first, second, third = (token_hash(name) for name in "abc")
     (tmp_path / "h").write_text(f"{second}\n")
     text = f'data_dir = "d"\ntoken_hashes = ["{first}"]\ntoken_hashes_file = "h"' + SERVERS
-    settings = load_settings(written(tmp_path, text), {TOKEN_HASHES_VARIABLE: f" {third} ,"})
-    assert settings.token_hashes == (first, second, third)
+    path = written(tmp_path, text)
+    assert Settings.load(path).known_token_hashes() == (first, second)
+    monkeypatch.setenv("LINTRA_ANALYZER_TOKEN_HASHES", f" {third}, {first} ,")
+    assert Settings.load(path).known_token_hashes() == (third, first, second)
+    (tmp_path / "h").write_text("no hash\n")
+    with pytest.raises(InvalidSettingsError, match="SHA-256"):
+        Settings.load(path).known_token_hashes()
 
 
 @pytest.mark.parametrize(
@@ -61,7 +69,7 @@ def test_token_hashes_come_from_three_places(tmp_path: Path) -> None:
     [
         ("", "data_dir"),
         ('data_dir = "d"\nsurprise = 1' + SERVERS, "surprise"),
-        ('data_dir = "d"\nport = "8700"' + SERVERS, "port"),
+        ('data_dir = "d"\nport = "eighty"' + SERVERS, "port"),
         ('data_dir = "d"\nport = 1\ninternal_port = 1' + SERVERS, "different ports"),
         ('data_dir = "d"\ntoken_hashes = ["secret"]' + SERVERS, "token_hashes.0"),
         ('data_dir = "d"' + SERVERS.replace("two", "one"), "same url"),
@@ -73,13 +81,13 @@ def test_token_hashes_come_from_three_places(tmp_path: Path) -> None:
 )
 def test_a_wrong_setting_is_named(tmp_path: Path, text: str, complaint: str) -> None:
     with pytest.raises(InvalidSettingsError) as caught:
-        load_settings(written(tmp_path, text), {})
+        Settings.load(written(tmp_path, text))
     assert complaint in str(caught.value)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidSettingsError, match=r"nowhere\.toml"):
-        load_settings(tmp_path / "nowhere.toml", {})
+        Settings.load(tmp_path / "nowhere.toml")
 
 
 # --- keys -----------------------------------------------------------------------------------------------------------

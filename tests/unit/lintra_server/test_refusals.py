@@ -12,9 +12,9 @@ from lintra_protocol.messages import TaskRecord, sign
 from lintra_protocol.sealing import CLASSICAL, HYBRID
 from lintra_protocol.task import ServerEntry, Task
 from lintra_protocol.transport import NONCE_HEADER, SIGNATURE_HEADER, media_type, sign_request
-from lintra_server import answers
 from lintra_server.app import MAX_TASK_BYTES
 from lintra_server.settings import Policy
+from lintra_service import answers
 from support.server_world import ANALYZER, AUTHOR, STRANGER, World, a_world, new_world, token, url
 
 

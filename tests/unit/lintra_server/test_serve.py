@@ -33,7 +33,7 @@ def test_the_public_key_is_the_one_that_signs(tmp_path: Path) -> None:
     path, settings = configured(tmp_path)
     result = CliRunner().invoke(app, ["keys", "--config", str(path)])
     assert result.exit_code == 0
-    assert result.output.strip() == settings.identity_key(bytes).public_key
+    assert result.output.strip() == settings.signing_key(bytes).public_key
 
 
 def test_the_example_is_printed_whole(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ import pytest
 
 from lintra_protocol.canonical import base64url
 from lintra_protocol.signing import SigningKey
-from lintra_server.settings import IDENTITY_KEY_VARIABLE, STORAGE_ROOT_KEY_VARIABLE, Settings
+from lintra_server.settings import Settings
+from lintra_service.settings import InvalidSettingsError
 from support.server_world import seeded
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -66,26 +67,28 @@ def test_paths_are_taken_from_the_folder_of_the_file(tmp_path: Path) -> None:
 
 def test_a_key_is_made_once_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
     settings = Settings.load(written(tmp_path, 'data_dir = "data"\ncreate_keys = true'))
-    key = settings.identity_key(seeded("first"))
+    key = settings.signing_key(seeded("first"))
     path = tmp_path / "data/identity.key"
     assert path.stat().st_mode & 0o777 == 0o600
-    assert settings.identity_key(seeded("second")).public_key == key.public_key
+    assert settings.signing_key(seeded("second")).public_key == key.public_key
 
 
 def test_no_key_is_made_unless_that_is_allowed(tmp_path: Path) -> None:
     settings = Settings.load(written(tmp_path, 'data_dir = "data"'))
     with pytest.raises(ValueError, match="create_keys"):
-        settings.identity_key(seeded("first"))
+        settings.signing_key(seeded("first"))
     assert not (tmp_path / "data").exists()
 
 
 def test_the_environment_comes_before_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = Settings.load(written(tmp_path, "create_keys = true"))
+    path = written(tmp_path, "create_keys = true")
     secret, old = seeded("secret")(32), seeded("old")(32)
-    monkeypatch.setenv(IDENTITY_KEY_VARIABLE, base64url(secret))
-    monkeypatch.setenv(STORAGE_ROOT_KEY_VARIABLE, f"{base64url(secret)},{base64url(old)}")
-    assert settings.identity_key(seeded("unused")).public_key == SigningKey(secret).public_key
+    monkeypatch.setenv("LINTRA_SERVER_IDENTITY_KEY", base64url(secret))
+    monkeypatch.setenv("LINTRA_SERVER_STORAGE_ROOT_KEY", f"{base64url(secret)},{base64url(old)}")
+    settings = Settings.load(path)
+    assert base64url(secret) not in repr(settings)
+    assert settings.signing_key(seeded("unused")).public_key == SigningKey(secret).public_key
     assert settings.storage_root_keys(seeded("unused")) == [secret, old]
-    monkeypatch.setenv(IDENTITY_KEY_VARIABLE, "short")
-    with pytest.raises(ValueError, match="32 bytes"):
-        settings.identity_key(seeded("unused"))
+    monkeypatch.setenv("LINTRA_SERVER_IDENTITY_KEY", "short")
+    with pytest.raises(InvalidSettingsError, match="LINTRA_SERVER_IDENTITY_KEY does not hold 32 bytes"):
+        Settings.load(path).signing_key(seeded("unused"))

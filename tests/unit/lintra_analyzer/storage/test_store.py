@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from lintra_analyzer.settings import InvalidSettingsError
 from lintra_analyzer.storage.store import Job, ServerState, Store, StoredTask
 from lintra_protocol.errors import TaskConflictError, UnknownResourceError, UnknownTaskError
+from lintra_service.settings import InvalidSettingsError
 
 TASK = StoredTask("task", b"record", b"specification", 5)
 

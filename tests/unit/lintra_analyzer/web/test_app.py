@@ -297,5 +297,5 @@ async def test_the_internal_listener_tells_health_and_counts(tmp_path: Path) -> 
             assert (await internal.get("/healthz")).status_code == 200
             assert (await internal.get("/readyz")).status_code == 200
             text = (await internal.get("/metrics")).text
-            assert 'lintra_analyzer_requests_total{method="GET",route="/v1/tasks",status="200"} 1.0' in text
+            assert 'lintra_requests_total{resource="/v1/tasks",status="200"} 1.0' in text
             assert problem(await internal.get("/v1/tasks")) == "not_found"

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 
+from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Receive
@@ -79,14 +80,25 @@ def answer(name: MessageName, body: bytes, status: int = 200, headers: Mapping[s
     return Response(body, status, {**(headers or {}), "content-type": media_type(name)})
 
 
-def problem(error: LintraError, request_id: str) -> Response:
-    """Return an error's problem document."""
-    document = to_problem(error, instance=f"urn:lintra:request:{request_id}")
+def problem(
+    error: LintraError, request_id: str, *, task: str | None = None, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Return an error's problem document, which names the task if one is concerned."""
+    document = to_problem(error, instance=f"urn:lintra:request:{request_id}", task=task)
     status = STATUS[type(error)]
-    headers = {"content-type": MEDIA_TYPE}
+    said = {**(headers or {}), "content-type": MEDIA_TYPE}
     if status in _BUSY:
-        headers["retry-after"] = str(RETRY_AFTER_SECONDS)
-    return Response(json.dumps(document), status, headers)
+        said["retry-after"] = str(RETRY_AFTER_SECONDS)
+    return Response(json.dumps(document), status, said)
+
+
+def as_lintra_error(error: Exception) -> LintraError:
+    """Return the error that means what the web framework, or a defect, raised."""
+    if isinstance(error, LintraError):
+        return error
+    if isinstance(error, RequestValidationError):
+        return InvalidMessageError(_complaint(error))
+    return from_framework(error) if isinstance(error, HTTPException) else InternalError()
 
 
 def from_framework(error: HTTPException) -> LintraError:
@@ -95,3 +107,11 @@ def from_framework(error: HTTPException) -> LintraError:
     if error.status_code in known:
         return known[error.status_code]()
     return InvalidMessageError(str(error.detail)) if error.status_code < 500 else InternalError()
+
+
+def _complaint(error: RequestValidationError) -> str:
+    """Say which field is wrong and why, without the offending value."""
+    complaint = error.errors()[0]
+    # "body" and the tags of unions are the framework's words, not the sender's.
+    where = ".".join(str(part) for part in complaint["loc"][1:]) or "body"
+    return f"{where}: {complaint['msg'].removeprefix('Value error, ')}"

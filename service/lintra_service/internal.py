@@ -1,0 +1,59 @@
+"""The internal application: is it alive, is it ready, what does it count. For operators, on a port of its own."""
+
+from collections.abc import Callable, Sequence
+
+import structlog
+from fastapi import APIRouter, FastAPI
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp
+
+from lintra_protocol.errors import LintraError, UnavailableError
+from lintra_service.frame import Frame
+from lintra_service.metrics import CONTENT_TYPE, RequestMetrics
+
+MAX_BODY_BYTES = 1 << 16
+
+_log = structlog.get_logger()
+
+
+def internal_app(
+    service: str,
+    check: Callable[[], None],
+    metrics: RequestMetrics,
+    new_request_id: Callable[[], str],
+    routers: Sequence[APIRouter] = (),
+) -> ASGIApp:
+    """Return the internal application.
+
+    Args:
+        service: "server" or "analyzer".
+        check: raises if requests cannot be served; called in a worker thread.
+        metrics: what `/metrics` shows.
+        new_request_id: names a request.
+        routers: what the service adds.
+    """
+    app = FastAPI(title=f"Lintra {service}, internal", docs_url=None, redoc_url=None, openapi_url=None)
+
+    @app.get("/healthz")
+    async def alive() -> Response:
+        return JSONResponse({"status": "alive"})
+
+    @app.get("/readyz")
+    async def ready() -> Response:
+        try:
+            await run_in_threadpool(check)
+        except LintraError:
+            raise
+        except Exception as error:  # whatever keeps the store from answering
+            _log.warning("not ready", error=type(error).__name__)
+            raise UnavailableError(type(error).__name__) from None
+        return JSONResponse({"status": "ready"})
+
+    @app.get("/metrics")
+    async def shown() -> Response:
+        return Response(metrics.text(), headers={"content-type": CONTENT_TYPE})
+
+    for router in routers:
+        app.include_router(router)
+    return Frame(app, new_request_id, MAX_BODY_BYTES, None)

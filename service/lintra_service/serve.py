@@ -1,0 +1,81 @@
+"""A service's process: both listeners in one event loop, until SIGTERM or SIGINT, and then what was begun is ended."""
+
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+
+import structlog
+import uvicorn
+from starlette.types import ASGIApp
+
+from lintra_service.settings import ServiceSettings
+
+SHUTDOWN_SECONDS = 30
+"""How long requests that were begun may take when the process is asked to stop."""
+
+_log = structlog.get_logger()
+
+
+def run(main: Callable[[], Coroutine[None, None, None]]) -> None:
+    """Run a service's main coroutine in the fastest event loop that is installed."""
+    with asyncio.Runner(loop_factory=uvicorn.Config(_no_app, log_config=None).get_loop_factory()) as runner:
+        runner.run(main())
+
+
+async def serve_until_stopped(settings: ServiceSettings, public: ASGIApp, internal: ASGIApp) -> None:
+    """Serve both applications until the process is asked to stop, and end what was begun."""
+    listeners = [
+        _listener(public, settings.host, settings.port),
+        _listener(internal, settings.internal_host, settings.internal_port),
+    ]
+
+    def stop() -> None:
+        for listener in listeners:
+            listener.should_exit = True
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    serving = [asyncio.create_task(listener.serve()) for listener in listeners]
+    # If one listener cannot start or fails, the other must not go on alone.
+    await asyncio.wait(serving, return_when=asyncio.FIRST_COMPLETED)
+    stop()
+    await asyncio.gather(*serving)
+
+
+async def repeat(seconds: float, work: Callable[[], None], name: str) -> None:
+    """Do `work` in a thread every so many seconds, for ever; a failure is logged, and the next time it may succeed."""
+    while True:
+        await asyncio.sleep(seconds)
+        try:
+            await asyncio.to_thread(work)
+        except Exception:
+            _log.exception("failed", work=name)
+
+
+class _Listener(uvicorn.Server):
+    """One of several servers in a process: signals are not its business."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _listener(app: ASGIApp, host: str, port: int) -> _Listener:
+    return _Listener(
+        uvicorn.Config(
+            app,
+            host=host,
+            port=port,
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        )
+    )
+
+
+async def _no_app(*_: object) -> None:
+    """Stand for an application where only the event loop is asked for."""
