@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema, model_validator
 
 from lintra_analysis.planning.ron_gauss import JointQuestion, plan_ron_gauss, useful_dimension
-from lintra_analyzer.asked.two_rounds import MEANS_ONLY, first_round
+from lintra_analysis.planning.two_rounds import MEANS_ONLY, first_round
 from lintra_analyzer.storage.keys import Keys
 from lintra_protocol.canonical import base64url, canonical_json
 from lintra_protocol.documents import Real, first_complaint, fraction, real

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from lintra_analysis.planning import cli as plan_cli
+from lintra_analysis.planning import grid as plan_grid
 from lintra_protocol import cli
 from lintra_protocol.privacy.statement import Claim
 
@@ -143,7 +143,7 @@ def test_without_json_people_get_tables_and_a_recommendation(capsys: pytest.Capt
 def test_the_grid_shows_four_calibrations_within_a_thousandth_of_theory(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plan_cli, "GRID", [(n, m, s) for n, m, s in plan_cli.GRID if s == 1] + [(10_000, 64, 8)])
+    monkeypatch.setattr(plan_grid, "GRID", [(n, m, s) for n, m, s in plan_grid.GRID if s == 1] + [(10_000, 64, 8)])
     lines = document(capsys, "--grid")
     assert isinstance(lines, list)
     assert len(lines) == 6

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lintra_analysis.planning.two_rounds import first_share
 from lintra_analysis.readings import read
 from lintra_analysis.releases.centred_products import CentredProducts
 from lintra_analysis.releases.features import ClassLabel
@@ -16,7 +17,7 @@ from lintra_analysis.synthetic.model import fit
 from lintra_analysis.synthetic.two_rounds import fit_two_rounds
 from lintra_analyzer.asked.second_task import build_second_task
 from lintra_analyzer.asked.specification import Specification, build_task, claim_of, warnings_of
-from lintra_analyzer.asked.two_rounds import first_share, require_together, second_round
+from lintra_analyzer.asked.two_rounds import require_together, second_round
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError
 from lintra_protocol.ideal import run
 from lintra_protocol.mechanisms import RonGauss, RonGaussCentred
