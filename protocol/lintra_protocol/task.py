@@ -118,8 +118,13 @@ class Task(Frozen):
 
     @property
     def num_columns(self) -> int:
-        """Return d."""
-        return len(self.columns)
+        """Return d, the columns of an encoded row: a category may be several (`encoded_columns`)."""
+        return len(self.encoded_columns)
+
+    @property
+    def encoded_columns(self) -> tuple[Column, ...]:
+        """Return what the mechanism counts: `columns`, categories as indicators unless it takes levels itself."""
+        return self.schema_arrays.encoded
 
     @property
     def num_words(self) -> int:
@@ -136,7 +141,7 @@ class Task(Frozen):
     @cached_property
     def schema_arrays(self) -> Schema:
         """Return the columns as arrays."""
-        return Schema(self.columns)
+        return Schema(self.columns, indicators=not self.mechanism.takes_levels)
 
     def encode(self, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
         """Normalise, clip, round and noise checked rows of shape `(n, d)`; the result has shape `(n, w)`."""
@@ -172,6 +177,9 @@ class Task(Frozen):
             FalseClaimError: the promise is better than the mathematics; the detail has both numbers.
         """
         self._require_supported()
+        names = [column.name for column in self.encoded_columns]
+        if len(set(names)) < len(names):
+            raise InvalidTaskError("a column has the name that the indicator of a level would have; choose another")
         for name, key, length in self._keys():
             try:
                 parse_base64url(key, length)

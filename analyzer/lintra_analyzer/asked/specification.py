@@ -26,8 +26,7 @@ from lintra_protocol.mechanisms.second_moment import INTERCEPT
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.privacy.statement import Claim, Neighbours, Threat
 from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import FloatArray
-from lintra_protocol.schema import Column, Kind, Name
+from lintra_protocol.schema import Column, Kind, Name, Schema
 from lintra_protocol.sealing import HYBRID, SuiteName
 from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
 
@@ -225,6 +224,7 @@ def build_task(
         mechanism = _mechanism(asked, claim, columns, random_bytes)
         if isinstance(mechanism, RonGauss) and asked.rounds == 2:
             claim, mechanism = first_round(claim, mechanism)
+        num_columns = len(Schema(columns, indicators=not mechanism.takes_levels).encoded)
         task = Task(
             salt=base64url(random_bytes(SALT_BYTES)),
             purpose=asked.purpose,
@@ -234,7 +234,7 @@ def build_task(
                 identity_key=keys.identity.public_key, sealing_key=base64url(keys.sealing[asked.suite].public_bytes)
             ),
             columns=columns,
-            mechanism=mechanism.calibrated(claim, len(columns), max_clients),
+            mechanism=mechanism.calibrated(claim, num_columns, max_clients),
             claim=claim,
             max_clients=max_clients,
             max_missing=asked.max_missing,
@@ -284,7 +284,7 @@ def warnings_of(task: Task) -> list[str]:
                 f"sketch uninformative: {task.claim.min_clients} clients support {rows:.0f} rows at this epsilon, less "
                 f"than 4 x {columns} columns; ask for second_moment instead"
             )
-    farthest = _largest_norm(task)
+    farthest = task.schema_arrays.largest_norm()
     bound = float(fraction(mechanism.row_bound))
     if (
         isinstance(mechanism, RonGauss)
@@ -300,12 +300,6 @@ def warnings_of(task: Task) -> list[str]:
     if task.suite != HYBRID:
         found.append("the classical suite does not protect against a later quantum computer")
     return found
-
-
-def _largest_norm(task: Task) -> float:
-    arrays = task.schema_arrays
-    ends: list[FloatArray] = [abs(end - arrays.center) / arrays.scale for end in (arrays.lower, arrays.upper)]
-    return float((ends[0].clip(min=ends[1]) ** 2).sum() ** 0.5)
 
 
 def claim_of(asked: Specification) -> Claim:
@@ -356,7 +350,7 @@ def _mechanism(
     if isinstance(asked.mechanism, SecondMomentSpecification):
         options = {"intercept": asked.mechanism.intercept, "trace": asked.mechanism.trace}
         return SecondMoment.model_validate(common | options)
-    rows = asked.mechanism.rows or default_rows(claim, len(asked.columns))
+    rows = asked.mechanism.rows or default_rows(claim, len(Schema(columns, indicators=True).encoded))
     if asked.min_clients < rows:
         raise RowUnderfilledError(f"{rows} rows need at least as many clients, min_clients is {asked.min_clients}")
     return Osnap.model_validate({**common, "rows": rows, "sparsity": asked.mechanism.sparsity})
