@@ -7,6 +7,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from lintra_analysis.planning.ron_gauss import JointQuestion, plan_ron_gauss, useful_dimension
 from lintra_analysis.planning.two_rounds import MEANS_ONLY, first_round
+from lintra_analysis.releases.columns import INTERCEPT
 from lintra_analyzer.storage.keys import Keys
 from lintra_protocol.canonical import base64url, canonical_json
 from lintra_protocol.documents import Real, first_complaint, fraction, real
@@ -22,7 +23,6 @@ from lintra_protocol.mechanisms import (
 )
 from lintra_protocol.mechanisms.base import MIN_SIGMA
 from lintra_protocol.mechanisms.projected import ProjectedRows
-from lintra_protocol.mechanisms.second_moment import INTERCEPT
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.privacy.statement import Claim, Neighbours, Threat
 from lintra_protocol.randomness import RandomBytes
