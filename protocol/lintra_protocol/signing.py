@@ -11,6 +11,9 @@ from lintra_protocol.errors import UnauthorizedError
 PUBLIC_KEY_BYTES = 32
 SIGNATURE_BYTES = 64
 
+_BASE_BEGINS = b'"'
+"""Framed parts begin with the protocol's name, so nothing that is signed here can pass for something else."""
+
 
 class SigningKey:
     """An Ed25519 private key; its `repr` shows the public key only."""
@@ -30,6 +33,16 @@ class SigningKey:
         """Sign the framed parts under a label; the signature is base64url."""
         return base64url(self._key.sign(framed(label, *parts)))
 
+    def sign_base(self, base: bytes) -> bytes:
+        """Sign the signature base of an HTTP message (RFC 9421); its first byte sets it apart from framed parts.
+
+        Raises:
+            ValueError: it begins like something else, and could mean something else.
+        """
+        if not base.startswith(_BASE_BEGINS):
+            raise ValueError("the signature base of an HTTP message begins with a quoted name")
+        return self._key.sign(base)
+
     def __repr__(self) -> str:
         return f"SigningKey(public_key={self.public_key!r})"
 
@@ -43,7 +56,24 @@ def verify(public_key: str, signature: str, label: str, *parts: bytes) -> None:
     """
     key_bytes = parse_base64url(public_key, PUBLIC_KEY_BYTES)
     signature_bytes = parse_base64url(signature, SIGNATURE_BYTES)
+    if not _fits(key_bytes, signature_bytes, framed(label, *parts)):
+        raise UnauthorizedError(f"the {label!r} signature is not by {public_key}")
+
+
+def verify_base(public_key: str, signature: bytes, base: bytes) -> None:
+    """Check a signature over the signature base of an HTTP message.
+
+    Raises:
+        UnauthorizedError: it is not this key's signature of this base.
+        InvalidMessageError: the key is not base64url of the right length.
+    """
+    if not base.startswith(_BASE_BEGINS) or not _fits(parse_base64url(public_key, PUBLIC_KEY_BYTES), signature, base):
+        raise UnauthorizedError(f"the request's signature is not by {public_key}")
+
+
+def _fits(public_key: bytes, signature: bytes, data: bytes) -> bool:
     try:
-        Ed25519PublicKey.from_public_bytes(key_bytes).verify(signature_bytes, framed(label, *parts))
+        Ed25519PublicKey.from_public_bytes(public_key).verify(signature, data)
     except (InvalidSignature, ValueError):
-        raise UnauthorizedError(f"the {label!r} signature is not by {public_key}") from None
+        return False
+    return True

@@ -167,11 +167,21 @@ async def _analyzer(
 ) -> tuple[Held, bytes]:
     """Return the task and the body of a request that its analyzer signed."""
     held = await run_in_threadpool(node.registry.find, task_id)
+    # Who asks is known before anything is read: the signature covers the digest of the body.
+    signed = node.doorkeeper.require_analyzer(
+        held.task, request.method, _asked_url(node, request), request.headers, int(node.now())
+    )
     body = await _body(node, request, name, limit)
-    path, now = request.scope["path"], int(node.now())
-    node.doorkeeper.require_analyzer(held.task, request.method, path, body, request.headers, now)
+    signed.require_body(body)
     _require_batch(batch)
     return held, body
+
+
+def _asked_url(node: Node, request: Request) -> str:
+    """Return what the analyzer asked for, as it signed it: behind a proxy only the settings know this server's name."""
+    path = request.scope["raw_path"].decode("latin-1")
+    query = request.scope["query_string"].decode("latin-1")
+    return f"{node.settings.public_url}{path}{'?' if query else ''}{query}"
 
 
 async def _body(node: Node, request: Request, name: MessageName | None, limit: int) -> bytes:

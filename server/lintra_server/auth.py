@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from lintra_protocol.errors import OverloadedError, UnauthorizedError
 from lintra_protocol.task import Task
-from lintra_protocol.transport import REPLAY_WINDOW, verify_request
+from lintra_protocol.transport import REPLAY_WINDOW, SignedRequest, verify_request
 
 MAX_NONCES = 100_000
 
@@ -20,9 +20,9 @@ class Doorkeeper:
         self._lock = threading.Lock()
 
     def require_analyzer(
-        self, task: Task, method: str, path: str, body: bytes, headers: Mapping[str, str], now: int
-    ) -> None:
-        """Check that a request comes from the task's analyzer and was not sent before.
+        self, task: Task, method: str, url: str, headers: Mapping[str, str], now: int
+    ) -> SignedRequest:
+        """Check that a request comes from the task's analyzer and was not sent before; its body is still to be read.
 
         Raises:
             UnauthorizedError: it is not signed by the analyzer, too old, or a repetition.
@@ -30,7 +30,8 @@ class Doorkeeper:
             OverloadedError: more requests than can be remembered.
         """
         sender = task.analyzer.identity_key
-        nonce = verify_request(sender, method, path, body, headers, now)
+        signed = verify_request(sender, method, url, headers, now)
+        nonce = signed.nonce
         with self._lock:
             while self._seen and next(iter(self._seen.values())) <= now:
                 self._seen.popitem(last=False)
@@ -40,3 +41,4 @@ class Doorkeeper:
                 raise OverloadedError(f"{MAX_NONCES} signed requests within {2 * REPLAY_WINDOW} s")
             # A date may lie one window ahead and is good for one window after that.
             self._seen[sender, nonce] = now + 2 * REPLAY_WINDOW + 1
+        return signed

@@ -76,7 +76,20 @@ PROTOCOL_LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"canonical"}),
     frozenset({"documents"}),
     frozenset({"ring", "randomness"}),
-    frozenset({"sharing", "sealing", "signing", "manifest", "clipping", "noise", "frame", "privacy", "schema"}),
+    frozenset(
+        {
+            "sharing",
+            "sealing",
+            "signing",
+            "http_signature",
+            "manifest",
+            "clipping",
+            "noise",
+            "frame",
+            "privacy",
+            "schema",
+        }
+    ),
     frozenset({"transforms"}),
     frozenset({"mechanisms"}),
     frozenset({"task"}),

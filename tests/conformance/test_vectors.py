@@ -208,8 +208,14 @@ def verify_cohorts(task: str, inventories: object, cohorts: list[object]) -> str
     return rules.verify_cohorts(task_of(task), signed, signed_inventories(inventories)).root
 
 
-def sign_request(private_key: str, method: str, path: str, body: str, now: int, nonce: str) -> dict[str, str]:
-    return transport.sign_request(signing.SigningKey(unhex(private_key)), method, path, unhex(body), now, unhex(nonce))
+def sign_request(private_key: str, method: str, url: str, body: str, now: int, nonce: str) -> dict[str, str]:
+    return transport.sign_request(signing.SigningKey(unhex(private_key)), method, url, unhex(body), now, unhex(nonce))
+
+
+def verify_request(public_key: str, method: str, url: str, body: str, headers: dict[str, str], now: int) -> str:
+    signed = transport.verify_request(public_key, method, url, headers, now)
+    signed.require_body(unhex(body))
+    return signed.nonce.hex()
 
 
 def problem(token: str, detail: str, instance: str) -> dict[str, object]:
@@ -279,9 +285,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "sign": lambda private_key, label, parts: signing.SigningKey(unhex(private_key)).sign(label, *unhexed(parts)),
     "verify": lambda public_key, signature, label, parts: signing.verify(public_key, signature, label, *unhexed(parts)),
     "sign_request": sign_request,
-    "verify_request": lambda public_key, method, path, body, headers, now: transport.verify_request(
-        public_key, method, path, unhex(body), headers, now
-    ).hex(),
+    "verify_request": verify_request,
     "open": lambda suite, private_key, info, sealed: (
         SealingKey(suite, unhex(private_key)).open(unhex(sealed), unhex(info)).hex()
     ),

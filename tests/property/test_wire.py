@@ -161,11 +161,11 @@ def test_a_random_hybrid_key_is_used_or_refused_and_nothing_worse(data: bytes) -
 
 @few
 @given(
-    st.fixed_dictionaries({name: st.text(max_size=99) for name in ("lintra-date", "lintra-nonce", "lintra-signature")})
+    st.fixed_dictionaries({name: st.text(max_size=99) for name in ("content-digest", "signature-input", "signature")})
 )
 def test_random_headers_are_refused_and_nothing_worse(given_headers: dict[str, str]) -> None:
     with pytest.raises(LintraError):
-        verify_request(identity("analyzer").public_key, "GET", "/", b"", given_headers, 0)
+        verify_request(identity("analyzer").public_key, "GET", "http://a.example/", given_headers, 0)
 
 
 @few

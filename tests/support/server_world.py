@@ -169,7 +169,8 @@ class World:
         key: SigningKey | None = ANALYZER,
     ) -> httpx2.Response:
         path = f"/v1/tasks/{self.task.task_id}{resource}"
-        headers = sign_request(key, method, path, body, int(self.clock()), self.nonces(16)) if key else {}
+        whole = f"{url(server)}{path}"
+        headers = sign_request(key, method, whole, body, int(self.clock()), self.nonces(16)) if key else {}
         if name:
             headers["content-type"] = media_type(name)
         return await self.http[server].request(method, path, content=body, headers=headers)

@@ -413,26 +413,51 @@ def signatures() -> list[Vector]:
 
 
 def _requests() -> list[Vector]:
-    method, path, body, now, nonce = "PUT", "/v1/tasks/x/batches/0/cohort", b"{}", 1_700_000_000, bytes(16)
-    parts = (method.encode(), path.encode(), plain.H("request body", body), str(now).encode(), b64(nonce).encode())
-    signature = b64(plain.sign(seed("analyzer"), "request", *parts))
-    headers = {"lintra-date": str(now), "lintra-nonce": b64(nonce), "lintra-signature": signature}
-    asked: dict[str, object] = {"method": method, "path": path, "body": body.hex(), "now": now}
+    method, url, body, now, nonce = (
+        "PUT",
+        "https://a.example/v1/tasks/x/batches/0/cohort",
+        b"{}",
+        1_700_000_000,
+        bytes(16),
+    )
+    headers = plain.signed_request(seed("analyzer"), method, url, body, now, nonce)
+    described, signature = headers["signature-input"], headers["signature"]
+
+    def replaced(old: str, new: str) -> dict[str, object]:
+        assert old in described
+        return {"headers": headers | {"signature-input": described.replace(old, new)}}
+
+    asked: dict[str, object] = {"method": method, "url": url, "body": body.hex(), "now": now}
     sent = asked | {"public_key": b64(plain.ed25519_public(seed("analyzer"))), "headers": headers}
+    missing = {f"no {name} header": {"headers": {k: v for k, v in headers.items() if k != name}} for name in headers}
     changes: list[tuple[str, str, dict[str, object]]] = [
-        ("another method", "unauthorized", {"method": "GET"}), ("another path", "unauthorized", {"path": "/v1/keys"}),
-        ("another body", "unauthorized", {"body": "00"}), ("too late", "unauthorized", {"now": now + 301}),
-        ("too early", "unauthorized", {"now": now - 301}),
-        ("another date", "unauthorized", {"headers": headers | {"lintra-date": str(now + 1)}}),
-        ("a date in words", "unauthorized", {"headers": headers | {"lintra-date": "today"}}),
-        ("another nonce", "unauthorized", {"headers": headers | {"lintra-nonce": b64(seed("x")[:16])}}),
-        ("no signature", "unauthorized", {"headers": {"lintra-date": str(now), "lintra-nonce": b64(nonce)}}),
-        ("a broken signature", "invalid_message", {"headers": headers | {"lintra-signature": "%"}}),
+        ("another method", "unauthorized", {"method": "GET"}),
+        ("another path", "unauthorized", {"url": "https://a.example/v1/keys"}),
+        ("another server", "unauthorized", {"url": url.replace("a.example", "b.example")}),
+        ("a query added", "unauthorized", {"url": url + "?x=1"}),
+        ("another body", "unauthorized", {"body": "00"}),
+        ("another digest", "unauthorized", {"headers": headers | {"content-digest": plain.content_digest(b"")}}),
+        ("too late", "unauthorized", {"now": now + 301}), ("too early", "unauthorized", {"now": now - 301}),
+        ("another time", "unauthorized", replaced(f"created={now}", f"created={now + 1}")),
+        ("a time in words", "unauthorized", replaced(f"created={now}", 'created="today"')),
+        ("another nonce", "unauthorized", replaced(b64(nonce), b64(seed("x")[:16]))),
+        ("another key's name", "unauthorized", replaced(b64(plain.ed25519_public(seed("analyzer"))), "somebody")),
+        ("another tag", "unauthorized", replaced("lintra/1", "lintra/2")),
+        ("without its body", "unauthorized", replaced(' "content-digest"', "")),
+        ("an unknown parameter", "unauthorized", replaced(";nonce", ";expires=9;nonce")),
+        ("a parameter twice", "invalid_message", replaced(f"created={now}", f"created={now};created={now}")),
+        ("a component twice", "invalid_message", replaced('("@method"', '("@method" "@method"')),
+        ("a space too many", "invalid_message", replaced('" "@target', '"  "@target')),
+        ("two signatures", "invalid_message", replaced('"lintra/1"', '"lintra/1", more=("@method")')),
+        ("a label that differs", "invalid_message", replaced("lintra=(", "other=(")),
+        ("a broken signature", "invalid_message", {"headers": headers | {"signature": "lintra=:%:"}}),
+        ("no padding", "invalid_message", {"headers": headers | {"signature": signature.replace("=:", ":")}}),
+        ("half a signature", "unauthorized", {"headers": headers | {"signature": "lintra=:" + signature[8:48] + ":"}}),
+        *((name, "unauthorized", change) for name, change in missing.items()),
     ]  # fmt: skip
+    private = seed("analyzer").hex()
     return [
-        good(
-            "signing a request", "sign_request", headers, private_key=seed("analyzer").hex(), nonce=nonce.hex(), **asked
-        ),
+        good("signing a request", "sign_request", headers, private_key=private, nonce=nonce.hex(), **asked),
         good("a request", "verify_request", nonce.hex(), **sent),
         good("a request at the window's end", "verify_request", nonce.hex(), **(sent | {"now": now + 300})),
         *(bad(f"a request, {name}", "verify_request", token, **(sent | change)) for name, token, change in changes),

@@ -7,7 +7,7 @@ ML-KEM and Ed25519 come from a library.
 import hashlib
 import hmac
 import math
-from base64 import urlsafe_b64encode
+from base64 import b64encode, urlsafe_b64encode
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from math import isqrt
@@ -312,6 +312,20 @@ def ed25519_public(private: bytes) -> bytes:
 
 def sign(private: bytes, label: str, *parts: bytes) -> bytes:
     return Ed25519PrivateKey.from_private_bytes(private).sign(framed(label, *parts))
+
+
+def content_digest(body: bytes) -> str:
+    return "sha-256=:" + b64encode(hashlib.sha256(body).digest()).decode() + ":"
+
+
+def signed_request(private: bytes, method: str, url: str, body: bytes, created: int, nonce: bytes) -> dict[str, str]:
+    """Write the headers of a signed request (RFC 9421) as they stand in the standard's examples."""
+    digest, keyid = content_digest(body), b64(ed25519_public(private))
+    parameters = '("@method" "@target-uri" "content-digest")'
+    parameters += f';created={created};nonce="{b64(nonce)}";keyid="{keyid}";tag="lintra/1"'
+    base = f'"@method": {method}\n"@target-uri": {url}\n"content-digest": {digest}\n"@signature-params": {parameters}'
+    signature = b64encode(Ed25519PrivateKey.from_private_bytes(private).sign(base.encode())).decode()
+    return {"content-digest": digest, "signature-input": f"lintra={parameters}", "signature": f"lintra=:{signature}:"}
 
 
 def x25519_public(private: bytes) -> bytes:

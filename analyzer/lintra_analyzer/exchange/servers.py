@@ -22,12 +22,11 @@ from lintra_protocol.errors import (
 from lintra_protocol.messages import KeyList, Signed
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.signing import PUBLIC_KEY_BYTES, SigningKey
-from lintra_protocol.transport import MessageName, media_type, require_media_type, sign_request
+from lintra_protocol.transport import NONCE_BYTES, MessageName, media_type, require_media_type, sign_request
 
 MAX_DOCUMENT_BYTES = 8 << 20
 """Largest JSON answer that is read; binary answers have limits of their own."""
 
-_NONCE_BYTES = 16
 _TEMPORARY = (UnavailableError, OverloadedError, InternalError)
 
 
@@ -128,15 +127,16 @@ class Server:
         self, method: str, path: str, answer: MessageName, body: bytes, message: MessageName | None, limit: int
     ) -> bytes:
         network = self._network
-        # The date and nonce are fresh in every attempt: a server refuses a nonce that it has seen.
-        headers = sign_request(network.identity, method, path, body, network.now(), network.random_bytes(_NONCE_BYTES))
+        # Time and nonce are fresh in every attempt: a server refuses a nonce that it has seen.
+        url, nonce = self.url + path, network.random_bytes(NONCE_BYTES)
+        headers = sign_request(network.identity, method, url, body, network.now(), nonce)
         # The limit counts the bytes that arrive, so they must be the answer's own.
         headers["accept-encoding"] = "identity"
         if message is not None:
             headers["content-type"] = media_type(message)
         with self.blame():
             try:
-                request = network.http.build_request(method, self.url + path, content=body, headers=headers)
+                request = network.http.build_request(method, url, content=body, headers=headers)
                 response = await network.http.send(request, stream=True)
                 try:
                     data = await _bounded(response, limit)

@@ -11,6 +11,8 @@ from lintra_server import auth
 from lintra_server.auth import Doorkeeper
 from support.server_world import ANALYZER, START, new_world
 
+URL = "http://server.example/x"
+
 
 @pytest.fixture
 def task(tmp_path: Path) -> Task:
@@ -20,8 +22,8 @@ def task(tmp_path: Path) -> Task:
 
 
 def ask(door: Doorkeeper, task: Task, signed_at: int, now: int, nonce: int = 0) -> None:
-    headers = sign_request(ANALYZER, "GET", "/x", b"", signed_at, nonce.to_bytes(16, "big"))
-    door.require_analyzer(task, "GET", "/x", b"", headers, now)
+    headers = sign_request(ANALYZER, "GET", URL, b"", signed_at, nonce.to_bytes(16, "big"))
+    door.require_analyzer(task, "GET", URL, headers, now)
 
 
 @pytest.mark.parametrize("ahead", [-REPLAY_WINDOW, 0, REPLAY_WINDOW])

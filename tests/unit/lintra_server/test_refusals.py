@@ -1,17 +1,18 @@
 """Every refusal of the public listener has its token and its status, and changes nothing."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 from lintra_protocol.canonical import base64url
 from lintra_protocol.errors import OverloadedError
+from lintra_protocol.http_signature import INPUT_HEADER, SIGNATURE_HEADER
 from lintra_protocol.messages import TaskRecord, sign
 from lintra_protocol.sealing import CLASSICAL, HYBRID
 from lintra_protocol.task import ServerEntry, Task
-from lintra_protocol.transport import NONCE_HEADER, SIGNATURE_HEADER, media_type, sign_request
+from lintra_protocol.transport import media_type, sign_request
 from lintra_server.app import MAX_TASK_BYTES
 from lintra_server.settings import Policy
 from lintra_service import answers
@@ -200,17 +201,41 @@ async def test_only_the_tasks_analyzer_is_answered(tmp_path: Path, method: str, 
 async def test_a_signed_request_counts_once_and_for_its_own_words_only(tmp_path: Path) -> None:
     async with a_world(tmp_path) as world:
         path = f"/v1/tasks/{world.task.task_id}/batches"
-        headers = sign_request(ANALYZER, "GET", path, b"", int(world.clock()), bytes(16))
+        now, whole = int(world.clock()), f"{url(0)}{path}"
+        headers = sign_request(ANALYZER, "GET", whole, b"", now, bytes(16))
         assert (await world.http[0].get(path, headers=headers)).status_code == 200
-        for replay in (headers, {**headers, NONCE_HEADER: base64url(b"x" * 16)}):
+        another = headers[INPUT_HEADER].replace(base64url(bytes(16)), base64url(b"x" * 16))
+        for replay in (headers, {**headers, INPUT_HEADER: another}):
             answer = await world.http[0].get(path, headers=replay)
             assert (answer.status_code, token(answer)) == (401, "unauthorized")
-        elsewhere = sign_request(ANALYZER, "GET", f"{path}x", b"", int(world.clock()), b"y" * 16)
-        assert (await world.http[0].get(path, headers=elsewhere)).status_code == 401
-        old = sign_request(ANALYZER, "GET", path, b"", int(world.clock()) - 301, b"z" * 16)
+        for elsewhere in (f"{whole}x", f"{whole}?x=1", f"{url(1)}{path}"):
+            signed = sign_request(ANALYZER, "GET", elsewhere, b"", now, b"y" * 16)
+            assert (await world.http[0].get(path, headers=signed)).status_code == 401
+        query = sign_request(ANALYZER, "GET", f"{whole}?x=1", b"", now, b"q" * 16)
+        assert (await world.http[0].get(f"{path}?x=1", headers=query)).status_code == 200
+        old = sign_request(ANALYZER, "GET", whole, b"", now - 301, b"z" * 16)
         assert (await world.http[0].get(path, headers=old)).status_code == 401
         broken = {**headers, SIGNATURE_HEADER: "="}
         assert (await world.http[0].get(path, headers=broken)).status_code == 400
+
+
+async def test_a_stranger_is_refused_before_a_byte_of_the_body_is_read(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+        path = f"/v1/tasks/{world.task.task_id}/batches/0/cohort"
+        whole = f"{url(0)}{path}"
+        read = 0
+
+        async def body() -> AsyncIterator[bytes]:
+            nonlocal read
+            read += 1
+            yield b"{}"
+
+        for key, expected, times in ((STRANGER, 401, 0), (ANALYZER, 401, 1)):
+            # The analyzer's signature is good, but it was made for another body.
+            headers = sign_request(key, "PUT", whole, b"other", int(world.clock()), bytes([times]) * 16)
+            headers["content-type"] = media_type("cohort-request")
+            answer = await world.http[0].put(path, content=body(), headers=headers)
+            assert (answer.status_code, token(answer), read) == (expected, "unauthorized", times)
 
 
 @pytest.mark.parametrize("resource", ["inventory", "inventory/ids", "cohort", "aggregate"])
