@@ -9,9 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from lintra_analysis.estimators.low_rank import low_rank
-from lintra_analysis.estimators.moments import moments
-from lintra_analysis.estimators.ridge import ridge
+from lintra_analysis.estimators import low_rank, moments, ridge
 from lintra_curator.promise.claim import CalibrationError, CentralClaim
 from lintra_curator.second_moment.calibration import projection_weight
 from lintra_curator.second_moment.gaussian import GRID_BITS, exact_products, integer_plan, release_gaussian
