@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from lintra_curator.least_squares.inherent_least_squares import inherent_least_squares
-from lintra_curator.least_squares.inherent_privacy import inherent_privacy
 from lintra_curator.least_squares.private_least_squares import ols_sigma
+from lintra_curator.papers.inherent_least_squares import inherent_least_squares
+from lintra_curator.papers.inherent_privacy import inherent_privacy
 from lintra_curator.projection.random_projection import rp_sigma
 from lintra_protocol.clipping import clip_norms
 

@@ -22,9 +22,9 @@ from lintra_analysis.synthetic.generator import synthesize
 from lintra_analysis.synthetic.model import fit
 from lintra_analysis.synthetic.rows import SyntheticRows
 from lintra_curator.papers.ron_gauss import PaperQuestion, release_paper
+from lintra_curator.papers.ron_gauss_sensitivity import published_delta, published_factor
 from lintra_curator.promise.claim import CentralClaim
 from lintra_curator.ron_gauss.ron_gauss import category_column, mapped_column, release_ron_gauss
-from lintra_curator.ron_gauss.sensitivity import published_delta, published_factor
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.frame import frame
 from lintra_protocol.randomness import RandomBytes, expand

@@ -19,14 +19,15 @@ from numpy.typing import NDArray
 
 from lintra_analysis.estimators import ridge
 from lintra_curator.papers import published
+from lintra_curator.papers.second_moment import PublishedInverseWishartDraw, PublishedProjection, PublishedWishartNoise
 from lintra_curator.promise.claim import CentralClaim
 from lintra_curator.second_moment import calibration
-from lintra_curator.second_moment.gaussian import weighted_noise
-from lintra_curator.second_moment.inverse_wishart import release_inverse_wishart
-from lintra_curator.second_moment.projection import release_projection
-from lintra_curator.second_moment.releases import CentralSecondMoment, Noise
-from lintra_curator.second_moment.tables import Table, plain_columns
-from lintra_curator.second_moment.wishart import release_wishart, wishart_factor
+from lintra_curator.second_moment.bounded_table import Table, plain_columns
+from lintra_curator.second_moment.central_second_moment import CentralSecondMoment, Noise
+from lintra_curator.second_moment.gaussian_noise import weighted_noise
+from lintra_curator.second_moment.inverse_wishart import InverseWishartDraw
+from lintra_curator.second_moment.projection import GaussianProjection
+from lintra_curator.second_moment.wishart_noise import WishartNoise, wishart_factor
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.randomness import RandomBytes, expand
 
@@ -143,7 +144,7 @@ def sketch_rows(table: SummedTable, ridge_of: Callable[[int], float]) -> int:
 
 def published_wishart(table: SummedTable, source: RandomBytes) -> FloatArray:
     """Return Algorithm 3: debiased fully where that leaves it positive, otherwise by what surely does."""
-    release = release_wishart(table, CLAIM, source, calibration="published")
+    release = PublishedWishartNoise().release(table, CLAIM, source)
     if np.linalg.eigvalsh(release.values)[0] > 0:
         return release.values
     size, degrees = len(table.columns), published.wishart_degrees(CLAIM, len(table.columns))
@@ -180,8 +181,8 @@ def exact_look(table: SummedTable, inverse: bool, source: RandomBytes) -> FloatA
     look = gaussian_mu(CLAIM.epsilon, CLAIM.delta) / 2
     rows = sketch_rows(table, lambda count: SQUARED_BOUND / calibration.adaptive_weight(CLAIM, count, look))
     if inverse:
-        return release_inverse_wishart(table, CLAIM, source, degrees=rows, adaptive=True).raw
-    return release_projection(table, CLAIM, source, sketch_rows=rows, adaptive=True).raw
+        return InverseWishartDraw(degrees=rows, adaptive=True).release(table, CLAIM, source).raw
+    return GaussianProjection(sketch_rows=rows, adaptive=True).release(table, CLAIM, source).raw
 
 
 def solutions(table: SummedTable, source: RandomBytes, generator: np.random.Generator) -> dict[str, FloatArray]:
@@ -194,13 +195,13 @@ def solutions(table: SummedTable, source: RandomBytes, generator: np.random.Gene
         "gaussian exact, raw": raw(exact.values),
         "gaussian exact, floor": floored(exact),
         "wishart published, debiased": raw(published_wishart(table, source)),
-        "wishart exact, floor": floored(release_wishart(table, CLAIM, source)),
+        "wishart exact, floor": floored(WishartNoise().release(table, CLAIM, source)),
         "projection + look, published": raw(published_look(table, False, source, generator)),
         "projection + look, joint exact": raw(exact_look(table, False, source)),
         "inverse Wishart + look, published": raw(published_look(table, True, source, generator)),
         "inverse Wishart + look, joint exact": raw(exact_look(table, True, source)),
         "posterior of n + d, published": raw(
-            release_inverse_wishart(table, CLAIM, source, degrees=posterior, calibration="published").raw
+            PublishedInverseWishartDraw(degrees=posterior).release(table, CLAIM, source).raw
         ),
     }
 
@@ -233,8 +234,8 @@ def print_calibrations() -> None:
         degrees = calibration.wishart_degrees(claim, 22, 1.0), published.wishart_degrees(claim, 22)
         deviations = calibration.gaussian_sigma(claim), published.gaussian_sigma(claim)
         given = (
-            release_projection(tiny, claim, source, sketch_rows=44, calibration="published").noise.delta_at(epsilon),
-            release_wishart(tiny, claim, source, calibration="published").noise.delta_at(epsilon),
+            PublishedProjection(sketch_rows=44).release(tiny, claim, source).noise.delta_at(epsilon),
+            PublishedWishartNoise().release(tiny, claim, source).noise.delta_at(epsilon),
             replace(gaussian(_summed(tiny), source).noise, mu=math.sqrt(2) / deviations[1]).delta_at(epsilon),
         )
         cells = [

@@ -17,19 +17,19 @@ from lintra_analysis.estimators.spectral import noise_norm_quantile
 from lintra_curator.promise.claim import CentralClaim
 from lintra_curator.promise.quadrature import chi_square_rule
 from lintra_curator.second_moment.adaptive import LOOK_SHARE, lower_bound
+from lintra_curator.second_moment.bounded_table import Table, plain_columns
 from lintra_curator.second_moment.calibration import adaptive_weight, projection_weight, wishart_freedom
+from lintra_curator.second_moment.central_second_moment import CentralSecondMoment
 from lintra_curator.second_moment.curves import (
     projection_delta,
     wishart_delta,
     wishart_pair_delta,
     wishart_zero_out_deltas,
 )
-from lintra_curator.second_moment.gaussian import release_gaussian
-from lintra_curator.second_moment.inverse_wishart import release_inverse_wishart
-from lintra_curator.second_moment.projection import exact_ridge_intervals, release_projection
-from lintra_curator.second_moment.releases import CentralSecondMoment
-from lintra_curator.second_moment.tables import Table, plain_columns
-from lintra_curator.second_moment.wishart import release_wishart
+from lintra_curator.second_moment.gaussian_noise import GaussianNoise
+from lintra_curator.second_moment.inverse_wishart import InverseWishartDraw
+from lintra_curator.second_moment.projection import GaussianProjection, exact_ridge_intervals
+from lintra_curator.second_moment.wishart_noise import WishartNoise
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.privacy.statement import Neighbours
 from lintra_protocol.randomness import RandomBytes, expand
@@ -45,11 +45,11 @@ CLAIM = CentralClaim(1.0, 1e-6)
 Maker = Callable[[Table, RandomBytes], CentralSecondMoment]
 
 MECHANISMS: dict[str, Maker] = {
-    "gaussian": lambda table, source: release_gaussian(table, CLAIM, source),
-    "trace-tight": lambda table, source: release_gaussian(table, CLAIM, source, trace_tight=True),
-    "wishart": lambda table, source: release_wishart(table, CLAIM, source),
-    "projection": lambda table, source: release_projection(table, CLAIM, source, sketch_rows=300),
-    "inverse-wishart": lambda table, source: release_inverse_wishart(table, CLAIM, source, degrees=300),
+    "gaussian": lambda table, source: GaussianNoise().release(table, CLAIM, source),
+    "trace-tight": lambda table, source: GaussianNoise(trace_tight=True).release(table, CLAIM, source),
+    "wishart": lambda table, source: WishartNoise().release(table, CLAIM, source),
+    "projection": lambda table, source: GaussianProjection(sketch_rows=300).release(table, CLAIM, source),
+    "inverse-wishart": lambda table, source: InverseWishartDraw(degrees=300).release(table, CLAIM, source),
 }
 
 SOME_SLOW = [
@@ -334,7 +334,7 @@ def test_exact_intervals_of_a_projection_cover_the_ridge_solution_of_the_table_f
     products = table.rows.T @ table.rows
     right, normal, other = [], [], []
     for _ in range(RUNS):
-        release = release_projection(table, CLAIM, source, sketch_rows=rows)
+        release = GaussianProjection(sketch_rows=rows).release(table, CLAIM, source)
         target = np.linalg.solve(products[:4, :4] + release.noise.ridge * np.eye(4), products[:4, 4])
         plain = np.linalg.solve(products[:4, :4], products[:4, 4])
         for found, true, wrong in zip(

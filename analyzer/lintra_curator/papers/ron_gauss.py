@@ -19,9 +19,9 @@ from lintra_analysis.synthetic.generator import seed_bytes
 from lintra_analysis.synthetic.model import split_by_largest_remainder
 from lintra_analysis.synthetic.repair import repair, symmetric_root
 from lintra_analysis.synthetic.rows import SyntheticRows
+from lintra_curator.papers.ron_gauss_noise import PaperNoise, Sizes, gaussian_noise, laplace_noise, published_noise
 from lintra_curator.promise.claim import CalibrationError, CentralClaim
-from lintra_curator.ron_gauss.noise import PaperNoise, Sizes, gaussian_noise, laplace_noise, published_noise
-from lintra_curator.second_moment.gaussian import exact_products
+from lintra_curator.second_moment.gaussian_noise import exact_products
 from lintra_protocol.canonical import base64url
 from lintra_protocol.clipping import quantise
 from lintra_protocol.errors import InvalidRowError

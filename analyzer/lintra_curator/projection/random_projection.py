@@ -19,6 +19,7 @@ from lintra_analysis.sampling import FLOATING_POINT_LAW, gaussians
 from lintra_curator.ndis.closed import FEW_COLUMNS, delta_rp, rp_ceiling, rp_pair, rp_pstar
 from lintra_curator.ndis.pair import Pair
 from lintra_curator.ndis.profile import delta as certified_delta
+from lintra_curator.projection.wishart_error import WishartError
 from lintra_curator.promise.claim import CentralClaim
 from lintra_curator.promise.promise import (
     CLIPPED,
@@ -28,7 +29,6 @@ from lintra_curator.promise.promise import (
     require_count,
     require_epsilon,
 )
-from lintra_curator.second_moment.law import WishartError
 from lintra_protocol.privacy.boundary import furthest, log_excess, retreat
 from lintra_protocol.privacy.statement import Neighbours
 from lintra_protocol.randomness import RandomBytes

@@ -19,7 +19,7 @@ from lintra_analysis.releases.joint_sums import NoiseLaw, ProjectedSums
 from lintra_analysis.releases.promise import Promise
 from lintra_curator.promise.claim import CalibrationError, CentralClaim
 from lintra_curator.ron_gauss.laplace import MAX_SCALE, discrete_laplace
-from lintra_curator.second_moment.gaussian import exact_products
+from lintra_curator.second_moment.gaussian_noise import exact_products
 from lintra_protocol.documents import fraction, real
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms.ron_gauss import RonGauss

@@ -5,47 +5,56 @@ curve, the ridge and the calibration are those of `projection`.
 """
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from lintra_curator.promise.claim import CentralClaim
 from lintra_curator.promise.promise import require_count
-from lintra_curator.second_moment.projection import ridge_plan, ridge_root
-from lintra_curator.second_moment.releases import Calibration, CentralSecondMoment, Noise, symmetric_mean
-from lintra_curator.second_moment.tables import Table
-from lintra_curator.second_moment.wishart import wishart_factor
+from lintra_curator.second_moment.bounded_table import Table
+from lintra_curator.second_moment.central_second_moment import CentralSecondMoment, Noise, symmetric_mean
+from lintra_curator.second_moment.projection import ridge_plan, ridge_root, whole_degrees
+from lintra_curator.second_moment.wishart_noise import wishart_factor
 from lintra_protocol.randomness import RandomBytes
+from lintra_protocol.ring import FloatArray
 
 
-def release_inverse_wishart(
-    table: Table,
-    claim: CentralClaim,
-    random_bytes: RandomBytes,
-    *,
-    degrees: int,
-    adaptive: bool = False,
-    calibration: Calibration = "exact",
-) -> CentralSecondMoment:
-    """Release X ~ W^-1_d(S + w2 I, nu), the inverse of a W_d((S + w2 I)^-1, nu).
+@dataclass(frozen=True)
+class InverseWishartDraw:
+    """X ~ W^-1_d(S + w2 I, nu), the inverse of a W_d((S + w2 I)^-1, nu).
 
-    Args:
-        table: the curator's rows.
-        claim: to calibrate to.
-        random_bytes: a cryptographic source.
+    Attributes:
         degrees: nu, above d + 3 so that the draw has a variance; fixed without a look at the rows. The posterior's
             own nu0 + n is possible, but needs a ridge that grows with sqrt(n).
         adaptive: pay for a look at the smallest eigenvalue of S, and add less of a ridge where it is large.
-        calibration: "published" for the ridge of Theorem 3.1 with r = nu.
-
-    Raises:
-        CalibrationError: the claim cannot be kept with so many degrees.
-        ValueError: the options do not go together.
     """
-    size = table.rows.shape[1]
-    require_count(degrees, "degrees", size + 4)
-    products = table.products()
-    noise = ridge_plan(table, products, claim, "inverse-wishart", degrees, adaptive, calibration, random_bytes)
+
+    degrees: int
+    adaptive: bool = False
+
+    def release(self, table: Table, claim: CentralClaim, random_bytes: RandomBytes) -> CentralSecondMoment:
+        """Release the second moment of a table.
+
+        Args:
+            table: the curator's rows.
+            claim: to calibrate to.
+            random_bytes: a cryptographic source.
+
+        Raises:
+            CalibrationError: the claim cannot be kept with so many degrees.
+            ValueError: there are too few degrees.
+        """
+        require_count(self.degrees, "degrees", table.rows.shape[1] + 4)
+        products = table.products()
+        noise = ridge_plan(table, products, claim, "inverse-wishart", self.degrees, self.adaptive, random_bytes)
+        return draw_inverse_wishart(table, products, noise, random_bytes)
+
+
+def draw_inverse_wishart(
+    table: Table, products: FloatArray, noise: Noise, random_bytes: RandomBytes
+) -> CentralSecondMoment:
+    """Draw W^-1_d(S + ridge I, nu) with the ridge and nu of a plan."""
+    size, degrees = table.rows.shape[1], whole_degrees(noise)
     noise = replace(noise, sigma=_deviation(noise, degrees - size))
     # X = L W^-1 L^T for L L^T = S + w2 I and W ~ W_d(I, nu): no inverse of the data is taken.
     root = ridge_root(products, noise.ridge)

@@ -1,54 +1,65 @@
 """A secret Gaussian projection of the table with a ridge, released as its second moment (Sheffet 2019, Alg. 1, 2)."""
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import special
 
 from lintra_analysis.estimators.estimates import Measured, check_confidence
 from lintra_analysis.sampling import FLOATING_POINT_LAW, gaussians
-from lintra_curator.papers import published
 from lintra_curator.promise.claim import CentralClaim
 from lintra_curator.promise.promise import require_count
 from lintra_curator.second_moment.adaptive import LOOK_SHARE, lower_bound
+from lintra_curator.second_moment.bounded_table import Table
 from lintra_curator.second_moment.calibration import adaptive_weight, projection_weight
-from lintra_curator.second_moment.releases import Calibration, CentralSecondMoment, Mechanism, Noise, symmetric_mean
-from lintra_curator.second_moment.tables import Table
-from lintra_curator.second_moment.wishart import wishart_factor
+from lintra_curator.second_moment.central_second_moment import (
+    Calibration,
+    CentralSecondMoment,
+    Mechanism,
+    Noise,
+    symmetric_mean,
+)
+from lintra_curator.second_moment.wishart_noise import wishart_factor
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import FloatArray
 
 
-def release_projection(
-    table: Table,
-    claim: CentralClaim,
-    random_bytes: RandomBytes,
-    *,
-    sketch_rows: int,
-    adaptive: bool = False,
-    calibration: Calibration = "exact",
-) -> CentralSecondMoment:
-    """Release M^T M for M = R A + sqrt(w2) G, R and G secret and Gaussian, M of r rows: W_d(S + w2 I, r).
+@dataclass(frozen=True)
+class GaussianProjection:
+    """M^T M for M = R A + sqrt(w2) G, R and G secret and Gaussian, M of r rows: W_d(S + w2 I, r).
 
-    Args:
-        table: the curator's rows.
-        claim: to calibrate to.
-        random_bytes: a cryptographic source; the projection is drawn from it and never leaves.
+    Attributes:
         sketch_rows: r, fixed without a look at the rows.
         adaptive: pay for a look at the smallest eigenvalue of S, and add less of a ridge where it is large.
-        calibration: "published" for the ridge of Theorem 3.1, which is more than the claim needs.
-
-    Raises:
-        CalibrationError: the claim cannot be kept with so many rows.
-        ValueError: the options do not go together.
     """
-    require_count(sketch_rows, "sketch_rows")
-    size = table.rows.shape[1]
-    products = table.products()
-    noise = ridge_plan(table, products, claim, "projection", sketch_rows, adaptive, calibration, random_bytes)
+
+    sketch_rows: int
+    adaptive: bool = False
+
+    def release(self, table: Table, claim: CentralClaim, random_bytes: RandomBytes) -> CentralSecondMoment:
+        """Release the second moment of a table.
+
+        Args:
+            table: the curator's rows.
+            claim: to calibrate to.
+            random_bytes: a cryptographic source; the projection is drawn from it and never leaves.
+
+        Raises:
+            CalibrationError: the claim cannot be kept with so many rows.
+            ValueError: the number of rows is none.
+        """
+        require_count(self.sketch_rows, "sketch_rows")
+        products = table.products()
+        noise = ridge_plan(table, products, claim, "projection", self.sketch_rows, self.adaptive, random_bytes)
+        return draw_projection(table, products, noise, random_bytes)
+
+
+def draw_projection(table: Table, products: FloatArray, noise: Noise, random_bytes: RandomBytes) -> CentralSecondMoment:
+    """Draw W_d(S + ridge I, r) with the ridge and r of a plan."""
+    size, sketch_rows = table.rows.shape[1], whole_degrees(noise)
     noise = replace(noise, sigma=noise.ridge / math.sqrt(sketch_rows))
     factor = ridge_root(products, noise.ridge) @ wishart_factor(size, sketch_rows, random_bytes)
     raw = symmetric_mean(factor @ factor.T)
@@ -63,31 +74,44 @@ def ridge_plan(
     mechanism: Mechanism,
     degrees: int,
     adaptive: bool,
-    calibration: Calibration,
     random_bytes: RandomBytes,
 ) -> Noise:
-    """Return the ridge to add before a draw of `degrees` degrees, its privacy, and what a look showed.
+    """Return the ridge to add before a draw of `degrees` degrees, its privacy, and what a look showed."""
+    if not adaptive:
+        return fixed_ridge(table, claim, mechanism, degrees, projection_weight(claim, degrees), "exact")
+    look_mu = gaussian_mu(claim.epsilon, claim.delta) / 2
+    noise = fixed_ridge(table, claim, mechanism, degrees, adaptive_weight(claim, degrees, look_mu), "exact")
+    scatter = float(gaussians((1,), random_bytes)[0]) * table.squared_bound / look_mu
+    look = float(np.linalg.eigvalsh(products)[0]) + scatter
+    known = lower_bound(look, table.squared_bound, look_mu, LOOK_SHARE * claim.delta)
+    ridge = max(0.0, noise.ridge - known)
+    return replace(noise, ridge=ridge, debias=ridge, look_mu=look_mu, look=look)
 
-    Raises:
-        ValueError: the published calibration was asked to be adaptive.
-    """
-    noise = Noise(mechanism, claim, calibration, FLOATING_POINT_LAW, 0.0, table.rows.shape[1], degrees=float(degrees))
-    if calibration == "published":
-        if adaptive:
-            raise ValueError("the published calibration has no adaptive ridge here; use the exact one")
-        weight = 1 / published.theorem_3_1_ridge(claim, degrees)
-    elif adaptive:
-        look_mu = gaussian_mu(claim.epsilon, claim.delta) / 2
-        weight = adaptive_weight(claim, degrees, look_mu)
-        scatter = float(gaussians((1,), random_bytes)[0]) * table.squared_bound / look_mu
-        look = float(np.linalg.eigvalsh(products)[0]) + scatter
-        known = lower_bound(look, table.squared_bound, look_mu, LOOK_SHARE * claim.delta)
-        ridge = max(0.0, table.squared_bound / weight - known)
-        return replace(noise, weight=weight, ridge=ridge, debias=ridge, look_mu=look_mu, look=look)
-    else:
-        weight = projection_weight(claim, degrees)
+
+def fixed_ridge(
+    table: Table, claim: CentralClaim, mechanism: Mechanism, degrees: int, weight: float, calibration: Calibration
+) -> Noise:
+    """Return the noise of a draw about S + (B^2 / weight) I."""
     ridge = table.squared_bound / weight
-    return replace(noise, weight=weight, ridge=ridge, debias=ridge)
+    return Noise(
+        mechanism,
+        claim,
+        calibration,
+        FLOATING_POINT_LAW,
+        0.0,
+        table.rows.shape[1],
+        degrees=float(degrees),
+        weight=weight,
+        ridge=ridge,
+        debias=ridge,
+    )
+
+
+def whole_degrees(noise: Noise) -> int:
+    """Return the degrees of a draw about a ridge, which are whole."""
+    if noise.degrees is None:
+        raise ValueError(f"a {noise.mechanism} release states its degrees")
+    return int(noise.degrees)
 
 
 def ridge_root(products: FloatArray, ridge: float) -> FloatArray:
@@ -107,7 +131,7 @@ def exact_ridge_intervals(
     (S_XX + w2 I)^-1 S_Xy, w2 the ridge that was added (after Sheffet, ICML 2017).
 
     Args:
-        release: of `release_projection`.
+        release: of `GaussianProjection`.
         target: the column to explain.
         features: p columns that explain it.
         confidence: of each interval.

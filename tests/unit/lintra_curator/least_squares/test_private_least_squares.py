@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from lintra_curator.least_squares.inherent_least_squares import inherent_least_squares
 from lintra_curator.least_squares.private_least_squares import (
     influence_delta,
     least_squares,
@@ -16,6 +15,7 @@ from lintra_curator.least_squares.private_least_squares import (
 )
 from lintra_curator.ndis.least_squares import als_max_loss, delta_als, delta_ols, influences, ols_pair
 from lintra_curator.ndis.profile import delta
+from lintra_curator.papers.inherent_least_squares import inherent_least_squares
 from lintra_curator.projection.random_projection import rp_sigma
 from lintra_curator.promise.claim import CentralClaim
 from support import source

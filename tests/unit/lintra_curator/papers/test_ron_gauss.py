@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from lintra_curator.papers.ron_gauss import PaperQuestion, release_paper
-from lintra_curator.promise.claim import CalibrationError, CentralClaim
-from lintra_curator.ron_gauss.noise import (
+from lintra_curator.papers.ron_gauss_noise import (
     COUNT_SHARE,
     MEAN_SHARE,
     Sizes,
@@ -16,7 +15,8 @@ from lintra_curator.ron_gauss.noise import (
     laplace_noise,
     published_noise,
 )
-from lintra_curator.ron_gauss.sensitivity import triangle_distance
+from lintra_curator.papers.ron_gauss_sensitivity import triangle_distance
+from lintra_curator.promise.claim import CalibrationError, CentralClaim
 from lintra_protocol.errors import InvalidAnalysisError, InvalidRowError
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from support import source

@@ -10,15 +10,21 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from lintra_analysis.estimators import low_rank, moments, ridge
+from lintra_curator.papers.gaussian_inverse import GaussianInverse
+from lintra_curator.papers.second_moment import (
+    PublishedGaussianNoise,
+    PublishedInverseWishartDraw,
+    PublishedProjection,
+    PublishedWishartNoise,
+)
 from lintra_curator.promise.claim import CalibrationError, CentralClaim
+from lintra_curator.second_moment.bounded_table import Table, plain_columns
 from lintra_curator.second_moment.calibration import projection_weight
-from lintra_curator.second_moment.gaussian import GRID_BITS, exact_products, integer_plan, release_gaussian
-from lintra_curator.second_moment.gaussian_inverse import release_gaussian_inverse
-from lintra_curator.second_moment.inverse_wishart import release_inverse_wishart
-from lintra_curator.second_moment.projection import exact_ridge_intervals, release_projection
-from lintra_curator.second_moment.releases import CentralSecondMoment
-from lintra_curator.second_moment.tables import Table, plain_columns
-from lintra_curator.second_moment.wishart import release_wishart, wishart_factor
+from lintra_curator.second_moment.central_second_moment import CentralSecondMoment
+from lintra_curator.second_moment.gaussian_noise import GRID_BITS, GaussianNoise, exact_products, integer_plan
+from lintra_curator.second_moment.inverse_wishart import InverseWishartDraw
+from lintra_curator.second_moment.projection import GaussianProjection, exact_ridge_intervals
+from lintra_curator.second_moment.wishart_noise import WishartNoise, wishart_factor
 from lintra_protocol.clipping import quantise
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
 from lintra_protocol.noise import MAX_SIGMA
@@ -36,28 +42,28 @@ ROWS = np.random.default_rng(1).normal(size=(80, 4))
 
 Maker = Callable[[Table, CentralClaim, RandomBytes], CentralSecondMoment]
 MAKERS: dict[str, Maker] = {
-    "gaussian": release_gaussian,
-    "trace-tight": lambda table, claim, source: release_gaussian(table, claim, source, trace_tight=True),
-    "wishart": release_wishart,
-    "wishart of given degrees": lambda table, claim, source: release_wishart(table, claim, source, degrees=50.5),
-    "projection": lambda table, claim, source: release_projection(table, claim, source, sketch_rows=30),
-    "projection of few rows": lambda table, claim, source: release_projection(table, claim, source, sketch_rows=2),
-    "adaptive projection": lambda table, claim, source: release_projection(
-        table, claim, source, sketch_rows=30, adaptive=True
+    "gaussian": GaussianNoise().release,
+    "trace-tight": lambda table, claim, source: GaussianNoise(trace_tight=True).release(table, claim, source),
+    "wishart": WishartNoise().release,
+    "wishart of given degrees": lambda table, claim, source: WishartNoise(degrees=50.5).release(table, claim, source),
+    "projection": lambda table, claim, source: GaussianProjection(sketch_rows=30).release(table, claim, source),
+    "projection of few rows": lambda table, claim, source: GaussianProjection(sketch_rows=2).release(
+        table, claim, source
     ),
-    "inverse-wishart": lambda table, claim, source: release_inverse_wishart(table, claim, source, degrees=30),
-    "adaptive inverse-wishart": lambda table, claim, source: release_inverse_wishart(
-        table, claim, source, degrees=30, adaptive=True
+    "adaptive projection": lambda table, claim, source: GaussianProjection(sketch_rows=30, adaptive=True).release(
+        table, claim, source
+    ),
+    "inverse-wishart": lambda table, claim, source: InverseWishartDraw(degrees=30).release(table, claim, source),
+    "adaptive inverse-wishart": lambda table, claim, source: InverseWishartDraw(degrees=30, adaptive=True).release(
+        table, claim, source
     ),
 }
 PUBLISHED: dict[str, Maker] = {
-    "gaussian": lambda table, claim, source: release_gaussian(table, claim, source, calibration="published"),
-    "wishart": lambda table, claim, source: release_wishart(table, claim, source, calibration="published"),
-    "projection": lambda table, claim, source: release_projection(
-        table, claim, source, sketch_rows=44, calibration="published"
-    ),
-    "inverse-wishart": lambda table, claim, source: release_inverse_wishart(
-        table, claim, source, degrees=44, calibration="published"
+    "gaussian": lambda table, claim, source: PublishedGaussianNoise().release(table, claim, source),
+    "wishart": lambda table, claim, source: PublishedWishartNoise().release(table, claim, source),
+    "projection": lambda table, claim, source: PublishedProjection(sketch_rows=44).release(table, claim, source),
+    "inverse-wishart": lambda table, claim, source: PublishedInverseWishartDraw(degrees=44).release(
+        table, claim, source
     ),
 }
 
@@ -189,7 +195,7 @@ def test_the_integer_plan_keeps_the_claim_and_half_a_percent_less_noise_breaks_i
 
 
 def test_integer_noise_costs_next_to_nothing() -> None:
-    release = release_gaussian(table(), CLAIM, source("cost"))
+    release = GaussianNoise().release(table(), CLAIM, source("cost"))
     assert release.noise.sigma / 4 == pytest.approx(1 / gaussian_mu(1.0, 1e-6), rel=1e-6)
 
 
@@ -252,21 +258,15 @@ def test_no_table_can_be_made_around_rows_that_are_too_long_or_not_finite(
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (lambda t, s: release_projection(t, CLAIM, s, sketch_rows=0), "sketch_rows"),
-        (lambda t, s: release_projection(t, CLAIM, s, sketch_rows=2.5), "sketch_rows"),
-        (lambda t, s: release_inverse_wishart(t, CLAIM, s, degrees=7), "degrees"),
-        (lambda t, s: release_wishart(t, CLAIM, s, degrees=5), "more than 5 degrees"),
-        (lambda t, s: release_wishart(t, CLAIM, s, degrees=math.nan), "more than 5 degrees"),
-        (lambda t, s: release_wishart(t, CLAIM, s, scale=0), "scale"),
-        (lambda t, s: release_wishart(t, CLAIM, s, scale=1, degrees=30), "not both"),
-        (lambda t, s: release_wishart(t, CLAIM, s, scale=1, calibration="published"), "itself"),
-        (lambda t, s: release_gaussian(t, CLAIM, s, trace_tight=True, calibration="published"), "no published"),
-        (
-            lambda t, s: release_projection(t, CLAIM, s, sketch_rows=9, adaptive=True, calibration="published"),
-            "no adaptive",
-        ),
-        (lambda t, s: release_gaussian_inverse(t, CLAIM, s, ridge=0), "ridge"),
-        (lambda t, s: release_gaussian_inverse(t, CLAIM, s, ridge=math.nan), "ridge"),
+        (lambda t, s: GaussianProjection(sketch_rows=0).release(t, CLAIM, s), "sketch_rows"),
+        (lambda t, s: GaussianProjection(sketch_rows=2.5).release(t, CLAIM, s), "sketch_rows"),
+        (lambda t, s: InverseWishartDraw(degrees=7).release(t, CLAIM, s), "degrees"),
+        (lambda t, s: WishartNoise(degrees=5).release(t, CLAIM, s), "more than 5 degrees"),
+        (lambda t, s: WishartNoise(degrees=math.nan).release(t, CLAIM, s), "more than 5 degrees"),
+        (lambda t, s: WishartNoise(scale=0).release(t, CLAIM, s), "scale"),
+        (lambda t, s: WishartNoise(scale=1, degrees=30).release(t, CLAIM, s), "not both"),
+        (lambda t, s: GaussianInverse(ridge=0).release(t, CLAIM, s), "ridge"),
+        (lambda t, s: GaussianInverse(ridge=math.nan).release(t, CLAIM, s), "ridge"),
         (lambda t, s: wishart_factor(4, 2.5, s), "whole number"),
     ],
 )
@@ -282,8 +282,8 @@ def test_a_table_with_large_eigenvalues_gets_a_smaller_ridge_and_a_table_without
     claim = CentralClaim(1.0, 1e-3)
     large = Table.of(np.tile(2.0 * np.eye(4), (2000, 1)), COLUMNS, 2.0)
     full = 4 / projection_weight(claim, 30)
-    rich = release_projection(large, claim, source("rich"), sketch_rows=30, adaptive=True)
-    poor = release_projection(table(), claim, source("poor"), sketch_rows=30, adaptive=True)
+    rich = GaussianProjection(sketch_rows=30, adaptive=True).release(large, claim, source("rich"))
+    poor = GaussianProjection(sketch_rows=30, adaptive=True).release(table(), claim, source("poor"))
     assert rich.noise.ridge == 0 < poor.noise.ridge
     assert rich.noise.look is not None
     assert rich.noise.look == pytest.approx(8000, abs=4 * 4 / (rich.noise.look_mu or 0))
@@ -313,7 +313,9 @@ def test_what_common_rows_and_ridge_hold_together_is_never_below_the_plan_and_no
     held = Table.of(np.tile(bound * np.eye(4), (copies, 1)), COLUMNS, bound)
     common = (copies - 1) * bound**2
     drawn = source(f"common rows {bound}")
-    noises = [release_projection(held, claim, drawn, sketch_rows=30_000, adaptive=True).noise for _ in range(40)]
+    noises = [
+        GaussianProjection(sketch_rows=30_000, adaptive=True).release(held, claim, drawn).noise for _ in range(40)
+    ]
     for noise in noises:
         assert noise.weight is not None
         planned = bound**2 / noise.weight
@@ -324,8 +326,8 @@ def test_what_common_rows_and_ridge_hold_together_is_never_below_the_plan_and_no
 
 def test_exact_intervals_are_refused_where_they_do_not_hold() -> None:
     with pytest.raises(InvalidAnalysisError, match="by projection"):
-        exact_ridge_intervals(release_gaussian(table(), CLAIM, source("g")), "c0", ["c1"])
-    few_rows = release_projection(table(), CLAIM, source("p"), sketch_rows=2)
+        exact_ridge_intervals(GaussianNoise().release(table(), CLAIM, source("g")), "c0", ["c1"])
+    few_rows = GaussianProjection(sketch_rows=2).release(table(), CLAIM, source("p"))
     with pytest.raises(InvalidAnalysisError, match="need more than 2 rows"):
         exact_ridge_intervals(few_rows, "c0", ["c1", "c2"])
     with pytest.raises(InvalidAnalysisError, match="unknown columns"):
@@ -336,7 +338,7 @@ def test_a_noisy_inverse_gives_ridge_coefficients_and_nothing_else() -> None:
     rows = np.tile(ROWS, (2000, 1))
     rows[:, 0] = 0.5 * rows[:, 1] + 0.3 * rows[:, 0]
     data = Table.of(rows, COLUMNS, 10.0, clip=False)
-    release = release_gaussian_inverse(data, CentralClaim(1.0, 1e-5), source("inverse"), ridge=20000.0)
+    release = GaussianInverse(ridge=20000.0).release(data, CentralClaim(1.0, 1e-5), source("inverse"))
     products = rows.T @ rows
     expected = np.linalg.solve(products[1:, 1:] + 20000 * np.eye(3), products[1:, 0])
     assert_allclose(release.coefficients("c0"), expected, atol=0.15)

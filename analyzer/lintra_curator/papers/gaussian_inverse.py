@@ -14,10 +14,10 @@ import numpy as np
 from lintra_analysis.releases.columns import ScaledColumn, positions
 from lintra_analysis.sampling import FLOATING_POINT_LAW
 from lintra_curator.promise.claim import CentralClaim
-from lintra_curator.second_moment.gaussian import weighted_noise
+from lintra_curator.second_moment.bounded_table import Table
+from lintra_curator.second_moment.central_second_moment import finite_positive, symmetric_mean
+from lintra_curator.second_moment.gaussian_noise import weighted_noise
 from lintra_curator.second_moment.projection import ridge_root
-from lintra_curator.second_moment.releases import finite_positive, symmetric_mean
-from lintra_curator.second_moment.tables import Table
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.privacy.gaussian import gaussian_delta, gaussian_mu
 from lintra_protocol.randomness import RandomBytes
@@ -88,38 +88,40 @@ class CentralInverse:
         raise InvalidAnalysisError("an inverse gives coefficients only; release the second moment itself instead")
 
 
-def release_gaussian_inverse(
-    table: Table, claim: CentralClaim, random_bytes: RandomBytes, *, ridge: float
-) -> CentralInverse:
-    """Release (S + w2 I)^-1 + N.
+@dataclass(frozen=True)
+class GaussianInverse:
+    """(S + w2 I)^-1 + N.
 
     By Sherman and Morrison, a row moves the inverse by a positive matrix of rank one and norm at most
     B^2 / (w2 (w2 + B^2)); replacing one moves it by at most sqrt(2) times that in Frobenius norm.
 
-    Args:
-        table: the curator's rows.
-        claim: to calibrate to.
-        random_bytes: a cryptographic source.
+    Attributes:
         ridge: w2 in squared normalised units, public.
-
-    Raises:
-        ValueError: the ridge is not positive.
     """
-    finite_positive(ridge, "the ridge w2")
-    size = table.rows.shape[1]
-    mu = gaussian_mu(claim.epsilon, claim.delta) * (1 - 1e-12)
-    change = table.squared_bound / (ridge * (ridge + table.squared_bound))
-    sigma = change / mu * (1.0 if claim.neighbours == "replace-one" else math.sqrt(0.5))
-    inverse_root = np.linalg.inv(ridge_root(table.products(), ridge))
-    values = symmetric_mean(inverse_root.T @ inverse_root) + sigma * weighted_noise(size, random_bytes)
-    return CentralInverse(
-        table.columns,
-        values,
-        sigma,
-        ridge,
-        claim,
-        mu,
-        FLOATING_POINT_LAW,
-        table.rows.shape[0],
-        table.row_bound,
-    )
+
+    ridge: float
+
+    def release(self, table: Table, claim: CentralClaim, random_bytes: RandomBytes) -> CentralInverse:
+        """Release the inverse of a table's second moment.
+
+        Raises:
+            ValueError: the ridge is not positive.
+        """
+        finite_positive(self.ridge, "the ridge w2")
+        size = table.rows.shape[1]
+        mu = gaussian_mu(claim.epsilon, claim.delta) * (1 - 1e-12)
+        change = table.squared_bound / (self.ridge * (self.ridge + table.squared_bound))
+        sigma = change / mu * (1.0 if claim.neighbours == "replace-one" else math.sqrt(0.5))
+        inverse_root = np.linalg.inv(ridge_root(table.products(), self.ridge))
+        values = symmetric_mean(inverse_root.T @ inverse_root) + sigma * weighted_noise(size, random_bytes)
+        return CentralInverse(
+            table.columns,
+            values,
+            sigma,
+            self.ridge,
+            claim,
+            mu,
+            FLOATING_POINT_LAW,
+            table.rows.shape[0],
+            table.row_bound,
+        )

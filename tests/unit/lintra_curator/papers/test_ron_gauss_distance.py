@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from lintra_analysis.planning.ron_gauss import JointQuestion, plan_ron_gauss
-from lintra_curator.promise.claim import CentralClaim
-from lintra_curator.ron_gauss.noise import (
+from lintra_curator.papers.ron_gauss_noise import (
     MEAN_SHARE,
     PaperNoise,
     Sizes,
@@ -18,6 +17,7 @@ from lintra_curator.ron_gauss.noise import (
     laplace_noise,
     published_noise,
 )
+from lintra_curator.promise.claim import CentralClaim
 from lintra_curator.ron_gauss.ron_gauss import PureShares, category_column, mapped_column, pure_scales
 from lintra_protocol.clipping import quantise
 from lintra_protocol.mechanisms.ron_gauss import RonGauss

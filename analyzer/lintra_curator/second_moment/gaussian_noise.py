@@ -6,15 +6,15 @@ docs/privacy.md#second-moments).
 """
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
 from lintra_analysis.sampling import FLOATING_POINT_LAW, gaussians
-from lintra_curator.papers import published
 from lintra_curator.promise.claim import CalibrationError, CentralClaim
+from lintra_curator.second_moment.bounded_table import Table
 from lintra_curator.second_moment.calibration import gaussian_sigma
-from lintra_curator.second_moment.releases import INTEGER_LAW, Calibration, CentralSecondMoment, Noise
-from lintra_curator.second_moment.tables import Table
+from lintra_curator.second_moment.central_second_moment import INTEGER_LAW, CentralSecondMoment, Noise
 from lintra_protocol.clipping import quantise
 from lintra_protocol.noise import MAX_SIGMA, discrete_gaussian
 from lintra_protocol.privacy.discrete import discrete_delta, discrete_mu, row_slack
@@ -29,36 +29,31 @@ _COARSEST_BITS = 2
 _BLOCK_ROWS = 1 << 18
 
 
-def release_gaussian(
-    table: Table,
-    claim: CentralClaim,
-    random_bytes: RandomBytes,
-    *,
-    trace_tight: bool = False,
-    calibration: Calibration = "exact",
-) -> CentralSecondMoment:
-    """Release S + N.
+@dataclass(frozen=True)
+class GaussianNoise:
+    """S + N with symmetric Gaussian noise N, in integers throughout.
 
-    Args:
-        table: the curator's rows.
-        claim: to calibrate to.
-        random_bytes: a cryptographic source.
+    Attributes:
         trace_tight: lower the noise of the trace by sqrt(d + 1), at no cost, for "replace-one" only. Its law is
             continuous, in floating point; without this option everything happens in integers.
-        calibration: "published" for the noise of Dwork et al. 2014, the same in every entry, in floating point. It
-            need not keep the claim: `noise.delta_at` says what it gives.
-
-    Raises:
-        CalibrationError: no noise that the sampler draws keeps the claim.
-        ValueError: the options do not go together.
     """
-    if calibration == "published":
-        if trace_tight:
-            raise ValueError("trace-tight noise has no published calibration")
-        return _published(table, claim, random_bytes)
-    if trace_tight:
-        return _trace_tight(table, claim, random_bytes)
-    return _integers(table, claim, random_bytes)
+
+    trace_tight: bool = False
+
+    def release(self, table: Table, claim: CentralClaim, random_bytes: RandomBytes) -> CentralSecondMoment:
+        """Release the second moment of a table.
+
+        Args:
+            table: the curator's rows.
+            claim: to calibrate to.
+            random_bytes: a cryptographic source.
+
+        Raises:
+            CalibrationError: no noise that the sampler draws keeps the claim.
+            ValueError: the options do not go together.
+        """
+        draw = _trace_tight if self.trace_tight else _integers
+        return draw(table, claim, random_bytes)
 
 
 def exact_products(steps: IntArray, squared_bound: int) -> IntArray:
@@ -128,7 +123,7 @@ def _integers(table: Table, claim: CentralClaim, random_bytes: RandomBytes) -> C
     return CentralSecondMoment(table.columns, values, values, stated, table.rows.shape[0], table.row_bound)
 
 
-def _symmetric(size: int, diagonal: float, random_bytes: RandomBytes) -> FloatArray:
+def symmetric_noise(size: int, diagonal: float, random_bytes: RandomBytes) -> FloatArray:
     """Return symmetric Gaussian noise of deviation 1 off the diagonal and `diagonal` on it."""
     drawn = np.triu(gaussians((size, size), random_bytes))
     noise = np.triu(drawn, 1) + np.triu(drawn, 1).T
@@ -138,7 +133,7 @@ def _symmetric(size: int, diagonal: float, random_bytes: RandomBytes) -> FloatAr
 
 def weighted_noise(size: int, random_bytes: RandomBytes) -> FloatArray:
     """Return symmetric Gaussian noise of deviation 1 off and sqrt(2) on the diagonal, shape `(d, d)`."""
-    return _symmetric(size, math.sqrt(2), random_bytes)
+    return symmetric_noise(size, math.sqrt(2), random_bytes)
 
 
 def _trace_tight(table: Table, claim: CentralClaim, random_bytes: RandomBytes) -> CentralSecondMoment:
@@ -152,19 +147,4 @@ def _trace_tight(table: Table, claim: CentralClaim, random_bytes: RandomBytes) -
     mu = table.squared_bound / sigma
     stated = Noise("gaussian", claim, "exact", FLOATING_POINT_LAW, sigma, size, mu=mu, trace_tight=True)
     values = table.products() + noise
-    return CentralSecondMoment(table.columns, values, values, stated, table.rows.shape[0], table.row_bound)
-
-
-def _published(table: Table, claim: CentralClaim, random_bytes: RandomBytes) -> CentralSecondMoment:
-    """Add noise of one deviation in every entry, as published.
-
-    Counted on and above the diagonal, neighbours are sqrt(2) B^2 ("replace-one") or B^2 apart: orthogonal rows whose
-    products lie on the diagonal.
-    """
-    size = table.rows.shape[1]
-    sigma = published.gaussian_sigma(claim) * table.squared_bound
-    distance = math.sqrt(2) if claim.neighbours == "replace-one" else 1.0
-    mu = distance * table.squared_bound / sigma
-    values = table.products() + sigma * _symmetric(size, 1.0, random_bytes)
-    stated = Noise("gaussian", claim, "published", FLOATING_POINT_LAW, sigma, size, mu=mu, weighted=False)
     return CentralSecondMoment(table.columns, values, values, stated, table.rows.shape[0], table.row_bound)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lintra_curator.least_squares.inherent_privacy import ANALYSIS_ONLY
 from lintra_curator.least_squares.private_least_squares import Law, influence_delta, plan_least_squares, worst_influence
 from lintra_curator.ndis.least_squares import influences
+from lintra_curator.papers.inherent_privacy import ANALYSIS_ONLY
 from lintra_curator.promise.claim import CentralClaim
 from lintra_curator.promise.promise import bounded_rows
 from lintra_protocol.privacy.boundary import bisect

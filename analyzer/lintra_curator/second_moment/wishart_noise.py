@@ -1,65 +1,78 @@
 """Added Wishart noise: the table together with k random examples (Sheffet 2019, Algorithm 3)."""
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
 from lintra_analysis.sampling import FLOATING_POINT_LAW, chi_squares, gaussians
-from lintra_curator.papers import published
 from lintra_curator.promise.claim import CentralClaim
+from lintra_curator.second_moment.bounded_table import Table
 from lintra_curator.second_moment.calibration import wishart_degrees, wishart_scale
-from lintra_curator.second_moment.releases import (
+from lintra_curator.second_moment.central_second_moment import (
     Calibration,
     CentralSecondMoment,
     Noise,
     finite_positive,
     symmetric_mean,
 )
-from lintra_curator.second_moment.tables import Table
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import FloatArray
 
 
-def release_wishart(
-    table: Table,
-    claim: CentralClaim,
-    random_bytes: RandomBytes,
-    *,
-    scale: float | None = None,
-    degrees: float | None = None,
-    calibration: Calibration = "exact",
-) -> CentralSecondMoment:
-    """Release S + W - k c B^2 I with W ~ W_d(c B^2 I, k).
+@dataclass(frozen=True)
+class WishartNoise:
+    """S + W - k c B^2 I with W ~ W_d(c B^2 I, k).
 
     The release before debiasing is positive definite. There is no Renyi or concentrated guarantee: with a small
-    probability the release shows that a row is missing (`curves.wishart_atom`), and delta pays for it.
+    probability the release shows that a row is missing, and delta pays for it.
 
-    Args:
-        table: the curator's rows.
-        claim: to calibrate to.
-        random_bytes: a cryptographic source.
+    Attributes:
         scale: c; k follows. 1 by default, which is an example as long as the bound.
         degrees: k, above d + 1; c follows. Give one of the two at most.
-        calibration: "published" for Algorithm 3's own k at c = 1, which is more noise than the claim needs.
-
-    Raises:
-        CalibrationError: the claim cannot be kept with these parameters.
-        ValueError: the options do not go together.
     """
+
+    scale: float | None = None
+    degrees: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.scale is not None and self.degrees is not None:
+            raise ValueError(
+                "give the scale or the degrees of Wishart noise, not both: the other follows from the claim"
+            )
+
+    def release(self, table: Table, claim: CentralClaim, random_bytes: RandomBytes) -> CentralSecondMoment:
+        """Release the second moment of a table.
+
+        Args:
+            table: the curator's rows.
+            claim: to calibrate to.
+            random_bytes: a cryptographic source.
+
+        Raises:
+            CalibrationError: the claim cannot be kept with these parameters.
+            ValueError: scale or degrees are out of range.
+        """
+        size = table.rows.shape[1]
+        if self.degrees is None:
+            scale = finite_positive(1.0 if self.scale is None else self.scale, "the scale c")
+            return draw_wishart(table, claim, scale, wishart_degrees(claim, size, scale), "exact", random_bytes)
+        if not size + 1 < self.degrees < math.inf:
+            raise ValueError(f"Wishart noise on {size} columns needs more than {size + 1} degrees, got {self.degrees}")
+        scale = wishart_scale(claim, self.degrees - size + 1)
+        return draw_wishart(table, claim, scale, self.degrees, "exact", random_bytes)
+
+
+def draw_wishart(
+    table: Table,
+    claim: CentralClaim,
+    scale: float,
+    degrees: float,
+    calibration: Calibration,
+    random_bytes: RandomBytes,
+) -> CentralSecondMoment:
+    """Draw S + W_d(c B^2 I, k), whatever it promises."""
     size = table.rows.shape[1]
-    if scale is not None and degrees is not None:
-        raise ValueError("give the scale or the degrees of Wishart noise, not both: the other follows from the claim")
-    if calibration == "published":
-        if scale is not None or degrees is not None:
-            raise ValueError("the published calibration chooses scale and degrees itself")
-        scale, degrees = 1.0, float(published.wishart_degrees(claim, size))
-    elif degrees is None:
-        scale = finite_positive(1.0 if scale is None else scale, "the scale c")
-        degrees = float(wishart_degrees(claim, size, scale))
-    else:
-        if not size + 1 < degrees < math.inf:
-            raise ValueError(f"Wishart noise on {size} columns needs more than {size + 1} degrees, got {degrees}")
-        scale = wishart_scale(claim, degrees - size + 1)
     unit = scale * table.squared_bound
     factor = wishart_factor(size, degrees, random_bytes)
     raw = table.products() + symmetric_mean(unit * factor @ factor.T)
@@ -71,7 +84,7 @@ def release_wishart(
         law=FLOATING_POINT_LAW,
         sigma=math.sqrt(degrees) * unit,
         num_columns=size,
-        degrees=degrees,
+        degrees=float(degrees),
         scale=scale,
         debias=bias,
     )

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from lintra_curator.ron_gauss.sensitivity import (
+from lintra_curator.papers.ron_gauss_sensitivity import (
     attained_product_distance,
     attained_triangle_distance,
     product_distance,

@@ -15,10 +15,10 @@ from lintra_analysis.noise_laws.symmetric_noise import SymmetricNoise
 from lintra_analysis.releases.columns import ScaledColumn, positions
 from lintra_analysis.releases.gram import GramEstimate
 from lintra_analysis.releases.refusals import Refusals
+from lintra_curator.projection.wishart_error import WishartError
 from lintra_curator.promise.claim import CentralClaim
 from lintra_curator.second_moment.adaptive import LOOK_SHARE, gaussian_then_projection
 from lintra_curator.second_moment.curves import projection_delta, wishart_delta
-from lintra_curator.second_moment.law import WishartError
 from lintra_protocol.privacy.discrete import discrete_delta
 from lintra_protocol.ring import FloatArray
 

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from lintra_curator.promise.loss import LossDistribution
+from lintra_curator.papers.loss_distribution import LossDistribution
 from lintra_protocol.ring import FloatArray
 
 _GRID_CELLS = 1 << 21
