@@ -98,7 +98,7 @@ def split_envelope(epsilon: float, sensitivity: Sensitivity) -> float:
     """Return an upper bound of delta(epsilon) over all pairs within a sensitivity, mean and covariance taken apart.
 
     Wei et al. 2023, v4 Theorem 4.2, with the profile of the covariance in its harder order: exact if only one direction
-    moves, else by `renyi_envelope`. The paper's own profile is not an upper bound; see `published_covariance_delta`.
+    moves, else by `renyi_envelope`. The paper's own profile is not an upper bound; see `papers.calibrated`.
 
     Args:
         epsilon: at least 0.
@@ -124,22 +124,6 @@ def envelope(epsilon: float, sensitivity: Sensitivity) -> float:
     if sensitivity.log_ratio == 0 and sensitivity.bounded:
         return gaussian_delta(epsilon, sensitivity.shift)
     return min(renyi_envelope(epsilon, sensitivity), split_envelope(epsilon, sensitivity))
-
-
-def published_covariance_delta(epsilon: float, log_ratio: float, log_volume: float) -> float:
-    """Return what Wei et al. 2023, v4 Definition 6, take for the covariance's profile. Not an upper bound: to compare.
-
-    It is 0 from epsilon = log_volume / 2 on. That holds for the order in which the first law is the less spread one; in
-    the other order the loss is unbounded: N(0, 2) against N(0, 1) at epsilon = ln(2) / 2 has delta 0.103.
-
-    Args:
-        epsilon: at least 0.
-        log_ratio: kappa.
-        log_volume: Lambda.
-    """
-    if epsilon >= log_volume / 2:
-        return 0.0
-    return renyi_envelope(epsilon, Sensitivity(0.0, log_ratio, log_volume, one_direction=False))
 
 
 @dataclass(frozen=True)

@@ -88,27 +88,6 @@ def logistic_sensitivity(
     return Sensitivity(distance / spread if spread > 0 else math.inf, ratio, ratio, one_direction=True)
 
 
-def published_logistic_sensitivity(
-    sigma: float, row_bound: float, regularization: float, features: int, max_rows: int
-) -> Sensitivity:
-    """Return the sensitivity by the published route, 1 / (lambda + n l^2 / 4) <= C <= 1 / lambda, to compare.
-
-    Wei et al. 2023, v4. Sound, and far larger than `logistic_sensitivity`: every eigenvalue may move across the
-    whole range.
-
-    Args:
-        sigma: of the added noise.
-        row_bound: l.
-        regularization: lambda.
-        features: d.
-        max_rows: a public bound of n.
-    """
-    least = 1 / (regularization + max_rows * row_bound**2 / 4)
-    ratio = math.log((1 / regularization + sigma**2) / (least + sigma**2))
-    shift = row_bound / regularization / math.sqrt(sigma**2 + least)
-    return Sensitivity(shift, ratio, features * ratio, one_direction=features == 1)
-
-
 def plan_logistic(
     claim: CentralClaim, row_bound: float, regularization: float, max_rows: int | None = None
 ) -> CalibratedPlan:

@@ -108,7 +108,7 @@ class LeastSquaresRelease:
 
 
 @dataclass(frozen=True)
-class Worst:
+class WorstInfluence:
     """The largest delta that a search found, and the leverage p and residual share s at which it lies."""
 
     delta: float
@@ -132,7 +132,7 @@ def influence_delta(epsilon: float, p: float, s: float, sketch_rows: int, featur
     return delta_als(epsilon, p, s, sketch_rows, features)
 
 
-def worst_influence(epsilon: float, total: float, sketch_rows: int, features: int, law: Law) -> Worst:
+def worst_influence(epsilon: float, total: float, sketch_rows: int, features: int, law: Law) -> WorstInfluence:
     """Return where delta(epsilon), the larger direction, is largest over p, s >= 0 with p + s <= total.
 
     For r of `INTERIOR_BELOW` or more the maximum was on p + s = total in every case tried, and that edge is searched;
@@ -280,7 +280,7 @@ def solved(joint: FloatArray, sigma2: float) -> tuple[FloatArray, FloatArray, fl
 
 
 @functools.lru_cache(maxsize=1024)
-def _worst(epsilon: float, total: float, sketch_rows: int, features: int, law: Law) -> Worst:
+def _worst(epsilon: float, total: float, sketch_rows: int, features: int, law: Law) -> WorstInfluence:
     """Search the hypotenuse, and for few sketch rows also smaller triangles; see `worst_influence`."""
 
     def at(share: float, depth: float) -> float:
@@ -300,7 +300,7 @@ def _worst(epsilon: float, total: float, sketch_rows: int, features: int, law: L
             )
             best = max(best, (values[place], float(_SHARES[place]), depth), (-float(found.fun), float(found.x), depth))
     value, share, depth = best
-    return Worst(value, total * depth * share, total * depth * (1 - share))
+    return WorstInfluence(value, total * depth * share, total * depth * (1 - share))
 
 
 @functools.lru_cache(maxsize=256)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import ndtri
 
 from lintra_analysis.sampling import gaussians
 from lintra_curator.ndis.closed import delta_rp, rp_pstar
@@ -82,23 +81,6 @@ class PtrPlan:
     promise: Promise
 
 
-def plan_ptr_published(claim: CentralClaim, sketch_rows: int, row_bound: float) -> PtrPlan:
-    """Return the published accounting with epsilon in halves and delta in thirds: test, release, failure of the test.
-
-    Wei et al. 2023, v4 Figure 4; they leave the split free. Sound, but the parts never use up delta together: tested
-    instances spend less than a thousandth of it.
-
-    Raises:
-        ValueError: if an argument is out of range.
-    """
-    _require(claim, sketch_rows, row_bound)
-    epsilon, delta = claim.epsilon / 2, claim.delta / 3
-    deviation = 1 / gaussian_mu(epsilon, delta) * CLIPPED
-    test = EigenvalueTest(deviation, deviation * -float(ndtri(delta)), 1 / rp_pstar(epsilon, delta, sketch_rows))
-    promise = Promise(claim, 3 * delta * (1 - 1e-15), "proved", "basic composition of test, release and failure")
-    return PtrPlan(sketch_rows, row_bound, test, promise)
-
-
 def plan_ptr(claim: CentralClaim, sketch_rows: int, row_bound: float, *, deviation: float, margin: float) -> PtrPlan:
     """Return the test of smallest cap that keeps a claim under the exact joint law of t and the sketch.
 
@@ -113,7 +95,7 @@ def plan_ptr(claim: CentralClaim, sketch_rows: int, row_bound: float, *, deviati
         CalibrationError: the eigenvalue alone, at this deviation, breaks the claim.
         ValueError: if an argument is out of range.
     """
-    _require(claim, sketch_rows, row_bound)
+    require_ptr(claim, sketch_rows, row_bound)
     aim = claim.delta * (1 - _ROOM)
     floor = 1 / rp_pstar(claim.epsilon, claim.delta, sketch_rows)
 
@@ -239,7 +221,12 @@ class PtrRelease:
     projection: ProjectionRelease
 
 
-def _require(claim: CentralClaim, sketch_rows: int, row_bound: float) -> None:
+def require_ptr(claim: CentralClaim, sketch_rows: int, row_bound: float) -> None:
+    """Refuse what propose-test-release is not accounted for.
+
+    Raises:
+        ValueError: if an argument is out of range.
+    """
     require_epsilon(claim.epsilon)
     require_count(sketch_rows, "sketch_rows")
     require_bound(row_bound)

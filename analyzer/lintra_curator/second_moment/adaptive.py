@@ -4,12 +4,9 @@ Sheffet's Algorithms 2 and 5 add a smaller ridge where the table's own smallest 
 eigenvalue is paid for by the joint curve of both releases, docs/mechanisms/central_second_moment.md.
 """
 
-import math
-
-import numpy as np
 from scipy import special
 
-from lintra_curator.promise.quadrature import normal_rule, panels
+from lintra_curator.promise.quadrature import normal_rule
 from lintra_curator.second_moment.curves import projection_deltas
 from lintra_protocol.ring import FloatArray
 
@@ -32,20 +29,6 @@ def gaussian_then_projection(epsilon: float, mu: float, weight: float, rows: int
         raise ValueError(f"a joint curve needs epsilon >= 0 and mu > 0, got {epsilon} and {mu}")
     x, weights = normal_rule()
     return _joint(epsilon, mu * mu / 2 + mu * x, weights, weight, rows)
-
-
-def laplace_then_projection(epsilon: float, first: float, weight: float, rows: int) -> float:
-    """Return delta(epsilon) of a Laplace release of privacy `first` followed by a projection, "replace-one".
-
-    The loss of the first is `first` with probability 1/2, -`first` with probability exp(-`first`) / 2, and in between
-    has the density exp((loss - `first`) / 2) / 4.
-    """
-    if not (epsilon >= 0 and first > 0):
-        raise ValueError(f"a joint curve needs epsilon >= 0 and a first epsilon > 0, got {epsilon} and {first}")
-    inner, steps = panels(np.linspace(-first, first, 4))
-    losses = np.concatenate([[first, -first], inner])
-    weights = np.concatenate([[0.5, math.exp(-first) / 2], steps * np.exp((inner - first) / 2) / 4])
-    return _joint(epsilon, losses, weights, weight, rows)
 
 
 def lower_bound(look: float, squared_bound: float, mu: float, failure: float) -> float:

@@ -65,19 +65,6 @@ def projection_deltas(epsilons: FloatArray, weight: float, rows: int) -> FloatAr
     return np.asarray(np.where(epsilons >= 0, found, reflected), np.float64)
 
 
-def projection_renyi(order: float, weight: float, rows: int) -> float:
-    """Return the Renyi divergence of order `order` > 1 of a projection, "replace-one"; infinite where it is.
-
-    -(r / 2t) (ln(1 - t q) + ln(1 + t l)) with t = order - 1, finite while t q < 1.
-    """
-    _require(order > 1 and weight >= 0 and rows >= 1, f"order={order}, weight={weight}, rows={rows}")
-    above = order - 1
-    if above * weight >= 1:
-        return math.inf
-    logs = math.log1p(-above * weight) + math.log1p(above * weight / (1 + weight))
-    return -rows / (2 * above) * logs
-
-
 def wishart_zero_out_deltas(epsilon: float, freedom: float, weight: float) -> tuple[float, float]:
     """Return both directions of "zero-out" for Wishart noise: without the row against with it, and back.
 
@@ -149,12 +136,6 @@ def wishart_delta(
             pair = (weight, share * weight) if first else (share * weight, weight)
             found.append(wishart_pair_delta(epsilon, freedom, *pair))
     return max(found)
-
-
-def wishart_atom(freedom: float, weight: float) -> float:
-    """Return F_m(s), the probability that a Wishart release shows without doubt that a row is missing."""
-    _require_wishart(0.0, freedom, weight)
-    return _below(freedom, weight)
 
 
 def _over_z(freedom: float, numerator: FloatArray, lift: float, denominator: FloatArray) -> FloatArray:

@@ -11,7 +11,6 @@ from lintra_curator.calibrated.calibrated_gaussian import (
     calibrate,
     calibrated_draw,
     envelope,
-    published_covariance_delta,
     renyi_envelope,
     split_envelope,
 )
@@ -27,10 +26,10 @@ from lintra_curator.calibrated.logistic_regression import (
     logistic_regression,
     logistic_sensitivity,
     plan_logistic,
-    published_logistic_sensitivity,
 )
 from lintra_curator.ndis.pair import Pair
 from lintra_curator.ndis.profile import delta
+from lintra_curator.papers.calibrated import published_covariance_delta, published_logistic_sensitivity
 from lintra_curator.promise.claim import CentralClaim
 from lintra_protocol.privacy.gaussian import gaussian_delta, gaussian_mu
 from support import source
