@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from lintra_analysis.estimators import ridge
+from lintra_analysis.estimators.ridge import ridge
 from lintra_curator.papers import published
 from lintra_curator.papers.second_moment import PublishedInverseWishartDraw, PublishedProjection, PublishedWishartNoise
 from lintra_curator.promise.claim import CentralClaim

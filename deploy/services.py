@@ -119,7 +119,7 @@ def free_ports(count: int) -> list[int]:
 
 def lintra(*arguments: str) -> list[str]:
     """Return the command line of this interpreter's `lintra`."""
-    return [sys.executable, "-c", "from lintra_protocol.cli import main; main()", *arguments]
+    return [sys.executable, "-c", "from lintra_protocol.command import main; main()", *arguments]
 
 
 def analyst_token(folder: Path) -> str:

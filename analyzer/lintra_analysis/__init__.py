@@ -1,1 +1,71 @@
-"""The analyst's library: open a release, estimate from it, draw synthetic rows."""
+"""The analyst's library: open a release, estimate, make synthetic rows. What stands in `__all__` is stable.
+
+    >>> from lintra_analysis import open_release, regression
+    >>> release = open_release("flights.npz")
+    >>> print(regression(release, "delay").summary())  # doctest: +ELLIPSIS
+    Regression of delay from a private second moment
+    ...
+
+Every analysis is post-processing of a released number, so it costs no privacy, however often it is repeated. Names are
+loaded when they are first used: importing the package costs nothing, and a regression does not load a web client.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lintra_analysis.downloaded import open_release
+    from lintra_analysis.estimators.correlation import CorrelationEstimate, correlation
+    from lintra_analysis.estimators.means import MeansEstimate, means
+    from lintra_analysis.estimators.pca import PcaEstimate, pca
+    from lintra_analysis.estimators.regression import RegressionEstimate, regression
+    from lintra_analysis.releases.release import Release
+    from lintra_analysis.rest_client import AnalyzerClient, connect
+    from lintra_analysis.synthetic.analysis import synthesize
+    from lintra_analysis.synthetic.rows import SyntheticRows
+
+__all__ = [
+    "AnalyzerClient",
+    "CorrelationEstimate",
+    "MeansEstimate",
+    "PcaEstimate",
+    "RegressionEstimate",
+    "Release",
+    "SyntheticRows",
+    "connect",
+    "correlation",
+    "means",
+    "open_release",
+    "pca",
+    "regression",
+    "synthesize",
+]
+
+_MODULES = {
+    "AnalyzerClient": "rest_client",
+    "CorrelationEstimate": "estimators.correlation",
+    "MeansEstimate": "estimators.means",
+    "PcaEstimate": "estimators.pca",
+    "RegressionEstimate": "estimators.regression",
+    "Release": "releases.release",
+    "SyntheticRows": "synthetic.rows",
+    "connect": "rest_client",
+    "correlation": "estimators.correlation",
+    "means": "estimators.means",
+    "open_release": "downloaded",
+    "pca": "estimators.pca",
+    "regression": "estimators.regression",
+    "synthesize": "synthetic.analysis",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; public are: {', '.join(__all__)}")
+    found: object = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -12,8 +12,8 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from lintra_analysis.connect import AnalyzerClient
-from lintra_analysis.synthetic.analysis import synthetic
+from lintra_analysis.rest_client import AnalyzerClient
+from lintra_analysis.synthetic.analysis import synthesize as synthesize_rows
 from lintra_analysis.synthetic.rows import WARNING
 from lintra_analyzer.settings import TOKEN_VARIABLE, URL_VARIABLE, Settings
 from lintra_analyzer.storage.keys import load_keys
@@ -215,7 +215,7 @@ def synthesize(
 ) -> None:
     """Draw synthetic rows from a ron_gauss release, here and not at the service; it costs no privacy."""
     with _client(url, token) as client:
-        made = synthetic(client.open_release(release_id), rows, seed, "projected" if projected else "columns").rows
+        made = synthesize_rows(client.open_release(release_id), rows, seed, "projected" if projected else "columns")
         text = None
         if output is not None and output.suffix == ".parquet":
             made.to_parquet(output)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx2
 
-from lintra_analysis.estimators import Tabular
+from lintra_analysis.estimators.tables import Tabular
 from lintra_analysis.readings import read
 from lintra_analysis.record import SignedRecord
 from lintra_analysis.releases.release import Release as OpenedRelease

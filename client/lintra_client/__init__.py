@@ -2,15 +2,21 @@
 
 async with Client(task_id, servers) as client:
     receipt = await client.send({"age": 41, "bmi": 22.4})
+
+A name is loaded when it is first asked for: a program that imports this package and sends later starts at once.
 """
 
-from lintra_client.blocking import BlockingClient
-from lintra_client.bulk import FailedRow, SendSummary
-from lintra_client.channel import Retries
-from lintra_client.check import Policy
-from lintra_client.client import Client, SendReceipt
-from lintra_client.ledger import DISTINCT_SOURCES, Balance, Entry, Ledger
-from lintra_client.report import Parcel
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lintra_client.blocking import BlockingClient
+    from lintra_client.bulk import FailedRow, SendSummary
+    from lintra_client.channel import Retries
+    from lintra_client.check import Policy
+    from lintra_client.client import Client, SendReceipt
+    from lintra_client.ledger import DISTINCT_SOURCES, Balance, Entry, Ledger
+    from lintra_client.report import Parcel
 
 __all__ = [
     "DISTINCT_SOURCES",
@@ -26,3 +32,28 @@ __all__ = [
     "SendReceipt",
     "SendSummary",
 ]
+
+_HOMES = {
+    "blocking": ("BlockingClient",),
+    "bulk": ("FailedRow", "SendSummary"),
+    "channel": ("Retries",),
+    "check": ("Policy",),
+    "client": ("Client", "SendReceipt"),
+    "ledger": ("DISTINCT_SOURCES", "Balance", "Entry", "Ledger"),
+    "report": ("Parcel",),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    """Load the module that defines a public name."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List what is public."""
+    return sorted(__all__)

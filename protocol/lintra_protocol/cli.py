@@ -1,29 +1,18 @@
-"""The command `lintra`: every role adds its own word to it as an entry point, so that no role imports another.
-
-Here are only the words that concern a task, which belong to no role.
-"""
+"""The words of the command `lintra` that concern a task, and so belong to no role."""
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import UTC, datetime
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Annotated
 
-from lintra_protocol.errors import InvalidTaskError, LintraError
-from lintra_protocol.mechanisms.collusion import epsilons_if_colluding, in_words
+import typer
+
+from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.schema import Column
 from lintra_protocol.sealing import CLASSICAL
 from lintra_protocol.task import Task
-
-try:
-    import typer
-except ModuleNotFoundError:
-    # Only a bare installation has no typer; it is a library, and every role's extra brings the command line.
-    raise SystemExit("lintra: the command line needs an extra: pip install 'lintra[client]'") from None
-
-GROUP = "lintra.commands"
 
 task = typer.Typer(no_args_is_help=True, help="Read and check task definitions.")
 
@@ -86,7 +75,6 @@ def describe(definition: Task) -> Iterable[str]:
     yield f"  sigma {mechanism.sigma} in steps of 2^-{mechanism.sigma_bits}; {definition.num_words} words a report"
     yield f"Promised: epsilon {claim.epsilon} at delta {claim.delta}, neighbours {claim.neighbours},"
     yield f"  from {claim.min_clients} clients on, {claim.max_corrupt_clients} of them corrupt ({claim.threat})"
-    yield f"  {in_words(epsilons_if_colluding(mechanism, claim, definition.num_columns))}"
     for clients in sorted({claim.min_clients, definition.max_clients}):
         statement = definition.privacy(clients)
         yield _recomputed(statement)
@@ -102,40 +90,6 @@ def _described(column: Column) -> str:
     kind = "" if column.kind == "real" else f"  {column.kind}"
     bounds = f"[{column.lower}, {column.upper}] {column.unit}"
     return f"  {column.name}  {bounds}  center {column.center}  scale {column.scale}{kind}"
-
-
-def build(commands: Iterable[EntryPoint]) -> typer.Typer:
-    """Return the command with one word for each entry point; one that does not load says which extra it needs."""
-    app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
-    for command in sorted(commands, key=lambda entry: entry.name):
-        try:
-            app.add_typer(command.load(), name=command.name)
-        except ModuleNotFoundError as error:
-            app.command(
-                command.name, help=f"Not installed; needs the extra {command.name!r}.", context_settings=_ANYTHING
-            )(_missing(command.name, error.name or "a module"))
-    return app
-
-
-def main(arguments: list[str] | None = None) -> None:
-    """Run the command; a refusal is told in words and ends with exit status 1."""
-    app = build(entry_points(group=GROUP))
-    try:
-        app(args=arguments)
-    except LintraError as error:
-        typer.echo(f"{error.title()}\n{error.detail}".rstrip(), err=True)
-        raise SystemExit(1) from None
-
-
-_ANYTHING = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
-
-
-def _missing(name: str, module: str) -> Callable[[typer.Context], None]:
-    def explain(_: typer.Context) -> None:
-        typer.echo(f"lintra {name} needs {module}, which is not installed: pip install 'lintra[{name}]'", err=True)
-        raise typer.Exit(1)
-
-    return explain
 
 
 def _recomputed(statement: PrivacyStatement) -> str:

@@ -2,7 +2,10 @@
 
 Everything a column says is chosen without looking at the rows. A number outside its bounds is moved to the nearest
 bound; a value that is not a finite number, or not of the column's kind, is refused, and the message names the column.
-There are no missing values: where a value may be missing, "missing" is a level of a category.
+A category may reserve the level `OTHER` for whatever is none of its levels, a missing value among them.
+
+Most mechanisms count and multiply numbers. For them a category becomes indicators, one for each level but the first:
+the column `sex` with the levels male and female becomes `sex[female]`, which is 1 or 0.
 """
 
 import math
@@ -19,8 +22,14 @@ from lintra_protocol.ring import FloatArray
 Row = Mapping[str, float | str] | Sequence[float | str] | FloatArray
 """One row: values by name or in column order. A level of a category is given by its name, in an array by its number."""
 
+OTHER = "(other)"
+"""The level that a category may reserve, as one of its `levels`, for a value that is none of the others."""
+
 Kind = Literal["real", "integer", "boolean", "category"]
-Name = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f]{1,80}$")]
+MAX_NAME = 80
+"""Most characters in the name of a column, also of the indicator of a level."""
+
+Name = Annotated[str, StringConstraints(pattern=rf"^[^\x00-\x1f]{{1,{MAX_NAME}}}$")]
 
 
 class Column(Frozen):
@@ -52,6 +61,17 @@ class Column(Frozen):
             raise ValueError(f"column {self.name!r}: a boolean lies between 0 and 1")
         return self
 
+    def indicators(self) -> "tuple[Column, ...]":
+        """Return what this column becomes where only numbers count: itself, or 0/1 columns for all levels but one.
+
+        The first level is the reference: a row that has it has 0 in every indicator.
+        """
+        if self.kind != "category":
+            return (self,)
+        return tuple(
+            Column(name=f"{self.name}[{level}]", lower="0", upper="1", kind="boolean") for level in self.levels[1:]
+        )
+
     def _require_levels(self) -> None:
         if self.kind != "category":
             if self.levels:
@@ -59,6 +79,8 @@ class Column(Frozen):
             return
         if len(self.levels) < 2 or len(set(self.levels)) < len(self.levels):
             raise ValueError(f"column {self.name!r}: a category has at least 2 levels, all different")
+        if len(self.name) + max(map(len, self.levels)) > MAX_NAME - 2:
+            raise ValueError(f"column {self.name!r}: name and level together have at most {MAX_NAME - 2} characters")
         numbers = ("0", str(len(self.levels) - 1), "0", "1")
         if (self.lower, self.upper, self.center, self.scale) != numbers:
             raise ValueError(f"column {self.name!r}: lower, upper, center, scale of this category are {numbers}")
@@ -67,15 +89,32 @@ class Column(Frozen):
 class Schema:
     """The columns of a task as arrays, ready to check and normalise rows."""
 
-    def __init__(self, columns: Sequence[Column]) -> None:
-        """Prepare the columns; their order is the order of every vector in the task."""
+    def __init__(self, columns: Sequence[Column], *, indicators: bool = False) -> None:
+        """Prepare the columns; their order is the order of every vector in the task.
+
+        Args:
+            columns: what a row consists of, d of them.
+            indicators: whether `normalise` turns categories into indicators, or leaves the numbers of their levels.
+        """
         self.columns = tuple(columns)
+        parts = [column.indicators() if indicators else (column,) for column in columns]
+        self.encoded = tuple(column for part in parts for column in part)
+        """The columns of a normalised row, k of them."""
         self.names = [column.name for column in columns]
         self._whole = np.array([column.kind != "real" for column in columns])
         self._enumerated = np.array([column.kind in {"boolean", "category"} for column in columns])
         self.lower, self.upper, self.center, self.scale = (
             np.array([float(getattr(column, field)) for column in columns])
             for field in ("lower", "upper", "center", "scale")
+        )
+        # For every encoded column where it comes from, and which level it indicates; 0 is the reference of none.
+        self._origin = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+        self._level = np.array(
+            [
+                number if column.kind == "category" and indicators else 0
+                for column, part in zip(columns, parts, strict=True)
+                for number in range(1, 1 + len(part))
+            ]
         )
 
     def row(self, row: Row) -> FloatArray:
@@ -122,9 +161,19 @@ class Schema:
         return values
 
     def normalise(self, rows: FloatArray) -> FloatArray:
-        """Move checked rows of shape `(n, d)` inside the column bounds, then centre and scale them."""
+        """Move checked rows of shape `(n, d)` inside the column bounds, centre, scale and encode; shape `(n, k)`."""
         normalised: FloatArray = (np.clip(rows, self.lower, self.upper) - self.center) / self.scale
-        return normalised
+        if not self._level.any():
+            return normalised
+        spread: FloatArray = normalised[:, self._origin]
+        return np.where(self._level > 0, (spread == self._level).astype(np.float64), spread)
+
+    def largest_norm(self) -> float:
+        """Return the largest norm that a normalised row can have; of all indicators of a category at most one is 1."""
+        ends = abs(np.stack([self.lower, self.upper]) - self.center) / self.scale
+        squares: FloatArray = np.square(ends.max(axis=0))
+        squares[self._origin[self._level > 0]] = 1.0
+        return float(np.sqrt(squares.sum()))
 
     def _require_kinds(self, values: FloatArray) -> None:
         """Refuse finite values of shape `(n, d)` that are not of their column's kind, naming the first column."""
@@ -153,6 +202,8 @@ def _value(column: Column, value: object, *, by_number: bool) -> float:
         return float(value)
     if column.kind != "category" or by_number:
         return _number(column.name, value)
+    if OTHER in column.levels and (value is None or value != value or value not in column.levels):
+        return float(column.levels.index(OTHER))
     if not isinstance(value, str):
         raise InvalidRowError(f"column {column.name!r}: expected the name of a level, got {type(value).__name__}")
     if value not in column.levels:

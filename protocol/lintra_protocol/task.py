@@ -6,7 +6,6 @@ does not do is refused here, in words, and not skipped.
 
 from collections.abc import Mapping
 from dataclasses import replace
-from fractions import Fraction
 from functools import cached_property
 from typing import Annotated, Literal, Self
 
@@ -44,20 +43,6 @@ class AnalyzerEntry(Frozen):
     sealing_key: Key
 
 
-USUAL_MAX_MISSING = Fraction(1, 4)
-MOST_MAX_MISSING = Fraction(9, 10)
-
-
-def least_max_missing(claim: Claim) -> Fraction:
-    """Return the usual part of its own reports that a server lets go missing elsewhere.
-
-    It is at least twice the part of the corrupt clients: each can leave one report at one server only, and so many
-    must not be able to stop a release.
-    """
-    corrupt = Fraction(claim.max_corrupt_clients, claim.min_clients)
-    return max(USUAL_MAX_MISSING, min(2 * corrupt, MOST_MAX_MISSING))
-
-
 class Task(Frozen):
     """The public parameters of one collection.
 
@@ -74,7 +59,7 @@ class Task(Frozen):
     mechanism: AnyMechanism
     claim: Claim
     max_clients: int = Field(ge=2, le=2**32)
-    max_missing: Real = "0.25"
+    max_missing: Real = "0.05"
     batches: Literal["single", "windowed"] = "single"
     time_precision: int = Field(default=3600, ge=1, le=31_536_000)
     not_before: int = Field(ge=0, lt=2**53)
@@ -133,8 +118,13 @@ class Task(Frozen):
 
     @property
     def num_columns(self) -> int:
-        """Return d."""
-        return len(self.columns)
+        """Return d, the columns of an encoded row: a category may be several (`encoded_columns`)."""
+        return len(self.encoded_columns)
+
+    @property
+    def encoded_columns(self) -> tuple[Column, ...]:
+        """Return what the mechanism counts: `columns`, categories as indicators unless it takes levels itself."""
+        return self.schema_arrays.encoded
 
     @property
     def num_words(self) -> int:
@@ -151,7 +141,7 @@ class Task(Frozen):
     @cached_property
     def schema_arrays(self) -> Schema:
         """Return the columns as arrays."""
-        return Schema(self.columns)
+        return Schema(self.columns, indicators=not self.mechanism.takes_levels)
 
     def encode(self, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
         """Normalise, clip, round and noise checked rows of shape `(n, d)`; the result has shape `(n, w)`."""
@@ -187,6 +177,9 @@ class Task(Frozen):
             FalseClaimError: the promise is better than the mathematics; the detail has both numbers.
         """
         self._require_supported()
+        names = [column.name for column in self.encoded_columns]
+        if len(set(names)) < len(names):
+            raise InvalidTaskError("a column has the name that the indicator of a level would have; choose another")
         for name, key, length in self._keys():
             try:
                 parse_base64url(key, length)

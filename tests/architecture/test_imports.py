@@ -66,8 +66,9 @@ PROTOCOL_EXTRA_STANDARD_LIBRARY = {
     "randomness": frozenset({"os"}),
     "__init__": frozenset({"importlib"}),
     "cli": frozenset(sys.stdlib_module_names),
+    "command": frozenset(sys.stdlib_module_names),
 }
-PROTOCOL_EXTRA_THIRD_PARTY = {"cli": TERMINAL}
+PROTOCOL_EXTRA_THIRD_PARTY = {"cli": TERMINAL, "command": TERMINAL}
 
 # A module imports from its own group and from the groups above it.
 PROTOCOL_LAYERS: tuple[frozenset[str], ...] = (
@@ -95,7 +96,7 @@ PROTOCOL_LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"report", "messages", "wire", "problems", "transport"}),
     frozenset({"rules"}),
     frozenset({"ideal"}),
-    frozenset({"cli"}),
+    frozenset({"cli", "command"}),
 )
 ADD_HERE = "add it to PROTOCOL_LAYERS in tests/architecture/test_imports.py"
 LAYER_OF = {module: number for number, group in enumerate(PROTOCOL_LAYERS) for module in group}

@@ -27,8 +27,13 @@ DocumentedNode = FunctionNode | ast.ClassDef | ast.Module
 # Written in pieces, so that these lines are not their own counterexample.
 PERSONAL_FOLDERS = ("home", "Users", "root", "work")
 MACHINE_PATH = re.compile(r"(?<![\w./~-])/(?:" + "|".join(PERSONAL_FOLDERS) + r")/\w")
-REGISTRY_URL = re.compile(r"https?://(?:[\w-]+\.)*(?:pypi\.org|pythonhosted\.org|npmjs\.org|anaconda\.org)\b")
-INDEX_OPTION = re.compile(r"^\s*--(?:index-url|extra-index-url|find-links)", re.MULTILINE)
+REQUIREMENT_FILES = ("requirements.lock", "pyproject.toml")
+# Where packages come from is the reader's business: no address in a file of requirements, no index option anywhere.
+ADDRESS = re.compile(r"\b(?:https?|ftp|file|git\+\w+):|\s@\s")
+INDEX_OPTION = re.compile(
+    r"(?<![a-z])(?:extra[-_])?index[-_]" + r"url\b|--find[-_]" + r"links\b|\bpip3?\s+install\b[^\n]*\s-[if]\b",
+    re.IGNORECASE,
+)
 
 
 def files(*folders: str) -> Iterator[Path]:
@@ -85,12 +90,12 @@ def numpy_random_uses(name: str, source: str) -> list[str]:
 
 
 def machine_traces(name: str, text: str) -> list[str]:
-    """Return what in a text file belongs to one machine: personal paths, registries, index options."""
+    """Return what in a text file belongs to one machine: personal paths, and where packages come from."""
     # Inside a container the paths are the image's own.
     in_container = Path(name).name.startswith(("Dockerfile", "docker-compose", "compose"))
-    patterns = [REGISTRY_URL] if in_container else [REGISTRY_URL, MACHINE_PATH]
-    if name == "requirements.lock":
-        patterns = [*patterns, INDEX_OPTION, re.compile(r"https?:|file:|\s@\s")]
+    patterns = [INDEX_OPTION] if in_container else [INDEX_OPTION, MACHINE_PATH]
+    if name in REQUIREMENT_FILES:
+        patterns = [*patterns, ADDRESS]
     return [f"{name}: {match.group()}" for pattern in patterns for match in pattern.finditer(text)]
 
 
@@ -150,7 +155,7 @@ def test_numpy_random_lives_in_tests_and_benchmarks_only() -> None:
     assert not complaints, "\n".join(complaints)
 
 
-def test_no_file_names_a_machine_or_a_package_registry() -> None:
+def test_no_file_names_a_machine_or_where_packages_come_from() -> None:
     complaints = [c for name, text in texts() for c in machine_traces(name, text)]
     assert not complaints, "\n".join(complaints)
 
@@ -208,10 +213,14 @@ def test_a_use_of_numpy_random_is_reported(source: str) -> None:
     [
         ("docs/a.md", "see /" + "home/someone/notes"),
         ("deploy/a.toml", 'path = "/' + 'Users/someone"'),
-        ("requirements.lock", "--index-url somewhere"),
-        ("requirements.lock", "--find-links wheels"),
+        ("requirements.lock", "--index-" + "url somewhere"),
+        ("requirements.lock", "--find-" + "links wheels"),
         ("requirements.lock", "lintra @ file:lintra"),
-        ("deploy/Dockerfile", "RUN pip install -i https" + "://pypi.org/simple"),
+        ("requirements.lock", "numpy from https://example.org/simple"),
+        ("pyproject.toml", '"lintra @ git+https://example.org/lintra"'),
+        ("deploy/Dockerfile", "RUN pip install " + "-i https://example.org/simple lintra"),
+        ("deploy/Dockerfile", "ENV PIP_INDEX" + "_URL=https://example.org/simple"),
+        (".ci/run", "pip install --extra-index-" + "url=https://example.org lintra"),
     ],
 )
 def test_a_trace_of_a_machine_is_reported(name: str, text: str) -> None:

@@ -82,6 +82,12 @@ def check_task(text: str) -> str:
     return task.task_id
 
 
+def normalised(task: str, row: list[str]) -> object:
+    arrays = task_of(task).schema_arrays
+    row_of_numbers = arrays.row(np.array([float(value) for value in row]))
+    return [str(value) for value in arrays.normalise(row_of_numbers[np.newaxis])[0].tolist()]
+
+
 def quantised(row: list[str], squared_bound: str) -> object:
     return texts(quantise(np.array([[float(value) for value in row]]), int(squared_bound))[0])
 
@@ -229,6 +235,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "parse_json": parse_json,
     "parse_base64url": lambda text, length=None: parse_base64url(text, length).hex(),
     "check_task": check_task,
+    "normalised": normalised,
     "quantise": quantised,
     "clip_entries": clip_entries,
     "published_sigma": published_sigma,

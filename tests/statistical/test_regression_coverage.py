@@ -9,8 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lintra_analysis.estimators import Quantity, correlation, means, pca, regression
+from lintra_analysis.estimators.correlation import correlation
 from lintra_analysis.estimators.design import design
+from lintra_analysis.estimators.means import means
+from lintra_analysis.estimators.pca import pca
+from lintra_analysis.estimators.quantities import Quantity
+from lintra_analysis.estimators.regression import regression
 from lintra_analysis.estimators.simultaneous import proved_noise_norm
 from lintra_analysis.estimators.solve import solve
 from lintra_analysis.noise_laws.symmetric_noise import SymmetricNoise

@@ -113,7 +113,16 @@ def tasks() -> list[Vector]:
     for name, token, change in columns:
         text = canonical(definition(columns=[COLUMNS[0] | change, *COLUMNS[1:]], mechanism=CLASSES))
         result.append(bad(f"a task with {name}", "check_task", token, text=text))
-    result.append(bad("a sum of a category", "check_task", "invalid_task", text=canonical(definition(columns=COLUMNS))))
+    # Where only numbers count, all levels of a category but the first become columns of zeros and ones.
+    text = canonical(definition(columns=COLUMNS))
+    result.append(good("a sum of a category", "check_task", plain.b64(plain.H("task", text.encode())), text=text))
+    for row in ([0.5, 1.0, 0.0], [-0.25, 0.0, 1.0], [4.0, 1.0, 2.0]):
+        output = [str(float(value)) for value in plain.indicators(COLUMNS, row)]
+        name = f"a row with level {row[2]:g} of a category"
+        result.append(good(name, "normalised", output, task=text, row=[str(value) for value in row]))
+    taken = [*COLUMNS, COLUMNS[0] | {"name": "colour[blue]"}]
+    text = canonical(definition(columns=taken))
+    result.append(bad("a column named like an indicator", "check_task", "invalid_task", text=text))
     return result
 
 

@@ -52,6 +52,19 @@ def canonical(value: object) -> str:
     return "[" + ",".join(canonical(item) for item in value) + "]"
 
 
+def indicators(columns: list[dict[str, object]], row: list[float]) -> list[float]:
+    """Return a row as numbers count it: moved into the bounds, centred, scaled; a category as zeros and ones."""
+    numbers: list[float] = []
+    for column, value in zip(columns, row, strict=True):
+        levels = column.get("levels")
+        if isinstance(levels, list):
+            numbers += [1.0 if value == level else 0.0 for level in range(1, len(levels))]
+        else:
+            lower, upper, center, scale = (float(str(column[key])) for key in ("lower", "upper", "center", "scale"))
+            numbers.append((min(max(value, lower), upper) - center) / scale)
+    return numbers
+
+
 def _utf16(key: str) -> list[int]:
     units: list[int] = []
     for character in key:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from lintra_analysis.releases.gram import GramEstimate
 from lintra_protocol.ring import FloatArray
@@ -40,8 +40,8 @@ def noise_norm_quantile(size: int, sigma: float, confidence: float) -> float:
         confidence: between 0 and 1.
     """
     if size == 1:
-        return float(np.sqrt(2) * sigma * stats.norm.ppf((1 + confidence) / 2))
-    tracy_widom = float(stats.gamma.ppf((1 + confidence) / 2, 46.446, scale=0.186054)) - 9.84801
+        return float(np.sqrt(2) * sigma * special.ndtri((1 + confidence) / 2))
+    tracy_widom = float(0.186054 * special.gammaincinv(46.446, (1 + confidence) / 2)) - 9.84801
     proved = 2 * float(np.sqrt(np.log(2 / (1 - confidence))))
     return float(sigma * (2 * np.sqrt(size) + min(tracy_widom * size ** (-1 / 6), proved)))
 

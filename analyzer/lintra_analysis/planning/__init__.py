@@ -1,1 +1,1 @@
-"""What a task would cost and give, before anybody is asked for data."""
+"""What a promise costs before anybody is asked for data: `lintra plan`, one module a kind (docs/planning.md)."""

@@ -11,39 +11,27 @@ from pydantic import ValidationError
 from rich.console import Console
 from rich.table import Table
 
-from lintra_analysis.planning.coalition import default_delta, usual_claim
-from lintra_analysis.planning.plan import (
-    MOST_COLUMNS_OF_PRODUCTS,
-    Option,
-    Prediction,
-    Question,
-    Yardsticks,
-    best_sketch_error,
-    plan_second_moment,
-    plan_sketch,
-    predict,
-    smallest_cohort,
-    smallest_epsilon,
-    yardsticks,
-)
+from lintra_analysis.planning.grid import show_grid
+from lintra_analysis.planning.option import PLANS, Option, Prediction, plan_option, predict
+from lintra_analysis.planning.osnap import Yardsticks, best_sketch_error, plan_sketch, yardsticks
+from lintra_analysis.planning.plan import smallest_cohort, smallest_epsilon
+from lintra_analysis.planning.question import Question
+from lintra_analysis.planning.second_moment import plan_second_moment
+from lintra_analysis.planning.text import number, size
 from lintra_protocol.documents import Real, first_complaint, fraction, real
 from lintra_protocol.errors import InvalidTaskError, LintraError
-from lintra_protocol.mechanisms.collusion import in_words
-from lintra_protocol.privacy.ceiling import Ceiling
+from lintra_protocol.mechanisms import MECHANISMS
 from lintra_protocol.privacy.statement import Claim, Neighbours, Threat
 
 app = typer.Typer(help="Plan a task: noise, predicted error, bytes and limits, without any data.")
 
 Document = dict[str, object]
 
-GRID = (
-    *((1_000, 64, s) for s in (1, 8)),
-    *((10_000, 64, s) for s in (1, 8)),
-    *((100_000, 256, s) for s in (1, 4, 8)),
-    *((1_000_000, 1024, s) for s in (1, 4, 8)),
-    *((1_000_000, 4096, s) for s in (1, 4, 8)),
-)
-"""Clients, rows and sparsities of the comparison in docs/benchmarks.md."""
+MOST_COLUMNS_OF_PRODUCTS = 500
+"""Beyond this a report of second moments takes more than a megabyte for each server."""
+
+COMPARED = ("osnap", "second_moment")
+"""The mechanisms that a plan compares when none is named; both are planned for if one of them is."""
 
 
 @app.callback(invoke_without_command=True)
@@ -51,17 +39,15 @@ def plan(
     columns: Annotated[int, typer.Option(help="Columns d of a row.")] = 10,
     clients: Annotated[int, typer.Option(help="The smallest cohort; errors are predicted for it.")] = 100_000,
     epsilon: Annotated[float, typer.Option(help="Of the promise.")] = 1.0,
-    delta: Annotated[float | None, typer.Option(help="Of the promise; by default at most 1e-6 and 1/clients.")] = None,
+    delta: Annotated[float, typer.Option(help="Of the promise.")] = 1e-6,
     rows: Annotated[int | None, typer.Option(help="Rows m of the sketch; by default the best number.")] = None,
     sparsity: Annotated[int, typer.Option(help="Entries s in a column of the sketch.")] = 1,
     bound: Annotated[float, typer.Option(help="Row bound B in normalised units.")] = 1.0,
     row_norm: Annotated[float | None, typer.Option(help="Typical norm r of a row; by default the bound.")] = None,
     servers: Annotated[int, typer.Option(help="Servers N.")] = 3,
-    corrupt: Annotated[int | None, typer.Option(help="Corrupt clients t that are tolerated; by default 5 %.")] = None,
+    corrupt: Annotated[int, typer.Option(help="Corrupt clients t that are tolerated.")] = 0,
     threat: Annotated[Threat, typer.Option(help="When they are chosen.")] = "static",
-    delta_coalition: Annotated[
-        float | None, typer.Option(help="Part of delta for a crowded row; by default half of it.")
-    ] = None,
+    delta_coalition: Annotated[float, typer.Option(help="Part of delta for a crowded row.")] = 0.0,
     neighbours: Annotated[Neighbours, typer.Option(help="What changes in one row.")] = "replace-one",
     features: Annotated[int | None, typer.Option(help="Features of a regression; by default d - 1.")] = None,
     rank: Annotated[int, typer.Option(help="Directions of a low-rank approximation.")] = 1,
@@ -70,8 +56,15 @@ def plan(
     sigma: Annotated[float | None, typer.Option(help="With --solve: one client's noise, at most.")] = None,
     error: Annotated[float | None, typer.Option(help="With --solve clients: relative error, at most.")] = None,
     mechanism: Annotated[
-        Literal["osnap", "second_moment"], typer.Option(help="With --solve clients: whose noise or error.")
-    ] = "osnap",
+        str | None,
+        typer.Option(metavar="KIND", help=f"Plan this one: {', '.join(sorted(MECHANISMS))}. By default two compared."),
+    ] = None,
+    intercept: Annotated[float, typer.Option(help="Of second_moment: a constant before every row.")] = 0.0,
+    trace: Annotated[bool, typer.Option("--trace", help="Of second_moment: send the squared norm too.")] = False,
+    label: Annotated[int, typer.Option(help="Of ron_gauss: 0 none, 1 a number, K a category of K levels.")] = 0,
+    dimension: Annotated[int | None, typer.Option(help="Of ron_gauss: numbers that a row is projected to.")] = None,
+    bins: Annotated[int, typer.Option(help="Of ron_gauss: cells of each histogram; 0 for none.")] = 16,
+    covariance: Annotated[Literal["pooled", "per_class"], typer.Option(help="Of ron_gauss.")] = "pooled",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     grid: Annotated[bool, typer.Option("--grid", help="Print the comparison of calibrations instead.")] = False,
 ) -> None:
@@ -79,16 +72,8 @@ def plan(
     if grid:
         show_grid(as_json)
         return
-    promise = {
-        "epsilon": epsilon,
-        "delta": delta,
-        "neighbours": neighbours,
-        "min_clients": clients,
-        "max_corrupt_clients": corrupt,
-        "threat": threat,
-        "delta_coalition": delta_coalition,
-        "is_sketch": True,
-    }
+    promise: Document = {"epsilon": epsilon, "delta": delta, "neighbours": neighbours, "min_clients": clients}
+    promise |= {"max_corrupt_clients": corrupt, "threat": threat, "delta_coalition": delta_coalition}
     question = Question(
         columns=columns,
         claim=claim_of(promise),
@@ -100,37 +85,66 @@ def plan(
         num_servers=servers,
         features=max(columns - 1, 1) if features is None else features,
         rank=rank,
-        usual_coalition=corrupt is None and delta_coalition is None,
+        intercept=spelled(intercept),
+        trace=trace,
+        label=label,
+        dimension=dimension,
+        bins=bins,
+        covariance=covariance,
     )
-    answer = Plan.of(solved(question, solve, sigma, error, mechanism))
+    show_plan(solved(question, solve, sigma, error, mechanism or "osnap"), mechanism, as_json=as_json)
+
+
+def show_plan(question: Question, mechanism: str | None, *, as_json: bool) -> None:
+    """Print a comparison, or the plan of one mechanism."""
+    if mechanism is None or mechanism in COMPARED:
+        show_comparison(Plan.of(question), as_json=as_json)
+    else:
+        show_option(question, plan_option(mechanism, question), as_json=as_json)
+
+
+def show_comparison(answer: "Plan", *, as_json: bool) -> None:
+    """Print the sketch and the second moments side by side, and what to take."""
     if as_json:
         typer.echo(json.dumps(describe(answer), indent=2, allow_nan=False))
         return
-    show(answer)
-
-
-def show(answer: "Plan") -> None:
-    """Print a plan for a person."""
     for table in tables(answer):
         Console().print(table)
     recommendation, why = recommend(answer)
     typer.echo(f"Recommended: {recommendation}. {why}")
-    for name, option in (("sketch", answer.sketch), ("second moments", answer.products)):
-        if option is not None:
-            typer.echo(f"The {name}: {in_words(option.if_colluding)}.")
     for note in notes(answer):
         typer.echo(f"Note: {note}.")
 
 
+def show_option(question: Question, option: Option, *, as_json: bool) -> None:
+    """Print one mechanism: its noise, the error of what it releases, bytes and limits."""
+    described = _described(option)
+    if as_json:
+        asked = asdict(question) | {"claim": question.claim.model_dump()}
+        typer.echo(json.dumps({"question": asked, "mu": question.mu, **described}, indent=2, allow_nan=False))
+        return
+    claim = question.claim
+    title = f"{option.mechanism.kind} for epsilon {claim.epsilon} at delta {claim.delta}, {claim.min_clients:,} clients"
+    table = Table("expected", option.mechanism.kind, title=title)
+    for name, value in option.deviations.items():
+        table.add_row(f"deviation of the noise in a released {name}", number(value))
+    predicted = asdict(option.predicted) if option.predicted else {}
+    for key, words in _ERRORS.items():
+        table.add_row(words, number(predicted.get(key)))
+    for key, words in _COSTS.items():
+        table.add_row(words, number(described[key]))
+    Console().print(table)
+
+
 def claim_of(promise: Mapping[str, object]) -> Claim:
-    """Return the usual claim with these fields; numbers that are not whole are spelled as documents spell them.
+    """Return the claim with these fields; numbers that are not whole are spelled as documents spell them.
 
     Raises:
         InvalidTaskError: no claim has these numbers; the detail names the field.
     """
     fields = {name: spelled(value) if isinstance(value, float) else value for name, value in promise.items()}
     try:
-        return usual_claim(**fields)  # type: ignore[arg-type]
+        return Claim.model_validate(fields)
     except ValidationError as error:
         raise InvalidTaskError(first_complaint(error)) from None
 
@@ -163,12 +177,27 @@ def solved(question: Question, solve: str | None, sigma: float | None, error: fl
         return smallest_epsilon(question, sigma)
     if (sigma is None) == (error is None):
         raise InvalidTaskError("--solve clients takes either --sigma or --error")
+    if error is not None and not PLANS[mechanism].predicts:
+        raise InvalidTaskError(f"--error is that of second moments, which {mechanism} does not release; take --sigma")
 
     def good_enough(candidate: Question) -> bool:
-        option = plan_sketch(candidate) if mechanism == "osnap" else plan_second_moment(candidate)
-        return (sigma is None or option.sigma <= sigma) and (error is None or option.predicted.relative_error <= error)
+        option = plan_option(mechanism, candidate)
+        if sigma is not None:
+            return option.sigma <= sigma
+        return error is not None and predicted_of(option).relative_error <= error
 
     return smallest_cohort(question, good_enough)
+
+
+def predicted_of(option: Option) -> Prediction:
+    """Return what is predicted of the second moments.
+
+    Raises:
+        ValueError: the mechanism releases none.
+    """
+    if option.predicted is None:
+        raise ValueError(f"{option.mechanism.kind} releases no second moments")
+    return option.predicted
 
 
 @dataclass(frozen=True)
@@ -201,13 +230,14 @@ class Plan:
 def describe(plan: Plan) -> Document:
     """Return a plan as a document; numbers that do not exist are None."""
     sketch, products, others = plan.sketch, plan.products, plan.others
+    of_sketch, of_products = predicted_of(sketch), predicted_of(products) if products else None
     predicted: Document = {
-        "sketch": asdict(sketch.predicted),
+        "sketch": asdict(of_sketch),
         "best_rows": plan.question.best_rows,
         "sketch_at_best_rows": asdict(plan.best),
-        "second_moment": asdict(products.predicted) if products else None,
-        "ratio": sketch.predicted.squared_error / products.predicted.squared_error if products else None,
-        "ratio_at_best_rows": plan.best.squared_error / products.predicted.squared_error if products else None,
+        "second_moment": asdict(of_products) if of_products else None,
+        "ratio": of_sketch.squared_error / of_products.squared_error if of_products else None,
+        "ratio_at_best_rows": plan.best.squared_error / of_products.squared_error if of_products else None,
     }
     recommendation, why = recommend(plan)
     return {
@@ -230,8 +260,8 @@ def recommend(plan: Plan) -> tuple[str, str]:
     sketch, products = plan.sketch, plan.products
     if products is None:
         return "osnap", "Second moments are not possible with these numbers."
-    sizes = f"{_bytes(products.report_bytes['seeded'])} a report against {_bytes(sketch.report_bytes['seeded'])}"
-    ratio = sketch.predicted.squared_error / products.predicted.squared_error
+    sizes = f"{size(products.report_bytes['seeded'])} a report against {size(sketch.report_bytes['seeded'])}"
+    ratio = predicted_of(sketch).squared_error / predicted_of(products).squared_error
     if ratio <= 1:
         return "osnap", f"Its expected squared error is {1 / ratio:.3g} times smaller."
     if plan.question.columns <= MOST_COLUMNS_OF_PRODUCTS:
@@ -253,48 +283,8 @@ def notes(plan: Plan) -> Iterator[str]:
         yield f"a sketch says little here: its best number of rows is {question.best_rows:.3g}, below 4 d = {4 * d}"
     if n < 30 * m:
         yield f"fewer than 30 clients a row ({n / m:.3g}): one client more or less costs noise; take fewer rows"
-    claim, judge = question.claim, Ceiling()
-    if fraction(claim.delta) > judge.max_delta or fraction(claim.delta_coalition) >= judge.delta_for(claim):
-        yield f"delta {claim.delta} is more than most servers and clients accept; {default_delta(n)} is usual"
     if question.sparsity > 1:
         yield "sparsity above 1 costs smoothing noise of every server, and does not make the sketch more accurate"
-
-
-def show_grid(as_json: bool) -> None:
-    """Print one client's noise by the four calibrations on `GRID`, at epsilon 1, delta 1e-6, row bound 1."""
-    lines = [grid_line(*point) for point in GRID]
-    if as_json:
-        typer.echo(json.dumps(lines, indent=2, allow_nan=False))
-        return
-    typer.echo("| " + " | ".join(lines[0]) + " |")
-    typer.echo("|" + " --- |" * len(lines[0]))
-    for line in lines:
-        cells = (_number(value) if isinstance(value, float) else str(value or "undefined") for value in line.values())
-        typer.echo("| " + " | ".join(cells) + " |")
-
-
-def grid_line(clients: int, rows: int, sparsity: int) -> Document:
-    """Return one line of the comparison, replacing one row; the published noise for 10 and for 50 columns.
-
-    The theory is Delta sqrt(tau) / mu*; what is above it pays for the lattice and for a whole number of steps.
-    """
-    claim = Claim(epsilon="1", delta="0.000001", min_clients=clients)
-    ten, fifty = (
-        Question(columns=d, claim=claim, max_clients=2 * clients, rows=rows, sparsity=sparsity) for d in (10, 50)
-    )
-    option, others = plan_sketch(ten), yardsticks(ten)
-    return {
-        "n": clients,
-        "m": rows,
-        "s": sparsity,
-        "leverage n/m": option.leverage * clients / rows,
-        "published, d=10": others.published,
-        "published, d=50": yardsticks(fifty).published,
-        "ours": option.sigma,
-        "central": others.central,
-        "local": others.local,
-        "above theory": option.sigma / (ten.sensitivity * math.sqrt(option.leverage) / ten.mu) - 1,
-    }
 
 
 def tables(plan: Plan) -> Iterator[Table]:
@@ -302,26 +292,26 @@ def tables(plan: Plan) -> Iterator[Table]:
     others, claim = plan.others, plan.question.claim
     title = f"One client's noise for epsilon {claim.epsilon} at delta {claim.delta}, {claim.min_clients:,} clients"
     noise = Table("calibration", "sigma", title=title)
-    noise.add_row("ours: exact, from the public matrix", _number(plan.sketch.sigma))
+    noise.add_row("ours: exact, from the public matrix", number(plan.sketch.sigma))
     really = "" if others.published_epsilon is None else f" (really epsilon {others.published_epsilon:.3g} or more)"
-    noise.add_row(f"published, each copy{really}", _number(others.published))
-    noise.add_row("central: as much as a curator would add", _number(others.central))
-    noise.add_row("local: clients that trust nobody", _number(others.local))
+    noise.add_row(f"published, each copy{really}", number(others.published))
+    noise.add_row("central: as much as a curator would add", number(others.central))
+    noise.add_row("local: clients that trust nobody", number(others.local))
     yield noise
     errors = Table("expected", "sketch", "sketch, best rows", "second moments")
-    errors.add_row("rows", _number(plan.question.sketch_rows), _number(plan.question.best_rows), "1")
+    errors.add_row("rows", number(plan.question.sketch_rows), number(plan.question.best_rows), "1")
     options = [
-        asdict(plan.sketch.predicted),
+        asdict(predicted_of(plan.sketch)),
         asdict(plan.best),
-        asdict(plan.products.predicted) if plan.products else {},
+        asdict(predicted_of(plan.products)) if plan.products else {},
     ]
     for key, words in _ERRORS.items():
-        errors.add_row(words, *(_number(option.get(key)) for option in options))
+        errors.add_row(words, *(number(option.get(key)) for option in options))
     yield errors
     costs = Table("costs and limits", "sketch", "second moments")
     both = [_described(plan.sketch), _described(plan.products) if plan.products else {}]
     for key, words in _COSTS.items():
-        costs.add_row(words, *(_number(option.get(key)) for option in both))
+        costs.add_row(words, *(number(option.get(key)) for option in both))
     yield costs
 
 
@@ -347,21 +337,10 @@ def _described(option: Option) -> Document:
         "sigma": option.sigma,
         "leverage": option.leverage,
         "epsilon": option.epsilon,
-        "if_colluding": {str(percent): value for percent, value in option.if_colluding.items() if value < math.inf},
+        "deviations": option.deviations,
+        "predicted": asdict(option.predicted) if option.predicted else None,
         "uniform_bytes": option.report_bytes["uniform"],
         "seeded_bytes": option.report_bytes["seeded"],
         "headroom_bits": option.headroom_bits,
         "max_clients": option.max_clients,
     }
-
-
-def _number(value: object) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def _bytes(count: int) -> str:
-    return f"{count} B" if count < 10_000 else f"{count / 1000:.3g} kB" if count < 10**6 else f"{count / 10**6:.3g} MB"

@@ -1,6 +1,7 @@
-"""How many numbers a row is projected to, where it is clipped, and which histograms it enters: public arithmetic.
+"""Planning `ron_gauss`: how many numbers a row is projected to, where it is clipped, which histograms it enters.
 
-Nothing here is part of a guarantee, and no row is looked at. What comes out stands in the task.
+Nothing here is part of a guarantee, and no row is looked at. What comes out stands in the task; `lintra plan` predicts
+its error for columns that fill their bounds evenly.
 """
 
 from collections.abc import Sequence
@@ -9,6 +10,8 @@ from fractions import Fraction
 from math import exp, floor, isqrt, lgamma, log, log1p, sqrt
 from typing import Literal
 
+from lintra_analysis.planning.option import KindPlan, Option, option_of, predict
+from lintra_analysis.planning.question import Question
 from lintra_protocol.canonical import base64url
 from lintra_protocol.documents import Real, fraction, real
 from lintra_protocol.errors import InvalidTaskError
@@ -32,6 +35,9 @@ WHOLE_CELLS = 64
 """Up to so many values of an integer have a histogram cell each, however few cells were asked for."""
 
 
+_SEED = bytes(32)
+
+
 @dataclass(frozen=True)
 class JointQuestion:
     """What an analyst may choose; what is None is planned.
@@ -53,7 +59,9 @@ class JointQuestion:
     mean_weight: Real | None = None
 
 
-def plan_ron_gauss(claim: Claim, columns: Sequence[Column], question: JointQuestion, frame_seed: bytes) -> RonGauss:
+def plan_ron_gauss(
+    claim: Claim, columns: Sequence[Column], question: JointQuestion, frame_seed: bytes, *, make_frame: bool = True
+) -> RonGauss:
     """Return the mechanism that answers a question, not yet calibrated.
 
     Args:
@@ -61,6 +69,8 @@ def plan_ron_gauss(claim: Claim, columns: Sequence[Column], question: JointQuest
         columns: of the task.
         question: what the analyst chose.
         frame_seed: 32 public bytes, used if rows are projected.
+        make_frame: whether to make the frame, which may take ten seconds; without it the digest is that of none, and
+            the mechanism is good for planning only.
 
     Raises:
         InvalidTaskError: the label is not a column, or nothing is left besides it; a choice is out of range.
@@ -82,13 +92,15 @@ def plan_ron_gauss(claim: Claim, columns: Sequence[Column], question: JointQuest
     projects = dimension < num_features
     if projects and num_features * dimension**2 > MAX_FRAME_WORK:
         raise InvalidTaskError(f"a frame of {num_features} x {dimension} takes a client too long; ask for fewer")
+    made = projects and make_frame
+    digest = frame_digest(frame(frame_seed, num_features, dimension)) if made else base64url(bytes(32))
     return RonGauss(
         row_bound=real(projected_bound(radius, num_features, dimension)),
         fraction_bits=0,
         sigma=MIN_SIGMA,
         dimension=dimension,
         frame_seed=base64url(frame_seed) if projects else "",
-        frame_digest=frame_digest(frame(frame_seed, num_features, dimension)) if projects else "",
+        frame_digest=digest if projects else "",
         label=label,
         levels=levels,
         bins=tuple(
@@ -210,3 +222,80 @@ def _label_number(columns: Sequence[Column], label: str | None) -> int:
     if label not in names:
         raise InvalidTaskError(f"label {label!r} is not one of the columns")
     return names.index(label)
+
+
+def plan_one_round(question: Question) -> Option:
+    """Calibrate one round and predict its error; the radius and the dimension follow the rule unless asked for.
+
+    Raises:
+        InvalidTaskError, RowUnderfilledError: no such task is possible.
+    """
+    asked, columns = asked_mechanism(question), columns_of(question)
+    mechanism = asked.calibrated(question.claim, len(columns), question.max_clients)
+    return joint_option(question, mechanism)
+
+
+def columns_of(question: Question) -> tuple[Column, ...]:
+    """Return made-up columns: d numbers between -1 and 1, and the label after them, if there is one."""
+    columns = tuple(Column(name=f"x{number}", lower="-1", upper="1") for number in range(question.columns))
+    if question.label == 1:
+        return (*columns, Column(name="label", lower="-1", upper="1"))
+    if question.label:
+        levels = tuple(str(level) for level in range(question.label))
+        upper = str(question.label - 1)
+        return (*columns, Column(name="label", lower="0", upper=upper, kind="category", levels=levels))
+    return columns
+
+
+def asked_mechanism(question: Question) -> RonGauss:
+    """Return the mechanism that the question asks for, not yet calibrated, with a frame that nobody has made."""
+    return plan_ron_gauss(
+        question.claim,
+        columns_of(question),
+        JointQuestion(
+            label="label" if question.label else None,
+            dimension=question.dimension,
+            bins=question.bins,
+            covariance=question.covariance,
+        ),
+        _SEED,
+        make_frame=False,
+    )
+
+
+def products_trace(question: Question, mechanism: RonGauss) -> float:
+    """Return the expected trace of the products: n times the mean squared norm of a mapped row where it is projected.
+
+    A numeric label, in units of half the radius, adds a third of a quarter of its square.
+    """
+    features = [column for column in columns_of(question) if column.name != "label"]
+    projected = float(rms_square(features)) * mechanism.dimension / mechanism.num_features
+    step = 2.0**-mechanism.fraction_bits
+    return question.claim.min_clients * (projected + (mechanism.label_bound * step) ** 2 / 3)
+
+
+def joint_option(question: Question, mechanism: RonGauss) -> Option:
+    """Return a calibrated mechanism with the deviations of what it releases."""
+    own, root, step = mechanism.deviations, sqrt(question.claim.min_clients), 2.0**-mechanism.fraction_bits
+    size = mechanism.num_coordinates
+    deviations = {
+        "sum": root * own.sums * step,
+        "product": root * own.products * step**2,
+        "square": root * own.squares * step**2,
+    }
+    if mechanism.num_classes > 1:
+        deviations["count"] = root * own.counts / mechanism.indicator
+    if mechanism.histogram_columns:
+        deviations["cell"] = root * own.histograms / mechanism.indicator
+    error = mechanism.num_blocks * (deviations["product"] ** 2 * size * (size - 1) + deviations["square"] ** 2 * size)
+    return option_of(
+        question,
+        mechanism,
+        sigma=mechanism.sigma * step**2,
+        deviations=deviations,
+        columns=len(mechanism.levels),
+        predicted=predict(question, error, trace=products_trace(question, mechanism), columns=size),
+    )
+
+
+PLAN = KindPlan(plan_one_round)

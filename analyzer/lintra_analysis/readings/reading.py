@@ -67,5 +67,5 @@ def scaled_columns(task: Task) -> tuple[ScaledColumn, ...]:
     """Return the columns of a task as a release has them."""
     return tuple(
         ScaledColumn(c.name, float(c.center), float(c.scale), float(c.lower), float(c.upper), c.unit)
-        for c in task.columns
+        for c in task.encoded_columns
     )

@@ -3,11 +3,10 @@
 import math
 
 from lintra_analysis.readings.reading import Earlier, Reading, scaled_columns
-from lintra_analysis.releases.columns import ScaledColumn
+from lintra_analysis.releases.columns import INTERCEPT, ScaledColumn
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
 from lintra_protocol.documents import fraction
 from lintra_protocol.mechanisms import SecondMoment
-from lintra_protocol.mechanisms.second_moment import INTERCEPT
 from lintra_protocol.ring import IntArray
 from lintra_protocol.task import Task
 

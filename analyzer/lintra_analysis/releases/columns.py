@@ -10,8 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
-from lintra_protocol.mechanisms.second_moment import INTERCEPT
 from lintra_protocol.ring import FloatArray, IntArray
+
+INTERCEPT = "(intercept)"
+"""Name of the column that is the same for everybody; it stands for the constant in a fitted line."""
 
 MAGNITUDE = 1e60
 """Numbers of a release lie within this, and scales above its inverse: estimators multiply four of them."""

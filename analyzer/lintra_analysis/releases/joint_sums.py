@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from lintra_analysis.releases.columns import ScaledColumn
+from lintra_analysis.releases.columns import INTERCEPT, ScaledColumn
 from lintra_analysis.releases.features import (
     Feature,
     Label,
@@ -22,7 +22,6 @@ from lintra_analysis.releases.promise import Promise
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
 from lintra_protocol.canonical import base64url, canonical_json, domain_hash
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
-from lintra_protocol.mechanisms.second_moment import INTERCEPT
 from lintra_protocol.ring import FloatArray
 
 

@@ -3,10 +3,11 @@
 import json
 from dataclasses import dataclass
 
-from lintra_analysis.estimators import Tabular
 from lintra_analysis.estimators.estimates import Plain
+from lintra_analysis.estimators.tables import Tabular
 from lintra_analysis.releases.release import Release
-from lintra_analysis.synthetic.generator import MAX_NUMBERS, Space, synthesize
+from lintra_analysis.synthetic import generator
+from lintra_analysis.synthetic.generator import MAX_NUMBERS, Space
 from lintra_analysis.synthetic.model import GaussianModel, fit
 from lintra_analysis.synthetic.rows import SyntheticRows
 from lintra_analysis.synthetic.two_rounds import fit_two_rounds
@@ -67,8 +68,17 @@ def gaussian_model(release: Release) -> GaussianModel:
     return fit(first) if second is None else fit_two_rounds(first, second)
 
 
-def synthetic(release: Release, num_rows: int, seed: int, space: Space, most: int = MAX_NUMBERS) -> SyntheticEstimate:
-    """Draw rows from the model of a release, not more than `most` numbers.
+def synthesize(
+    release: Release, num_rows: int, seed: int, space: Space = "columns", most: int = MAX_NUMBERS
+) -> SyntheticRows:
+    """Draw synthetic rows from the model of a release; any number of rows, any number of times, costs no privacy.
+
+    Args:
+        release: of the mechanism `ron_gauss`, of one round or of both.
+        num_rows: how many.
+        seed: from 0 to 2^256 - 1; the same seed gives the same rows.
+        space: the original columns, or the projected coordinates h1..hp.
+        most: numbers in the table, rows times columns.
 
     Raises:
         InvalidAnalysisError: as `gaussian_model`, or an argument does not fit.
@@ -77,4 +87,4 @@ def synthetic(release: Release, num_rows: int, seed: int, space: Space, most: in
     width = len(model.release.features) if space == "columns" else model.release.dimension
     if num_rows * width > most:
         raise InvalidAnalysisError(f"{num_rows} rows of {width} columns are too many at once; at most {most} numbers")
-    return SyntheticEstimate(synthesize(model, num_rows, seed, space))
+    return generator.synthesize(model, num_rows, seed, space)

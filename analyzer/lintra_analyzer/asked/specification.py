@@ -5,12 +5,12 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema, model_validator
 
-from lintra_analysis.planning.coalition import calibrated_sketch, most_rows, usual_claim
 from lintra_analysis.planning.ron_gauss import JointQuestion, plan_ron_gauss, useful_dimension
-from lintra_analyzer.asked.two_rounds import MEANS_ONLY, first_round
+from lintra_analysis.planning.two_rounds import MEANS_ONLY, first_round
+from lintra_analysis.releases.columns import INTERCEPT
 from lintra_analyzer.storage.keys import Keys
 from lintra_protocol.canonical import base64url, canonical_json
-from lintra_protocol.documents import Real, first_complaint, fraction, real, real_below
+from lintra_protocol.documents import Real, first_complaint, fraction, real
 from lintra_protocol.errors import InvalidTaskError, RowUnderfilledError
 from lintra_protocol.mechanisms import (
     AnyMechanism,
@@ -23,17 +23,17 @@ from lintra_protocol.mechanisms import (
 )
 from lintra_protocol.mechanisms.base import MIN_SIGMA
 from lintra_protocol.mechanisms.projected import ProjectedRows
-from lintra_protocol.mechanisms.second_moment import INTERCEPT
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.privacy.statement import Claim, Neighbours, Threat
 from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import FloatArray
-from lintra_protocol.schema import Column, Kind, Name
+from lintra_protocol.schema import Column, Kind, Name, Schema
 from lintra_protocol.sealing import HYBRID, SuiteName
-from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task, least_max_missing
+from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
 
 SALT_BYTES = 32
 FRAME_SEED_BYTES = 32
+CLIENTS_PER_ROW = 30
+"""Fewer honest clients than this behind a row of a sketch are not planned for (docs/analyzer.md)."""
 
 
 def _spelled(value: object) -> object:
@@ -175,22 +175,14 @@ class Specification(_Asked):
         "for ron_gauss",
     )
     epsilon: Number
-    delta: Number | None = Field(
-        default=None, description="a millionth, or one over min_clients if that is less, if not given"
-    )
+    delta: Number
     min_clients: Whole = Field(ge=2, le=2**32)
     max_clients: Whole | None = Field(default=None, description="10 times min_clients if not given")
     neighbours: Neighbours = "replace-one"
-    max_corrupt_clients: Whole | None = Field(
-        default=None, ge=0, description="5 % of min_clients, rounded down, if not given"
-    )
+    max_corrupt_clients: Whole = Field(default=0, ge=0)
     threat: Threat = "static"
-    delta_coalition: Number | None = Field(
-        default=None, description="half of delta for a sketch that tolerates a static coalition, else 0, if not given"
-    )
-    max_missing: Number | None = Field(
-        default=None, description="0.25 with tokens, or twice the part of corrupt clients if that is more"
-    )
+    delta_coalition: Number = "0"
+    max_missing: Number = "0.05"
     share_form: Literal["uniform", "seeded"] = "uniform"
     suite: SuiteName = HYBRID
     duration_seconds: Whole = Field(default=604_800, ge=1, le=31_536_000)
@@ -232,11 +224,7 @@ def build_task(
         mechanism = _mechanism(asked, claim, columns, random_bytes)
         if isinstance(mechanism, RonGauss) and asked.rounds == 2:
             claim, mechanism = first_round(claim, mechanism)
-        calibrated: AnyMechanism
-        if isinstance(mechanism, Osnap):
-            calibrated = calibrated_sketch(mechanism, claim, len(columns), max_clients)
-        else:
-            calibrated = mechanism.calibrated(claim, len(columns), max_clients)
+        num_columns = len(Schema(columns, indicators=not mechanism.takes_levels).encoded)
         task = Task(
             salt=base64url(random_bytes(SALT_BYTES)),
             purpose=asked.purpose,
@@ -246,10 +234,10 @@ def build_task(
                 identity_key=keys.identity.public_key, sealing_key=base64url(keys.sealing[asked.suite].public_bytes)
             ),
             columns=columns,
-            mechanism=calibrated,
+            mechanism=mechanism.calibrated(claim, num_columns, max_clients),
             claim=claim,
             max_clients=max_clients,
-            max_missing=real_below(least_max_missing(claim)) if asked.max_missing is None else asked.max_missing,
+            max_missing=asked.max_missing,
             time_precision=asked.time_precision,
             not_before=now // asked.time_precision,
             not_after=-(-(now + asked.duration_seconds) // asked.time_precision),
@@ -270,7 +258,10 @@ def default_rows(claim: Claim, num_columns: int) -> int:
     row bound, hence r / Delta = 1/2 where a row is replaced and 1 where it becomes the null row. Rows are then kept
     from 3 d up, and before that few enough that `CLIENTS_PER_ROW` honest clients stand behind each.
     """
-    return max(2, min(max(round(balanced_rows(claim, num_columns)), 3 * num_columns), most_rows(claim)))
+    most = max(2, claim.min_clients // CLIENTS_PER_ROW)
+    while most > 2 and claim.min_clients // most - claim.quota(most) < CLIENTS_PER_ROW:
+        most = most * 15 // 16 if most > 16 else most - 1
+    return max(2, min(max(round(balanced_rows(claim, num_columns)), 3 * num_columns), most))
 
 
 def balanced_rows(claim: Claim, num_columns: int) -> float:
@@ -293,7 +284,7 @@ def warnings_of(task: Task) -> list[str]:
                 f"sketch uninformative: {task.claim.min_clients} clients support {rows:.0f} rows at this epsilon, less "
                 f"than 4 x {columns} columns; ask for second_moment instead"
             )
-    farthest = _largest_norm(task)
+    farthest = task.schema_arrays.largest_norm()
     bound = float(fraction(mechanism.row_bound))
     if (
         isinstance(mechanism, RonGauss)
@@ -311,15 +302,9 @@ def warnings_of(task: Task) -> list[str]:
     return found
 
 
-def _largest_norm(task: Task) -> float:
-    arrays = task.schema_arrays
-    ends: list[FloatArray] = [abs(end - arrays.center) / arrays.scale for end in (arrays.lower, arrays.upper)]
-    return float((ends[0].clip(min=ends[1]) ** 2).sum() ** 0.5)
-
-
 def claim_of(asked: Specification) -> Claim:
-    """Return the promise that was asked for, defaults filled in; of two rounds together, if there are two."""
-    return usual_claim(
+    """Return the promise that was asked for; of two rounds together, if there are two."""
+    return Claim(
         epsilon=asked.epsilon,
         delta=asked.delta,
         neighbours=asked.neighbours,
@@ -327,7 +312,6 @@ def claim_of(asked: Specification) -> Claim:
         max_corrupt_clients=asked.max_corrupt_clients,
         threat=asked.threat,
         delta_coalition=asked.delta_coalition,
-        is_sketch=isinstance(asked.mechanism, OsnapSpecification | OsnapPublishedSpecification),
     )
 
 
@@ -366,7 +350,7 @@ def _mechanism(
     if isinstance(asked.mechanism, SecondMomentSpecification):
         options = {"intercept": asked.mechanism.intercept, "trace": asked.mechanism.trace}
         return SecondMoment.model_validate(common | options)
-    rows = asked.mechanism.rows or default_rows(claim, len(asked.columns))
+    rows = asked.mechanism.rows or default_rows(claim, len(Schema(columns, indicators=True).encoded))
     if asked.min_clients < rows:
         raise RowUnderfilledError(f"{rows} rows need at least as many clients, min_clients is {asked.min_clients}")
     return Osnap.model_validate({**common, "rows": rows, "sparsity": asked.mechanism.sparsity})

@@ -4,65 +4,26 @@ The first round is an ordinary `ron_gauss` task at the largest weight of the mea
 the second is `ron_gauss_centred`. Both promises follow from the total before any row exists, and add up to it.
 """
 
-from decimal import ROUND_FLOOR, Decimal
 from fractions import Fraction
 from math import sqrt
 
 import numpy as np
 
+from lintra_analysis.planning.two_rounds import claim_with_mu, mu_of_rounds
 from lintra_analysis.releases.joint_sums import ProjectedSums
 from lintra_analysis.synthetic.model import RELIABLE, GaussianModel
-from lintra_protocol.documents import Real, fraction, real
+from lintra_protocol.documents import fraction, real
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms import RonGauss, RonGaussCentred
 from lintra_protocol.mechanisms.base import MIN_SIGMA
 from lintra_protocol.mechanisms.joint import FEATURE_BITS
 from lintra_protocol.mechanisms.ron_gauss_centred import MAX_CENTRE
 from lintra_protocol.privacy.composition import Spent
-from lintra_protocol.privacy.discrete import discrete_epsilon, discrete_mu
-from lintra_protocol.privacy.statement import MAX_SLACK, Claim
+from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.task import Task
-
-MEANS_ONLY: Real = "1.4142135623"
-"""The largest `mean_weight`: sums are as exact as the promise allows, and counts and products are free."""
-
-KAPPA = 1.5
-"""Weight of the means' error against that of the covariance in a fitted Gaussian's quadratic divergence."""
 
 ROOM = 2.0
 """Squared bound of the second round over the rows' mean squared distance to their class's mean."""
-
-_EPSILON_STEP = Decimal("1e-9")
-
-
-def first_share(mechanism: RonGauss, ratio: float = 1.0) -> float:
-    """Return which part of mu^2 the first of two rounds should have (docs/mechanisms/ron_gauss_centred.md#shares).
-
-    1 / (1 + x sqrt(1.5 p (p + 1) / 8) / K), with K = 1 if each class has a covariance of its own.
-
-    Args:
-        mechanism: of the first round.
-        ratio: x, the bound that the second round is expected to need over that of the first.
-    """
-    size = mechanism.num_coordinates
-    classes = mechanism.num_classes if mechanism.covariance == "pooled" else 1
-    return 1 / (1 + ratio * sqrt(KAPPA * size * (size + 1) / 8) / classes)
-
-
-def first_round(total: Claim, mechanism: RonGauss) -> tuple[Claim, RonGauss]:
-    """Return claim and mechanism of the first of two rounds, not yet calibrated.
-
-    Args:
-        total: what both rounds promise together.
-        mechanism: as one round would have it.
-
-    Raises:
-        InvalidTaskError: the total leaves nothing for one of the rounds, or a coalition has a share of it.
-    """
-    if fraction(total.delta_coalition):
-        raise InvalidTaskError("delta_coalition: in two rounds all of delta belongs to the noise; leave it at 0")
-    mu = _mu_of(total) * sqrt(first_share(mechanism))
-    return _with_mu(total, mu), mechanism.model_copy(update={"mean_weight": MEANS_ONLY})
 
 
 def second_round(
@@ -85,14 +46,14 @@ def second_round(
         raise InvalidTaskError(f"the first of two rounds is a ron_gauss task, not {mechanism.kind}")
     if total.model_copy(update={"epsilon": first.claim.epsilon}) != first.claim:
         raise InvalidTaskError("the first round promised to other neighbours, cohorts or coalitions, or another delta")
-    left = _mu_of(total) ** 2 - first.privacy(first.claim.min_clients).mu ** 2
+    left = mu_of_rounds(total) ** 2 - first.privacy(first.claim.min_clients).mu ** 2
     if left <= 0:
         raise InvalidTaskError("the first round has used up the whole promise")
     if bound is not None and bound <= 0:
         raise InvalidTaskError(f"row_bound: must be positive, got {bound}")
     chosen = centred_bound(release, model) if bound is None else float(bound)
     kept = ("dimension", "frame_seed", "frame_digest", "label", "levels", "covariance")
-    return _with_mu(total, sqrt(left)), RonGaussCentred(
+    return claim_with_mu(total, sqrt(left)), RonGaussCentred(
         row_bound=real(f"{chosen:.6g}"),
         fraction_bits=0,
         sigma=MIN_SIGMA,
@@ -147,15 +108,3 @@ def _centers(release: ProjectedSums, model: GaussianModel) -> tuple[tuple[int, .
     if np.abs(steps).max() > MAX_CENTRE:
         raise InvalidTaskError("a mean of the first round is drowned by its noise; more clients are needed")
     return tuple(tuple(int(entry) for entry in row) for row in steps)
-
-
-def _mu_of(total: Claim) -> float:
-    return discrete_mu(float(fraction(total.epsilon)), total.noise_delta, 2 * MAX_SLACK)
-
-
-def _with_mu(total: Claim, mu: float) -> Claim:
-    """Return the claim with the largest epsilon of nine digits that `mu` keeps at the same delta."""
-    epsilon = Decimal(discrete_epsilon(mu, total.noise_delta, MAX_SLACK)).quantize(_EPSILON_STEP, ROUND_FLOOR)
-    if epsilon <= 0:
-        raise InvalidTaskError("so small a promise cannot be shared by two rounds")
-    return total.model_copy(update={"epsilon": real(epsilon)})

@@ -51,14 +51,13 @@ def certify(
                 server=share.server,
                 identity_key=entry.identity_key,
                 reports=inventory.message.count,
-                left_out=inventory.message.count - cohort.num_clients,
                 nonce=frozen.message.nonce,
                 sketch_share=share.sealed,
             )
             for entry, inventory, frozen, share in parts
         ),
         values=values_hash(result.sketch),
-        privacy=stated(cohort.privacy, task.mechanism.remark(cohort.privacy), cohort.if_colluding),
+        privacy=stated(cohort.privacy, task.mechanism.remark(cohort.privacy)),
         noise=_noise(task, cohort.row_counts),
         plausibility=_plausibility(task, result.sketch, cohort.row_counts),
         analyzer_key=key.public_key,

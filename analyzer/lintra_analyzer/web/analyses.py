@@ -4,20 +4,18 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
-from lintra_analysis.estimators import (
-    Tabular,
-    correlation,
-    low_rank,
-    means,
-    moments,
-    pca,
-    regression,
-    regression_path,
-    ridge,
-)
+from lintra_analysis.estimators.correlation import correlation
+from lintra_analysis.estimators.low_rank import low_rank
+from lintra_analysis.estimators.means import means
+from lintra_analysis.estimators.moments import moments
+from lintra_analysis.estimators.path import regression_path
+from lintra_analysis.estimators.pca import pca
+from lintra_analysis.estimators.regression import regression
+from lintra_analysis.estimators.ridge import ridge
+from lintra_analysis.estimators.tables import Tabular
 from lintra_analysis.record import ReleaseRecord
 from lintra_analysis.releases.release import Release
-from lintra_analysis.synthetic.analysis import gaussian_model, synthetic
+from lintra_analysis.synthetic.analysis import SyntheticEstimate, gaussian_model, synthesize
 from lintra_analysis.synthetic.generator import Space
 from lintra_analysis.synthetic.report import fidelity
 from lintra_protocol.documents import first_complaint
@@ -166,7 +164,7 @@ class SyntheticRequest(BaseModel):
 
     def run(self, release: Release) -> Tabular:
         """Draw the rows."""
-        return synthetic(release, self.num_rows, self.seed, self.space, MAX_SYNTHETIC_NUMBERS)
+        return SyntheticEstimate(synthesize(release, self.num_rows, self.seed, self.space, MAX_SYNTHETIC_NUMBERS))
 
 
 class FidelityRequest(_Asked):

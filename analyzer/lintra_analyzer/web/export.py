@@ -5,7 +5,7 @@ import io
 
 from fastapi.responses import JSONResponse, Response
 
-from lintra_analysis.estimators import Tabular
+from lintra_analysis.estimators.tables import Tabular
 from lintra_analysis.readings import read
 from lintra_analysis.record import ReleaseRecord
 from lintra_analysis.synthetic.analysis import SyntheticEstimate

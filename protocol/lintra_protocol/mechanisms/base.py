@@ -54,6 +54,9 @@ class Mechanism(Frozen):
     fraction_bits: int = Field(ge=0, le=40)
     sigma: int = Field(ge=MIN_SIGMA, le=MAX_SIGMA)
 
+    takes_levels: ClassVar[bool] = False
+    """Whether a category enters the encoder as the number of its level; otherwise as indicators (`schema`)."""
+
     start_bits: ClassVar[int]
     """Bits of the norm bound, in integer steps, that calibration tries first."""
 
@@ -126,14 +129,11 @@ class Mechanism(Frozen):
         return self.fraction_bits
 
     def check_columns(self, columns: Sequence[Column]) -> None:
-        """Refuse columns that this mechanism cannot encode: the number of a level says nothing in a sum.
+        """Refuse columns that this mechanism does not fit: none, unless a mechanism says more.
 
         Raises:
-            InvalidTaskError: a column is a category; the detail names it.
+            InvalidTaskError: a column does not fit; the detail names it.
         """
-        for column in columns:
-            if column.kind == "category":
-                raise InvalidTaskError(f"column {column.name!r} is a category, which {self.kind} cannot encode")
 
     def remark(self, privacy: PrivacyStatement) -> str:
         """Return what has to be said beside the privacy of a task or release, in one sentence; mostly nothing."""

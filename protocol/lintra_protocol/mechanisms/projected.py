@@ -50,6 +50,7 @@ class ProjectedRows(Mechanism):
     covariance: Literal["pooled", "per_class"] = "pooled"
 
     start_bits: ClassVar[int] = 20
+    takes_levels: ClassVar[bool] = True
 
     @model_validator(mode="after")
     def _label_is_a_column(self) -> Self:

@@ -1,15 +1,12 @@
-"""The command `lintra`: words from entry points, refusals in words, and tasks explained."""
+"""`lintra task`: tasks explained, and refusals in words."""
 
-import subprocess
-import sys
-from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from lintra_analysis.planning.ron_gauss import JointQuestion, plan_ron_gauss
-from lintra_protocol import cli
+from lintra_protocol import cli, command
 from lintra_protocol.errors import FalseClaimError, LintraError
 from lintra_protocol.schema import Column
 from support import make_task
@@ -26,7 +23,7 @@ def file(tmp_path: Path) -> str:
 
 def lintra(*arguments: str) -> int:
     try:
-        cli.main(list(arguments))
+        command.main(list(arguments))
     except SystemExit as exit_:
         return int(exit_.code or 0)
     return 0
@@ -124,31 +121,6 @@ def test_anything_else_than_a_task_is_refused_in_words(
 def test_a_file_that_is_not_there_is_refused_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert lintra("task", "show", str(tmp_path / "nothing")) == 1
     assert "No such file" in capsys.readouterr().err
-
-
-def test_a_role_that_is_not_installed_says_which_extra_it_needs() -> None:
-    app = cli.build([EntryPoint("client", "lintra_no_such_package.cli:app", cli.GROUP)])
-    for arguments in (["client"], ["client", "upload", "--fast"], ["client", "--help"]):
-        result = CliRunner().invoke(app, arguments)
-        assert result.exit_code == 1
-        assert result.output.splitlines() == [
-            "lintra client needs lintra_no_such_package, which is not installed: pip install 'lintra[client]'"
-        ]
-    assert "client" in CliRunner().invoke(app, ["--help"]).output
-
-
-def test_every_role_adds_its_own_word() -> None:
-    app = cli.build([EntryPoint("task", "lintra_protocol.cli:task", cli.GROUP)])
-    result = CliRunner().invoke(app, ["task", "--help"])
-    assert result.exit_code == 0
-    assert "verify" in result.output
-
-
-def test_without_typer_the_command_ends_in_one_line() -> None:
-    program = "import sys; sys.modules['typer'] = None; import lintra_protocol.cli"
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert result.returncode == 1
-    assert result.stderr == "lintra: the command line needs an extra: pip install 'lintra[client]'\n"
 
 
 def test_a_moment_beyond_the_calendar_is_still_told() -> None:

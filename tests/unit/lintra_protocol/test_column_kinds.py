@@ -6,7 +6,7 @@ from numpy.testing import assert_array_equal
 from pydantic import ValidationError
 
 from lintra_protocol.errors import InvalidMessageError, InvalidRowError
-from lintra_protocol.schema import Column, Schema
+from lintra_protocol.schema import OTHER, Column, Schema
 
 AGE = Column(name="age", lower="0", upper="100", kind="integer")
 SMOKES = Column(name="smokes", lower="0", upper="1", center="0.5", scale="0.5", kind="boolean")
@@ -98,3 +98,39 @@ def test_what_is_left_out_of_the_encoding_may_not_be_written_either() -> None:
     spelled = WEIGHT.canonical().replace(b'"lower"', b'"kind":"real","lower"')
     with pytest.raises(InvalidMessageError, match="Column"):
         Column.from_canonical(spelled)
+
+
+COUNTED = Schema([AGE, SMOKES, TOWN, WEIGHT], indicators=True)
+
+
+def test_a_category_becomes_indicators_of_all_levels_but_the_first() -> None:
+    assert [column.name for column in COUNTED.encoded] == ["age", "smokes", "town[Bern]", "town[Chur]", "weight"]
+    rows = np.array([[30, 1, level, 71.5] for level in range(3)])
+    assert_array_equal(COUNTED.normalise(rows)[:, 2:4], [[0, 0], [1, 0], [0, 1]])
+    assert_array_equal(COUNTED.normalise(rows)[:, [0, 1, 4]], SCHEMA.normalise(rows)[:, [0, 1, 3]])
+
+
+def test_without_categories_indicators_change_nothing() -> None:
+    rows = np.array([[30, 1, 71.5], [0, 0, -3]])
+    plain, counted = Schema([AGE, SMOKES, WEIGHT]), Schema([AGE, SMOKES, WEIGHT], indicators=True)
+    assert counted.encoded == plain.columns
+    assert_array_equal(counted.normalise(rows), plain.normalise(rows))
+
+
+def test_no_row_is_longer_than_the_largest_norm_and_one_is_as_long() -> None:
+    corners = np.array([[age, smokes, town, weight] for age in (0, 100) for smokes in (0, 1) for town in range(3)
+                        for weight in (0, 200)])  # fmt: skip
+    norms = np.linalg.norm(COUNTED.normalise(corners), axis=1)
+    assert norms.max() == pytest.approx(COUNTED.largest_norm(), rel=1e-12)
+
+
+@pytest.mark.parametrize("value", ["Aarau", "", None, float("nan"), 7])
+def test_a_reserved_level_takes_whatever_is_none_of_the_others(value: object) -> None:
+    town = Column(name="town", lower="0", upper="2", kind="category", levels=("Basel", "Bern", OTHER))
+    assert_array_equal(Schema([town]).row({"town": value}), [2])  # type: ignore[dict-item]
+    assert_array_equal(Schema([town]).row({"town": "Bern"}), [1])
+
+
+def test_the_names_of_indicators_fit_where_names_of_columns_do() -> None:
+    with pytest.raises(ValidationError, match="name and level together have at most 78"):
+        Column(name="x" * 70, lower="0", upper="1", kind="category", levels=("short", "a longer level"))

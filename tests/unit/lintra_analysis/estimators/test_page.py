@@ -6,13 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lintra_analysis.estimators import (
-    CorrelationEstimate,
-    MeansEstimate,
-    PcaEstimate,
-    RegressionEstimate,
-    RegressionPath,
-)
+from lintra_analysis.estimators.correlation import CorrelationEstimate
+from lintra_analysis.estimators.means import MeansEstimate
+from lintra_analysis.estimators.path import RegressionPath
+from lintra_analysis.estimators.pca import PcaEstimate
+from lintra_analysis.estimators.regression import RegressionEstimate
 
 PAGE = Path(__file__).resolve().parents[4] / "docs/estimators.md"
 

@@ -6,7 +6,10 @@ import io
 import numpy as np
 import pytest
 
-from lintra_analysis.estimators import low_rank, moments, regression, ridge
+from lintra_analysis.estimators.low_rank import low_rank
+from lintra_analysis.estimators.moments import moments
+from lintra_analysis.estimators.regression import regression
+from lintra_analysis.estimators.ridge import ridge
 from lintra_analysis.estimators.tables import digits_beside, number
 from support.made_releases import mixed_columns, regression_rows, second_moment, total, with_constant
 

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from lintra_analysis.planning import cli as plan_cli
+from lintra_analysis.planning import grid as plan_grid
 from lintra_protocol import cli
 from lintra_protocol.privacy.statement import Claim
 
@@ -25,7 +25,7 @@ def document(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, o
 
 STANDARD = (
     "--columns", "10", "--clients", "1000000", "--epsilon", "1", "--delta", "1e-6", "--rows", "1024",
-    "--sparsity", "1", "--bound", "1", "--corrupt", "0",
+    "--sparsity", "1", "--bound", "1",
 )  # fmt: skip
 
 
@@ -62,10 +62,10 @@ def test_a_calibration_that_is_not_defined_is_null_and_the_notes_say_why(capsys:
 def test_a_published_calibration_that_breaks_the_promise_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     # One column, one copy; or a coalition that can isolate somebody.
     words = "the published calibration does not keep this promise"
-    alone = document(capsys, "--columns", "1", "--clients", "1000000", "--rows", "1024", "--corrupt", "0")
+    alone = document(capsys, "--columns", "1", "--clients", "1000000", "--rows", "1024")
     assert words in alone["notes"]  # type: ignore[operator]
     assert alone["published_epsilon"] > 1  # type: ignore[operator]
-    isolated = document(capsys, *STANDARD[:-2], "--corrupt", "975", "--threat", "adaptive")
+    isolated = document(capsys, *STANDARD, "--corrupt", "975", "--threat", "adaptive")
     assert words in isolated["notes"]  # type: ignore[operator]
     assert isolated["published_epsilon"] > 10  # type: ignore[operator]
     assert words not in document(capsys, *STANDARD)["notes"]  # type: ignore[operator]
@@ -143,7 +143,7 @@ def test_without_json_people_get_tables_and_a_recommendation(capsys: pytest.Capt
 def test_the_grid_shows_four_calibrations_within_a_thousandth_of_theory(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plan_cli, "GRID", [(n, m, s) for n, m, s in plan_cli.GRID if s == 1] + [(10_000, 64, 8)])
+    monkeypatch.setattr(plan_grid, "GRID", [(n, m, s) for n, m, s in plan_grid.GRID if s == 1] + [(10_000, 64, 8)])
     lines = document(capsys, "--grid")
     assert isinstance(lines, list)
     assert len(lines) == 6

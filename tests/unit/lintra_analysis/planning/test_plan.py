@@ -6,19 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lintra_analysis.planning.plan import (
-    MOST_CLIENTS,
-    Question,
-    best_sketch_error,
-    plan_second_moment,
-    plan_sketch,
-    predict,
-    report_bytes,
-    sketch_error,
-    smallest_cohort,
-    smallest_epsilon,
-    yardsticks,
-)
+from lintra_analysis.planning.option import predict, report_bytes
+from lintra_analysis.planning.osnap import best_sketch_error, plan_sketch, sketch_error, yardsticks
+from lintra_analysis.planning.plan import smallest_cohort, smallest_epsilon
+from lintra_analysis.planning.question import MOST_CLIENTS, Question
+from lintra_analysis.planning.second_moment import plan_second_moment
 from lintra_protocol.documents import fraction, real
 from lintra_protocol.errors import InvalidTaskError, RowUnderfilledError
 from lintra_protocol.privacy.statement import Claim

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lintra_analysis.estimators import regression
+from lintra_analysis.estimators.regression import regression
 from lintra_analysis.releases.features import ClassLabel, Feature, NumericLabel
 from lintra_analysis.releases.joint_sums import NoiseLaw, ProjectedSums
 from lintra_analysis.synthetic.model import count_interval, fit, mean_error

@@ -101,7 +101,6 @@ def test_more_numbers_than_the_noise_allows_are_warned_of() -> None:
         ({"columns": [{"name": "a", "kind": "text", "lower": 0, "upper": 1}]}, "columns.0.kind"),
         ({"columns": [{"name": "a", "levels": ["x", "y"], "lower": 0, "upper": 1}]}, "only a category has levels"),
         ({"mechanism": {"kind": "ron_gauss", "bins": -1}}, "mechanism.ron_gauss.bins"),
-        ({"mechanism": {"kind": "sum"}, "row_bound": 1}, "column 'town' is a category, which sum cannot encode"),
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(changes: dict[str, Any], complaint: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lintra_analysis.planning.two_rounds import first_share
 from lintra_analysis.readings import read
 from lintra_analysis.releases.centred_products import CentredProducts
 from lintra_analysis.releases.features import ClassLabel
@@ -16,7 +17,7 @@ from lintra_analysis.synthetic.model import fit
 from lintra_analysis.synthetic.two_rounds import fit_two_rounds
 from lintra_analyzer.asked.second_task import build_second_task
 from lintra_analyzer.asked.specification import Specification, build_task, claim_of, warnings_of
-from lintra_analyzer.asked.two_rounds import first_share, require_together, second_round
+from lintra_analyzer.asked.two_rounds import require_together, second_round
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError
 from lintra_protocol.ideal import run
 from lintra_protocol.mechanisms import RonGauss, RonGaussCentred
@@ -125,8 +126,8 @@ def test_the_first_round_has_free_products_and_the_most_exact_means() -> None:
     assert first.mechanism.mean_weight == "1.4142135623"
     assert isinstance(one.mechanism, RonGauss)
     assert first.mechanism.dimension == one.mechanism.dimension
-    # All of mu goes to the sums: replacing a row moves them by twice the bound; 5 % may leave out their noise.
-    expected = 2 * first.mechanism.bound / (1900**0.5 * first.mechanism.deviations.sums)
+    # All of mu goes to the sums: replacing a row moves them by twice the bound.
+    expected = 2 * first.mechanism.bound / (2000**0.5 * first.mechanism.deviations.sums)
     assert first.privacy(2000).mu == pytest.approx(expected, rel=1e-6)
 
 

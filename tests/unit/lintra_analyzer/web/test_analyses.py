@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lintra_analysis.estimators import ridge
+from lintra_analysis.estimators.ridge import ridge
 from lintra_analysis.readings import read
 from lintra_analysis.record import Plausibility
 from lintra_analyzer.web.analyses import REQUESTS, parse_request, summary

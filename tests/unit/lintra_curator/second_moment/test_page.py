@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from lintra_analysis.estimators import RidgeEstimate
+from lintra_analysis.estimators.ridge import RidgeEstimate
 from lintra_curator.second_moment.central_second_moment import CentralSecondMoment
 
 PAGE = Path(__file__).resolve().parents[4] / "docs/mechanisms/central_second_moment.md"

@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from lintra_analysis.estimators import low_rank, moments, ridge
+from lintra_analysis.estimators.low_rank import low_rank
+from lintra_analysis.estimators.moments import moments
+from lintra_analysis.estimators.ridge import ridge
 from lintra_curator.papers.gaussian_inverse import GaussianInverse
 from lintra_curator.papers.second_moment import (
     PublishedGaussianNoise,

@@ -20,7 +20,7 @@ from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.ring import FloatArray, from_ring, to_ring
 from lintra_protocol.schema import Column
 from lintra_protocol.sharing import combine, split
-from support import make_task, source
+from support import source
 
 SEED = bytes(range(32))
 DIGEST = frame_digest(frame(SEED, 4, 2))
@@ -356,9 +356,3 @@ def test_more_cells_than_values_are_refused() -> None:
     given.check_columns(columns)
     with pytest.raises(InvalidTaskError, match="'d' has fewer values than the 4 cells"):
         given.model_copy(update={"bins": (0, 0, 0, 4, 0)}).check_columns(columns)
-
-
-@pytest.mark.parametrize("kind", ["sum", "osnap", "second_moment"])
-def test_other_mechanisms_refuse_categories(kind: str) -> None:
-    with pytest.raises(InvalidTaskError, match=f"'colour' is a category, which {kind} cannot encode"):
-        make_task(kind, columns=[*SQUARE, COLOURS])

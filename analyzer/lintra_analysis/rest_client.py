@@ -7,14 +7,15 @@ carries a key of its own, so that a repetition does not make a second one.
 import json
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
 
 import httpx2
 import stamina
 
-from lintra_analysis.readings import read
-from lintra_analysis.record import SignedRecord, numbers_in
+from lintra_analysis.downloaded import RECORD, TASK, opened
+from lintra_analysis.record import SignedRecord
 from lintra_analysis.releases.release import Release
 from lintra_protocol.canonical import base64url
 from lintra_protocol.errors import InvalidMessageError, LintraError, OverloadedError, UnavailableError
@@ -27,8 +28,24 @@ Document = dict[str, Any]
 """A JSON object as docs/analyzer.md describes it."""
 
 
+def connect(url: str, token: str) -> "AnalyzerClient":
+    """Connect to an analyzer; the result makes tasks, starts releases and opens them for analyses that run here.
+
+    >>> from lintra_analysis import connect, regression
+    >>> with connect("http://analyzer.test", "lintra_your-token") as analyzer:
+    ...     release = analyzer.open_release(analyzer.releases()[0]["release_id"])
+    >>> print(regression(release, "delay").num_clients)
+    400
+
+    Args:
+        url: of the analyzer, such as "https://analyzer.example.org".
+        token: what `lintra analyzer token` gave out.
+    """
+    return AnalyzerClient(url, token)
+
+
 class AnalyzerClient:
-    """One analyst's connection to an analyzer."""
+    """One analyst's connection to an analyzer; close it, or use it in a `with` statement."""
 
     def __init__(
         self,
@@ -152,17 +169,33 @@ class AnalyzerClient:
     def open_release(self, release_id: str) -> Release:
         """Return a release as the estimators read it, so that analyses run here; a second round with its first.
 
-        Its integers are checked against the record, and the task against its identifier.
+        Numbers, record and task are checked against each other.
 
         Raises:
-            InvalidReleaseError: the numbers are not those of the record.
-            InvalidMessageError: the record or the task is another's.
+            InvalidReleaseError: the numbers or the task are not those of the record.
+            InvalidMessageError: the record is another's.
         """
-        record = self.record(release_id).record
-        task = Task.from_value(self.task(record.task_id)["definition"])
-        if task.task_id != record.task_id:
-            raise InvalidMessageError(f"the task is {task.task_id}, the release is of {record.task_id}")
-        return read(task, *numbers_in(record, self.sketch(release_id)), self._earlier)
+        signed = self.record(release_id)
+        task = Task.from_value(self.task(signed.record.task_id)["definition"])
+        return opened(signed, task, self.sketch(release_id), self._earlier)
+
+    def download_release(self, release_id: str, path: str | Path) -> None:
+        """Write a release to three files that `open_release` opens: `<path>.npz`, `<path>.json`, `<path>.task.json`.
+
+        Args:
+            release_id: of the release.
+            path: of the files without their ending; what stands there is replaced.
+
+        Raises:
+            InvalidReleaseError: numbers, record and task do not belong together; nothing is written.
+        """
+        signed = self.record(release_id)
+        task = Task.from_value(self.task(signed.record.task_id)["definition"])
+        numbers = self.sketch(release_id)
+        opened(signed, task, numbers, self._earlier)
+        start = Path(path)
+        for ending, content in ((".npz", numbers), (RECORD, signed.canonical()), (TASK, task.canonical())):
+            start.with_name(start.name + ending).write_bytes(content)
 
     def _earlier(self, task_id: str) -> Release | None:
         """Return the release of an earlier task, or None if it was not released."""

@@ -1,0 +1,166 @@
+"""One mechanism, calibrated, with everything that follows from it: errors, bytes and limits."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from lintra_analysis.by_kind import ByKind
+from lintra_analysis.planning.question import MOST_CLIENTS, Question
+from lintra_protocol.mechanisms.base import LOG_MAX_WRAP, Mechanism
+from lintra_protocol.privacy.boundary import bisect_whole
+from lintra_protocol.ring import RING_BITS
+from lintra_protocol.sealing import HYBRID, OVERHEAD_BYTES
+from lintra_protocol.sharing import SEED_BYTES
+from lintra_protocol.wire import BLIND_BYTES, KEY_ID_BYTES, header_bytes
+
+Calibrated = TypeVar("Calibrated", bound=Mechanism)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """How wrong an estimate of the Gram matrix, and what follows from it, is expected to be.
+
+    Attributes:
+        squared_error: expected squared Frobenius error of the Gram matrix, in normalised units.
+        relative_error: its root over the trace of the matrix.
+        low_rank: largest part of the rows' squared length that the best directions of this rank lose to the error.
+        ridge: part of the target's squared length that a ridge regression loses to the error, in first order.
+    """
+
+    squared_error: float
+    relative_error: float
+    low_rank: float
+    ridge: float
+
+
+@dataclass(frozen=True)
+class Option:
+    """One mechanism, calibrated.
+
+    Attributes:
+        mechanism: as it would stand in the task.
+        sigma: deviation of one client's noise in a word (off the diagonal for second moments), normalised units.
+        leverage: bound of an honest client's leverage.
+        epsilon: recomputed for the smallest cohort; not above the claim's.
+        deviations: of the noise in a released number of the smallest cohort, by what the number is, as it is decoded.
+        predicted: errors of second moments to expect from the smallest cohort; None where a release holds none.
+        report_bytes: what one client sends to all servers together, for each form of shares.
+        headroom_bits: how many times the largest total, as a power of two, fits into the ring.
+        max_clients: the largest cohort for which the ring has room on this grid.
+    """
+
+    mechanism: Mechanism
+    sigma: float
+    leverage: float
+    epsilon: float
+    deviations: dict[str, float]
+    predicted: Prediction | None
+    report_bytes: dict[str, int]
+    headroom_bits: float
+    max_clients: int
+
+
+@dataclass(frozen=True)
+class KindPlan:
+    """What a mechanism brings to planning.
+
+    Attributes:
+        option: the mechanism, calibrated for a question. Raises InvalidTaskError, RowUnderfilledError or
+            FalseClaimError where no such task is possible.
+        predicts: whether its options have a prediction of second moments.
+    """
+
+    option: Callable[[Question], Option]
+    predicts: bool = True
+
+
+PLANS = ByKind("lintra_analysis.planning", "PLAN", KindPlan)
+"""By kind: the module of that name in this package."""
+
+
+def plan_option(kind: str, question: Question) -> Option:
+    """Calibrate a mechanism for a question, and predict what it releases.
+
+    Raises:
+        InvalidTaskError, RowUnderfilledError, FalseClaimError: no such task is possible.
+    """
+    return PLANS[kind].option(question)
+
+
+def option_of(
+    question: Question,
+    mechanism: Mechanism,
+    *,
+    sigma: float,
+    deviations: dict[str, float],
+    columns: int | None = None,
+    leverage: float | None = None,
+    predicted: Prediction | None = None,
+) -> Option:
+    """Return an option with what follows from the mechanism alone.
+
+    Args:
+        question: what is planned for.
+        mechanism: calibrated.
+        sigma: see `Option`.
+        deviations: see `Option`.
+        columns: of the task, if not those of the question.
+        leverage: one over the honest clients of the emptiest row if not given.
+        predicted: see `Option`.
+    """
+    claim, columns = question.claim, columns or question.columns
+    fits = _largest(lambda clients: mechanism.log_wrap_probability(columns, clients) <= LOG_MAX_WRAP)
+    largest_total = -(-question.max_clients // mechanism.num_rows) * mechanism.largest_word()
+    return Option(
+        mechanism=mechanism,
+        sigma=sigma,
+        leverage=leverage or 1 / mechanism.smallest_row(claim.min_clients, claim),
+        epsilon=mechanism.privacy(claim, columns, claim.min_clients).epsilon,
+        deviations=deviations,
+        predicted=predicted,
+        report_bytes=report_bytes(mechanism.num_words(columns), question.num_servers),
+        headroom_bits=RING_BITS - 1 - math.log2(largest_total),
+        max_clients=fits,
+    )
+
+
+def predict(
+    question: Question, squared_error: float, *, trace: float | None = None, columns: int | None = None
+) -> Prediction:
+    """Turn the error of a Gram matrix into what an analyst notices (docs/planning.md).
+
+    With E the error: directions of rank k lose at most sqrt(2k) |E|_F, since tr((P - P')E) <= |P - P'|_F |E|_F for
+    projections of rank k. A regression on p features of equal variance with coefficients of norm at most 1 loses
+    about 2 p d/(d+1) |E|_F^2 / (tr M)^2 of the target's squared length.
+
+    Args:
+        question: what is planned for.
+        squared_error: E|E|_F^2.
+        trace: tr M, n r^2 if not given.
+        columns: d, those of the question if not given.
+    """
+    relative = math.sqrt(squared_error) / (trace or question.expected_trace)
+    d = columns or question.columns
+    return Prediction(
+        squared_error=squared_error,
+        relative_error=relative,
+        low_rank=min(1.0, math.sqrt(2 * min(question.rank, d)) * relative),
+        ridge=min(1.0, 2 * min(question.features, d) * d / (d + 1) * relative**2),
+    )
+
+
+def report_bytes(num_words: int, num_servers: int) -> dict[str, int]:
+    """Return what one client uploads to all servers together, for both forms of shares, with hybrid sealing."""
+    fixed = header_bytes(num_servers) + KEY_ID_BYTES + BLIND_BYTES + 1 + OVERHEAD_BYTES[HYBRID]
+    return {
+        "uniform": num_servers * (fixed + 8 * num_words),
+        "seeded": num_servers * fixed + (num_servers - 1) * SEED_BYTES + 8 * num_words,
+    }
+
+
+def _largest(holds: Callable[[int], bool]) -> int:
+    """Return the largest cohort up to `MOST_CLIENTS` for which the monotone `holds` is true; 0 if none."""
+    if holds(MOST_CLIENTS):
+        return MOST_CLIENTS
+    return bisect_whole(0, MOST_CLIENTS, holds)

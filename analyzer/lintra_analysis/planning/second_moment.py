@@ -1,0 +1,42 @@
+"""Planning `second_moment`, with its intercept and its trace."""
+
+import math
+
+from lintra_analysis.planning.option import KindPlan, Option, option_of, predict
+from lintra_analysis.planning.question import Question
+from lintra_protocol.mechanisms.base import MIN_SIGMA
+from lintra_protocol.mechanisms.second_moment import SecondMoment
+
+
+def plan_second_moment(question: Question) -> Option:
+    """Calibrate the sum of the rows' products and predict its error.
+
+    With a trace the diagonal's deviation falls by sqrt(d / (d + 1)); with an intercept, whose size the promise pays
+    for, means are released as well. The prediction is that of the products of the columns.
+
+    Raises:
+        InvalidTaskError, RowUnderfilledError: no such task is possible.
+    """
+    claim, d = question.claim, question.columns
+    asked = SecondMoment(
+        row_bound=question.row_bound,
+        fraction_bits=0,
+        sigma=MIN_SIGMA,
+        intercept=question.intercept,
+        trace=question.trace,
+    )
+    mechanism = asked.calibrated(claim, d, question.max_clients)
+    sigma = mechanism.sigma * 4.0**-mechanism.fraction_bits
+    variance = claim.min_clients * sigma**2
+    # Least squares over d noisy squares and their noisy sum: each keeps d / (d + 1) of its variance.
+    square = 2 * variance * (d / (d + 1) if mechanism.trace else 1)
+    deviations = {"product": math.sqrt(variance), "square": math.sqrt(square)}
+    if mechanism.intercept_steps:
+        constant = mechanism.intercept_steps * 2.0**-mechanism.fraction_bits
+        deviations["sum"] = math.sqrt(variance) / constant
+        deviations["mean"] = deviations["sum"] / claim.min_clients
+    error = variance * d * (d - 1) + square * d
+    return option_of(question, mechanism, sigma=sigma, deviations=deviations, predicted=predict(question, error))
+
+
+PLAN = KindPlan(plan_second_moment)

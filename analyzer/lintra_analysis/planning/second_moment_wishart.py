@@ -1,0 +1,31 @@
+"""Planning `second_moment_wishart`: as `second_moment`, with the noise that random examples make."""
+
+import math
+
+from lintra_analysis.planning.option import KindPlan, Option, option_of, predict
+from lintra_analysis.planning.question import Question
+from lintra_protocol.mechanisms.base import MIN_SIGMA
+from lintra_protocol.mechanisms.second_moment_wishart import WishartSecondMoment
+
+
+def plan_wishart(question: Question) -> Option:
+    """Calibrate the sum of products with one random example of every client, and predict its error.
+
+    Raises:
+        InvalidTaskError, RowUnderfilledError: no such task is possible.
+    """
+    claim, d = question.claim, question.columns
+    asked = WishartSecondMoment(row_bound=question.row_bound, fraction_bits=0, sigma=MIN_SIGMA)
+    mechanism = asked.calibrated(claim, d, question.max_clients)
+    step = 4.0**-mechanism.fraction_bits
+    variance = claim.min_clients * (mechanism.variance**2 + mechanism.rounding**2) * step**2
+    return option_of(
+        question,
+        mechanism,
+        sigma=mechanism.sigma * step,
+        deviations={"product": math.sqrt(variance), "square": math.sqrt(2 * variance)},
+        predicted=predict(question, variance * d * (d + 1)),
+    )
+
+
+PLAN = KindPlan(plan_wishart)

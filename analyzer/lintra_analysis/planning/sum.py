@@ -1,0 +1,24 @@
+"""Planning `sum`: the error of a sum and of a mean, whatever the number of columns."""
+
+import math
+
+from lintra_analysis.planning.option import KindPlan, Option, option_of
+from lintra_analysis.planning.question import Question
+from lintra_protocol.mechanisms.base import MIN_SIGMA
+from lintra_protocol.mechanisms.sum import Sum
+
+
+def plan_sum(question: Question) -> Option:
+    """Calibrate the sum of the rows; a release holds no second moments, so that nothing else is predicted.
+
+    Raises:
+        InvalidTaskError, RowUnderfilledError: no such task is possible.
+    """
+    asked = Sum(row_bound=question.row_bound, fraction_bits=0, sigma=MIN_SIGMA)
+    mechanism = asked.calibrated(question.claim, question.columns, question.max_clients)
+    sigma, clients = mechanism.sigma * 2.0**-mechanism.fraction_bits, question.claim.min_clients
+    deviations = {"sum": math.sqrt(clients) * sigma, "mean": sigma / math.sqrt(clients)}
+    return option_of(question, mechanism, sigma=sigma, deviations=deviations)
+
+
+PLAN = KindPlan(plan_sum, predicts=False)

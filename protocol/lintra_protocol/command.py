@@ -1,0 +1,98 @@
+"""The command `lintra`: every role adds its own word to it as an entry point, so that no role imports another.
+
+Only the role whose word is typed is loaded; the others are listed from the table below. So `lintra --help` imports
+neither NumPy nor a web framework.
+"""
+
+import sys
+from collections.abc import Callable, Iterable
+from importlib.metadata import EntryPoint, entry_points
+from typing import Literal
+
+from lintra_protocol import __version__
+from lintra_protocol.errors import LintraError
+
+try:
+    import typer
+except ModuleNotFoundError:
+    # Libraries and devices need no terminal packages, so the command may be installed without them.
+    raise SystemExit(
+        "lintra: the command line needs typer, which is not installed: pip install 'lintra[client-cli]'"
+    ) from None
+
+GROUP = "lintra.commands"
+
+ROLES = {
+    "task": ("Read and check task definitions.", "client-cli"),
+    "plan": ("Predict errors and sizes before a task is made.", "analysis,client-cli"),
+    "client": ("Send rows to the servers of a task; see what was spent.", "client-cli"),
+    "server": ("Run one of the N servers.", "server"),
+    "analyzer": ("Run the analyst's service, or ask a running one.", "analyzer"),
+    "audit": ("Try to break a privacy claim.", "audit"),
+}
+"""What each word is for, and the extras that bring all it needs."""
+
+
+def build(commands: Iterable[EntryPoint], typed: str | None = None) -> typer.Typer:
+    """Return the command with one word for each entry point; only the one that is `typed` is loaded.
+
+    A word whose packages are missing says which extra brings them.
+    """
+    commands = sorted(commands, key=lambda entry: entry.name)
+    # Drawing a frame around a list of words would take longer than all the rest.
+    markup: Literal["rich"] | None = "rich" if any(entry.name == typed for entry in commands) else None
+    app = typer.Typer(
+        no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, rich_markup_mode=markup
+    )
+    app.callback()(_root)
+    for command in commands:
+        explain, extra = ROLES.get(command.name, ("", command.name))
+        if command.name != typed:
+            app.command(command.name, help=explain)(_not_loaded)
+            continue
+        try:
+            app.add_typer(command.load(), name=command.name)
+        except ModuleNotFoundError as error:
+            missing = _missing(command.name, error.name or "a module", extra)
+            app.command(command.name, help=explain, context_settings=_ANYTHING)(missing)
+    return app
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command; a refusal is told in words and ends with exit status 1."""
+    words = sys.argv[1:] if arguments is None else arguments
+    # The command itself takes nothing but --help and --version, so the first word is a role's.
+    app = build(entry_points(group=GROUP), words[0] if words else None)
+    try:
+        app(args=words)
+    except LintraError as error:
+        typer.echo(f"{error.title()}\n{error.detail}".rstrip(), err=True)
+        raise SystemExit(1) from None
+
+
+_ANYTHING = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"lintra {__version__}")
+        raise typer.Exit
+
+
+_VERSION = typer.Option(False, "--version", callback=_say_version, is_eager=True, help="Print the version and exit.")
+
+
+def _root(*, version: bool = _VERSION) -> None:
+    """Private analytics over rows nobody may see. Every role has its own word."""
+
+
+def _not_loaded() -> None:
+    raise AssertionError("main loads the role that is typed")
+
+
+def _missing(name: str, module: str, extra: str) -> Callable[[typer.Context], None]:
+    def explain(_: typer.Context) -> None:
+        typer.echo(f"lintra {name} needs {module}, which is not installed: pip install 'lintra[{extra}]'", err=True)
+        raise typer.Exit(1)
+
+    return explain
