@@ -6,7 +6,9 @@ it lets an auditor derive seed, public matrix and privacy statement again.
 
 import hashlib
 import io
+import math
 import zipfile
+from collections.abc import Mapping
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Literal
 
@@ -37,6 +39,13 @@ NOT_PROMISED = (
 )
 
 
+class IfColluding(Frozen):
+    """Epsilon at the claim's delta if this part of the cohort colludes; left empty where no privacy is left."""
+
+    percent: Count
+    epsilon: Real | None
+
+
 class Privacy(Frozen):
     """The privacy statement of the actual cohort and matrix; reals are rounded up.
 
@@ -44,6 +53,7 @@ class Privacy(Frozen):
         leverage: the largest of any honest client, mu being distance times its root over sigma; for a sketch with
             several entries per column, of the very matrix that was drawn.
         remark: what has to be said beside these numbers; mostly nothing.
+        if_colluding: epsilon if other parts of the cohort leave out their noise than were promised for.
     """
 
     neighbours: Neighbours
@@ -57,6 +67,7 @@ class Privacy(Frozen):
     leverage: Real
     max_corrupt_clients: Count
     threat: Threat
+    if_colluding: tuple[IfColluding, ...]
     remark: str
     trusted: str = TRUSTED
     not_promised: tuple[str, ...] = NOT_PROMISED
@@ -102,11 +113,17 @@ class Plausibility(Frozen):
 
 
 class ServerPart(Frozen):
-    """What one server contributed: how many reports it held, its nonce, and the hash of its sealed sketch share."""
+    """What one server contributed: its nonce, and the hash of its sealed sketch share.
+
+    Attributes:
+        reports: how many it held when it closed the batch.
+        left_out: how many of these are in no release, since some other server lacks them.
+    """
 
     server: ServerIndex
     identity_key: Key
     reports: Count
+    left_out: Count
     nonce: Key
     sketch_share: Key
 
@@ -161,8 +178,8 @@ class SignedRecord(Frozen):
         return self.record
 
 
-def stated(privacy: PrivacyStatement, remark: str) -> Privacy:
-    """Spell a privacy statement in decimal strings, with the remark of the mechanism that it is about."""
+def stated(privacy: PrivacyStatement, remark: str, if_colluding: Mapping[int, float]) -> Privacy:
+    """Spell a privacy statement in decimal strings, with what the mechanism that it is about says beside it."""
     return Privacy(
         neighbours=privacy.neighbours,
         epsilon=rounded_up(privacy.epsilon),
@@ -175,6 +192,10 @@ def stated(privacy: PrivacyStatement, remark: str) -> Privacy:
         leverage=rounded_up(privacy.leverage),
         max_corrupt_clients=privacy.max_corrupt_clients,
         threat=privacy.threat,
+        if_colluding=tuple(
+            IfColluding(percent=percent, epsilon=rounded_up(epsilon) if epsilon < math.inf else None)
+            for percent, epsilon in if_colluding.items()
+        ),
         remark=remark,
     )
 

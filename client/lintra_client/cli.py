@@ -21,6 +21,7 @@ from lintra_client.ledger_cli import AsJson, Ceiling, LedgerDelta, LedgerPath
 from lintra_client.ledger_cli import app as ledger_app
 from lintra_client.terminal import refusals
 from lintra_protocol.errors import InvalidRowError
+from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
 from lintra_protocol.schema import Column
 from lintra_protocol.sealing import HYBRID
 from lintra_protocol.task import Task
@@ -65,13 +66,14 @@ def check(
 ) -> None:
     """Check a task as every client does before it sends anything."""
     with refusals():
-        client = Client(task_id, _servers(server), policy=Policy(max_epsilon=max_epsilon, min_clients=min_clients))
+        policy = Policy(max_epsilon=max_epsilon, min_clients=min_clients)
+        client = Client(task_id, _servers(server), policy=policy)
         task = asyncio.run(_opened(client))
     if as_json:
-        typer.echo(json.dumps({"task_id": task.task_id, **_facts(task)}, ensure_ascii=False))
+        typer.echo(json.dumps({"task_id": task.task_id, **_facts(task, policy)}, ensure_ascii=False))
         return
     typer.echo(f"task {task.task_id} holds at {task.num_servers} servers, and its promise holds:")
-    for name, value in _facts(task).items():
+    for name, value in _facts(task, policy).items():
         typer.echo(f"  {name}: {', '.join(value) if isinstance(value, list) else value}")
     _warn(task)
 
@@ -194,8 +196,9 @@ def _servers(options: Sequence[str]) -> Servers:
     return {name: address or name for name, _, address in pairs} if len(set(options)) == len(options) else options
 
 
-def _facts(task: Task) -> dict[str, str | list[str]]:
-    claim = task.claim
+def _facts(task: Task, policy: Policy) -> dict[str, str | list[str]]:
+    claim, ceiling = task.claim, policy.ceiling
+    colluding = epsilons_if_colluding(task.mechanism, claim, task.num_columns)
     return {
         "purpose": task.purpose,
         "mechanism": task.mechanism.kind,
@@ -206,6 +209,9 @@ def _facts(task: Task) -> dict[str, str | list[str]]:
         "neighbours": claim.neighbours,
         "min_clients": str(claim.min_clients),
         "max_corrupt_clients": str(claim.max_corrupt_clients),
+        "epsilon_if_colluding": [f"{percent} %: {epsilon:.4g}" for percent, epsilon in colluding.items()],
+        "judged_at_delta": f"{float(ceiling.delta_for(claim)):g}",
+        "judged_epsilon": f"{ceiling.epsilon_of(claim, task.worst_privacy()):.6g}",
         "suite": task.suite,
     }
 

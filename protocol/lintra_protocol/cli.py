@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.mechanisms.collusion import epsilons_if_colluding, in_words
 from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.schema import Column
 from lintra_protocol.sealing import CLASSICAL
@@ -75,6 +76,7 @@ def describe(definition: Task) -> Iterable[str]:
     yield f"  sigma {mechanism.sigma} in steps of 2^-{mechanism.sigma_bits}; {definition.num_words} words a report"
     yield f"Promised: epsilon {claim.epsilon} at delta {claim.delta}, neighbours {claim.neighbours},"
     yield f"  from {claim.min_clients} clients on, {claim.max_corrupt_clients} of them corrupt ({claim.threat})"
+    yield f"  {in_words(epsilons_if_colluding(mechanism, claim, definition.num_columns))}"
     for clients in sorted({claim.min_clients, definition.max_clients}):
         statement = definition.privacy(clients)
         yield _recomputed(statement)

@@ -79,6 +79,12 @@ def real(value: float | int | str | Decimal) -> Real:
     return text
 
 
+def real_below(value: Fraction) -> Real:
+    """Spell the largest number of 40 digits behind the point that is at most `value`, from 0 on."""
+    digits = (value * 10**40).__floor__()
+    return real(f"{digits // 10**40}.{digits % 10**40:040d}")
+
+
 def fraction(text: Real) -> Fraction:
     """Return the exact value of a `Real`."""
     return Fraction(text)

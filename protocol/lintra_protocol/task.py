@@ -6,6 +6,7 @@ does not do is refused here, in words, and not skipped.
 
 from collections.abc import Mapping
 from dataclasses import replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Annotated, Literal, Self
 
@@ -43,6 +44,20 @@ class AnalyzerEntry(Frozen):
     sealing_key: Key
 
 
+USUAL_MAX_MISSING = Fraction(1, 4)
+MOST_MAX_MISSING = Fraction(9, 10)
+
+
+def least_max_missing(claim: Claim) -> Fraction:
+    """Return the usual part of its own reports that a server lets go missing elsewhere.
+
+    It is at least twice the part of the corrupt clients: each can leave one report at one server only, and so many
+    must not be able to stop a release.
+    """
+    corrupt = Fraction(claim.max_corrupt_clients, claim.min_clients)
+    return max(USUAL_MAX_MISSING, min(2 * corrupt, MOST_MAX_MISSING))
+
+
 class Task(Frozen):
     """The public parameters of one collection.
 
@@ -59,7 +74,7 @@ class Task(Frozen):
     mechanism: AnyMechanism
     claim: Claim
     max_clients: int = Field(ge=2, le=2**32)
-    max_missing: Real = "0.05"
+    max_missing: Real = "0.25"
     batches: Literal["single", "windowed"] = "single"
     time_precision: int = Field(default=3600, ge=1, le=31_536_000)
     not_before: int = Field(ge=0, lt=2**53)

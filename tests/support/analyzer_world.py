@@ -1,6 +1,6 @@
 """The analyzer among real servers in one process: real stores, in-process HTTP, a clock that stands still."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -156,12 +156,20 @@ def clients(count: int, label: str = "client") -> list[tuple[FloatArray, RandomB
 
 
 @asynccontextmanager
-async def living(folder: Path, **changes: object) -> AsyncIterator[Life]:
-    """Start three servers and an analyzer below a folder; `changes` replace settings."""
+async def living(folder: Path, policy: Mapping[str, object] | None = None, **changes: object) -> AsyncIterator[Life]:
+    """Start three servers and an analyzer below a folder; `changes` replace the analyzer's settings.
+
+    The servers judge at the delta of `specification`, unless `policy` says otherwise.
+    """
     apps = [
         create_server(
             ServerSettings.model_validate(
-                {"public_url": server_url(server), "data_dir": folder / f"server-{server}", "create_keys": True}
+                {
+                    "public_url": server_url(server),
+                    "data_dir": folder / f"server-{server}",
+                    "create_keys": True,
+                    "policy": {"delta": "0.00001", **(policy or {})},
+                }
             ),
             now=lambda: NOW,
             random_bytes=seeded(f"server {server}"),

@@ -11,16 +11,18 @@ from pydantic import ValidationError
 from rich.console import Console
 from rich.table import Table
 
+from lintra_analysis.planning.coalition import default_delta, usual_claim
 from lintra_analysis.planning.grid import show_grid
 from lintra_analysis.planning.option import PLANS, Option, Prediction, plan_option, predict
 from lintra_analysis.planning.osnap import Yardsticks, best_sketch_error, plan_sketch, yardsticks
 from lintra_analysis.planning.plan import smallest_cohort, smallest_epsilon
 from lintra_analysis.planning.question import Question
-from lintra_analysis.planning.second_moment import plan_second_moment
 from lintra_analysis.planning.text import number, size
 from lintra_protocol.documents import Real, first_complaint, fraction, real
 from lintra_protocol.errors import InvalidTaskError, LintraError
 from lintra_protocol.mechanisms import MECHANISMS
+from lintra_protocol.mechanisms.collusion import in_words
+from lintra_protocol.privacy.ceiling import Ceiling
 from lintra_protocol.privacy.statement import Claim, Neighbours, Threat
 
 app = typer.Typer(help="Plan a task: noise, predicted error, bytes and limits, without any data.")
@@ -39,15 +41,17 @@ def plan(
     columns: Annotated[int, typer.Option(help="Columns d of a row.")] = 10,
     clients: Annotated[int, typer.Option(help="The smallest cohort; errors are predicted for it.")] = 100_000,
     epsilon: Annotated[float, typer.Option(help="Of the promise.")] = 1.0,
-    delta: Annotated[float, typer.Option(help="Of the promise.")] = 1e-6,
+    delta: Annotated[float | None, typer.Option(help="Of the promise; by default at most 1e-6 and 1/clients.")] = None,
     rows: Annotated[int | None, typer.Option(help="Rows m of the sketch; by default the best number.")] = None,
     sparsity: Annotated[int, typer.Option(help="Entries s in a column of the sketch.")] = 1,
     bound: Annotated[float, typer.Option(help="Row bound B in normalised units.")] = 1.0,
     row_norm: Annotated[float | None, typer.Option(help="Typical norm r of a row; by default the bound.")] = None,
     servers: Annotated[int, typer.Option(help="Servers N.")] = 3,
-    corrupt: Annotated[int, typer.Option(help="Corrupt clients t that are tolerated.")] = 0,
+    corrupt: Annotated[int | None, typer.Option(help="Corrupt clients t that are tolerated; by default 5 %.")] = None,
     threat: Annotated[Threat, typer.Option(help="When they are chosen.")] = "static",
-    delta_coalition: Annotated[float, typer.Option(help="Part of delta for a crowded row.")] = 0.0,
+    delta_coalition: Annotated[
+        float | None, typer.Option(help="Part of delta for a crowded row; by default half of it.")
+    ] = None,
     neighbours: Annotated[Neighbours, typer.Option(help="What changes in one row.")] = "replace-one",
     features: Annotated[int | None, typer.Option(help="Features of a regression; by default d - 1.")] = None,
     rank: Annotated[int, typer.Option(help="Directions of a low-rank approximation.")] = 1,
@@ -73,7 +77,7 @@ def plan(
         show_grid(as_json)
         return
     promise: Document = {"epsilon": epsilon, "delta": delta, "neighbours": neighbours, "min_clients": clients}
-    promise |= {"max_corrupt_clients": corrupt, "threat": threat, "delta_coalition": delta_coalition}
+    promise |= {"max_corrupt_clients": corrupt, "threat": threat, "delta_coalition": delta_coalition, "is_sketch": True}
     question = Question(
         columns=columns,
         claim=claim_of(promise),
@@ -91,6 +95,7 @@ def plan(
         dimension=dimension,
         bins=bins,
         covariance=covariance,
+        usual_coalition=corrupt is None and delta_coalition is None,
     )
     show_plan(solved(question, solve, sigma, error, mechanism or "osnap"), mechanism, as_json=as_json)
 
@@ -112,6 +117,9 @@ def show_comparison(answer: "Plan", *, as_json: bool) -> None:
         Console().print(table)
     recommendation, why = recommend(answer)
     typer.echo(f"Recommended: {recommendation}. {why}")
+    for name, option in (("sketch", answer.sketch), ("second moments", answer.products)):
+        if option is not None:
+            typer.echo(f"The {name}: {in_words(option.if_colluding)}.")
     for note in notes(answer):
         typer.echo(f"Note: {note}.")
 
@@ -134,17 +142,18 @@ def show_option(question: Question, option: Option, *, as_json: bool) -> None:
     for key, words in _COSTS.items():
         table.add_row(words, number(described[key]))
     Console().print(table)
+    typer.echo(f"The release: {in_words(option.if_colluding)}.")
 
 
 def claim_of(promise: Mapping[str, object]) -> Claim:
-    """Return the claim with these fields; numbers that are not whole are spelled as documents spell them.
+    """Return the usual claim with these fields; numbers that are not whole are spelled as documents spell them.
 
     Raises:
         InvalidTaskError: no claim has these numbers; the detail names the field.
     """
     fields = {name: spelled(value) if isinstance(value, float) else value for name, value in promise.items()}
     try:
-        return Claim.model_validate(fields)
+        return usual_claim(**fields)  # type: ignore[arg-type]
     except ValidationError as error:
         raise InvalidTaskError(first_complaint(error)) from None
 
@@ -220,7 +229,7 @@ class Plan:
         """
         products, refusal = None, ""
         try:
-            products = plan_second_moment(question)
+            products = plan_option("second_moment", question)
         except LintraError as error:
             refusal = str(error)
         best = predict(question, best_sketch_error(question))
@@ -283,6 +292,9 @@ def notes(plan: Plan) -> Iterator[str]:
         yield f"a sketch says little here: its best number of rows is {question.best_rows:.3g}, below 4 d = {4 * d}"
     if n < 30 * m:
         yield f"fewer than 30 clients a row ({n / m:.3g}): one client more or less costs noise; take fewer rows"
+    claim, judge = question.claim, Ceiling()
+    if fraction(claim.delta) > judge.max_delta or fraction(claim.delta_coalition) >= judge.delta_for(claim):
+        yield f"delta {claim.delta} is more than most servers and clients accept; {default_delta(n)} is usual"
     if question.sparsity > 1:
         yield "sparsity above 1 costs smoothing noise of every server, and does not make the sketch more accurate"
 
@@ -337,6 +349,7 @@ def _described(option: Option) -> Document:
         "sigma": option.sigma,
         "leverage": option.leverage,
         "epsilon": option.epsilon,
+        "if_colluding": {str(percent): value for percent, value in option.if_colluding.items() if value < math.inf},
         "deviations": option.deviations,
         "predicted": asdict(option.predicted) if option.predicted else None,
         "uniform_bytes": option.report_bytes["uniform"],

@@ -8,6 +8,7 @@ from typing import TypeVar
 from lintra_analysis.by_kind import ByKind
 from lintra_analysis.planning.question import MOST_CLIENTS, Question
 from lintra_protocol.mechanisms.base import LOG_MAX_WRAP, Mechanism
+from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
 from lintra_protocol.privacy.boundary import bisect_whole
 from lintra_protocol.ring import RING_BITS
 from lintra_protocol.sealing import HYBRID, OVERHEAD_BYTES
@@ -43,6 +44,7 @@ class Option:
         sigma: deviation of one client's noise in a word (off the diagonal for second moments), normalised units.
         leverage: bound of an honest client's leverage.
         epsilon: recomputed for the smallest cohort; not above the claim's.
+        if_colluding: what epsilon becomes if so many per cent of the smallest cohort collude; infinite for no privacy.
         deviations: of the noise in a released number of the smallest cohort, by what the number is, as it is decoded.
         predicted: errors of second moments to expect from the smallest cohort; None where a release holds none.
         report_bytes: what one client sends to all servers together, for each form of shares.
@@ -54,6 +56,7 @@ class Option:
     sigma: float
     leverage: float
     epsilon: float
+    if_colluding: dict[int, float]
     deviations: dict[str, float]
     predicted: Prediction | None
     report_bytes: dict[str, int]
@@ -69,10 +72,12 @@ class KindPlan:
         option: the mechanism, calibrated for a question. Raises InvalidTaskError, RowUnderfilledError or
             FalseClaimError where no such task is possible.
         predicts: whether its options have a prediction of second moments.
+        crowds: whether a coalition may crowd one of several rows, so that a part of delta is kept for that.
     """
 
     option: Callable[[Question], Option]
     predicts: bool = True
+    crowds: bool = False
 
 
 PLANS = ByKind("lintra_analysis.planning", "PLAN", KindPlan)
@@ -85,7 +90,8 @@ def plan_option(kind: str, question: Question) -> Option:
     Raises:
         InvalidTaskError, RowUnderfilledError, FalseClaimError: no such task is possible.
     """
-    return PLANS[kind].option(question)
+    plan = PLANS[kind]
+    return plan.option(question if plan.crowds else question.of_a_sum())
 
 
 def option_of(
@@ -117,6 +123,7 @@ def option_of(
         sigma=sigma,
         leverage=leverage or 1 / mechanism.smallest_row(claim.min_clients, claim),
         epsilon=mechanism.privacy(claim, columns, claim.min_clients).epsilon,
+        if_colluding=epsilons_if_colluding(mechanism, claim, columns),
         deviations=deviations,
         predicted=predicted,
         report_bytes=report_bytes(mechanism.num_words(columns), question.num_servers),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lintra_analysis.planning.coalition import calibrated_sketch
 from lintra_analysis.planning.option import KindPlan, Option, option_of, predict
 from lintra_analysis.planning.question import Question
 from lintra_protocol.documents import fraction
@@ -41,7 +42,7 @@ def plan_sketch(question: Question) -> Option:
     """
     claim, m, s = question.claim, question.sketch_rows, question.sparsity
     asked = Osnap(row_bound=question.row_bound, fraction_bits=0, sigma=MIN_SIGMA, rows=m, sparsity=s)
-    mechanism = asked.calibrated(claim, question.columns, question.max_clients)
+    mechanism = calibrated_sketch(asked, claim, question.columns, question.max_clients)
     step = 2.0**-mechanism.fraction_bits
     sigma = mechanism.sigma * step
     smoothing = question.num_servers * (mechanism.smoothing * step) ** 2 / s
@@ -102,4 +103,4 @@ def best_sketch_error(question: Question) -> float:
     return sketch_error(question, rows, sigma)
 
 
-PLAN = KindPlan(plan_sketch)
+PLAN = KindPlan(plan_sketch, crowds=True)

@@ -41,4 +41,4 @@ def plan_published(question: Question) -> Option:
     )
 
 
-PLAN = KindPlan(plan_published)
+PLAN = KindPlan(plan_published, crowds=True)

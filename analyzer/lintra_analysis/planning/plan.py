@@ -51,7 +51,8 @@ def smallest_cohort(question: Question, good_enough: Callable[[Question], bool])
             return False  # too few clients for any such task
 
     try:
-        clients = smallest_whole(max(1, question.claim.max_corrupt_clients) + 1, holds, MOST_CLIENTS)
+        corrupt = 0 if question.usual_coalition else question.claim.max_corrupt_clients
+        clients = smallest_whole(max(1, corrupt) + 1, holds, MOST_CLIENTS)
     except NoBoundaryError as error:
         raise InvalidTaskError(f"no cohort of up to {MOST_CLIENTS} clients is enough; fix other numbers") from error
     return question.with_claim(min_clients=clients)

@@ -5,6 +5,7 @@ from typing import Literal
 
 from pydantic import ValidationError
 
+from lintra_analysis.planning.coalition import CLIENTS_PER_ROW, most_rows, usual_claim
 from lintra_protocol.documents import Real, first_complaint, fraction
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.privacy.gaussian import gaussian_mu
@@ -35,6 +36,7 @@ class Question:
         dimension: p of `ron_gauss`, or None for the rule.
         bins: cells of a column's histogram for `ron_gauss`.
         covariance: of `ron_gauss`, whether classes share one.
+        usual_coalition: whether the tolerated coalition follows from the smallest cohort (see `usual_claim`).
     """
 
     columns: int
@@ -53,6 +55,7 @@ class Question:
     dimension: int | None = None
     bins: int = 16
     covariance: Literal["pooled", "per_class"] = "pooled"
+    usual_coalition: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what cannot be planned for."""
@@ -89,11 +92,13 @@ class Question:
 
     @property
     def sketch_rows(self) -> int:
-        """Return the rows asked for, or the rule's: m* in whole rows, from 3d on, and 30 clients or more in each."""
+        """Return the rows asked for, or the rule's: m* in whole rows, from 3d on, with 30 honest clients each."""
         if self.rows is not None:
             return self.rows
         wanted = max(round(self.best_rows), 3 * self.columns, 2 * self.rank, self.sparsity)
-        return max(1, min(wanted, self.claim.min_clients // 30, 2**20))
+        if self.claim.min_clients < 2 * CLIENTS_PER_ROW:
+            return 1
+        return max(1, min(wanted, most_rows(self.claim), 2**20))
 
     def with_claim(self, **changes: object) -> "Question":
         """Return the question with other numbers in its claim; the largest cohort grows with the smallest.
@@ -102,7 +107,21 @@ class Question:
             InvalidTaskError: no claim has these numbers.
         """
         try:
-            claim = Claim.model_validate(self.claim.model_dump() | changes)
+            free = {"max_corrupt_clients": 0, "delta_coalition": "0"} if self.usual_coalition else {}
+            claim = Claim.model_validate(self.claim.model_dump() | free | changes)
+            if self.usual_coalition:
+                claim = usual_claim(
+                    epsilon=claim.epsilon,
+                    delta=claim.delta,
+                    neighbours=claim.neighbours,
+                    min_clients=claim.min_clients,
+                    threat=claim.threat,
+                    is_sketch=True,
+                )
         except ValidationError as error:
             raise InvalidTaskError(first_complaint(error)) from None
         return replace(self, claim=claim, max_clients=max(self.max_clients, claim.min_clients))
+
+    def of_a_sum(self) -> "Question":
+        """Return the question for a mechanism of one row: nothing of delta need be kept for crowded ones."""
+        return replace(self, claim=self.claim.model_copy(update={"delta_coalition": "0"}))

@@ -5,12 +5,13 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema, model_validator
 
+from lintra_analysis.planning.coalition import calibrated_sketch, most_rows, usual_claim
 from lintra_analysis.planning.ron_gauss import JointQuestion, plan_ron_gauss, useful_dimension
 from lintra_analysis.planning.two_rounds import MEANS_ONLY, first_round
 from lintra_analysis.releases.columns import INTERCEPT
 from lintra_analyzer.storage.keys import Keys
 from lintra_protocol.canonical import base64url, canonical_json
-from lintra_protocol.documents import Real, first_complaint, fraction, real
+from lintra_protocol.documents import Real, first_complaint, fraction, real, real_below
 from lintra_protocol.errors import InvalidTaskError, RowUnderfilledError
 from lintra_protocol.mechanisms import (
     AnyMechanism,
@@ -28,12 +29,10 @@ from lintra_protocol.privacy.statement import Claim, Neighbours, Threat
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.schema import Column, Kind, Name, Schema
 from lintra_protocol.sealing import HYBRID, SuiteName
-from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
+from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task, least_max_missing
 
 SALT_BYTES = 32
 FRAME_SEED_BYTES = 32
-CLIENTS_PER_ROW = 30
-"""Fewer honest clients than this behind a row of a sketch are not planned for (docs/analyzer.md)."""
 
 
 def _spelled(value: object) -> object:
@@ -175,14 +174,22 @@ class Specification(_Asked):
         "for ron_gauss",
     )
     epsilon: Number
-    delta: Number
+    delta: Number | None = Field(
+        default=None, description="a millionth, or one over min_clients if that is less, if not given"
+    )
     min_clients: Whole = Field(ge=2, le=2**32)
     max_clients: Whole | None = Field(default=None, description="10 times min_clients if not given")
     neighbours: Neighbours = "replace-one"
-    max_corrupt_clients: Whole = Field(default=0, ge=0)
+    max_corrupt_clients: Whole | None = Field(
+        default=None, ge=0, description="5 % of min_clients, rounded down, if not given"
+    )
     threat: Threat = "static"
-    delta_coalition: Number = "0"
-    max_missing: Number = "0.05"
+    delta_coalition: Number | None = Field(
+        default=None, description="half of delta for a sketch that tolerates a static coalition, else 0, if not given"
+    )
+    max_missing: Number | None = Field(
+        default=None, description="0.25 with tokens, or twice the part of corrupt clients if that is more"
+    )
     share_form: Literal["uniform", "seeded"] = "uniform"
     suite: SuiteName = HYBRID
     duration_seconds: Whole = Field(default=604_800, ge=1, le=31_536_000)
@@ -225,6 +232,11 @@ def build_task(
         if isinstance(mechanism, RonGauss) and asked.rounds == 2:
             claim, mechanism = first_round(claim, mechanism)
         num_columns = len(Schema(columns, indicators=not mechanism.takes_levels).encoded)
+        calibrated: AnyMechanism
+        if isinstance(mechanism, Osnap):
+            calibrated = calibrated_sketch(mechanism, claim, num_columns, max_clients)
+        else:
+            calibrated = mechanism.calibrated(claim, num_columns, max_clients)
         task = Task(
             salt=base64url(random_bytes(SALT_BYTES)),
             purpose=asked.purpose,
@@ -234,10 +246,10 @@ def build_task(
                 identity_key=keys.identity.public_key, sealing_key=base64url(keys.sealing[asked.suite].public_bytes)
             ),
             columns=columns,
-            mechanism=mechanism.calibrated(claim, num_columns, max_clients),
+            mechanism=calibrated,
             claim=claim,
             max_clients=max_clients,
-            max_missing=asked.max_missing,
+            max_missing=real_below(least_max_missing(claim)) if asked.max_missing is None else asked.max_missing,
             time_precision=asked.time_precision,
             not_before=now // asked.time_precision,
             not_after=-(-(now + asked.duration_seconds) // asked.time_precision),
@@ -258,10 +270,7 @@ def default_rows(claim: Claim, num_columns: int) -> int:
     row bound, hence r / Delta = 1/2 where a row is replaced and 1 where it becomes the null row. Rows are then kept
     from 3 d up, and before that few enough that `CLIENTS_PER_ROW` honest clients stand behind each.
     """
-    most = max(2, claim.min_clients // CLIENTS_PER_ROW)
-    while most > 2 and claim.min_clients // most - claim.quota(most) < CLIENTS_PER_ROW:
-        most = most * 15 // 16 if most > 16 else most - 1
-    return max(2, min(max(round(balanced_rows(claim, num_columns)), 3 * num_columns), most))
+    return max(2, min(max(round(balanced_rows(claim, num_columns)), 3 * num_columns), most_rows(claim)))
 
 
 def balanced_rows(claim: Claim, num_columns: int) -> float:
@@ -303,8 +312,8 @@ def warnings_of(task: Task) -> list[str]:
 
 
 def claim_of(asked: Specification) -> Claim:
-    """Return the promise that was asked for; of two rounds together, if there are two."""
-    return Claim(
+    """Return the promise that was asked for, defaults filled in; of two rounds together, if there are two."""
+    return usual_claim(
         epsilon=asked.epsilon,
         delta=asked.delta,
         neighbours=asked.neighbours,
@@ -312,6 +321,7 @@ def claim_of(asked: Specification) -> Claim:
         max_corrupt_clients=asked.max_corrupt_clients,
         threat=asked.threat,
         delta_coalition=asked.delta_coalition,
+        is_sketch=isinstance(asked.mechanism, OsnapSpecification | OsnapPublishedSpecification),
     )
 
 

@@ -51,13 +51,14 @@ def certify(
                 server=share.server,
                 identity_key=entry.identity_key,
                 reports=inventory.message.count,
+                left_out=inventory.message.count - cohort.num_clients,
                 nonce=frozen.message.nonce,
                 sketch_share=share.sealed,
             )
             for entry, inventory, frozen, share in parts
         ),
         values=values_hash(result.sketch),
-        privacy=stated(cohort.privacy, task.mechanism.remark(cohort.privacy)),
+        privacy=stated(cohort.privacy, task.mechanism.remark(cohort.privacy), cohort.if_colluding),
         noise=_noise(task, cohort.row_counts),
         plausibility=_plausibility(task, result.sketch, cohort.row_counts),
         analyzer_key=key.public_key,

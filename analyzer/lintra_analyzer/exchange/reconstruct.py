@@ -13,6 +13,7 @@ from lintra_protocol import wire
 from lintra_protocol.canonical import base64url, domain_hash, parse_base64url
 from lintra_protocol.errors import CohortConflictError, InvalidReleaseError, LintraError
 from lintra_protocol.manifest import intersection, merkle_root
+from lintra_protocol.mechanisms.collusion import released_epsilons_if_colluding
 from lintra_protocol.messages import BATCH, Cohort, Inventory, Signed, SketchShareRecord
 from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.ring import IntArray, RingArray, from_ring, ring_from_bytes
@@ -39,6 +40,7 @@ class FrozenCohort:
         seed: 32 bytes.
         privacy: of the release of exactly these reports.
         row_counts: shape `(m,)`, of the public matrix that the seed gives.
+        if_colluding: epsilon of this release for several parts of the cohort that may collude, in per cent.
     """
 
     report_ids: list[bytes] = field(repr=False)
@@ -46,6 +48,7 @@ class FrozenCohort:
     seed: bytes
     privacy: PrivacyStatement
     row_counts: IntArray = field(repr=False)
+    if_colluding: dict[int, float]
 
     @property
     def num_clients(self) -> int:
@@ -96,7 +99,8 @@ def verify_frozen(
         raise CohortConflictError("the servers froze another cohort than their inventories have in common")
     nonces = [parse_base64url(signed.message.nonce) for signed in cohorts]
     drawn = draw_matrix(task, root, nonces, len(report_ids))
-    return FrozenCohort(report_ids, root, drawn.seed, drawn.privacy, drawn.matrix.row_counts())
+    colluding = released_epsilons_if_colluding(task.mechanism, task.claim, task.num_columns, drawn.matrix)
+    return FrozenCohort(report_ids, root, drawn.seed, drawn.privacy, drawn.matrix.row_counts(), colluding)
 
 
 def open_sketch_share(

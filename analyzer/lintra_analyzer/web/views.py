@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict
 from lintra_analysis.record import Privacy, ReleaseRecord, stated
 from lintra_analyzer.asked.specification import warnings_of
 from lintra_analyzer.storage.store import Job, JobState, Problem, Registration, ServerState, Stage
+from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
 from lintra_protocol.messages import BATCH, Counters
 from lintra_protocol.task import Task
 from lintra_protocol.wire import message_bytes
@@ -144,11 +145,12 @@ def view_of(task: Task, states: list[ServerState], counters: list[Counters | Non
     found = counters or [None] * len(states)
     sizes = [message_bytes(task, server) for server in range(task.num_servers)]
     privacy = task.privacy(task.claim.min_clients)
+    colluding = epsilons_if_colluding(task.mechanism, task.claim, task.num_columns)
     log_wrap = task.mechanism.log_wrap_probability(task.num_columns, task.max_clients)
     return TaskView(
         **vars(summary_of(task, states)),
         definition=task.model_dump(mode="json"),
-        privacy=stated(privacy, task.mechanism.remark(privacy)),
+        privacy=stated(privacy, task.mechanism.remark(privacy), colluding),
         headroom=Headroom(
             fraction_bits=task.mechanism.fraction_bits,
             sigma=task.mechanism.sigma,

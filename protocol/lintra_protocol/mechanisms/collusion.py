@@ -4,11 +4,12 @@ How many clients collude nobody can check, so every claim is shown for several a
 delta, a sketch's coalition gets nothing or half, whichever gives the smaller epsilon (docs/privacy.md#coalitions).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
+from functools import lru_cache
 from math import inf
 
-from lintra_protocol.documents import fraction, real
+from lintra_protocol.documents import fraction, real_below
 from lintra_protocol.errors import LintraError
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.privacy.statement import Claim, PrivacyStatement
@@ -27,9 +28,8 @@ def default_corrupt_clients(min_clients: int) -> int:
 
 
 def half_of(delta: str) -> str:
-    """Return half of a delta, for coalitions that crowd into a row; a digit less than exact where 40 are not enough."""
-    digits = (fraction(delta) / 2 * 10**40).__floor__()
-    return real(f"{digits // 10**40}.{digits % 10**40:040d}")
+    """Return half of a delta, for coalitions that crowd into a row."""
+    return real_below(fraction(delta) / 2)
 
 
 def epsilons_if_colluding(mechanism: Mechanism, claim: Claim, num_columns: int) -> dict[int, float]:
@@ -37,11 +37,15 @@ def epsilons_if_colluding(mechanism: Mechanism, claim: Claim, num_columns: int) 
 
     Where rows overlap this is for a matrix as it is expected to turn out, not for one that was drawn.
     """
+    return dict(zip(PERCENTAGES, _promised(mechanism, claim, num_columns), strict=True))
 
+
+@lru_cache(maxsize=64)
+def _promised(mechanism: Mechanism, claim: Claim, num_columns: int) -> tuple[float, ...]:
     def promised(claim: Claim) -> PrivacyStatement:
         return mechanism.planned_for(claim).privacy(claim, num_columns, claim.min_clients)
 
-    return {percent: _smallest(claim, claim.min_clients, percent, promised) for percent in PERCENTAGES}
+    return tuple(_smallest(claim, claim.min_clients, percent, promised) for percent in PERCENTAGES)
 
 
 def released_epsilons_if_colluding(
@@ -54,6 +58,17 @@ def released_epsilons_if_colluding(
         return largest.release_privacy(claim, num_columns, matrix)
 
     return {percent: _smallest(claim, matrix.num_clients, percent, released) for percent in PERCENTAGES}
+
+
+def in_words(epsilons: Mapping[int, float]) -> str:
+    """Return what is shown beside every claim: "epsilon 0.97 if 0 % of the clients collude, 1 if 5 % do, ..."."""
+    (first, epsilon), *others = epsilons.items()
+    told = ", ".join(f"{_shown(found)} if {percent} % do" for percent, found in others)
+    return f"epsilon {_shown(epsilon)} if {first} % of the clients collude, {told}"
+
+
+def _shown(epsilon: float) -> str:
+    return f"{epsilon:.4g}" if epsilon < inf else "no privacy"
 
 
 def _smallest(claim: Claim, num_clients: int, percent: int, state: Callable[[Claim], PrivacyStatement]) -> float:

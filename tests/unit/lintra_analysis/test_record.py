@@ -17,6 +17,7 @@ from lintra_analyzer.web.analyses import summary
 from lintra_protocol.canonical import base64url, parse_base64url
 from lintra_protocol.documents import Frozen, Real
 from lintra_protocol.errors import InvalidReleaseError, UnauthorizedError
+from lintra_protocol.mechanisms.collusion import released_epsilons_if_colluding
 from lintra_protocol.privacy.leverage import worst_leverage
 from lintra_protocol.signing import SigningKey
 from support.analyzer_world import CLIENTS, KEYS, NOW, living, seeded
@@ -102,7 +103,8 @@ async def test_a_sketch_whose_rows_overlap_is_released_with_its_leverages_privac
         seed = parse_base64url(record.seed)
         matrix = task.mechanism.public_matrix(CLIENTS, seed)
         exact = task.mechanism.release_privacy(task.claim, task.num_columns, matrix)
-        assert record.privacy == stated(exact, "")
+        found = released_epsilons_if_colluding(task.mechanism, task.claim, task.num_columns, matrix)
+        assert record.privacy == stated(exact, "", found)
         numbers, signs = matrix.entries(np.arange(CLIENTS))
         assert float(record.privacy.leverage) == worst_leverage(4, numbers, signs, 0, 0)
         assert float(record.privacy.epsilon) < float(task.claim.epsilon)
@@ -113,8 +115,9 @@ async def test_the_published_calibration_goes_through_all_services_and_its_certi
 ) -> None:
     # Equation (4) needs many clients or a large delta; 60 are quick.
     mechanism = {"kind": "osnap_published", "rows": 2, "sparsity": 2, "entry_bound": 0.5}
-    async with living(tmp_path) as life:
-        task = await life.create(mechanism=mechanism, row_bound=None, delta=0.9, min_clients=60)
+    async with living(tmp_path, {"max_delta": "0.99", "delta": "0.9"}) as life:
+        changes = {"delta": 0.9, "min_clients": 60, "max_corrupt_clients": 0}
+        task = await life.create(mechanism=mechanism, row_bound=None, **changes)
         await life.upload(task, 60)
         record = life.service.record(await life.release(task)).record
         assert (record.rows, record.words, task.num_words) == (2, 3, 6)
@@ -125,6 +128,8 @@ async def test_the_published_calibration_goes_through_all_services_and_its_certi
         assert float(record.noise.largest_sd) == pytest.approx(deviation)
         assert float(record.privacy.leverage) == pytest.approx(1 / 60 + 1 / 60)
         ideal = life.ideal(task, 60)
-        assert record.privacy == stated(ideal.privacy, task.mechanism.remark(ideal.privacy))
+        matrix = task.mechanism.public_matrix(60, ideal.seed)
+        found = released_epsilons_if_colluding(task.mechanism, task.claim, task.num_columns, matrix)
+        assert record.privacy == stated(ideal.privacy, task.mechanism.remark(ideal.privacy), found)
         sketch, _ = life.service.archive.read(record)
         np.testing.assert_array_equal(task.mechanism.decode(sketch, 3), ideal.values)

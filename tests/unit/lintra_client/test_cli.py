@@ -52,7 +52,10 @@ def test_check_prints_json(network: Network) -> None:
 def test_a_refusal_is_one_line_and_exit_code_1(network: Network) -> None:
     result = run(network, "check", "--max-epsilon", "0.5")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == "The task is valid, but local policy does not allow it. epsilon 1 is more than 0.5\n"
+    assert result.stderr == (
+        "The task is valid, but local policy does not allow it. epsilon is 1 at delta 1e-06, more than 0.5; "
+        "promised are epsilon 1 at delta 0.000001\n"
+    )
 
 
 def test_a_malformed_identifier_is_one_line_and_exit_code_1() -> None:

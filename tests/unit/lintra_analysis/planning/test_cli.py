@@ -25,7 +25,7 @@ def document(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, o
 
 STANDARD = (
     "--columns", "10", "--clients", "1000000", "--epsilon", "1", "--delta", "1e-6", "--rows", "1024",
-    "--sparsity", "1", "--bound", "1",
+    "--sparsity", "1", "--bound", "1", "--corrupt", "0",
 )  # fmt: skip
 
 
@@ -62,10 +62,10 @@ def test_a_calibration_that_is_not_defined_is_null_and_the_notes_say_why(capsys:
 def test_a_published_calibration_that_breaks_the_promise_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     # One column, one copy; or a coalition that can isolate somebody.
     words = "the published calibration does not keep this promise"
-    alone = document(capsys, "--columns", "1", "--clients", "1000000", "--rows", "1024")
+    alone = document(capsys, "--columns", "1", "--clients", "1000000", "--rows", "1024", "--corrupt", "0")
     assert words in alone["notes"]  # type: ignore[operator]
     assert alone["published_epsilon"] > 1  # type: ignore[operator]
-    isolated = document(capsys, *STANDARD, "--corrupt", "975", "--threat", "adaptive")
+    isolated = document(capsys, *STANDARD[:-2], "--corrupt", "975", "--threat", "adaptive")
     assert words in isolated["notes"]  # type: ignore[operator]
     assert isolated["published_epsilon"] > 10  # type: ignore[operator]
     assert words not in document(capsys, *STANDARD)["notes"]  # type: ignore[operator]

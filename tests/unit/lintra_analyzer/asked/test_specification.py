@@ -171,11 +171,11 @@ async def test_the_complaint_reaches_the_analyst(tmp_path: Path) -> None:
 
 
 def test_a_sketch_may_ask_for_several_entries_in_a_column_and_gets_a_planned_leverage() -> None:
-    task = built(specification(mechanism={"kind": "osnap", "rows": 4, "sparsity": 2}, min_clients=100))
+    task = built(specification(mechanism={"kind": "osnap", "rows": 4, "sparsity": 2}, min_clients=200))
     mechanism = task.mechanism
     assert isinstance(mechanism, Osnap)
     assert (mechanism.rows, mechanism.sparsity) == (4, 2)
-    assert 4 / 100 < float(mechanism.leverage) < 2 * 4 / 100
+    assert 4 / 200 < float(mechanism.leverage) < 2 * 4 / 200
     with pytest.raises(InvalidTaskError, match="5 entries in a column need as many rows"):
         built(specification(mechanism={"kind": "osnap", "rows": 4, "sparsity": 5}))
 

@@ -126,8 +126,8 @@ def test_the_first_round_has_free_products_and_the_most_exact_means() -> None:
     assert first.mechanism.mean_weight == "1.4142135623"
     assert isinstance(one.mechanism, RonGauss)
     assert first.mechanism.dimension == one.mechanism.dimension
-    # All of mu goes to the sums: replacing a row moves them by twice the bound.
-    expected = 2 * first.mechanism.bound / (2000**0.5 * first.mechanism.deviations.sums)
+    # All of mu goes to the sums: replacing a row moves them by twice the bound; 5 % may leave out their noise.
+    expected = 2 * first.mechanism.bound / (1900**0.5 * first.mechanism.deviations.sums)
     assert first.privacy(2000).mu == pytest.approx(expected, rel=1e-6)
 
 

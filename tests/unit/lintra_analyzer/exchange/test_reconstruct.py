@@ -128,6 +128,6 @@ def test_the_threshold_grows_with_the_number_of_entries() -> None:
 
 def test_all_sketch_shares_are_needed() -> None:
     task = a_task("sum")
-    cohort = FrozenCohort([], bytes(32), SEED, task.privacy(CLIENTS), np.array([CLIENTS]))
+    cohort = FrozenCohort([], bytes(32), SEED, task.privacy(CLIENTS), np.array([CLIENTS]), {})
     with pytest.raises(InvalidReleaseError, match="2 of 3"):
         reconstruct(task, [b"", b""], cohort, sealing_key("analyzer"))

@@ -1,0 +1,90 @@
+"""Coalitions of clients in a plan: how large a one is tolerated by default, and what a sketch's rows allow."""
+
+from fractions import Fraction
+
+from lintra_protocol.documents import Real, real_below
+from lintra_protocol.errors import RowUnderfilledError
+from lintra_protocol.mechanisms import Osnap
+from lintra_protocol.mechanisms.collusion import default_corrupt_clients, half_of
+from lintra_protocol.privacy.boundary import bisect_whole
+from lintra_protocol.privacy.ceiling import usual_delta
+from lintra_protocol.privacy.statement import Claim, Neighbours, Threat
+
+CLIENTS_PER_ROW = 30
+"""Fewer honest clients than this behind a row of a sketch are not planned for (docs/analyzer.md)."""
+
+
+def usual_claim(
+    *,
+    epsilon: Real,
+    min_clients: int,
+    is_sketch: bool,
+    delta: Real | None = None,
+    neighbours: Neighbours = "replace-one",
+    max_corrupt_clients: int | None = None,
+    threat: Threat = "static",
+    delta_coalition: Real | None = None,
+) -> Claim:
+    """Return a promise with what was left open filled in.
+
+    5 % of the smallest cohort may be corrupt. In a sketch half of delta then goes to the case that too many of them
+    share a row: with nothing for it, one row would have to bear all of them (docs/privacy.md#coalitions).
+
+    Raises:
+        ValidationError: no claim has these numbers.
+    """
+    delta = default_delta(min_clients) if delta is None else delta
+    corrupt = default_corrupt_clients(min_clients) if max_corrupt_clients is None else max_corrupt_clients
+    if delta_coalition is None:
+        delta_coalition = half_of(delta) if is_sketch and corrupt > 0 and threat == "static" else "0"
+    return Claim(
+        epsilon=epsilon,
+        delta=delta,
+        neighbours=neighbours,
+        min_clients=min_clients,
+        max_corrupt_clients=corrupt,
+        threat=threat,
+        delta_coalition=delta_coalition,
+    )
+
+
+def default_delta(min_clients: int) -> Real:
+    """Return the delta that is promised if the author says nothing, rounded down to twelve digits behind the point."""
+    digits = (usual_delta(min_clients) * 10**12).__floor__()
+    return real_below(Fraction(digits, 10**12))
+
+
+def most_rows(claim: Claim) -> int:
+    """Return how many rows a sketch may have so that `CLIENTS_PER_ROW` honest clients stand behind each, at least 2."""
+    most = max(2, claim.min_clients // CLIENTS_PER_ROW)
+    while most > 2 and claim.min_clients // most - claim.quota(most) < CLIENTS_PER_ROW:
+        most = most * 15 // 16 if most > 16 else most - 1
+    return most
+
+
+def calibrated_sketch(mechanism: Osnap, claim: Claim, num_columns: int, max_clients: int) -> Osnap:
+    """Return a calibrated sketch (see `Osnap.calibrated`); where the coalition is too large, the largest is named."""
+    try:
+        return mechanism.calibrated(claim, num_columns, max_clients)
+    except RowUnderfilledError as error:
+        largest = largest_coalition(mechanism, claim)
+        if claim.max_corrupt_clients <= largest:
+            raise
+        raise RowUnderfilledError(
+            f"{error.detail}; the largest max_corrupt_clients that {mechanism.rows} rows tolerate is {largest} "
+            f"({claim.threat}), fewer rows tolerate more"
+        ) from None
+
+
+def largest_coalition(mechanism: Osnap, claim: Claim) -> int:
+    """Return the largest t that a sketch tolerates: some honest client is left behind every row."""
+
+    def holds(corrupt: int) -> bool:
+        changed = claim.model_copy(update={"max_corrupt_clients": corrupt})
+        try:
+            mechanism.planned_for(changed).privacy(changed, 1, claim.min_clients)
+        except RowUnderfilledError:
+            return False
+        return True
+
+    return bisect_whole(0, claim.min_clients, holds)
