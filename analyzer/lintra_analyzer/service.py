@@ -9,12 +9,12 @@ from pathlib import Path
 
 import httpx2
 
+from lintra_analysis.asked.second_task import build_second_task, first_of_two
+from lintra_analysis.asked.specification import Specification, build_task
 from lintra_analysis.estimators.tables import Tabular
 from lintra_analysis.readings import read
 from lintra_analysis.record import SignedRecord
 from lintra_analysis.releases.release import Release as OpenedRelease
-from lintra_analyzer.asked.second_task import build_second_task, first_of_two
-from lintra_analyzer.asked.specification import Specification, build_task
 from lintra_analyzer.exchange.collect import Exchange
 from lintra_analyzer.exchange.servers import HttpClient, Network, Patience, Server
 from lintra_analyzer.metrics import Metrics
@@ -100,7 +100,9 @@ class Service:
                 return _task_of(stored)
             now = self._world.now()
             servers = await asyncio.gather(*(self._entry(i, s) for i, s in enumerate(self.settings.servers)))
-            task = await asyncio.to_thread(build_task, specification, servers, self.keys, now, self._world.random_bytes)
+            task = await asyncio.to_thread(
+                build_task, specification, servers, self.keys.public_keys, now, self._world.random_bytes
+            )
             record = sign(self.keys.author, TaskRecord(definition=task)).canonical()
             self.store.add_task(StoredTask(task.task_id, record, wanted, now), task.num_servers, request_key)
             return task

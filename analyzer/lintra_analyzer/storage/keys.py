@@ -7,6 +7,7 @@ ever be released.
 from dataclasses import dataclass
 from pathlib import Path
 
+from lintra_analysis.asked.specification import PublicKeys
 from lintra_protocol.canonical import base64url
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.sealing import CLASSICAL, HYBRID, PRIVATE_KEY_BYTES, SealingKey, SuiteName
@@ -29,6 +30,12 @@ class Keys:
         """Draw all keys."""
         sealing = {suite: SealingKey.generate(suite, random_bytes) for suite in (HYBRID, CLASSICAL)}
         return cls(SigningKey.generate(random_bytes), SigningKey.generate(random_bytes), sealing)
+
+    @property
+    def public_keys(self) -> PublicKeys:
+        """Return the public halves as a task names them."""
+        sealing = {suite: base64url(key.public_bytes) for suite, key in self.sealing.items()}
+        return PublicKeys(self.author.public_key, self.identity.public_key, sealing)
 
     def public(self) -> dict[str, str | dict[str, str]]:
         """Return the public halves in base64url; operators of servers allow the author key in their policy."""

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Depends, FastAPI, Header, Query, Request, Response
 from starlette.types import ASGIApp
 
-from lintra_analyzer.asked.second_task import SecondRound
-from lintra_analyzer.asked.specification import Specification
+from lintra_analysis.asked.second_task import SecondRound
+from lintra_analysis.asked.specification import Specification
 from lintra_analyzer.service import Service
 from lintra_analyzer.storage.store import ServerState
 from lintra_analyzer.web.analyses import parse_request, request_schema, summary

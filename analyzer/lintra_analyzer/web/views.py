@@ -4,8 +4,8 @@ import math
 
 from pydantic import BaseModel, ConfigDict
 
+from lintra_analysis.asked.specification import warnings_of
 from lintra_analysis.record import Privacy, ReleaseRecord, stated
-from lintra_analyzer.asked.specification import warnings_of
 from lintra_analyzer.storage.store import Job, JobState, Problem, Registration, ServerState, Stage
 from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
 from lintra_protocol.messages import BATCH, Counters

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from lintra_analysis.asked.specification import Specification, build_task
 from lintra_analysis.estimators.moments import INTERCEPT_NOTE, moments
 from lintra_analysis.noise_laws.symmetric_noise import SymmetricNoise
 from lintra_analysis.readings import read
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
-from lintra_analyzer.asked.specification import Specification, build_task
 from lintra_protocol.errors import InvalidReleaseError, InvalidTaskError
 from lintra_protocol.mechanisms.second_moment import SecondMoment as Mechanism
 from lintra_protocol.randomness import expand
@@ -52,7 +52,7 @@ def released(task: Task, rows: FloatArray, label: str, noise: bool = True) -> Se
 
 def built(options: dict[str, object], **changes: object) -> Task:
     asked = specification(**changes) | {"mechanism": {"kind": "second_moment"} | options}
-    return build_task(Specification.model_validate(asked), SERVERS, KEYS, NOW, seeded("salt"))
+    return build_task(Specification.model_validate(asked), SERVERS, KEYS.public_keys, NOW, seeded("salt"))
 
 
 @pytest.mark.parametrize(("intercept", "trace"), OPTIONS)

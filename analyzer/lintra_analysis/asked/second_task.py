@@ -4,11 +4,11 @@ from fractions import Fraction
 
 from pydantic import BaseModel, ConfigDict
 
+from lintra_analysis.asked.specification import SALT_BYTES, Number, Specification, claim_of
+from lintra_analysis.asked.two_rounds import require_together, second_round
 from lintra_analysis.releases.joint_sums import ProjectedSums
 from lintra_analysis.releases.release import Release
 from lintra_analysis.synthetic.model import fit
-from lintra_analyzer.asked.specification import SALT_BYTES, Number, Specification, claim_of
-from lintra_analyzer.asked.two_rounds import require_together, second_round
 from lintra_protocol.canonical import base64url
 from lintra_protocol.documents import fraction
 from lintra_protocol.errors import InvalidAnalysisError, InvalidTaskError

@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lintra_analysis.asked.second_task import build_second_task
+from lintra_analysis.asked.specification import Specification, build_task, claim_of, warnings_of
+from lintra_analysis.asked.two_rounds import require_together, second_round
 from lintra_analysis.planning.two_rounds import first_share
 from lintra_analysis.readings import read
 from lintra_analysis.releases.centred_products import CentredProducts
@@ -15,9 +18,6 @@ from lintra_analysis.releases.joint_sums import ProjectedSums
 from lintra_analysis.synthetic.generator import synthesize
 from lintra_analysis.synthetic.model import fit
 from lintra_analysis.synthetic.two_rounds import fit_two_rounds
-from lintra_analyzer.asked.second_task import build_second_task
-from lintra_analyzer.asked.specification import Specification, build_task, claim_of, warnings_of
-from lintra_analyzer.asked.two_rounds import require_together, second_round
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError
 from lintra_protocol.ideal import run
 from lintra_protocol.mechanisms import RonGauss, RonGaussCentred
@@ -45,7 +45,7 @@ def asked(clients: int, mechanism: dict[str, Any] | None = None, **changes: Any)
 
 
 def built(specification: Specification) -> Task:
-    return build_task(specification, SERVERS, KEYS, NOW, seeded("first"))
+    return build_task(specification, SERVERS, KEYS.public_keys, NOW, seeded("first"))
 
 
 def second_of(specification: Specification, first: Task, release: ProjectedSums, bound: Fraction | None = None) -> Task:
@@ -110,8 +110,8 @@ def test_both_tasks_together_use_the_promise_up_and_no_more(neighbours: str, bin
     total = claim_of(specification)
     mus = [task.privacy(2000).mu for task in (first, second)]
     require_together(total, first, second)
-    whole = build_task(asked(2000, {"rounds": 1}, neighbours=neighbours, max_corrupt_clients=20), SERVERS, KEYS, NOW,
-                       seeded("one"))  # fmt: skip
+    once = asked(2000, {"rounds": 1}, neighbours=neighbours, max_corrupt_clients=20)
+    whole = build_task(once, SERVERS, KEYS.public_keys, NOW, seeded("one"))
     assert np.hypot(*mus) == pytest.approx(whole.privacy(2000).mu, rel=1e-3)
     assert first.claim.neighbours == second.claim.neighbours == neighbours
     for task in (first, second):

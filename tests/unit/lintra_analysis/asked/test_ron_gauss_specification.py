@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from lintra_analyzer.asked.specification import Specification, build_task, warnings_of
+from lintra_analysis.asked.specification import Specification, build_task, warnings_of
 from lintra_protocol.canonical import base64url
 from lintra_protocol.documents import first_complaint
 from lintra_protocol.errors import InvalidTaskError
@@ -38,7 +38,9 @@ def asked(mechanism: dict[str, Any] | None = None, **changes: Any) -> dict[str, 
 
 
 def built(mechanism: dict[str, Any] | None = None, **changes: Any) -> tuple[Task, RonGauss]:
-    task = build_task(Specification.model_validate(asked(mechanism, **changes)), SERVERS, KEYS, NOW, seeded("salt"))
+    task = build_task(
+        Specification.model_validate(asked(mechanism, **changes)), SERVERS, KEYS.public_keys, NOW, seeded("salt")
+    )
     assert isinstance(task.mechanism, RonGauss)
     return task, task.mechanism
 
@@ -64,7 +66,7 @@ def test_a_label_a_dimension_and_a_bound_are_kept() -> None:
 
 def test_two_tasks_with_projections_have_two_frames() -> None:
     specification = Specification.model_validate(asked({"dimension": 2}))
-    tasks = [build_task(specification, SERVERS, KEYS, NOW, seeded(name)) for name in ("one", "two")]
+    tasks = [build_task(specification, SERVERS, KEYS.public_keys, NOW, seeded(name)) for name in ("one", "two")]
     assert tasks[0].mechanism != tasks[1].mechanism
 
 
@@ -105,6 +107,6 @@ def test_more_numbers_than_the_noise_allows_are_warned_of() -> None:
 )
 def test_what_does_not_fit_is_refused_by_name(changes: dict[str, Any], complaint: str) -> None:
     with pytest.raises((InvalidTaskError, ValidationError)) as refusal:
-        build_task(Specification.model_validate(asked(**changes)), SERVERS, KEYS, NOW, seeded("salt"))
+        build_task(Specification.model_validate(asked(**changes)), SERVERS, KEYS.public_keys, NOW, seeded("salt"))
     error = refusal.value
     assert complaint in (first_complaint(error) if isinstance(error, ValidationError) else str(error))

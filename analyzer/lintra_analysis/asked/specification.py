@@ -1,6 +1,7 @@
 """What an analyst asks for in a few lines, and the task that it becomes: calibrated, checked and bound by its hash."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema, model_validator
@@ -9,7 +10,6 @@ from lintra_analysis.planning.coalition import calibrated_sketch, most_rows, usu
 from lintra_analysis.planning.ron_gauss import JointQuestion, plan_ron_gauss, useful_dimension
 from lintra_analysis.planning.two_rounds import MEANS_ONLY, first_round
 from lintra_analysis.releases.columns import INTERCEPT
-from lintra_analyzer.storage.keys import Keys
 from lintra_protocol.canonical import base64url, canonical_json
 from lintra_protocol.documents import Real, first_complaint, fraction, real, real_below
 from lintra_protocol.errors import InvalidTaskError, RowUnderfilledError
@@ -206,15 +206,30 @@ class Specification(_Asked):
         return canonical_json(self.model_dump(mode="json"))
 
 
+@dataclass(frozen=True)
+class PublicKeys:
+    """The public keys that a task names beside those of its servers, in base64url.
+
+    Attributes:
+        author: signs the task.
+        identity: the analyzer's, signs its requests.
+        sealing: by suite, what servers seal their sketch shares to.
+    """
+
+    author: str
+    identity: str
+    sealing: Mapping[SuiteName, str]
+
+
 def build_task(
-    specification: Specification, servers: Sequence[ServerEntry], keys: Keys, now: int, random_bytes: RandomBytes
+    specification: Specification, servers: Sequence[ServerEntry], keys: PublicKeys, now: int, random_bytes: RandomBytes
 ) -> Task:
     """Calibrate the mechanism, fill in keys and times, and check the result as every other party will.
 
     Args:
         specification: what the analyst asks for.
         servers: in the order that gives them their indices.
-        keys: the analyzer's.
+        keys: the analyzer's public keys.
         now: seconds since the epoch; the task begins at the start of this time unit.
         random_bytes: for the salt and, if rows are projected, the seed of their frame.
 
@@ -240,11 +255,9 @@ def build_task(
         task = Task(
             salt=base64url(random_bytes(SALT_BYTES)),
             purpose=asked.purpose,
-            author_key=keys.author.public_key,
+            author_key=keys.author,
             servers=tuple(servers),
-            analyzer=AnalyzerEntry(
-                identity_key=keys.identity.public_key, sealing_key=base64url(keys.sealing[asked.suite].public_bytes)
-            ),
+            analyzer=AnalyzerEntry(identity_key=keys.identity, sealing_key=keys.sealing[asked.suite]),
             columns=columns,
             mechanism=calibrated,
             claim=claim,

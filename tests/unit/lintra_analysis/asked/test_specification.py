@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from lintra_analyzer.asked.specification import Specification, build_task, default_rows, warnings_of
+from lintra_analysis.asked.specification import Specification, build_task, default_rows, warnings_of
 from lintra_protocol.documents import first_complaint
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError, LintraError, RowUnderfilledError
 from lintra_protocol.mechanisms import Osnap, OsnapPublished
@@ -22,7 +22,7 @@ SERVERS = [
 
 
 def built(document: dict[str, Any]) -> Task:
-    return build_task(Specification.model_validate(document), SERVERS, KEYS, NOW, seeded("salt"))
+    return build_task(Specification.model_validate(document), SERVERS, KEYS.public_keys, NOW, seeded("salt"))
 
 
 def test_numbers_and_decimal_strings_mean_the_same() -> None:
@@ -56,8 +56,8 @@ def test_a_task_lasts_from_this_time_unit_to_the_end_of_the_last_one() -> None:
 
 
 def test_two_equal_specifications_make_two_tasks() -> None:
-    first = build_task(Specification.model_validate(specification()), SERVERS, KEYS, NOW, seeded("one"))
-    second = build_task(Specification.model_validate(specification()), SERVERS, KEYS, NOW, seeded("two"))
+    first = build_task(Specification.model_validate(specification()), SERVERS, KEYS.public_keys, NOW, seeded("one"))
+    second = build_task(Specification.model_validate(specification()), SERVERS, KEYS.public_keys, NOW, seeded("two"))
     assert first.task_id != second.task_id
 
 
