@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -29,6 +29,8 @@ from lintra_protocol.canonical import canonical_json
 from lintra_protocol.messages import Counters, Signed, TaskRecord, sign
 from lintra_protocol.randomness import RandomBytes, bulk_system_randomness
 from lintra_protocol.task import ServerEntry, Task
+from lintra_service.readiness import PROBE_SECONDS, Readiness
+from lintra_service.serve import repeat
 
 INTERACTIVE_ATTEMPTS = 3
 
@@ -62,15 +64,21 @@ class Service:
         brief = replace(patience, attempts=min(patience.attempts, INTERACTIVE_ATTEMPTS))
         self._interactive = replace(self._network, patience=brief)
         self._creating = asyncio.Lock()
+        self.readiness = Readiness([settings.data_dir], {"database": self.store.check}, settings.min_free_bytes)
+        self.readiness.probe()
         self.jobs = Jobs(self.store, self._release_of, self.metrics)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Resume interrupted jobs, and interrupt them again at the end."""
         self.jobs.resume()
+        looking = asyncio.create_task(repeat(PROBE_SECONDS, self.readiness.probe, "readiness"))
         try:
             yield
         finally:
+            looking.cancel()
+            with suppress(asyncio.CancelledError):
+                await looking
             await self.jobs.stop()
             self.store.close()
 

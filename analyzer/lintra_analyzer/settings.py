@@ -48,6 +48,7 @@ class Settings(ServiceSettings):
     retry_seconds: float = Field(default=1.0, ge=0, le=3600)
     retry_seconds_max: float = Field(default=30.0, ge=0, le=3600)
     max_body_bytes: int = Field(default=4_194_304, ge=1024)
+    max_pending_bytes: int = Field(default=67_108_864, ge=65_536)
     servers: tuple[KnownServer, ...] = Field(min_length=2, max_length=MAX_SERVERS)
 
     @model_validator(mode="after")

@@ -22,7 +22,8 @@ from lintra_server.keys import CACHE_SECONDS
 from lintra_server.node import Node
 from lintra_server.registry import Held
 from lintra_server.settings import Settings
-from lintra_service.answers import announced_length, answer, as_lintra_error, problem, read_body
+from lintra_service.answers import answer, as_lintra_error, problem, read_body
+from lintra_service.room import Room
 
 MAX_TASK_BYTES = 4 << 20
 MAX_AGGREGATE_BYTES = 1 << 20
@@ -71,7 +72,7 @@ def _add_task_routes(app: FastAPI, node: Node) -> None:
 
     @app.put("/v1/tasks/{task_id}")
     async def register(task_id: str, request: Request) -> Response:
-        body = await _body(node, request, "task", MAX_TASK_BYTES)
+        body = await _body(node.registrations, node, request, "task", MAX_TASK_BYTES)
         signed = Signed[TaskRecord].from_canonical(body)
         held, created = await run_in_threadpool(node.registry.register, task_id, signed)
         return answer("task", held.record, status=201 if created else 200)
@@ -79,7 +80,8 @@ def _add_task_routes(app: FastAPI, node: Node) -> None:
     @app.get("/v1/tasks/{task_id}/counters")
     async def counters(task_id: str, request: Request) -> Response:
         held, _ = await _analyzer(node, request, task_id)
-        return answer("counters", node.intake.counters(held).canonical())
+        batch = await run_in_threadpool(node.store.batch, held.number)
+        return answer("counters", node.intake.counters(held, batch.num_reports).canonical())
 
     @app.get("/v1/tasks/{task_id}/batches")
     async def batches(task_id: str, request: Request) -> Response:
@@ -171,7 +173,7 @@ async def _analyzer(
     signed = node.doorkeeper.require_analyzer(
         held.task, request.method, _asked_url(node, request), request.headers, int(node.now())
     )
-    body = await _body(node, request, name, limit)
+    body = await _body(node.control, node, request, name, limit)
     signed.require_body(body)
     _require_batch(batch)
     return held, body
@@ -184,12 +186,11 @@ def _asked_url(node: Node, request: Request) -> str:
     return f"{node.settings.public_url}{path}{'?' if query else ''}{query}"
 
 
-async def _body(node: Node, request: Request, name: MessageName | None, limit: int) -> bytes:
+async def _body(room: Room, node: Node, request: Request, name: MessageName | None, limit: int) -> bytes:
     if name is not None:
         require_media_type(request.headers.get("content-type"), name)
-    length = announced_length(request.headers.get("content-length"), limit)
-    with node.intake.room(length):
-        return await read_body(request.receive, length)
+    with room.lease(node.peer(request.scope)) as lease:
+        return await read_body(request.receive, request.headers.get("content-length"), limit, lease)
 
 
 def _require_batch(batch: str) -> None:

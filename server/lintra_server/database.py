@@ -22,8 +22,10 @@ from sqlalchemy import (
     insert,
     inspect,
     select,
+    update,
 )
 from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 SCHEMA_VERSION = 1
@@ -139,6 +141,19 @@ class Database:
             version = connection.execute(select(about.c.schema_version)).scalar_one()
         if version != SCHEMA_VERSION:
             raise ValueError(f"the database has schema version {version}, this software needs {SCHEMA_VERSION}")
+
+    def touch(self) -> None:
+        """Write one row durably, and change nothing; a full or read-only disk raises here."""
+        with self.writing() as connection:
+            connection.execute(update(about).values(schema_version=about.c.schema_version))
+
+    def sound(self) -> bool:
+        """Return whether every page of the file can be read and fits the others; takes as long as reading it all."""
+        try:
+            with self.reading() as connection:
+                return bool(connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one() == "ok")
+        except DatabaseError:
+            return False
 
     def forget_log(self) -> None:
         """Move the write-ahead log into the database and empty it, so that no deleted byte stays in it."""

@@ -20,7 +20,7 @@ from lintra_protocol.errors import (
 from lintra_protocol.transport import require_media_type
 from lintra_server.intake import max_upload_bytes
 from lintra_server.node import Node
-from lintra_service.answers import announced_length, answer, problem, read_body
+from lintra_service.answers import answer, problem, read_body
 
 REQUEST_ID_HEADER = "lintra-request-id"
 _PREFIX, _SUFFIX = "/v1/tasks/", "/reports"
@@ -67,10 +67,11 @@ class Front:
         headers = Headers(scope=scope)
         held = self.node.registry.find(task_id)
         require_media_type(headers.get("content-type"), "reports")
-        length = announced_length(headers.get("content-length"), max_upload_bytes(held))
+        self.node.readiness.require_space()
         # The room is kept until the reports are stored, so that it bounds everything an upload takes.
-        with self.node.intake.room(length):
-            uploaded = await self.node.intake.accept(held, await read_body(receive, length))
+        with self.node.uploads.lease(self.node.peer(scope)) as lease:
+            body = await read_body(receive, headers.get("content-length"), max_upload_bytes(held), lease)
+            uploaded = await self.node.intake.accept(held, body)
         return answer("upload-answer", uploaded.canonical())
 
 

@@ -5,15 +5,13 @@ An answer is given only after the commit that holds its reports is durable.
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from lintra_protocol.canonical import base64url
 from lintra_protocol.errors import (
     LintraError,
-    OverloadedError,
     ReportTooEarlyError,
     ReportTooLateError,
     TaskEndedError,
@@ -25,6 +23,7 @@ from lintra_protocol.sealing import SealingKey
 from lintra_protocol.signing import SigningKey
 from lintra_protocol.task import Task
 from lintra_protocol.wire import MAX_REPORTS, SealedReport, decode_reports, message_bytes, report_id
+from lintra_server.backlog import Backlog
 from lintra_server.registry import Held
 from lintra_server.store import Outcome, Upload
 from lintra_server.writer import Writer
@@ -45,17 +44,19 @@ def max_upload_bytes(held: Held) -> int:
 
 @dataclass
 class Tally:
-    """What became of the reports of one task since this process started."""
+    """What became of the reports of one task that were not stored, since this process started.
 
-    accepted: int = 0
+    How many were stored the store knows, whatever process stored them.
+    """
+
     repeated: int = 0
     refused: Counter[str] = field(default_factory=Counter)
 
-    def message(self) -> Counters:
+    def message(self, stored: int) -> Counters:
         """Return it as a message; the parts add up because nothing is counted apart from them."""
         refused = dict(sorted(self.refused.items()))
-        received = self.accepted + self.repeated + sum(refused.values())
-        return Counters(received=received, accepted=self.accepted, repeated=self.repeated, refused=refused)
+        received = stored + self.repeated + sum(refused.values())
+        return Counters(received=received, accepted=stored, repeated=self.repeated, refused=refused)
 
 
 class Intake:
@@ -66,7 +67,7 @@ class Intake:
         writer: Writer,
         find_key: FindKey,
         identity: SigningKey,
-        max_pending_bytes: int,
+        max_wait_seconds: float,
         now: Callable[[], float],
         observe: Callable[[str, int], None],
     ) -> None:
@@ -76,38 +77,22 @@ class Intake:
             writer: stores them.
             find_key: returns the private key with an identifier, or raises `OutdatedKeyError`.
             identity: signs receipts.
-            max_pending_bytes: of uploads that are being read, opened or written.
+            max_wait_seconds: of work that may be ahead of an upload.
             now: the clock, in seconds since the epoch.
             observe: is told outcomes and their numbers.
         """
         self._writer = writer
         self._find_key = find_key
         self._identity = identity
-        self._max_pending_bytes = max_pending_bytes
+        self._backlog = Backlog(max_wait_seconds)
         self._now = now
         self._observe = observe
         self._openers = ThreadPoolExecutor(OPENERS, thread_name_prefix="lintra-opener")
         self._tallies: defaultdict[int, Tally] = defaultdict(Tally)
-        self.pending_bytes = 0
 
-    def counters(self, held: Held) -> Counters:
-        """Return what became of the reports of a task since this process started."""
-        return self._tallies[held.number].message()
-
-    @contextmanager
-    def room(self, size: int) -> Iterator[None]:
-        """Reserve memory for an upload of `size` bytes before it is read.
-
-        Raises:
-            OverloadedError: too much is pending already.
-        """
-        if self.pending_bytes and self.pending_bytes + size > self._max_pending_bytes:
-            raise OverloadedError(f"{self.pending_bytes} bytes of uploads are pending")
-        self.pending_bytes += size
-        try:
-            yield
-        finally:
-            self.pending_bytes -= size
+    def counters(self, held: Held, stored: int) -> Counters:
+        """Return what became of the reports of a task: what is `stored`, for ever; the rest since it started."""
+        return self._tallies[held.number].message(stored)
 
     async def accept(self, held: Held, body: bytes) -> UploadAnswer:
         """Store the good reports of an upload durably, and say which ones failed.
@@ -118,7 +103,8 @@ class Intake:
         """
         reports = list(decode_reports(body, held.task, held.server))
         try:
-            results = await self._results(held, reports)
+            with self._backlog.of(len(body)):
+                results = await self._results(held, reports)
         except LintraError as error:
             self._count(held, [error] * len(reports))
             raise
@@ -145,7 +131,7 @@ class Intake:
         for token, count in tokens.items():
             self._observe(token, count)
         tally = self._tallies[held.number]
-        tally.accepted += tokens.pop("accepted", 0)
+        tokens.pop("accepted", 0)
         tally.repeated += tokens.pop("repeated", 0)
         tally.refused.update(tokens)
 

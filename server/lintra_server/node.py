@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+from starlette.types import Scope
+
 from lintra_protocol.errors import UnavailableError
 from lintra_protocol.randomness import RandomBytes, bulk_system_randomness
 from lintra_server.auth import Doorkeeper
@@ -15,6 +17,9 @@ from lintra_server.settings import Settings
 from lintra_server.store import Store
 from lintra_server.vault import Vault
 from lintra_server.writer import Writer
+from lintra_service.peers import peer_of
+from lintra_service.readiness import Readiness
+from lintra_service.room import Room
 
 DATABASE_FILE = "lintra.sqlite"
 
@@ -39,28 +44,51 @@ class Node:
         suites = settings.policy.allowed_suites
         self.keys = Keyring(self.database, vault, self.identity, suites, settings.keys, random_bytes, now)
         self.registry = Registry(self.store, settings, self.identity, now)
-        pending = settings.queue.max_pending_bytes
-        self.writer = Writer(self.store.add_reports, pending, self.metrics.observe_commit)
+        queue = settings.queue
+        # Whoever fills one of them leaves the others alone.
+        self.uploads = Room(queue.max_pending_bytes)
+        self.control = Room(queue.max_control_bytes)
+        self.registrations = Room(queue.max_registration_bytes)
+        self.writer = Writer(self.store.add_reports, queue.max_pending_bytes, self.metrics.observe_commit)
         observe = self.metrics.observe_reports
-        self.intake = Intake(self.writer, self.keys.find, self.identity, pending, now, observe)
-        self.metrics.pending_bytes.set_function(lambda: self.intake.pending_bytes)
+        self.intake = Intake(self.writer, self.keys.find, self.identity, queue.max_wait_seconds, now, observe)
+        self.metrics.pending_bytes.set_function(lambda: self.uploads.used)
         self.gate = Gate(self.store, self.identity, random_bytes, now)
         self.doorkeeper = Doorkeeper()
         # One system call per request would cost more than the stream does.
         self._request_ids = bulk_system_randomness()
         self.maintain()
+        self.readiness = Readiness(
+            [settings.data_dir],
+            {"database": self._check_database, "keys": self._check_keys},
+            settings.min_free_bytes,
+        )
+        self.readiness.probe()
 
     def check(self) -> None:
-        """Check that uploads can be taken: the store answers, keys are active, the queue has room.
+        """Check that uploads can be taken: what was seen at the last look, and whether there is room now.
 
         Raises:
             UnavailableError, OverloadedError: they cannot.
         """
+        self.readiness.require()
+        self.uploads.require()
+
+    def peer(self, scope: Scope) -> str:
+        """Return whose budget a request is counted against."""
+        return peer_of(scope, self.settings.trusted_proxies)
+
+    def _check_database(self) -> None:
+        """Check that the store answers and takes a write; after a failed commit also that its file is sound."""
         self.database.check()
+        if self.writer.failed and not self.database.sound():
+            raise UnavailableError("the database is damaged: lintra server doctor")
+        self.database.touch()
+        self.writer.failed = False
+
+    def _check_keys(self) -> None:
         if not self.keys.has_active():
             raise UnavailableError("no sealing key is active")
-        with self.intake.room(0):
-            pass
 
     def new_request_id(self) -> str:
         """Return a name for one request."""

@@ -11,6 +11,7 @@ from lintra_server.internal import create_internal_app
 from lintra_server.settings import Settings
 from lintra_service import serve
 from lintra_service.logs import configure_logging
+from lintra_service.readiness import PROBE_SECONDS
 
 MAINTENANCE_SECONDS = 3600
 
@@ -41,7 +42,9 @@ def run(settings: Settings) -> None:
 
 async def _serve(settings: Settings, app: Front) -> None:
     maintenance = asyncio.create_task(serve.repeat(MAINTENANCE_SECONDS, app.node.maintain, "maintenance"))
+    looking = asyncio.create_task(serve.repeat(PROBE_SECONDS, app.node.readiness.probe, "readiness"))
     await serve.serve_until_stopped(settings, app, create_internal_app(app.node))
-    maintenance.cancel()
-    with suppress(asyncio.CancelledError):
-        await maintenance
+    for background in (maintenance, looking):
+        background.cancel()
+        with suppress(asyncio.CancelledError):
+            await background

@@ -52,9 +52,15 @@ class Queue(Section):
 
     Attributes:
         max_pending_bytes: of uploads that are being read, opened or written.
+        max_wait_seconds: of work that may be ahead of an upload before it is told to come again.
+        max_control_bytes: of requests of analyzers, whose signature was checked before.
+        max_registration_bytes: of tasks that are being read.
     """
 
     max_pending_bytes: int = Field(default=64 << 20, ge=1 << 16)
+    max_wait_seconds: float = Field(default=20, gt=0, le=3600)
+    max_control_bytes: int = Field(default=128 << 20, ge=1 << 20)
+    max_registration_bytes: int = Field(default=16 << 20, ge=4 << 20)
 
 
 class Keys(Section):

@@ -38,6 +38,8 @@ class Writer:
         self._waiting: deque[tuple[Upload, Future[list[Outcome]]]] = deque()
         self._bytes = 0
         self._closing = False
+        self.failed = False
+        """Whether a commit failed since somebody last looked why."""
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="lintra-writer", daemon=True)
         self._thread.start()
@@ -92,6 +94,7 @@ class Writer:
             _fail(group, error)
         except Exception as error:  # whatever it was, nothing of the group is durable
             # As text: a renderer of its own might show local variables, shares among them.
+            self.failed = True
             log.error("commit failed", uploads=len(group), traceback=traceback.format_exc())
             _fail(group, UnavailableError(f"the commit failed: {type(error).__name__}"))
         else:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -20,9 +20,14 @@ from lintra_protocol.errors import (
 )
 from lintra_protocol.problems import MEDIA_TYPE, STATUS, to_problem
 from lintra_protocol.transport import MessageName, media_type
+from lintra_service.room import Lease
 
 READ_SECONDS = 60
 """A sender that takes longer for its body is cut off."""
+
+GRACE_SECONDS = 5
+MIN_BYTES_PER_SECOND = 4096
+"""After the grace a body must have come at least this fast on average, or its sender is cut off."""
 
 RETRY_AFTER_SECONDS = 1
 _BUSY = {429, 503}
@@ -44,35 +49,53 @@ def announced_length(content_length: str | None, limit: int) -> int:
     return int(content_length)
 
 
-async def read_body(receive: Receive, limit: int) -> bytes:
-    """Read a body of at most `limit` bytes; a longer one is refused as soon as that shows.
+async def read_body(receive: Receive, content_length: str | None, limit: int, lease: Lease) -> bytes:
+    """Read a body whole, of at most `limit` bytes, into the room that the lease has for it.
+
+    Args:
+        receive: the request's channel.
+        content_length: the header, if there was one; nothing is reserved for what it announces.
+        limit: the most bytes.
+        lease: takes every byte as it comes; it belongs to the caller, who holds it until the body is dealt with.
 
     Raises:
-        MessageTooLargeError: longer.
-        InvalidMessageError: the sender left before its end.
+        MessageTooLargeError: longer, as soon as that shows.
+        InvalidMessageError: shorter than announced; or the sender left before its end.
+        OverloadedError: there is no room for it.
         UnavailableError: the sender is too slow.
     """
-    parts, size = [], 0
+    limit = announced_length(content_length, limit)
+    parts: list[bytes] = []
+    size, loop = 0, asyncio.get_running_loop()
+    began = loop.time()
     try:
-        async with asyncio.timeout(READ_SECONDS):
-            async for chunk in _chunks(receive):
+        async with asyncio.timeout(None) as deadline:
+            while True:
+                due = began + min(READ_SECONDS, GRACE_SECONDS + size / MIN_BYTES_PER_SECOND)
+                deadline.reschedule(due)
+                chunk, more = await _chunk(receive)
                 size += len(chunk)
                 if size > limit:
                     raise MessageTooLargeError(f"at most {limit} bytes")
+                lease.take(len(chunk))
                 parts.append(chunk)
+                if not more:
+                    break
     except TimeoutError:
-        raise UnavailableError(f"the body took longer than {READ_SECONDS} s") from None
+        raise UnavailableError(
+            f"{size} bytes in {loop.time() - began:.0f} s; expected are {MIN_BYTES_PER_SECOND} a second, "
+            f"and the end within {READ_SECONDS} s"
+        ) from None
+    if content_length is not None and size < limit:
+        raise InvalidMessageError(f"{limit} bytes were announced and {size} came")
     return b"".join(parts)
 
 
-async def _chunks(receive: Receive) -> AsyncIterator[bytes]:
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise InvalidMessageError("the sender left before the end of the body")
-        yield message.get("body", b"")
-        if not message.get("more_body", False):
-            return
+async def _chunk(receive: Receive) -> tuple[bytes, bool]:
+    message = await receive()
+    if message["type"] == "http.disconnect":
+        raise InvalidMessageError("the sender left before the end of the body")
+    return message.get("body", b""), message.get("more_body", False)
 
 
 def answer(name: MessageName, body: bytes, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

@@ -3,7 +3,7 @@
 One ASGI layer around the application does it, so no route, known or unknown, can leave it out.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import structlog
 from fastapi import FastAPI
@@ -15,9 +15,11 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lintra_protocol.errors import InternalError, LintraError, UnauthorizedError
-from lintra_service.answers import announced_length, as_lintra_error, problem, read_body
+from lintra_service.answers import as_lintra_error, problem, read_body
 from lintra_service.exchange import Exchange
 from lintra_service.metrics import RequestMetrics
+from lintra_service.peers import Network, peer_of
+from lintra_service.room import Room
 
 _CHALLENGE = {"www-authenticate": 'Bearer realm="lintra"'}
 
@@ -28,7 +30,15 @@ class Frame:
     """An application with identifiers, a body limit, a last resort, metrics and log lines around it."""
 
     def __init__(
-        self, app: FastAPI, new_request_id: Callable[[], str], max_body_bytes: int, metrics: RequestMetrics | None
+        self,
+        app: FastAPI,
+        new_request_id: Callable[[], str],
+        max_body_bytes: int,
+        metrics: RequestMetrics | None,
+        room: Room,
+        *,
+        may_send: Callable[[Headers], bool] = lambda headers: True,
+        trusted_proxies: Sequence[Network] = (),
     ) -> None:
         """Wrap `app`, and make it answer every error with a problem document.
 
@@ -37,6 +47,9 @@ class Frame:
             new_request_id: names a request.
             max_body_bytes: of a request; it is read whole before the application sees it.
             metrics: where answers are counted; without them they are not logged either.
+            room: for the bodies of all requests that are being answered.
+            may_send: whether a body is read at all, by the headers; the application refuses whoever may not.
+            trusted_proxies: whose word about a peer's address is believed.
         """
         for kind in (LintraError, RequestValidationError, HTTPException, Exception):
             app.add_exception_handler(kind, _refused)
@@ -44,6 +57,9 @@ class Frame:
         self._new_request_id = new_request_id
         self._max_body_bytes = max_body_bytes
         self._metrics = metrics
+        self._room = room
+        self._may_send = may_send
+        self._trusted_proxies = trusted_proxies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -52,9 +68,14 @@ class Frame:
             return
         exchange = Exchange(self._metrics, self._new_request_id(), scope, send)
         try:
+            headers = Headers(scope=scope)
+            if not self._may_send(headers):
+                await self._app(scope, _again(b"", receive), exchange.send)
+                return
             # The framework would take a refusal while it reads for a broken body, so the body is read before it.
-            limit = announced_length(Headers(scope=scope).get("content-length"), self._max_body_bytes)
-            await self._app(scope, _again(await read_body(receive, limit), receive), exchange.send)
+            with self._room.lease(peer_of(scope, self._trusted_proxies)) as lease:
+                body = await read_body(receive, headers.get("content-length"), self._max_body_bytes, lease)
+                await self._app(scope, _again(body, receive), exchange.send)
         except LintraError as error:
             await _problem(error, Request(scope))(scope, receive, exchange.send)
         except Exception:

@@ -11,8 +11,11 @@ from starlette.types import ASGIApp
 from lintra_protocol.errors import LintraError, UnavailableError
 from lintra_service.frame import Frame
 from lintra_service.metrics import CONTENT_TYPE, RequestMetrics
+from lintra_service.room import Room
 
 MAX_BODY_BYTES = 1 << 16
+ROOM_BYTES = 1 << 20
+"""For what an operator sends: no stranger can use it up, since no stranger reaches this port."""
 
 _log = structlog.get_logger()
 
@@ -56,4 +59,4 @@ def internal_app(
 
     for router in routers:
         app.include_router(router)
-    return Frame(app, new_request_id, MAX_BODY_BYTES, None)
+    return Frame(app, new_request_id, MAX_BODY_BYTES, None, Room(ROOM_BYTES))

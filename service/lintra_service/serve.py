@@ -2,17 +2,16 @@
 
 import asyncio
 import signal
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine
 
 import structlog
 import uvicorn
 from starlette.types import ASGIApp
 
+from lintra_service.listener import listener
 from lintra_service.settings import ServiceSettings
 
-SHUTDOWN_SECONDS = 30
-"""How long requests that were begun may take when the process is asked to stop."""
+OPERATOR_CONNECTIONS = 100
 
 _log = structlog.get_logger()
 
@@ -26,18 +25,18 @@ def run(main: Callable[[], Coroutine[None, None, None]]) -> None:
 async def serve_until_stopped(settings: ServiceSettings, public: ASGIApp, internal: ASGIApp) -> None:
     """Serve both applications until the process is asked to stop, and end what was begun."""
     listeners = [
-        _listener(public, settings.host, settings.port),
-        _listener(internal, settings.internal_host, settings.internal_port),
+        listener(public, settings.host, settings.port, settings.max_connections),
+        listener(internal, settings.internal_host, settings.internal_port, OPERATOR_CONNECTIONS),
     ]
 
     def stop() -> None:
-        for listener in listeners:
-            listener.should_exit = True
+        for one in listeners:
+            one.should_exit = True
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
-    serving = [asyncio.create_task(listener.serve()) for listener in listeners]
+    serving = [asyncio.create_task(one.serve()) for one in listeners]
     # If one listener cannot start or fails, the other must not go on alone.
     await asyncio.wait(serving, return_when=asyncio.FIRST_COMPLETED)
     stop()
@@ -52,29 +51,6 @@ async def repeat(seconds: float, work: Callable[[], None], name: str) -> None:
             await asyncio.to_thread(work)
         except Exception:
             _log.exception("failed", work=name)
-
-
-class _Listener(uvicorn.Server):
-    """One of several servers in a process: signals are not its business."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
-def _listener(app: ASGIApp, host: str, port: int) -> _Listener:
-    return _Listener(
-        uvicorn.Config(
-            app,
-            host=host,
-            port=port,
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
-        )
-    )
 
 
 async def _no_app(*_: object) -> None:

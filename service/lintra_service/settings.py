@@ -10,7 +10,7 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, IPvAnyNetwork, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from lintra_protocol.documents import first_complaint
@@ -40,6 +40,9 @@ class ServiceSettings(BaseSettings):
         internal_port: of the operator's listener; never the public one.
         data_dir: where the service keeps what it stores.
         create_keys: whether missing keys are drawn at the first start.
+        max_connections: to the public listener; the limit of the reverse proxy before it is lower.
+        trusted_proxies: addresses of reverse proxies (networks), whose word about a sender's address is believed.
+        min_free_bytes: on the disks that the service writes to; with less it is not ready and takes no uploads.
         log_level: the least important lines that are written.
         log_format: `json` for machines, `console` for people.
     """
@@ -55,6 +58,9 @@ class ServiceSettings(BaseSettings):
     internal_port: Port
     data_dir: Path
     create_keys: bool = False
+    max_connections: int = Field(default=1000, ge=10, le=100_000)
+    trusted_proxies: tuple[IPvAnyNetwork, ...] = ()
+    min_free_bytes: int = Field(default=256 << 20, ge=0)
     log_level: LogLevel = "info"
     log_format: LogFormat = "json"
 

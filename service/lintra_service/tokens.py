@@ -22,6 +22,15 @@ def token_hash(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
+def is_known(authorization: str | None, hashes: Iterable[str]) -> bool:
+    """Return whether `require_token` lets somebody in."""
+    try:
+        require_token(authorization, hashes)
+    except UnauthorizedError:
+        return False
+    return True
+
+
 def require_token(authorization: str | None, hashes: Iterable[str]) -> None:
     """Check an Authorization header against the hashes of all valid tokens, in a time that tells nothing.
 

@@ -30,7 +30,8 @@ from lintra_protocol.errors import UnknownBatchError
 from lintra_protocol.messages import BATCH
 from lintra_service.answers import RETRY_AFTER_SECONDS
 from lintra_service.frame import Frame
-from lintra_service.tokens import require_token
+from lintra_service.room import Room
+from lintra_service.tokens import is_known, require_token
 
 OPENAPI_PATH = "/v1/openapi.json"
 
@@ -52,7 +53,17 @@ def create_app(service: Service) -> ASGIApp:
 
     for router in (_tasks(service), _batches(service), _releases(service)):
         app.include_router(router, dependencies=[Depends(analyst)])
-    return Frame(app, service.new_request_id, service.settings.max_body_bytes, service.metrics)
+    settings = service.settings
+    return Frame(
+        app,
+        service.new_request_id,
+        settings.max_body_bytes,
+        service.metrics,
+        Room(settings.max_pending_bytes),
+        # The routes without a token have no body, so only analysts send any.
+        may_send=lambda headers: is_known(headers.get("authorization"), service.token_hashes),
+        trusted_proxies=settings.trusted_proxies,
+    )
 
 
 def _tasks(service: Service) -> APIRouter:

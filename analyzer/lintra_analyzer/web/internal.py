@@ -8,4 +8,4 @@ from lintra_service.internal import internal_app
 
 def create_internal_app(service: Service) -> ASGIApp:
     """Return the internal application."""
-    return internal_app("analyzer", service.store.check, service.metrics, service.new_request_id)
+    return internal_app("analyzer", service.readiness.require, service.metrics, service.new_request_id)

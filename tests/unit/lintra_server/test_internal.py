@@ -22,13 +22,17 @@ async def test_a_server_is_ready_until_its_keys_end_its_queue_is_full_or_its_sto
     async with a_world(tmp_path) as world:
         node = world.apps[0].node
         assert (await get(world, "/readyz")).status_code == 200
-        with node.intake.room(node.settings.queue.max_pending_bytes + 1):
+        with node.uploads.lease("somebody") as lease:
+            lease.take(node.settings.queue.max_pending_bytes + 1)
             assert (await get(world, "/readyz")).status_code == 429
         world.clock.seconds += 29 * DAY
+        node.readiness.probe()
         assert "no sealing key" in (await get(world, "/readyz")).text
         node.maintain()
+        node.readiness.probe()
         assert (await get(world, "/readyz")).status_code == 200
         monkeypatch.setattr(node.database, "check", lambda: 1 / 0)
+        node.readiness.probe()
         assert (await get(world, "/readyz")).status_code == 503
         assert (await get(world, "/healthz")).status_code == 200
 

@@ -272,7 +272,8 @@ async def test_a_proof_of_inclusion_needs_a_cohort_with_that_report(tmp_path: Pa
 async def test_an_overloaded_server_says_when_to_come_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with a_world(tmp_path, max_pending_bytes=1 << 16) as world:
         body = await world.body(0, world.reports(2))
-        with world.apps[0].node.intake.room((1 << 16) - 1):
+        with world.apps[0].node.uploads.lease("somebody else") as lease:
+            lease.take((1 << 16) - 1)
             answer = await world.post(0, body)
         assert (answer.status_code, token(answer)) == (429, "overloaded")
         assert answer.headers["retry-after"] == "1"
@@ -320,5 +321,5 @@ async def test_a_sender_that_is_too_slow_or_leaves_is_cut_off_and_its_room_is_fr
         monkeypatch.setattr(answers, "READ_SECONDS", 0.05)
         assert (await upload(slow))[0] == 503
         node = world.apps[0].node
-        assert node.intake.pending_bytes == 0
+        assert node.uploads.used == 0
         assert node.store.report_ids(1) == []
