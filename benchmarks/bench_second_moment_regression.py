@@ -22,7 +22,7 @@ from lintra_curator.papers import published
 from lintra_curator.papers.second_moment import PublishedInverseWishartDraw, PublishedProjection, PublishedWishartNoise
 from lintra_curator.promise.claim import CentralClaim
 from lintra_curator.second_moment import calibration
-from lintra_curator.second_moment.bounded_table import Table, plain_columns
+from lintra_curator.second_moment.bounded_table import BoundedTable, plain_columns
 from lintra_curator.second_moment.central_second_moment import CentralSecondMoment, Noise
 from lintra_curator.second_moment.gaussian_noise import weighted_noise
 from lintra_curator.second_moment.inverse_wishart import InverseWishartDraw
@@ -58,7 +58,7 @@ EARLIER = {
 
 
 @dataclass(frozen=True, eq=False)
-class SummedTable(Table):
+class SummedTable(BoundedTable):
     """A table of which only the products are kept; its rows have a shape and nothing else."""
 
     gram: FloatArray
@@ -223,7 +223,7 @@ def print_calibrations() -> None:
     print("| epsilon, delta | w2/B^2, r = 44: exact, Theorem 3.1, ICML 2017 | k at c = 1: exact, published ", end="")
     print("| sd/B^2: exact, published | delta that the published ones give: Theorem 3.1, Wishart, Gaussian |")
     print("| --- | --- | --- | --- | --- |")
-    tiny = Table.of(np.zeros((22, 22)), plain_columns(map(str, range(22)), 1.0), 1.0)
+    tiny = BoundedTable.of(np.zeros((22, 22)), plain_columns(map(str, range(22)), 1.0), 1.0)
     for epsilon, delta in ((0.05, math.exp(-9)), (0.1, math.exp(-9)), (0.5, math.exp(-9)), (1.0, 1e-6)):
         claim, source = CentralClaim(epsilon, delta), expand(bytes(32), "calibrations")
         ridges = (
@@ -248,7 +248,7 @@ def print_calibrations() -> None:
         print("| " + " | ".join(cells) + " |")
 
 
-def _summed(table: Table) -> SummedTable:
+def _summed(table: BoundedTable) -> SummedTable:
     return SummedTable(table.columns, table.rows, table.row_bound, table.products())
 
 

@@ -17,7 +17,7 @@ from lintra_analysis.estimators.spectral import noise_norm_quantile
 from lintra_curator.promise.claim import CentralClaim
 from lintra_curator.promise.quadrature import chi_square_rule
 from lintra_curator.second_moment.adaptive import LOOK_SHARE, lower_bound
-from lintra_curator.second_moment.bounded_table import Table, plain_columns
+from lintra_curator.second_moment.bounded_table import BoundedTable, plain_columns
 from lintra_curator.second_moment.calibration import adaptive_weight, projection_weight, wishart_freedom
 from lintra_curator.second_moment.central_second_moment import CentralSecondMoment
 from lintra_curator.second_moment.curves import (
@@ -42,7 +42,7 @@ RUNS = 400
 DRAWS = 60_000
 NAMES = ("c0", "c1", "c2", "c3", "c4")
 CLAIM = CentralClaim(1.0, 1e-6)
-Maker = Callable[[Table, RandomBytes], CentralSecondMoment]
+Maker = Callable[[BoundedTable, RandomBytes], CentralSecondMoment]
 
 MECHANISMS: dict[str, Maker] = {
     "gaussian": lambda table, source: GaussianNoise().release(table, CLAIM, source),
@@ -217,9 +217,9 @@ def test_two_products_are_at_most_root_two_apart_and_orthogonal_rows_are() -> No
 # --- error laws ------------------------------------------------------------------------------------------------
 
 
-def held_table(count: int = 2000) -> Table:
+def held_table(count: int = 2000) -> BoundedTable:
     rows = 0.4 * regression_rows(count, np.random.default_rng(31))
-    return Table.of(rows, plain_columns(NAMES, BOUND), BOUND)
+    return BoundedTable.of(rows, plain_columns(NAMES, BOUND), BOUND)
 
 
 @pytest.mark.parametrize("name", SOME_SLOW)
@@ -285,7 +285,7 @@ def test_correlations_of_a_projection_err_as_its_law_says() -> None:
 
 def test_the_norm_of_wishart_noise_exceeds_the_quantile_for_gaussian_noise_of_the_same_variances() -> None:
     # Why a Wishart release has a law of its own, without the bounds that rest on the norm of Gaussian noise.
-    table = Table.of(np.zeros((20, 20)), plain_columns(map(str, range(20)), BOUND), BOUND)
+    table = BoundedTable.of(np.zeros((20, 20)), plain_columns(map(str, range(20)), BOUND), BOUND)
     covered = {}
     for name in ("gaussian", "wishart"):
         source, norms = expand(SEED, f"norm {name}"), []
@@ -311,7 +311,7 @@ def test_regression_intervals_cover_the_population_and_the_table_held(name: str)
     population, cohort, mistaken = [], [], []
     for _ in range(RUNS):
         rows = 0.4 * regression_rows(2**14, generator)
-        table = Table.of(rows, plain_columns(NAMES, 4.0), 4.0, clip=False)
+        table = BoundedTable.of(rows, plain_columns(NAMES, 4.0), 4.0, clip=False)
         held = np.linalg.lstsq(rows[:, :-1], rows[:, -1], rcond=None)[0]
         estimate = ridge(MECHANISMS[name](table, source), "c4", regularization=0.0)
         for found, true, own in zip(estimate.normalised, COEFFICIENTS, held, strict=True):

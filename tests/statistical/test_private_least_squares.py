@@ -11,8 +11,8 @@ from scipy import stats
 
 from lintra_curator.least_squares.private_least_squares import (
     LeastSquaresPlan,
-    least_squares,
     plan_least_squares,
+    private_least_squares,
     solved,
 )
 from lintra_curator.promise.claim import CentralClaim
@@ -35,7 +35,8 @@ def scaled_squares(law: str) -> tuple[np.ndarray, LeastSquaresPlan]:
     solution, factor, residual = solved(joint, plan.sigma2)
     stream = source(f"scatter of {law}")
     coefs = [
-        least_squares(FEATURES, TARGET, CLAIM, SKETCH_ROWS, 1.0, stream, law=law).coef - solution for _ in range(RUNS)
+        private_least_squares(FEATURES, TARGET, CLAIM, SKETCH_ROWS, 1.0, stream, law=law).coef - solution
+        for _ in range(RUNS)
     ]
     return np.sum((factor @ np.array(coefs).T) ** 2, axis=0) / residual, plan
 

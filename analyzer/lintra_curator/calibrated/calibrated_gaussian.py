@@ -40,6 +40,9 @@ class Sensitivity:
         log_ratio: kappa, at least every |ln lambda_i|.
         log_volume: Lambda, at least the sum of the |ln lambda_i|.
         one_direction: only one lambda_i differs from 1; then `log_volume` is `log_ratio`.
+
+    >>> Sensitivity(shift=0.2, log_ratio=0.1, log_volume=0.1, one_direction=True).bounded
+    True
     """
 
     shift: float
@@ -151,6 +154,11 @@ def calibrate(claim: CentralClaim, sensitivity: Callable[[float], Sensitivity]) 
 
     Raises:
         CalibrationError: no sigma below 1e300 keeps the claim.
+
+    >>> from lintra_curator import CentralClaim
+    >>> plan = calibrate(CentralClaim(1.0, 1e-6), lambda sigma: Sensitivity(1 / max(sigma, 1e-9), 0, 0, True))
+    >>> round(plan.sigma, 3)  # without any scatter of its own this is the Gaussian mechanism
+    4.225
     """
     require_epsilon(claim.epsilon)
 
@@ -178,6 +186,10 @@ def calibrated_draw(mean: FloatArray, covariance: FloatArray, sigma: float, rand
 
     Raises:
         ValueError: if the shapes do not fit, a number is not finite, or the sum is not positive definite.
+
+    >>> from lintra_protocol.randomness import bulk_system_randomness
+    >>> calibrated_draw(np.zeros(3), np.eye(3), 2.0, bulk_system_randomness()).shape
+    (3,)
     """
     size = mean.size
     if mean.ndim != 1 or covariance.shape != (size, size) or not 0 <= sigma < math.inf:

@@ -138,6 +138,15 @@ def logistic_regression(
 
     Raises:
         ValueError: if an argument is out of range.
+
+    >>> from lintra_protocol.randomness import bulk_system_randomness
+    >>> generator = np.random.default_rng(0)
+    >>> hours = generator.uniform(-1, 1, size=(4000, 1))
+    >>> passed = (hours[:, 0] + generator.normal(0, 0.3, 4000) > 0).astype(float)
+    >>> claim = CentralClaim(1.0, 1e-6, "zero-out")
+    >>> release = logistic_regression(hours, passed, claim, 1.0, 20.0, bulk_system_randomness())
+    >>> bool(release.coef[0] > 0)
+    True
     """
     table, answers = bounded_rows(features, row_bound, clip=clip), np.asarray(labels, dtype=np.float64)
     if answers.shape != (len(table),) or not np.isin(answers, (0.0, 1.0)).all():

@@ -52,7 +52,7 @@ class LeastSquaresPlan:
         features: d.
         row_bound: l of a row of [B b].
         sigma2: the ridge, in row units squared.
-        law: "gaussian", "t" or "sketch"; see `least_squares`.
+        law: "gaussian", "t" or "sketch"; see `private_least_squares`.
         region: "triangle", or "corner" for the published rule.
         worst: (p, s) at which delta is largest, as found; None for the law "sketch", which needs no search.
         promise: what follows.
@@ -168,7 +168,7 @@ def plan_least_squares(
         sketch_rows: r; at least d + 2 for the laws "t" and "sketch", whose scatter has no variance before.
         features: d.
         row_bound: l of a row of [B b], public.
-        law: of the release; see `least_squares`.
+        law: of the release; see `private_least_squares`.
         region: "triangle" or "corner".
 
     Raises:
@@ -201,7 +201,7 @@ def ols_sigma(
     return math.sqrt(plan_least_squares(claim, sketch_rows, features, row_bound, law, region).sigma2)
 
 
-def least_squares(
+def private_least_squares(
     features: FloatArray,
     target: FloatArray,
     claim: CentralClaim,
@@ -239,6 +239,14 @@ def least_squares(
 
     Raises:
         ValueError: if an argument is out of range.
+
+    >>> from lintra_protocol.randomness import bulk_system_randomness
+    >>> generator = np.random.default_rng(0)
+    >>> hours = generator.uniform(-1, 1, size=(4000, 1))
+    >>> claim = CentralClaim(1.0, 1e-6, "zero-out")
+    >>> release = private_least_squares(hours, hours[:, 0] / 2, claim, 100, 2.0, bulk_system_randomness(), law="sketch")
+    >>> release.features, release.coef.shape
+    (('x0',), (1,))
     """
     table, response = np.asarray(features, dtype=np.float64), np.asarray(target, dtype=np.float64)
     if table.ndim != 2 or response.shape != table.shape[:1]:

@@ -20,6 +20,9 @@ class PrivacyProfile:
         epsilons: shape `(E,)`.
         forward: one interval for each.
         backward: the same in the other direction.
+
+    >>> len(privacy_profile(0.0, 1.0, 1.0, 1.5, [0.5, 1.0]).worst)
+    2
     """
 
     epsilons: FloatArray
@@ -85,6 +88,10 @@ def privacy_profile(
 
     Raises:
         ValueError: as `pair_from_gaussians` and `profile.delta`.
+
+    >>> profile = privacy_profile(0.0, 1.0, 1.0, 1.5, [1.0])
+    >>> bool(profile.lo[0] <= profile.hi[0] < 0.2)
+    True
     """
     return pair_profile(pair_from_gaussians(mu1, s1, mu2, s2), epsilons, rtol)
 

@@ -14,7 +14,7 @@ import numpy as np
 from lintra_analysis.releases.columns import ScaledColumn, positions
 from lintra_analysis.sampling import FLOATING_POINT_LAW
 from lintra_curator.promise.claim import CentralClaim
-from lintra_curator.second_moment.bounded_table import Table
+from lintra_curator.second_moment.bounded_table import BoundedTable
 from lintra_curator.second_moment.central_second_moment import finite_positive, symmetric_mean
 from lintra_curator.second_moment.gaussian_noise import weighted_noise
 from lintra_curator.second_moment.projection import ridge_root
@@ -101,7 +101,7 @@ class GaussianInverse:
 
     ridge: float
 
-    def release(self, table: Table, claim: CentralClaim, random_bytes: RandomBytes) -> CentralInverse:
+    def release(self, table: BoundedTable, claim: CentralClaim, random_bytes: RandomBytes) -> CentralInverse:
         """Release the inverse of a table's second moment.
 
         Raises:

@@ -221,6 +221,14 @@ def random_projection(
 
     Raises:
         ValueError: if an argument is out of range.
+
+    >>> import numpy as np
+    >>> from lintra_protocol.randomness import bulk_system_randomness
+    >>> generator = np.random.default_rng(0)
+    >>> rows = generator.normal(0, 0.5, size=(4000, 2))
+    >>> release = random_projection(rows, CentralClaim(1.0, 1e-6), 50, 2.0, bulk_system_randomness())
+    >>> release.values.shape, release.promise.status
+    ((50, 2), 'proved')
     """
     plan = plan_projection(claim, sketch_rows, row_bound)
     table = bounded_rows(rows, row_bound, clip=clip)

@@ -10,7 +10,13 @@ SMALLEST_DELTA = 1e-15
 
 
 class CalibrationError(ValueError):
-    """The promise lies outside the domain in which noise can be calibrated to it."""
+    """The promise lies outside the domain in which noise can be calibrated to it.
+
+    >>> CentralClaim(epsilon=-1.0, delta=1e-6)
+    Traceback (most recent call last):
+    ...
+    lintra_curator.promise.claim.CalibrationError: epsilon must be positive and finite, got -1.0
+    """
 
 
 @dataclass(frozen=True)
@@ -22,6 +28,9 @@ class CentralClaim:
         delta: from 1e-15 up to, but not including, 1.
         neighbours: "replace-one" if one row changes; "zero-out" if one row becomes the null row. The number of rows is
             public under both.
+
+    >>> CentralClaim(epsilon=1.0, delta=1e-6)
+    CentralClaim(epsilon=1.0, delta=1e-06, neighbours='replace-one')
     """
 
     epsilon: float

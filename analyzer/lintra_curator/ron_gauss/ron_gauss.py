@@ -23,7 +23,7 @@ from lintra_curator.second_moment.gaussian_noise import exact_products
 from lintra_protocol.documents import fraction, real
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
-from lintra_protocol.privacy.statement import Claim
+from lintra_protocol.privacy.statement import Claim, PrivacyStatement
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.schema import Column, Kind, Row, Schema
@@ -65,6 +65,9 @@ def mapped_column(name: str, lower: float, upper: float, kind: Kind = "real", un
 
     Raises:
         ValueError: bounds, kind and name do not fit together.
+
+    >>> mapped_column("hours", 0, 10).center
+    '5'
     """
     low, high = fraction(real(lower)), fraction(real(upper))
     return Column(
@@ -83,6 +86,9 @@ def category_column(name: str, levels: Sequence[str]) -> Column:
 
     Raises:
         ValueError: fewer than two levels, or two alike.
+
+    >>> category_column("passed", ["no", "yes"]).levels
+    ('no', 'yes')
     """
     return Column(name=name, lower="0", upper=str(max(1, len(levels) - 1)), kind="category", levels=tuple(levels))
 
@@ -110,27 +116,75 @@ def release_ron_gauss(
         InvalidRowError: a row does not fit the columns.
         InvalidTaskError: the columns or the question do not fit the mechanism.
         CalibrationError: fewer than two rows.
+
+    >>> from lintra_protocol.randomness import bulk_system_randomness
+    >>> generator = np.random.default_rng(0)
+    >>> rows = np.column_stack([generator.uniform(0, 10, 2000), generator.integers(0, 2, 2000)])
+    >>> columns = [mapped_column("hours", 0, 10), category_column("passed", ["no", "yes"])]
+    >>> release = release_ron_gauss(rows, columns, CentralClaim(1.0, 1e-6), bulk_system_randomness())
+    >>> release.num_clients, release.promise.delta
+    (2000, 1e-06)
+    """
+    return prepare_ron_gauss(rows, columns, claim, random_bytes, question=question, frame_seed=frame_seed).draw(
+        random_bytes
+    )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PreparedRonGauss:
+    """A release that is planned and whose rows are checked, but of which nothing is drawn yet.
+
+    Attributes:
+        mechanism: calibrated.
+        columns: with their public bounds and levels.
+        values: the checked rows, shape `(n, d)`.
+        statement: what the release will spend.
+    """
+
+    mechanism: RonGauss
+    columns: tuple[Column, ...]
+    values: FloatArray
+    statement: PrivacyStatement
+
+    def draw(self, random_bytes: RandomBytes) -> ProjectedSums:
+        """Add the noise; once, since another draw is another release."""
+        mechanism, statement, count = self.mechanism, self.statement, len(self.values)
+        total = exact_sum(mechanism, self.columns, self.values)
+        total = total + mechanism.noise(1, len(self.columns), random_bytes)
+        promise = Promise(
+            epsilon=statement.epsilon,
+            delta=statement.delta,
+            neighbours=statement.neighbours,
+            mechanism="ron_gauss by a trusted curator",
+            note=f"exact Gaussian differential privacy of {count} rows; added up by a curator who sees them",
+            mu=statement.mu,
+        )
+        return projected_sums(mechanism, self.columns, total, count, noise_law(mechanism, 1), promise)
+
+
+def prepare_ron_gauss(
+    rows: FloatArray | Sequence[Row],
+    columns: Sequence[Column],
+    claim: CentralClaim,
+    random_bytes: RandomBytes,
+    *,
+    question: JointQuestion | None = None,
+    frame_seed: bytes | None = None,
+) -> PreparedRonGauss:
+    """Check, plan and calibrate as `release_ron_gauss` does, so that its price is known before anything is drawn.
+
+    Args, and what is raised, as there; `random_bytes` gives the seed of the frame if none is given.
     """
     values = _checked(rows, columns)
-    mechanism = _planned(
-        len(values), columns, _protocol_claim(claim, len(values), 0), question, frame_seed, random_bytes
-    )
+    planned_for = _protocol_claim(claim, len(values), 0)
+    mechanism = _planned(len(values), columns, planned_for, question, frame_seed, random_bytes)
     # One party's noise is all there is: as if all others were corrupt and added none.
     alone = _protocol_claim(claim, len(values), len(values) - 1)
     mechanism.check_columns(columns)
     mechanism = mechanism.calibrated(alone, len(columns), len(values))
     statement = mechanism.privacy(alone, len(columns), len(values))
     statement.require(alone)
-    total = exact_sum(mechanism, columns, values) + mechanism.noise(1, len(columns), random_bytes)
-    promise = Promise(
-        epsilon=statement.epsilon,
-        delta=statement.delta,
-        neighbours=statement.neighbours,
-        mechanism="ron_gauss by a trusted curator",
-        note=f"exact Gaussian differential privacy of {len(values)} rows; added up by a curator who sees them",
-        mu=statement.mu,
-    )
-    return projected_sums(mechanism, columns, total, len(values), noise_law(mechanism, 1), promise)
+    return PreparedRonGauss(mechanism, tuple(columns), values, statement)
 
 
 def release_ron_gauss_pure(
@@ -162,6 +216,14 @@ def release_ron_gauss_pure(
         InvalidRowError: a row does not fit the columns.
         InvalidTaskError: the columns or the question do not fit the mechanism.
         CalibrationError: epsilon is out of range, or fewer than two rows.
+
+    >>> from lintra_protocol.randomness import bulk_system_randomness
+    >>> generator = np.random.default_rng(0)
+    >>> rows = np.column_stack([generator.uniform(0, 10, 2000), generator.integers(0, 2, 2000)])
+    >>> columns = [mapped_column("hours", 0, 10), category_column("passed", ["no", "yes"])]
+    >>> release = release_ron_gauss_pure(rows, columns, 1.0, bulk_system_randomness())
+    >>> release.num_clients, release.promise.delta
+    (2000, 0.0)
     """
     if not 0 < epsilon < math.inf:
         raise CalibrationError(f"epsilon must be positive and finite, got {epsilon}")

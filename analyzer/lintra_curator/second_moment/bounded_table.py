@@ -12,13 +12,18 @@ from lintra_protocol.ring import FloatArray
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
-    """Rows that are known to lie within the bound; the only way to a release. `Table.of` makes one.
+class BoundedTable:
+    """Rows that are known to lie within the bound; the only way to a release. `BoundedTable.of` makes one.
 
     Attributes:
         columns: the d columns.
         rows: shape `(n, d)`, normalised, none longer than the bound; n is at least d.
         row_bound: B, public.
+
+    >>> rows = np.array([[3.0, 4.0], [0.3, 0.4]])
+    >>> table = BoundedTable.of(rows, plain_columns(["left", "right"], 1.0), row_bound=1.0)
+    >>> table.rows.round(2).tolist()  # the first row was longer than the bound
+    [[0.6, 0.8], [0.3, 0.4]]
     """
 
     columns: tuple[ScaledColumn, ...]
@@ -32,10 +37,12 @@ class Table:
         # Not `longest > bound`: a NaN must be refused too.
         longest = np.einsum("ij,ij->i", self.rows, self.rows).max()
         if not longest <= self.squared_bound:
-            raise ValueError(f"a row is longer than the bound {self.row_bound}, or not finite; use Table.of")
+            raise ValueError(f"a row is longer than the bound {self.row_bound}, or not finite; use BoundedTable.of")
 
     @classmethod
-    def of(cls, rows: FloatArray, columns: Sequence[ScaledColumn], row_bound: float, *, clip: bool = True) -> "Table":
+    def of(
+        cls, rows: FloatArray, columns: Sequence[ScaledColumn], row_bound: float, *, clip: bool = True
+    ) -> "BoundedTable":
         """Check a curator's rows, and shrink those that are longer than the bound.
 
         Args:
@@ -68,5 +75,9 @@ class Table:
 
 
 def plain_columns(names: Iterable[str], row_bound: float) -> tuple[ScaledColumn, ...]:
-    """Return columns whose own unit is the normalised one, with values in [-B, B]."""
+    """Return columns whose own unit is the normalised one, with values in [-B, B].
+
+    >>> [column.name for column in plain_columns(["left", "right"], 1.0)]
+    ['left', 'right']
+    """
     return tuple(ScaledColumn(name, 0.0, 1.0, -row_bound, row_bound) for name in names)

@@ -12,11 +12,12 @@ import numpy as np
 
 from lintra_analysis.sampling import FLOATING_POINT_LAW, gaussians
 from lintra_curator.promise.claim import CalibrationError, CentralClaim
-from lintra_curator.second_moment.bounded_table import Table
+from lintra_curator.second_moment.bounded_table import BoundedTable
 from lintra_curator.second_moment.calibration import gaussian_sigma
 from lintra_curator.second_moment.central_second_moment import INTEGER_LAW, CentralSecondMoment, Noise
 from lintra_protocol.clipping import quantise
 from lintra_protocol.noise import MAX_SIGMA, discrete_gaussian
+from lintra_protocol.privacy.composition import Spent
 from lintra_protocol.privacy.discrete import discrete_delta, discrete_mu, row_slack
 from lintra_protocol.privacy.statement import MAX_SLACK, SMOOTHING
 from lintra_protocol.randomness import RandomBytes
@@ -36,11 +37,21 @@ class GaussianNoise:
     Attributes:
         trace_tight: lower the noise of the trace by sqrt(d + 1), at no cost, for "replace-one" only. Its law is
             continuous, in floating point; without this option everything happens in integers.
+
+    >>> from lintra_curator import BoundedTable, CentralClaim, plain_columns
+    >>> import numpy as np
+    >>> from lintra_protocol.randomness import bulk_system_randomness
+    >>> generator = np.random.default_rng(0)
+    >>> rows = generator.normal(0, 0.5, size=(4000, 2))
+    >>> table = BoundedTable.of(rows, plain_columns(["left", "right"], 2.0), row_bound=2.0)
+    >>> release = GaussianNoise().release(table, CentralClaim(1.0, 1e-6), bulk_system_randomness())
+    >>> release.values.shape, release.noise.delta_at(1.0) <= 1e-6
+    ((2, 2), True)
     """
 
     trace_tight: bool = False
 
-    def release(self, table: Table, claim: CentralClaim, random_bytes: RandomBytes) -> CentralSecondMoment:
+    def release(self, table: BoundedTable, claim: CentralClaim, random_bytes: RandomBytes) -> CentralSecondMoment:
         """Release the second moment of a table.
 
         Args:
@@ -54,6 +65,17 @@ class GaussianNoise:
         """
         draw = _trace_tight if self.trace_tight else _integers
         return draw(table, claim, random_bytes)
+
+    def price(self, claim: CentralClaim, num_columns: int) -> Spent:
+        """Return what a release of so many columns spends, known before anything is drawn.
+
+        Raises:
+            CalibrationError: no noise that the sampler draws keeps the claim.
+        """
+        if self.trace_tight:
+            return Spent.gaussian(1 / gaussian_sigma(claim))
+        _, _, mu, slack = integer_plan(claim, num_columns)
+        return Spent.gaussian(mu, slack)
 
 
 def exact_products(steps: IntArray, squared_bound: int) -> IntArray:
@@ -106,7 +128,7 @@ def _diagonal(sigma: int) -> int:
     return math.isqrt(2 * sigma * sigma - 1) + 1
 
 
-def _integers(table: Table, claim: CentralClaim, random_bytes: RandomBytes) -> CentralSecondMoment:
+def _integers(table: BoundedTable, claim: CentralClaim, random_bytes: RandomBytes) -> CentralSecondMoment:
     """Quantise, sum and noise in integers, so that the promise does not rest on floating point."""
     size = table.rows.shape[1]
     bits, sigma, mu, slack = integer_plan(claim, size)
@@ -136,7 +158,7 @@ def weighted_noise(size: int, random_bytes: RandomBytes) -> FloatArray:
     return symmetric_noise(size, math.sqrt(2), random_bytes)
 
 
-def _trace_tight(table: Table, claim: CentralClaim, random_bytes: RandomBytes) -> CentralSecondMoment:
+def _trace_tight(table: BoundedTable, claim: CentralClaim, random_bytes: RandomBytes) -> CentralSecondMoment:
     """Add N - (tr N / d) (1 - 1 / sqrt(d + 1)) I, in floating point."""
     if claim.neighbours != "replace-one":
         raise ValueError("trace-tight noise protects against 'replace-one' only")

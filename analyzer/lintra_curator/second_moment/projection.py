@@ -11,7 +11,7 @@ from lintra_analysis.sampling import FLOATING_POINT_LAW, gaussians
 from lintra_curator.promise.claim import CentralClaim
 from lintra_curator.promise.promise import require_count
 from lintra_curator.second_moment.adaptive import LOOK_SHARE, lower_bound
-from lintra_curator.second_moment.bounded_table import Table
+from lintra_curator.second_moment.bounded_table import BoundedTable
 from lintra_curator.second_moment.calibration import adaptive_weight, projection_weight
 from lintra_curator.second_moment.central_second_moment import (
     Calibration,
@@ -34,12 +34,22 @@ class GaussianProjection:
     Attributes:
         sketch_rows: r, fixed without a look at the rows.
         adaptive: pay for a look at the smallest eigenvalue of S, and add less of a ridge where it is large.
+
+    >>> from lintra_curator import BoundedTable, CentralClaim, plain_columns
+    >>> import numpy as np
+    >>> from lintra_protocol.randomness import bulk_system_randomness
+    >>> generator = np.random.default_rng(0)
+    >>> rows = generator.normal(0, 0.5, size=(4000, 2))
+    >>> table = BoundedTable.of(rows, plain_columns(["left", "right"], 2.0), row_bound=2.0)
+    >>> release = GaussianProjection(sketch_rows=200).release(table, CentralClaim(1.0, 1e-6), bulk_system_randomness())
+    >>> release.values.shape, release.noise.delta_at(1.0) <= 1e-6
+    ((2, 2), True)
     """
 
     sketch_rows: int
     adaptive: bool = False
 
-    def release(self, table: Table, claim: CentralClaim, random_bytes: RandomBytes) -> CentralSecondMoment:
+    def release(self, table: BoundedTable, claim: CentralClaim, random_bytes: RandomBytes) -> CentralSecondMoment:
         """Release the second moment of a table.
 
         Args:
@@ -57,7 +67,9 @@ class GaussianProjection:
         return draw_projection(table, products, noise, random_bytes)
 
 
-def draw_projection(table: Table, products: FloatArray, noise: Noise, random_bytes: RandomBytes) -> CentralSecondMoment:
+def draw_projection(
+    table: BoundedTable, products: FloatArray, noise: Noise, random_bytes: RandomBytes
+) -> CentralSecondMoment:
     """Draw W_d(S + ridge I, r) with the ridge and r of a plan."""
     size, sketch_rows = table.rows.shape[1], whole_degrees(noise)
     noise = replace(noise, sigma=noise.ridge / math.sqrt(sketch_rows))
@@ -68,7 +80,7 @@ def draw_projection(table: Table, products: FloatArray, noise: Noise, random_byt
 
 
 def ridge_plan(
-    table: Table,
+    table: BoundedTable,
     products: FloatArray,
     claim: CentralClaim,
     mechanism: Mechanism,
@@ -89,7 +101,12 @@ def ridge_plan(
 
 
 def fixed_ridge(
-    table: Table, claim: CentralClaim, mechanism: Mechanism, degrees: int, weight: float, calibration: Calibration
+    table: BoundedTable,
+    claim: CentralClaim,
+    mechanism: Mechanism,
+    degrees: int,
+    weight: float,
+    calibration: Calibration,
 ) -> Noise:
     """Return the noise of a draw about S + (B^2 / weight) I."""
     ridge = table.squared_bound / weight

@@ -7,7 +7,7 @@ import numpy as np
 
 from lintra_analysis.sampling import FLOATING_POINT_LAW, chi_squares, gaussians
 from lintra_curator.promise.claim import CentralClaim
-from lintra_curator.second_moment.bounded_table import Table
+from lintra_curator.second_moment.bounded_table import BoundedTable
 from lintra_curator.second_moment.calibration import wishart_degrees, wishart_scale
 from lintra_curator.second_moment.central_second_moment import (
     Calibration,
@@ -30,6 +30,16 @@ class WishartNoise:
     Attributes:
         scale: c; k follows. 1 by default, which is an example as long as the bound.
         degrees: k, above d + 1; c follows. Give one of the two at most.
+
+    >>> from lintra_curator import BoundedTable, CentralClaim, plain_columns
+    >>> import numpy as np
+    >>> from lintra_protocol.randomness import bulk_system_randomness
+    >>> generator = np.random.default_rng(0)
+    >>> rows = generator.normal(0, 0.5, size=(4000, 2))
+    >>> table = BoundedTable.of(rows, plain_columns(["left", "right"], 2.0), row_bound=2.0)
+    >>> release = WishartNoise().release(table, CentralClaim(1.0, 1e-6), bulk_system_randomness())
+    >>> release.values.shape, release.noise.delta_at(1.0) <= 1e-6
+    ((2, 2), True)
     """
 
     scale: float | None = None
@@ -41,7 +51,7 @@ class WishartNoise:
                 "give the scale or the degrees of Wishart noise, not both: the other follows from the claim"
             )
 
-    def release(self, table: Table, claim: CentralClaim, random_bytes: RandomBytes) -> CentralSecondMoment:
+    def release(self, table: BoundedTable, claim: CentralClaim, random_bytes: RandomBytes) -> CentralSecondMoment:
         """Release the second moment of a table.
 
         Args:
@@ -64,7 +74,7 @@ class WishartNoise:
 
 
 def draw_wishart(
-    table: Table,
+    table: BoundedTable,
     claim: CentralClaim,
     scale: float,
     degrees: float,

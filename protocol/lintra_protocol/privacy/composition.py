@@ -56,11 +56,25 @@ class Spent(Frozen):
         Raises:
             ValueError: the release has no privacy worth the name (mu of 1e9 or more).
         """
-        mu = Decimal(statement.mu)
+        return cls.gaussian(statement.mu, statement.slack, statement.delta_coalition)
+
+    @classmethod
+    def gaussian(cls, mu: float, slack: float = 0.0, failure: float = 0.0) -> Self:
+        """Return what a mu-Gaussian release spends; every number is rounded up to twenty digits.
+
+        Args:
+            mu: its Gaussian privacy parameter.
+            slack: K of Theorem D1 or D2, the price of integers.
+            failure: probability with which the release promises nothing.
+
+        Raises:
+            ValueError: the release has no privacy worth the name (mu of 1e9 or more).
+        """
+        exact = Decimal(mu)
         return cls(
-            mu_squared=_rounded_up(_EXACT.multiply(mu, mu)),
-            slack=_rounded_up(Decimal(statement.slack)),
-            delta_coalition=_rounded_up(Decimal(statement.delta_coalition)),
+            mu_squared=_rounded_up(_EXACT.multiply(exact, exact)),
+            slack=_rounded_up(Decimal(slack)),
+            delta_coalition=_rounded_up(Decimal(failure)),
         )
 
     def __add__(self, other: "Spent") -> "Spent":

@@ -7,9 +7,9 @@ import pytest
 
 from lintra_curator.least_squares.private_least_squares import (
     influence_delta,
-    least_squares,
     ols_sigma,
     plan_least_squares,
+    private_least_squares,
     solved,
     worst_influence,
 )
@@ -137,7 +137,7 @@ def test_a_solution_needs_less_noise_than_the_sketch_it_could_come_from() -> Non
 @pytest.mark.parametrize("law", ["gaussian", "t", "sketch"])
 def test_a_release_scatters_about_the_ridge_solution(law: str) -> None:
     features, target = made_data(20_000)
-    release = least_squares(features, target, CLAIM, 400, 1.0, source(f"scatter {law}"), law=law)
+    release = private_least_squares(features, target, CLAIM, 400, 1.0, source(f"scatter {law}"), law=law)
     joint = np.column_stack([features, target])
     joint /= np.maximum(1, np.linalg.norm(joint, axis=1, keepdims=True))
     ridge = release.plan.sigma2 * np.eye(3)
@@ -153,7 +153,9 @@ def test_a_release_scatters_about_the_ridge_solution(law: str) -> None:
 
 def test_the_sketch_behind_a_solution_can_be_read_by_every_estimator() -> None:
     features, target = made_data()
-    release = least_squares(features, target, CLAIM, 50, 1.0, source("read"), law="sketch", names=["a", "b", "c"])
+    release = private_least_squares(
+        features, target, CLAIM, 50, 1.0, source("read"), law="sketch", names=["a", "b", "c"]
+    )
     assert [column.name for column in release.sketch.columns] == ["a", "b", "c", "target"]
     assert release.sketch.second_moment().matrix.shape == (4, 4)
     again = np.linalg.lstsq(release.sketch.values[:, :3], release.sketch.values[:, 3])[0]
@@ -223,12 +225,12 @@ def test_wrong_arguments_are_refused_by_name(change: dict, complaint: str) -> No
         "random_bytes": source("no"), "law": "t",
     }  # fmt: skip
     with pytest.raises(ValueError, match=complaint):
-        least_squares(**{**arguments, **change})
+        private_least_squares(**{**arguments, **change})
 
 
 def test_rank_deficient_features_have_a_solution_because_of_the_ridge() -> None:
     features = np.column_stack([np.ones(20), np.ones(20), np.zeros(20)]) / 3
-    release = least_squares(features, np.ones(20) / 3, CLAIM, 10, 1.0, source("rank"))
+    release = private_least_squares(features, np.ones(20) / 3, CLAIM, 10, 1.0, source("rank"))
     assert np.isfinite(release.coef).all()
 
 
@@ -240,7 +242,7 @@ def test_replacement_is_promised_through_the_sketch() -> None:
 
 def test_predictions_need_the_features_of_the_fit() -> None:
     features, target = made_data()
-    release = least_squares(features, target, CLAIM, 20, 1.0, source("predict"))
+    release = private_least_squares(features, target, CLAIM, 20, 1.0, source("predict"))
     with pytest.raises(ValueError, match="3 features"):
         release.predict(features[:, :2])
 

@@ -9,8 +9,8 @@ from lintra_curator.second_moment.central_second_moment import CentralSecondMome
 PAGE = Path(__file__).resolve().parents[4] / "docs/mechanisms/central_second_moment.md"
 
 
-def test_the_example_of_the_page_runs_and_keeps_its_claim() -> None:
-    (source,) = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+def test_the_examples_of_the_page_run_and_keep_their_claims() -> None:
+    source, session_source = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     made: dict[str, object] = {}
     exec(source, made)
     release, estimate = made["release"], made["estimate"]
@@ -23,3 +23,5 @@ def test_the_example_of_the_page_runs_and_keeps_its_claim() -> None:
     assert error is not None
     assert abs(estimate.coef[0] - 0.6) < 10 * error.total
     assert error.total < 0.03
+    exec(session_source, made)
+    assert 0.79 < made["session"].epsilon_spent <= 0.8

@@ -20,7 +20,7 @@ from lintra_curator.papers.second_moment import (
     PublishedWishartNoise,
 )
 from lintra_curator.promise.claim import CalibrationError, CentralClaim
-from lintra_curator.second_moment.bounded_table import Table, plain_columns
+from lintra_curator.second_moment.bounded_table import BoundedTable, plain_columns
 from lintra_curator.second_moment.calibration import projection_weight
 from lintra_curator.second_moment.central_second_moment import CentralSecondMoment
 from lintra_curator.second_moment.gaussian_noise import GRID_BITS, GaussianNoise, exact_products, integer_plan
@@ -42,7 +42,7 @@ CLAIM = CentralClaim(1.0, 1e-6)
 WEAK = CentralClaim(0.1, math.exp(-9))
 ROWS = np.random.default_rng(1).normal(size=(80, 4))
 
-Maker = Callable[[Table, CentralClaim, RandomBytes], CentralSecondMoment]
+Maker = Callable[[BoundedTable, CentralClaim, RandomBytes], CentralSecondMoment]
 MAKERS: dict[str, Maker] = {
     "gaussian": GaussianNoise().release,
     "trace-tight": lambda table, claim, source: GaussianNoise(trace_tight=True).release(table, claim, source),
@@ -70,8 +70,8 @@ PUBLISHED: dict[str, Maker] = {
 }
 
 
-def table(row_bound: float = 2.0, rows: int = 80) -> Table:
-    return Table.of(ROWS[:rows], COLUMNS, row_bound)
+def table(row_bound: float = 2.0, rows: int = 80) -> BoundedTable:
+    return BoundedTable.of(ROWS[:rows], COLUMNS, row_bound)
 
 
 @pytest.mark.parametrize("claim", [CLAIM, WEAK, CentralClaim(0.5, 1e-5, "zero-out")])
@@ -234,27 +234,27 @@ def test_a_table_that_makes_no_sense_is_refused(
     rows: np.ndarray[tuple[int, int], np.dtype[np.float64]], bound: float, reason: str
 ) -> None:
     with pytest.raises(ValueError, match=reason):
-        Table.of(rows, COLUMNS, bound)
+        BoundedTable.of(rows, COLUMNS, bound)
 
 
 def test_columns_of_the_same_name_are_refused() -> None:
     with pytest.raises(InvalidReleaseError, match="twice"):
-        Table.of(ROWS[:, :2], plain_columns(["a", "a"], 1.0), 1.0)
+        BoundedTable.of(ROWS[:, :2], plain_columns(["a", "a"], 1.0), 1.0)
 
 
 def test_long_rows_are_shrunk_or_refused_as_the_curator_says() -> None:
     assert np.linalg.norm(table(0.5).rows, axis=1).max() <= 0.5 * (1 + 1e-12)
     with pytest.raises(ValueError, match="longer than the bound"):
-        Table.of(ROWS, COLUMNS, 0.5, clip=False)
-    assert_array_equal(Table.of(ROWS, COLUMNS, 50.0, clip=False).rows, ROWS)
+        BoundedTable.of(ROWS, COLUMNS, 0.5, clip=False)
+    assert_array_equal(BoundedTable.of(ROWS, COLUMNS, 50.0, clip=False).rows, ROWS)
 
 
 @pytest.mark.parametrize("rows", [ROWS, with_value(math.nan), with_value(math.inf)])
 def test_no_table_can_be_made_around_rows_that_are_too_long_or_not_finite(
     rows: np.ndarray[tuple[int, int], np.dtype[np.float64]],
 ) -> None:
-    with pytest.raises(ValueError, match=r"use Table.of"):
-        Table(COLUMNS, rows, 0.5)
+    with pytest.raises(ValueError, match=r"use BoundedTable.of"):
+        BoundedTable(COLUMNS, rows, 0.5)
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,9 @@ def test_no_table_can_be_made_around_rows_that_are_too_long_or_not_finite(
         (lambda t, s: wishart_factor(4, 2.5, s), "whole number"),
     ],
 )
-def test_parameters_that_do_not_fit_are_refused(make: Callable[[Table, RandomBytes], object], reason: str) -> None:
+def test_parameters_that_do_not_fit_are_refused(
+    make: Callable[[BoundedTable, RandomBytes], object], reason: str
+) -> None:
     with pytest.raises(ValueError, match=reason):
         make(table(), source("refused"))
 
@@ -282,7 +284,7 @@ def test_parameters_that_do_not_fit_are_refused(make: Callable[[Table, RandomByt
 
 def test_a_table_with_large_eigenvalues_gets_a_smaller_ridge_and_a_table_without_does_not() -> None:
     claim = CentralClaim(1.0, 1e-3)
-    large = Table.of(np.tile(2.0 * np.eye(4), (2000, 1)), COLUMNS, 2.0)
+    large = BoundedTable.of(np.tile(2.0 * np.eye(4), (2000, 1)), COLUMNS, 2.0)
     full = 4 / projection_weight(claim, 30)
     rich = GaussianProjection(sketch_rows=30, adaptive=True).release(large, claim, source("rich"))
     poor = GaussianProjection(sketch_rows=30, adaptive=True).release(table(), claim, source("poor"))
@@ -300,7 +302,7 @@ def test_a_table_with_large_eigenvalues_gets_a_smaller_ridge_and_a_table_without
 def test_rows_and_bound_in_another_unit_give_the_same_release_in_that_unit(make: Maker, factor: float) -> None:
     rows = np.tile(np.eye(4), (500, 1))
     plain, other = (
-        make(Table.of(unit * rows, plain_columns(NAMES, unit), unit), CentralClaim(1.0, 1e-3), source("unit"))
+        make(BoundedTable.of(unit * rows, plain_columns(NAMES, unit), unit), CentralClaim(1.0, 1e-3), source("unit"))
         for unit in (1.0, factor)
     )
     assert_array_equal(other.values, factor**2 * plain.values)
@@ -312,7 +314,7 @@ def test_rows_and_bound_in_another_unit_give_the_same_release_in_that_unit(make:
 def test_what_common_rows_and_ridge_hold_together_is_never_below_the_plan_and_not_far_above_it(bound: float) -> None:
     # An attacker who knows all rows but one sees which it is if ridge and common rows fall short of the planned ridge.
     claim, copies = CentralClaim(1.0, 1e-3), 400
-    held = Table.of(np.tile(bound * np.eye(4), (copies, 1)), COLUMNS, bound)
+    held = BoundedTable.of(np.tile(bound * np.eye(4), (copies, 1)), COLUMNS, bound)
     common = (copies - 1) * bound**2
     drawn = source(f"common rows {bound}")
     noises = [
@@ -339,7 +341,7 @@ def test_exact_intervals_are_refused_where_they_do_not_hold() -> None:
 def test_a_noisy_inverse_gives_ridge_coefficients_and_nothing_else() -> None:
     rows = np.tile(ROWS, (2000, 1))
     rows[:, 0] = 0.5 * rows[:, 1] + 0.3 * rows[:, 0]
-    data = Table.of(rows, COLUMNS, 10.0, clip=False)
+    data = BoundedTable.of(rows, COLUMNS, 10.0, clip=False)
     release = GaussianInverse(ridge=20000.0).release(data, CentralClaim(1.0, 1e-5), source("inverse"))
     products = rows.T @ rows
     expected = np.linalg.solve(products[1:, 1:] + 20000 * np.eye(3), products[1:, 0])
