@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from lintra_analysis.estimators import regression
+from lintra_analysis import regression
 from lintra_analysis.planning.ron_gauss import JointQuestion
 from lintra_curator import BudgetExceededError, CalibrationError, Session
 from lintra_protocol.errors import InvalidRowError, InvalidTaskError
