@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from lintra_curator.ndis.curve import PrivacyProfile, privacy_profile
     from lintra_curator.projection.random_projection import random_projection
     from lintra_curator.promise.claim import CalibrationError, CentralClaim
+    from lintra_curator.ron_gauss.pure import release_ron_gauss_pure
     from lintra_curator.ron_gauss.ron_gauss import (
         category_column,
         mapped_column,
         release_ron_gauss,
-        release_ron_gauss_pure,
     )
     from lintra_curator.second_moment.bounded_table import BoundedTable, plain_columns
     from lintra_curator.second_moment.gaussian_noise import GaussianNoise
@@ -87,7 +87,7 @@ _HOMES = {
     "privacy_profile": "ndis.curve",
     "random_projection": "projection.random_projection",
     "release_ron_gauss": "ron_gauss.ron_gauss",
-    "release_ron_gauss_pure": "ron_gauss.ron_gauss",
+    "release_ron_gauss_pure": "ron_gauss.pure",
 }
 
 

@@ -14,8 +14,7 @@ import numpy as np
 from lintra_analysis.releases.promise import Promise
 from lintra_curator.papers.ron_gauss_sensitivity import triangle_distance
 from lintra_curator.promise.claim import CalibrationError, CentralClaim
-from lintra_curator.ron_gauss.laplace import MAX_SCALE, discrete_laplace
-from lintra_curator.ron_gauss.ron_gauss import laplace_sd
+from lintra_curator.ron_gauss.laplace import MAX_SCALE, discrete_laplace, laplace_sd
 from lintra_protocol.noise import MAX_SIGMA, discrete_gaussian
 from lintra_protocol.privacy.discrete import discrete_epsilon, discrete_mu, row_slack
 from lintra_protocol.privacy.statement import MAX_SLACK, SMOOTHING

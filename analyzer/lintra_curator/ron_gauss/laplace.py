@@ -3,6 +3,7 @@
 No floating-point number is involved, so what pure differential privacy says about the law it says about the bytes.
 """
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -33,6 +34,14 @@ def discrete_laplace(count: int, scale: Fraction, random_bytes: RandomBytes) -> 
         raise ValueError(f"the scale must be positive and at most {MAX_SCALE}, got {scale}")
     words = _Bytes(random_bytes)
     return np.array([_draw(scale.numerator, scale.denominator, words) for _ in range(count)], np.int64)
+
+
+def laplace_sd(scale: Fraction) -> float:
+    """Return the standard deviation of a discrete Laplace variable, 1 / (sqrt(2) sinh(1 / (2 scale))); 0 for none."""
+    if not scale:
+        return 0.0
+    half = 1 / (2 * float(scale))
+    return 0.0 if half > 700 else 1 / (math.sqrt(2) * math.sinh(half))
 
 
 class _Bytes:

@@ -18,7 +18,8 @@ from lintra_curator.papers.ron_gauss_noise import (
     published_noise,
 )
 from lintra_curator.promise.claim import CentralClaim
-from lintra_curator.ron_gauss.ron_gauss import PureShares, category_column, mapped_column, pure_scales
+from lintra_curator.ron_gauss.pure import PureShares, pure_scales
+from lintra_curator.ron_gauss.ron_gauss import category_column, mapped_column
 from lintra_protocol.clipping import quantise
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
 from lintra_protocol.privacy.statement import SMOOTHING, Claim

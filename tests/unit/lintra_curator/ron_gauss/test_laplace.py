@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from lintra_curator.ron_gauss.laplace import MAX_SCALE, discrete_laplace
-from lintra_curator.ron_gauss.ron_gauss import laplace_sd
+from lintra_curator.ron_gauss.laplace import MAX_SCALE, discrete_laplace, laplace_sd
 from support import source
 
 
