@@ -85,6 +85,7 @@ def release_ron_gauss_pure(
         InvalidTaskError: the columns or the question do not fit the mechanism.
         CalibrationError: epsilon is out of range, or fewer than two rows.
 
+    >>> from lintra_curator import category_column, mapped_column
     >>> from lintra_protocol.randomness import bulk_system_randomness
     >>> generator = np.random.default_rng(0)
     >>> rows = np.column_stack([generator.uniform(0, 10, 2000), generator.integers(0, 2, 2000)])
