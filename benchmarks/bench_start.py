@@ -11,6 +11,9 @@ STARTS = {
     "import lintra_client": ("import lintra_client", 0.25),
     "from lintra_client import Client": ("from lintra_client import Client", None),
     "import lintra_analysis": ("import lintra_analysis", 0.6),
+    "from lintra_analysis import regression": ("from lintra_analysis import regression", 0.6),
+    "from lintra_analysis import open_release": ("from lintra_analysis import open_release", None),
+    "from lintra_analysis import connect": ("from lintra_analysis import connect", None),
 }
 """What is started, and the most that it should take."""
 

@@ -2,7 +2,7 @@
 
     >>> from lintra_analysis import open_release, regression
     >>> release = open_release("flights.npz")
-    >>> print(regression(release, "delay").summary())  # doctest: +ELLIPSIS
+    >>> print(regression(release, "delay").summary())  # doctest: +ELLIPSIS, +NORMALIZE_WHITESPACE
     Regression of delay from a private second moment
     ...
 

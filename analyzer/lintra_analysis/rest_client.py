@@ -35,7 +35,7 @@ def connect(url: str, token: str) -> "AnalyzerClient":
     >>> with connect("http://analyzer.test", "lintra_your-token") as analyzer:
     ...     release = analyzer.open_release(analyzer.releases()[0]["release_id"])
     >>> print(regression(release, "delay").num_clients)
-    400
+    240
 
     Args:
         url: of the analyzer, such as "https://analyzer.example.org".
@@ -45,7 +45,14 @@ def connect(url: str, token: str) -> "AnalyzerClient":
 
 
 class AnalyzerClient:
-    """One analyst's connection to an analyzer; close it, or use it in a `with` statement."""
+    """One analyst's connection to an analyzer; close it, or use it in a `with` statement.
+
+    >>> from lintra_analysis import connect
+    >>> analyzer = connect("http://analyzer.test", "lintra_your-token")
+    >>> for release in analyzer.releases():
+    ...     analyzer.download_release(release["release_id"], "copy-of-" + release["release_id"])
+    >>> analyzer.close()
+    """
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """The analyzer among real servers in one process: real stores, in-process HTTP, a clock that stands still."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -117,10 +117,16 @@ class Life:
         return self.service.task(answer.json()["task_id"])
 
     async def upload(
-        self, task: Task, count: int = CLIENTS, servers: tuple[int, ...] = (0, 1, 2), label: str = "client"
+        self,
+        task: Task,
+        count: int = CLIENTS,
+        servers: tuple[int, ...] = (0, 1, 2),
+        label: str = "client",
+        rows: Iterable[tuple[FloatArray, RandomBytes]] | None = None,
     ) -> None:
-        """Send the first `count` clients' reports to some servers."""
-        reports = [client_report(task, row, task.not_before, rng) for row, rng in clients(count, label)]
+        """Send the reports of some rows, by default of the first `count` clients, to some servers."""
+        chosen = clients(count, label) if rows is None else rows
+        reports = [client_report(task, row, task.not_before, rng) for row, rng in chosen]
         for server in servers:
             async with httpx2.AsyncClient(transport=httpx2.ASGITransport(self.servers[server])) as http:
                 answer = await http.get(f"{server_url(server)}/v1/keys")

@@ -48,6 +48,13 @@ class PairCorrelation:
 class CorrelationEstimate(Tabular):
     """The correlations of d columns.
 
+    >>> from lintra_analysis import correlation, open_release
+    >>> estimate = correlation(open_release("flights.npz"))
+    >>> estimate.columns
+    ('hour', 'distance', 'delay')
+    >>> print(estimate.to_csv())  # doctest: +ELLIPSIS, +NORMALIZE_WHITESPACE
+    first,second,...
+
     Attributes:
         columns: those whose variance stands out of the noise; the matrix is about these.
         lost: those whose variance does not.
@@ -116,6 +123,10 @@ def correlation(
     release: HasSecondMoment, columns: Sequence[str] | None = None, confidence: float = 0.95
 ) -> CorrelationEstimate:
     """Return the correlations of the columns.
+
+    >>> from lintra_analysis import correlation, open_release
+    >>> correlation(open_release("flights.npz"), ["hour", "delay"]).matrix.shape
+    (2, 2)
 
     Intervals put sampling on Fisher's scale atanh(r), where its error is 1 / sqrt(n - 3) for normal rows, and privacy
     noise on that of r itself.

@@ -36,6 +36,14 @@ SAMPLE_NOTE = "the sampling part rests on the variances in the same release"
 class MeansEstimate(Tabular):
     """The means of the columns, in their own units.
 
+    >>> from lintra_analysis import means, open_release
+    >>> estimate = means(open_release("flights.npz"))
+    >>> estimate.columns
+    ('hour', 'distance', 'delay')
+    >>> low, high = estimate.means[0].interval
+    >>> 10 < low < high < 14
+    True
+
     Attributes:
         means: one for each column.
         notes: on what the errors rest.
@@ -86,6 +94,11 @@ def means(
     release: Totals | HasSecondMoment, columns: Sequence[str] | None = None, confidence: float = 0.95
 ) -> MeansEstimate:
     """Return the means of the columns.
+
+    >>> from lintra_analysis import means, open_release
+    >>> print(means(open_release("flights.npz"), ["hour"]).summary())  # doctest: +ELLIPSIS, +NORMALIZE_WHITESPACE
+    Means
+    ...
 
     Args:
         release: a sum, or a second moment or sketch with a constant column.

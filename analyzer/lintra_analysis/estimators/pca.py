@@ -34,6 +34,11 @@ _SHOWN = 6
 class PcaEstimate(Tabular):
     """The k directions in which the cohort's normalised rows vary most.
 
+    >>> from lintra_analysis import open_release, pca
+    >>> estimate = pca(open_release("flights.npz"), 2)
+    >>> estimate.transform([[12.0, 800.0, 5.0]]).shape  # hour, distance and delay
+    (1, 2)
+
     Attributes:
         components: shape `(k, d)`, orthonormal rows; in each the entry of largest magnitude is positive.
         component_errors: standard errors of the entries, all causes together, shape `(k, d)`; NaN for a component
@@ -189,6 +194,10 @@ def pca(
     confidence: float = 0.95,
 ) -> PcaEstimate:
     """Return the leading principal components.
+
+    >>> from lintra_analysis import open_release, pca
+    >>> pca(open_release("flights.npz"), components=2, columns=["hour", "delay"]).components.shape
+    (2, 2)
 
     Args:
         release: a sketch or a second moment.

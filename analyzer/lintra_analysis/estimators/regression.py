@@ -49,6 +49,14 @@ class Simultaneous:
 class RegressionEstimate(Tabular):
     """The regression of one column on others, in the columns' own units.
 
+    >>> from lintra_analysis import open_release, regression
+    >>> estimate = regression(open_release("flights.npz"), "delay")
+    >>> estimate.predict([[12.0, 800.0], [20.0, 800.0]]).shape  # hour and distance
+    (2,)
+    >>> print(estimate.summary())  # doctest: +ELLIPSIS, +NORMALIZE_WHITESPACE
+    Regression of delay from a private second moment
+    ...
+
     Attributes:
         coefficients: one for each feature.
         intercept: fitted if `intercept_fitted`, else what the public centers imply.
@@ -210,6 +218,13 @@ def regression(
     confidence: float = 0.95,
 ) -> RegressionEstimate:
     """Minimise |Z b - y|^2 + lambda |b|^2 over the cohort's normalised rows, and test the coefficients.
+
+    >>> from lintra_analysis import open_release, regression
+    >>> estimate = regression(open_release("flights.npz"), target="delay", features=["hour", "distance"])
+    >>> estimate.features, estimate.num_clients
+    (('hour', 'distance'), 240)
+    >>> estimate.coefficients[0].value > 0  # later flights are later
+    True
 
     Args:
         release: a sketch or a second moment.

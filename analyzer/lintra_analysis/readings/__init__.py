@@ -1,19 +1,12 @@
 """From the released integers of a mechanism to a release: one module a kind, looked up here by that kind."""
 
 import math
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from lintra_analysis.readings.osnap import READING as OSNAP
-from lintra_analysis.readings.osnap_published import READING as OSNAP_PUBLISHED
+from lintra_analysis.by_kind import ByKind
 from lintra_analysis.readings.reading import Earlier, Reading, nothing_earlier
-from lintra_analysis.readings.ron_gauss import READING as RON_GAUSS
-from lintra_analysis.readings.ron_gauss_centred import READING as RON_GAUSS_CENTRED
-from lintra_analysis.readings.second_moment import READING as SECOND_MOMENT
-from lintra_analysis.readings.second_moment_wishart import READING as SECOND_MOMENT_WISHART
-from lintra_analysis.readings.sum import READING as SUM
 from lintra_analysis.releases.release import Release
 from lintra_protocol.ring import IntArray
 from lintra_protocol.task import Task
@@ -21,18 +14,8 @@ from lintra_protocol.task import Task
 FALSE_ALARM = 1e-9
 """How likely it may be that an honest cohort has any row outside the plausible band."""
 
-# Each entry reads the mechanism that it is looked up for; a type that says so for all of them cannot be written.
-_EVERY: tuple[Reading[Any], ...] = (
-    OSNAP,
-    OSNAP_PUBLISHED,
-    SUM,
-    SECOND_MOMENT,
-    SECOND_MOMENT_WISHART,
-    RON_GAUSS,
-    RON_GAUSS_CENTRED,
-)
-READINGS = MappingProxyType({reading.mechanism.model_fields["kind"].default: reading for reading in _EVERY})
-"""By `kind`; a mechanism that is not here cannot be opened."""
+READINGS: ByKind[Reading[Any]] = ByKind(__name__, "READING", Reading)
+"""By `kind`; the module that is called like a mechanism holds its `READING`."""
 
 
 def read(task: Task, sketch: IntArray, row_counts: IntArray, earlier: Earlier = nothing_earlier) -> Release:

@@ -2,6 +2,5 @@
 
 from lintra_analysis.readings.reading import Reading
 from lintra_analysis.readings.sketches import band_of_signed_rows, read_sketch, rows_of_a_report
-from lintra_protocol.mechanisms import Osnap
 
-READING = Reading(Osnap, read_sketch, rows_of_a_report, band_of_signed_rows)
+READING = Reading(read_sketch, rows_of_a_report, band_of_signed_rows)

@@ -49,7 +49,6 @@ class Reading(Generic[AnyOf]):
     """How the integers of one mechanism become a release.
 
     Attributes:
-        mechanism: whose integers; its `kind` is what the table of readings is looked up by.
         read: from task, mechanism, integers of shape `(m, w/c)`, row counts of shape `(m,)` and the releases of earlier
             tasks to the release.
         rows_of_a_report: s, how many rows of the released numbers a report enters.
@@ -57,7 +56,6 @@ class Reading(Generic[AnyOf]):
             be at most, shape `(m, 1)` or `(m, w/c)`.
     """
 
-    mechanism: type[AnyOf]
     read: Callable[[Task, AnyOf, IntArray, IntArray, Earlier], Release]
     rows_of_a_report: Callable[[AnyOf], int] = one_row
     band: Callable[[Task, AnyOf, IntArray, float], FloatArray] = band_of_sums

@@ -71,4 +71,4 @@ def _read(task: Task, mechanism: RonGauss, sketch: IntArray, row_counts: IntArra
     return projected_sums(mechanism, task.columns, sketch, num_clients, noise_law(mechanism, num_clients), promise)
 
 
-READING = Reading(RonGauss, _read)
+READING = Reading(_read)

@@ -59,4 +59,4 @@ def _read(
     return second if first is None else TwoRounds(first.rounds()[0], second)
 
 
-READING = Reading(RonGaussCentred, _read)
+READING = Reading(_read)

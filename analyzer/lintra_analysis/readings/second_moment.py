@@ -29,4 +29,4 @@ def _read(
     return SecondMomentSum(columns, values, noise_sd, num_clients, row_bound, trace_columns, exact)
 
 
-READING = Reading(SecondMoment, _read)
+READING = Reading(_read)

@@ -22,4 +22,4 @@ def _read(
     return SecondMomentSum(scaled_columns(task), values, noise_sd, num_clients, row_bound, gaussian=False)
 
 
-READING = Reading(WishartSecondMoment, _read)
+READING = Reading(_read)

@@ -18,4 +18,4 @@ def _read(task: Task, mechanism: Sum, sketch: IntArray, row_counts: IntArray, ea
     return Totals(scaled_columns(task), values, noise_sd, num_clients, float(fraction(mechanism.row_bound)))
 
 
-READING = Reading(Sum, _read)
+READING = Reading(_read)

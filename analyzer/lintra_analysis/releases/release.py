@@ -15,6 +15,11 @@ class Release(Protocol):
     """Released numbers with all that an estimator must know about them.
 
     Whatever has these members is one; a release does not say which mechanism it came from, and nobody asks.
+
+    >>> from lintra_analysis import open_release
+    >>> release = open_release("flights.npz")
+    >>> release.num_clients, [column.name for column in release.restrict(["hour", "delay"]).columns]
+    (240, ['hour', 'delay'])
     """
 
     @property

@@ -73,6 +73,11 @@ def synthesize(
 ) -> SyntheticRows:
     """Draw synthetic rows from the model of a release; any number of rows, any number of times, costs no privacy.
 
+    >>> from lintra_analysis import open_release, synthesize
+    >>> rows = synthesize(open_release("people.npz"), num_rows=1000, seed=7)
+    >>> list(rows.columns), len(rows)
+    (['age', 'income'], 1000)
+
     Args:
         release: of the mechanism `ron_gauss`, of one round or of both.
         num_rows: how many.

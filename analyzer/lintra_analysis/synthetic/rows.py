@@ -41,6 +41,12 @@ class DataFrame(Protocol):
 class SyntheticRows:
     """Rows that were drawn from a model; post-processing of a release, so free of privacy cost.
 
+    >>> from lintra_analysis import open_release, synthesize
+    >>> rows = synthesize(open_release("people.npz"), num_rows=3, seed=7)
+    >>> rows.to_csv("people.csv")  # and people.csv.json, with the promise and the warnings
+    >>> rows.provenance()["num_clients"]
+    240
+
     Attributes:
         columns: by name, in order, the label last; all of one length.
         label: the label's column, or None.

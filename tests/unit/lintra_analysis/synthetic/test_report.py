@@ -141,10 +141,10 @@ def test_rows_of_a_good_model_are_near_the_reference_and_of_a_bad_one_are_not() 
         assert column.outside == 0
     assert found.correlation_error is not None
     assert found.correlation_error[1] < 0.05
-    assert found.use is not None
-    assert found.use.measure == "accuracy"
-    assert found.use.synthetic > found.use.reference - 0.03
-    assert found.use.reference > found.use.baseline + 0.1
+    assert found.training is not None
+    assert found.training.measure == "accuracy"
+    assert found.training.synthetic > found.training.reference - 0.03
+    assert found.training.reference > found.training.baseline + 0.1
     assert found.notes == (NOT_PRIVATE,)
     bad = model_of(table(3000), isotropic(1.0, 3000.0, 30000.0, 3000.0))
     worse = compare(bad, synthesize(bad, 3000, 1), reference)

@@ -1,0 +1,48 @@
+"""The releases that the examples in docstrings are about, made by a real analyzer and real servers in one process."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lintra_protocol.ring import FloatArray
+from support.analyzer_world import Life, seeded
+
+PEOPLE = 240
+
+FLIGHTS = [
+    {"name": "hour", "lower": 0, "upper": 24},
+    {"name": "distance", "lower": 0, "upper": 3000, "unit": "miles"},
+    {"name": "delay", "lower": -60, "upper": 180, "unit": "min"},
+]
+ADULTS = [{"name": "age", "lower": 18, "upper": 90, "kind": "integer"}, {"name": "income", "lower": 0, "upper": 200}]
+
+
+def flights() -> FloatArray:
+    """Return hour, distance and delay; a flight is later by 6 minutes an hour."""
+    generator = np.random.default_rng(1)
+    hour, distance = generator.uniform(4, 20, PEOPLE), generator.uniform(200, 2800, PEOPLE)
+    return np.column_stack([hour, distance, 6 * (hour - 12) + 60 + generator.normal(0, 5, PEOPLE)])
+
+
+def adults() -> FloatArray:
+    """Return age and income."""
+    generator = np.random.default_rng(2)
+    return np.column_stack([generator.integers(20, 80, PEOPLE), generator.uniform(20, 150, PEOPLE)])
+
+
+async def released(life: Life, columns: Sequence[object], rows: FloatArray, mechanism: dict[str, object]) -> str:
+    """Collect rows, release them, and return the identifier of the release."""
+    asked = {"columns": columns, "mechanism": mechanism, "row_bound": 1.7, "epsilon": 8, "delta": 1e-6}
+    if mechanism["kind"] == "ron_gauss":
+        del asked["row_bound"]
+    task = await life.create(**asked, min_clients=PEOPLE // 2)
+    await life.upload(task, rows=[(row, seeded(f"example {number}")) for number, row in enumerate(rows)])
+    return await life.release(task)
+
+
+async def example_releases(life: Life) -> dict[str, str]:
+    """Return the identifiers of both releases by the names that the examples have for them; `flights` is the newest."""
+    return {
+        "people": await released(life, ADULTS, adults(), {"kind": "ron_gauss", "bins": 4}),
+        "flights": await released(life, FLIGHTS, flights(), {"kind": "second_moment", "intercept": 0.8}),
+    }
