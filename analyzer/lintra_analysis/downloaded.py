@@ -73,7 +73,7 @@ def opened(signed: SignedRecord, task: Task, numbers: bytes, earlier: Callable[[
     sketch, row_counts = numbers_in(record, numbers)
     noise = record.noise
     reports = record.num_clients * rows_of_a_report(task)
-    stated = (reports, noise.smallest_row, noise.largest_row)
+    stated = (reports, noise.fewest_reports, noise.most_reports)
     if (int(row_counts.sum()), int(row_counts.min()), int(row_counts.max())) != stated:
         raise InvalidReleaseError(f"the row counts are not those of release {record.release_id}")
     return read(task, sketch, row_counts, earlier)

@@ -46,7 +46,7 @@ class IfColluding(Frozen):
     epsilon: Real | None
 
 
-class Privacy(Frozen):
+class RecordedPrivacy(Frozen):
     """The privacy statement of the actual cohort and matrix; reals are rounded up.
 
     Attributes:
@@ -73,7 +73,7 @@ class Privacy(Frozen):
     not_promised: tuple[str, ...] = NOT_PROMISED
 
 
-class Noise(Frozen):
+class RecordedNoise(Frozen):
     """The noise in the released numbers.
 
     Attributes:
@@ -81,19 +81,19 @@ class Noise(Frozen):
         step_bits: one step of the ring is worth 2^-step_bits, in normalised units (squared, for second moments).
         step: the same as a number.
         smoothing: parameter of each server's noise in every released number, in steps of the ring; 0 for none.
-        smallest_row: reports in the emptiest row; a released number's deviation is sigma * sqrt(row) steps, smoothing
-            aside, before a sketch is divided by the root of its sparsity.
-        largest_row: reports in the fullest row.
-        smallest_sd: deviation in the emptiest row, in normalised units.
-        largest_sd: deviation in the fullest row.
+        fewest_reports: in any row of the released numbers; a number in a row of r reports has a deviation of
+            sigma * sqrt(r) steps, smoothing aside, before a sketch is divided by the root of its sparsity.
+        most_reports: in any row.
+        smallest_sd: deviation in the row with the fewest, in normalised units.
+        largest_sd: deviation in the row with the most.
     """
 
     sigma: Count
     step_bits: Count
     step: Real
     smoothing: Count
-    smallest_row: Count
-    largest_row: Count
+    fewest_reports: Count
+    most_reports: Count
     smallest_sd: Real
     largest_sd: Real
 
@@ -150,8 +150,8 @@ class ReleaseRecord(Frozen):
     inventories: Key
     servers: tuple[ServerPart, ...]
     values: Key
-    privacy: Privacy
-    noise: Noise
+    privacy: RecordedPrivacy
+    noise: RecordedNoise
     plausibility: Plausibility
     analyzer_key: Key
     released_at: Count
@@ -178,9 +178,9 @@ class SignedRecord(Frozen):
         return self.record
 
 
-def stated(privacy: PrivacyStatement, remark: str, if_colluding: Mapping[int, float]) -> Privacy:
+def stated(privacy: PrivacyStatement, remark: str, if_colluding: Mapping[int, float]) -> RecordedPrivacy:
     """Spell a privacy statement in decimal strings, with what the mechanism that it is about says beside it."""
-    return Privacy(
+    return RecordedPrivacy(
         neighbours=privacy.neighbours,
         epsilon=rounded_up(privacy.epsilon),
         delta=rounded_up(privacy.delta),

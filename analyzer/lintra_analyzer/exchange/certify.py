@@ -5,8 +5,8 @@ from decimal import Decimal
 
 from lintra_analysis.readings import FALSE_ALARM, implausible_rows, rows_of_a_report
 from lintra_analysis.record import (
-    Noise,
     Plausibility,
+    RecordedNoise,
     ReleaseRecord,
     ServerPart,
     SignedRecord,
@@ -67,7 +67,7 @@ def certify(
     return SignedRecord(record=record, signature=key.sign(record.kind, record.canonical()))
 
 
-def _noise(task: Task, row_counts: IntArray) -> Noise:
+def _noise(task: Task, row_counts: IntArray) -> RecordedNoise:
     mechanism = task.mechanism
     exponent = mechanism.sigma_bits
     step = 2.0**-exponent
@@ -77,13 +77,13 @@ def _noise(task: Task, row_counts: IntArray) -> Noise:
     def deviation(row: int) -> float:
         return step * math.sqrt((row * mechanism.sigma**2 + servers) / rows_of_a_report(task))
 
-    return Noise(
+    return RecordedNoise(
         sigma=mechanism.sigma,
         step_bits=exponent,
         step=rounded_up(Decimal(2) ** -exponent),
         smoothing=mechanism.smoothing,
-        smallest_row=smallest,
-        largest_row=largest,
+        fewest_reports=smallest,
+        most_reports=largest,
         smallest_sd=rounded_up(deviation(smallest)),
         largest_sd=rounded_up(deviation(largest)),
     )

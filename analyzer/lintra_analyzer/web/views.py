@@ -5,7 +5,7 @@ import math
 from pydantic import BaseModel, ConfigDict
 
 from lintra_analysis.asked.specification import warnings_of
-from lintra_analysis.record import Privacy, ReleaseRecord, stated
+from lintra_analysis.record import RecordedPrivacy, ReleaseRecord, stated
 from lintra_analyzer.storage.store import Job, JobState, Problem, Registration, ServerState, Stage
 from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
 from lintra_protocol.messages import BATCH, Counters
@@ -62,7 +62,7 @@ class TaskView(TaskSummary):
     """A task: its definition, which `task_id` is the hash of, and what follows from it at the minimum cohort."""
 
     definition: dict[str, object]
-    privacy: Privacy
+    privacy: RecordedPrivacy
     headroom: Headroom
     upload: Upload
     warnings: list[str]

@@ -97,7 +97,7 @@ async def test_a_sketch_whose_rows_overlap_is_released_with_its_leverages_privac
         await life.upload(task)
         record = life.service.record(await life.release(task)).record
         assert record.noise.smoothing == task.mechanism.smoothing == 3
-        assert record.noise.smallest_row == record.noise.largest_row == CLIENTS // 2
+        assert record.noise.fewest_reports == record.noise.most_reports == CLIENTS // 2
         variance = CLIENTS // 2 * task.mechanism.sigma**2 + 3 * 9
         assert float(record.noise.largest_sd) == pytest.approx((variance / 2) ** 0.5 / 2**task.mechanism.fraction_bits)
         seed = parse_base64url(record.seed)
@@ -123,7 +123,7 @@ async def test_the_published_calibration_goes_through_all_services_and_its_certi
         assert (record.rows, record.words, task.num_words) == (2, 3, 6)
         assert record.privacy.remark.startswith("published calibration, for comparison: claimed epsilon 4 by Theorem")
         assert summary(record)["warnings"] == [record.privacy.remark]
-        assert record.noise.smallest_row == record.noise.largest_row == 60
+        assert record.noise.fewest_reports == record.noise.most_reports == 60
         deviation = (60 / 2) ** 0.5 * task.mechanism.sigma / 2**task.mechanism.fraction_bits
         assert float(record.noise.largest_sd) == pytest.approx(deviation)
         assert float(record.privacy.leverage) == pytest.approx(1 / 60 + 1 / 60)
