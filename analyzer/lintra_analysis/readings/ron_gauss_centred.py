@@ -7,9 +7,9 @@ import numpy as np
 
 from lintra_analysis.readings.projected_columns import frame_of, label_of, promise_of
 from lintra_analysis.readings.reading import Earlier, Reading
+from lintra_analysis.releases.both_rounds import BothRounds
 from lintra_analysis.releases.centred_products import CentredProducts
 from lintra_analysis.releases.promise import Promise
-from lintra_analysis.releases.two_rounds import TwoRounds
 from lintra_protocol.documents import fraction
 from lintra_protocol.mechanisms import RonGaussCentred
 from lintra_protocol.ring import IntArray
@@ -51,12 +51,12 @@ def centred_products(
 
 def _read(
     task: Task, mechanism: RonGaussCentred, sketch: IntArray, row_counts: IntArray, earlier: Earlier
-) -> CentredProducts | TwoRounds:
+) -> CentredProducts | BothRounds:
     num_clients = int(row_counts.sum())
     promise = promise_of(task.privacy(num_clients), mechanism.kind)
     second = centred_products(mechanism, task.columns, sketch, num_clients, promise)
     first = earlier(mechanism.after)
-    return second if first is None else TwoRounds(first.rounds()[0], second)
+    return second if first is None else BothRounds(first.rounds()[0], second)
 
 
 READING = Reading(_read)

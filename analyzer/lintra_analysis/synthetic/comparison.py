@@ -45,7 +45,7 @@ class ColumnComparison:
 
 
 @dataclass(frozen=True)
-class Use:
+class TrainingComparison:
     """A model trained on synthetic rows and one trained on reference rows, both tested on other reference rows.
 
     Attributes:
@@ -69,14 +69,14 @@ class Comparison(Estimate):
         columns: column by column.
         names: of the coordinates that `correlations` are between.
         correlation_error: largest and mean absolute difference of two correlations; None below two coordinates.
-        use: with a label.
+        training: with a label.
         notes: read these too.
     """
 
     columns: tuple[ColumnComparison, ...]
     names: tuple[str, ...]
     correlation_error: tuple[float, float] | None
-    use: Use | None
+    training: TrainingComparison | None
     notes: tuple[str, ...]
 
 
@@ -112,7 +112,7 @@ def compare(model: GaussianModel, rows: SyntheticRows, reference: Reference) -> 
         columns=tuple(columns),
         names=names,
         correlation_error=_correlation_error(first, second),
-        use=_use(release.features, label, own, other),
+        training=_training(release.features, label, own, other),
         notes=(NOT_PRIVATE,),
     )
 
@@ -198,12 +198,12 @@ def _correlation_error(first: FloatArray, second: FloatArray) -> tuple[float, fl
     return float(pairs.max()), float(pairs.mean())
 
 
-def _use(
+def _training(
     features: Sequence[Feature],
     label: Label | None,
     own: Mapping[str, FloatArray],
     other: Mapping[str, FloatArray],
-) -> Use | None:
+) -> TrainingComparison | None:
     if label is None:
         return None
     synthetic, _ = _coordinates(features, own)
@@ -212,7 +212,7 @@ def _use(
     target = other[label.name]
     for feature in label.features:
         target = np.clip(target, feature.lower, feature.upper)
-        return Use(
+        return TrainingComparison(
             "root mean squared error",
             ridge_error((synthetic, own[label.name]), (test, target[1::2])),
             ridge_error((train, target[::2]), (test, target[1::2])),
@@ -221,7 +221,7 @@ def _use(
     classes = {"own": _classes(own[label.name]), "train": _classes(target[::2]), "test": _classes(target[1::2])}
     count = len(label.levels)
     commonest = int(np.argmax(np.bincount(classes["train"], minlength=count)))
-    return Use(
+    return TrainingComparison(
         "accuracy",
         logistic_accuracy((synthetic, classes["own"]), (test, classes["test"]), count),
         logistic_accuracy((train, classes["train"]), (test, classes["test"]), count),

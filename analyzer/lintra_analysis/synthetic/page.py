@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from html import escape
 
 from lintra_analysis.synthetic.comparison import Comparison
-from lintra_analysis.synthetic.report import FidelityReport
+from lintra_analysis.synthetic.fidelity import FidelityReport
 
 _STYLE = (
     "body{font:15px/1.45 sans-serif;max-width:60em;margin:2em auto;color:#222}table{border-collapse:collapse}"
@@ -18,7 +18,7 @@ def html_page(report: FidelityReport, comparison: Comparison | None = None) -> s
     """Return a page for people: promise, warnings, verdicts, eigenvalues, and the comparison with reference rows.
 
     Args:
-        report: of `report.fidelity`.
+        report: of `fidelity.fidelity`.
         comparison: of `compare(..)`, if the analyst owns reference rows.
     """
     parts = [
@@ -91,7 +91,7 @@ def _compared(comparison: Comparison) -> list[str]:
     if comparison.correlation_error is not None:
         largest, mean = comparison.correlation_error
         parts.append(f"<p>Correlations differ by {largest:.3f} at most, {mean:.3f} on average.</p>")
-    if (use := comparison.use) is not None:
+    if (use := comparison.training) is not None:
         rows = [[use.measure, f"{use.synthetic:.3f}", f"{use.reference:.3f}", f"{use.baseline:.3f}"]]
         parts.append(_table(["tested on reference rows", "trained on synthetic", "on reference", "baseline"], rows))
     return parts

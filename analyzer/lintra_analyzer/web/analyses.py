@@ -16,8 +16,8 @@ from lintra_analysis.estimators.tables import Tabular
 from lintra_analysis.record import ReleaseRecord
 from lintra_analysis.releases.release import Release
 from lintra_analysis.synthetic.analysis import SyntheticEstimate, gaussian_model, synthesize
+from lintra_analysis.synthetic.fidelity import fidelity
 from lintra_analysis.synthetic.generator import Space
-from lintra_analysis.synthetic.report import fidelity
 from lintra_protocol.documents import first_complaint
 from lintra_protocol.errors import InvalidAnalysisError
 

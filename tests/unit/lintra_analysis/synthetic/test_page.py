@@ -6,10 +6,10 @@ import numpy as np
 
 from lintra_analysis.releases.features import ClassLabel, Feature
 from lintra_analysis.synthetic.comparison import compare
+from lintra_analysis.synthetic.fidelity import fidelity
 from lintra_analysis.synthetic.generator import synthesize
 from lintra_analysis.synthetic.model import GaussianModel, fit
 from lintra_analysis.synthetic.page import bars, html_page
-from lintra_analysis.synthetic.report import fidelity
 from lintra_analysis.synthetic.rows import WARNING
 from support.made_projected_sums import isotropic, released
 

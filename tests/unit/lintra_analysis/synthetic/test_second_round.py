@@ -10,9 +10,9 @@ from lintra_analysis.releases.centred_products import CentredProducts
 from lintra_analysis.releases.features import ClassLabel
 from lintra_analysis.releases.joint_sums import ProjectedSums
 from lintra_analysis.synthetic.bootstrap import bootstrap
+from lintra_analysis.synthetic.centred_model import fit_two_rounds
 from lintra_analysis.synthetic.generator import synthesize
 from lintra_analysis.synthetic.model import fit
-from lintra_analysis.synthetic.two_rounds import fit_two_rounds
 from lintra_curator.ron_gauss.ron_gauss import category_column, mapped_column
 from lintra_protocol.canonical import base64url
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError

@@ -11,7 +11,7 @@ from lintra_protocol.ring import FloatArray
 
 
 @dataclass(frozen=True, eq=False)
-class TwoRounds:
+class BothRounds:
     """A second round together with the first.
 
     Attributes:

@@ -10,10 +10,10 @@ from lintra_analysis.releases.features import ClassLabel, Feature
 from lintra_analysis.synthetic.analysis import SyntheticEstimate
 from lintra_analysis.synthetic.analysis import synthesize as synthesize_release
 from lintra_analysis.synthetic.comparison import NOT_PRIVATE, compare
+from lintra_analysis.synthetic.fidelity import fidelity
 from lintra_analysis.synthetic.fitting import logistic_accuracy, ridge_error
 from lintra_analysis.synthetic.generator import synthesize
 from lintra_analysis.synthetic.model import fit
-from lintra_analysis.synthetic.report import fidelity
 from lintra_analysis.synthetic.rows import WARNING
 from lintra_protocol.errors import InvalidAnalysisError
 from support.made_projected_sums import PROMISE, isotropic, numeric, reals, released
@@ -172,7 +172,7 @@ def test_a_regression_label_is_compared_by_its_error() -> None:
     label = numeric("y", 0, 100, 0.5)
     model = fit(released(np.column_stack([x, (y / 50 - 1) * 0.5]), label=label))
     reference = {"x0": x[:500, 0], "x1": x[:500, 1], "y": y[:500]}
-    use = compare(model, synthesize(model, 2000, 1), reference).use
+    use = compare(model, synthesize(model, 2000, 1), reference).training
     assert use is not None
     assert use.measure == "root mean squared error"
     assert use.synthetic == pytest.approx(use.reference, rel=0.1)
