@@ -18,10 +18,10 @@ ADULTS = [{"name": "age", "lower": 18, "upper": 90, "kind": "integer"}, {"name":
 
 
 def flights() -> FloatArray:
-    """Return hour, distance and delay; a flight is later by 6 minutes an hour."""
+    """Return hour, distance and delay; a flight is later by 12 minutes an hour."""
     generator = np.random.default_rng(1)
     hour, distance = generator.uniform(4, 20, PEOPLE), generator.uniform(200, 2800, PEOPLE)
-    return np.column_stack([hour, distance, 6 * (hour - 12) + 60 + generator.normal(0, 5, PEOPLE)])
+    return np.column_stack([hour, distance, 12 * (hour - 12) + 60 + generator.normal(0, 5, PEOPLE)])
 
 
 def adults() -> FloatArray:
@@ -35,7 +35,7 @@ async def released(life: Life, columns: Sequence[object], rows: FloatArray, mech
     asked = {"columns": columns, "mechanism": mechanism, "row_bound": 1.7, "epsilon": 8, "delta": 1e-6}
     if mechanism["kind"] == "ron_gauss":
         del asked["row_bound"]
-    task = await life.create(**asked, min_clients=PEOPLE // 2)
+    task = await life.create(**asked, min_clients=PEOPLE - 20)
     await life.upload(task, rows=[(row, seeded(f"example {number}")) for number, row in enumerate(rows)])
     return await life.release(task)
 

@@ -149,7 +149,7 @@ def test_rows_of_a_good_model_are_near_the_reference_and_of_a_bad_one_are_not() 
     bad = model_of(table(3000), isotropic(1.0, 3000.0, 30000.0, 3000.0))
     worse = compare(bad, synthesize(bad, 3000, 1), reference)
     assert worse.columns[0].distance > found.columns[0].distance + 0.1
-    assert json.loads(json.dumps(worse.to_dict()))["use"]["measure"] == "accuracy"
+    assert json.loads(json.dumps(worse.to_dict()))["training"]["measure"] == "accuracy"
 
 
 def test_the_distance_of_a_column_is_that_of_the_two_samples() -> None:
