@@ -28,14 +28,6 @@ HOUSE_FLOORS = 5
 STILL_UPWARD = {
     "lintra_analyzer": {"service -> web", "web -> service"},
     "lintra_audit": {"gaussian -> task", "release -> gaussian", "task -> gaussian", "task -> release"},
-    "lintra_curator": {
-        "papers -> projection",
-        "papers -> ron_gauss",
-        "papers -> second_moment",
-        "projection -> second_moment",
-        "ron_gauss -> second_moment",
-        "second_moment -> papers",
-    },
 }
 
 
