@@ -182,7 +182,7 @@ class Counters(Frozen):
     refused: dict[str, int]
 
 
-BatchState = Literal["open", "closed", "frozen", "released", "abandoned", "scrubbed"]
+BatchState = Literal["open", "closing", "closed", "frozen", "released", "abandoned", "scrubbed"]
 
 
 class BatchStatus(Frozen):

@@ -82,7 +82,7 @@ class Task(Frozen):
     share_form: Literal["uniform", "seeded"] = "uniform"
     suite: SuiteName = HYBRID
     client_auth: Literal["none", "token", "mtls"] = "none"
-    retention: int = Field(default=604_800, ge=0, lt=2**31)
+    retention: int = Field(default=0, ge=0, lt=2**31)
     extensions: tuple[str, ...] = ()
 
     @model_validator(mode="after")

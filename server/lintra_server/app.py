@@ -18,8 +18,9 @@ from lintra_protocol.randomness import RandomBytes, system_randomness
 from lintra_protocol.transport import MessageName, media_type, require_media_type
 from lintra_protocol.wire import encode_ids
 from lintra_server.hot import Front
+from lintra_server.journal import Halt
 from lintra_server.keys import CACHE_SECONDS
-from lintra_server.node import Node
+from lintra_server.node import Node, end_process
 from lintra_server.registry import Held
 from lintra_server.settings import Settings
 from lintra_service.answers import answer, as_lintra_error, problem, read_body
@@ -39,18 +40,23 @@ def create_app(
     *,
     random_bytes: RandomBytes = system_randomness,
     now: Callable[[], float] = time.time,
+    running: Callable[[], float] = time.monotonic,
+    halt: Halt = end_process,
 ) -> Front:
     """Return the public ASGI application of one server; close its `node` when it has stopped.
 
     Args:
         settings: what the operator decided.
         random_bytes: a cryptographic source.
-        now: the clock, in seconds since the epoch.
+        now: the machine's clock, in seconds since the epoch.
+        running: counts seconds, and nobody sets it.
+        halt: ends the process.
 
     Raises:
-        ValueError: a key is missing, or the database is another version's or another root key's.
+        ValueError: the folders do not fit together, a key is missing, or the database is another version's or another
+            root key's.
     """
-    node = Node(settings, random_bytes, now)
+    node = Node(settings, random_bytes, now, running, halt)
     app = FastAPI(title="Lintra server", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     app.add_exception_handler(LintraError, _refuse)
     app.add_exception_handler(HTTPException, _refuse)

@@ -1,12 +1,25 @@
-"""`lintra server ...`: run one server, show its public key, show an example of its settings."""
+"""`lintra server ...`: found one server, run it, look after it."""
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from lintra_protocol.errors import LintraError
 from lintra_protocol.randomness import system_randomness
+from lintra_server.clock import Clock
+from lintra_server.doctor import examine
+from lintra_server.folders import make_folder, require_private, write_new
+from lintra_server.founding import found, may_found
+from lintra_server.key_folder import ACCEPT_FILE, KeyFolder
+from lintra_server.node import new_clock
+from lintra_server.parts import NotStartedError, lock_folders, open_vault, open_witness
+from lintra_server.restoring import put_database, restore
+from lintra_server.saving import back_up, back_up_keys
 from lintra_server.serve import run as serve
 from lintra_server.settings import Settings
 
@@ -15,22 +28,146 @@ app = typer.Typer(help="Run one of the servers.", no_args_is_help=True)
 ConfigOption = Annotated[Path, typer.Option("--config", exists=True, dir_okay=False, help="The server's TOML file.")]
 
 
+@contextmanager
+def _failing_in_words() -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, LintraError, OSError) as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from None
+
+
 @app.command()
 def run(config: ConfigOption) -> None:
     """Serve until the process is asked to stop."""
-    try:
+    with _failing_in_words():
         serve(Settings.load(config))
-    except ValueError as error:
-        _give_up(error)
 
 
 @app.command()
-def keys(config: ConfigOption) -> None:
+def init(
+    config: ConfigOption,
+    adopt: Annotated[
+        bool,
+        typer.Option("--adopt", help="Take over a database without a journal: the one that ran last, never a copy."),
+    ] = False,
+) -> None:
+    """Make a new server: keys that are missing, journal, database."""
+    with _failing_in_words():
+        settings = Settings.load(config)
+        with _locked(settings) as (folder, clock):
+            found(settings.model_copy(update={"create_keys": True}), system_randomness, folder, clock, adopt=adopt)
+        typer.echo(f"a new server in {settings.data_dir} and {settings.key_dir}")
+        typer.echo(settings.signing_key(system_randomness).public_key)
+
+
+@app.command()
+def keys(
+    config: ConfigOption,
+    backup: Annotated[Path | None, typer.Option(help="Copy the two long-lived keys to a new folder.")] = None,
+) -> None:
     """Print the public identity key that tasks name this server by."""
-    try:
-        typer.echo(Settings.load(config).signing_key(system_randomness).public_key)
-    except ValueError as error:
-        _give_up(error)
+    with _failing_in_words():
+        settings = Settings.load(config)
+        if not settings.has_identity_key():
+            with _locked(settings) as (folder, clock):
+                if not may_found(settings, folder):
+                    raise NotStartedError(
+                        "no identity key: bring it along, or set create_keys = true, or run `lintra server init`"
+                    )
+                found(settings, system_randomness, folder, clock)
+        typer.echo(settings.signing_key(system_randomness).public_key)
+        if backup is not None:
+            back_up_keys(settings, backup)
+            typer.echo(f"the identity key and the storage root key are in {backup}; keep it apart from every database")
+
+
+@app.command()
+def backup(config: ConfigOption, folder: Annotated[Path, typer.Argument(help="A new folder.")]) -> None:
+    """Copy the database while the server runs. Never the key folder: a copy of it undoes what it is for."""
+    with _failing_in_words():
+        for line in back_up(Settings.load(config), folder):
+            typer.echo(line)
+
+
+@app.command("restore")
+def restore_command(
+    config: ConfigOption,
+    source: Annotated[Path | None, typer.Option("--from", help="A folder that `backup` wrote.")] = None,
+    journal_lost: Annotated[
+        bool, typer.Option("--journal-lost", help="The key folder lost its journal: give up every unreleased batch.")
+    ] = False,
+    never_copied: Annotated[
+        bool,
+        typer.Option("--key-folder-never-copied", help="The key folder is the original and was never set back."),
+    ] = False,
+) -> None:
+    """Make the folders fit together after a loss: what may have been released is given up, never released again."""
+    with _failing_in_words():
+        settings = Settings.load(config)
+        with _locked(settings) as (folder, clock):
+            if source is not None:
+                aside = put_database(settings, source)
+                typer.echo(f"put the backup's database in place{f'; the old one is {aside}' if aside else ''}")
+            done = restore(
+                settings, system_randomness, folder, clock, journal_lost=journal_lost, never_copied=never_copied
+            )
+    typer.echo(f"{done.kept} batches go on, {done.abandoned} were given up, {done.released} releases were stored again")
+    typer.echo(
+        f"{done.entered} tasks are known from the journal only; {done.lost} acknowledged reports or tasks are lost"
+    )
+    when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(done.barred_before))
+    typer.echo(f"new tasks must begin after {when} UTC; older ones may have been released in the part that was lost")
+
+
+@app.command()
+def doctor(config: ConfigOption) -> None:
+    """Look at everything a server stands on, also while it runs; exit with 1 if something is wrong."""
+    wrong = False
+    with _failing_in_words():
+        for finding in examine(Settings.load(config), time.time, time.monotonic):
+            typer.echo(f"{'WRONG' if finding.wrong else 'ok   '}  {finding.what}: {finding.wrong or finding.good}")
+            wrong = wrong or bool(finding.wrong)
+    if wrong:
+        raise typer.Exit(1)
+
+
+@app.command("clock")
+def clock_command(
+    config: ConfigOption,
+    accept: Annotated[bool, typer.Option("--accept", help="The machine's clock is right; go on by it.")] = False,
+) -> None:
+    """Say whether the machine's clock fits what was seen last, also while the server runs."""
+    with _failing_in_words():
+        settings = Settings.load(config)
+        make_folder(settings.key_dir)
+        require_private(settings.key_dir)
+        typer.echo(f"this machine says {time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime())} UTC")
+        if accept:
+            # A running server sees the file within a second, one that starts at once.
+            path = settings.key_dir / ACCEPT_FILE
+            if not path.exists():
+                write_new(path, b"")
+            typer.echo("accepted: what is due by this clock is destroyed after the server has run for an hour")
+            return
+        for finding in examine(settings, time.time, time.monotonic):
+            if finding.what == "clock" or (finding.what == "parts" and finding.wrong):
+                typer.echo(finding.wrong or finding.good)
+                break
+
+
+@app.command()
+def witness(config: ConfigOption) -> None:
+    """Tell a new, empty witness where the journal stands; the server is stopped meanwhile."""
+    with _failing_in_words():
+        settings = Settings.load(config)
+        with _locked(settings) as (folder, _):
+            vault = open_vault(settings, system_randomness)
+            told = open_witness(settings, folder.path, vault, system_randomness)
+            if told is None:
+                raise NotStartedError("the settings name no witness_dir")
+            told.tell(folder.open_journal(vault).head)
+        typer.echo(f"{settings.witness_dir} knows where the journal stands")
 
 
 @app.command("example-config")
@@ -39,6 +176,10 @@ def example_config() -> None:
     typer.echo(files("lintra_server").joinpath("example.toml").read_text("utf-8"), nl=False)
 
 
-def _give_up(error: ValueError) -> None:
-    typer.echo(str(error), err=True)
-    raise typer.Exit(1)
+@contextmanager
+def _locked(settings: Settings) -> Iterator[tuple[KeyFolder, Clock]]:
+    folder = lock_folders(settings, system_randomness)
+    try:
+        yield folder, new_clock(settings, folder, time.time, time.monotonic)
+    finally:
+        folder.close()

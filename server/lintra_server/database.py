@@ -1,11 +1,15 @@
 """The tables of a server, and transactions on them. SQLite: write-ahead log, full synchronisation.
 
+The one row of `journal` says where the journal stood when the last change of state was committed here: a database that
+was copied, lost or set back does not stand where the journal does.
+
 A row of `reports` is narrow and carries the unique key that enforces "once"; payloads lie apart, in the segments of
 the commits that stored them, and are never ordered by identifier.
 """
 
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from sqlalchemy import (
@@ -28,18 +32,33 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-SCHEMA_VERSION = 1
+from lintra_server.folders import sync_file, write_new
+
+REVISION = "0002"
+"""The newest of `migrations/versions`; its tables are the ones below."""
+
 BUSY_SECONDS = 30
 
 _metadata = MetaData()
 
-about = Table("about", _metadata, Column("schema_version", Integer, primary_key=True))
+alembic_version = Table("alembic_version", _metadata, Column("version_num", String(32), primary_key=True))
+
+journal = Table(
+    "journal",
+    _metadata,
+    Column("one", Integer, primary_key=True),
+    Column("length", Integer, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    Column("start", Integer, nullable=False),
+    Column("barred_before", Integer, nullable=False),
+)
 
 sealing_keys = Table(
     "sealing_keys",
     _metadata,
     Column("key_id", LargeBinary, primary_key=True),
     Column("suite", String, nullable=False),
+    Column("secret", LargeBinary),
     Column("wrapped", LargeBinary, nullable=False),
     Column("valid_from", Integer, nullable=False),
     Column("valid_until", Integer, nullable=False),
@@ -64,6 +83,7 @@ batches = Table(
     Column("num_reports", Integer, nullable=False),
     Column("capacity", Integer, nullable=False),
     Column("segments", Integer, nullable=False),
+    Column("secret", LargeBinary),
     Column("wrapped_key", LargeBinary),
     Column("wrapped_nonce", LargeBinary),
     Column("closed_at", Integer),
@@ -100,11 +120,15 @@ class Database:
     """The database file; every use of it is one transaction."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file, or make it.
+        """Open the file, or make it; one of an earlier version is copied aside and then brought up to date.
 
         Raises:
-            ValueError: it was written by another version of this software.
+            ValueError: it was written by another version of this software that is not an earlier one.
         """
+        self.path = path
+        if not path.exists():
+            # With its final mode from the first moment; the files beside it get the same.
+            write_new(path, b"")
         # An error's text goes to the log, so it must not hold what was being written.
         self._engine = create_engine(
             f"sqlite:///{path}",
@@ -114,9 +138,11 @@ class Database:
         event.listen(self._engine, "connect", _configure)
         event.listen(self._engine, "begin", _begin)
         with self.writing() as connection:
-            if not inspect(connection).has_table(about.name):
+            if not inspect(connection).get_table_names():
                 _metadata.create_all(connection)
-                connection.execute(insert(about).values(schema_version=SCHEMA_VERSION))
+                connection.execute(insert(alembic_version).values(version_num=REVISION))
+        if self._revision() != REVISION:
+            self._migrate()
         self.check()
 
     @contextmanager
@@ -137,10 +163,55 @@ class Database:
         Raises:
             ValueError: it was written by another version of this software.
         """
+        if (revision := self._revision()) != REVISION:
+            raise ValueError(f"the database has schema version {revision}, this software needs {REVISION}")
+
+    def copy_to(self, path: Path) -> None:
+        """Write a consistent copy, also while the server runs, that only its owner can read.
+
+        Raises:
+            FileExistsError: there is a file of this name.
+        """
+        write_new(path, b"")
+        raw = self._engine.raw_connection()
+        try:
+            with closing(sqlite3.connect(path)) as copy:
+                source = raw.driver_connection
+                if not isinstance(source, sqlite3.Connection):
+                    raise TypeError("the driver is not sqlite3")
+                source.backup(copy)
+                # One file that is whole by itself, without a log beside it.
+                copy.execute("PRAGMA journal_mode=DELETE")
+        finally:
+            raw.close()
+        sync_file(path)
+
+    def intact(self) -> list[str]:
+        """Return what SQLite's own check of every page complains of."""
         with self.reading() as connection:
-            version = connection.execute(select(about.c.schema_version)).scalar_one()
-        if version != SCHEMA_VERSION:
-            raise ValueError(f"the database has schema version {version}, this software needs {SCHEMA_VERSION}")
+            found = connection.exec_driver_sql("PRAGMA integrity_check").scalars().all()
+        return [] if found == ["ok"] else [str(each) for each in found]
+
+    def num_reports(self) -> dict[int, int]:
+        """Return how many reports were ever stored, by task."""
+        with self.reading() as connection:
+            rows = connection.execute(select(batches.c.task, batches.c.num_reports))
+            return {row.task: row.num_reports for row in rows}
+
+    def _revision(self) -> str:
+        with self.reading() as connection:
+            names = inspect(connection).get_table_names()
+            if alembic_version.name in names:
+                return str(connection.execute(select(alembic_version.c.version_num)).scalar())
+            # Before there were migrations the version stood in a table of its own.
+            version = connection.exec_driver_sql("SELECT schema_version FROM about").scalar()
+            return f"{version:04d}"
+
+    def _migrate(self) -> None:
+        # Alembic takes a while to import, and is needed once in a version's life.
+        from lintra_server.migrating import migrate
+
+        migrate(self, self._revision(), REVISION)
 
     def touch(self) -> None:
         """Write one row durably, and change nothing; a full or read-only disk raises here."""

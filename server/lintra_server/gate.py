@@ -1,8 +1,8 @@
 """The only way out: the inventory, the frozen cohort and the release of one batch, each given once.
 
-Each step first looks whether it was done before, and then answers with the same bytes; what it computes follows from
-durable state alone, so a crash between two steps changes nothing. Only smoothing noise is drawn anew after a crash, and
-then the first draw never left. Rule numbers are those of docs/protocol.md#rules.
+Each step first looks whether it was done before, and then answers with the same bytes. What it computes is written down
+whole, drawn values too, before the journal says that it happens (see `steps`); so a crash, or a copy of the database
+that is restored later, leads to the same bytes or to none. Rule numbers are those of docs/protocol.md#rules.
 """
 
 from collections import defaultdict
@@ -18,6 +18,7 @@ from lintra_protocol.errors import (
     CohortConflictError,
     InvalidMessageError,
     InventoryMismatchError,
+    UnavailableError,
     UnknownResourceError,
 )
 from lintra_protocol.manifest import apply_difference, intersection, merkle_path, merkle_root
@@ -48,6 +49,8 @@ from lintra_protocol.sealing import seal
 from lintra_protocol.signing import SigningKey
 from lintra_protocol.wire import encode_sealed_document
 from lintra_server.registry import Held
+from lintra_server.states import BatchStates
+from lintra_server.steps import Step, Stepper, Values
 from lintra_server.store import Batch, Store
 from lintra_server.transform import sketch_share
 
@@ -55,18 +58,30 @@ NONCE_BYTES = 32
 
 
 class Gate:
-    """Guards what leaves; thread-safe, and safe beside other processes on the same store."""
+    """Guards what leaves; thread-safe."""
 
-    def __init__(self, store: Store, identity: SigningKey, random_bytes: RandomBytes, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        states: BatchStates,
+        stepper: Stepper,
+        identity: SigningKey,
+        random_bytes: RandomBytes,
+        now: Callable[[], float],
+    ) -> None:
         """Guard one store.
 
         Args:
-            store: where every state is kept.
+            store: where reports and documents are kept.
+            states: closes batches to uploads.
+            stepper: makes every change of state durable before it is told.
             identity: signs what leaves.
             random_bytes: a cryptographic source, for nonces and smoothing noise.
             now: the clock, in seconds since the epoch.
         """
         self._store = store
+        self._states = states
+        self._stepper = stepper
         self._identity = identity
         self._random_bytes = random_bytes
         self._now = now
@@ -82,10 +97,23 @@ class Gate:
             CohortTooSmallError: too few reports; the batch stays open.
             AbandonedError: the batch was given up.
         """
-        nonce = self._random_bytes(NONCE_BYTES)
-        closed_at = int(self._now()) // held.task.time_precision
-        self._store.close_batch(held.number, held.task.claim.min_clients, nonce, closed_at)
-        return self.inventory(held)
+        # An inventory leaves this server only if
+        #   (1) none left before;
+        #   (2) no report can be stored any more that it does not list: uploads were stopped before it was computed;
+        #   (3) its nonce and its list were written down first, so that no other inventory can ever follow.
+        with self._busy[held.number]:
+            self._stepper.settle()
+            batch = self._batch(held)
+            if batch.inventory is not None:
+                return batch.inventory  # (1)
+            self._states.begin_closing(held.number, held.task.claim.min_clients)  # (2)
+            try:
+                inventory, values = self._new_inventory(held)
+                self._perform(held, Step(self._stepper.start, "closed", held.task.id_bytes, "closing", values))  # (3)
+            finally:
+                if not self._stepper.in_flight:
+                    self._states.reopen(held.number)  # of a batch that was closed it changes nothing
+            return inventory
 
     def inventory(self, held: Held) -> bytes:
         """Return the signed inventory of a closed batch.
@@ -95,16 +123,7 @@ class Gate:
             AbandonedError: the batch was given up.
         """
         batch = self._batch(held)
-        if batch.state == "open":
-            raise BatchOpenError("its inventory does not exist yet")
-        if batch.inventory is not None:
-            return batch.inventory
-        # Closing fixed the list, the nonce and the time, so whoever computes this gets the same bytes.
-        nonce, closed_at = self._store.closing(held.number)
-        report_ids = self._store.report_ids(held.number)
-        inventory = sign(self._identity, inventory_of(held.task, held.server, report_ids, nonce, closed_at)).canonical()
-        self._store.keep_inventory(held.number, inventory)
-        return inventory
+        return batch.inventory or _not_yet(batch, "inventory")
 
     def inventory_ids(self, held: Held) -> list[bytes]:
         """Return the sorted identifiers that the inventory describes (see `inventory` for errors)."""
@@ -130,6 +149,8 @@ class Gate:
         #   (4) it may be released, as far as numbers tell: otherwise the batch would be lost for nothing;
         #   (5) no other one was frozen before: two cohorts that differ by a few reports show those reports.
         with self._busy[held.number]:
+            self._stepper.settle()
+            batch = self._batch(held)
             own = self.inventory_ids(held)
             inventories = verify_inventories(held.task, request.inventories)  # (1)
             if request.inventories[held.server].canonical() != self.inventory(held):
@@ -139,12 +160,17 @@ class Gate:
                 verify_list(inventory, report_ids)  # (2)
             cohort_ids = intersection(lists)  # (3)
             check_cohort(held.task, len(cohort_ids), len(own))  # (4)
+            if batch.cohort is not None:
+                return self._same_cohort(batch.cohort, request.inventories, cohort_ids)  # (5)
             cohort = self._cohort(held, request.inventories, cohort_ids)
             members = set(cohort_ids)
-            excluded = [report_id for report_id in own if report_id not in members]
-            kept = CohortRequest(inventories=request.inventories, differences=()).canonical()
-            if not self._store.freeze(held.number, cohort, kept, excluded) and self.cohort(held) != cohort:  # (5)
-                raise CohortConflictError("another cohort was frozen here before")
+            values: Values = {
+                "state": "frozen",
+                "cohort": cohort,
+                "inventories": CohortRequest(inventories=request.inventories, differences=()).canonical(),
+                "excluded": b"".join(report_id for report_id in own if report_id not in members),
+            }
+            self._perform(held, Step(self._stepper.start, "frozen", held.task.id_bytes, "closed", values))  # (5)
             return cohort
 
     def cohort(self, held: Held) -> bytes:
@@ -193,9 +219,10 @@ class Gate:
         #   (5) the exact privacy under the matrix that was actually drawn keeps the promise;
         #   (6) it carries this server's smoothing noise, drawn here and never again, where the mechanism needs it;
         #   (7) it is sealed to the task's analyzer, in a context nobody can mistake for another;
-        #   (8) the reports were consumed in the transaction that stored these very bytes.
+        #   (8) the reports were consumed, for good, where these very bytes were stored: in the journal, then here.
         request_hash = domain_hash("aggregate request", request.canonical())
         with self._busy[held.number]:
+            self._stepper.settle()
             batch = self._batch(held)
             if batch.aggregate is not None:
                 return _same_request(batch, request_hash)  # (1)
@@ -207,8 +234,15 @@ class Gate:
             nonces = [parse_base64url(signed.message.nonce) for signed in request.cohorts]
             drawn = draw_matrix(held.task, root, nonces, cohort.count)  # (4), (5)
             aggregate = self._sealed(held, drawn, root)  # (6), (7)
-            if not self._store.release(held.number, request_hash, aggregate, int(self._now())):
-                return _same_request(self._batch(held), request_hash)  # (8)
+            values: Values = {
+                "state": "released",
+                "request_hash": request_hash,
+                "aggregate": aggregate,
+                "released_at": int(self._now()),
+            }
+            self._perform(held, Step(self._stepper.start, "released", held.task.id_bytes, "frozen", values))  # (8)
+            if not held.task.retention:
+                self._store.forget_key(held.number)
             return aggregate
 
     def aggregate(self, held: Held) -> bytes:
@@ -226,8 +260,33 @@ class Gate:
     def _batch(self, held: Held) -> Batch:
         batch = self._store.batch(held.number)
         if batch.state == "abandoned":
-            raise AbandonedError("its task ended long ago and nobody released it")
+            raise AbandonedError("its task ended long ago and nobody released it, or the server's disk was restored")
         return batch
+
+    def _perform(self, held: Held, step: Step) -> None:
+        if not self._stepper.perform(step):
+            # Only destruction can have come between: whatever else changes this batch waits for `_busy`.
+            raise UnavailableError(f"the batch is {self._batch(held).state}")
+
+    def _new_inventory(self, held: Held) -> tuple[bytes, Values]:
+        nonce = self._random_bytes(NONCE_BYTES)
+        closed_at = int(self._now()) // held.task.time_precision
+        report_ids = self._store.report_ids(held.number)
+        inventory = inventory_of(held.task, held.server, report_ids, nonce, closed_at)
+        signed = sign(self._identity, inventory).canonical()
+        return signed, {
+            "state": "closed",
+            "inventory": signed,
+            "wrapped_nonce": self._store.wrapped_nonce(held.number, nonce),
+            "closed_at": closed_at,
+        }
+
+    @staticmethod
+    def _same_cohort(frozen: bytes, inventories: tuple[Signed[Inventory], ...], cohort_ids: list[bytes]) -> bytes:
+        cohort = Signed[Cohort].from_canonical(frozen).message
+        if (cohort.root, cohort.inventories) != (base64url(merkle_root(cohort_ids)), inventories_hash(inventories)):
+            raise CohortConflictError("another cohort was frozen here before")
+        return frozen
 
     def _cohort(self, held: Held, inventories: tuple[Signed[Inventory], ...], cohort_ids: list[bytes]) -> bytes:
         cohort = Cohort(
@@ -237,7 +296,7 @@ class Gate:
             count=len(cohort_ids),
             root=base64url(merkle_root(cohort_ids)),
             inventories=inventories_hash(inventories),
-            nonce=base64url(self._store.closing(held.number)[0]),
+            nonce=base64url(self._store.nonce(held.number)),
         )
         return sign(self._identity, cohort).canonical()
 
@@ -299,6 +358,6 @@ def _same_request(batch: Batch, request_hash: bytes) -> bytes:
 
 
 def _not_yet(batch: Batch, what: str) -> NoReturn:
-    if batch.state == "open":
+    if batch.state in ("open", "closing"):
         raise BatchOpenError(f"its {what} does not exist yet")
     raise UnknownResourceError(f"the batch is {batch.state}, its {what} does not exist yet")

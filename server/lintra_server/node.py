@@ -1,66 +1,141 @@
 """One server put together from its parts, without HTTP."""
 
+import os
+import threading
+import time
+import traceback
 from collections.abc import Callable
 
+import structlog
 from starlette.types import Scope
 
 from lintra_protocol.errors import UnavailableError
 from lintra_protocol.randomness import RandomBytes, bulk_system_randomness
+from lintra_server import rotation
 from lintra_server.auth import Doorkeeper
-from lintra_server.database import Database
+from lintra_server.clock import DAY, Clock
+from lintra_server.founding import found, may_found
 from lintra_server.gate import Gate
 from lintra_server.intake import Intake
-from lintra_server.keys import DAY, Keyring
+from lintra_server.journal import Halt
+from lintra_server.key_folder import ACCEPT_FILE, KeyFolder, Noted, read_noted
+from lintra_server.keys import Keyring
 from lintra_server.metrics import Metrics
+from lintra_server.parts import Parts, lock_folders, open_parts
 from lintra_server.registry import Registry
 from lintra_server.settings import Settings
-from lintra_server.store import Store
-from lintra_server.vault import Vault
+from lintra_server.starting import begin
+from lintra_server.upkeep import Upkeep
 from lintra_server.writer import Writer
 from lintra_service.peers import peer_of
 from lintra_service.readiness import Readiness
 from lintra_service.room import Room
 
-DATABASE_FILE = "lintra.sqlite"
+NOTE_SECONDS = 1.0
+"""How often what was stored is noted in the key folder, if it changed."""
+
+CLOCK_NOTE_SECONDS = 60.0
+HALTED = 70
+"""The exit status of a process that must not go on: its disk failed, or its database is not its own any more."""
+
+log = structlog.get_logger()
+
+
+def end_process(reason: str) -> None:
+    """End the process at once, without another write."""
+    log.critical("halted", reason=reason)
+    os._exit(HALTED)
 
 
 class Node:
     """The parts of one server, sharing one store."""
 
-    def __init__(self, settings: Settings, random_bytes: RandomBytes, now: Callable[[], float]) -> None:
-        """Open the store and start the writer.
+    def __init__(
+        self,
+        settings: Settings,
+        random_bytes: RandomBytes,
+        now: Callable[[], float],
+        running: Callable[[], float] = time.monotonic,
+        halt: Halt = end_process,
+    ) -> None:
+        """Open both folders, compare them, and start the writer.
+
+        Args:
+            settings: what the operator decided.
+            random_bytes: a cryptographic source.
+            now: the machine's clock, in seconds since the epoch.
+            running: counts seconds, and nobody sets it.
+            halt: ends the process.
 
         Raises:
-            ValueError: a key is missing, or the database is another version's or another root key's.
+            NotStartedError: the folders do not fit together, or a part is missing.
+            ValueError: a key is wrong, or the database is another version's or another root key's.
         """
-        settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.settings = settings
-        self.now = now
-        self.identity = settings.signing_key(random_bytes)
-        vault = Vault(settings.storage_root_keys(random_bytes), random_bytes)
-        self.database = Database(settings.data_dir / DATABASE_FILE)
+        self._running = running
+        folder = lock_folders(settings, random_bytes)
+        try:
+            self.clock = new_clock(settings, folder, now, running)
+            if may_found(settings, folder):
+                found(settings, random_bytes, folder, self.clock)
+            self._parts = open_parts(settings, random_bytes, folder)
+        except BaseException:
+            folder.close()
+            raise
+        try:
+            self._begin(self._parts, random_bytes, halt)
+        except BaseException:
+            self._parts.close()
+            raise
+
+    def _begin(self, parts: Parts, random_bytes: RandomBytes, halt: Halt) -> None:
+        settings = self.settings
+        stepper = begin(parts, halt)
+        rotation.renew(parts)
+        self.now = self.clock.now
+        self.identity, self.database, self.store, self.states = (
+            parts.identity, parts.database, parts.store, parts.states,
+        )  # fmt: skip
         self.metrics = Metrics()
-        self.store = Store(self.database, vault, random_bytes)
-        suites = settings.policy.allowed_suites
-        self.keys = Keyring(self.database, vault, self.identity, suites, settings.keys, random_bytes, now)
-        self.registry = Registry(self.store, settings, self.identity, now)
+        self.stepper = stepper
+        self.keys = Keyring(
+            parts.database, parts.vault, parts.folder.secrets, parts.identity, settings.policy.allowed_suites,
+            settings.keys, random_bytes, self.now, self._running,
+        )  # fmt: skip
+        standing = parts.states.standing()
+        barred_before = standing.barred_before if standing else 0
+        self.registry = Registry(parts.store, settings, parts.identity, self.now, barred_before)
         queue = settings.queue
         # Whoever fills one of them leaves the others alone.
         self.uploads = Room(queue.max_pending_bytes)
         self.control = Room(queue.max_control_bytes)
         self.registrations = Room(queue.max_registration_bytes)
-        self.writer = Writer(self.store.add_reports, queue.max_pending_bytes, self.metrics.observe_commit)
+        self.writer = Writer(parts.store.add_reports, queue.max_pending_bytes, self.metrics.observe_commit, halt)
         observe = self.metrics.observe_reports
-        self.intake = Intake(self.writer, self.keys.find, self.identity, queue.max_wait_seconds, now, observe)
+        self.intake = Intake(self.writer, self.keys.find, parts.identity, queue.max_wait_seconds, self.now, observe)
         self.metrics.pending_bytes.set_function(lambda: self.uploads.used)
-        self.gate = Gate(self.store, self.identity, random_bytes, now)
+        self.gate = Gate(parts.store, parts.states, stepper, parts.identity, random_bytes, self.now)
+        abandon_after = settings.abandon_after_days * DAY
+        self._upkeep = Upkeep(
+            parts.store, parts.states, stepper, parts.journal, parts.folder.files, abandon_after, self._running
+        )
         self.doorkeeper = Doorkeeper()
         # One system call per request would cost more than the stream does.
         self._request_ids = bulk_system_randomness()
         self.maintain()
+        self._noted = (self._running(), parts.store.commits())
+        self.note()
+        self._stopping = threading.Event()
+        self._notes = threading.Thread(target=self._keep_noting, name="lintra-notes", daemon=True)
+        self._notes.start()
         self.readiness = Readiness(
-            [settings.data_dir],
-            {"database": self._check_database, "keys": self._check_keys},
+            [settings.data_dir, settings.key_dir],
+            {
+                "clock": self.clock.check,
+                "journal": self._check_journal,
+                "database": self._check_database,
+                "keys": self._check_keys,
+            },
             settings.min_free_bytes,
         )
         self.readiness.probe()
@@ -77,6 +152,10 @@ class Node:
     def peer(self, scope: Scope) -> str:
         """Return whose budget a request is counted against."""
         return peer_of(scope, self.settings.trusted_proxies)
+
+    def _check_journal(self) -> None:
+        """Check that no step stands between the journal and the database; try to finish one that does."""
+        self.stepper.settle()
 
     def _check_database(self) -> None:
         """Check that the store answers and takes a write; after a failed commit also that its file is sound."""
@@ -95,12 +174,53 @@ class Node:
         return self._request_ids(8).hex()
 
     def maintain(self) -> None:
-        """Renew keys and destroy what is due; called at the start and every hour."""
-        self.keys.maintain()
-        self.metrics.scrubbed.inc(self.store.scrub_due(int(self.now()), self.settings.abandon_after_days * DAY))
+        """Renew keys and destroy what is due; called at the start and every hour. With a wrong clock little is done."""
+        try:
+            self.metrics.scrubbed.inc(self._upkeep.run(self.clock, self.database))
+            self.keys.maintain()
+        except UnavailableError as error:
+            log.warning("maintenance put off", reason=error.detail)
+
+    def note(self) -> None:
+        """Note durably in the key folder what is stored, and the time if it is to be believed."""
+        accept = self._parts.folder.path / ACCEPT_FILE
+        if accept.exists():
+            self.clock.accept()
+            accept.unlink()
+            log.warning("clock accepted")
+            self.keys.maintain()
+        ran, commits = self._running(), self.store.commits()
+        self._parts.folder.note(Noted(self.clock.seen(), commits))
+        self._noted = ran, commits
+
+    def _keep_noting(self) -> None:
+        while not self._stopping.wait(NOTE_SECONDS):
+            ran, commits = self._noted
+            try:
+                waiting = (self._parts.folder.path / ACCEPT_FILE).exists()
+                if waiting or self.store.commits() != commits or self._running() - ran >= CLOCK_NOTE_SECONDS:
+                    self.note()
+            except Exception:  # the disk may be full: a second later it may work
+                log.error("note failed", traceback=traceback.format_exc())
 
     def close(self) -> None:
         """Finish what was begun, write what waits, and close the store."""
+        self._stopping.set()
+        self._notes.join()
         self.intake.close()
         self.writer.close()
-        self.database.close()
+        try:
+            self.note()
+        finally:
+            self._parts.close()
+
+
+def new_clock(settings: Settings, folder: KeyFolder, now: Callable[[], float], running: Callable[[], float]) -> Clock:
+    """Return the clock behind its guard, as the key folder last saw it."""
+    noted = read_noted(folder.path)
+    clock = Clock(now, running, noted.seen if noted else None, settings.max_clock_step_days * DAY)
+    accept = folder.path / ACCEPT_FILE
+    if accept.exists():
+        clock.accept()
+        accept.unlink()
+    return clock

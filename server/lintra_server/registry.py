@@ -32,8 +32,19 @@ class Held:
 class Registry:
     """All registered tasks; definitions never change, so they are kept in memory once read."""
 
-    def __init__(self, store: Store, settings: Settings, identity: SigningKey, now: Callable[[], float]) -> None:
-        """Serve the tasks of one store under one operator's policy."""
+    def __init__(
+        self, store: Store, settings: Settings, identity: SigningKey, now: Callable[[], float], barred_before: int = 0
+    ) -> None:
+        """Serve the tasks of one store under one operator's policy.
+
+        Args:
+            store: where tasks are kept.
+            settings: with the operator's policy.
+            identity: signs what is served.
+            now: the clock, in seconds since the epoch.
+            barred_before: new tasks that begin earlier are refused, in seconds since the epoch.
+        """
+        self._barred_before = barred_before
         self._store = store
         self._settings = settings
         self._identity = identity
@@ -72,7 +83,9 @@ class Registry:
         #   (2) its author signed it;
         #   (3) its promise holds, recomputed here;
         #   (4) it names this server's key and address;
-        #   (5) the operator allows it.
+        #   (5) the operator allows it;
+        #   (6) it begins after this server's disk was restored, or its end state is known: it may have been released in
+        #       the part that was lost, and a second sketch of the same reports would show rows behind too little noise.
         task = signed.message.definition
         if task.task_id != task_id:
             raise InvalidMessageError(f"the definition's identifier is {task.task_id}")  # (1)
@@ -84,6 +97,7 @@ class Registry:
         task.check()  # (3)
         server = self._own_index(task)  # (4)
         self._require_allowed(task)  # (5)
+        self._require_later(task)  # (6)
         created = self._store.add_task(
             task.id_bytes,
             task.canonical(),
@@ -101,6 +115,14 @@ class Registry:
                     raise PolicyRefusedError(f"this server's address is {self._settings.public_url}, not {entry.url}")
                 return index
         raise PolicyRefusedError(f"the task does not name this server, {self._identity.public_key}")
+
+    def _require_later(self, task: Task) -> None:
+        begins = task.not_before * task.time_precision
+        if begins < self._barred_before and self._store.number(task.id_bytes) is None:
+            raise PolicyRefusedError(
+                f"this server was restored; tasks that begin before {self._barred_before} (seconds since the epoch) "
+                f"are not registered any more, this one begins at {begins}: make it anew with a later beginning"
+            )
 
     def _require_allowed(self, task: Task) -> None:
         policy = self._settings.policy

@@ -80,6 +80,9 @@ class Settings(ServiceSettings):
     port: Port = 8101
     internal_port: Port = 8201
     data_dir: Path = Path("server-data")
+    key_dir: Path = Path("server-keys")
+    witness_dir: Path | None = None
+    max_clock_step_days: int = Field(default=30, ge=1, le=3650)
     identity_key: SecretStr | None = None
     identity_key_file: Path | None = None
     storage_root_key: SecretStr | None = None
@@ -92,19 +95,35 @@ class Settings(ServiceSettings):
     def placed(self, folder: Path) -> Self:
         """Return these settings with relative paths taken from `folder`."""
         placed = super().placed(folder)
-        identity = placed.identity_key_file or placed.data_dir / "identity.key"
-        root = placed.storage_root_key_file or placed.data_dir / "storage-root.key"
+        identity = placed.identity_key_file or placed.key_dir / "identity.key"
+        root = placed.storage_root_key_file or placed.key_dir / "storage-root.key"
         return placed.model_copy(update={"identity_key_file": identity, "storage_root_key_file": root})
+
+    def has_identity_key(self) -> bool:
+        """Return whether there is an identity key, without making one."""
+        return self.identity_key is not None or self._identity_path().exists()
+
+    def has_storage_root_key(self) -> bool:
+        """Return whether there is a storage root key, without making one."""
+        return self.storage_root_key is not None or self._root_path().exists()
 
     def signing_key(self, random_bytes: Callable[[int], bytes]) -> SigningKey:
         """Return the key this server signs with (see `_secrets` for errors)."""
-        path = self.identity_key_file or self.data_dir / "identity.key"
-        return SigningKey(self._secrets("identity_key", self.identity_key, path, random_bytes)[0])
+        return SigningKey(self.identity_secret(random_bytes))
+
+    def identity_secret(self, random_bytes: Callable[[int], bytes]) -> bytes:
+        """Return the private half of that key, for its backup (see `_secrets` for errors)."""
+        return self._secrets("identity_key", self.identity_key, self._identity_path(), random_bytes)[0]
 
     def storage_root_keys(self, random_bytes: Callable[[int], bytes]) -> list[bytes]:
         """Return the keys that the database is encrypted under: the first encrypts, all decrypt."""
-        path = self.storage_root_key_file or self.data_dir / "storage-root.key"
-        return self._secrets("storage_root_key", self.storage_root_key, path, random_bytes)
+        return self._secrets("storage_root_key", self.storage_root_key, self._root_path(), random_bytes)
+
+    def _identity_path(self) -> Path:
+        return self.identity_key_file or self.key_dir / "identity.key"
+
+    def _root_path(self) -> Path:
+        return self.storage_root_key_file or self.key_dir / "storage-root.key"
 
     def _secrets(
         self, name: str, given: SecretStr | None, path: Path, random_bytes: Callable[[int], bytes]

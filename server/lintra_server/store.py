@@ -1,7 +1,6 @@
-"""What a server remembers: tasks, batches and the shares of its reports. Every change of state is one transaction.
+"""What a server remembers: tasks, batches and the shares of its reports. How batches change their state is in `states`.
 
-A change is conditional on the state that it leaves. Of two that race, in this process or another, one wins, and the
-other finds what the winner stored.
+Shares are stored under their batch's data key, and that under the root key and the batch's secret together.
 """
 
 from collections import defaultdict
@@ -10,13 +9,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
+from sqlalchemy.dialects.sqlite import insert as insert_once
 
 from lintra_protocol.canonical import HASH_BYTES
-from lintra_protocol.errors import BatchClosedError, CohortTooSmallError, LintraError
+from lintra_protocol.errors import BatchClosedError, LintraError, UnavailableError
 from lintra_protocol.messages import BatchState
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import IntArray
+from lintra_server.batch_secrets import Secrets
 from lintra_server.database import Database, batches, reports, segments, tasks
+from lintra_server.steps import ForkedError
 from lintra_server.vault import KEY_BYTES, DataKey, Vault
 
 MAX_SEGMENT_BYTES = 1 << 20
@@ -24,17 +26,14 @@ MAX_SEGMENT_BYTES = 1 << 20
 
 _IDS_PER_QUERY = 512
 _SEGMENTS_PER_READ = 8
-
-Values = Mapping[str, str | bytes | int | None]
-
-_FINAL: dict[str, BatchState] = {"released": "scrubbed"}
+_SEGMENTS_PER_DELETE = 8
 
 # The statements of an upload, built once: building one costs more than running it.
 _OF_TASK = batches.c.task == bindparam("of_task")
-_BATCH = select(
-    batches.c.state, batches.c.num_reports, batches.c.capacity, batches.c.segments, batches.c.wrapped_key
-).where(_OF_TASK)
+_BATCH = select(batches.c.state, batches.c.num_reports, batches.c.capacity, batches.c.segments).where(_OF_TASK)
 _GROW = update(batches).where(_OF_TASK).values(num_reports=bindparam("reports"), segments=bindparam("segments"))
+_WRAPPED_KEY = select(batches.c.wrapped_key, batches.c.secret).where(_OF_TASK)
+_ADD_TASK = insert_once(tasks).on_conflict_do_nothing().returning(tasks.c.task)
 _ADD_SEGMENT, _ADD_REPORTS = insert(segments), insert(reports)
 _KNOWN = select(reports.c.report_id).where(
     reports.c.task == bindparam("task"), reports.c.report_id.in_(bindparam("ids", expanding=True))
@@ -89,11 +88,24 @@ Outcome = bool | LintraError
 class Store:
     """The server's memory; thread-safe."""
 
-    def __init__(self, database: Database, vault: Vault, random_bytes: RandomBytes) -> None:
-        """Keep everything in one database, encrypted through one vault."""
+    def __init__(self, database: Database, vault: Vault, secrets: Secrets, random_bytes: RandomBytes) -> None:
+        """Keep everything in one database, encrypted through one vault and a secret for each batch."""
         self.database = database
         self._vault = vault
+        self._secrets = secrets
         self._random_bytes = random_bytes
+        self._data_keys: dict[int, DataKey] = {}
+        self._held = database.num_reports()
+
+    def commits(self) -> int:
+        """Return how many reports and tasks this process knows to be durable; it never falls."""
+        held = dict(self._held)
+        return sum(held.values()) + len(held)
+
+    def recount(self) -> int:
+        """Count anew what the database holds, after a restore changed it; return what `commits` returns from now on."""
+        self._held = self.database.num_reports()
+        return self.commits()
 
     # --- tasks -------------------------------------------------------------------------------------------------
 
@@ -110,24 +122,45 @@ class Store:
             ends: seconds since the epoch when it stops taking them.
             retention: seconds that shares are kept after a release.
         """
+        values = {
+            "task_id": task_id, "definition": definition, "server": server, "ends": ends, "retention": retention,
+        }  # fmt: skip
+        if self._known_task(task_id, values):
+            return False
+        name, secret = self._secrets.new()
         with self.database.writing() as connection:
-            if connection.execute(select(tasks.c.task).where(tasks.c.task_id == task_id)).scalar() is not None:
-                return False
-            values = {
-                "task_id": task_id, "definition": definition, "server": server, "ends": ends, "retention": retention,
-            }  # fmt: skip
-            task = connection.execute(insert(tasks).returning(tasks.c.task), values).scalar_one()
-            wrapped = self._vault.wrap(self._random_bytes(KEY_BYTES), "batch key", task.to_bytes(8, "big"))
-            empty = {"task": task, "state": "open", "num_reports": 0, "segments": 0}
-            connection.execute(insert(batches), {**empty, "capacity": capacity, "wrapped_key": wrapped})
+            task = connection.execute(_ADD_TASK, values).scalar()
+            if task is not None:
+                key = self._random_bytes(KEY_BYTES)
+                wrapped = self._vault.under(secret).wrap(key, "batch key", task.to_bytes(8, "big"))
+                empty = {"task": task, "state": "open", "num_reports": 0, "segments": 0, "secret": name}
+                connection.execute(insert(batches), {**empty, "capacity": capacity, "wrapped_key": wrapped})
+        if task is None:  # somebody else was faster
+            self._secrets.destroy(name)
+            return False
+        self._held[task] = 0
         return True
+
+    def _known_task(self, task_id: bytes, values: Mapping[str, object]) -> bool:
+        """Return whether a task is known; one that only a restored journal knew gets its definition."""
+        with self.database.reading() as connection:
+            known = connection.execute(select(tasks.c.definition).where(tasks.c.task_id == task_id)).scalar()
+        if known == b"":
+            with self.database.writing() as connection:
+                connection.execute(update(tasks).where(tasks.c.task_id == task_id).values(**values))
+        return known is not None
 
     def task(self, task_id: bytes) -> TaskRow | None:
         """Return a registered task, or None."""
         columns = select(tasks.c.task, tasks.c.definition, tasks.c.server)
         with self.database.reading() as connection:
             row = connection.execute(columns.where(tasks.c.task_id == task_id)).one_or_none()
-        return None if row is None else TaskRow(*row)
+        return None if row is None or not row.definition else TaskRow(*row)
+
+    def number(self, task_id: bytes) -> int | None:
+        """Return the number of a task, also of one without a definition, or None."""
+        with self.database.reading() as connection:
+            return connection.execute(select(tasks.c.task).where(tasks.c.task_id == task_id)).scalar()
 
     # --- reports -----------------------------------------------------------------------------------------------
 
@@ -137,15 +170,22 @@ class Store:
         for upload in uploads:
             by_task[upload.task].append(upload)
         outcomes: dict[int, list[Outcome]] = {}
+        held: dict[int, int] = {}
         with self.database.writing() as connection:
             for task, group in by_task.items():
-                outcomes |= self._add_to_batch(connection, task, group)
+                taken, held[task] = self._add_to_batch(connection, task, group)
+                outcomes |= taken
+        self._held |= held
         return [outcomes[id(upload)] for upload in uploads]
 
-    def _add_to_batch(self, connection: Connection, task: int, group: Sequence[Upload]) -> dict[int, list[Outcome]]:
+    def _add_to_batch(
+        self, connection: Connection, task: int, group: Sequence[Upload]
+    ) -> tuple[dict[int, list[Outcome]], int]:
         batch = connection.execute(_BATCH, {"of_task": task}).one()
+        if batch.num_reports < self._held.get(task, 0):
+            raise ForkedError("the database holds fewer reports than were stored in it: it was set back")
         known = _known(connection, task, [report_id for upload in group for report_id in upload.report_ids])
-        closed = None if batch.state == "open" else BatchClosedError(f"it is {batch.state}")
+        closed = _closed(batch.state)
         full = BatchClosedError(f"it holds the task's maximum of {batch.capacity} reports")
         space = batch.capacity - batch.num_reports
         new: dict[bytes, bytes] = {}
@@ -163,11 +203,10 @@ class Store:
                     new[report_id] = payload
                     taken.append(True)
         if new:
-            key = self._data_key(task, batch.wrapped_key)
-            written = _write_segments(connection, task, batch.segments, new, key)
+            written = _write_segments(connection, task, batch.segments, new, self._data_key(connection, task))
             grown = {"reports": batch.num_reports + len(new), "segments": batch.segments + written}
             connection.execute(_GROW, {"of_task": task, **grown})
-        return outcomes
+        return outcomes, batch.num_reports + len(new)
 
     def report_ids(self, task: int) -> list[bytes]:
         """Return the identifiers of all stored reports, sorted."""
@@ -196,15 +235,24 @@ class Store:
             select(segments.c.number, segments.c.payloads).where(segments.c.task == task).order_by(segments.c.number)
         )
         with self.database.reading() as connection:
-            wrapped = connection.execute(select(batches.c.wrapped_key).where(batches.c.task == task)).scalar_one()
-            key = self._data_key(task, wrapped)
+            key = self._data_key(connection, task)
             for number, encrypted in connection.execution_options(yield_per=_SEGMENTS_PER_READ).execute(query):
                 yield number, key.decrypt(encrypted, number)
 
-    def _data_key(self, task: int, wrapped: bytes) -> DataKey:
-        return DataKey(self._vault.unwrap(wrapped, "batch key", task.to_bytes(8, "big")), self._random_bytes)
+    def _data_key(self, connection: Connection, task: int) -> DataKey:
+        if task not in self._data_keys:
+            wrapped, name = connection.execute(_WRAPPED_KEY, {"of_task": task}).one()
+            key = self._under(name).unwrap(wrapped or b"", "batch key", task.to_bytes(8, "big"))
+            self._data_keys[task] = DataKey(key, self._random_bytes)
+        return self._data_keys[task]
 
-    # --- the life of a batch -----------------------------------------------------------------------------------
+    def _under(self, name: bytes | None) -> Vault:
+        secret = self._secrets.get(name) if name else None
+        if secret is None:
+            raise UnavailableError("the secret of this batch was destroyed, or is missing from key_dir")
+        return self._vault.under(secret)
+
+    # --- what a batch keeps ------------------------------------------------------------------------------------
 
     def batch(self, task: int) -> Batch:
         """Return the state of a task's batch."""
@@ -212,99 +260,55 @@ class Store:
         with self.database.reading() as connection:
             return Batch(*connection.execute(select(*columns).where(batches.c.task == task)).one())
 
-    def close_batch(self, task: int, min_clients: int, nonce: bytes, closed_at: int) -> None:
-        """Take no more reports and fix this server's nonce, if the batch is open.
+    def wrapped_nonce(self, task: int, nonce: bytes) -> bytes:
+        """Return a batch's nonce encrypted, as it is stored until the cohort is frozen."""
+        return self._under(self._secret_name(task)).wrap(nonce, "nonce", task.to_bytes(8, "big"))
 
-        Args:
-            task: the task's number.
-            min_clients: below this many reports the batch stays open.
-            nonce: 32 bytes, kept secret until the cohort is frozen.
-            closed_at: in the task's units.
+    def nonce(self, task: int) -> bytes:
+        """Return the nonce that was fixed when the batch was closed.
 
         Raises:
-            CohortTooSmallError: there are fewer reports than `min_clients`; nothing changed.
+            UnavailableError: the batch's secret was destroyed.
         """
-        wrapped = self._vault.wrap(nonce, "nonce", task.to_bytes(8, "big"))
-        with self.database.writing() as connection:
-            state, count = connection.execute(
-                select(batches.c.state, batches.c.num_reports).where(batches.c.task == task)
-            ).one()
-            if state == "open" and count < min_clients:
-                raise CohortTooSmallError(f"{count} of at least {min_clients} reports are here; nothing was closed")
-            if state == "open":
-                _change(connection, task, {"state": "closed", "wrapped_nonce": wrapped, "closed_at": closed_at})
-
-    def closing(self, task: int) -> tuple[bytes, int]:
-        """Return the nonce and the time that were fixed when the batch was closed."""
-        query = select(batches.c.wrapped_nonce, batches.c.closed_at).where(batches.c.task == task)
         with self.database.reading() as connection:
-            wrapped, closed_at = connection.execute(query).one()
-        return self._vault.unwrap(wrapped, "nonce", task.to_bytes(8, "big")), closed_at
-
-    def keep_inventory(self, task: int, inventory: bytes) -> None:
-        """Keep the signed inventory of a closed batch, unless there is one."""
-        with self.database.writing() as connection:
-            if connection.execute(select(batches.c.inventory).where(batches.c.task == task)).scalar() is None:
-                _change(connection, task, {"inventory": inventory})
+            wrapped = connection.execute(select(batches.c.wrapped_nonce).where(batches.c.task == task)).scalar_one()
+        return self._under(self._secret_name(task)).unwrap(wrapped, "nonce", task.to_bytes(8, "big"))
 
     def inventories(self, task: int) -> bytes:
         """Return what `freeze` kept of the inventories."""
         with self.database.reading() as connection:
             return connection.execute(select(batches.c.inventories).where(batches.c.task == task)).scalar_one() or b""
 
-    def freeze(self, task: int, cohort: bytes, inventories: bytes, excluded: Sequence[bytes]) -> bool:
-        """Keep the signed cohort, all inventories, and which own reports it leaves out.
-
-        Returns:
-            False, and nothing is kept, if the batch was not closed.
-        """
-        values: Values = {
-            "state": "frozen",
-            "cohort": cohort,
-            "inventories": inventories,
-            "excluded": b"".join(excluded),
-        }
-        return self._move(task, "closed", values)
-
-    def release(self, task: int, request_hash: bytes, aggregate: bytes, now: int) -> bool:
-        """Consume the frozen cohort and keep what leaves of it; return False if the batch was not frozen."""
-        values: Values = {"request_hash": request_hash, "aggregate": aggregate, "released_at": now}
-        return self._move(task, "frozen", {"state": "released", **values})
-
-    def _move(self, task: int, state: BatchState, values: Values) -> bool:
-        with self.database.writing() as connection:
-            if connection.execute(select(batches.c.state).where(batches.c.task == task)).scalar_one() != state:
-                return False
-            _change(connection, task, values)
-            return True
-
     # --- destruction -------------------------------------------------------------------------------------------
 
-    def scrub_due(self, now: int, abandon_after: int) -> int:
-        """Destroy the shares of batches whose time is up; return how many batches that were (R13).
+    def forget_key(self, task: int) -> None:
+        """Destroy a batch's secret: nothing that was stored under its data key opens again, in no copy either."""
+        name = self._secret_name(task)
+        self._data_keys.pop(task, None)
+        if name is not None:
+            self._secrets.destroy(name)
 
-        The batch's data key goes, so that no copy of its segments opens again, and the segments with it: those of the
-        cohort and those outside it. Documents that were given out stay.
+    def delete_shares(self, task: int) -> None:
+        """Delete the stored shares of a batch, a few at a time so that uploads to others go on between."""
+        some = select(segments.c.segment).where(segments.c.task == task).limit(_SEGMENTS_PER_DELETE)
+        while True:
+            with self.database.writing() as connection:
+                if not connection.execute(delete(segments).where(segments.c.segment.in_(some))).rowcount:
+                    return
 
-        Args:
-            now: seconds since the epoch.
-            abandon_after: seconds after a task's end when an unreleased batch is given up.
-        """
-        released = (batches.c.state == "released") & (batches.c.released_at + tasks.c.retention <= now)
-        waiting = batches.c.state.in_(("open", "closed", "frozen")) & (tasks.c.ends + abandon_after <= now)
-        query = select(batches.c.task, batches.c.state).join(tasks).where(released | waiting)
-        with self.database.writing() as connection:
-            due = connection.execute(query).all()
-            for task, state in due:
-                _change(connection, task, {"state": _FINAL.get(state, "abandoned"), "wrapped_key": None})
-                connection.execute(delete(segments).where(segments.c.task == task))
-        if due:
-            self.database.forget_log()
-        return len(due)
+    def _secret_name(self, task: int) -> bytes | None:
+        with self.database.reading() as connection:
+            name: bytes | None = connection.execute(select(batches.c.secret).where(batches.c.task == task)).scalar_one()
+        return name
 
 
-def _change(connection: Connection, task: int, values: Values) -> None:
-    connection.execute(update(batches).where(batches.c.task == task).values(**values))
+def _closed(state: BatchState) -> LintraError | None:
+    """Return why a batch in a state takes no new reports, or None."""
+    if state == "open":
+        return None
+    if state == "closing":  # it may become open again
+        return UnavailableError("its batch is just being closed")
+    return BatchClosedError(f"it is {state}")
 
 
 def _known(connection: Connection, task: int, report_ids: Sequence[bytes]) -> set[bytes]:

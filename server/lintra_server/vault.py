@@ -1,12 +1,16 @@
 """Encryption at rest: AES-256-GCM under the storage root key, and under data keys that it wraps.
 
 Every ciphertext is bound to a label and to what it belongs to, so that bytes moved within the database do not open.
+What must be destroyed one day is wrapped under the root key and a secret of its own together: without the secret, the
+root key and any copy of the database open nothing.
 """
 
 from collections.abc import Callable, Sequence
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from lintra_protocol.canonical import framed
 
@@ -21,8 +25,14 @@ class Vault:
         """Take the root keys: the first encrypts, all decrypt."""
         if not root_keys or any(len(key) != KEY_BYTES for key in root_keys):
             raise ValueError(f"a vault needs root keys of {KEY_BYTES} bytes each")
+        self._keys = tuple(root_keys)
         self._roots = [AESGCM(key) for key in root_keys]
         self._random_bytes = random_bytes
+
+    def under(self, secret: bytes) -> "Vault":
+        """Return a vault whose keys are HKDF-SHA256 of the root keys and a secret: both are needed to open."""
+        keys = [HKDF(SHA256(), KEY_BYTES, salt=secret, info=framed("wrapping key")).derive(key) for key in self._keys]
+        return Vault(keys, self._random_bytes)
 
     def wrap(self, secret: bytes, label: str, *parts: bytes) -> bytes:
         """Encrypt a secret, bound to a label and to what it belongs to."""
@@ -35,11 +45,24 @@ class Vault:
         Raises:
             ValueError: none of them fits: this database belongs to another root key.
         """
-        for root in self._roots:
+        return self._open(wrapped, label, *parts)[1]
+
+    def renewed(self, wrapped: bytes, label: str, *parts: bytes) -> bytes | None:
+        """Return a secret wrapped under the first root key if it is under a later one, else None.
+
+        Raises:
+            ValueError: none of the root keys fits.
+        """
+        number, secret = self._open(wrapped, label, *parts)
+        return self.wrap(secret, label, *parts) if number else None
+
+    def _open(self, wrapped: bytes, label: str, *parts: bytes) -> tuple[int, bytes]:
+        for number, root in enumerate(self._roots):
             try:
-                return root.decrypt(wrapped[:_NONCE_BYTES], wrapped[_NONCE_BYTES:], framed(label, *parts))
+                opened = root.decrypt(wrapped[:_NONCE_BYTES], wrapped[_NONCE_BYTES:], framed(label, *parts))
             except InvalidTag:
                 continue
+            return number, opened
         raise ValueError("the storage root key is not the one this database was written with")
 
 

@@ -13,9 +13,14 @@ from concurrent.futures import Future
 import structlog
 
 from lintra_protocol.errors import LintraError, OverloadedError, UnavailableError
+from lintra_server.journal import Halt
+from lintra_server.steps import ForkedError
 from lintra_server.store import Outcome, Upload
 
 log = structlog.get_logger()
+
+_FAILED_SYNC = "disk I/O error"
+"""SQLite's words for a write or a synchronisation that failed: afterwards nobody knows what is on the disk."""
 
 Commit = Callable[[Sequence[Upload]], list[list[Outcome]]]
 Observe = Callable[[int, float], None]
@@ -24,15 +29,17 @@ Observe = Callable[[int, float], None]
 class Writer:
     """A thread that stores uploads; a future is done only when its upload is durable, or will never be."""
 
-    def __init__(self, commit: Commit, max_bytes: int, observe: Observe) -> None:
+    def __init__(self, commit: Commit, max_bytes: int, observe: Observe, halt: Halt) -> None:
         """Start the thread.
 
         Args:
             commit: stores some uploads in one durable transaction.
             max_bytes: of uploads that may wait.
             observe: is told the number of reports and the seconds of every commit.
+            halt: ends the process, if the database is not where this process left it.
         """
         self._commit = commit
+        self._halt = halt
         self._observe = observe
         self._max_bytes = max_bytes
         self._waiting: deque[tuple[Upload, Future[list[Outcome]]]] = deque()
@@ -96,6 +103,8 @@ class Writer:
             # As text: a renderer of its own might show local variables, shares among them.
             self.failed = True
             log.error("commit failed", uploads=len(group), traceback=traceback.format_exc())
+            if isinstance(error, ForkedError) or _FAILED_SYNC in str(error):
+                self._halt(f"the database cannot be trusted: {type(error).__name__}")
             _fail(group, UnavailableError(f"the commit failed: {type(error).__name__}"))
         else:
             for (_, future), outcome in zip(group, outcomes, strict=True):

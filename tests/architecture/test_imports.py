@@ -37,7 +37,7 @@ KNOWN_ROOMS = {
 TERMINAL = frozenset({"typer", "rich"})
 HTTP_CLIENT = frozenset({"httpx2", "stamina"})
 SHELL = frozenset({"fastapi", "starlette", "uvicorn", "prometheus_client", "pydantic_settings", "structlog"})
-SERVICE = SHELL | {"sqlalchemy", "scipy"}
+SERVICE = SHELL | {"sqlalchemy", "alembic", "scipy"}
 
 # Of the extra `frames`: inside functions only, so that nobody needs them to start.
 FRAMES = frozenset({"pandas", "pyarrow"})

@@ -5,9 +5,11 @@ again from its disk alone.
 """
 
 import asyncio
+import json
+import shutil
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,6 +18,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from sqlalchemy.exc import OperationalError
+from typer.testing import CliRunner
 
 from lintra_protocol import ideal
 from lintra_protocol.canonical import parse_base64url
@@ -23,9 +26,16 @@ from lintra_protocol.randomness import system_randomness
 from lintra_protocol.ring import from_ring
 from lintra_protocol.sharing import combine
 from lintra_protocol.task import ServerEntry, Task
-from lintra_server.database import Database
+from lintra_server.app import create_app
+from lintra_server.batch_secrets import Secrets
+from lintra_server.cli import app
+from lintra_server.journal import Journal
+from lintra_server.key_folder import BusyError
 from lintra_server.node import Node
+from lintra_server.states import BatchStates
+from lintra_server.steps import StepFiles
 from lintra_server.store import Store
+from lintra_server.witness import FolderWitness
 from support.server_world import PRECISION, World, a_world, configured, started, token
 
 
@@ -33,16 +43,29 @@ class CrashError(RuntimeError):
     """The process ends here."""
 
 
-def crash_at(monkeypatch: pytest.MonkeyPatch, method: str, after: bool) -> None:
-    """Let one method of the store raise, before or after it did its work."""
-    original: Callable[..., object] = getattr(Store, method)
+def crash_at(
+    monkeypatch: pytest.MonkeyPatch, seams: Iterable[tuple[type, str]], at: tuple[type, str], after: bool
+) -> None:
+    """Let the process end before or after one write: it raises, and from then on no write is done any more."""
+    ended: list[bool] = []
 
-    def crashing(self: Store, *arguments: object, **options: object) -> None:
-        if after:
-            original(self, *arguments, **options)
-        raise CrashError
+    def patch(owner: type, method: str) -> None:
+        original: Callable[..., object] = getattr(owner, method)
 
-    monkeypatch.setattr(Store, method, crashing)
+        def crashing(self: object, *arguments: object, **options: object) -> object:
+            if ended:
+                raise CrashError
+            if (owner, method) != at:
+                return original(self, *arguments, **options)
+            if after:
+                original(self, *arguments, **options)
+            ended.append(True)
+            raise CrashError
+
+        monkeypatch.setattr(owner, method, crashing)
+
+    for owner, method in seams:
+        patch(owner, method)
 
 
 async def run(world: World) -> list[bytes]:
@@ -54,41 +77,62 @@ async def run(world: World) -> list[bytes]:
     return said
 
 
-STEPS = ["close_batch", "keep_inventory", "freeze", "release"]
+WRITES: dict[str, tuple[type, str]] = {
+    "uploads stopped": (BatchStates, "begin_closing"),
+    "step file": (StepFiles, "write"),
+    "journal line": (Journal, "append"),
+    "witness": (FolderWitness, "advance"),
+    "database": (BatchStates, "commit_step"),
+    "secret": (Secrets, "destroy"),
+    "step file removed": (StepFiles, "remove"),
+}
+"""The writes of a step, in their order; closing begins with the first, only a release destroys a secret."""
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("step", STEPS)
-async def test_a_crash_at_any_step_changes_no_byte_of_what_was_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, after: bool
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("step", ["close", "freeze", "release"])
+async def test_a_crash_between_any_two_writes_of_a_step_changes_no_byte_of_what_was_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, write: str, after: bool
 ) -> None:
-    async with a_world(tmp_path) as world:
-        reports = world.reports(13)
-        await world.upload_everywhere(reports)
-        if step in STEPS[2:]:
-            before = [(await world.close_batch(0)).content]
-            lists = await world.cohort_request(0)
+    if (write == "uploads stopped" and step != "close") or (write == "secret" and step != "release"):
+        return  # this step has no such write
+    async with a_world(tmp_path, num_servers=2, witness=tmp_path / "witness") as world:
+        await world.upload_everywhere(world.reports(13))
+        before = [(await world.close_batch(0)).content] if step != "close" else []
+        lists = await world.cohort_request(0) if step == "freeze" else None
         request = await world.aggregate_request() if step == "release" else None
         with monkeypatch.context() as patched:
-            crash_at(patched, step, after)
-            if step in STEPS[:2]:
-                answer = await world.close_batch(0)
-            elif step == "freeze":
-                answer = await world.freeze(0, lists)
-            else:
-                answer = await world.release(0, request)
-            assert (answer.status_code, token(answer)) == (500, "internal")
-        stored = world.apps[0].node.store.batch(1)
-        world.reopen(0)
+            seams = [*WRITES.values(), (BatchStates, "reopen"), (BatchStates, "mark_destroyed")]
+            crash_at(patched, seams, WRITES[write], after)
+            answer = await {
+                "close": lambda: world.close_batch(0),
+                "freeze": lambda: world.freeze(0, lists),
+                "release": lambda: world.release(0, request),
+            }[step]()
+            crashed = answer.status_code >= 500
+            assert crashed == (write != "step file removed" or step != "release")
+            # The process ends here, with whatever it had in memory.
+            world.kill(0)
+        last = (journal_states(world) or [""])[-1]
+        world.start(0)
         said = await run(world)
-        # Whatever was stored before the crash is what is said after it.
-        for document, now in zip((stored.inventory, stored.cohort, stored.aggregate), said, strict=True):
-            assert document in (None, now)
-        assert (stored.aggregate is not None) == (step == "release" and after)
-        if step in STEPS[2:]:
-            assert said[0] == before[0]
+        assert said[: len(before)] == before
+        named = {"close": "closed", "freeze": "frozen", "release": "released"}[step]
+        # If the journal has the step, it happened, and nothing else can be said afterwards.
+        written = list(WRITES).index(write) > 2 or (write == "journal line" and after)
+        assert (last == named) == written
+        assert journal_states(world).count(named) == 1
         world.reopen(0)
         assert await run(world) == said
+        assert world.halts == []
+
+
+def journal_states(world: World) -> list[str]:
+    """Return what server 0's journal says, line after line, without the starts."""
+    lines = (world.settings[0].key_dir / "journal").read_text().splitlines()
+    states = [json.loads(line.rpartition(" ")[0])["state"] for line in lines]
+    return [state for state in states if state != "started"]
 
 
 async def test_a_server_started_again_at_every_step_releases_what_the_ideal_protocol_does(tmp_path: Path) -> None:
@@ -162,26 +206,34 @@ async def test_reports_that_reach_a_closing_batch_are_in_it_or_refused(tmp_path:
         assert stored <= 10
 
 
-async def test_two_processes_on_one_store_freeze_and_release_once(tmp_path: Path) -> None:
-    async with a_world(tmp_path) as world:
+async def test_a_second_process_on_one_key_folder_is_refused(tmp_path: Path) -> None:
+    async with a_world(tmp_path, num_servers=2) as world:
+        with pytest.raises(BusyError, match="another process owns"):
+            create_app(world.settings[0], now=world.clock, running=world.clock)
+        await world.upload_everywhere(world.reports(12))
+        assert (await world.close_batch(0)).status_code == 200
+
+
+async def test_of_two_processes_on_one_store_only_one_freezes_and_releases(tmp_path: Path) -> None:
+    async with a_world(tmp_path, num_servers=2) as world:
         await world.upload_everywhere(world.reports(12))
         inventories = await world.inventories()
         request = await world.cohort_request(0, inventories)
-        store = world.apps[0].node.store
-        twin = Store(Database(tmp_path / "server0" / "lintra.sqlite"), store._vault, bytes)
-        wins = await asyncio.gather(
-            *(asyncio.to_thread(one.freeze, 1, f"{n}".encode(), b"", []) for n, one in enumerate([store, twin] * 4))
-        )
-        assert sum(wins) == 1
-        frozen = store.batch(1).cohort
-        wins = await asyncio.gather(
-            *(asyncio.to_thread(one.release, 1, b"", f"{n}".encode(), 0) for n, one in enumerate([twin, store] * 4))
-        )
-        assert sum(wins) == 1
-        assert twin.batch(1).cohort == frozen
+        # The key folder was copied: the lock is another one's, the journal has the same lines.
+        copy = tmp_path / "copied keys"
+        shutil.copytree(world.settings[0].key_dir, copy)
+        twin = create_app(
+            world.settings[0].model_copy(update={"key_dir": copy}), now=world.clock, running=world.clock,
+            halt=world.halts.append,
+        )  # fmt: skip
+        # Whoever began last owns the database; the other one ends at its next step, and says nothing.
         answer = await world.freeze(0, request)
-        assert (answer.status_code, token(answer)) == (409, "cohort_conflict")
-        twin.database.close()
+        assert (answer.status_code, token(answer)) == (503, "unavailable")
+        assert len(world.halts) == 1
+        assert "set back, or another one writes" in world.halts[0]
+        held = twin.node.registry.find(world.task.task_id)
+        assert twin.node.gate.freeze(held, request) == twin.node.gate.freeze(held, request)
+        twin.node.close()
 
 
 async def test_concurrent_freezes_and_releases_get_the_same_bytes(tmp_path: Path) -> None:
@@ -232,9 +284,10 @@ async def test_a_failed_write_is_logged_without_what_was_to_be_written(
 
 async def test_a_killed_process_has_everything_that_it_acknowledged(tmp_path: Path) -> None:
     config, settings = configured(tmp_path)
-    identity = settings.signing_key(system_randomness)
+    printed = CliRunner().invoke(app, ["keys", "--config", str(config)])
+    identity_key = printed.output.strip()
     async with a_world(tmp_path / "made") as made:
-        servers = (ServerEntry(url=settings.public_url, identity_key=identity.public_key), *made.task.servers[1:])
+        servers = (ServerEntry(url=settings.public_url, identity_key=identity_key), *made.task.servers[1:])
         hour = int(time.time()) // PRECISION
         changes = {"servers": servers, "not_before": hour - 1, "not_after": hour + 24}
         made.task = Task.from_canonical(made.task.model_copy(update=changes).canonical())

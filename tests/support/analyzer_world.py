@@ -173,6 +173,7 @@ async def living(folder: Path, policy: Mapping[str, object] | None = None, **cha
                 {
                     "public_url": server_url(server),
                     "data_dir": folder / f"server-{server}",
+                    "key_dir": folder / f"keys-{server}",
                     "create_keys": True,
                     "policy": {"delta": "0.00001", **(policy or {})},
                 }

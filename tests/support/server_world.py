@@ -33,7 +33,7 @@ from lintra_protocol.messages import (
     sign,
 )
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.randomness import RandomBytes, expand
+from lintra_protocol.randomness import RandomBytes, expand, system_randomness
 from lintra_protocol.report import Report
 from lintra_protocol.ring import RingArray, ring_from_bytes
 from lintra_protocol.rules import aggregate_context
@@ -96,12 +96,30 @@ class World:
     settings: list[Settings]
     apps: list[Front]
     http: list[httpx2.AsyncClient] = field(default_factory=list)
+    halts: list[str] = field(default_factory=list)
     nonces: RandomBytes = field(default_factory=lambda: seeded("request nonces"))
 
     def reopen(self, server: int) -> None:
         """Forget everything that server has in memory, and start it again from its disk."""
         self.apps[server].node.close()
-        self.apps[server] = create_app(self.settings[server], now=self.clock, random_bytes=seeded(f"again {server}"))
+        self.start(server)
+
+    def kill(self, server: int) -> None:
+        """Let a server end as a kill does: nothing more is written, only its lock goes."""
+        node = self.apps[server].node
+        node._stopping.set()
+        node._notes.join()
+        node.intake.close()
+        node.writer.close()
+        node._parts.close()
+
+    def start(self, server: int, **changes: object) -> None:
+        """Start a server that was killed from its disk."""
+        self.settings[server] = self.settings[server].model_copy(update=changes)
+        self.apps[server] = create_app(
+            self.settings[server], now=self.clock, random_bytes=system_randomness, running=self.clock,
+            halt=self.halts.append,
+        )  # fmt: skip
         self.http[server] = _client(self.apps[server])
 
     def close(self) -> None:
@@ -243,13 +261,16 @@ def new_world(
     claim: Claim = CLAIM,
     max_clients: int = 1000,
     max_pending_bytes: int = 64 << 20,
+    witness: Path | None = None,
 ) -> World:
-    clock = Clock()
+    clock, halts = Clock(), list[str]()
     settings = [
         Settings.model_validate(
             {
                 "public_url": url(server),
                 "data_dir": folder / f"server{server}",
+                "key_dir": folder / f"keys{server}",
+                "witness_dir": witness / f"of{server}" if witness else None,
                 "create_keys": True,
                 "policy": policy or Policy(),
                 "queue": {"max_pending_bytes": max_pending_bytes},
@@ -257,7 +278,12 @@ def new_world(
         )
         for server in range(num_servers)
     ]
-    apps = [create_app(one, now=clock, random_bytes=seeded(f"server {server}")) for server, one in enumerate(settings)]
+    for server in range(num_servers if witness else 0):
+        (witness / f"of{server}").mkdir(parents=True)
+    apps = [
+        create_app(one, now=clock, random_bytes=seeded(f"server {server}"), running=clock, halt=halts.append)
+        for server, one in enumerate(settings)
+    ]
     sealing_key = SealingKey.generate(suite, seeded("analyzer sealing"))
     unit = int(clock()) // PRECISION
     task = Task(
@@ -278,7 +304,7 @@ def new_world(
         not_after=unit + 24,
         suite=suite,
     )
-    return World(folder, clock, change(task), sealing_key, settings, apps, [_client(app) for app in apps])
+    return World(folder, clock, change(task), sealing_key, settings, apps, [_client(app) for app in apps], halts)
 
 
 @asynccontextmanager

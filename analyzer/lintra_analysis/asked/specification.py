@@ -194,7 +194,7 @@ class Specification(_Asked):
     suite: SuiteName = HYBRID
     duration_seconds: Whole = Field(default=604_800, ge=1, le=31_536_000)
     time_precision: Whole = Field(default=3600, ge=1, le=31_536_000)
-    retention: Whole = Field(default=604_800, ge=0, lt=2**31)
+    retention: Whole = Field(default=0, ge=0, lt=2**31)
 
     @property
     def rounds(self) -> int:

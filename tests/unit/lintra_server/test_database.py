@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
-from lintra_server.database import Database, about
+from lintra_server.database import Database, alembic_version
 
 
 def test_every_connection_logs_ahead_and_synchronises_fully(tmp_path: Path) -> None:
@@ -20,9 +20,9 @@ def test_every_connection_logs_ahead_and_synchronises_fully(tmp_path: Path) -> N
 def test_a_database_of_another_version_is_not_opened(tmp_path: Path) -> None:
     database = Database(tmp_path / "a.sqlite")
     with database.writing() as connection:
-        connection.execute(update(about).values(schema_version=99))
+        connection.execute(update(alembic_version).values(version_num="0099"))
     database.close()
-    with pytest.raises(ValueError, match="schema version 99"):
+    with pytest.raises(ValueError, match="schema version 0099"):
         Database(tmp_path / "a.sqlite")
 
 
@@ -31,7 +31,7 @@ def test_a_transaction_that_fails_leaves_nothing(tmp_path: Path) -> None:
 
     def fail() -> None:
         with database.writing() as connection:
-            connection.execute(update(about).values(schema_version=99))
+            connection.execute(update(alembic_version).values(version_num="0099"))
             raise RuntimeError("no")
 
     with pytest.raises(RuntimeError, match="no"):

@@ -8,8 +8,11 @@ import pytest
 from lintra_protocol.canonical import base64url, parse_base64url
 from lintra_protocol.errors import OutdatedKeyError
 from lintra_protocol.messages import KeyList, SealingKeyEntry, Signed
+from lintra_protocol.randomness import system_randomness
 from lintra_protocol.sealing import CLASSICAL, HYBRID
 from lintra_protocol.signing import SigningKey
+from lintra_server.batch_secrets import Secrets
+from lintra_server.clock import SETTLING_SECONDS
 from lintra_server.database import Database
 from lintra_server.keys import CACHE_SECONDS, DAY, Keyring
 from lintra_server.settings import Keys
@@ -26,9 +29,14 @@ def database(tmp_path: Path) -> Iterator[Database]:
     database.close()
 
 
+def secrets(database: Database) -> Secrets:
+    return Secrets(database.path.with_name("secrets"), system_randomness)
+
+
 def keyring(database: Database, clock: Clock, label: str = "keys") -> Keyring:
     vault = Vault([bytes(32)], seeded(f"{label} vault"))
-    return Keyring(database, vault, IDENTITY, (HYBRID, CLASSICAL), Keys(), seeded(label), clock)
+    suites = (HYBRID, CLASSICAL)
+    return Keyring(database, vault, secrets(database), IDENTITY, suites, Keys(), seeded(label), clock, clock)
 
 
 def offered(ring: Keyring) -> tuple[SealingKeyEntry, ...]:
@@ -74,6 +82,9 @@ def test_the_life_of_a_key(database: Database) -> None:
     assert base64url(ring.find(key_id(first)).public_bytes) == first.public_key
     clock.seconds += 1
     ring.maintain()
+    assert base64url(ring.find(key_id(first)).public_bytes) == first.public_key
+    clock.seconds += SETTLING_SECONDS
+    ring.maintain()
     with pytest.raises(OutdatedKeyError):
         ring.find(key_id(first))
 
@@ -109,5 +120,6 @@ def test_a_server_without_a_valid_key_knows_it(database: Database) -> None:
 
 def test_the_wrong_root_key_is_noticed_at_once(database: Database) -> None:
     keyring(database, Clock())
+    vault, clock = Vault([b"2" * 32], bytes), Clock()
     with pytest.raises(ValueError, match="root key"):
-        Keyring(database, Vault([b"2" * 32], bytes), IDENTITY, (HYBRID,), Keys(), seeded("x"), Clock())
+        Keyring(database, vault, secrets(database), IDENTITY, (HYBRID,), Keys(), seeded("x"), clock, clock)

@@ -18,6 +18,7 @@ from lintra_protocol.ring import from_ring
 from lintra_protocol.sealing import HYBRID
 from lintra_protocol.sharing import combine
 from lintra_server import store, transform
+from lintra_server.clock import SETTLING_SECONDS
 from lintra_server.gate import Gate
 from support.server_world import BASE, World, a_world, seeded, text
 
@@ -71,7 +72,9 @@ async def test_servers_smooth_a_sketch_whose_rows_overlap_once_and_keep_what_the
         request = await world.aggregate_request()
         sources = [Recorded(seeded(f"smoothing {server}")) for server in range(3)]
         for app, random_bytes in zip(world.apps, sources, strict=True):
-            app.node.gate = Gate(app.node.store, app.node.identity, random_bytes, world.clock)
+            app.node.gate = Gate(
+                app.node.store, app.node.states, app.node.stepper, app.node.identity, random_bytes, world.clock
+            )
         values = await released(world, request)
         drawn = [one.given for one in sources]
         assert all(drawn)
@@ -224,7 +227,8 @@ async def test_counters_add_up(tmp_path: Path) -> None:
 
 
 async def test_a_released_batch_is_scrubbed_after_its_retention_and_not_before(tmp_path: Path) -> None:
-    async with a_world(tmp_path) as world:
+    kept = {"retention": 604_800}
+    async with a_world(tmp_path, change=lambda task: task.model_copy(update=kept)) as world:
         reports = world.reports(14)
         await world.upload(0, reports)
         await world.upload(1, reports[1:])
@@ -233,6 +237,11 @@ async def test_a_released_batch_is_scrubbed_after_its_retention_and_not_before(t
         first = await world.release(0, request)
         node = world.apps[0].node
         world.clock.seconds += world.task.retention - 1
+        node.maintain()
+        assert len(list(node.store.payloads(1))) > 0
+        world.clock.seconds += 1
+        node.maintain()
+        world.clock.seconds += SETTLING_SECONDS - 1
         node.maintain()
         assert len(list(node.store.payloads(1))) > 0
         world.clock.seconds += 1
@@ -251,17 +260,20 @@ async def test_nothing_of_a_scrubbed_batch_is_left_on_the_disk(tmp_path: Path) -
         with node.database.reading() as connection:
             (segment,) = connection.exec_driver_sql("SELECT payloads FROM segments").scalars()
             (key,) = connection.exec_driver_sql("SELECT wrapped_key FROM batches").scalars()
+            (name,) = connection.exec_driver_sql("SELECT secret FROM batches").scalars()
+        folders = world.settings[0].data_dir, world.settings[0].key_dir
+        (secret,) = [path.read_bytes() for path in folders[1].rglob("*.secret") if path.stem == name.hex()]
 
         def on_disk(data: bytes) -> bool:
-            return any(data in path.read_bytes() for path in world.settings[0].data_dir.iterdir())
+            paths = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+            return any(data in path.read_bytes() for path in paths)
 
-        assert on_disk(segment)
-        assert on_disk(key)
+        assert [on_disk(data) for data in (segment, key, secret)] == [True] * 3
         await world.release(0)
-        world.clock.seconds += world.task.retention
+        # Without retention the secret goes at once, and with it whatever copies there are.
+        assert not on_disk(secret)
         node.maintain()
-        assert not on_disk(segment)
-        assert not on_disk(key)
+        assert [on_disk(data) for data in (segment, key, secret)] == [False] * 3
 
 
 async def test_a_batch_that_nobody_released_is_abandoned_long_after_the_task(tmp_path: Path) -> None:
@@ -272,6 +284,9 @@ async def test_a_batch_that_nobody_released_is_abandoned_long_after_the_task(tmp
         world.apps[0].node.maintain()
         assert (await world.ask(0, "GET", "/batches/0/cohort")).status_code == 200
         world.clock.seconds += 1
+        world.apps[0].node.maintain()
+        assert (await world.ask(0, "GET", "/batches/0/cohort")).status_code == 200
+        world.clock.seconds += SETTLING_SECONDS
         world.apps[0].node.maintain()
         for answer in (
             await world.ask(0, "GET", "/batches/0/cohort"),

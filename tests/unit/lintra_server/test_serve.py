@@ -26,7 +26,7 @@ def test_a_server_starts_answers_and_stops_cleanly(tmp_path: Path, stop: signal.
     assert [line["event"] for line in lines] == ["starting", "request", "stopped"]
     assert lines[1]["request_id"] == keys.headers["lintra-request-id"]
     for secret in ("identity.key", "storage-root.key"):
-        assert (settings.data_dir / secret).read_text().strip() not in log
+        assert (settings.key_dir / secret).read_text().strip() not in log
 
 
 def test_the_public_key_is_the_one_that_signs(tmp_path: Path) -> None:

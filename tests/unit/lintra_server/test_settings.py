@@ -62,22 +62,22 @@ def test_paths_are_taken_from_the_folder_of_the_file(tmp_path: Path) -> None:
     settings = Settings.load(written(tmp_path, 'data_dir = "data"\nidentity_key_file = "keys/me"'))
     assert settings.data_dir == tmp_path / "data"
     assert settings.identity_key_file == tmp_path / "keys/me"
-    assert settings.storage_root_key_file == tmp_path / "data/storage-root.key"
+    assert settings.storage_root_key_file == tmp_path / "server-keys/storage-root.key"
 
 
 def test_a_key_is_made_once_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
-    settings = Settings.load(written(tmp_path, 'data_dir = "data"\ncreate_keys = true'))
+    settings = Settings.load(written(tmp_path, 'key_dir = "keys"\ncreate_keys = true'))
     key = settings.signing_key(seeded("first"))
-    path = tmp_path / "data/identity.key"
+    path = tmp_path / "keys/identity.key"
     assert path.stat().st_mode & 0o777 == 0o600
     assert settings.signing_key(seeded("second")).public_key == key.public_key
 
 
 def test_no_key_is_made_unless_that_is_allowed(tmp_path: Path) -> None:
-    settings = Settings.load(written(tmp_path, 'data_dir = "data"'))
+    settings = Settings.load(written(tmp_path, 'key_dir = "keys"'))
     with pytest.raises(ValueError, match="create_keys"):
         settings.signing_key(seeded("first"))
-    assert not (tmp_path / "data").exists()
+    assert not (tmp_path / "keys").exists()
 
 
 def test_the_environment_comes_before_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

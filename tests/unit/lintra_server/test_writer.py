@@ -34,7 +34,7 @@ def upload(number: int) -> Upload:
 
 def test_what_arrives_during_a_commit_is_the_next_group() -> None:
     disk, seen = Disk(), []
-    writer = Writer(disk.commit, 10_000, lambda reports, _: seen.append(reports))
+    writer = Writer(disk.commit, 10_000, lambda reports, _: seen.append(reports), pytest.fail)
     first = writer.submit(upload(0))
     assert disk.begun.acquire(timeout=10)
     others = [writer.submit(upload(number)) for number in range(1, 6)]
@@ -52,7 +52,7 @@ def test_what_arrives_during_a_commit_is_the_next_group() -> None:
 
 def test_a_failed_commit_fails_its_group_and_no_other() -> None:
     disk = Disk()
-    writer = Writer(disk.commit, 10_000, lambda *_: None)
+    writer = Writer(disk.commit, 10_000, lambda *_: None, pytest.fail)
     first = writer.submit(upload(0))
     assert disk.begun.acquire(timeout=10)
     group = [writer.submit(upload(number)) for number in range(1, 4)]
@@ -72,7 +72,7 @@ def test_a_failed_commit_fails_its_group_and_no_other() -> None:
 
 def test_the_queue_is_bounded_in_bytes() -> None:
     disk = Disk()
-    writer = Writer(disk.commit, 250, lambda *_: None)
+    writer = Writer(disk.commit, 250, lambda *_: None, pytest.fail)
     futures = [writer.submit(upload(0))]
     assert disk.begun.acquire(timeout=10)
     futures += [writer.submit(upload(1)), writer.submit(upload(2))]
@@ -86,7 +86,7 @@ def test_the_queue_is_bounded_in_bytes() -> None:
 
 def test_closing_writes_what_waits_and_takes_no_more() -> None:
     disk = Disk()
-    writer = Writer(disk.commit, 10_000, lambda *_: None)
+    writer = Writer(disk.commit, 10_000, lambda *_: None, pytest.fail)
     futures = [writer.submit(upload(number)) for number in range(3)]
     for _ in range(3):
         disk.may_end.release()

@@ -1,0 +1,173 @@
+"""Which time it is, and whether to believe it: a wrong clock destroys nothing and ends nothing.
+
+The last time seen is kept in `key_dir`. While the process runs, the wall clock must stay within an hour of the clock
+that counts seconds since the machine was started; across a stop it may advance by an allowance that is refilled as fast
+as time passes, so that many steps gain no more than one.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+
+from lintra_protocol.errors import UnavailableError
+
+BUILT = 1_793_491_200
+"""1 November 2026, moved on with every release: no clock of a machine that runs this software can be earlier."""
+
+STRAY_SECONDS = 3600
+"""By how much the wall clock may differ from the machine's own count of seconds."""
+
+SETTLING_SECONDS = 3600
+"""How long a deadline must have passed, in time that this process ran, before anything is destroyed for it."""
+
+DAY = 86_400
+
+
+def suspended_seconds() -> float:
+    """Return for how many seconds the machine was suspended since it was started, as far as the system tells."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic() if hasattr(time, "CLOCK_BOOTTIME") else 0.0
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What is known of time across a stop.
+
+    Attributes:
+        clock: the last accepted time, in seconds since the epoch.
+        allowance: by how many seconds the clock may advance across stops.
+    """
+
+    clock: float
+    allowance: float
+
+
+class Clock:
+    """The wall clock behind a guard; thread-safe."""
+
+    def __init__(
+        self,
+        wall: Callable[[], float],
+        running: Callable[[], float],
+        seen: Seen | None,
+        max_step: float,
+        suspended: Callable[[], float] = suspended_seconds,
+    ) -> None:
+        """Look at the clock for the first time.
+
+        Args:
+            wall: seconds since the epoch, as the machine says.
+            running: seconds since some fixed moment, which nobody sets; it stands while the machine is suspended.
+            seen: what was known when the last process ended; None if there was none.
+            max_step: the largest allowance, in seconds.
+            suspended: for how many seconds the machine was suspended so far.
+        """
+        self.wall = wall
+        self._running = running
+        self._suspended = suspended
+        self._slept = suspended()
+        self._max_step = max_step
+        self._lock = threading.Lock()
+        now, ran = wall(), running()
+        self._anchor = (now, ran)
+        self._allowance = max_step
+        self._accepted_at = now
+        self.complaint = self._first_look(now, seen)
+        self._refilled_at = ran
+
+    def now(self) -> float:
+        """Return the time, in seconds since the epoch.
+
+        Raises:
+            UnavailableError: the clock is not to be believed; nothing may be decided by it.
+        """
+        with self._lock:
+            now = self._look()
+            if self.complaint:
+                raise UnavailableError(f"this server's clock is not accepted: {self.complaint}")
+            return now
+
+    def check(self) -> None:
+        """Look at the clock.
+
+        Raises:
+            UnavailableError: it is not to be believed.
+        """
+        self.now()
+
+    def accept(self) -> None:
+        """Believe the clock as it stands now, because an operator says so."""
+        with self._lock:
+            self._anchor = (self.wall(), self._running())
+            self._slept = self._suspended()
+            self._accepted_at = self._anchor[0]
+            self.complaint = ""
+
+    def seen(self) -> Seen:
+        """Return what the next process needs to know."""
+        with self._lock:
+            self._look()
+            return Seen(self._accepted_at, self._allowance)
+
+    def _first_look(self, now: float, seen: Seen | None) -> str:
+        if now < BUILT:
+            self._accepted_at = seen.clock if seen else BUILT
+            return "it is earlier than this software"
+        if seen is None:
+            return ""
+        advance = now - seen.clock
+        self._allowance = min(seen.allowance, self._max_step)
+        self._accepted_at = seen.clock
+        if advance < -STRAY_SECONDS:
+            return f"it is {-advance / DAY:.1f} days behind the last time seen"
+        if advance > self._allowance:
+            return (
+                f"it is {advance / DAY:.1f} days ahead of the last time seen; "
+                f"{self._allowance / DAY:.1f} days are left of max_clock_step_days"
+            )
+        self._allowance -= max(advance, 0)
+        self._accepted_at = now
+        return ""
+
+    def _look(self) -> float:
+        now, ran = self.wall(), self._running()
+        if not self.complaint:
+            self._wake()
+        wall_then, ran_then = self._anchor
+        stray = (now - wall_then) - (ran - ran_then)
+        if not self.complaint and abs(stray) > STRAY_SECONDS:
+            self.complaint = f"it moved by {stray / 3600:.1f} hours while the server ran"
+        if not self.complaint:
+            self._accepted_at = now
+            self._allowance = min(self._allowance + max(ran - self._refilled_at, 0), self._max_step)
+        self._refilled_at = ran
+        return now
+
+    def _wake(self) -> None:
+        """Let the clock advance by the length of a suspension, if the allowance is enough: it is like a stop."""
+        slept = self._suspended()
+        advance = slept - self._slept
+        if advance < 1:  # the two clocks of the system are not read at the same moment
+            return
+        self._slept = slept
+        if advance > self._allowance:
+            self.complaint = f"the machine says that it was suspended for {advance / DAY:.1f} days"
+            return
+        self._allowance -= advance
+        wall_then, ran_then = self._anchor
+        self._anchor = (wall_then + advance, ran_then)
+
+
+class Overdue:
+    """Deadlines that have passed: a thing may be destroyed for one only after it stayed overdue while we ran."""
+
+    def __init__(self, running: Callable[[], float]) -> None:
+        """Count time with a clock that nobody sets."""
+        self._running = running
+        self._since: dict[Hashable, float] = {}
+
+    def settled(self, due: set[Hashable]) -> set[Hashable]:
+        """Return those of the things now overdue that were overdue at every look of the last `SETTLING_SECONDS`."""
+        ran = self._running()
+        self._since = {thing: self._since.get(thing, ran) for thing in due}
+        return {thing for thing, since in self._since.items() if ran - since >= SETTLING_SECONDS}

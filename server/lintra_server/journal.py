@@ -1,0 +1,225 @@
+"""The journal: which changes of state this server ever made, one line each, in a folder that is never restored.
+
+A line is canonical JSON and a MAC over it and the line before, under a key that the root key wraps: nobody without the
+root key can write one, leave one out or change the order. A line counts once it is synchronised to the disk.
+"""
+
+import hashlib
+import hmac
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from lintra_protocol.canonical import (
+    HASH_BYTES,
+    base64url,
+    canonical_json,
+    framed,
+    parse_base64url,
+    parse_canonical_json,
+)
+from lintra_protocol.errors import InvalidMessageError
+from lintra_server.folders import FILE_MODE, sync_folder
+
+JournalState = Literal["started", "closed", "frozen", "checked", "judged", "released", "abandoned", "restored"]
+"""What a line says: a gate process began, a batch changed its state, or the database was restored."""
+
+STATES: tuple[JournalState, ...] = (
+    "started", "closed", "frozen", "checked", "judged", "released", "abandoned", "restored",
+)  # fmt: skip
+
+
+class DamagedJournalError(ValueError):
+    """The journal is not what this server wrote."""
+
+
+class UnsyncedError(OSError):
+    """Nobody knows what is on the disk: the process must end, and read it again."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """Where a journal stands: how many lines it has, and the MAC of the last one."""
+
+    length: int
+    digest: bytes = field(repr=False)
+
+
+EMPTY = Head(0, bytes(HASH_BYTES))
+
+
+@dataclass(frozen=True)
+class Line:
+    """One change of state.
+
+    Attributes:
+        number: 1 for the first.
+        start: how often a gate process had begun on this folder.
+        state: what happened.
+        task_id: 32 bytes; empty if no task is meant.
+        step: SHA-256 of the step file; empty if there was none.
+    """
+
+    number: int
+    start: int
+    state: JournalState
+    task_id: bytes = b""
+    step: bytes = b""
+
+    def encode(self) -> bytes:
+        """Return the line without its MAC."""
+        return canonical_json(
+            {
+                "line": self.number,
+                "start": self.start,
+                "state": self.state,
+                "task": base64url(self.task_id),
+                "step": base64url(self.step),
+            }
+        )
+
+    @classmethod
+    def decode(cls, data: bytes) -> "Line":
+        """Parse what `encode` wrote.
+
+        Raises:
+            DamagedJournalError: it is something else.
+        """
+        try:
+            match parse_canonical_json(data):
+                case {
+                    "line": int(number),
+                    "start": int(start),
+                    "state": str(name),
+                    "task": str(task),
+                    "step": str(step),
+                }:
+                    state = next(known for known in STATES if known == name)
+                    return cls(number, start, state, parse_base64url(task), parse_base64url(step))
+        except (InvalidMessageError, StopIteration):
+            pass
+        raise DamagedJournalError("not a line of a journal")
+
+
+class Journal:
+    """The file; not thread-safe, since one step is in flight at a time."""
+
+    def __init__(self, path: Path, key: bytes, *, repair: bool = True) -> None:
+        """Read and verify the whole file.
+
+        Args:
+            path: of the file; made if it is missing.
+            key: of the MAC, 32 bytes.
+            repair: whether to cut off a torn last line, which was never synchronised.
+
+        Raises:
+            DamagedJournalError: a line other than the last is wrong.
+        """
+        self._path = path
+        self._key = key
+        self.lines: list[Line] = []
+        self._digests: list[bytes] = [EMPTY.digest]
+        self._size = 0
+        data = path.read_bytes() if path.exists() else b""
+        self._read(data)
+        if repair:
+            created = not path.exists()
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, FILE_MODE)
+            if self._size < len(data):
+                os.ftruncate(self._file, self._size)
+            os.fsync(self._file)
+            if created:
+                sync_folder(path.parent)
+        else:
+            self._file = -1
+
+    @property
+    def head(self) -> Head:
+        """Return where the journal stands."""
+        return Head(len(self.lines), self._digests[-1])
+
+    def head_at(self, length: int) -> Head | None:
+        """Return where the journal stood after some lines, or None if it never did."""
+        return Head(length, self._digests[length]) if 0 <= length <= len(self.lines) else None
+
+    def has(self, head: Head) -> bool:
+        """Return whether the journal once stood there."""
+        return self.head_at(head.length) == head
+
+    def since(self, head: Head) -> Sequence[Line]:
+        """Return the lines after a head that the journal has."""
+        return self.lines[head.length :]
+
+    @property
+    def last_start(self) -> int:
+        """Return the largest start number of any line, 0 without one."""
+        return max((line.start for line in self.lines), default=0)
+
+    def append(self, line: Line) -> None:
+        """Write a line; when this returns it is durable.
+
+        Raises:
+            OSError: it could not be written, and nothing of it is left.
+            UnsyncedError: nobody knows whether it was written.
+        """
+        digest = self._mac(self._digests[-1], line.encode())
+        encoded = line.encode() + b" " + base64url(digest).encode() + b"\n"
+        try:
+            self._write(encoded)
+        except OSError:
+            try:
+                os.ftruncate(self._file, self._size)
+                os.fsync(self._file)
+            except OSError as error:
+                raise UnsyncedError("a journal line could be neither written nor taken back") from error
+            raise
+        try:
+            os.fsync(self._file)
+        except OSError as error:
+            raise UnsyncedError("a journal line could not be synchronised") from error
+        self._size += len(encoded)
+        self.lines.append(line)
+        self._digests.append(digest)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def _write(self, data: bytes) -> None:
+        while data:
+            data = data[os.write(self._file, data) :]
+
+    def _read(self, data: bytes) -> None:
+        rest = data
+        while rest:
+            encoded, newline, rest = rest.partition(b"\n")
+            try:
+                line, digest = self._verified(encoded, complete=bool(newline))
+            except DamagedJournalError as error:
+                if rest:
+                    raise DamagedJournalError(f"{self._path}, line {len(self.lines) + 1}: {error}") from None
+                return  # a torn last line: it was never synchronised, so nothing followed from it
+            self.lines.append(line)
+            self._digests.append(digest)
+            self._size += len(encoded) + 1
+
+    def _verified(self, encoded: bytes, complete: bool) -> tuple[Line, bytes]:
+        body, _, mac = encoded.rpartition(b" ")
+        digest = self._mac(self._digests[-1], body)
+        if not complete or not hmac.compare_digest(mac, base64url(digest).encode()):
+            raise DamagedJournalError("its MAC is wrong: the line was changed, or one before it is missing")
+        line = Line.decode(body)
+        if line.number != len(self.lines) + 1:
+            raise DamagedJournalError(f"it is numbered {line.number}")
+        return line, digest
+
+    def _mac(self, before: bytes, body: bytes) -> bytes:
+        return hmac.new(self._key, framed("journal line", before, body), hashlib.sha256).digest()
+
+
+Halt = Callable[[str], None]
+"""Ends the process at once, with a reason; never returns outside tests."""

@@ -1,0 +1,143 @@
+"""`key_dir`: the root key, the identity key, the secrets, the journal, step files, and what was last seen.
+
+It is never copied, backed up or restored, but for the two long-lived keys. One process at a time owns it.
+"""
+
+import fcntl
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from lintra_protocol.canonical import canonical_json, parse_canonical_json
+from lintra_protocol.errors import InvalidMessageError
+from lintra_server.batch_secrets import Secrets
+from lintra_server.clock import Seen
+from lintra_server.folders import FILE_MODE, make_folder, replace, require_private, write_new
+from lintra_server.journal import Journal
+from lintra_server.steps import StepFiles
+from lintra_server.vault import KEY_BYTES, Vault
+
+JOURNAL_FILE = "journal"
+JOURNAL_KEY_FILE = "journal.key"
+SEEN_FILE = "seen"
+FOUNDING_FILE = "founding"
+ACCEPT_FILE = "clock-accepted"
+_LOCK_FILE = "lock"
+_LABEL = "journal key"
+
+
+class BusyError(ValueError):
+    """Another process owns the folder."""
+
+
+@dataclass(frozen=True)
+class Noted:
+    """What a server notes every second while something changes, to know after a restore what is missing.
+
+    Attributes:
+        commits: reports and tasks that were durable.
+    """
+
+    seen: Seen
+    commits: int
+
+
+class KeyFolder:
+    """The folder, locked for this process until it is closed."""
+
+    def __init__(self, path: Path, random_bytes: Callable[[int], bytes]) -> None:
+        """Lock the folder, which is made if need be.
+
+        Raises:
+            BusyError: another process owns it.
+            ValueError: others can get at it.
+        """
+        make_folder(path)
+        require_private(path)
+        self.path = path
+        self._lock = os.open(path / _LOCK_FILE, os.O_RDWR | os.O_CREAT, FILE_MODE)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._lock)
+            raise BusyError(f"another process owns {path}; there is one server to a key folder") from None
+        self.secrets = Secrets(path / "secrets", random_bytes)
+        self.files = StepFiles(path / "steps")
+
+    @property
+    def founding(self) -> bool:
+        """Return whether a server was begun to be made here, and never finished: it never took a task."""
+        return (self.path / FOUNDING_FILE).exists()
+
+    @property
+    def has_journal(self) -> bool:
+        """Return whether there is a journal with its key."""
+        return (self.path / JOURNAL_FILE).exists() and (self.path / JOURNAL_KEY_FILE).exists()
+
+    def open_journal(self, vault: Vault) -> Journal:
+        """Read and verify the journal.
+
+        Raises:
+            DamagedJournalError: it is not what this server wrote.
+            ValueError: its key is of another root key.
+        """
+        return Journal(self.path / JOURNAL_FILE, journal_key(self.path, vault))
+
+    def new_journal(self, vault: Vault, random_bytes: Callable[[int], bytes]) -> Journal:
+        """Begin a journal under a new key; one that was there is kept beside it under another name."""
+        for name in (JOURNAL_FILE, JOURNAL_KEY_FILE):
+            if (self.path / name).exists():
+                (self.path / name).rename(self._unused(name))
+        write_new(self.path / JOURNAL_KEY_FILE, vault.wrap(random_bytes(KEY_BYTES), _LABEL))
+        return self.open_journal(vault)
+
+    def renew_journal_key(self, vault: Vault) -> None:
+        """Wrap the journal's key under the first root key, if it is under a later one."""
+        path = self.path / JOURNAL_KEY_FILE
+        if (renewed := vault.renewed(path.read_bytes(), _LABEL)) is not None:
+            replace(path, renewed)
+
+    def note(self, noted: Noted) -> None:
+        """Remember durably what was seen."""
+        value = {
+            "clock": int(noted.seen.clock),
+            "allowance": int(noted.seen.allowance),
+            "commits": noted.commits,
+        }
+        replace(self.path / SEEN_FILE, canonical_json(value) + b"\n")
+
+    def noted(self) -> Noted | None:
+        """Return what was seen last; None if nothing ever was, or if it cannot be read."""
+        return read_noted(self.path)
+
+    def close(self) -> None:
+        """Let the next process have the folder."""
+        os.close(self._lock)
+
+    def _unused(self, name: str) -> Path:
+        number = 1
+        while (path := self.path / f"{name}.lost-{number}").exists():
+            number += 1
+        return path
+
+
+def journal_key(folder: Path, vault: Vault) -> bytes:
+    """Return the key of a folder's journal.
+
+    Raises:
+        ValueError: it is of another root key.
+        FileNotFoundError: there is none.
+    """
+    return vault.unwrap((folder / JOURNAL_KEY_FILE).read_bytes(), _LABEL)
+
+
+def read_noted(folder: Path) -> Noted | None:
+    """Return what a server noted last in a folder; None if nothing ever was, or if it cannot be read."""
+    try:
+        match parse_canonical_json((folder / SEEN_FILE).read_bytes().rstrip(b"\n")):
+            case {"clock": int(clock), "allowance": int(allowance), "commits": int(commits)}:
+                return Noted(Seen(clock, allowance), commits)
+    except (OSError, InvalidMessageError):
+        pass
+    return None

@@ -1,0 +1,128 @@
+"""What a server stands on: its two folders, opened, and locked for this process. Nothing has been compared yet."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from lintra_protocol.randomness import RandomBytes
+from lintra_protocol.signing import SigningKey
+from lintra_server.database import Database
+from lintra_server.folders import make_folder, require_private
+from lintra_server.journal import Journal
+from lintra_server.key_folder import KeyFolder, journal_key
+from lintra_server.settings import Settings
+from lintra_server.states import BatchStates
+from lintra_server.store import Store
+from lintra_server.vault import Vault
+from lintra_server.witness import FolderWitness
+
+DATABASE_FILE = "lintra.sqlite"
+
+
+class NotStartedError(ValueError):
+    """The folders do not fit together, or a part is missing; the message says which command comes next."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """An opened server, before it begins."""
+
+    folder: KeyFolder
+    identity: SigningKey
+    vault: Vault
+    database: Database
+    journal: Journal
+    witness: FolderWitness | None
+    states: BatchStates
+    store: Store
+
+    def close(self) -> None:
+        """Let go of both folders."""
+        self.journal.close()
+        self.database.close()
+        self.folder.close()
+
+
+def database_path(settings: Settings) -> Path:
+    """Return where a server's database lies."""
+    return settings.data_dir / DATABASE_FILE
+
+
+def lock_folders(settings: Settings, random_bytes: RandomBytes) -> KeyFolder:
+    """Make the folders if need be, refuse those that others can get at, and lock the key folder.
+
+    Raises:
+        ValueError: others can get at them, or another process owns the key folder.
+    """
+    make_folder(settings.data_dir)
+    require_private(settings.data_dir)
+    return KeyFolder(settings.key_dir, random_bytes)
+
+
+def open_vault(settings: Settings, random_bytes: RandomBytes) -> Vault:
+    """Return the vault of the storage root keys (see `Settings.storage_root_keys` for errors)."""
+    return Vault(settings.storage_root_keys(random_bytes), random_bytes)
+
+
+def open_witness(settings: Settings, folder: Path, vault: Vault, random_bytes: RandomBytes) -> FolderWitness | None:
+    """Return the witness, if the settings name one."""
+    if settings.witness_dir is None:
+        return None
+    return FolderWitness(settings.witness_dir, journal_key(folder, vault), random_bytes)
+
+
+def open_parts(settings: Settings, random_bytes: RandomBytes, folder: KeyFolder) -> Parts:
+    """Open everything that a server was founded with.
+
+    Raises:
+        NotStartedError: a part is missing; nothing was made in its place.
+        ValueError: a key does not fit, or the journal or the database is not what this software wrote.
+    """
+    missing = [name for name, there in _presence(settings, folder) if not there]
+    if missing:
+        raise NotStartedError(
+            f"missing: {', '.join(missing)}. Bring back what is missing from its own backup; if the database is lost "
+            "or came from a backup run `lintra server restore`, if the journal is lost `lintra server restore "
+            "--journal-lost`, and for a new server `lintra server init`"
+        )
+    vault = open_vault(settings, random_bytes)
+    identity = settings.signing_key(random_bytes)
+    journal = folder.open_journal(vault)
+    witness = open_witness(settings, folder.path, vault, random_bytes)
+    return _opened(settings, random_bytes, folder, identity, vault, journal, witness)
+
+
+def _opened(
+    settings: Settings,
+    random_bytes: RandomBytes,
+    folder: KeyFolder,
+    identity: SigningKey,
+    vault: Vault,
+    journal: Journal,
+    witness: FolderWitness | None,
+) -> Parts:
+    database = Database(database_path(settings))
+    store = Store(database, vault, folder.secrets, random_bytes)
+    return Parts(folder, identity, vault, database, journal, witness, BatchStates(database), store)
+
+
+def parts_with(
+    settings: Settings, random_bytes: RandomBytes, folder: KeyFolder, vault: Vault, journal: Journal
+) -> Parts:
+    """Open a server whose journal was just begun; its database is made if there is none."""
+    identity = settings.signing_key(random_bytes)
+    witness = open_witness(settings, folder.path, vault, random_bytes)
+    return _opened(settings, random_bytes, folder, identity, vault, journal, witness)
+
+
+def _presence(settings: Settings, folder: KeyFolder) -> list[tuple[str, bool]]:
+    return [
+        ("the identity key", settings.has_identity_key()),
+        ("the storage root key", settings.has_storage_root_key()),
+        (f"the journal in {settings.key_dir}", folder.has_journal),
+        (f"the database {database_path(settings)}", database_path(settings).exists()),
+    ]
+
+
+def is_untouched(settings: Settings, folder: KeyFolder) -> bool:
+    """Return whether nothing of a server is here yet, not even a key."""
+    return not any(there for _, there in _presence(settings, folder))

@@ -1,0 +1,204 @@
+"""How batches change their state in the database. Every change is one transaction, conditional on what it leaves.
+
+Changes that the outside world hears of come with a journal line (see `steps`): the transaction that applies one also
+moves the stored head of the journal, and only from the line before. The others, `open` to `closing` and back, and the
+deletion of shares, are the database's own affair; they are made only while this process is the last that began.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlalchemy import Connection, insert, select, update
+
+from lintra_protocol.errors import CohortTooSmallError
+from lintra_protocol.messages import BatchState
+from lintra_server.database import Database, batches, journal, sealing_keys, tasks
+from lintra_server.journal import Head
+from lintra_server.steps import ForkedError, Step
+
+FINAL_STATES: frozenset[BatchState] = frozenset({"released", "scrubbed", "abandoned"})
+"""Nothing can leave a batch in one of these states that did not leave it before."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where the database says that the journal stands.
+
+    Attributes:
+        start: number of the last gate process that began here.
+        barred_before: tasks that begin earlier, in seconds since the epoch, are not registered.
+    """
+
+    head: Head
+    start: int
+    barred_before: int
+
+
+@dataclass(frozen=True)
+class BatchRow:
+    """A batch as those see it who decide what becomes of it after a restore or with time."""
+
+    task: int
+    task_id: bytes
+    state: BatchState
+    ends: int
+    retention: int
+    released_at: int | None
+    secret: bytes | None = field(repr=False)
+
+
+_ROWS = select(
+    batches.c.task, tasks.c.task_id, batches.c.state, tasks.c.ends, tasks.c.retention, batches.c.released_at,
+    batches.c.secret,
+).join(tasks)  # fmt: skip
+
+
+class BatchStates:
+    """The states of all batches; thread-safe."""
+
+    def __init__(self, database: Database) -> None:
+        """Keep them in a database."""
+        self._database = database
+        self._start: int | None = None
+
+    # --- the journal's head ------------------------------------------------------------------------------------
+
+    def standing(self) -> Standing | None:
+        """Return where the journal stands as far as the database knows; None if it never belonged to one."""
+        with self._database.reading() as connection:
+            row = connection.execute(select(journal)).one_or_none()
+        return None if row is None else Standing(Head(row.length, row.digest), row.start, row.barred_before)
+
+    def may(self, step: Step) -> bool:
+        """Return whether the batch is in the state that a step leaves."""
+        if not step.task_id:
+            return True
+        query = select(batches.c.state).join(tasks).where(tasks.c.task_id == step.task_id)
+        with self._database.reading() as connection:
+            return connection.execute(query).scalar() == step.before
+
+    def commit_step(self, step: Step, before: Head, after: Head) -> None:
+        """Apply a step and move the stored head, in one transaction, if the head is `before`; once, if it is `after`.
+
+        Raises:
+            ForkedError: the head is neither, or the batch is in another state than the step leaves.
+        """
+        with self._database.writing() as connection:
+            row = connection.execute(select(journal.c.length, journal.c.digest)).one_or_none()
+            head = None if row is None else Head(*row)
+            if head == after:
+                return
+            if head != before:
+                raise ForkedError(
+                    "the database is not where this server left it: it was set back, or another one writes"
+                )
+            connection.execute(update(journal).values(length=after.length, digest=after.digest, start=step.start))
+            if step.task_id and not _apply(connection, step):
+                raise ForkedError(f"a batch is not {step.before} any more, though nothing else may change it")
+        self._start = step.start
+
+    # --- what needs no journal line ----------------------------------------------------------------------------
+
+    def begin_closing(self, task: int, min_clients: int) -> bool:
+        """Take no more reports for the moment, if the batch is open; return whether it was, or is being closed.
+
+        Raises:
+            CohortTooSmallError: there are fewer reports than `min_clients`; nothing changed.
+        """
+        with self._database.writing() as connection:
+            self._require_last(connection)
+            state, count = connection.execute(
+                select(batches.c.state, batches.c.num_reports).where(batches.c.task == task)
+            ).one()
+            if state == "open" and count < min_clients:
+                raise CohortTooSmallError(f"{count} of at least {min_clients} reports are here; nothing was closed")
+            if state == "open":
+                _set(connection, task, {"state": "closing"})
+        return state in ("open", "closing")
+
+    def reopen(self, task: int | None = None) -> None:
+        """Take reports again if closing did not come to its journal line; without a task, in every batch."""
+        with self._database.writing() as connection:
+            self._require_last(connection)
+            change = update(batches).where(batches.c.state == "closing").values(state="open")
+            connection.execute(change if task is None else change.where(batches.c.task == task))
+
+    def mark_destroyed(self, task: int) -> None:
+        """Note that a batch's shares can never be opened again: what remains are the documents that were given out."""
+        with self._database.writing() as connection:
+            self._require_last(connection)
+            state = connection.execute(select(batches.c.state).where(batches.c.task == task)).scalar_one()
+            last = {"released": "scrubbed"}.get(state, state)
+            _set(connection, task, {"state": last, "wrapped_key": None, "wrapped_nonce": None, "secret": None})
+
+    def rows(self) -> Sequence[BatchRow]:
+        """Return all batches."""
+        with self._database.reading() as connection:
+            return [BatchRow(*row) for row in connection.execute(_ROWS.order_by(batches.c.task))]
+
+    def secrets(self) -> set[bytes]:
+        """Return the names of all secrets that the database still needs."""
+        with self._database.reading() as connection:
+            found = [
+                connection.execute(select(column)).scalars().all()
+                for column in (batches.c.secret, sealing_keys.c.secret)
+            ]
+        return {name for names in found for name in names if name is not None}
+
+    # --- beginning and restoring -------------------------------------------------------------------------------
+
+    def establish(
+        self,
+        standing: Standing,
+        *,
+        abandon: Iterable[int] = (),
+        release: Iterable[Step] = (),
+        enter: Iterable[bytes] = (),
+    ) -> None:
+        """Make the database belong to a journal, whatever it belonged to before, in one transaction.
+
+        Args:
+            standing: where that journal stands.
+            abandon: numbers of tasks whose batches are given up.
+            release: steps of releases whose bytes are stored again.
+            enter: identifiers of tasks that only the journal knows; they are entered as abandoned.
+        """
+        with self._database.writing() as connection:
+            connection.execute(journal.delete())
+            row = {"one": 1, "length": standing.head.length, "digest": standing.head.digest}
+            connection.execute(
+                insert(journal), {**row, "start": standing.start, "barred_before": standing.barred_before}
+            )
+            for task_id in enter:
+                _enter(connection, task_id)
+            for task in abandon:
+                _set(connection, task, {"state": "abandoned"})
+            for step in release:
+                _set(connection, _number(connection, step.task_id), step.values)
+
+    def _require_last(self, connection: Connection) -> None:
+        start = connection.execute(select(journal.c.start)).scalar()
+        if self._start is not None and start != self._start:
+            raise ForkedError("another process began on this database, or it was set back")
+
+
+def _apply(connection: Connection, step: Step) -> bool:
+    of_task = batches.c.task == select(tasks.c.task).where(tasks.c.task_id == step.task_id).scalar_subquery()
+    change = update(batches).where(of_task, batches.c.state == step.before).values(**step.values)
+    return connection.execute(change).rowcount == 1
+
+
+def _set(connection: Connection, task: int, values: Mapping[str, str | bytes | int | None]) -> None:
+    connection.execute(update(batches).where(batches.c.task == task).values(**values))
+
+
+def _number(connection: Connection, task_id: bytes) -> int:
+    return int(connection.execute(select(tasks.c.task).where(tasks.c.task_id == task_id)).scalar_one())
+
+
+def _enter(connection: Connection, task_id: bytes) -> None:
+    """Enter a task without its definition, which comes if somebody registers it again; its batch is abandoned."""
+    values = {"task_id": task_id, "definition": b"", "server": 0, "ends": 0, "retention": 0}
+    task = connection.execute(insert(tasks).returning(tasks.c.task), values).scalar_one()
+    empty = {"task": task, "state": "abandoned", "num_reports": 0, "capacity": 0, "segments": 0}
+    connection.execute(insert(batches), empty)

@@ -1,0 +1,255 @@
+"""How a batch changes its state so that no crash and no restored copy undoes it: seven writes in one order.
+
+What a step says is on the disk before the journal says that it happens, the journal before the database, the database
+before anybody hears of it. So whatever is lost, the journal knows at least as much as the outside world does.
+"""
+
+import hashlib
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import structlog
+
+from lintra_protocol.canonical import JsonValue, base64url, canonical_json, parse_base64url, parse_canonical_json
+from lintra_protocol.errors import InvalidMessageError, UnavailableError
+from lintra_server.folders import destroy, make_folder, write_new
+from lintra_server.journal import Halt, Head, Journal, JournalState, Line, UnsyncedError
+from lintra_server.witness import Witness, WitnessError
+
+log = structlog.get_logger()
+
+Values = Mapping[str, str | bytes | int | None]
+"""Columns of a batch and what they become."""
+
+KEPT_STATES = frozenset[JournalState]({"released"})
+"""Step files of these states are kept a while: with one, a restored database gets the very bytes that left."""
+
+_SUFFIX = ".step"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A change of one batch, with everything that it stores: also what was drawn, so that it is never drawn again.
+
+    Attributes:
+        start: number of the gate process that computed it.
+        state: what the journal says of it.
+        task_id: 32 bytes; empty for a step that changes no batch.
+        before: the batch's state that it leaves.
+        values: what the batch's columns become.
+    """
+
+    start: int
+    state: JournalState
+    task_id: bytes = b""
+    before: str = ""
+    values: Values = field(default_factory=dict, repr=False)
+
+    def encode(self) -> bytes:
+        """Return the step as the bytes of a step file."""
+        values: dict[str, JsonValue] = {
+            name: {"bytes": base64url(value)} if isinstance(value, bytes) else value
+            for name, value in self.values.items()
+        }
+        return canonical_json(
+            {
+                "start": self.start,
+                "state": self.state,
+                "task": base64url(self.task_id),
+                "before": self.before,
+                "values": values,
+            }
+        )
+
+    @classmethod
+    def decode(cls, data: bytes, line: Line) -> "Step | None":
+        """Return the step of a journal line, or None if these are not the bytes that the line names."""
+        if hashlib.sha256(data).digest() != line.step:
+            return None
+        try:
+            match parse_canonical_json(data):
+                case {"start": int(start), "before": str(before), "values": dict(values)} if start == line.start:
+                    return cls(start, line.state, line.task_id, before, {k: _value(v) for k, v in values.items()})
+        except InvalidMessageError:
+            pass
+        return None
+
+
+def _value(value: JsonValue) -> str | bytes | int | None:
+    match value:
+        case {"bytes": str(text)}:
+            return parse_base64url(text)
+        case str() | int() | None:
+            return value
+    raise InvalidMessageError("not a value of a step")
+
+
+class StepFiles:
+    """The folder of step files, one for a journal line."""
+
+    def __init__(self, folder: Path) -> None:
+        """Use a folder, which is made if need be."""
+        make_folder(folder)
+        self._folder = folder
+
+    def write(self, number: int, data: bytes) -> None:
+        """Write the file of a line that is not in the journal yet, in the place of one that never got its line."""
+        path = self._path(number)
+        destroy(path)
+        write_new(path, data)
+
+    def read(self, line: Line) -> Step | None:
+        """Return the step of a line, or None if its file is gone or another one."""
+        try:
+            return Step.decode(self._path(line.number).read_bytes(), line)
+        except FileNotFoundError:
+            return None
+
+    def remove(self, number: int) -> None:
+        """Destroy the file of a line, if there is one."""
+        destroy(self._path(number))
+
+    def numbers(self) -> list[int]:
+        """Return the lines that have a file, in order."""
+        return sorted(int(path.stem) for path in self._folder.glob(f"*{_SUFFIX}") if path.stem.isdigit())
+
+    def age(self, number: int, now: float) -> float:
+        """Return how many seconds ago the file of a line was written."""
+        return now - self._path(number).stat().st_mtime
+
+    def _path(self, number: int) -> Path:
+        return self._folder / f"{number:012d}{_SUFFIX}"
+
+
+class ForkedError(RuntimeError):
+    """The database does not stand where this process left it: somebody restored it, or another process writes."""
+
+
+class States(Protocol):
+    """The database as steps see it."""
+
+    def may(self, step: Step) -> bool:
+        """Return whether the batch is in the state that a step leaves."""
+
+    def commit_step(self, step: Step, before: Head, after: Head) -> None:
+        """Apply a step and move the stored head, in one transaction, if the head is `before`; once, if it is `after`.
+
+        Raises:
+            ForkedError: the head is neither.
+        """
+
+
+class Stepper:
+    """Performs steps, one at a time over all tasks; thread-safe."""
+
+    def __init__(self, states: States, journal: Journal, files: StepFiles, witness: Witness | None, halt: Halt) -> None:
+        """Perform steps.
+
+        Args:
+            states: the database.
+            journal: where each step gets a line.
+            files: where each step's bytes are kept until the database has them.
+            witness: on another machine, if there is one.
+            halt: ends the process.
+        """
+        self.start = 0
+        self._states = states
+        self._journal = journal
+        self._files = files
+        self._witness = witness
+        self._halt = halt
+        self._lock = threading.Lock()
+        self._in_flight: tuple[Step, Head] | None = None
+        self._halted = False
+
+    @property
+    def in_flight(self) -> bool:
+        """Return whether a step has its journal line, but the database does not have it yet."""
+        return self._in_flight is not None
+
+    def settle(self) -> None:
+        """Finish a step that an error interrupted, if there is one.
+
+        Raises:
+            UnavailableError: it cannot be finished now.
+        """
+        with self._lock:
+            self._finish()
+
+    def resume(self, step: Step, before: Head) -> None:
+        """Finish the step of the journal's last line, which a crash interrupted.
+
+        Raises:
+            UnavailableError: it cannot be finished now.
+        """
+        with self._lock:
+            self._in_flight = (step, before)
+            self._finish()
+
+    def perform(self, step: Step) -> bool:
+        """Make a step durable everywhere; return False, and change nothing, if the batch is in another state.
+
+        Raises:
+            UnavailableError: the disk, the witness or the database failed. If the journal has the step, nothing else
+                is begun until the database has it, too.
+        """
+        with self._lock:
+            self._finish()
+            if not self._states.may(step):
+                return False
+            self._require_witness()
+            before = self._journal.head
+            number = before.length + 1
+            data = step.encode()
+            line = Line(number, step.start, step.state, step.task_id, hashlib.sha256(data).digest())
+            try:
+                self._files.write(number, data)  # 1
+                self._journal.append(line)  # 2
+            except UnsyncedError as error:
+                self._end(str(error))
+                raise UnavailableError("the journal could not be written") from None
+            except OSError as error:  # nothing happened: at most a step file is left that no line names
+                log.error("step not begun", error=type(error).__name__)
+                raise UnavailableError("the step could not be written down") from None
+            self._in_flight = (step, before)
+            self._finish()  # 3, 4
+        return True
+
+    def _finish(self) -> None:
+        if self._halted:
+            raise UnavailableError("the server is ending")
+        if self._in_flight is None:
+            return
+        step, before = self._in_flight
+        after = self._journal.head
+        try:
+            if self._witness is not None and not self._witness.advance(before, after):  # 3
+                raise ForkedError("the witness knows another journal: this is a copy, or both folders were set back")
+            self._states.commit_step(step, before, after)  # 4
+        except ForkedError as error:
+            self._end(str(error))
+            raise UnavailableError("the database is not where this server left it") from None
+        except Exception as error:  # whatever it was, the next step begins with another try
+            log.error("step interrupted", state=step.state, error=type(error).__name__)
+            raise UnavailableError("a step of the release is waiting for the disk or the witness") from None
+        self._in_flight = None
+        if step.state not in KEPT_STATES:
+            self._files.remove(after.length)  # 7
+
+    def _require_witness(self) -> None:
+        if self._witness is None:
+            return
+        try:
+            seen = self._witness.read()
+        except WitnessError as error:
+            raise UnavailableError(str(error)) from None
+        if seen != self._journal.head:
+            self._end("the witness knows another journal: this is a copy, or both folders were set back")
+            raise UnavailableError("the witness knows another journal")
+
+    def _end(self, reason: str) -> None:
+        self._halted = True
+        self._halt(reason)

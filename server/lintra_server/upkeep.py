@@ -1,0 +1,95 @@
+"""What a server destroys, and when: shares after their release and retention, batches that nobody released in time.
+
+A deadline must have passed for an hour of the process's own running time before anything is destroyed for it.
+"""
+
+from collections.abc import Callable
+
+from lintra_server.clock import DAY, Clock, Overdue
+from lintra_server.database import Database
+from lintra_server.journal import Journal
+from lintra_server.states import FINAL_STATES, BatchRow, BatchStates
+from lintra_server.steps import KEPT_STATES, Step, StepFiles, Stepper
+from lintra_server.store import Store
+
+RELEASE_FILE_DAYS = 30
+"""How long the step file of a release is kept, for a restore: it is sealed to the analyzer."""
+
+
+class Upkeep:
+    """Destroys what is due (R13)."""
+
+    def __init__(
+        self,
+        store: Store,
+        states: BatchStates,
+        stepper: Stepper,
+        journal: Journal,
+        files: StepFiles,
+        abandon_after: int,
+        running: Callable[[], float],
+    ) -> None:
+        """Look after one store.
+
+        Args:
+            store: with the shares.
+            states: of the batches.
+            stepper: gives batches up.
+            journal: with the lines that step files belong to.
+            files: the step files.
+            abandon_after: seconds after a task's end when an unreleased batch is given up.
+            running: counts seconds, and nobody sets it.
+        """
+        self._store = store
+        self._states = states
+        self._stepper = stepper
+        self._journal = journal
+        self._files = files
+        self._abandon_after = abandon_after
+        self._overdue = Overdue(running)
+
+    def run(self, clock: Clock, database: Database) -> int:
+        """Destroy what is due; return how many batches lost their shares.
+
+        Raises:
+            UnavailableError: the clock is not to be believed, or a step waits for the disk.
+        """
+        # A batch that nobody needs any more by its own rule, not by the clock, waits for no clock.
+        at_once = [row for row in self._states.rows() if row.secret is not None and self._is_over(row)]
+        for row in at_once:
+            self._destroy(row)
+        now = clock.now()
+        due = {row.task: row for row in self._states.rows() if row.secret is not None and self._is_due(row, now)}
+        late = {number for number in self._release_files() if self._files.age(number, now) >= RELEASE_FILE_DAYS * DAY}
+        settled = self._overdue.settled({("batch", task) for task in due} | {("file", number) for number in late})
+        destroyed = [due[task] for task in due if ("batch", task) in settled]
+        for row in destroyed:
+            if row.state not in FINAL_STATES:
+                step = Step(self._stepper.start, "abandoned", row.task_id, row.state, {"state": "abandoned"})
+                if not self._stepper.perform(step):
+                    continue  # it was released meanwhile
+            self._destroy(row)
+        for number in late:
+            if ("file", number) in settled:
+                self._files.remove(number)
+        if at_once or destroyed:
+            database.forget_log()
+        return len(at_once) + len(destroyed)
+
+    @staticmethod
+    def _is_over(row: BatchRow) -> bool:
+        return row.state == "abandoned" or (row.state == "released" and not row.retention)
+
+    def _is_due(self, row: BatchRow, now: float) -> bool:
+        if row.state == "released":
+            return (row.released_at or 0) + row.retention <= now
+        return row.state in ("open", "closed", "frozen") and row.ends + self._abandon_after <= now
+
+    def _destroy(self, row: BatchRow) -> None:
+        self._store.forget_key(row.task)
+        self._store.delete_shares(row.task)
+        self._states.mark_destroyed(row.task)  # last, so that a crash before it leads here again
+
+    def _release_files(self) -> list[int]:
+        lines = self._journal.lines
+        return [n for n in self._files.numbers() if n <= len(lines) and lines[n - 1].state in KEPT_STATES]
