@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+import structlog
 from sqlalchemy import (
     Column,
     Connection,
@@ -38,6 +39,9 @@ REVISION = "0002"
 """The newest of `migrations/versions`; its tables are the ones below."""
 
 BUSY_SECONDS = 30
+_MIGRATIONS = Path(__file__).with_name("migrations")
+
+log = structlog.get_logger()
 
 _metadata = MetaData()
 
@@ -209,14 +213,21 @@ class Database:
 
     def _migrate(self) -> None:
         # Alembic takes a while to import, and is needed once in a version's life.
-        from lintra_server.migrating import migrate
+        from lintra_service import migrations
 
-        migrate(self, self._revision(), REVISION)
+        revision = self._revision()
+        migrations.require_known(_MIGRATIONS, revision, REVISION)
+        copy = self.path.with_name(f"{self.path.name}.before-{revision}")
+        if not copy.exists():
+            self.copy_to(copy)
+        with self.writing() as connection:
+            migrations.migrate(connection, _MIGRATIONS, revision, REVISION)
+        log.warning("database migrated", before=revision, now=REVISION, copy=copy.name)
 
     def touch(self) -> None:
         """Write one row durably, and change nothing; a full or read-only disk raises here."""
         with self.writing() as connection:
-            connection.execute(update(about).values(schema_version=about.c.schema_version))
+            connection.execute(update(alembic_version).values(version_num=alembic_version.c.version_num))
 
     def sound(self) -> bool:
         """Return whether every page of the file can be read and fits the others; takes as long as reading it all."""

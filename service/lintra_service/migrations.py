@@ -1,0 +1,40 @@
+"""Brings a service's database of an earlier version up to date, with Alembic, in one transaction of the caller's."""
+
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from alembic.util.exc import CommandError
+from sqlalchemy import Connection
+
+from lintra_service.settings import InvalidSettingsError
+
+
+def require_known(folder: Path, revision: str, target: str) -> None:
+    """Check that a database's revision is one that the migrations of a folder start from.
+
+    Raises:
+        InvalidSettingsError: it is not, so a later version of this software wrote it, or something else.
+    """
+    try:
+        ScriptDirectory.from_config(_config(folder)).get_revision(revision)
+    except CommandError:
+        raise InvalidSettingsError(
+            f"the database has schema version {revision}, this software needs {target}: use the version that wrote it"
+        ) from None
+
+
+def migrate(connection: Connection, folder: Path, revision: str, target: str) -> None:
+    """Run every migration of a folder from a revision to a later one, in the connection's transaction."""
+    config = _config(folder)
+    config.attributes["connection"] = connection
+    # Stamping an already stamped database with what it is stamped with changes nothing.
+    command.stamp(config, revision)
+    command.upgrade(config, target)
+
+
+def _config(folder: Path) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(folder).replace("%", "%%"))
+    return config
