@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lintra_audit.gaussian.gaussian import Claim, GaussianAudit
-from lintra_audit.task.task import TaskAudit
+from lintra_audit.task.task_audit import TaskAudit
 from lintra_curator.ndis.certified import Certified
 from lintra_curator.ndis.curve import PrivacyProfile
 
@@ -87,7 +87,7 @@ def task_document(audit: TaskAudit) -> Document:
         "delta": finding.claim.delta,
         "delta_hi": finding.found.hi,
         "claim": audit.claim.verdict,
-        "absence_delta_hi": audit.absence.hi,
+        "absence_delta_hi": None if audit.absence is None else audit.absence.hi,
         "sketch": found.digest,
     }
 
@@ -95,12 +95,14 @@ def task_document(audit: TaskAudit) -> Document:
 def show_task(console: Console, document: Document) -> None:
     """Print what a task's audit found, and the verdict."""
     sizes = f"{document['clients']} clients, {document['rows']} rows, {document['sparsity']} entries a column"
+    absent = document["absence_delta_hi"]
+    absence = "not known for this noise" if absent is None else f"{absent:.3g}"
     lines = [
         f"{sizes}, {document['corrupt']} corrupt clients in a row",
         f"leverage {document['leverage']:.9g}, stated {document['leverage_stated']:.9g}",
         f"mu {document['mu']:.9g}, stated {document['mu_stated']:.9g}",
         f"delta at epsilon {document['epsilon']:g}: at most {document['delta_hi']:.6g}, claimed {document['delta']:g}",
-        f"the same if a client stays away with its noise, which nobody promises: {document['absence_delta_hi']:.3g}",
+        f"the same if a client stays away with its noise, which nobody promises: {absence}",
         f"verdict: {document['verdict']}",
     ]
     for line in lines:

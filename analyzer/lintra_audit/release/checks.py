@@ -11,8 +11,9 @@ from itertools import combinations
 import numpy as np
 from scipy import stats
 
-from lintra_audit.release.cases import hostile_rows
-from lintra_audit.release.pipeline import Scene, Seams
+from lintra_audit.kind_audit import AUDITS
+from lintra_audit.release.distinguish import noise_gram
+from lintra_audit.release.pipeline import Scene, Seams, exact_report
 from lintra_protocol.randomness import expand
 from lintra_protocol.ring import IntArray
 from lintra_protocol.task import Task
@@ -34,13 +35,14 @@ class Check:
 def check_encoder(task: Task, seams: Seams) -> Check:
     """Send hostile rows and measure, in integers, how far apart their noiseless reports lie.
 
-    A report less that of the null row under the same randomness is the encoding without noise. No two of them, and
-    none and the null row's, may be farther apart than the claim's sensitivity.
+    A report less that of a row of zeros under the same randomness, which has the same noise, plus the latter without
+    noise, is the encoding without noise. No two of them, and none and the null report, may be farther apart than the
+    claim's sensitivity.
     """
-    mechanism = task.mechanism
-    rows = hostile_rows(mechanism, task.num_columns)
+    mechanism, zeros = task.mechanism, np.zeros(task.num_columns)
+    rows = AUDITS[mechanism.kind].hostile(mechanism, task.num_columns)
     stream = [expand(bytes(32), "encoder check") for _ in range(len(rows) + 1)]
-    null = seams.encode(mechanism, np.zeros((1, 1, task.num_columns)), stream[-1])[0, 0]
+    null = seams.encode(mechanism, zeros[None, None], stream[-1])[0, 0] - exact_report(mechanism, zeros)
     with np.errstate(over="ignore"):
         exact = [
             seams.encode(mechanism, row[None, None], one)[0, 0] - null for row, one in zip(rows, stream, strict=False)
@@ -88,15 +90,19 @@ def check_law(scene: Scene, worlds: tuple[IntArray, IntArray]) -> Check:
         worlds: released integers of world 0 and world 1, each of shape `(trials, rows, w)`.
     """
     mechanism = scene.task.mechanism
-    sigmas = mechanism.sigmas(scene.task.num_columns).astype(np.float64)
-    honest = scene.matrix[:, scene.honest].astype(np.float64)
+    audit = AUDITS[mechanism.kind]
+    # All copies of a row have noise alike.
+    variances = audit.variances(mechanism, scene.task.num_columns)[: scene.task.sketch_words]
+    gram = noise_gram(scene.columns[..., scene.honest])
     # Every server adds its own smoothing noise to every word of every release.
     smoothing = scene.task.num_servers * float(mechanism.smoothing) ** 2
-    expected = np.kron(honest @ honest.T, np.diag(sigmas**2)) + smoothing * np.eye(len(honest) * sigmas.size)
+    expected = np.kron(gram, np.diag(variances)) + smoothing * np.eye(len(gram) * variances.size)
     flat = [world.reshape(len(world), -1).astype(np.float64) for world in worlds]
     residuals = np.concatenate([world - world.mean(axis=0) for world in flat])
     measured = residuals.T @ residuals / (len(residuals) - 2)
     spread = np.sqrt((np.outer(np.diag(expected), np.diag(expected)) + expected**2) / len(residuals))
+    # Heavier tails spread squares wider: the excess of a sum of h clients is that of one over h, and counts half.
+    spread *= np.sqrt(1 + audit.excess / 2 / len(scene.honest))
     upper = np.triu_indices(len(expected))
     deviations = np.abs(measured - expected)[upper] / spread[upper]
     limit = float(stats.norm.isf(FALSE_ALARM / (2 * deviations.size)))

@@ -6,6 +6,7 @@ enough; a better test only refutes sooner.
 """
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,6 +83,17 @@ def threshold_bound(scores: tuple[FloatArray, FloatArray], threshold: float) -> 
     return bound_of(positives, negatives, scores[0].size)
 
 
+class OptimalTest(Protocol):
+    """The likelihood ratio of the claimed mechanism; positive means world 1."""
+
+    @property
+    def mu(self) -> float | None:
+        """That of this pair of rows under this matrix, where the noise is Gaussian."""
+
+    def scores(self, released: IntArray) -> FloatArray:
+        """Return the log-likelihood ratio of releases of shape `(trials, rows, words)`; shape `(trials,)`."""
+
+
 @dataclass(frozen=True)
 class LikelihoodRatio:
     """The optimal test of two worlds that differ in one report (Theorem 1, docs/privacy.md#sketch).
@@ -108,33 +120,42 @@ class LikelihoodRatio:
 def likelihood_ratio(
     honest: IntArray, victim: IntArray, encodings: tuple[IntArray, IntArray], midpoint: FloatArray, sigmas: IntArray
 ) -> LikelihoodRatio:
-    """Form the optimal test.
+    """Form the optimal test for independent Gaussian words.
 
     Args:
-        honest: the honest clients' columns of the released matrices, stacked; shape `(rows, honest)`.
-        victim: the victim's column, one of them; shape `(rows,)`.
-        encodings: the victim's noiseless report in world 0 and world 1, each of shape `(words,)`.
+        honest: the honest clients' columns of the released matrices, stacked; shape `(rows, honest)`, or
+            `(copies, rows, honest)` where every copy of a row has noise of its own.
+        victim: the victim's column, one of them; shape `(rows,)` or `(copies, rows)`.
+        encodings: the victim's noiseless report in world 0 and world 1, each of shape `(copies * words,)`.
         midpoint: see `LikelihoodRatio`.
-        sigmas: deviation of one client's noise in each word, shape `(words,)`.
+        sigmas: deviation of one client's noise in each word, shape `(copies * words,)`; alike in all copies.
     """
-    gram = (honest @ honest.T).astype(np.float64)
-    direction = np.linalg.pinv(gram, hermitian=True) @ victim
-    difference = (encodings[1] - encodings[0]).astype(np.float64)
-    scaled = difference / sigmas.astype(np.float64) ** 2
-    squared = float(direction @ victim) * float(difference @ scaled)
-    return LikelihoodRatio(np.outer(direction, scaled), midpoint, squared**0.5)
+    own = victim.reshape(-1, victim.shape[-1])
+    difference = (encodings[1] - encodings[0]).astype(np.float64).reshape(len(own), -1)
+    signal = np.einsum("cr,cw->rw", own, difference)
+    variances = sigmas.astype(np.float64).reshape(len(own), -1)[0] ** 2
+    weights: FloatArray = np.linalg.pinv(noise_gram(honest), hermitian=True) @ signal / variances
+    return LikelihoodRatio(weights, midpoint, float((weights * signal).sum()) ** 0.5)
 
 
-def leverages(matrix: IntArray, honest: IntArray) -> FloatArray:
+def noise_gram(columns: IntArray | FloatArray) -> FloatArray:
+    """Return how the rows of a release share noise: S S^T, added up over copies, which share none; `(rows, rows)`."""
+    each = columns.reshape(-1, *columns.shape[-2:]).astype(np.float64)
+    result: FloatArray = np.einsum("crh,cqh->rq", each, each)
+    return result
+
+
+def leverages(columns: IntArray, honest: IntArray) -> FloatArray:
     """Return s_i^T (S_H S_H^T)^+ s_i of the honest clients, in their order (docs/privacy.md#sketch).
 
     Args:
-        matrix: all clients' columns, shape `(rows, clients)`.
+        columns: all clients' columns, shape `(rows, clients)` or `(copies, rows, clients)`.
         honest: their numbers, shape `(honest,)`.
     """
-    columns = matrix[:, honest].astype(np.float64)
-    inverse = np.linalg.pinv(columns @ columns.T, hermitian=True)
-    result: FloatArray = np.einsum("ri,rq,qi->i", columns, inverse, columns)
+    own = columns[..., honest].astype(np.float64)
+    inverse = np.linalg.pinv(noise_gram(own), hermitian=True)
+    whole = own.reshape(-1, *own.shape[-2:]).sum(axis=0)
+    result: FloatArray = np.einsum("ri,rq,qi->i", whole, inverse, whole)
     return result
 
 

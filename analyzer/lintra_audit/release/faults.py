@@ -1,15 +1,15 @@
-"""Faults to plant, each at the seam where it would arise; the pipeline around it stays as it is.
+"""Faults that any mechanism can have, each at the seam where it would arise; the pipeline around it stays as it is.
 
-An audit that none of these fails would prove nothing. Which check catches which fault, and how surely, stands in
-docs/audit.md.
+An audit that none of these fails would prove nothing. Mistakes that only one mechanism can make stand with it, in
+`lintra_audit.kinds`. Which check catches which fault, and how surely, stands in docs/audit.md.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import numpy as np
 
-from lintra_audit.release.pipeline import HONEST, Seams, encode
+from lintra_audit.release.pipeline import Encode, Seams, encode
 from lintra_protocol.documents import fraction, real
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.randomness import RandomBytes
@@ -31,13 +31,13 @@ def _small_sigma(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomByt
 def _missing_noise(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
     """Encode, and leave out the last client's noise."""
     noised = encode(mechanism, rows, random_bytes)
-    noised[:, -1] = _noiseless(mechanism, rows[:, -1:])[:, 0]
+    noised[:, -1] = noiseless(mechanism, rows[:, -1:])[:, 0]
     return noised
 
 
 def _floating_point(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
     """Encode with a normal variate in single precision, scaled and then rounded, as many a library would draw it."""
-    exact = _noiseless(mechanism, rows)
+    exact = noiseless(mechanism, rows)
     words = np.frombuffer(random_bytes(8 * exact.size), np.uint32).reshape(2, *exact.shape)
     uniform = ((words >> np.uint32(8)).astype(np.float32) + np.float32(1)) * np.float32(2.0**-24)
     normal = np.sqrt(np.float32(-2) * np.log(uniform[0])) * np.cos(np.float32(2 * np.pi) * uniform[1])
@@ -54,7 +54,7 @@ def _wide_bound(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomByte
 def _shared_noise(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
     """Encode with one noise stream for all clients, as devices with equal seeds would."""
     runs, _, columns = rows.shape
-    return _noiseless(mechanism, rows) + mechanism.noise(runs, columns, random_bytes)[:, np.newaxis]
+    return noiseless(mechanism, rows) + mechanism.noise(runs, columns, random_bytes)[:, np.newaxis]
 
 
 def _no_gate(task: Task, root: bytes, nonces: Sequence[bytes], num_clients: int) -> PublicMatrix:
@@ -66,7 +66,7 @@ def _no_ledger(released: set[int], clients: IntArray) -> None:
     """Forget what was released."""
 
 
-def _noiseless(mechanism: Mechanism, rows: FloatArray) -> IntArray:
+def noiseless(mechanism: Mechanism, rows: FloatArray) -> IntArray:
     """Return the exact encodings of rows of shape `(runs, clients, d)`."""
     runs, clients, columns = rows.shape
     steps = mechanism.round_rows(rows.reshape(-1, columns))
@@ -85,14 +85,21 @@ FAULTS: dict[str, Seams] = {
 """By name; each replaces one seam."""
 
 
-def seams_of(fault: str | None) -> Seams:
-    """Return the seams with one fault planted, or the honest ones.
+def only_for(kind: str, faulty: Encode) -> Seams:
+    """Return seams at which clients of one mechanism make a mistake, and those of others none."""
 
-    Raises:
-        ValueError: no such fault.
-    """
-    if fault is None:
-        return HONEST
-    if fault not in FAULTS:
-        raise ValueError(f"no fault {fault!r}; there are {', '.join(FAULTS)}")
-    return FAULTS[fault]
+    def encoded(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+        return (faulty if mechanism.kind == kind else encode)(mechanism, rows, random_bytes)
+
+    return Seams(encode=encoded)
+
+
+def without_noise_in(kind: str, words: Callable[[Mechanism, int], slice]) -> Seams:
+    """Return seams at which clients of one mechanism forget the noise of some words, given the number of columns."""
+
+    def forgetful(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+        noised, bare = encode(mechanism, rows, random_bytes), words(mechanism, rows.shape[-1])
+        noised[..., bare] = noiseless(mechanism, rows)[..., bare]
+        return noised
+
+    return only_for(kind, forgetful)

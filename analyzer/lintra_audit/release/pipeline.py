@@ -51,11 +51,15 @@ def release_once(released: set[int], clients: IntArray) -> None:
         raise AlreadyReleasedError(f"{len(again)} reports were released before")
 
 
+Encode = Callable[[Mechanism, FloatArray, RandomBytes], IntArray]
+"""From normalised rows of shape `(runs, clients, d)` to noised reports of shape `(runs, clients, w)`."""
+
+
 @dataclass(frozen=True)
 class Seams:
     """Where a fault can enter: what clients send, which cohorts get a matrix, and whether a report counts once."""
 
-    encode: Callable[[Mechanism, FloatArray, RandomBytes], IntArray] = encode
+    encode: Encode = encode
     draw: Callable[[Task, bytes, Sequence[bytes], int], PublicMatrix] = draw_checked
     ledger: Callable[[set[int], IntArray], None] = release_once
 
@@ -71,10 +75,11 @@ class Release:
     matrix: PublicMatrix
 
     def dense(self, num_clients: int) -> IntArray:
-        """Return the matrix over all clients, shape `(m, num_clients)`, zero for those outside."""
+        """Return what applies to each copy, over all clients: shape `(copies, m, num_clients)`, zero outside."""
         rows, signs = self.matrix.entries(np.arange(len(self.clients)))
-        result = np.zeros((self.matrix.rows, num_clients), np.int64)
-        np.add.at(result, (rows, self.clients[:, np.newaxis]), signs)
+        copy = np.arange(rows.shape[1]) % self.matrix.copies
+        result = np.zeros((self.matrix.copies, self.matrix.rows, num_clients), np.int64)
+        np.add.at(result, (copy[np.newaxis], rows, self.clients[:, np.newaxis]), signs)
         return result
 
 
@@ -83,7 +88,8 @@ class Scene:
     """Everything public about one audit, and the worst victim and coalition for it.
 
     Attributes:
-        matrix: all releases' matrices over all clients, stacked; shape `(rows, clients)`.
+        columns: all releases' matrices over all clients, stacked, by the copy that they apply to; shape
+            `(copies, rows, clients)`, one copy unless a report holds several.
         victim: the honest client with the largest leverage.
         corrupt: the clients whose reports the adversary knows, shape `(quota,)`.
         honest: the others, victim included.
@@ -92,10 +98,25 @@ class Scene:
     task: Task
     num_clients: int
     releases: tuple[Release, ...]
-    matrix: IntArray
+    columns: IntArray
     victim: int
     corrupt: IntArray
     honest: IntArray
+
+    @property
+    def matrix(self) -> IntArray:
+        """Return the public matrices, stacked, as they act on rows; shape `(rows, clients)`."""
+        result: IntArray = self.columns.sum(axis=0)
+        return result
+
+    def applied(self, clients: IntArray, reports: IntArray) -> IntArray:
+        """Return what some clients' reports of shape `(.., clients, w)` add to the release, `(.., rows, w/c)`."""
+        copies = np.split(reports, len(self.columns), axis=-1)
+        parts = [
+            np.einsum("rc,...cw->...rw", own[:, clients], copy) for own, copy in zip(self.columns, copies, strict=True)
+        ]
+        result: IntArray = np.sum(parts, axis=0)
+        return result
 
 
 def request_release(task: Task, clients: IntArray, released: set[int], seed: bytes, seams: Seams = HONEST) -> Release:
@@ -125,20 +146,20 @@ def set_scene(task: Task, num_clients: int, releases: Sequence[Release]) -> Scen
     The victim has the largest leverage; the coalition grows client by client, each time by the one whose loss raises
     the victim's leverage most. With one entry per column that is the best possible: it empties the victim's row.
     """
-    matrix = np.concatenate([release.dense(num_clients) for release in releases])
-    present = np.flatnonzero(matrix.any(axis=0))
-    victim = int(present[np.argmax(leverages(matrix, present))])
+    columns = np.concatenate([release.dense(num_clients) for release in releases], axis=1)
+    present = np.flatnonzero(columns.any(axis=(0, 1)))
+    victim = int(present[np.argmax(leverages(columns, present))])
     honest = present
-    for _ in range(min(task.claim.quota(task.mechanism.num_rows), len(present) - 1)):
+    for _ in range(min(task.mechanism.quota(task.claim), len(present) - 1)):
         others = honest[honest != victim]
-        gains = [_leverage_without(matrix, honest, victim, int(other)) for other in others]
+        gains = [_leverage_without(columns, honest, victim, int(other)) for other in others]
         honest = honest[honest != others[int(np.argmax(gains))]]
     corrupt = np.setdiff1d(present, honest)
-    return Scene(task, num_clients, tuple(releases), matrix, victim, corrupt, honest)
+    return Scene(task, num_clients, tuple(releases), columns, victim, corrupt, honest)
 
 
 def run_world(
-    scene: Scene, rows: FloatArray, trials: int, random_bytes: RandomBytes, seams: Seams = HONEST
+    scene: Scene, rows: FloatArray, trials: int, random_bytes: RandomBytes, seams: Seams = HONEST, *, null: bool = False
 ) -> tuple[IntArray, IntArray]:
     """Run the pipeline `trials` times on the same rows with fresh noise and shares.
 
@@ -148,6 +169,7 @@ def run_world(
         trials: how often.
         random_bytes: all clients' and servers' randomness.
         seams: what is run.
+        null: whether the victim sends the null report with noise, that is noise alone, in the place of its row.
 
     Returns:
         What the adversary has: the released integers less the corrupt clients' part, shape `(trials, rows, w)`, and
@@ -155,36 +177,49 @@ def run_world(
     """
     words = scene.num_clients * scene.task.mechanism.num_words(rows.shape[1])
     block = max(1, BLOCK_WORDS // words)
+    taken = exact_report(scene.task.mechanism, rows[scene.victim]) if null else np.int64(0)
     parts = [
-        _run_block(scene, np.broadcast_to(rows, (min(block, trials - start), *rows.shape)), random_bytes, seams)
+        _run_block(scene, np.broadcast_to(rows, (min(block, trials - start), *rows.shape)), taken, random_bytes, seams)
         for start in range(0, trials, block)
     ]
     released, reports = (np.concatenate(part) for part in zip(*parts, strict=True))
     return released, reports
 
 
-def _run_block(scene: Scene, rows: FloatArray, random_bytes: RandomBytes, seams: Seams) -> tuple[IntArray, IntArray]:
+def exact_report(mechanism: Mechanism, row: FloatArray) -> IntArray:
+    """Return the noiseless report of one normalised row of shape `(d,)`; shape `(w,)`."""
+    result: IntArray = mechanism.encode_exactly(mechanism.round_rows(row[np.newaxis]))[0]
+    return result
+
+
+def _run_block(
+    scene: Scene, rows: FloatArray, taken: IntArray | np.int64, random_bytes: RandomBytes, seams: Seams
+) -> tuple[IntArray, IntArray]:
     noised = seams.encode(scene.task.mechanism, rows, random_bytes)  # every client, alone
+    noised[:, scene.victim] -= taken
     shares = split(to_ring(noised), scene.task.num_servers, random_bytes)
     sketches = [_sketch(scene.task, release, shares, random_bytes) for release in scene.releases]
     reports = noised[:, scene.corrupt]
-    known = np.einsum("rc,tcw->trw", scene.matrix[:, scene.corrupt], reports)
+    known = scene.applied(scene.corrupt, reports)
     return np.concatenate(sketches, axis=1) - known, reports
 
 
 def _sketch(task: Task, release: Release, shares: RingArray, random_bytes: RandomBytes) -> IntArray:
     """Return the released integers of every run, shape `(runs, m, w)`, from shares `(servers, runs, clients, w)`."""
-    runs, words = shares.shape[1], shares.shape[3]
+    copies = release.matrix.copies
+    runs, words = shares.shape[1], shares.shape[3] // copies
     ranks = np.arange(len(release.clients))
     sketch_shares = np.zeros((task.num_servers, release.matrix.rows, runs * words), np.uint64)
     for sketch_share, own in zip(sketch_shares, shares, strict=True):  # every server, alone
-        ordered = own[:, release.clients].transpose(1, 0, 2).reshape(len(ranks), runs * words)
+        # Copy after copy, and within a copy run after run: every run is one more stretch of words.
+        ordered = own[:, release.clients].reshape(runs, len(ranks), copies, words).transpose(1, 2, 0, 3)
+        ordered = ordered.reshape(len(ranks), copies * runs * words)
         release.matrix.add_reports(sketch_share, ranks, ordered)
         task.mechanism.smooth(sketch_share, random_bytes)
     released = from_ring(combine(sketch_shares)).reshape(release.matrix.rows, runs, words)
     return released.transpose(1, 0, 2)
 
 
-def _leverage_without(matrix: IntArray, honest: IntArray, victim: int, lost: int) -> float:
+def _leverage_without(columns: IntArray, honest: IntArray, victim: int, lost: int) -> float:
     rest = honest[honest != lost]
-    return float(leverages(matrix, rest)[np.searchsorted(rest, victim)])
+    return float(leverages(columns, rest)[np.searchsorted(rest, victim)])

@@ -4,18 +4,19 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from lintra_audit.release.cases import Case
+from lintra_audit.kind_audit import AUDITS
+from lintra_audit.release.case import Case
 from lintra_audit.release.checks import Check, check_encoder, check_lattice, check_law
 from lintra_audit.release.distinguish import (
     Bound,
-    LikelihoodRatio,
+    OptimalTest,
     black_box_bound,
-    likelihood_ratio,
     threshold_bound,
 )
 from lintra_audit.release.pipeline import HONEST, Release, Scene, Seams, request_release, run_world, set_scene
+from lintra_audit.release.worlds import worlds
+from lintra_protocol.documents import fraction
 from lintra_protocol.errors import LintraError
-from lintra_protocol.mechanisms import OsnapPublished
 from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.randomness import derive_seed, expand
 from lintra_protocol.ring import FloatArray, IntArray
@@ -55,8 +56,8 @@ class Outcome:
     @property
     def published_epsilon(self) -> float | None:
         """Return the epsilon that a published calibration claims to give, or None for any other mechanism."""
-        mechanism = self.case.task.mechanism
-        return float(mechanism.published_epsilon) if isinstance(mechanism, OsnapPublished) else None
+        claimed = AUDITS[self.case.task.mechanism.kind].claimed_elsewhere(self.case.task.mechanism)
+        return None if claimed is None else float(fraction(claimed))
 
     @property
     def published_refuted(self) -> bool | None:
@@ -93,7 +94,7 @@ def audit_case(case: Case, trials: int, seed: bytes, seams: Seams = HONEST) -> O
     if not releases or (case.must_refuse and refusal):
         return Outcome(case, _claimed(case, releases), refusal, checks=checks)
     scene = set_scene(case.task, case.num_clients, releases)
-    test = _test(case, scene)
+    test = AUDITS[case.task.mechanism.kind].test(scene, far_reports(case, scene.victim))
     outcome = Outcome(case, _claimed(case, releases), refusal, test.mu, checks=checks)
     return _measure(outcome, scene, test, trials * case.effort, seed, seams)
 
@@ -124,31 +125,42 @@ def _claimed(case: Case, releases: list[Release]) -> PrivacyStatement:
     return released
 
 
-def _test(case: Case, scene: Scene) -> LikelihoodRatio:
-    """Form the adversary's optimal test from the claimed mechanism and the rows it knows."""
+def far_rows(case: Case, victim: int) -> tuple[FloatArray, FloatArray]:
+    """Return the normalised rows of world 0 and world 1, each of shape `(clients, d)`: worst-case neighbours.
+
+    Against the null report world 0 holds a row of zeros in its place, of which `run_world` leaves the noise alone.
+    """
+    pair = AUDITS[case.task.mechanism.kind].farthest(case.task)
+    if case.task.claim.neighbours == "zero-out":
+        pair = (np.zeros(case.task.num_columns), pair[1])
+    return worlds(case.task, case.num_clients, victim, pair)
+
+
+def near_rows(case: Case, victim: int) -> tuple[FloatArray, FloatArray]:
+    """Return rows as in `far_rows`, but the victim's differ by next to nothing: indistinguishable if all is well."""
+    return worlds(case.task, case.num_clients, victim, AUDITS[case.task.mechanism.kind].nearest(case.task))
+
+
+def far_reports(case: Case, victim: int) -> tuple[IntArray, IntArray]:
+    """Return all clients' noiseless reports in both worlds, each of shape `(clients, w)`."""
     mechanism = case.task.mechanism
-    encodings = [mechanism.encode_exactly(mechanism.round_rows(rows)) for rows in case.rows(scene.victim)]
-    means = [(scene.matrix[:, scene.honest] @ encoded[scene.honest]).astype(np.float64) for encoded in encodings]
-    midpoint: FloatArray = (means[0] + means[1]) / 2
-    return likelihood_ratio(
-        scene.matrix[:, scene.honest],
-        scene.matrix[:, scene.victim],
-        (encodings[0][scene.victim], encodings[1][scene.victim]),
-        midpoint,
-        mechanism.sigmas(case.task.num_columns),
-    )
+    first, second = (mechanism.encode_exactly(mechanism.round_rows(rows)) for rows in far_rows(case, victim))
+    if case.task.claim.neighbours == "zero-out":
+        first[victim] = 0
+    return first, second
 
 
-def _measure(outcome: Outcome, scene: Scene, test: LikelihoodRatio, trials: int, seed: bytes, seams: Seams) -> Outcome:
+def _measure(outcome: Outcome, scene: Scene, test: OptimalTest, trials: int, seed: bytes, seams: Seams) -> Outcome:
     """Run both worlds, then the two worlds one step apart, and add what they show."""
     case, claimed = outcome.case, outcome.statement.mu
+    null = case.task.claim.neighbours == "zero-out"
     runs = [
-        run_world(scene, rows, trials, expand(seed, f"world {world}"), seams)
-        for world, rows in enumerate(case.rows(scene.victim))
+        run_world(scene, rows, trials, expand(seed, f"world {world}"), seams, null=null and world == 0)
+        for world, rows in enumerate(far_rows(case, scene.victim))
     ]
     adjacent = [
         run_world(scene, rows, max(trials // 4, MIN_TRIALS), expand(seed, f"adjacent {world}"), seams)[0]
-        for world, rows in enumerate(case.adjacent_rows(scene.victim))
+        for world, rows in enumerate(near_rows(case, scene.victim))
     ]
     released = (runs[0][0], runs[1][0])
     optimal = threshold_bound((test.scores(released[0]), test.scores(released[1])), 0.0)

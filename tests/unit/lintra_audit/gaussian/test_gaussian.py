@@ -11,11 +11,14 @@ from typer.testing import CliRunner, Result
 from lintra_audit.gaussian.gaussian import Claim, audit_law, audit_pair, without_each_row
 from lintra_audit.gaussian.output import write_plot
 from lintra_audit.release.cli import app
-from lintra_audit.task.task import audit_matrix, audit_task, sketch_of, worst_coalition
+from lintra_audit.task.gaussian_release import sketch_of, worst_coalition
+from lintra_audit.task.task import audit_matrix, audit_task
 from lintra_curator.ndis import Pair, delta, pair_from_gaussians, pair_profile, rp_pair, rp_pstar
-from lintra_protocol.errors import InvalidTaskError, RowUnderfilledError
-from lintra_protocol.mechanisms import Osnap, OsnapPublished
+from lintra_protocol.errors import RowUnderfilledError
+from lintra_protocol.mechanisms import Osnap, OsnapPublished, WishartSecondMoment
+from lintra_protocol.privacy.statement import Claim as PrivacyClaim
 from lintra_protocol.task import Task
+from lintra_protocol.transforms.ones import Ones
 from lintra_protocol.transforms.osnap import BalancedOsnap
 from support import SEED, make_task
 
@@ -271,9 +274,49 @@ def test_a_statement_below_the_recomputed_mu_is_inconsistent() -> None:
     assert not audit.passed
 
 
-def test_mechanisms_that_are_no_gaussian_sketches_are_refused() -> None:
-    with pytest.raises(InvalidTaskError, match="second_moment_wishart"):
-        audit_task(make_task("second_moment_wishart", min_clients=60), 60, SEED)
+@pytest.mark.parametrize("neighbours", ["replace-one", "zero-out"])
+def test_wishart_noise_is_audited_by_its_own_curve(neighbours: str) -> None:
+    claim = PrivacyClaim(epsilon="1", delta="0.000001", neighbours=neighbours, min_clients=60, max_corrupt_clients=2)
+    task = make_task("second_moment_wishart", claim=claim)
+    audit = audit_task(task, 60, SEED)
+    assert audit.passed
+    assert audit.corrupt == 2
+    # The statement lies above the whole curve and pays for the grid, so it is a little larger.
+    assert 0.97 * audit.stated.mu < audit.mu <= audit.stated.mu
+    assert audit.absence is None
+    (finding,) = audit.findings
+    assert 0.4e-6 < finding.found.hi < 1e-6
+
+
+def test_smaller_examples_than_stated_are_noticed() -> None:
+    task = make_task("second_moment_wishart", min_clients=60)
+    weaker = task.mechanism.model_copy(update={"sigma": int(task.mechanism.sigma * 0.9)})
+    audit = audit_matrix(task.model_copy(update={"mechanism": weaker}), Ones(60))
+    assert audit.claim.verdict == "VIOLATION"
+    assert not audit.passed
+
+
+class OptimisticWishart(WishartSecondMoment):
+    """A mechanism that states the mu of a twentieth more clients."""
+
+    def release_privacy(self, claim, num_columns, matrix):  # type: ignore[no-untyped-def]
+        return super().release_privacy(claim, num_columns, Ones(matrix.num_clients * 21 // 20))
+
+
+def test_a_wishart_statement_below_the_curve_is_inconsistent() -> None:
+    task = make_task("second_moment_wishart", min_clients=60)
+    optimistic = OptimisticWishart.model_validate(task.mechanism.model_dump())
+    audit = audit_matrix(task.model_copy(update={"mechanism": optimistic}), Ones(60))
+    assert not audit.consistent
+
+
+def test_an_audit_without_the_absent_client_is_told_in_words(tmp_path: Path) -> None:
+    file = tmp_path / "task.json"
+    file.write_bytes(make_task("second_moment_wishart", min_clients=60).canonical())
+    result = run("task", str(file))
+    assert result.exit_code == 0
+    assert "not known for this noise" in " ".join(result.stdout.split())
+    assert json.loads(run("task", str(file), "--json").stdout)["absence_delta_hi"] is None
 
 
 def test_the_task_command_recomputes_and_says_pass(tmp_path: Path) -> None:

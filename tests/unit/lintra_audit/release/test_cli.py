@@ -6,12 +6,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from lintra_audit.release.cases import MAX_NUMBERS, case_of_task, hostile_rows
+from lintra_analysis.planning.ron_gauss import JointQuestion, plan_ron_gauss
+from lintra_audit.release.cases import MAX_NUMBERS, case_of_task, planted_faults, seams_of
 from lintra_audit.release.cli import app
 from lintra_audit.release.run import audit_case
+from lintra_audit.release.worlds import hostile_rows
 from lintra_protocol.errors import FalseClaimError
 from lintra_protocol.mechanisms import Osnap
 from lintra_protocol.privacy.statement import Claim
+from lintra_protocol.schema import Column
 from lintra_protocol.task import Task
 from support import SEED, make_task
 
@@ -89,6 +92,73 @@ def test_a_large_task_is_audited_through_a_twin_with_its_mu(kind: str) -> None:
     assert case.task.mechanism.kind == kind
     assert case.task.privacy(case.num_clients).mu == pytest.approx(task.privacy(1000).mu, rel=1e-4)
     assert audit_case(case, 2000, SEED).passed
+
+
+TWINS = {
+    "sum": {},
+    "osnap": {"rows": 5},
+    "second_moment": {},
+    "osnap_published": {"rows": 4, "sparsity": 2},
+    "ron_gauss": {},
+    "ron_gauss_centred": {},
+}
+
+
+@pytest.mark.parametrize("kind", TWINS)
+@pytest.mark.parametrize("neighbours", ["replace-one", "zero-out"])
+def test_the_twin_of_every_gaussian_mechanism_has_the_tasks_mu_and_passes(kind: str, neighbours: str) -> None:
+    claim = Claim(epsilon="2", delta="0.001", neighbours=neighbours, min_clients=1000, max_corrupt_clients=3)
+    task = make_task(kind, columns=4, claim=claim, **TWINS[kind])
+    case, said = case_of_task(task)
+    assert "twin" in said
+    assert case.task.mechanism.kind == kind
+    assert case.task.claim.neighbours == neighbours
+    assert case.task.privacy(case.num_clients).mu == pytest.approx(task.privacy(1000).mu, rel=2e-3)
+    assert audit_case(case, 2000, SEED).passed
+
+
+def test_the_twin_of_a_task_with_wishart_noise_keeps_its_claim() -> None:
+    task = make_task("second_moment_wishart", columns=4, min_clients=1000, max_corrupt_clients=3)
+    case, said = case_of_task(task)
+    assert "with the task's claim" in said
+    assert case.task.claim.epsilon == task.claim.epsilon
+    assert audit_case(case, 2000, SEED).passed
+
+
+def joint_task(**changes: object) -> Task:
+    columns = (
+        *(Column(name=f"x{number}", lower="-1", upper="1") for number in range(4)),
+        Column(name="colour", lower="0", upper="2", kind="category", levels=("red", "green", "blue")),
+        Column(name="kind", lower="0", upper="2", kind="category", levels=("a", "b", "c")),
+    )
+    claim = Claim(epsilon="2", delta="0.00001", min_clients=500)
+    question = JointQuestion(**{"label": "kind", "dimension": 3} | changes)  # type: ignore[arg-type]
+    asked = plan_ron_gauss(claim, columns, question, bytes(32))
+    return make_task(asked.calibrated(claim, len(columns), 1000), columns=columns, claim=claim)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"covariance": "per_class"}, {"label": "x0", "bins": 0}, {"label": None}, {"dimension": 7, "bins": 0}],
+)
+def test_the_twin_of_joint_sums_keeps_every_option(changes: dict[str, object]) -> None:
+    task = joint_task(**changes)
+    case, _ = case_of_task(task)
+    own, twin = task.mechanism.model_dump(), case.task.mechanism.model_dump()
+    assert bool(own["frame_seed"]) == bool(twin["frame_seed"])
+    assert own["covariance"] == twin["covariance"]
+    assert any(own["bins"]) == any(twin["bins"])
+    assert (own["label"] >= 0) == (twin["label"] >= 0)
+    assert case.task.privacy(case.num_clients).mu == pytest.approx(task.privacy(500).mu, rel=2e-3)
+    assert audit_case(case, 2000, SEED).passed
+
+
+def test_every_planted_fault_is_an_option_of_the_command() -> None:
+    for name in planted_faults():
+        assert seams_of(name) is planted_faults()[name].seams
+    result = run("--case", "ron-gauss", "--fault", "bare-counts")
+    assert result.exit_code == 1
+    assert "ron-gauss: noise law" in " ".join(result.stdout.split())
 
 
 def test_the_twin_of_a_task_with_very_much_noise_still_has_its_mu() -> None:

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from lintra_audit.release.cases import Case, standard_cases
-from lintra_audit.release.faults import FAULTS, seams_of
+from lintra_audit.release.case import Case
+from lintra_audit.release.cases import seams_of, standard_cases
+from lintra_audit.release.faults import FAULTS
 from lintra_audit.release.pipeline import HONEST, Scene, Seams, request_release, run_world, set_scene
+from lintra_audit.release.run import far_reports, far_rows, near_rows
 from lintra_protocol.errors import AlreadyReleasedError, CohortTooSmallError
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.randomness import RandomBytes
@@ -37,10 +39,10 @@ def scene_of(case: Case, seams: Seams = HONEST) -> Scene:
 @pytest.mark.parametrize("case", UNSMOOTHED, ids=lambda case: case.name)
 def test_without_noise_the_release_is_matrix_times_rows_of_the_honest_clients(case: Case) -> None:
     scene = scene_of(case)
-    rows = case.rows(scene.victim)[1]
+    rows = far_rows(case, scene.victim)[1]
     released, reports = run_world(scene, rows, 3, source("exact"), replace(HONEST, encode=without_noise))
     encoded = exact(case.task.mechanism, rows)
-    expected = scene.matrix[:, scene.honest] @ encoded[scene.honest]
+    expected = scene.applied(scene.honest, encoded[scene.honest])
     assert_array_equal(released, np.broadcast_to(expected, released.shape))
     assert_array_equal(reports, np.broadcast_to(encoded[scene.corrupt], reports.shape))
 
@@ -48,7 +50,7 @@ def test_without_noise_the_release_is_matrix_times_rows_of_the_honest_clients(ca
 def test_smoothing_noise_of_every_server_is_all_that_is_left_of_a_smoothed_sketch() -> None:
     case = CASES["osnap-2"]
     scene = scene_of(case)
-    rows = case.rows(scene.victim)[0]
+    rows = far_rows(case, scene.victim)[0]
     released, _ = run_world(scene, rows, 4000, source("smoothed"), replace(HONEST, encode=without_noise))
     rest = released - scene.matrix @ exact(case.task.mechanism, rows)
     expected = case.task.num_servers * case.task.mechanism.smoothing**2
@@ -65,7 +67,7 @@ def test_the_noise_of_corrupt_clients_is_taken_out_of_the_release() -> None:
         noised[:, scene.corrupt] += 12345
         return noised
 
-    rows = case.rows(scene.victim)[0]
+    rows = far_rows(case, scene.victim)[0]
     seams = replace(HONEST, encode=only_corrupt_noise)
     released, _ = run_world(scene, rows, 2, source("corrupt"), seams)
     expected = exact(case.task.mechanism, rows)[scene.honest].sum(axis=0)
@@ -84,17 +86,18 @@ def test_the_victim_and_the_coalition_sit_in_the_smallest_row() -> None:
 @pytest.mark.parametrize("case", RELEASED, ids=lambda case: case.name)
 def test_the_two_worlds_are_as_far_apart_as_the_claim_allows(case: Case) -> None:
     mechanism = case.task.mechanism
-    worlds = [exact(mechanism, rows)[0].astype(np.float64) for rows in case.rows(0)]
+    worlds = [reports[0].astype(np.float64) for reports in far_reports(case, 0)]
     scaled = (worlds[1] - worlds[0]) * mechanism.sigma / mechanism.sigmas(case.task.num_columns)
     allowed = mechanism.squared_distance(case.task.claim, case.task.num_columns)
-    assert float(scaled @ scaled) == pytest.approx(float(allowed), rel=1e-5)
+    # Directions that have to be tried are found to a degree or two, and integers round others.
+    assert (1 - 1e-3) * float(allowed) < float(scaled @ scaled) <= float(allowed)
 
 
 @pytest.mark.parametrize("case", RELEASED, ids=lambda case: case.name)
 def test_adjacent_worlds_differ_by_one_step_of_one_client(case: Case) -> None:
-    worlds = [case.task.mechanism.round_rows(rows) for rows in case.adjacent_rows(1)]
+    worlds = [case.task.mechanism.round_rows(rows) for rows in near_rows(case, 1)]
     difference = worlds[1] - worlds[0]
-    assert difference[1, 0] == 1
+    assert difference[1].max() == 1
     assert np.abs(difference).sum() == 1
 
 

@@ -1,0 +1,96 @@
+"""What a mechanism brings to the audits: its worst neighbours, small tasks, mistakes to plant, and its exact audit."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lintra_analysis.by_kind import ByKind
+from lintra_audit.release.case import Case
+from lintra_audit.release.distinguish import OptimalTest, likelihood_ratio
+from lintra_audit.release.pipeline import Scene, Seams
+from lintra_audit.release.twins import twin_with_mu
+from lintra_audit.release.worlds import Pair, hostile_rows, one_step, opposite
+from lintra_audit.task.gaussian_release import audit_gaussian_release
+from lintra_audit.task.task_audit import TaskAudit
+from lintra_protocol.documents import Real
+from lintra_protocol.mechanisms import AnyMechanism
+from lintra_protocol.ring import FloatArray, IntArray
+from lintra_protocol.task import Task
+from lintra_protocol.transforms.base import PublicMatrix
+
+Reports = tuple[IntArray, IntArray]
+"""All clients' noiseless reports in world 0 and world 1, each of shape `(clients, w)`."""
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A mistake that somebody could really make.
+
+    Attributes:
+        about: what is wrong, in a few words.
+        seams: the pipeline with the mistake in it.
+        case: the case of the mechanism that shows it.
+        caught_by: the checks that must fail.
+    """
+
+    about: str
+    seams: Seams
+    case: str
+    caught_by: frozenset[str]
+
+
+def gaussian_test(scene: Scene, reports: Reports) -> OptimalTest:
+    """Form the adversary's optimal test for independent Gaussian words, from the rows that it knows."""
+    means = [scene.applied(scene.honest, world[scene.honest]).astype(np.float64) for world in reports]
+    midpoint: FloatArray = (means[0] + means[1]) / 2
+    return likelihood_ratio(
+        scene.columns[..., scene.honest],
+        scene.columns[..., scene.victim],
+        (reports[0][scene.victim], reports[1][scene.victim]),
+        midpoint,
+        scene.task.mechanism.sigmas(scene.task.num_columns),
+    )
+
+
+def stated_variances(mechanism: AnyMechanism, num_columns: int) -> FloatArray:
+    """Return the variance of one client's noise in every word, as the mechanism's deviations say; shape `(w,)`."""
+    result: FloatArray = mechanism.sigmas(num_columns).astype(np.float64) ** 2
+    return result
+
+
+@dataclass(frozen=True)
+class KindAudit:
+    """What a mechanism brings; what is left out is that of a sum of rows with independent Gaussian words.
+
+    Attributes:
+        cases: what `lintra audit release` runs by default.
+        faults: mistakes to plant, by name; at least one.
+        farthest: the victim's rows in two worlds that lie as far apart as the promise allows.
+        nearest: rows of the victim that the promise makes as good as indistinguishable.
+        hostile: rows that try to leave the encoder's bounds, shape `(k, d)`.
+        twin: a small task that stands for a large one.
+        kept: what of the task its twin keeps, in a word: mu or the claim.
+        test: the adversary's optimal test.
+        variances: of one client's noise in every word, shape `(w,)`.
+        excess: largest excess kurtosis of one client's noise; 0 for Gaussian noise.
+        claimed_elsewhere: the epsilon that a publication claims for this noise, which no verdict rests on; mostly None.
+        of_task: recomputes a release's privacy from its public matrix by a route of its own.
+    """
+
+    cases: Callable[[], list[Case]]
+    faults: Mapping[str, Planted]
+    farthest: Callable[[Task], Pair] = opposite
+    nearest: Callable[[Task], Pair] = one_step
+    hostile: Callable[[AnyMechanism, int], FloatArray] = hostile_rows
+    twin: Callable[[Task], Task] = twin_with_mu
+    kept: Callable[[Task], str] = field(default=lambda task: "mu")
+    test: Callable[[Scene, Reports], OptimalTest] = gaussian_test
+    variances: Callable[[AnyMechanism, int], FloatArray] = stated_variances
+    excess: float = 0.0
+    claimed_elsewhere: Callable[[AnyMechanism], Real | None] = field(default=lambda mechanism: None)
+    of_task: Callable[[Task, PublicMatrix], TaskAudit] = audit_gaussian_release
+
+
+AUDITS = ByKind("lintra_audit.kinds", "AUDIT", KindAudit)
+"""By kind: the module of that name in `lintra_audit.kinds`."""

@@ -1,0 +1,61 @@
+"""The audits of `osnap`: rows of a sketch with few clients, with one and with several entries in a column."""
+
+from typing import cast
+
+from lintra_audit.kind_audit import KindAudit, Planted
+from lintra_audit.release.case import Case, make_case_task, numbers
+from lintra_audit.release.faults import FAULTS
+from lintra_audit.release.twins import MAX_CLIENTS, small_claim, task_of_claim, twin_of
+from lintra_protocol.mechanisms.osnap import Osnap
+from lintra_protocol.task import Task
+
+
+def cases() -> list[Case]:
+    """Return sketches with one entry per column and with two, alone and against coalitions, and a row too thin."""
+    one = make_case_task(_sketch(3), num_columns=2, min_clients=24, max_corrupt_clients=2)
+    two = make_case_task(_sketch(4, 2), num_columns=2, min_clients=24)
+    corrupt = make_case_task(_sketch(4, 2), num_columns=2, min_clients=48, max_corrupt_clients=2)
+    return [
+        Case("osnap", "sketch, s = 1, n = 24, m = 3, d = 2, t = 2", one, 24),
+        Case("osnap-2", "sketch, s = 2, n = 24, m = 4, d = 2, smoothed", two, 24),
+        Case("osnap-2-corrupt", "sketch, s = 2, n = 48, m = 4, d = 2, t = 2, smoothed", corrupt, 48),
+        Case("thin-row", "sketch, m = 3, t = 2, cohort of 9 instead of 24", one, 9, must_refuse=True),
+    ]
+
+
+def twin(task: Task) -> Task:
+    """Return a sketch of up to three rows with the task's mu; of four rows with its claim where rows overlap."""
+    mechanism, columns = cast("Osnap", task.mechanism), numbers(min(task.num_columns, 2))
+    several = mechanism.sparsity > 1
+    rows = min(mechanism.rows, 4 if several else 3)
+    clients = min(task.claim.min_clients, MAX_CLIENTS * rows)
+    small = mechanism.model_copy(update={"rows": rows, "sparsity": 2 if several else 1})
+    if not several:
+        return twin_of(task, small, clients, columns)
+    # With several entries per column so small a cohort has none to spare.
+    claim = small_claim(task, clients, corrupt=0)
+    return task_of_claim(small, claim, columns)
+
+
+def kept(task: Task) -> str:
+    """Return what the twin keeps: mu, or the claim where mu depends on the matrix."""
+    return "claim" if cast("Osnap", task.mechanism).sparsity > 1 else "mu"
+
+
+def _sketch(rows: int, sparsity: int = 1) -> Osnap:
+    return Osnap(row_bound="1", fraction_bits=0, sigma=64, rows=rows, sparsity=sparsity)
+
+
+AUDIT = KindAudit(
+    cases=cases,
+    faults={
+        "gate": Planted(
+            "a row with one honest client is released",
+            FAULTS["gate"],
+            "thin-row",
+            frozenset({"refusal", "optimal test", "black box"}),
+        ),
+    },
+    twin=twin,
+    kept=kept,
+)

@@ -1,0 +1,93 @@
+"""The audits of `ron_gauss`: rows that differ in class, mean, products and cells at once."""
+
+from typing import cast
+
+import numpy as np
+
+from lintra_audit.kind_audit import KindAudit, Planted
+from lintra_audit.kinds.projected import (
+    columns_of,
+    farthest_rows,
+    hostile_features,
+    one_feature_step,
+    small_fields,
+)
+from lintra_audit.release.case import Case, make_case_task
+from lintra_audit.release.faults import without_noise_in
+from lintra_audit.release.twins import MAX_CLIENTS, twin_of
+from lintra_audit.release.worlds import Pair
+from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.mechanisms.ron_gauss import RonGauss
+from lintra_protocol.privacy.statement import Neighbours
+from lintra_protocol.task import Task
+
+_LEVELS = {"classes": (0, 0, 2), "number": (0, 0, 0)}
+
+
+def cases() -> list[Case]:
+    """Return two classes with a histogram, against a row and against the null row; and a numeric label."""
+    return [
+        Case("ron-gauss", "class, mean, products, cells, n = 8, t = 1", _task("classes", "replace-one"), 8),
+        Case("ron-gauss-null-row", "the same, row or null row", _task("classes", "zero-out"), 8),
+        Case("ron-gauss-number", "numeric label, n = 8, t = 1", _task("number", "replace-one"), 8),
+    ]
+
+
+def _task(label: str, neighbours: Neighbours) -> Task:
+    levels = _LEVELS[label]
+    mechanism = RonGauss(
+        row_bound="1",
+        fraction_bits=0,
+        sigma=64,
+        dimension=2,
+        levels=levels,
+        bins=(2, 0, 0) if label == "classes" else (0, 0, 0),
+        label=2,
+        mean_weight="1" if label == "classes" else "0.6",
+    )
+    return make_case_task(
+        mechanism,
+        num_columns=3,
+        min_clients=8,
+        max_corrupt_clients=1,
+        neighbours=neighbours,
+        columns=columns_of(levels),
+    )
+
+
+def farthest(task: Task) -> Pair:
+    """Return the farthest pair of rows between their bounds."""
+    return farthest_rows(task, cast("RonGauss", task.mechanism))
+
+
+def twin(task: Task) -> Task:
+    """Return two or three small features with the task's options, its kind of label, and a histogram if it has one."""
+    mechanism = cast("RonGauss", task.mechanism)
+    fields = small_fields(mechanism)
+    levels = cast("tuple[int, ...]", fields["levels"])
+    bins = np.zeros(len(levels), np.int64)
+    bins[0] = 2 if mechanism.histogram_columns else 0
+    small = mechanism.model_copy(update={**fields, "bins": tuple(bins.tolist())})
+    return twin_of(task, small, min(task.claim.min_clients, MAX_CLIENTS), columns_of(levels))
+
+
+def _counts(mechanism: Mechanism, num_columns: int) -> slice:
+    del num_columns
+    return slice(0, cast("RonGauss", mechanism).layout.ends[0])
+
+
+AUDIT = KindAudit(
+    cases=cases,
+    faults={
+        "bare-counts": Planted(
+            "class counts are released without noise, as if they were public",
+            without_noise_in("ron_gauss", _counts),
+            "ron-gauss",
+            frozenset({"noise law"}),
+        ),
+    },
+    farthest=farthest,
+    nearest=one_feature_step,
+    hostile=hostile_features,
+    twin=twin,
+)

@@ -1,0 +1,78 @@
+"""The audits of `second_moment`, with its intercept and its trace."""
+
+from math import sqrt
+from typing import cast
+
+import numpy as np
+
+from lintra_audit.kind_audit import KindAudit, Planted
+from lintra_audit.release.case import Case, make_case_task
+from lintra_audit.release.faults import noiseless, only_for, without_noise_in
+from lintra_audit.release.worlds import HOSTILE, Pair
+from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.mechanisms.second_moment import SecondMoment
+from lintra_protocol.noise import discrete_gaussian
+from lintra_protocol.randomness import RandomBytes
+from lintra_protocol.ring import FloatArray, IntArray
+from lintra_protocol.task import Task
+
+
+def cases() -> list[Case]:
+    """Return products alone, and with both options."""
+    plain = SecondMoment(row_bound="1", fraction_bits=0, sigma=4)
+    both = SecondMoment(row_bound="1", fraction_bits=0, sigma=4, intercept="0.7", trace=True)
+    moments = make_case_task(plain, num_columns=2, min_clients=10, max_corrupt_clients=1)
+    options = make_case_task(both, num_columns=2, min_clients=10, max_corrupt_clients=1)
+    return [
+        Case("second-moment", "products, n = 10, d = 2, t = 1", moments, 10),
+        Case("second-moment-options", "products, intercept 0.7 and trace, n = 10, d = 2, t = 1", options, 10),
+    ]
+
+
+def farthest(task: Task) -> Pair:
+    """Return far too long rows along the first axis, and in the direction whose products lie farthest from it.
+
+    With R = B^2 and the intercept c its cosine is -c^2 / R (docs/privacy.md#trace-and-intercept); in one dimension
+    there is only the opposite row or none at all.
+    """
+    mechanism = cast("SecondMoment", task.mechanism)
+    square = mechanism.intercept_steps**2 / mechanism.squared_bound
+    direction, axis = np.zeros((2, task.num_columns))
+    if task.num_columns == 1:
+        direction[0] = -1.0 if 6 * square > 1 else 0.0
+    else:
+        direction[0] = -min(square, 1.0)
+        direction[1] = sqrt(1 - direction[0] ** 2)
+    axis[0] = 1.0
+    far = float(mechanism.row_bound) * HOSTILE
+    return direction * far, axis * far
+
+
+def _plain_diagonal(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+    """Encode with `sigma` in every word, also in squares, which need sqrt(2) times as much."""
+    exact = noiseless(mechanism, rows)
+    return exact + discrete_gaussian(exact.shape, mechanism.sigma, random_bytes)
+
+
+def _intercept_words(mechanism: Mechanism, num_columns: int) -> slice:
+    return slice(0, num_columns if cast("SecondMoment", mechanism).intercept_steps else 0)
+
+
+AUDIT = KindAudit(
+    cases=cases,
+    faults={
+        "plain-diagonal": Planted(
+            "squares carry no more noise than other products",
+            only_for("second_moment", _plain_diagonal),
+            "second-moment",
+            frozenset({"optimal test", "noise law"}),
+        ),
+        "bare-intercept": Planted(
+            "products with the intercept carry no noise",
+            without_noise_in("second_moment", _intercept_words),
+            "second-moment-options",
+            frozenset({"optimal test", "black box", "noise law", "lattice"}),
+        ),
+    },
+    farthest=farthest,
+)

@@ -1,0 +1,146 @@
+"""The audits of `second_moment_wishart`: random examples in the place of Gaussian words."""
+
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from lintra_audit.kind_audit import KindAudit, Planted, Reports
+from lintra_audit.release.case import Case, make_case_task, numbers
+from lintra_audit.release.faults import noiseless, only_for
+from lintra_audit.release.pipeline import Scene
+from lintra_audit.release.twins import small_claim, task_of_claim
+from lintra_audit.release.worlds import HOSTILE, Pair
+from lintra_audit.task.wishart_release import audit_wishart_release
+from lintra_protocol.mechanisms import AnyMechanism
+from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.mechanisms.second_moment import triangle_matrix, triangle_products
+from lintra_protocol.mechanisms.second_moment_wishart import WishartSecondMoment
+from lintra_protocol.noise import discrete_gaussian
+from lintra_protocol.privacy.wishart import MIN_FREEDOM
+from lintra_protocol.randomness import RandomBytes
+from lintra_protocol.ring import FloatArray, IntArray
+from lintra_protocol.task import Task
+
+_IMPOSSIBLE = 1e6
+"""The log ratio where one of the two worlds cannot give what was released."""
+
+EXCESS = 12.0
+"""Excess kurtosis of the square of a Gaussian, of which a client adds one to the diagonal."""
+
+
+def cases() -> list[Case]:
+    """Return cohorts of twice as many clients as Wishart noise takes, and a large delta.
+
+    With fewer, or a smaller delta, the promise pays for rare events that no audit of this size sees.
+    """
+    plain = WishartSecondMoment(row_bound="1", fraction_bits=0, sigma=4100)
+    few = make_case_task(plain, num_columns=2, min_clients=40, max_corrupt_clients=1, epsilon="2", delta="0.01")
+    null = make_case_task(plain, num_columns=2, min_clients=40, epsilon="2", delta="0.01", neighbours="zero-out")
+    return [
+        Case("wishart", "products and examples, n = 40, d = 2, t = 1", few, 40),
+        Case("wishart-null-row", "products and examples, n = 40, d = 2, row or null row", null, 40),
+    ]
+
+
+def farthest(task: Task) -> Pair:
+    """Return far too long rows along two axes, or one of nothing where there is only one."""
+    first, second = np.zeros((2, task.num_columns))
+    second[0] = float(task.mechanism.row_bound) * HOSTILE
+    first[1:2] = second[0]
+    return first, second
+
+
+def twin(task: Task) -> Task:
+    """Return a task of two columns and as few clients as Wishart noise takes, calibrated to the task's claim."""
+    columns = min(task.num_columns, 2)
+    claim = small_claim(task, MIN_FREEDOM + columns + 1)
+    return task_of_claim(task.mechanism, claim, numbers(columns))
+
+
+@dataclass(frozen=True)
+class WishartTest:
+    """The likelihood ratio of two Wishart laws moved by what is known (Sheffet 2019, Algorithm 3).
+
+    With h honest examples of variance v the released matrix less the known rows, plus the mean h v I that the clients
+    took off, is W + A, A the victim's product, and W has the density |W|^((h - d - 1)/2) exp(-tr W / 2v). The little
+    noise that hides the grid is left out: it makes this test a shade worse than the best.
+    """
+
+    known: FloatArray
+    victims: tuple[FloatArray, FloatArray]
+    freedom: int
+    variance: float
+
+    mu: None = None
+
+    def scores(self, released: IntArray) -> FloatArray:
+        """Return the log-likelihood ratio of releases of shape `(trials, 1, w)`; shape `(trials,)`."""
+        size = len(self.known)
+        first, second = np.triu_indices(size)
+        matrices = np.zeros((len(released), size, size))
+        matrices[:, first, second] = matrices[:, second, first] = released[:, 0]
+        matrices += self.freedom * self.variance * np.eye(size) - self.known
+        logs, possible = [], []
+        for victim in self.victims:
+            values = np.linalg.eigvalsh(matrices - victim)
+            possible.append(values[:, 0] > 0)
+            logs.append(np.log(np.maximum(values, 1e-300)).sum(axis=1))
+        ratio = (self.freedom - size - 1) / 2 * (logs[1] - logs[0])
+        ratio += np.trace(self.victims[1] - self.victims[0]) / (2 * self.variance)
+        ratio = np.where(possible[1], ratio, -_IMPOSSIBLE)
+        result: FloatArray = np.where(possible[0], ratio, _IMPOSSIBLE)
+        return result
+
+
+def wishart_test(scene: Scene, reports: Reports) -> WishartTest:
+    """Form the adversary's optimal test from the rows that it knows."""
+    mechanism, size = cast("WishartSecondMoment", scene.task.mechanism), scene.task.num_columns
+    others = scene.honest[scene.honest != scene.victim]
+    return WishartTest(
+        known=triangle_matrix(reports[0][others].sum(axis=0), size, 1.0),
+        victims=(
+            triangle_matrix(reports[0][scene.victim], size, 1.0),
+            triangle_matrix(reports[1][scene.victim], size, 1.0),
+        ),
+        freedom=len(scene.honest),
+        variance=float(mechanism.variance),
+    )
+
+
+def variances(mechanism: AnyMechanism, num_columns: int) -> FloatArray:
+    """Return the variance of every word: v^2, twice that on the diagonal, and the rounding noise's; shape `(w,)`."""
+    wishart = cast("WishartSecondMoment", mechanism)
+    first, second = np.triu_indices(num_columns)
+    result: FloatArray = np.where(first == second, 2.0, 1.0) * float(wishart.variance) ** 2 + wishart.rounding**2
+    return result
+
+
+def _one_number(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+    """Encode with examples whose entries are all the same number: noise in one direction only."""
+    exact, wishart = noiseless(mechanism, rows), cast("WishartSecondMoment", mechanism)
+    runs, clients, columns = rows.shape
+    drawn = discrete_gaussian((runs * clients, 1), wishart.coarse, random_bytes)
+    products = triangle_products(np.repeat(drawn, columns, axis=1))
+    products -= np.equal(*np.triu_indices(columns)) * wishart.variance
+    return exact + products.reshape(exact.shape)
+
+
+AUDIT = KindAudit(
+    cases=cases,
+    faults={
+        "one-number-examples": Planted(
+            "all entries of an example are the same number",
+            only_for("second_moment_wishart", _one_number),
+            "wishart",
+            frozenset({"black box", "noise law"}),
+        ),
+    },
+    farthest=farthest,
+    twin=twin,
+    kept=lambda task: "claim",
+    test=wishart_test,
+    variances=variances,
+    excess=EXCESS,
+    of_task=audit_wishart_release,
+)

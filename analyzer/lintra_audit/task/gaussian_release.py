@@ -1,0 +1,88 @@
+"""A linear sketch with independent Gaussian noise of every client, audited exactly from its public matrix.
+
+The matrix is factorised here, where the service inverts its Gram matrix, and the profile is that of `ndis`. Only the
+largest distance of two encoded rows and the price of integers are taken from the protocol (docs/privacy.md).
+"""
+
+from math import sqrt
+
+import numpy as np
+
+from lintra_audit.gaussian.gaussian import Claim, audit_pair
+from lintra_audit.task.task_audit import TaskAudit
+from lintra_curator.ndis.linear import SparseSketch, ltm_certificate
+from lintra_curator.ndis.pair import Pair
+from lintra_protocol.documents import fraction
+from lintra_protocol.ring import IntArray
+from lintra_protocol.task import Task
+from lintra_protocol.transforms.base import PublicMatrix
+
+
+def sketch_of(matrix: PublicMatrix) -> SparseSketch:
+    """Return the columns of a public matrix; with copies the noise is one block for each entry."""
+    row_numbers, signs = matrix.entries(np.arange(matrix.num_clients))
+    return SparseSketch(matrix.rows, row_numbers, signs, "block" if matrix.copies > 1 else "single")
+
+
+def audit_gaussian_release(task: Task, matrix: PublicMatrix) -> TaskAudit:
+    """Audit what a release under a matrix that was really drawn tells.
+
+    Args:
+        task: the task.
+        matrix: of a cohort.
+
+    Raises:
+        LintraError: the service itself refuses this matrix.
+        ValueError: the matrix is too large to be factorised.
+    """
+    mechanism, claim = task.mechanism, task.claim
+    stated = mechanism.release_privacy(claim, task.num_columns, matrix)
+    sketch = sketch_of(matrix)
+    corrupt = min(mechanism.quota(claim), claim.max_corrupt_clients)
+    exact = sketch.layout == "block" or sketch.sparsity == 1
+    audited = sketch if exact else sketch.without(worst_coalition(sketch, corrupt))
+    # Several copies of a row are farther apart than one.
+    null = claim.model_copy(update={"neighbours": "zero-out"})
+    distance, norm = (
+        sqrt(mechanism.squared_distance(each, task.num_columns) / mechanism.copies) for each in (claim, null)
+    )
+    epsilon = float(fraction(claim.epsilon))
+    recomputed = ltm_certificate(
+        audited,
+        sigma=float(mechanism.sigma),
+        distance=distance,
+        epsilon=epsilon,
+        corrupt=corrupt if exact else 0,
+    )
+    mu = float(recomputed.mu or 0.0)
+    absence = ltm_certificate(
+        audited,
+        sigma=float(mechanism.sigma),
+        distance=norm,
+        epsilon=epsilon,
+        adjacency="absence",
+        columns=task.sketch_words,
+        corrupt=corrupt if exact else 0,
+    )
+    promised = Claim(epsilon, float(fraction(claim.delta)) - float(fraction(claim.delta_coalition)))
+    audit = audit_pair(Pair([0.0], [1.0], [mu**2]), [promised], neighbour=f"client {recomputed.worst_client}")
+    return TaskAudit(stated, recomputed, mu, corrupt, audit, absence.delta)
+
+
+def worst_coalition(sketch: SparseSketch, corrupt: int) -> IntArray:
+    """Return clients whose noise protects the most exposed client best, found one by one; shape `(corrupt,)`.
+
+    Greedy, so the leverage that it leaves is a lower bound of the worst; the service states an upper one.
+    """
+    columns = np.zeros((sketch.rows, sketch.clients))
+    np.put_along_axis(columns.T, sketch.row_numbers, sketch.signs.astype(np.float64), axis=1)
+    victim = int(np.argmax(sketch.leverages()))
+    honest = np.arange(sketch.clients)
+    for _ in range(corrupt):
+        inverse = np.linalg.pinv(columns[:, honest] @ columns[:, honest].T, hermitian=True)
+        cross = columns[:, victim] @ inverse @ columns[:, honest]
+        own = np.einsum("rc,rq,qc->c", columns[:, honest], inverse, columns[:, honest])
+        # Without client j the victim's leverage grows by cross_j^2 / (1 - leverage_j).
+        gains = np.where(honest == victim, -1.0, cross**2 / np.maximum(1 - own, 1e-9))
+        honest = np.delete(honest, int(np.argmax(gains)))
+    return np.setdiff1d(np.arange(sketch.clients), honest)

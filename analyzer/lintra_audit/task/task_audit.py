@@ -1,0 +1,48 @@
+"""What an exact audit of a task's release found."""
+
+from dataclasses import dataclass
+
+from lintra_audit.gaussian.gaussian import Finding, GaussianAudit
+from lintra_curator.ndis.certified import Certified
+from lintra_curator.ndis.linear import SketchCertificate
+from lintra_protocol.privacy.statement import PrivacyStatement
+
+MU_TOLERANCE = 1e-9
+"""How far below the recomputed mu a stated one may lie: the rounding of both computations."""
+
+
+@dataclass(frozen=True)
+class TaskAudit:
+    """A release's privacy by two routes.
+
+    Attributes:
+        stated: what the service says about this matrix.
+        recomputed: the same from the matrix, by another route, for continuous Gaussian noise.
+        mu: recomputed, against the corrupt clients that were found to hurt most.
+        corrupt: how many they are.
+        claim: recomputed delta at the task's epsilon, without the coalition's share of the task's delta.
+        absence: delta at the task's epsilon if the worst client had stayed away together with its noise, which
+            no task promises to hide; None where that is not known.
+    """
+
+    stated: PrivacyStatement
+    recomputed: SketchCertificate
+    mu: float
+    corrupt: int
+    claim: GaussianAudit
+    absence: Certified | None
+
+    @property
+    def consistent(self) -> bool:
+        """Whether the stated mu is at least the recomputed one."""
+        return self.mu <= self.stated.mu * (1 + MU_TOLERANCE)
+
+    @property
+    def passed(self) -> bool:
+        """Whether the statement is consistent and nothing contradicts the task's claim."""
+        return self.consistent and self.claim.verdict == "WITHIN"
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The claim in the worse direction."""
+        return self.claim.worst_findings
