@@ -224,7 +224,7 @@ def test_no_module_stands_in_two_layers() -> None:
         ("protocol/lintra_protocol/cli.py", "import httpx2"),
         ("analyzer/lintra_analysis/estimators/ridge.py", "import fastapi"),
         ("analyzer/lintra_analysis/estimators/ridge.py", "from lintra_curator.promise.claim import CentralClaim"),
-        ("analyzer/lintra_curator/promise/claim.py", "from lintra_audit.release import cases"),
+        ("analyzer/lintra_curator/promise/claim.py", "from lintra_audit.trials import case"),
         ("client/lintra_client/upload.py", "from lintra_server.app import create_app"),
         ("client/lintra_client/upload.py", "from scipy import sparse"),
         ("server/lintra_server/app.py", "import lintra_analyzer"),

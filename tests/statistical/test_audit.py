@@ -9,10 +9,10 @@ from functools import cache
 
 import pytest
 
-from lintra_audit.release import pipeline
-from lintra_audit.release.case import Case, make_case_task
 from lintra_audit.release.cases import planted_faults, seams_of, standard_cases
 from lintra_audit.release.run import Outcome, audit_case
+from lintra_audit.trials import pipeline
+from lintra_audit.trials.case import Case, make_case_task
 from lintra_protocol.clipping import quantise
 from lintra_protocol.mechanisms import OsnapPublished, base
 from lintra_protocol.noise import discrete_gaussian

@@ -1,4 +1,4 @@
-"""`lintra audit gaussian` and `lintra audit task`: exact audits that need no runs, only laws and public matrices.
+"""`lintra audit gaussian`: an exact audit that needs no runs, only laws.
 
 Exit codes: 0 within the claim, 1 a claim is refuted or a task refused, 3 undecided to the stated accuracy.
 """
@@ -18,16 +18,11 @@ from lintra_audit.gaussian.output import (
     gaussian_document,
     require_svg,
     show_gaussian,
-    show_task,
-    task_document,
     write_plot,
 )
-from lintra_audit.task.task import audit_task
 from lintra_curator.ndis.curve import pair_profile
 from lintra_curator.ndis.pair import Pair, pair_from_gaussians
 from lintra_curator.ndis.profile import RTOL
-from lintra_protocol.cli import read_task
-from lintra_protocol.randomness import system_randomness
 
 EXIT_CODES = {"WITHIN": 0, "VIOLATION": 1, "UNDECIDED": 3}
 _CURVE_POINTS = 61
@@ -95,35 +90,6 @@ def gaussian(
     except (ValueError, OSError) as error:
         raise typer.BadParameter(str(error)) from None
     _report(audit, as_json=as_json)
-
-
-def task(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A task; '-' reads standard input.")],
-    clients: Annotated[
-        int | None, typer.Option("--clients", min=2, help="Size of the cohort; the task's minimum by default.")
-    ] = None,
-    seed: Annotated[str | None, typer.Option("--seed", metavar="HEX", help="32 bytes that repeat an audit.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of words.")] = False,
-) -> None:
-    """Recompute a task's privacy from a public matrix as servers draw it, by another route than the service."""
-    definition = read_task(file)
-    try:
-        entropy = system_randomness(32) if seed is None else bytes.fromhex(seed)
-    except ValueError:
-        entropy = b""
-    if len(entropy) != 32:
-        raise typer.BadParameter("expected 64 hexadecimal digits", param_hint="--seed")
-    try:
-        audit = audit_task(definition, clients or definition.claim.min_clients, entropy)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
-    document = task_document(audit) | {"seed": entropy.hex()}
-    if as_json:
-        typer.echo(json.dumps(document, indent=2, allow_nan=False))
-    else:
-        show_task(Console(), document)
-    if not audit.passed:
-        raise typer.Exit(1)
 
 
 def _complaint(error: ValidationError) -> str:

@@ -11,7 +11,6 @@ from rich.table import Table
 from rich.text import Text
 
 from lintra_audit.gaussian.gaussian import Claim, GaussianAudit
-from lintra_audit.task.task_audit import TaskAudit
 from lintra_curator.ndis.certified import Certified
 from lintra_curator.ndis.curve import PrivacyProfile
 
@@ -66,47 +65,6 @@ def show_gaussian(console: Console, document: Document) -> None:
         else:
             console.print(f"at delta {value['delta']:g} this pair has epsilon {low:.9g} to {high:.9g}", highlight=False)
     console.print(f"verdict: {document['verdict']}", highlight=False)
-
-
-def task_document(audit: TaskAudit) -> Document:
-    """Return what a task's audit found, ready for JSON."""
-    finding, found = audit.findings[0], audit.recomputed
-    return {
-        "verdict": "pass" if audit.passed else "fail",
-        "consistent": audit.consistent,
-        "clients": audit.stated.num_clients,
-        "layout": found.layout,
-        "rows": found.rows,
-        "sparsity": found.sparsity,
-        "corrupt": audit.corrupt,
-        "leverage_stated": audit.stated.leverage,
-        "leverage": found.leverage,
-        "mu_stated": audit.stated.mu,
-        "mu": audit.mu,
-        "epsilon": finding.claim.epsilon,
-        "delta": finding.claim.delta,
-        "delta_hi": finding.found.hi,
-        "claim": audit.claim.verdict,
-        "absence_delta_hi": None if audit.absence is None else audit.absence.hi,
-        "sketch": found.digest,
-    }
-
-
-def show_task(console: Console, document: Document) -> None:
-    """Print what a task's audit found, and the verdict."""
-    sizes = f"{document['clients']} clients, {document['rows']} rows, {document['sparsity']} entries a column"
-    absent = document["absence_delta_hi"]
-    absence = "not known for this noise" if absent is None else f"{absent:.3g}"
-    lines = [
-        f"{sizes}, {document['corrupt']} corrupt clients in a row",
-        f"leverage {document['leverage']:.9g}, stated {document['leverage_stated']:.9g}",
-        f"mu {document['mu']:.9g}, stated {document['mu_stated']:.9g}",
-        f"delta at epsilon {document['epsilon']:g}: at most {document['delta_hi']:.6g}, claimed {document['delta']:g}",
-        f"the same if a client stays away with its noise, which nobody promises: {absence}",
-        f"verdict: {document['verdict']}",
-    ]
-    for line in lines:
-        console.print(line, highlight=False)
 
 
 def write_plot(path: Path, profile: PrivacyProfile, claims: Sequence[Claim]) -> None:

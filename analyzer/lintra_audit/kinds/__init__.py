@@ -1,1 +1,1 @@
-"""What each mechanism brings to the audits; one module a kind, found by its name (`lintra_audit.kind_audit`)."""
+"""What each mechanism brings to the audits; one module a kind, found by its name (`lintra_audit.kinds.kind_audit`)."""

@@ -2,10 +2,10 @@
 
 from typing import cast
 
-from lintra_audit.kind_audit import KindAudit, Planted
-from lintra_audit.release.case import Case, make_case_task, numbers
-from lintra_audit.release.faults import FAULTS
-from lintra_audit.release.twins import MAX_CLIENTS, small_claim, task_of_claim, twin_of
+from lintra_audit.kinds.kind_audit import KindAudit, Planted
+from lintra_audit.trials.case import Case, make_case_task, numbers
+from lintra_audit.trials.faults import FAULTS
+from lintra_audit.trials.twins import MAX_CLIENTS, small_claim, task_of_claim, twin_of
 from lintra_protocol.mechanisms.osnap import Osnap
 from lintra_protocol.task import Task
 

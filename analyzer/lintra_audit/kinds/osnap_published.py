@@ -4,11 +4,11 @@ from typing import cast
 
 import numpy as np
 
-from lintra_audit.kind_audit import KindAudit, Planted
-from lintra_audit.release.case import Case, make_case_task, numbers, task_of
-from lintra_audit.release.faults import noiseless, only_for
-from lintra_audit.release.twins import small_claim
-from lintra_audit.release.worlds import HOSTILE, Pair, step_below
+from lintra_audit.kinds.kind_audit import KindAudit, Planted
+from lintra_audit.trials.case import Case, make_case_task, numbers, task_of
+from lintra_audit.trials.faults import noiseless, only_for
+from lintra_audit.trials.twins import small_claim
+from lintra_audit.trials.worlds import HOSTILE, Pair, step_below
 from lintra_protocol.documents import Real, fraction, real
 from lintra_protocol.errors import InvalidTaskError, LintraError
 from lintra_protocol.mechanisms.base import Mechanism

@@ -5,7 +5,7 @@ from itertools import pairwise, product
 
 import numpy as np
 
-from lintra_audit.release.worlds import Pair, farthest, hostile_rows
+from lintra_audit.trials.worlds import Pair, farthest, hostile_rows
 from lintra_protocol.canonical import base64url
 from lintra_protocol.frame import frame, frame_digest
 from lintra_protocol.mechanisms import AnyMechanism

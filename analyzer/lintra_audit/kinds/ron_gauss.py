@@ -4,7 +4,7 @@ from typing import cast
 
 import numpy as np
 
-from lintra_audit.kind_audit import KindAudit, Planted
+from lintra_audit.kinds.kind_audit import KindAudit, Planted
 from lintra_audit.kinds.projected import (
     columns_of,
     farthest_rows,
@@ -12,10 +12,10 @@ from lintra_audit.kinds.projected import (
     one_feature_step,
     small_fields,
 )
-from lintra_audit.release.case import Case, make_case_task
-from lintra_audit.release.faults import without_noise_in
-from lintra_audit.release.twins import MAX_CLIENTS, twin_of
-from lintra_audit.release.worlds import Pair
+from lintra_audit.trials.case import Case, make_case_task
+from lintra_audit.trials.faults import without_noise_in
+from lintra_audit.trials.twins import MAX_CLIENTS, twin_of
+from lintra_audit.trials.worlds import Pair
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
 from lintra_protocol.privacy.statement import Neighbours

@@ -5,10 +5,10 @@ from typing import cast
 
 import numpy as np
 
-from lintra_audit.kind_audit import KindAudit, Planted
-from lintra_audit.release.case import Case, make_case_task
-from lintra_audit.release.faults import noiseless, only_for, without_noise_in
-from lintra_audit.release.worlds import HOSTILE, Pair
+from lintra_audit.kinds.kind_audit import KindAudit, Planted
+from lintra_audit.trials.case import Case, make_case_task
+from lintra_audit.trials.faults import noiseless, only_for, without_noise_in
+from lintra_audit.trials.worlds import HOSTILE, Pair
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.second_moment import SecondMoment
 from lintra_protocol.noise import discrete_gaussian

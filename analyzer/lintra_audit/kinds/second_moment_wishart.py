@@ -5,13 +5,13 @@ from typing import cast
 
 import numpy as np
 
-from lintra_audit.kind_audit import KindAudit, Planted, Reports
-from lintra_audit.release.case import Case, make_case_task, numbers
-from lintra_audit.release.faults import noiseless, only_for
-from lintra_audit.release.pipeline import Scene
-from lintra_audit.release.twins import small_claim, task_of_claim
-from lintra_audit.release.worlds import HOSTILE, Pair
-from lintra_audit.task.wishart_release import audit_wishart_release
+from lintra_audit.exact.wishart_release import audit_wishart_release
+from lintra_audit.kinds.kind_audit import KindAudit, Planted, Reports
+from lintra_audit.trials.case import Case, make_case_task, numbers
+from lintra_audit.trials.faults import noiseless, only_for
+from lintra_audit.trials.pipeline import Scene
+from lintra_audit.trials.twins import small_claim, task_of_claim
+from lintra_audit.trials.worlds import HOSTILE, Pair
 from lintra_protocol.mechanisms import AnyMechanism
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.second_moment import triangle_matrix, triangle_products

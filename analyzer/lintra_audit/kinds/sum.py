@@ -1,8 +1,8 @@
 """The audits of `sum`: opposite rows; a report that counts twice."""
 
-from lintra_audit.kind_audit import KindAudit, Planted
-from lintra_audit.release.case import Case, make_case_task
-from lintra_audit.release.faults import FAULTS
+from lintra_audit.kinds.kind_audit import KindAudit, Planted
+from lintra_audit.trials.case import Case, make_case_task
+from lintra_audit.trials.faults import FAULTS
 from lintra_protocol.mechanisms.sum import Sum
 
 _PLAIN = Sum(row_bound="1", fraction_bits=0, sigma=4)

@@ -1,9 +1,9 @@
 """Which cases are run: the standard ones of all mechanisms, or a task, or a small twin of it."""
 
-from lintra_audit.kind_audit import AUDITS, Planted
-from lintra_audit.release.case import Case
-from lintra_audit.release.faults import FAULTS
-from lintra_audit.release.pipeline import HONEST, Seams
+from lintra_audit.kinds.kind_audit import AUDITS, Planted
+from lintra_audit.trials.case import Case
+from lintra_audit.trials.faults import FAULTS
+from lintra_audit.trials.pipeline import HONEST, Seams
 from lintra_protocol.task import Task
 
 MAX_NUMBERS = 64

@@ -11,9 +11,9 @@ from itertools import combinations
 import numpy as np
 from scipy import stats
 
-from lintra_audit.kind_audit import AUDITS
-from lintra_audit.release.distinguish import noise_gram
-from lintra_audit.release.pipeline import Scene, Seams, exact_report
+from lintra_audit.kinds.kind_audit import AUDITS
+from lintra_audit.trials.distinguish import noise_gram
+from lintra_audit.trials.pipeline import Scene, Seams, exact_report
 from lintra_protocol.randomness import expand
 from lintra_protocol.ring import IntArray
 from lintra_protocol.task import Task

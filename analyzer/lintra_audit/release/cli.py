@@ -10,10 +10,11 @@ import typer
 from rich.console import Console
 
 from lintra_audit.gaussian import cli as gaussian_cli
-from lintra_audit.release.case import Case
 from lintra_audit.release.cases import case_of_task, seams_of, standard_cases
 from lintra_audit.release.output import audit_document, show_audit
 from lintra_audit.release.run import MIN_TRIALS, audit_case
+from lintra_audit.task import cli as task_cli
+from lintra_audit.trials.case import Case
 from lintra_protocol.cli import read_task
 from lintra_protocol.randomness import system_randomness
 
@@ -21,7 +22,7 @@ TRIALS = 200_000
 
 app = typer.Typer(help="Try to refute privacy claims by running the pipeline.", no_args_is_help=True)
 app.command("gaussian")(gaussian_cli.gaussian)
-app.command("task")(gaussian_cli.task)
+app.command("task")(task_cli.task)
 
 
 @app.callback()

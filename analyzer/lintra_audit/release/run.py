@@ -4,17 +4,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from lintra_audit.kind_audit import AUDITS
-from lintra_audit.release.case import Case
+from lintra_audit.kinds.kind_audit import AUDITS
 from lintra_audit.release.checks import Check, check_encoder, check_lattice, check_law
-from lintra_audit.release.distinguish import (
+from lintra_audit.trials.case import Case
+from lintra_audit.trials.distinguish import (
     Bound,
     OptimalTest,
     black_box_bound,
     threshold_bound,
 )
-from lintra_audit.release.pipeline import HONEST, Release, Scene, Seams, request_release, run_world, set_scene
-from lintra_audit.release.worlds import worlds
+from lintra_audit.trials.pipeline import HONEST, Release, Scene, Seams, request_release, run_world, set_scene
+from lintra_audit.trials.worlds import worlds
 from lintra_protocol.documents import fraction
 from lintra_protocol.errors import LintraError
 from lintra_protocol.privacy.statement import PrivacyStatement

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from lintra_audit.release.case import Case
 from lintra_audit.release.cases import case_of_task
 from lintra_audit.release.run import audit_case, far_rows
+from lintra_audit.trials.case import Case
 from lintra_protocol.mechanisms import SecondMoment
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.task import Task

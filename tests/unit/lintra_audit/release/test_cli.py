@@ -10,7 +10,7 @@ from lintra_analysis.planning.ron_gauss import JointQuestion, plan_ron_gauss
 from lintra_audit.release.cases import MAX_NUMBERS, case_of_task, planted_faults, seams_of
 from lintra_audit.release.cli import app
 from lintra_audit.release.run import audit_case
-from lintra_audit.release.worlds import hostile_rows
+from lintra_audit.trials.worlds import hostile_rows
 from lintra_protocol.errors import FalseClaimError
 from lintra_protocol.mechanisms import Osnap
 from lintra_protocol.privacy.statement import Claim

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from lintra_audit.release.case import Case
 from lintra_audit.release.cases import seams_of, standard_cases
-from lintra_audit.release.faults import FAULTS
-from lintra_audit.release.pipeline import HONEST, Scene, Seams, request_release, run_world, set_scene
 from lintra_audit.release.run import far_reports, far_rows, near_rows
+from lintra_audit.trials.case import Case
+from lintra_audit.trials.faults import FAULTS
+from lintra_audit.trials.pipeline import HONEST, Scene, Seams, request_release, run_world, set_scene
 from lintra_protocol.errors import AlreadyReleasedError, CohortTooSmallError
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.randomness import RandomBytes

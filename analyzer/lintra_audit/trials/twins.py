@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from math import ceil
 
-from lintra_audit.release.case import numbers, task_of
+from lintra_audit.trials.case import numbers, task_of
 from lintra_protocol.documents import real
 from lintra_protocol.mechanisms import AnyMechanism
 from lintra_protocol.mechanisms.base import MIN_SIGMA

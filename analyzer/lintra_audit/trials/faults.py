@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from lintra_audit.release.pipeline import Encode, Seams, encode
+from lintra_audit.trials.pipeline import Encode, Seams, encode
 from lintra_protocol.documents import fraction, real
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.randomness import RandomBytes

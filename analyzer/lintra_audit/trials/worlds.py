@@ -5,7 +5,7 @@ from math import isqrt
 
 import numpy as np
 
-from lintra_audit.release.pipeline import exact_report
+from lintra_audit.trials.pipeline import exact_report
 from lintra_protocol.mechanisms import AnyMechanism
 from lintra_protocol.randomness import expand
 from lintra_protocol.ring import FloatArray

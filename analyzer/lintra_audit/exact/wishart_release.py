@@ -10,9 +10,9 @@ from typing import cast
 
 import numpy as np
 
+from lintra_audit.exact.gaussian_release import sketch_of
+from lintra_audit.exact.task_audit import TaskAudit
 from lintra_audit.gaussian.gaussian import Claim, Finding, GaussianAudit
-from lintra_audit.task.gaussian_release import sketch_of
-from lintra_audit.task.task_audit import TaskAudit
 from lintra_curator.ndis.certified import Certified
 from lintra_curator.ndis.linear import ltm_certificate
 from lintra_curator.ndis.pair import Pair

@@ -8,8 +8,8 @@ from math import sqrt
 
 import numpy as np
 
+from lintra_audit.exact.task_audit import TaskAudit
 from lintra_audit.gaussian.gaussian import Claim, audit_pair
-from lintra_audit.task.task_audit import TaskAudit
 from lintra_curator.ndis.linear import SparseSketch, ltm_certificate
 from lintra_curator.ndis.pair import Pair
 from lintra_protocol.documents import fraction

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lintra_audit.release.distinguish import leverages
+from lintra_audit.trials.distinguish import leverages
 from lintra_protocol.errors import AlreadyReleasedError
 from lintra_protocol.manifest import merkle_root
 from lintra_protocol.mechanisms.base import Mechanism

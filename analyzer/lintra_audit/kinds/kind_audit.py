@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lintra_analysis.by_kind import ByKind
-from lintra_audit.release.case import Case
-from lintra_audit.release.distinguish import OptimalTest, likelihood_ratio
-from lintra_audit.release.pipeline import Scene, Seams
-from lintra_audit.release.twins import twin_with_mu
-from lintra_audit.release.worlds import Pair, hostile_rows, one_step, opposite
-from lintra_audit.task.gaussian_release import audit_gaussian_release
-from lintra_audit.task.task_audit import TaskAudit
+from lintra_audit.exact.gaussian_release import audit_gaussian_release
+from lintra_audit.exact.task_audit import TaskAudit
+from lintra_audit.trials.case import Case
+from lintra_audit.trials.distinguish import OptimalTest, likelihood_ratio
+from lintra_audit.trials.pipeline import Scene, Seams
+from lintra_audit.trials.twins import twin_with_mu
+from lintra_audit.trials.worlds import Pair, hostile_rows, one_step, opposite
 from lintra_protocol.documents import Real
 from lintra_protocol.mechanisms import AnyMechanism
 from lintra_protocol.ring import FloatArray, IntArray

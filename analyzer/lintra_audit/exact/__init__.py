@@ -1,0 +1,1 @@
+"""Exact audits of a release from its public matrix, by other routes than the service takes."""
