@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema, model_validator
 
+from lintra_analysis.asked.bounds import require_size
 from lintra_analysis.planning.coalition import calibrated_sketch, most_rows, usual_claim
 from lintra_analysis.planning.ron_gauss import JointQuestion, plan_ron_gauss, useful_dimension
 from lintra_analysis.planning.two_rounds import MEANS_ONLY, first_round
@@ -247,6 +248,7 @@ def build_task(
         if isinstance(mechanism, RonGauss) and asked.rounds == 2:
             claim, mechanism = first_round(claim, mechanism)
         num_columns = len(Schema(columns, indicators=not mechanism.takes_levels).encoded)
+        require_size(mechanism, num_columns)
         calibrated: AnyMechanism
         if isinstance(mechanism, Osnap):
             calibrated = calibrated_sketch(mechanism, claim, num_columns, max_clients)
