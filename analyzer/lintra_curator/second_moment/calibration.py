@@ -6,11 +6,13 @@ private. Results are cached by their arguments.
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 
+from lintra_curator.projection.random_projection import plan_projection
 from lintra_curator.promise.claim import CalibrationError, CentralClaim
 from lintra_curator.second_moment.adaptive import LOOK_SHARE, gaussian_then_projection
-from lintra_curator.second_moment.curves import projection_delta, wishart_delta
+from lintra_curator.second_moment.curves import LARGEST_EPSILON, wishart_delta
 from lintra_protocol.privacy.boundary import NoBoundaryError, furthest, log_excess, retreat
 from lintra_protocol.privacy.gaussian import gaussian_mu
 
@@ -29,14 +31,17 @@ def gaussian_sigma(claim: CentralClaim) -> float:
 
 @lru_cache(_CACHE)
 def projection_weight(claim: CentralClaim, rows: int) -> float:
-    """Return the largest q = B^2 / w2 at which a projection to `rows` rows keeps the claim.
+    """Return the largest q = B^2 / w2 at which a projection to `rows` rows keeps the claim, that of `plan_projection`.
 
     Raises:
         CalibrationError: `rows` is not between 1 and 1e6, or no weight was found.
     """
     _require_rows(rows)
-    start = gaussian_mu(claim.epsilon, claim.delta) / math.sqrt(rows)
-    return _largest(start, claim.delta, lambda q: projection_delta(claim.epsilon, q, rows, claim.neighbours))
+    # Beyond it the curve is taken at the largest epsilon, which asks for more noise.
+    within = replace(claim, epsilon=min(claim.epsilon, LARGEST_EPSILON))
+    leverage = plan_projection(within, rows, row_bound=1.0).leverage
+    # A shade less, so that going back from the weight to the leverage does not round beyond it.
+    return leverage / (1 - leverage) * (1 - _WIDTH)
 
 
 @lru_cache(_CACHE)

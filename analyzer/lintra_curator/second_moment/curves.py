@@ -11,6 +11,7 @@ from itertools import product
 import numpy as np
 from scipy import special
 
+from lintra_curator.projection.random_projection import projection_delta as leverage_delta
 from lintra_curator.promise.quadrature import NORMAL_REACH, chi_square_rule, panels
 from lintra_protocol.privacy.statement import Neighbours
 from lintra_protocol.ring import FloatArray
@@ -23,7 +24,7 @@ _UNIT_NODES, _UNIT_WEIGHTS = panels(np.linspace(0, 1, 4))
 
 
 def projection_delta(epsilon: float, weight: float, rows: int, neighbours: Neighbours) -> float:
-    """Return delta(epsilon) of a secret Gaussian projection of the table with an added ridge.
+    """Return delta(epsilon) of a secret Gaussian projection of the table with an added ridge, certified.
 
     Also of an inverse Wishart draw with `rows` degrees of freedom: there the two laws of every pair change places.
 
@@ -40,11 +41,7 @@ def projection_delta(epsilon: float, weight: float, rows: int, neighbours: Neigh
     _require(epsilon >= 0 and weight >= 0 and rows >= 1, f"epsilon={epsilon}, weight={weight}, rows={rows}")
     if weight == 0:
         return 0.0
-    if neighbours == "zero-out":
-        epsilon, leverage = min(epsilon, LARGEST_EPSILON), weight / (1 + weight)
-        bar = (2 * epsilon + rows * math.log1p(weight)) / leverage
-        return _difference(_above(rows, bar / (1 + weight)), math.exp(epsilon) * _above(rows, bar), rows)
-    return float(projection_deltas(np.array([epsilon]), weight, rows)[0])
+    return leverage_delta(min(epsilon, LARGEST_EPSILON), weight / (1 + weight), rows, neighbours)
 
 
 def projection_deltas(epsilons: FloatArray, weight: float, rows: int) -> FloatArray:
