@@ -51,7 +51,14 @@ def quiet() -> None:
 def server(folder: Path, mechanism: AnyMechanism, max_clients: int = 1_000_000) -> tuple[Front, Held]:
     """Return a server that holds one task of `NUM_COLUMNS` columns."""
     app = create_app(
-        Settings.model_validate({"public_url": "http://127.0.0.1:1", "data_dir": folder, "create_keys": True})
+        Settings.model_validate(
+            {
+                "public_url": "http://127.0.0.1:1",
+                "data_dir": folder,
+                "create_keys": True,
+                "policy": {"allowed_authors": "any", "open": True},
+            }
+        )
     )
     author, other, analyzer = (SigningKey.generate(system_randomness) for _ in range(3))
     claim = Claim(epsilon="1", delta="0.000001", min_clients=10_000)

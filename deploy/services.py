@@ -136,6 +136,7 @@ def _server(folder: Path, index: int, port: int, internal_port: int) -> Service:
     config.write_text(
         f'public_url = "http://127.0.0.1:{port}"\nport = {port}\ninternal_port = {internal_port}\n'
         f'data_dir = "{name}-data"\nkey_dir = "{name}-keys"\ncreate_keys = true\n'
+        '[policy]\nallowed_authors = "any"\nopen = true\n'
     )
     urls = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{internal_port}"
     return Service(name, config, *urls, lintra("server", "run", "--config", str(config)))

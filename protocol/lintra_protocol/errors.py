@@ -155,6 +155,18 @@ class InvalidRowError(LintraError):
     token = "invalid_row"
 
 
+class TokenInvalidError(LintraError):
+    """The token is not one of this task."""
+
+    token = "token_invalid"
+
+
+class TokenSpentError(LintraError):
+    """The token was used for another report."""
+
+    token = "token_spent"
+
+
 class OutdatedKeyError(LintraError):
     """The report is sealed to a key that this server no longer holds; fetch its keys again."""
 

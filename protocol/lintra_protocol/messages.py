@@ -2,7 +2,7 @@
 
 from typing import Annotated, Generic, Literal, TypeVar
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from lintra_protocol.canonical import base64url, domain_hash, parse_base64url
 from lintra_protocol.documents import Frozen, Key
@@ -16,6 +16,8 @@ BATCH = 0
 
 ServerIndex = Annotated[int, Field(ge=0, lt=256)]
 Count = Annotated[int, Field(ge=0, lt=2**53)]
+OptionalKey = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{0,2048}$")]
+"""A `Key`, or nothing."""
 
 
 class SealingKeyEntry(Frozen):
@@ -41,6 +43,23 @@ class TaskRecord(Frozen):
 
     kind: Literal["task"] = "task"
     definition: Task
+
+
+class Registration(Frozen):
+    """What an author brings a server: the signed task and, if it has tokens, the server's key for them, sealed.
+
+    Whose key it is needs no signature: its hash stands in the task.
+
+    Attributes:
+        record: signed by the author.
+        key_id: of the server's sealing key, or empty.
+        token_key: sealed to that key, or empty.
+    """
+
+    kind: Literal["registration"] = "registration"
+    record: "Signed[TaskRecord]"
+    key_id: OptionalKey
+    token_key: OptionalKey
 
 
 class Receipt(Frozen):
@@ -70,6 +89,25 @@ class Inventory(Frozen):
     root: Key
     nonce_commitment: Key
     closed_at: Count
+
+
+class Census(Frozen):
+    """What one server holds of an open batch: changes nothing, and is signed at most once per time unit.
+
+    A later inventory of this server without one of these reports is a proven lie.
+
+    Attributes:
+        root: Merkle root over the sorted report identifiers.
+        counted_at: in the task's units.
+    """
+
+    kind: Literal["census"] = "census"
+    task_id: Key
+    batch: Count
+    server: ServerIndex
+    count: Count
+    root: Key
+    counted_at: Count
 
 
 class Cohort(Frozen):
@@ -111,7 +149,7 @@ class SketchShareRecord(Frozen):
     sealed: Key
 
 
-M = TypeVar("M", KeyList, TaskRecord, Receipt, Inventory, Cohort, SketchShareRecord)
+M = TypeVar("M", KeyList, TaskRecord, Receipt, Inventory, Census, Cohort, SketchShareRecord)
 
 
 class Signed(Frozen, Generic[M]):
@@ -208,6 +246,18 @@ def inventory_of(task: Task, server: int, report_ids: list[bytes], nonce: bytes,
         root=base64url(merkle_root(report_ids)),
         nonce_commitment=base64url(nonce_commitment(nonce)),
         closed_at=closed_at,
+    )
+
+
+def census_of(task: Task, server: int, report_ids: list[bytes], counted_at: int) -> Census:
+    """Describe a server's sorted report identifiers while its batch is open."""
+    return Census(
+        task_id=task.task_id,
+        batch=BATCH,
+        server=server,
+        count=len(report_ids),
+        root=base64url(merkle_root(report_ids)),
+        counted_at=counted_at,
     )
 
 

@@ -30,6 +30,8 @@ STATUS: dict[type[LintraError], int] = {
     errors.TaskNotStartedError: 409,
     errors.TaskEndedError: 409,
     errors.InvalidRowError: 400,
+    errors.TokenInvalidError: 403,
+    errors.TokenSpentError: 403,
     errors.OutdatedKeyError: 409,
     errors.DecryptFailedError: 400,
     errors.CommitmentMismatchError: 400,

@@ -23,7 +23,7 @@ from lintra_protocol.errors import (
 )
 from lintra_protocol.manifest import merkle_root
 from lintra_protocol.mechanisms.base import LOG_MAX_WRAP, SEED_ATTEMPTS
-from lintra_protocol.messages import BATCH, Cohort, Inventory, Signed, inventories_hash, nonce_commitment
+from lintra_protocol.messages import BATCH, Census, Cohort, Inventory, Signed, inventories_hash, nonce_commitment
 from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.task import Task
 from lintra_protocol.transforms.base import PublicMatrix
@@ -56,6 +56,36 @@ def verify_list(inventory: Inventory, report_ids: list[bytes]) -> None:
         raise InventoryMismatchError(f"the list of server {inventory.server} is not the one it signed")
 
 
+def verify_census(
+    task: Task, census: Signed[Census], counted_ids: list[bytes], inventory: Signed[Inventory], held_ids: list[bytes]
+) -> None:
+    """Check that a server's inventory holds all reports of a census that it signed while the batch was open.
+
+    Args:
+        task: the task.
+        census: signed by the same server as `inventory`.
+        counted_ids: the list that the census describes.
+        inventory: of that server.
+        held_ids: the list that the inventory describes.
+
+    Raises:
+        InventoryMismatchError: a list is not the one that was signed; or reports are gone, which the two signatures
+            prove to anybody: a server never forgets a report of an open batch.
+    """
+    key = task.servers[inventory.message.server].identity_key
+    counted, held = census.verified(key), inventory.verified(key)
+    if (counted.task_id, counted.batch, counted.server) != (held.task_id, held.batch, held.server):
+        raise InventoryMismatchError(f"the census is not one of server {held.server} for this batch")
+    if counted.count != len(counted_ids) or counted.root != base64url(merkle_root(counted_ids)):
+        raise InventoryMismatchError(f"the census of server {held.server} is not of this list")
+    verify_list(held, held_ids)
+    gone = len(set(counted_ids).difference(held_ids))
+    if gone:
+        raise InventoryMismatchError(
+            f"server {held.server} signed for {gone} reports in its census that are not in its inventory"
+        )
+
+
 def check_cohort(task: Task, num_clients: int, num_own: int) -> PrivacyStatement:
     """Decide from public numbers alone whether a cohort may be frozen, and state the privacy to expect (R9).
 
@@ -67,7 +97,8 @@ def check_cohort(task: Task, num_clients: int, num_own: int) -> PrivacyStatement
     Raises:
         CohortTooSmallError: fewer reports than the claim's minimum; the detail says how many are missing.
         InvalidTaskError: more reports than the task has ring headroom for.
-        TooManyMissingError: more than `max_missing` of this server's own reports are missing elsewhere.
+        TooManyMissingError: the task has tokens, and more than `max_missing` of this server's own reports are missing
+            elsewhere.
         RowUnderfilledError: a row of the sketch has too few honest clients.
         FalseClaimError: the actual cohort does not give the promised privacy.
     """
@@ -82,8 +113,9 @@ def check_cohort(task: Task, num_clients: int, num_own: int) -> PrivacyStatement
     log_wrap = task.mechanism.log_wrap_probability(task.num_columns, num_clients)
     if num_clients > task.max_clients or log_wrap > LOG_MAX_WRAP:
         raise InvalidTaskError(f"{num_clients} reports exceed the task's maximum of {task.max_clients}")
-    #   (3) no other server lost, or pretends to have lost, too many of the reports held here;
-    allowed = floor(fraction(task.max_missing) * num_own)
+    #   (3) no other server lost, or pretends to have lost, too many of the reports held here. Without tokens anybody
+    #       could send reports to one server only until this refuses for good, so there they are only left out;
+    allowed = floor(fraction(task.max_missing) * num_own) if task.uses_tokens else num_own
     if num_own - num_clients > allowed:
         raise TooManyMissingError(
             f"{num_own - num_clients} of {num_own} reports held here are missing elsewhere; at most {allowed} may be"

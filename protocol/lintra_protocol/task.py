@@ -82,6 +82,7 @@ class Task(Frozen):
     share_form: Literal["uniform", "seeded"] = "uniform"
     suite: SuiteName = HYBRID
     client_auth: Literal["none", "token", "mtls"] = "none"
+    token_keys: tuple[Key, ...] = Field(default=(), max_length=MAX_SERVERS)
     retention: int = Field(default=0, ge=0, lt=2**31)
     extensions: tuple[str, ...] = ()
 
@@ -195,6 +196,7 @@ class Task(Frozen):
         names = [column.name for column in self.encoded_columns]
         if len(set(names)) < len(names):
             raise InvalidTaskError("a column has the name that the indicator of a level would have; choose another")
+        self._require_tokens()
         for name, key, length in self._keys():
             try:
                 parse_base64url(key, length)
@@ -208,10 +210,26 @@ class Task(Frozen):
     def _require_supported(self) -> None:
         if self.batches != "single":
             raise UnsupportedFeatureError("this version releases one batch a task; use batches 'single'")
-        if self.client_auth != "none":
-            raise UnsupportedFeatureError(f"client_auth {self.client_auth!r} is not available; use 'none'")
+        if self.client_auth == "mtls":
+            raise UnsupportedFeatureError("client_auth 'mtls' is not available; use 'token' or 'none'")
         if self.extensions:
             raise UnsupportedFeatureError(f"unknown extension {self.extensions[0]!r}")
+
+    def _require_tokens(self) -> None:
+        """Refuse a task whose token keys or tolerance of missing reports do not fit its admission."""
+        if len(self.token_keys) != (self.num_servers if self.uses_tokens else 0):
+            raise InvalidTaskError(f"{len(self.token_keys)} token_keys with client_auth {self.client_auth!r}")
+        least = min(2 * Fraction(self.claim.max_corrupt_clients, self.claim.min_clients), MOST_MAX_MISSING)
+        if self.uses_tokens and fraction(self.max_missing) < least:
+            raise InvalidTaskError(
+                f"max_missing {self.max_missing} is below {float(least):g}, twice the part of corrupt clients: they "
+                "could stop the release"
+            )
+
+    @property
+    def uses_tokens(self) -> bool:
+        """Return whether a report needs a token; without, anybody may send any number of reports."""
+        return self.client_auth == "token"
 
     def _keys(self) -> list[tuple[str, str, int]]:
         return [
@@ -220,4 +238,5 @@ class Task(Frozen):
             ("analyzer.identity_key", self.analyzer.identity_key, 32),
             ("analyzer.sealing_key", self.analyzer.sealing_key, PUBLIC_KEY_BYTES[self.suite]),
             *((f"servers.{index}.identity_key", entry.identity_key, 32) for index, entry in enumerate(self.servers)),
+            *((f"token_keys.{index}", key, 32) for index, key in enumerate(self.token_keys)),
         ]

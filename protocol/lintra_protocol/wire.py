@@ -13,6 +13,7 @@ from lintra_protocol.errors import InvalidMessageError, MessageTooLargeError
 from lintra_protocol.sealing import OVERHEAD_BYTES
 from lintra_protocol.sharing import SEED_BYTES
 from lintra_protocol.task import Task
+from lintra_protocol.tokens import PASS_BYTES
 
 MAX_REPORTS = 256
 KEY_ID_BYTES = 8
@@ -101,11 +102,12 @@ def payload_bytes(task: Task, server: int) -> int:
 
 @dataclass(frozen=True)
 class SealedReport:
-    """One report as one server receives it."""
+    """One report as one server receives it; `admission` is what it receives of a token, where the task has them."""
 
     header: bytes
     key_id: bytes
     sealed: bytes = field(repr=False)
+    admission: bytes = field(default=b"", repr=False)
 
 
 def message_bytes(task: Task, server: int) -> int:
@@ -114,11 +116,40 @@ def message_bytes(task: Task, server: int) -> int:
     return header_bytes(task.num_servers) + KEY_ID_BYTES + plaintext + OVERHEAD_BYTES[task.suite]
 
 
+def head_bytes(task: Task, count: int) -> int:
+    """Return the length of what comes before the reports of an upload: their number and, in their order, passes."""
+    return _COUNT.size + (PASS_BYTES * count if task.uses_tokens else 0)
+
+
+def upload_bytes(task: Task, server: int, count: int) -> int:
+    """Return the length of an upload of `count` reports to one server."""
+    return head_bytes(task, count) + count * message_bytes(task, server)
+
+
+def decode_count(data: bytes) -> int:
+    """Return the number of reports that an upload begins with.
+
+    Raises:
+        InvalidMessageError: it has none, or not from 1 to `MAX_REPORTS`.
+    """
+    if len(data) < _COUNT.size:
+        raise InvalidMessageError("an upload begins with the number of its reports")
+    (count,) = _COUNT.unpack_from(data)
+    if not 1 <= count <= MAX_REPORTS:
+        raise InvalidMessageError(f"an upload has 1 to {MAX_REPORTS} reports, not {count}")
+    return int(count)
+
+
+def decode_passes(head: bytes) -> list[bytes]:
+    """Return what an upload of a task with tokens holds of them; `head` is its first `head_bytes`."""
+    return [head[start : start + PASS_BYTES] for start in range(_COUNT.size, len(head), PASS_BYTES)]
+
+
 def encode_reports(reports: Sequence[SealedReport]) -> bytes:
     """Encode 1 to `MAX_REPORTS` reports as one upload."""
     if not 1 <= len(reports) <= MAX_REPORTS:
         raise ValueError(f"an upload has 1 to {MAX_REPORTS} reports, got {len(reports)}")
-    parts = [_COUNT.pack(len(reports))]
+    parts = [_COUNT.pack(len(reports)), *(report.admission for report in reports)]
     for report in reports:
         parts += (report.header, report.key_id, report.sealed)
     return b"".join(parts)
@@ -130,24 +161,21 @@ def decode_reports(data: bytes, task: Task, server: int) -> Iterator[SealedRepor
     Raises:
         InvalidMessageError: the length is not that of the stated number of reports of this task.
     """
-    if len(data) < _COUNT.size:
-        raise InvalidMessageError("an upload begins with the number of its reports")
-    (count,) = _COUNT.unpack_from(data)
-    if not 1 <= count <= MAX_REPORTS:
-        raise InvalidMessageError(f"an upload has 1 to {MAX_REPORTS} reports, not {count}")
-    size = message_bytes(task, server)
-    if len(data) != _COUNT.size + count * size:
-        raise InvalidMessageError(
-            f"{count} reports of this task take {_COUNT.size + count * size} bytes, got {len(data)}"
-        )
-    return _cut(data, count, size, header_bytes(task.num_servers))
+    count = decode_count(data)
+    size, expected = message_bytes(task, server), upload_bytes(task, server, count)
+    if len(data) != expected:
+        raise InvalidMessageError(f"{count} reports of this task take {expected} bytes, got {len(data)}")
+    head = head_bytes(task, count)
+    passes = decode_passes(data[:head]) if task.uses_tokens else [b""] * count
+    return _cut(data, head, passes, size, header_bytes(task.num_servers))
 
 
-def _cut(data: bytes, count: int, size: int, header_size: int) -> Iterator[SealedReport]:
-    for start in range(_COUNT.size, _COUNT.size + count * size, size):
+def _cut(data: bytes, first: int, passes: Sequence[bytes], size: int, header_size: int) -> Iterator[SealedReport]:
+    for place, admission in enumerate(passes):
+        start = first + place * size
         key_at = start + header_size
         sealed_at = key_at + KEY_ID_BYTES
-        yield SealedReport(data[start:key_at], data[key_at:sealed_at], data[sealed_at : start + size])
+        yield SealedReport(data[start:key_at], data[key_at:sealed_at], data[sealed_at : start + size], admission)
 
 
 def encode_ids(report_ids: Sequence[bytes]) -> bytes:

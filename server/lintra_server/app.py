@@ -13,10 +13,18 @@ from starlette.responses import Response, StreamingResponse
 
 from lintra_protocol.canonical import HASH_BYTES, JsonValue, base64url, canonical_json, parse_base64url
 from lintra_protocol.errors import LintraError, OverloadedError, UnknownBatchError
-from lintra_protocol.messages import BATCH, AggregateRequest, BatchStatus, CohortRequest, Signed, TaskRecord
+from lintra_protocol.messages import (
+    BATCH,
+    AggregateRequest,
+    BatchStatus,
+    CohortRequest,
+    Registration,
+    Signed,
+    TaskRecord,
+)
 from lintra_protocol.randomness import RandomBytes, system_randomness
 from lintra_protocol.transport import MessageName, media_type, require_media_type
-from lintra_protocol.wire import encode_ids
+from lintra_protocol.wire import KEY_ID_BYTES, encode_ids
 from lintra_server.hot import Front
 from lintra_server.journal import Halt
 from lintra_server.keys import CACHE_SECONDS
@@ -62,6 +70,7 @@ def create_app(
     app.add_exception_handler(HTTPException, _refuse)
     app.add_exception_handler(Exception, _refuse)
     _add_task_routes(app, node)
+    _add_census_routes(app, node)
     _add_inventory_routes(app, node)
     _add_release_routes(app, node)
     return Front(node, app)
@@ -78,9 +87,8 @@ def _add_task_routes(app: FastAPI, node: Node) -> None:
 
     @app.put("/v1/tasks/{task_id}")
     async def register(task_id: str, request: Request) -> Response:
-        body = await _body(node.registrations, node, request, "task", MAX_TASK_BYTES)
-        signed = Signed[TaskRecord].from_canonical(body)
-        held, created = await run_in_threadpool(node.registry.register, task_id, signed)
+        signed, sealed_key = await _registration(node, request)
+        held, created = await run_in_threadpool(node.registry.register, task_id, signed, sealed_key)
         return answer("task", held.record, status=201 if created else 200)
 
     @app.get("/v1/tasks/{task_id}/counters")
@@ -97,6 +105,26 @@ def _add_task_routes(app: FastAPI, node: Node) -> None:
         return answer("batches", b'{"batches":[%b]}' % status.canonical())
 
 
+def _add_census_routes(app: FastAPI, node: Node) -> None:
+    @app.get(f"{_BATCH}/census")
+    async def census(task_id: str, batch: str, request: Request) -> Response:
+        held, _ = await _analyzer(node, request, task_id, batch)
+        return answer("census", await run_in_threadpool(node.census.take, held))
+
+    @app.get(f"{_BATCH}/census/ids")
+    async def census_ids(task_id: str, batch: str, request: Request) -> Response:
+        held, _ = await _analyzer(node, request, task_id, batch)
+        return _listed(await run_in_threadpool(node.census.ids, held))
+
+
+def _listed(report_ids: list[bytes]) -> Response:
+    """Return a list of identifiers, a part at a time."""
+    starts = range(0, len(report_ids), _IDS_PER_CHUNK)
+    chunks = (encode_ids(report_ids[start : start + _IDS_PER_CHUNK]) for start in starts)
+    headers = {"content-type": media_type("ids"), "content-length": str(HASH_BYTES * len(report_ids))}
+    return StreamingResponse(chunks, headers=headers)
+
+
 def _add_inventory_routes(app: FastAPI, node: Node) -> None:
     @app.post(f"{_BATCH}/inventory")
     async def close(task_id: str, batch: str, request: Request) -> Response:
@@ -111,11 +139,7 @@ def _add_inventory_routes(app: FastAPI, node: Node) -> None:
     @app.get(f"{_BATCH}/inventory/ids")
     async def ids(task_id: str, batch: str, request: Request) -> Response:
         held, _ = await _analyzer(node, request, task_id, batch)
-        report_ids = await run_in_threadpool(node.gate.inventory_ids, held)
-        starts = range(0, len(report_ids), _IDS_PER_CHUNK)
-        chunks = (encode_ids(report_ids[start : start + _IDS_PER_CHUNK]) for start in starts)
-        headers = {"content-type": media_type("ids"), "content-length": str(HASH_BYTES * len(report_ids))}
-        return StreamingResponse(chunks, headers=headers)
+        return _listed(await run_in_threadpool(node.gate.inventory_ids, held))
 
 
 def _add_release_routes(app: FastAPI, node: Node) -> None:
@@ -153,6 +177,18 @@ def _add_release_routes(app: FastAPI, node: Node) -> None:
             root, path = await run_in_threadpool(node.gate.inclusion, held, wanted)
         steps: list[JsonValue] = [{"left": left, "hash": base64url(sibling)} for left, sibling in path]
         return answer("inclusion", canonical_json({"root": root, "path": steps}))
+
+
+async def _registration(node: Node, request: Request) -> tuple[Signed[TaskRecord], tuple[bytes, bytes] | None]:
+    """Return a task and the sealed key of its tokens; a task without them may come alone."""
+    room = node.registrations
+    if request.headers.get("content-type") != media_type("registration"):
+        return Signed[TaskRecord].from_canonical(await _body(room, node, request, "task", MAX_TASK_BYTES)), None
+    registration = Registration.from_canonical(await _body(room, node, request, "registration", MAX_TASK_BYTES))
+    if not registration.token_key:
+        return registration.record, None
+    key_id = parse_base64url(registration.key_id, KEY_ID_BYTES)
+    return registration.record, (key_id, parse_base64url(registration.token_key))
 
 
 class _OneAtATime:

@@ -35,7 +35,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from lintra_server.folders import sync_file, write_new
 
-REVISION = "0002"
+REVISION = "0003"
 """The newest of `migrations/versions`; its tables are the ones below."""
 
 BUSY_SECONDS = 30
@@ -77,6 +77,7 @@ tasks = Table(
     Column("server", Integer, nullable=False),
     Column("ends", Integer, nullable=False),
     Column("retention", Integer, nullable=False),
+    Column("wrapped_token_key", LargeBinary),
 )
 
 batches = Table(
@@ -108,6 +109,24 @@ reports = Table(
     Column("segment", Integer, nullable=False),
     Column("position", Integer, nullable=False),
     sqlite_with_rowid=False,
+)
+
+spent_tokens = Table(
+    "spent_tokens",
+    _metadata,
+    Column("task", Integer, primary_key=True, autoincrement=False),
+    Column("window", Integer, primary_key=True, autoincrement=False),
+    Column("serial", LargeBinary, primary_key=True),
+    Column("report_id", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+censuses = Table(
+    "censuses",
+    _metadata,
+    Column("task", Integer, ForeignKey("tasks.task"), primary_key=True, autoincrement=False),
+    Column("document", LargeBinary, nullable=False),
+    Column("segments", Integer, nullable=False),
 )
 
 segments = Table(

@@ -18,7 +18,7 @@ from lintra_protocol.errors import (
     MethodNotAllowedError,
 )
 from lintra_protocol.transport import require_media_type
-from lintra_server.intake import max_upload_bytes
+from lintra_server.intake import max_upload_bytes, screening
 from lintra_server.node import Node
 from lintra_service.answers import answer, problem, read_body
 
@@ -70,7 +70,8 @@ class Front:
         self.node.readiness.require_space()
         # The room is kept until the reports are stored, so that it bounds everything an upload takes.
         with self.node.uploads.lease(self.node.peer(scope)) as lease:
-            body = await read_body(receive, headers.get("content-length"), max_upload_bytes(held), lease)
+            announced, limit = headers.get("content-length"), max_upload_bytes(held)
+            body = await read_body(receive, announced, limit, lease, screening(held))
             uploaded = await self.node.intake.accept(held, body)
         return answer("upload-answer", uploaded.canonical())
 

@@ -13,6 +13,7 @@ from lintra_protocol.errors import UnavailableError
 from lintra_protocol.randomness import RandomBytes, bulk_system_randomness
 from lintra_server import rotation
 from lintra_server.auth import Doorkeeper
+from lintra_server.census import CensusTaker
 from lintra_server.clock import DAY, Clock
 from lintra_server.founding import found, may_found
 from lintra_server.gate import Gate
@@ -104,7 +105,7 @@ class Node:
         )  # fmt: skip
         standing = parts.states.standing()
         barred_before = standing.barred_before if standing else 0
-        self.registry = Registry(parts.store, settings, parts.identity, self.now, barred_before)
+        self.registry = Registry(parts.store, settings, parts.identity, self.now, self.keys.find, barred_before)
         queue = settings.queue
         # Whoever fills one of them leaves the others alone.
         self.uploads = Room(queue.max_pending_bytes)
@@ -119,6 +120,7 @@ class Node:
         self._upkeep = Upkeep(
             parts.store, parts.states, stepper, parts.journal, parts.folder.files, abandon_after, self._running
         )
+        self.census = CensusTaker(parts.store, parts.identity, self.now)
         self.doorkeeper = Doorkeeper()
         # One system call per request would cost more than the stream does.
         self._request_ids = bulk_system_randomness()

@@ -4,10 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from lintra_protocol.canonical import parse_base64url
-from lintra_protocol.errors import InvalidMessageError, PolicyRefusedError, UnknownTaskError
+from lintra_protocol.errors import InvalidMessageError, InvalidTaskError, PolicyRefusedError, UnknownTaskError
 from lintra_protocol.messages import Signed, TaskRecord, sign
+from lintra_protocol.sealing import SealingKey
 from lintra_protocol.signing import SigningKey
 from lintra_protocol.task import Task
+from lintra_protocol.tokens import Admission, key_commitment, key_context
 from lintra_server.settings import Settings
 from lintra_server.store import Store
 
@@ -21,19 +23,27 @@ class Held:
         task: the checked definition.
         server: this server's index in it.
         record: the definition signed by this server, canonical.
+        admission: checks the tokens of its reports; None in an open task.
     """
 
     number: int
     task: Task
     server: int
     record: bytes = field(repr=False)
+    admission: Admission | None = None
 
 
 class Registry:
     """All registered tasks; definitions never change, so they are kept in memory once read."""
 
     def __init__(
-        self, store: Store, settings: Settings, identity: SigningKey, now: Callable[[], float], barred_before: int = 0
+        self,
+        store: Store,
+        settings: Settings,
+        identity: SigningKey,
+        now: Callable[[], float],
+        find_key: Callable[[bytes], SealingKey],
+        barred_before: int = 0,
     ) -> None:
         """Serve the tasks of one store under one operator's policy.
 
@@ -42,9 +52,11 @@ class Registry:
             settings: with the operator's policy.
             identity: signs what is served.
             now: the clock, in seconds since the epoch.
+            find_key: returns this server's sealing keys.
             barred_before: new tasks that begin earlier are refused, in seconds since the epoch.
         """
         self._barred_before = barred_before
+        self._find_key = find_key
         self._store = store
         self._settings = settings
         self._identity = identity
@@ -66,11 +78,20 @@ class Registry:
                 raise UnknownTaskError("it was never registered at this server")
             task = Task.from_canonical(row.definition)
             record = sign(self._identity, TaskRecord(definition=task)).canonical()
-            self._held[task_id] = Held(row.task, task, row.server, record)
+            admission = None if row.token_key is None else Admission(row.token_key, task.id_bytes)
+            self._held[task_id] = Held(row.task, task, row.server, record, admission)
         return self._held[task_id]
 
-    def register(self, task_id: str, signed: Signed[TaskRecord]) -> tuple[Held, bool]:
+    def register(
+        self, task_id: str, signed: Signed[TaskRecord], sealed_key: tuple[bytes, bytes] | None = None
+    ) -> tuple[Held, bool]:
         """Take part in a task (R1); return it, and whether it is new here.
+
+        Args:
+            task_id: in base64url.
+            signed: by the author.
+            sealed_key: for a task with tokens: the key that checks them, sealed, after the identifier of the sealing
+                key.
 
         Raises:
             InvalidMessageError: the definition does not hash to `task_id`.
@@ -85,7 +106,8 @@ class Registry:
         #   (4) it names this server's key and address;
         #   (5) the operator allows it;
         #   (6) it begins after this server's disk was restored, or its end state is known: it may have been released in
-        #       the part that was lost, and a second sketch of the same reports would show rows behind too little noise.
+        #       the part that was lost, and a second sketch of the same reports would show rows behind too little noise;
+        #   (7) it has no tokens, or the key that checks them came with it.
         task = signed.message.definition
         if task.task_id != task_id:
             raise InvalidMessageError(f"the definition's identifier is {task.task_id}")  # (1)
@@ -98,6 +120,7 @@ class Registry:
         server = self._own_index(task)  # (4)
         self._require_allowed(task)  # (5)
         self._require_later(task)  # (6)
+        token_key = self._token_key(task, server, sealed_key)  # (7)
         created = self._store.add_task(
             task.id_bytes,
             task.canonical(),
@@ -105,8 +128,26 @@ class Registry:
             capacity=task.max_clients,
             ends=task.not_after * task.time_precision,
             retention=task.retention,
+            token_key=token_key,
         )
         return self.find(task_id), created
+
+    def _token_key(self, task: Task, server: int, sealed_key: tuple[bytes, bytes] | None) -> bytes | None:
+        """Open the key of a task with tokens, and check it against the task.
+
+        Raises:
+            InvalidTaskError: a task with tokens came without a key, or with another than it names.
+            OutdatedKeyError, DecryptFailedError: the key does not open here.
+        """
+        if not task.uses_tokens:
+            return None
+        if sealed_key is None:
+            raise InvalidTaskError("it has tokens, and came without this server's key for them")
+        key_id, sealed = sealed_key
+        key = self._find_key(key_id).open(sealed, key_context(task.id_bytes, server))
+        if key_commitment(key) != task.token_keys[server]:
+            raise InvalidTaskError("the key for its tokens is not the one that the task names")
+        return key
 
     def _own_index(self, task: Task) -> int:
         for index, entry in enumerate(task.servers):
@@ -130,6 +171,10 @@ class Registry:
             (
                 policy.allowed_authors == "any" or task.author_key in policy.allowed_authors,
                 "this author may not register tasks here",
+            ),
+            (
+                task.uses_tokens or policy.open,
+                "without tokens strangers can fill the task; this operator does not take open tasks",
             ),
             (
                 task.claim.min_clients >= policy.min_clients,

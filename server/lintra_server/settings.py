@@ -26,12 +26,15 @@ class Policy(Section):
     """What the operator lets task authors do.
 
     Attributes:
+        allowed_authors: whose tasks are taken; nobody's by default.
+        open: whether tasks without tokens are taken, to which anybody may send any number of reports.
         max_epsilon: largest epsilon, at `delta` and not at the delta that the author chose.
         max_delta: largest promised delta.
         delta: at which epsilon is compared; a millionth if not given, or one over the smallest cohort if that is less.
     """
 
-    allowed_authors: tuple[Key, ...] | Literal["any"] = "any"
+    allowed_authors: tuple[Key, ...] | Literal["any"] = ()
+    open: bool = False
     max_epsilon: Decimal = Field(default=Decimal(10), gt=0)
     max_delta: Decimal = Field(default=Decimal("0.0001"), gt=0, lt=1)
     delta: Decimal | None = Field(default=None, gt=0, lt=1)

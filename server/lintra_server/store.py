@@ -12,12 +12,13 @@ from sqlalchemy import Connection, bindparam, delete, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as insert_once
 
 from lintra_protocol.canonical import HASH_BYTES
-from lintra_protocol.errors import BatchClosedError, LintraError, UnavailableError
+from lintra_protocol.errors import BatchClosedError, LintraError, TokenSpentError, UnavailableError
 from lintra_protocol.messages import BatchState
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import IntArray
 from lintra_server.batch_secrets import Secrets
-from lintra_server.database import Database, batches, reports, segments, tasks
+from lintra_server.database import Database, batches, reports, segments, spent_tokens, tasks
+from lintra_server.spent import Spent
 from lintra_server.steps import ForkedError
 from lintra_server.vault import KEY_BYTES, DataKey, Vault
 
@@ -42,11 +43,16 @@ _KNOWN = select(reports.c.report_id).where(
 
 @dataclass(frozen=True)
 class TaskRow:
-    """A registered task: its number here, its canonical definition, and which server of it this one is."""
+    """A registered task: its number here, its canonical definition, and which server of it this one is.
+
+    Attributes:
+        token_key: checks the tokens of its reports, if it has any.
+    """
 
     task: int
     definition: bytes
     server: int
+    token_key: bytes | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -68,12 +74,14 @@ class Upload:
     Attributes:
         task: the task's number.
         refusal: why reports that are not stored yet are not taken, if they are not.
+        serials: of the reports' tokens, in their order, in a task that has tokens; each is good for one report.
     """
 
     task: int
     report_ids: Sequence[bytes]
     payloads: Sequence[bytes] = field(repr=False)
     refusal: LintraError | None = None
+    serials: Sequence[bytes] = field(default=(), repr=False)
 
     @property
     def size(self) -> int:
@@ -110,7 +118,15 @@ class Store:
     # --- tasks -------------------------------------------------------------------------------------------------
 
     def add_task(
-        self, task_id: bytes, definition: bytes, *, server: int, capacity: int, ends: int, retention: int
+        self,
+        task_id: bytes,
+        definition: bytes,
+        *,
+        server: int,
+        capacity: int,
+        ends: int,
+        retention: int,
+        token_key: bytes | None = None,
     ) -> bool:
         """Remember a task and open its batch; return whether it is new here.
 
@@ -121,9 +137,11 @@ class Store:
             capacity: most reports the batch may take.
             ends: seconds since the epoch when it stops taking them.
             retention: seconds that shares are kept after a release.
+            token_key: checks the tokens of its reports, if it has any.
         """
         values = {
             "task_id": task_id, "definition": definition, "server": server, "ends": ends, "retention": retention,
+            "wrapped_token_key": None if token_key is None else self._vault.wrap(token_key, "token key", task_id),
         }  # fmt: skip
         if self._known_task(task_id, values):
             return False
@@ -152,10 +170,14 @@ class Store:
 
     def task(self, task_id: bytes) -> TaskRow | None:
         """Return a registered task, or None."""
-        columns = select(tasks.c.task, tasks.c.definition, tasks.c.server)
+        columns = select(tasks.c.task, tasks.c.definition, tasks.c.server, tasks.c.wrapped_token_key)
         with self.database.reading() as connection:
             row = connection.execute(columns.where(tasks.c.task_id == task_id)).one_or_none()
-        return None if row is None or not row.definition else TaskRow(*row)
+        if row is None or not row.definition:
+            return None
+        wrapped = row.wrapped_token_key
+        key = None if wrapped is None else self._vault.unwrap(wrapped, "token key", task_id)
+        return TaskRow(row.task, row.definition, row.server, key)
 
     def number(self, task_id: bytes) -> int | None:
         """Return the number of a task, also of one without a definition, or None."""
@@ -186,6 +208,7 @@ class Store:
             raise ForkedError("the database holds fewer reports than were stored in it: it was set back")
         known = _known(connection, task, [report_id for upload in group for report_id in upload.report_ids])
         closed = _closed(batch.state)
+        spent = Spent(connection, task, [serial for upload in group for serial in upload.serials])
         full = BatchClosedError(f"it holds the task's maximum of {batch.capacity} reports")
         space = batch.capacity - batch.num_reports
         new: dict[bytes, bytes] = {}
@@ -194,16 +217,21 @@ class Store:
             refusal = upload.refusal or closed
             taken: list[Outcome] = []
             outcomes[id(upload)] = taken
-            for report_id, payload in zip(upload.report_ids, upload.payloads, strict=True):
+            serials: Sequence[bytes | None] = upload.serials or [None] * len(upload.report_ids)
+            for report_id, payload, serial in zip(upload.report_ids, upload.payloads, serials, strict=True):
                 if report_id in known or report_id in new:
                     taken.append(False)
                 elif refusal or len(new) >= space:
                     taken.append(refusal or full)
+                elif spent.is_used(serial):
+                    taken.append(TokenSpentError())
                 else:
+                    spent.use(serial, report_id)
                     new[report_id] = payload
                     taken.append(True)
         if new:
             written = _write_segments(connection, task, batch.segments, new, self._data_key(connection, task))
+            spent.keep()
             grown = {"reports": batch.num_reports + len(new), "segments": batch.segments + written}
             connection.execute(_GROW, {"of_task": task, **grown})
         return outcomes, batch.num_reports + len(new)
@@ -290,6 +318,8 @@ class Store:
 
     def delete_shares(self, task: int) -> None:
         """Delete the stored shares of a batch, a few at a time so that uploads to others go on between."""
+        with self.database.writing() as connection:
+            connection.execute(delete(spent_tokens).where(spent_tokens.c.task == task))
         some = select(segments.c.segment).where(segments.c.task == task).limit(_SEGMENTS_PER_DELETE)
         while True:
             with self.database.writing() as connection:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -49,7 +49,13 @@ def announced_length(content_length: str | None, limit: int) -> int:
     return int(content_length)
 
 
-async def read_body(receive: Receive, content_length: str | None, limit: int, lease: Lease) -> bytes:
+async def read_body(
+    receive: Receive,
+    content_length: str | None,
+    limit: int,
+    lease: Lease,
+    screen: Callable[[bytes], bool] | None = None,
+) -> bytes:
     """Read a body whole, of at most `limit` bytes, into the room that the lease has for it.
 
     Args:
@@ -57,6 +63,7 @@ async def read_body(receive: Receive, content_length: str | None, limit: int, le
         content_length: the header, if there was one; nothing is reserved for what it announces.
         limit: the most bytes.
         lease: takes every byte as it comes; it belongs to the caller, who holds it until the body is dealt with.
+        screen: is shown what has come until it has seen enough, and raises if the rest is not worth reading.
 
     Raises:
         MessageTooLargeError: longer, as soon as that shows.
@@ -79,6 +86,8 @@ async def read_body(receive: Receive, content_length: str | None, limit: int, le
                     raise MessageTooLargeError(f"at most {limit} bytes")
                 lease.take(len(chunk))
                 parts.append(chunk)
+                if screen is not None and screen(b"".join(parts)):
+                    screen = None
                 if not more:
                     break
     except TimeoutError:

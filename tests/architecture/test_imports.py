@@ -88,6 +88,7 @@ PROTOCOL_LAYERS: tuple[frozenset[str], ...] = (
             "frame",
             "privacy",
             "schema",
+            "tokens",
         }
     ),
     frozenset({"transforms"}),

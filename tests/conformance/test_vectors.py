@@ -15,14 +15,26 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
-from lintra_protocol import canonical, manifest, messages, problems, report, rules, sharing, signing, transport, wire
+from lintra_protocol import (
+    canonical,
+    manifest,
+    messages,
+    problems,
+    report,
+    rules,
+    sharing,
+    signing,
+    tokens,
+    transport,
+    wire,
+)
 from lintra_protocol.canonical import canonical_json, parse_base64url
 from lintra_protocol.clipping import quantise, quantise_entries
 from lintra_protocol.errors import LintraError, OutdatedKeyError
 from lintra_protocol.frame import frame_digest, orthonormal
 from lintra_protocol.mechanisms import AnyMechanism, RonGauss, SecondMoment, joint
 from lintra_protocol.mechanisms.base import Mechanism
-from lintra_protocol.messages import Cohort, Inventory, Signed
+from lintra_protocol.messages import Census, Cohort, Inventory, Signed
 from lintra_protocol.privacy.calibration import published_steps
 from lintra_protocol.privacy.statement import Claim, Neighbours
 from lintra_protocol.randomness import derive_seed, keystream
@@ -231,6 +243,23 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "keystream": lambda seed, count: keystream(unhex(seed))(count).hex(),
     "derive": lambda seed, label, parts: derive_seed(unhex(seed), label, *unhexed(parts)).hex(),
     "nonce_commitment": lambda nonce: messages.nonce_commitment(unhex(nonce)).hex(),
+    "token_keys": lambda secret, salt, servers: hexed(tokens.derived_keys(unhex(secret), unhex(salt), servers)),
+    "token_key_hashes": lambda secret, salt, servers: [
+        tokens.key_commitment(key) for key in tokens.derived_keys(unhex(secret), unhex(salt), servers)
+    ],
+    "token": lambda secret, salt, servers, task_id, serial: tokens.make_token(
+        tokens.derived_keys(unhex(secret), unhex(salt), servers), unhex(task_id), lambda count: unhex(serial)
+    ).spelled(),
+    "check_pass": lambda key, task_id, presented: (
+        tokens.Admission(unhex(key), unhex(task_id)).require(unhex(presented)).hex()
+    ),
+    "verify_census": lambda task, census, counted, inventory, held: rules.verify_census(
+        task_of(task),
+        Signed[Census].from_value(census),
+        unhexed(counted),
+        Signed[Inventory].from_value(inventory),
+        unhexed(held),
+    ),
     "receipt_hash": lambda ids: messages.receipt_hash(unhexed(ids)),
     "parse_json": parse_json,
     "parse_base64url": lambda text, length=None: parse_base64url(text, length).hex(),

@@ -210,7 +210,7 @@ async def test_a_cohort_too_small_is_not_frozen_and_the_answer_says_how_many_are
 
 
 async def test_a_server_that_loses_too_many_reports_stops_the_release(tmp_path: Path) -> None:
-    async with a_world(tmp_path) as world:
+    async with a_world(tmp_path, tokens=True) as world:
         reports = world.reports(17)
         await world.upload(0, reports)
         await world.upload(1, reports[:12])

@@ -6,14 +6,36 @@ Each attack stands here twice: with its rule on it is refused and nothing is los
 from decimal import Decimal
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from lintra_client import Policy as ClientPolicy
-from lintra_protocol.errors import PolicyRefusedError
-from lintra_protocol.privacy.statement import Claim
+from lintra_protocol import rules
+from lintra_protocol.canonical import base64url
+from lintra_protocol.errors import InventoryMismatchError, PolicyRefusedError, TokenInvalidError
+from lintra_protocol.messages import Census, Inventory, Signed, TaskRecord, UploadAnswer, inventory_of, sign
+from lintra_protocol.privacy.statement import Claim, PrivacyStatement
+from lintra_protocol.rules import verify_census
+from lintra_protocol.sealing import seal
+from lintra_protocol.task import Task
+from lintra_protocol.tokens import PASS_BYTES, Token, derived_keys, key_context, make_token
+from lintra_protocol.transport import media_type
+from lintra_protocol.wire import decode_ids
+from lintra_server import gate
+from lintra_server.intake import screening
 from lintra_server.settings import Policy
 from support import make_task
-from support.server_world import a_world, new_world, token
+from support.server_world import AUTHOR, POLICY, PRECISION, World, a_world, new_world, seeded, token
+
+
+def failures(answer: httpx2.Response) -> list[str]:
+    assert answer.status_code == 200, answer.text
+    return [failure.type for failure in UploadAnswer.from_canonical(answer.content).failures]
+
+
+def replaced(**changes: object) -> Policy:
+    return POLICY.model_copy(update=changes)
+
 
 # --- a promise that is worth nothing --------------------------------------------------------------------------
 
@@ -22,7 +44,7 @@ WORTHLESS = Claim(epsilon="0.1", delta="0.99999999999999", min_clients=12)
 
 
 async def test_a_small_epsilon_beside_a_delta_near_one_is_refused_by_server_and_client(tmp_path: Path) -> None:
-    world = new_world(tmp_path, "sum", claim=WORTHLESS, policy=Policy(max_epsilon=Decimal("0.1")))
+    world = new_world(tmp_path, "sum", claim=WORTHLESS, policy=replaced(max_epsilon=Decimal("0.1")))
     try:
         refused = await world.register(0)
         assert (refused.status_code, token(refused)) == (403, "policy_refused")
@@ -39,6 +61,181 @@ async def test_a_small_epsilon_beside_a_delta_near_one_is_refused_by_server_and_
 async def test_attack_without_a_delta_of_its_own_a_judge_accepts_a_promise_that_is_worth_nothing(
     tmp_path: Path,
 ) -> None:
-    blind = Policy(max_epsilon=Decimal("0.1"), max_delta=Decimal("0.999999999999999"), delta=Decimal(WORTHLESS.delta))
+    blind = replaced(max_epsilon=Decimal("0.1"), max_delta=Decimal("0.999999999999999"), delta=Decimal(WORTHLESS.delta))
     async with a_world(tmp_path, "sum", claim=WORTHLESS, policy=blind) as world:
         assert world.task.worst_privacy().epsilon_at(1e-6) > 100
+
+
+# --- reports of nobody ----------------------------------------------------------------------------------------
+
+
+async def orphaned(world: World, count: int) -> None:
+    """Send honest reports everywhere, and others to one server only."""
+    await world.upload_everywhere(world.reports(12))
+    await world.upload(0, world.reports(count, "orphan"))
+
+
+async def test_reports_at_one_server_only_are_left_out_and_the_batch_is_released(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+        await orphaned(world, 40)
+        request = await world.aggregate_request()
+        assert request.cohorts[0].message.count == 12
+        assert (await world.release(0, request)).status_code == 200
+
+
+async def test_attack_counting_them_against_the_batch_loses_it_for_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def counted(task: Task, num_clients: int, num_own: int) -> PrivacyStatement:
+        return rules.check_cohort(task.model_copy(update={"client_auth": "token"}), num_clients, num_own)
+
+    monkeypatch.setattr(gate, "check_cohort", counted)
+    async with a_world(tmp_path) as world:
+        await orphaned(world, 40)
+        answer = await world.freeze(0)
+        assert (answer.status_code, token(answer)) == (409, "too_many_missing")
+        # Closed for good: no report can be added that would mend it.
+        assert world.apps[0].node.store.batch(1).state == "closed"
+
+
+# --- places ---------------------------------------------------------------------------------------------------
+
+
+async def test_strangers_cannot_take_places_and_are_refused_before_their_reports_are_read(tmp_path: Path) -> None:
+    async with a_world(tmp_path, tokens=True, max_clients=20) as world:
+        junk = await world.body(0, world.reports(20, "junk"), [forged(world, index) for index in range(20)])
+        answer = await world.post(0, junk)
+        assert (answer.status_code, token(answer)) == (403, "token_invalid")
+        # A head with such tokens is enough: the rest never needs to arrive.
+        with pytest.raises(TokenInvalidError):
+            screening(world.apps[0].node.registry.find(world.task.task_id))(junk[: 2 + 20 * PASS_BYTES])  # type: ignore[misc]
+        await world.upload_everywhere(world.reports(20))
+        assert world.apps[0].node.store.batch(1).num_reports == 20
+
+
+async def test_attack_without_tokens_junk_fills_the_task(tmp_path: Path) -> None:
+    async with a_world(tmp_path, max_clients=20) as world:
+        await world.upload(0, world.reports(20, "junk"))
+        refused = (await world.upload(0, world.reports(1))).failures
+        assert [failure.type for failure in refused] == ["batch_closed"]
+
+
+async def test_an_open_task_needs_the_operators_word(tmp_path: Path) -> None:
+    world = new_world(tmp_path, policy=replaced(open=False))
+    try:
+        refused = await world.register(0)
+        assert (refused.status_code, token(refused)) == (403, "policy_refused")
+        assert "does not take open tasks" in refused.text
+    finally:
+        world.close()
+
+
+async def test_nobodys_tasks_are_taken_by_default(tmp_path: Path) -> None:
+    world = new_world(tmp_path, policy=Policy(open=True))
+    try:
+        refused = await world.register(0)
+        assert (refused.status_code, token(refused)) == (403, "policy_refused")
+        assert "this author" in refused.text
+    finally:
+        world.close()
+
+
+def forged(world: World, index: int) -> Token:
+    """Return a token that somebody made up."""
+    stranger = derived_keys(b"stranger" * 4, bytes(32), 3)
+    return make_token(stranger, world.task.id_bytes, seeded(f"forged {index}"))
+
+
+async def test_a_token_is_good_for_one_report_and_for_that_one_again(tmp_path: Path) -> None:
+    async with a_world(tmp_path, tokens=True) as world:
+        own = [world.token("somebody")]
+        first, second = world.reports(2)
+        for _ in range(2):
+            assert failures(await world.post(0, await world.body(0, [first], own))) == []
+        assert failures(await world.post(0, await world.body(0, [second], own))) == ["token_spent"]
+        both = await world.body(1, [second, first], own * 2)
+        assert failures(await world.post(1, both)) == ["token_spent"]
+        # What was lost at one server is completed there, and stays what it was after a restart.
+        world.reopen(0)
+        assert failures(await world.post(2, await world.body(2, [first], own))) == []
+        assert failures(await world.post(0, await world.body(0, [second], own))) == ["token_spent"]
+        assert world.apps[0].node.store.report_ids(1) == [first.report_id]
+
+
+async def test_of_several_reports_only_those_without_a_good_token_are_refused(tmp_path: Path) -> None:
+    async with a_world(tmp_path, tokens=True) as world:
+        reports = world.reports(3)
+        given = [world.token("a"), forged(world, 0), world.token("c")]
+        assert failures(await world.post(0, await world.body(0, reports, given))) == ["token_invalid"]
+        assert len(world.apps[0].node.store.report_ids(1)) == 2
+
+
+async def test_a_server_cannot_use_what_it_has_seen_at_another_one(tmp_path: Path) -> None:
+    async with a_world(tmp_path, tokens=True) as world:
+        seen = world.token("somebody").pass_for(1)
+        replayed = Token(seen[:16], (seen[16:],) * 3)
+        answer = await world.post(0, await world.body(0, world.reports(1), [replayed]))
+        assert (answer.status_code, token(answer)) == (403, "token_invalid")
+
+
+async def test_who_registers_first_cannot_bring_other_keys(tmp_path: Path) -> None:
+    world = new_world(tmp_path, tokens=True)
+    try:
+        record = sign(AUTHOR, TaskRecord(definition=world.task))
+        good = await world.registration(0, world.task, record)
+        _, public_key = await world.sealing_key_of(0)
+        sealed = seal(bytes(32), world.task.suite, public_key, key_context(world.task.id_bytes, 0))
+        for key, kind in ((base64url(sealed), "invalid_task"), ("", "invalid_task"), (good.token_key[:-4], None)):
+            wrong = good.model_copy(update={"token_key": key}).canonical()
+            path, headers = f"/v1/tasks/{world.task.task_id}", {"content-type": media_type("registration")}
+            answer = await world.http[0].put(path, content=wrong, headers=headers)
+            assert answer.status_code == 400
+            assert kind in {None, token(answer)}
+        assert (await world.register(0)).status_code == 201
+    finally:
+        world.close()
+
+
+# --- a census -------------------------------------------------------------------------------------------------
+
+
+async def census(world: World, server: int) -> tuple[Signed[Census], list[bytes]]:
+    answer = await world.ask(server, "GET", "/batches/0/census")
+    assert answer.status_code == 200, answer.text
+    listed = await world.ask(server, "GET", "/batches/0/census/ids")
+    return Signed[Census].from_canonical(answer.content), decode_ids(listed.content, 1000)
+
+
+async def test_a_census_changes_nothing_and_stands_still_for_a_time_unit(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+        reports = world.reports(14)
+        await world.upload(0, reports[:5])
+        signed, ids = await census(world, 0)
+        assert signed.message.count == 5
+        assert ids == sorted(report.report_id for report in reports[:5])
+        await world.upload(0, reports[5:])
+        assert await census(world, 0) == (signed, ids)
+        world.reopen(0)
+        assert await census(world, 0) == (signed, ids)
+        world.clock.seconds += PRECISION
+        later, ids = await census(world, 0)
+        assert later.message.count == len(ids) == 14
+        assert world.apps[0].node.store.batch(1).state == "open"
+        # After closing no new one is made.
+        await world.upload(1, reports)
+        await world.close_batch(0)
+        world.clock.seconds += PRECISION
+        assert (await census(world, 0))[0] == later
+
+
+async def test_a_server_that_hides_a_report_it_has_counted_is_proven_to_lie(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+        reports = world.reports(14)
+        await world.upload(1, reports)
+        signed, counted = await census(world, 1)
+        hidden = inventory_of(world.task, 1, counted[1:], bytes(32), 0)
+        lie = sign(world.apps[1].node.identity, hidden)
+        with pytest.raises(InventoryMismatchError, match="signed for 1 reports in its census"):
+            verify_census(world.task, signed, counted, lie, counted[1:])
+        honest = Signed[Inventory].from_canonical((await world.close_batch(1)).content)
+        verify_census(world.task, signed, counted, honest, await world.ids(1))

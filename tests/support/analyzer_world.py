@@ -175,7 +175,7 @@ async def living(folder: Path, policy: Mapping[str, object] | None = None, **cha
                     "data_dir": folder / f"server-{server}",
                     "key_dir": folder / f"keys-{server}",
                     "create_keys": True,
-                    "policy": {"delta": "0.00001", **(policy or {})},
+                    "policy": {"allowed_authors": "any", "open": True, "delta": "0.00001", **(policy or {})},
                 }
             ),
             now=lambda: NOW,

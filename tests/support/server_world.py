@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from lintra_protocol.messages import (
     Difference,
     Inventory,
     KeyList,
+    Registration,
     Signed,
     SketchShareRecord,
     TaskRecord,
@@ -38,9 +39,10 @@ from lintra_protocol.report import Report
 from lintra_protocol.ring import RingArray, ring_from_bytes
 from lintra_protocol.rules import aggregate_context
 from lintra_protocol.schema import Column
-from lintra_protocol.sealing import CLASSICAL, SealingKey, SuiteName
+from lintra_protocol.sealing import CLASSICAL, SealingKey, SuiteName, seal
 from lintra_protocol.signing import SigningKey
 from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
+from lintra_protocol.tokens import Token, derived_keys, key_commitment, key_context, make_token
 from lintra_protocol.transport import MessageName, media_type, sign_request
 from lintra_protocol.wire import decode_ids, decode_sealed_document, encode_reports
 from lintra_server.app import create_app
@@ -60,6 +62,7 @@ def seeded(label: str) -> RandomBytes:
 AUTHOR = SigningKey.generate(seeded("author"))
 ANALYZER = SigningKey.generate(seeded("analyzer"))
 STRANGER = SigningKey.generate(seeded("stranger"))
+TOKEN_KEYS = derived_keys(bytes(32), bytes(32), 16)
 
 COLUMNS = tuple(Column(name=name, lower="-1", upper="1") for name in ("a", "b", "c"))
 CLAIM = Claim(epsilon="2", delta="0.000001", min_clients=12)
@@ -69,6 +72,10 @@ MECHANISMS: dict[str, AnyMechanism] = {
     "sum": Sum(row_bound="1", fraction_bits=0, sigma=4),
     "second_moment": SecondMoment(row_bound="1", fraction_bits=0, sigma=4),
 }
+
+
+POLICY = Policy(allowed_authors="any", open=True)
+"""Closed registration and tokens have tests of their own."""
 
 
 class Clock:
@@ -130,10 +137,27 @@ class World:
 
     async def register(self, server: int, task: Task | None = None, key: SigningKey = AUTHOR) -> httpx2.Response:
         task = task or self.task
-        body = sign(key, TaskRecord(definition=task)).canonical()
+        record = sign(key, TaskRecord(definition=task))
+        body, name = record.canonical(), "task"
+        if task.uses_tokens:
+            body, name = (await self.registration(server, task, record)).canonical(), "registration"
         return await self.http[server].put(
-            f"/v1/tasks/{task.task_id}", content=body, headers={"content-type": media_type("task")}
+            f"/v1/tasks/{task.task_id}", content=body, headers={"content-type": media_type(name)}
         )
+
+    async def registration(self, server: int, task: Task, record: Signed[TaskRecord]) -> Registration:
+        """Return the task with the server's key for its tokens, sealed to the server."""
+        key_id, public_key = await self.sealing_key_of(server)
+        info = key_context(task.id_bytes, server)
+        sealed = seal(TOKEN_KEYS[server], task.suite, public_key, info)
+        return Registration(record=record, key_id=base64url(key_id), token_key=base64url(sealed))
+
+    async def sealing_key_of(self, server: int) -> tuple[bytes, bytes]:
+        """Return identifier and public key of what a server's messages are sealed to."""
+        answer = await self.http[server].get("/v1/keys")
+        keys = Signed[KeyList].from_canonical(answer.content).verified(self.task.servers[server].identity_key).keys
+        key = next(entry for entry in keys if entry.suite == self.task.suite)
+        return parse_base64url(key.key_id), parse_base64url(key.public_key)
 
     # --- clients -----------------------------------------------------------------------------------------------
 
@@ -145,22 +169,19 @@ class World:
         values = np.random.default_rng(7).uniform(-0.5, 0.5, (count, len(self.task.columns)))
         return [(row, seeded(f"{label} {index}")) for index, row in enumerate(values)]
 
-    async def body(self, server: int, reports: Iterable[Report]) -> bytes:
-        answer = await self.http[server].get("/v1/keys")
-        keys = Signed[KeyList].from_canonical(answer.content).verified(self.task.servers[server].identity_key).keys
-        key = next(entry for entry in keys if entry.suite == self.task.suite)
-        return encode_reports(
-            [
-                report.sealed_to(
-                    server,
-                    self.task.suite,
-                    parse_base64url(key.key_id),
-                    parse_base64url(key.public_key),
-                    self.task.id_bytes,
-                )
-                for report in reports
-            ]
-        )
+    async def body(self, server: int, reports: Iterable[Report], tokens: Sequence[Token] | None = None) -> bytes:
+        """Seal reports to a server, with a token of its own for each, if the task has them."""
+        key = await self.sealing_key_of(server)
+        sealed = [report.sealed_to(server, self.task.suite, *key, self.task.id_bytes) for report in reports]
+        if self.task.uses_tokens:
+            given = tokens or [self.token(text(report)) for report in reports]
+            passes = [token.pass_for(server) for token in given]
+            sealed = [replace(each, admission=own) for each, own in zip(sealed, passes, strict=True)]
+        return encode_reports(sealed)
+
+    def token(self, holder: str) -> Token:
+        """Return the token of somebody, always the same."""
+        return make_token(TOKEN_KEYS[: self.task.num_servers], self.task.id_bytes, seeded(f"token of {holder}"))
 
     async def post(self, server: int, body: bytes, task_id: str | None = None) -> httpx2.Response:
         path = f"/v1/tasks/{task_id or self.task.task_id}/reports"
@@ -262,6 +283,7 @@ def new_world(
     max_clients: int = 1000,
     max_pending_bytes: int = 64 << 20,
     witness: Path | None = None,
+    tokens: bool = False,
 ) -> World:
     clock, halts = Clock(), list[str]()
     settings = [
@@ -272,7 +294,7 @@ def new_world(
                 "key_dir": folder / f"keys{server}",
                 "witness_dir": witness / f"of{server}" if witness else None,
                 "create_keys": True,
-                "policy": policy or Policy(),
+                "policy": policy or POLICY,
                 "queue": {"max_pending_bytes": max_pending_bytes},
             }
         )
@@ -303,6 +325,8 @@ def new_world(
         not_before=unit - 1,
         not_after=unit + 24,
         suite=suite,
+        client_auth="token" if tokens else "none",
+        token_keys=tuple(map(key_commitment, TOKEN_KEYS[:num_servers])) if tokens else (),
     )
     return World(folder, clock, change(task), sealing_key, settings, apps, [_client(app) for app in apps], halts)
 
@@ -350,6 +374,9 @@ def configured(folder: Path) -> tuple[Path, Settings]:
         f"port = {port}",
         f"internal_port = {internal}",
         "create_keys = true",
+        "[policy]",
+        'allowed_authors = "any"',
+        "open = true",
     ]
     path.write_text("\n".join(lines), "utf-8")
     return path, Settings.load(path)

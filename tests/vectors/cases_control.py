@@ -12,6 +12,17 @@ from plain import b64, canonical, framed
 # --- tasks ----------------------------------------------------------------------------------------------------
 
 
+def _wrong_admissions() -> list[tuple[str, str, dict[str, object]]]:
+    return [
+        ("tokens without keys", "invalid_task", {"client_auth": "token"}),
+        ("keys without tokens", "invalid_task", {"token_keys": [b64(seed("key"))] * 3}),
+        ("a short token key", "invalid_task",
+         {"client_auth": "token", "token_keys": [b64(seed("key"))] * 2 + ["AAAA"]}),
+        ("few reports may be missing where many clients may be corrupt", "invalid_task",
+         {"client_auth": "token", "token_keys": [b64(seed("key"))] * 3, "claim": claim(max_corrupt_clients=1)}),
+    ]  # fmt: skip
+
+
 def tasks() -> list[Vector]:
     result = []
     for kind in MECHANISMS:
@@ -33,7 +44,8 @@ def tasks() -> list[Vector]:
         ("too little noise for rows that overlap", "invalid_task", {"mechanism": overlapping | {"sigma": 7}}),
         ("too little noise for the leverage", "false_claim", {"mechanism": overlapping | {"leverage": "0.6"}}),
         ("windows", "unsupported_feature", {"batches": "windowed"}),
-        ("tokens", "unsupported_feature", {"client_auth": "token"}),
+        ("certificates of clients", "unsupported_feature", {"client_auth": "mtls"}),
+        *_wrong_admissions(),
         ("an extension", "unsupported_feature", {"extensions": ["more"]}),
         ("a grid that is too fine", "invalid_task", {"mechanism": second | {"fraction_bits": 40}}),
         ("sums that leave the ring", "invalid_task", {"mechanism": second | {"fraction_bits": 29}}),
@@ -225,6 +237,13 @@ def inventory(task: dict[str, object], server: int, ids: list[bytes]) -> dict[st
     }  # fmt: skip
 
 
+def census(task: dict[str, object], server: int, ids: list[bytes]) -> dict[str, object]:
+    return {
+        "kind": "census", "task_id": b64(task_id(task)), "batch": 0, "server": server, "count": len(ids),
+        "root": b64(plain.merkle_root(ids)), "counted_at": 11,
+    }  # fmt: skip
+
+
 def cohort(
     task: dict[str, object], server: int, ids: list[bytes], inventories: list[dict[str, object]]
 ) -> dict[str, object]:
@@ -252,6 +271,11 @@ def examples() -> dict[str, dict[str, object]]:
     return {
         "KeyList": {"kind": "keys", "identity_key": digest, "keys": [key]},
         "TaskRecord": {"kind": "task", "definition": task},
+        "Registration": {
+            "kind": "registration", "record": signed({"kind": "task", "definition": task}, "author"),
+            "key_id": b64(bytes(8)), "token_key": digest,
+        },
+        "Census": census(task, 0, ids),
         "Receipt": receipt,
         "Inventory": inventories[0],
         "Cohort": cohort(task, 0, ids, inventories),
@@ -341,7 +365,33 @@ def agreement() -> list[Vector]:
         "none": [],
     }.items():
         result.append(bad(f"a list, {name}", "verify_list", "inventory_mismatch", ids=hexes(listed), **held))
-    return result
+    return result + _censuses(task, ids)
+
+
+def _censuses(task: dict[str, object], ids: list[bytes]) -> list[Vector]:
+    """Return what a census proves: a server's inventory holds all that it counted before."""
+    held = signed(inventory(task, 0, ids), "server 0")
+    common: dict[str, object] = {"task": canonical(task), "inventory": held, "held": hexes(ids)}
+
+    def case(name: str, token: str | None, counted: list[bytes], **change: object) -> Vector:
+        own = signed(census(task, 0, counted) | change, str(change.pop("signer", "server 0")))
+        fields = {"census": own, "counted": hexes(counted), **common}
+        if token is None:
+            return good(name, "verify_census", None, **fields)
+        return bad(name, "verify_census", token, **fields)
+
+    gone = signed(census(task, 0, ids), "stranger")
+    return [
+        case("a census of the same reports", None, ids),
+        case("a census of some of them", None, ids[1:]),
+        case("a census before any report", None, []),
+        case("a census with a report that is gone", "inventory_mismatch", sorted([*ids, seed("gone")])),
+        case("a census of another server", "inventory_mismatch", ids, server=1),
+        case("a census of another task", "inventory_mismatch", ids, task_id=b64(seed("task"))),
+        case("a census with another count", "inventory_mismatch", ids, count=3),
+        case("a census with another root", "inventory_mismatch", ids, root=b64(seed("root"))),
+        bad("a census by a stranger", "verify_census", "unauthorized", census=gone, counted=hexes(ids), **common),
+    ]
 
 
 Signed = list[dict[str, object]]
@@ -499,7 +549,7 @@ STATUSES = {
     400: "refused invalid_message invalid_task unsupported_feature false_claim invalid_row decrypt_failed "
     "commitment_mismatch invalid_analysis",
     401: "unauthorized",
-    403: "forbidden policy_refused ledger_refused",
+    403: "forbidden policy_refused ledger_refused token_invalid token_spent",
     404: "not_found unrecognized_task batch_unknown",
     405: "method_not_allowed",
     409: "task_conflict task_not_started task_ended outdated_key report_too_early report_too_late batch_open "

@@ -217,11 +217,62 @@ def uploads() -> list[Vector]:
         good("one report", "open_upload", opened(one), upload=(b"\0\1" + first).hex(), **common),
         good("two reports", "open_upload", opened(one, two), upload=(b"\0\2" + first + second).hex(), **common),
     ]
+    result += [*_tokens(), *_with_tokens(one)]
     result += [
         bad(f"an upload, {name}", "open_upload", token, upload=data.hex(), **common)
         for name, token, data in [*_broken_frames(first, second), *_broken_reports(task, one, two)]
     ]
     return result
+
+
+SECRET, SERIAL = seed("token secret"), seed("serial")[:16]
+
+
+def _token_task() -> tuple[dict[str, object], list[bytes]]:
+    keys = plain.token_keys(SECRET, seed("salt"), 3)
+    hashes = [b64(plain.H("token key commitment", key)) for key in keys]
+    return definition(client_auth="token", token_keys=hashes), keys
+
+
+def _tokens() -> list[Vector]:
+    """Keys, tokens, and what each server checks."""
+    task, keys = _token_task()
+    name = task_id(task)
+    whole = plain.token(keys, name, SERIAL)
+    presented = [plain.token_pass(whole, server) for server in range(3)]
+    common: dict[str, object] = {"key": keys[1].hex(), "task_id": name.hex()}
+    made: dict[str, object] = {"secret": SECRET.hex(), "salt": seed("salt").hex(), "servers": 3}
+    return [
+        good("token keys", "token_keys", hexes(keys), **made),
+        good("hashes of token keys", "token_key_hashes", task["token_keys"], **made),
+        good("a token", "token", b64(whole), task_id=name.hex(), serial=SERIAL.hex(), **made),
+        good("a pass", "check_pass", SERIAL.hex(), presented=presented[1].hex(), **common),
+        bad("a pass for another server", "check_pass", "token_invalid", presented=presented[0].hex(), **common),
+        bad("a pass of another task", "check_pass", "token_invalid", presented=presented[1].hex(),
+            **(common | {"task_id": seed("task").hex()})),
+        bad("a changed serial", "check_pass", "token_invalid", presented=(b"x" + presented[1][1:]).hex(), **common),
+        bad("a changed MAC", "check_pass", "token_invalid", presented=(presented[1][:-1] + b"x").hex(), **common),
+    ]  # fmt: skip
+
+
+def _with_tokens(one: dict[str, object]) -> list[Vector]:
+    """Uploads of a task with tokens: all passes come before all reports."""
+    task, keys = _token_task()
+    made = client_report(task, [-5, 7], plain.keystream(seed("one"), 1000))
+    presented = plain.token_pass(plain.token(keys, task_id(task), SERIAL), 1)
+    sealed = message(task, 1, made)
+    common: dict[str, object] = {
+        "task": canonical(task), "server": 1, "key_id": KEY_ID.hex(), "private_key": seed("server 1 sealing").hex(),
+    }  # fmt: skip
+    opened = {"report_id": made["report_id"].hex(), "time": TIME, "payload": made["shares"][1][33:].hex()}  # type: ignore[attr-defined, index]
+    two = b"\0\2" + presented + bytes(32) + sealed + sealed
+    return [
+        good("a report with its pass", "open_upload", [opened], upload=(b"\0\1" + presented + sealed).hex(), **common),
+        good("two reports after their passes", "open_upload", [opened] * 2, upload=two.hex(), **common),
+        bad("a report without its pass", "open_upload", "invalid_message", upload=(b"\0\1" + sealed).hex(), **common),
+        bad("a pass behind its report", "open_upload", "invalid_message",
+            upload=(b"\0\1" + sealed[:32] + presented + sealed[32:]).hex(), **common),
+    ]  # fmt: skip
 
 
 def _broken_frames(first: bytes, second: bytes) -> list[tuple[str, str, bytes]]:

@@ -77,6 +77,7 @@ def definition(kind: str = "sum", servers: int = 3, **changes: object) -> dict[s
         "share_form": "uniform",
         "suite": "x25519",
         "client_auth": "none",
+        "token_keys": [],
         "retention": 604800,
         "extensions": [],
     } | changes

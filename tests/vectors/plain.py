@@ -374,3 +374,19 @@ def _extract(salt: bytes, suite: bytes, label: bytes, secret: bytes) -> bytes:
 def _expand(secret: bytes, suite: bytes, label: bytes, info: bytes, length: int) -> bytes:
     labelled = length.to_bytes(2, "big") + b"HPKE-v1" + suite + label + info
     return hmac.digest(secret, labelled + b"\x01", "sha256")[:length]
+
+
+# --- tokens ---------------------------------------------------------------------------------------------------
+
+
+def token_keys(secret: bytes, salt: bytes, servers: int) -> list[bytes]:
+    return [H("token key", secret, salt, bytes([0, server])) for server in range(servers)]
+
+
+def token(keys: list[bytes], task_id: bytes, serial: bytes) -> bytes:
+    text = framed("token", task_id, serial)
+    return serial + b"".join(hashlib.blake2b(text, digest_size=16, key=key).digest() for key in keys)
+
+
+def token_pass(token: bytes, server: int) -> bytes:
+    return token[:16] + token[16 + 16 * server : 32 + 16 * server]

@@ -31,6 +31,8 @@ from lintra_protocol.rules import (
     verify_inventories,
     verify_list,
 )
+from lintra_protocol.task import Task
+from lintra_protocol.tokens import key_commitment
 from lintra_protocol.transforms.osnap import BalancedOsnap
 from support import identity, make_task, nonce, signed_cohorts, signed_inventories
 
@@ -93,20 +95,25 @@ def test_a_cohort_beyond_the_rings_headroom_is_refused() -> None:
         check_cohort(TASK, 21, 21)
 
 
-@pytest.mark.parametrize(("own", "allowed"), [(8, True), (9, False), (19, False)])
-def test_at_the_default_a_twentieth_may_be_missing(own: int, allowed: bool) -> None:
+def with_tokens(**fields: object) -> Task:
+    keys = tuple(key_commitment(bytes([index]) * 32) for index in range(3))
+    return make_task(client_auth="token", token_keys=keys, **fields)
+
+
+@pytest.mark.parametrize(("own", "allowed"), [(8, True), (10, True), (11, False), (19, False)])
+def test_with_tokens_a_quarter_may_be_missing_and_without_any_number(own: int, allowed: bool) -> None:
+    check_cohort(TASK, 8, own)
+    task = with_tokens()
     if allowed:
-        check_cohort(TASK, 8, own)
+        check_cohort(task, 8, own)
         return
-    with pytest.raises(
-        TooManyMissingError, match=f"{own - 8} of {own} reports held here are missing elsewhere; at most 0"
-    ):
-        check_cohort(TASK, 8, own)
+    with pytest.raises(TooManyMissingError, match=f"{own - 8} of {own} reports held here are missing elsewhere"):
+        check_cohort(task, 8, own)
 
 
 def test_the_allowance_for_missing_reports_is_exact() -> None:
     # In floating point 0.07 x 100 is above 7; an inexact rule might allow 6 or 8.
-    task = make_task(max_missing="0.07")
+    task = with_tokens(max_missing="0.07")
     check_cohort(task, 93, 100)
     with pytest.raises(TooManyMissingError, match=r"8 of 100 .* at most 7"):
         check_cohort(task, 92, 100)

@@ -54,7 +54,10 @@ def other_url(task: Task) -> Task:
     [
         (cheap_claim, {}, 400, "false_claim"),
         (changed(batches="windowed"), {}, 400, "unsupported_feature"),
-        (changed(client_auth="token"), {}, 400, "unsupported_feature"),
+        (changed(client_auth="mtls"), {}, 400, "unsupported_feature"),
+        (changed(client_auth="token"), {}, 400, "invalid_task"),
+        (changed(), {"open": False}, 403, "policy_refused"),
+        (changed(), {"allowed_authors": ()}, 403, "policy_refused"),
         (huge_rows, {}, 400, "invalid_task"),
         (other_key, {}, 403, "policy_refused"),
         (other_url, {}, 403, "policy_refused"),
@@ -70,7 +73,9 @@ def other_url(task: Task) -> Task:
 async def test_a_task_that_breaks_its_promise_or_the_policy_is_not_registered(
     tmp_path: Path, change: Callable[[Task], Task], policy: dict[str, object], status: int, kind: str
 ) -> None:
-    world = new_world(tmp_path, change=change, policy=Policy.model_validate(policy))
+    world = new_world(
+        tmp_path, change=change, policy=Policy.model_validate({"allowed_authors": "any", "open": True} | policy)
+    )
     answer = await world.register(0)
     assert (answer.status_code, token(answer)) == (status, kind)
     missing = await world.http[0].get(f"/v1/tasks/{world.task.task_id}")
@@ -82,6 +87,7 @@ async def test_a_policy_that_just_fits_lets_the_task_in(tmp_path: Path) -> None:
     policy = Policy.model_validate(
         {
             "allowed_authors": [AUTHOR.public_key],
+            "open": True,
             "max_epsilon": 2,
             "min_clients": 12,
             "max_clients": 1000,
