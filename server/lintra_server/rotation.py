@@ -5,7 +5,7 @@ Afterwards the later ones can be taken off the list.
 
 from sqlalchemy import select, update
 
-from lintra_server.database import batches, sealing_keys
+from lintra_server.database import batches, sealing_keys, tasks
 from lintra_server.parts import Parts
 
 
@@ -38,5 +38,11 @@ def renew(parts: Parts) -> int:
             if renewed is not None:
                 change = update(sealing_keys).where(sealing_keys.c.key_id == row.key_id)
                 connection.execute(change.values(wrapped=renewed))
+                done += 1
+        for row in connection.execute(select(tasks).where(tasks.c.wrapped_token_key.is_not(None))).all():
+            renewed = parts.vault.renewed(row.wrapped_token_key, "token key", row.task_id)
+            if renewed is not None:
+                change = update(tasks).where(tasks.c.task == row.task)
+                connection.execute(change.values(wrapped_token_key=renewed))
                 done += 1
     return done
