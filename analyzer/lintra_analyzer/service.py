@@ -9,8 +9,9 @@ from pathlib import Path
 
 import httpx2
 
-from lintra_analysis.asked.second_task import build_second_task, first_of_two
-from lintra_analysis.asked.specification import Specification, build_task
+from lintra_analysis.asked.second_round import build_second_task, first_of_two
+from lintra_analysis.asked.specification import Specification
+from lintra_analysis.asked.task import build_task
 from lintra_analysis.estimators.tables import Tabular
 from lintra_analysis.readings import read
 from lintra_analysis.record import SignedRecord

@@ -1,1 +1,1 @@
-"""What an analyst asks for, and the task that it becomes."""
+"""From what an analyst asks for to a task: one module a kind of mechanism, looked up by that kind."""

@@ -7,7 +7,7 @@ ever be released.
 from dataclasses import dataclass
 from pathlib import Path
 
-from lintra_analysis.asked.specification import PublicKeys
+from lintra_analysis.asked.task import PublicKeys
 from lintra_protocol.canonical import base64url
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.sealing import CLASSICAL, HYBRID, PRIVATE_KEY_BYTES, SealingKey, SuiteName

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Depends, FastAPI, Header, Query, Request, Response
 from starlette.types import ASGIApp
 
-from lintra_analysis.asked.second_task import SecondRound
+from lintra_analysis.asked.second_round import SecondRound
 from lintra_analysis.asked.specification import Specification
 from lintra_analyzer.service import Service
 from lintra_analyzer.storage.store import ServerState

@@ -4,7 +4,7 @@ import math
 
 from pydantic import BaseModel, ConfigDict
 
-from lintra_analysis.asked.specification import warnings_of
+from lintra_analysis.asked.task import warnings_of
 from lintra_analysis.record import RecordedPrivacy, ReleaseRecord, stated
 from lintra_analyzer.storage.store import Job, JobState, Problem, Registration, ServerState, Stage
 from lintra_protocol.mechanisms.collusion import epsilons_if_colluding

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from lintra_analysis.asked.specification import Specification, build_task
+from lintra_analysis.asked.specification import Specification
+from lintra_analysis.asked.task import build_task
 from lintra_analysis.estimators.moments import INTERCEPT_NOTE, moments
 from lintra_analysis.noise_laws.symmetric_noise import SymmetricNoise
 from lintra_analysis.readings import read

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from lintra_analysis.asked.specification import Specification, build_task, warnings_of
+from lintra_analysis.asked.specification import Specification
+from lintra_analysis.asked.task import build_task, warnings_of
 from lintra_protocol.canonical import base64url
 from lintra_protocol.documents import first_complaint
 from lintra_protocol.errors import InvalidTaskError
@@ -102,7 +103,7 @@ def test_more_numbers_than_the_noise_allows_are_warned_of() -> None:
         ({"columns": [{"name": "a", "kind": "category", "levels": ["x", "x"]}]}, "all different"),
         ({"columns": [{"name": "a", "kind": "text", "lower": 0, "upper": 1}]}, "columns.0.kind"),
         ({"columns": [{"name": "a", "levels": ["x", "y"], "lower": 0, "upper": 1}]}, "only a category has levels"),
-        ({"mechanism": {"kind": "ron_gauss", "bins": -1}}, "mechanism.ron_gauss.bins"),
+        ({"mechanism": {"kind": "ron_gauss", "bins": -1}}, "mechanism.bins"),
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(changes: dict[str, Any], complaint: str) -> None:

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from lintra_analysis.asked.specification import Specification, build_task, default_rows, warnings_of
+from lintra_analysis.asked.osnap import default_rows
+from lintra_analysis.asked.specification import Specification
+from lintra_analysis.asked.task import build_task, warnings_of
 from lintra_protocol.documents import first_complaint
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError, LintraError, RowUnderfilledError
 from lintra_protocol.mechanisms import Osnap, OsnapPublished
@@ -78,7 +80,7 @@ def test_two_equal_specifications_make_two_tasks() -> None:
         ({"columns": [{"name": "a", "lower": 0}]}, "columns.0.upper"),
         ({"columns": [{"name": "a", "lower": 0, "upper": 1, "weight": 2}]}, "columns.0.weight"),
         ({"mechanism": {"kind": "magic"}}, "mechanism"),
-        ({"mechanism": {"kind": "osnap", "rows": 1}}, "mechanism.osnap.rows"),
+        ({"mechanism": {"kind": "osnap", "rows": 1}}, "mechanism.rows"),
         ({"surprise": 1}, "surprise"),
         ({"neighbours": "add-remove"}, "neighbours"),
         ({"suite": "rsa"}, "suite"),
@@ -158,7 +160,7 @@ async def test_the_complaint_reaches_the_analyst(tmp_path: Path) -> None:
     sketch = {"kind": "osnap", "rows": 12}
     complaints: list[tuple[dict[str, object], str, str]] = [
         ({"epsilon": "much"}, "invalid_message", "epsilon: expected a number"),
-        ({"mechanism": {"kind": "magic"}}, "invalid_message", "'osnap', 'osnap_published', 'sum', 'second_moment'"),
+        ({"mechanism": {"kind": "magic"}}, "invalid_message", "expected one of osnap, osnap_published, ron_gauss,"),
         ({"epsilon": -1}, "invalid_task", "epsilon must be positive, got -1"),
         ({"mechanism": sketch, "max_corrupt_clients": 3}, "row_underfilled", "honest clients"),
     ]

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lintra_analysis.asked.second_task import build_second_task
-from lintra_analysis.asked.specification import Specification, build_task, claim_of, warnings_of
-from lintra_analysis.asked.two_rounds import require_together, second_round
+from lintra_analysis.asked.ron_gauss_centred import require_together, second_round
+from lintra_analysis.asked.second_round import build_second_task
+from lintra_analysis.asked.specification import Specification
+from lintra_analysis.asked.task import build_task, claim_of, warnings_of
 from lintra_analysis.planning.two_rounds import first_share
 from lintra_analysis.readings import read
 from lintra_analysis.releases.centred_products import CentredProducts

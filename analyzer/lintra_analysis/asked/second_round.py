@@ -4,8 +4,10 @@ from fractions import Fraction
 
 from pydantic import BaseModel, ConfigDict
 
-from lintra_analysis.asked.specification import SALT_BYTES, Number, Specification, claim_of
-from lintra_analysis.asked.two_rounds import require_together, second_round
+from lintra_analysis.asked.asking import Number
+from lintra_analysis.asked.ron_gauss_centred import require_together, second_round
+from lintra_analysis.asked.specification import Specification
+from lintra_analysis.asked.task import SALT_BYTES, claim_of
 from lintra_analysis.releases.joint_sums import ProjectedSums
 from lintra_analysis.releases.release import Release
 from lintra_analysis.synthetic.model import fit
@@ -68,7 +70,7 @@ def build_second_task(
     Raises:
         InvalidTaskError: one round was asked for, or the first does not give what the second needs.
     """
-    if specification.rounds != 2:
+    if specification.mechanism.num_rounds != 2:
         raise InvalidTaskError("this task was asked for in one round; ask for ron_gauss with 2 rounds")
     total, precision = claim_of(specification), first.time_precision
     claim, mechanism = second_round(total, first, release, fit(release), row_bound)

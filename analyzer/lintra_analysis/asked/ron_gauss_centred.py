@@ -9,19 +9,20 @@ from math import sqrt
 
 import numpy as np
 
+from lintra_analysis.asked.asking import Asking, no_warnings
 from lintra_analysis.planning.two_rounds import claim_with_mu, mu_of_rounds
 from lintra_analysis.releases.joint_sums import ProjectedSums
 from lintra_analysis.synthetic.model import RELIABLE, GaussianModel
 from lintra_protocol.documents import fraction, real
 from lintra_protocol.errors import InvalidTaskError
-from lintra_protocol.mechanisms import RonGauss, RonGaussCentred
 from lintra_protocol.mechanisms.base import MIN_SIGMA
 from lintra_protocol.mechanisms.joint import FEATURE_BITS
-from lintra_protocol.mechanisms.ron_gauss_centred import MAX_CENTRE
+from lintra_protocol.mechanisms.ron_gauss_centred import MAX_CENTRE, RonGaussCentred
 from lintra_protocol.privacy.composition import Spent
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.task import Task
 
+FIRST_KIND = "ron_gauss"
 ROOM = 2.0
 """Squared bound of the second round over the rows' mean squared distance to their class's mean."""
 
@@ -42,8 +43,8 @@ def second_round(
         InvalidTaskError: the first task is no `ron_gauss`, or noise drowned what the second needs of it.
     """
     mechanism = first.mechanism
-    if not isinstance(mechanism, RonGauss):
-        raise InvalidTaskError(f"the first of two rounds is a ron_gauss task, not {mechanism.kind}")
+    if mechanism.kind != FIRST_KIND:
+        raise InvalidTaskError(f"the first of two rounds is a {FIRST_KIND} task, not {mechanism.kind}")
     if total.model_copy(update={"epsilon": first.claim.epsilon}) != first.claim:
         raise InvalidTaskError("the first round promised to other neighbours, cohorts or coalitions, or another delta")
     left = mu_of_rounds(total) ** 2 - first.privacy(first.claim.min_clients).mu ** 2
@@ -108,3 +109,7 @@ def _centers(release: ProjectedSums, model: GaussianModel) -> tuple[tuple[int, .
     if np.abs(steps).max() > MAX_CENTRE:
         raise InvalidTaskError("a mean of the first round is drowned by its noise; more clients are needed")
     return tuple(tuple(int(entry) for entry in row) for row in steps)
+
+
+ASKING = Asking(RonGaussCentred, None, no_warnings)
+"""A second round is not asked for by itself: it follows a first one (see `second_round`)."""

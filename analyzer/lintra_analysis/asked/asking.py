@@ -1,0 +1,143 @@
+"""What every kind of mechanism brings to the analyst's desk: how it is asked for, and what is said before it starts."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Generic, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
+
+from lintra_analysis.asked.bounds import require_size
+from lintra_analysis.by_kind import ByKind
+from lintra_protocol.documents import Real, fraction, real
+from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.mechanisms.base import MIN_SIGMA, Mechanism
+from lintra_protocol.privacy.statement import Claim
+from lintra_protocol.randomness import RandomBytes
+from lintra_protocol.schema import Column, Schema
+from lintra_protocol.task import Task
+
+M = TypeVar("M", bound=Mechanism)
+
+
+def _spelled(value: object) -> object:
+    """Spell a JSON number as a decimal string; what is neither number nor text is left to be refused."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return value
+    try:
+        return real(value)
+    except (ValueError, ArithmeticError):
+        raise ValueError("expected a number of at most 18 digits before and 40 after the point") from None
+
+
+Number = Annotated[Real, BeforeValidator(_spelled), WithJsonSchema({"type": ["number", "string"]})]
+"""A number, or a decimal string for those who want to choose its every digit."""
+
+
+class Asked(BaseModel):
+    """A part of what an analyst asks for."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """What else was asked for, as far as a mechanism depends on it.
+
+    Attributes:
+        claim: what is promised, of two rounds together if there are two.
+        columns: of a row.
+        row_bound: norm that rows are clipped to, in normalised units, if one was given.
+        max_clients: largest cohort.
+        random_bytes: a cryptographic source.
+    """
+
+    claim: Claim
+    columns: Sequence[Column]
+    row_bound: Real | None
+    max_clients: int
+    random_bytes: RandomBytes
+
+    def uncalibrated(self, kind: str) -> dict[str, object]:
+        """Return the fields of a mechanism that needs a row bound; calibration replaces grid and sigma.
+
+        Raises:
+            InvalidTaskError: the bound is missing or not positive.
+        """
+        if self.row_bound is None:
+            raise InvalidTaskError(f"row_bound: needed for {kind}, the norm that rows are clipped to")
+        if fraction(self.row_bound) <= 0:
+            raise InvalidTaskError(f"row_bound: must be positive, got {self.row_bound}")
+        return {"row_bound": self.row_bound, "fraction_bits": 0, "sigma": MIN_SIGMA}
+
+    def num_columns(self, *, takes_levels: bool = False) -> int:
+        """Return d, the numbers that a row becomes; a category enters as indicators unless `takes_levels`."""
+        return len(Schema(tuple(self.columns), indicators=not takes_levels).encoded)
+
+    def calibrated(self, mechanism: M, claim: Claim) -> M:
+        """Return a mechanism with the smallest noise that keeps a claim (see `Mechanism.calibrated`).
+
+        Raises:
+            InvalidTaskError: a report or a release would be too large, or no grid fits.
+            FalseClaimError: no noise keeps the claim.
+        """
+        num_columns = self.num_columns(takes_levels=mechanism.takes_levels)
+        require_size(mechanism, num_columns)
+        return mechanism.calibrated(claim, num_columns, self.max_clients)
+
+
+class MechanismSpecification(Asked):
+    """How one kind of mechanism is asked for: its options under the field `mechanism`."""
+
+    kind: str
+    is_sketch: ClassVar[bool] = False
+    """Whether a report enters some rows of many, so that corrupt clients may crowd into one."""
+
+    @property
+    def num_rounds(self) -> int:
+        """Return how many tasks it takes: 1, unless a kind says more."""
+        return 1
+
+    @abstractmethod
+    def wanted(self, circumstances: Circumstances) -> tuple[Claim, Mechanism]:
+        """Return the claim of the first task and its calibrated mechanism.
+
+        Raises:
+            InvalidTaskError: the options do not fit the circumstances; the detail names the field.
+            RowUnderfilledError: a row of the sketch would be without honest clients.
+            FalseClaimError: no noise keeps the claim.
+        """
+
+
+def row_bound_warnings(task: Task, mechanism: Mechanism) -> list[str]:
+    """Warn of a bound that no row can reach."""
+    bound, farthest = float(fraction(mechanism.row_bound)), task.schema_arrays.largest_norm()
+    if bound <= farthest * (1 + 1e-9):
+        return []
+    return [f"row_bound {bound:g} is larger than any row can be ({farthest:.6g}); it only costs noise"]
+
+
+def no_warnings(task: Task, mechanism: Mechanism) -> list[str]:
+    """Warn of nothing."""
+    del task, mechanism
+    return []
+
+
+@dataclass(frozen=True)
+class Asking(Generic[M]):
+    """What a kind of mechanism brings here.
+
+    Attributes:
+        mechanism: the kind's class.
+        specification: how it is asked for; None if it only follows another task.
+        warnings: what an analyst should know about a valid task of this kind before it starts, in plain words.
+    """
+
+    mechanism: type[M]
+    specification: type[MechanismSpecification] | None
+    warnings: Callable[[Task, M], list[str]] = row_bound_warnings
+
+
+# Each entry is about the mechanism that it is looked up for; a type that says so for all of them cannot be written.
+ASKINGS: ByKind[Asking[Any]] = ByKind("lintra_analysis.asked", "ASKING", Asking)
+"""By kind; a module of this package called like the kind holds the constant `ASKING`."""

@@ -1,0 +1,66 @@
+"""Asking for `ron_gauss`, in one round or in two."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from lintra_analysis.asked.asking import Asking, Circumstances, MechanismSpecification, Number
+from lintra_analysis.planning.ron_gauss import JointQuestion, plan_ron_gauss, useful_dimension
+from lintra_analysis.planning.two_rounds import MEANS_ONLY, first_round
+from lintra_protocol.documents import fraction
+from lintra_protocol.mechanisms.ron_gauss import RonGauss
+from lintra_protocol.privacy.statement import Claim
+from lintra_protocol.schema import Name
+from lintra_protocol.task import Task
+
+FRAME_SEED_BYTES = 32
+
+
+class RonGaussSpecification(MechanismSpecification):
+    """Class counts, means, products and histograms of projected rows, for synthetic rows.
+
+    `label` names a column: a category gives classes, a number one more coordinate. Without `dimension` it follows from
+    the claim (docs/mechanisms/ron_gauss.md#dimension). `bins` cells for each real column; 0 for no histograms.
+    `mean_weight` is r of that page. Of 2 `rounds` this makes the first, and the whole promise is shared by both; then
+    r is as large as it may be. Here `row_bound` is the norm of mapped rows beyond which they may be shrunk; without it
+    a row that is uniform between its bounds has it on average.
+    """
+
+    kind: Literal["ron_gauss"]
+    label: Name | None = None
+    dimension: int | None = Field(default=None, ge=1, le=2**15, strict=True)
+    bins: int = Field(default=16, ge=0, le=1024, strict=True)
+    covariance: Literal["pooled", "per_class"] = "pooled"
+    mean_weight: Number | None = None
+    rounds: Literal[1, 2] = 1
+
+    @property
+    def num_rounds(self) -> int:
+        """Return 1 or 2."""
+        return self.rounds
+
+    def wanted(self, circumstances: Circumstances) -> tuple[Claim, RonGauss]:
+        """Return the only round, or the first of two with its part of the promise."""
+        bound, claim = circumstances.row_bound, circumstances.claim
+        question = JointQuestion(
+            radius=None if bound is None else fraction(bound), **self.model_dump(exclude={"kind", "rounds"})
+        )
+        seed = circumstances.random_bytes(FRAME_SEED_BYTES)
+        mechanism = plan_ron_gauss(claim, tuple(circumstances.columns), question, seed)
+        if self.rounds == 2:
+            claim, mechanism = first_round(claim, mechanism)
+        return claim, circumstances.calibrated(mechanism, claim)
+
+
+def _warnings(task: Task, mechanism: RonGauss) -> list[str]:
+    useful = useful_dimension(task.claim, mechanism.num_blocks)
+    if mechanism.mean_weight == MEANS_ONLY or mechanism.dimension <= useful:
+        return []
+    said = (
+        f"covariance uninformative: the noise at this epsilon drowns products of more than about {useful} numbers, "
+        f"here are {mechanism.dimension}; ask for a smaller dimension or more clients"
+    )
+    return [said]
+
+
+ASKING = Asking(RonGauss, RonGaussSpecification, _warnings)

@@ -1,0 +1,21 @@
+"""Asking for `second_moment_wishart`."""
+
+from typing import Literal
+
+from lintra_analysis.asked.asking import Asking, Circumstances, MechanismSpecification
+from lintra_protocol.mechanisms.second_moment_wishart import WishartSecondMoment
+from lintra_protocol.privacy.statement import Claim
+
+
+class WishartSecondMomentSpecification(MechanismSpecification):
+    """The sum of the rows' outer products and of one random example of every client."""
+
+    kind: Literal["second_moment_wishart"]
+
+    def wanted(self, circumstances: Circumstances) -> tuple[Claim, WishartSecondMoment]:
+        """Return the sum of products with the row bound that was given."""
+        mechanism = WishartSecondMoment.model_validate(circumstances.uncalibrated(self.kind))
+        return circumstances.claim, circumstances.calibrated(mechanism, circumstances.claim)
+
+
+ASKING = Asking(WishartSecondMoment, WishartSecondMomentSpecification)

@@ -1,0 +1,120 @@
+"""The task that a specification becomes: calibrated, checked and bound by its hash."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from lintra_analysis.asked.asking import ASKINGS, Circumstances
+from lintra_analysis.asked.specification import ColumnSpecification, Specification
+from lintra_analysis.planning.coalition import usual_claim
+from lintra_analysis.releases.columns import INTERCEPT
+from lintra_protocol.canonical import base64url
+from lintra_protocol.documents import first_complaint, fraction, real, real_below
+from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.privacy.statement import Claim
+from lintra_protocol.randomness import RandomBytes
+from lintra_protocol.schema import Column
+from lintra_protocol.sealing import HYBRID, SuiteName
+from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task, least_max_missing
+
+SALT_BYTES = 32
+
+
+@dataclass(frozen=True)
+class PublicKeys:
+    """The public keys that a task names beside those of its servers, in base64url.
+
+    Attributes:
+        author: signs the task.
+        identity: the analyzer's, signs its requests.
+        sealing: by suite, what servers seal their sketch shares to.
+    """
+
+    author: str
+    identity: str
+    sealing: Mapping[SuiteName, str]
+
+
+def build_task(
+    specification: Specification, servers: Sequence[ServerEntry], keys: PublicKeys, now: int, random_bytes: RandomBytes
+) -> Task:
+    """Calibrate the mechanism, fill in keys and times, and check the result as every other party will.
+
+    Args:
+        specification: what the analyst asks for.
+        servers: in the order that gives them their indices.
+        keys: the analyzer's public keys.
+        now: seconds since the epoch; the task begins at the start of this time unit.
+        random_bytes: for the salt and, if rows are projected, the seed of their frame.
+
+    Raises:
+        InvalidTaskError: the parts do not fit together; the detail names the field.
+        RowUnderfilledError: the minimum cohort leaves a row of the sketch without honest clients.
+        FalseClaimError: the promise cannot be kept.
+    """
+    asked = specification
+    if INTERCEPT in [column.name for column in asked.columns]:
+        raise InvalidTaskError(f"columns: the name {INTERCEPT!r} belongs to the intercept; choose another")
+    try:
+        claim = claim_of(asked)
+        columns = tuple(_column(column) for column in asked.columns)
+        max_clients = asked.max_clients or min(10 * asked.min_clients, 2**32)
+        around = Circumstances(claim, columns, asked.row_bound, max_clients, random_bytes)
+        claim, mechanism = asked.mechanism.wanted(around)
+        task = Task(
+            salt=base64url(random_bytes(SALT_BYTES)),
+            purpose=asked.purpose,
+            author_key=keys.author,
+            servers=tuple(servers),
+            analyzer=AnalyzerEntry(identity_key=keys.identity, sealing_key=keys.sealing[asked.suite]),
+            columns=columns,
+            mechanism=mechanism,
+            claim=claim,
+            max_clients=max_clients,
+            max_missing=real_below(least_max_missing(claim)) if asked.max_missing is None else asked.max_missing,
+            time_precision=asked.time_precision,
+            not_before=now // asked.time_precision,
+            not_after=-(-(now + asked.duration_seconds) // asked.time_precision),
+            share_form=asked.share_form,
+            suite=asked.suite,
+            retention=asked.retention,
+        )
+    except ValidationError as error:
+        raise InvalidTaskError(first_complaint(error)) from None
+    task.check()
+    return task
+
+
+def warnings_of(task: Task) -> list[str]:
+    """Return what an analyst should know about a valid task before it starts, in plain words."""
+    mechanism = task.mechanism
+    remark = mechanism.remark(task.privacy(task.claim.min_clients))
+    found = [remark] if remark else []
+    found += ASKINGS[mechanism.kind].warnings(task, mechanism)
+    if task.suite != HYBRID:
+        found.append("the classical suite does not protect against a later quantum computer")
+    return found
+
+
+def claim_of(asked: Specification) -> Claim:
+    """Return the promise that was asked for, defaults filled in; of two rounds together, if there are two."""
+    return usual_claim(
+        epsilon=asked.epsilon,
+        delta=asked.delta,
+        neighbours=asked.neighbours,
+        min_clients=asked.min_clients,
+        max_corrupt_clients=asked.max_corrupt_clients,
+        threat=asked.threat,
+        delta_coalition=asked.delta_coalition,
+        is_sketch=asked.mechanism.is_sketch,
+    )
+
+
+def _column(asked: ColumnSpecification) -> Column:
+    lower, upper = float(fraction(asked.lower)), float(fraction(asked.upper))
+    center = asked.center if asked.center is not None else real((lower + upper) / 2)
+    # Bounds in the wrong order are refused by `Column`, in its own words; here they only must not divide it.
+    scale = asked.scale if asked.scale is not None else real(max((upper - lower) / 2, 0)) if upper > lower else "1"
+    kept = asked.model_dump(include={"name", "lower", "upper", "unit", "kind", "levels"})
+    return Column(**kept, center=center, scale=scale)
