@@ -2,80 +2,25 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx2
 import pytest
-from starlette.types import ASGIApp, Receive
+from starlette.types import Receive
 
 from lintra_analyzer.web import app as analyzer_app
 from lintra_analyzer.web.app import create_app
 from lintra_protocol.transport import media_type
 from lintra_server import hot
 from lintra_service import answers
-from lintra_service.listener import listener
 from lintra_service.room import Lease, Room
 from support.analyzer_world import TOKEN, living
+from support.raw_connections import SECONDS, Attacker, listening, until_closed, upload_head
 from support.server_world import World, a_world, token
 
 ROOM = 1 << 16
 PAGE_BYTES = 4096
-SECONDS = 20
-"""How long anything here may take."""
-
-
-@asynccontextmanager
-async def listening(app: ASGIApp, max_connections: int = 200, header_seconds: float = 10) -> AsyncIterator[int]:
-    """Serve an application on loopback, and give its port."""
-    server = listener(app, "127.0.0.1", 0, max_connections, header_seconds)
-    serving = asyncio.create_task(server.serve())
-    async with asyncio.timeout(SECONDS):
-        while not server.started:
-            await asyncio.sleep(0.01)
-    try:
-        yield server.servers[0].sockets[0].getsockname()[1]
-    finally:
-        server.should_exit = server.force_exit = True
-        await serving
-
-
-class Attacker:
-    """Raw connections to one port."""
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-        self._writers: list[asyncio.StreamWriter] = []
-        self._readers: list[asyncio.StreamReader] = []
-
-    async def connect(self, sent: bytes = b"") -> asyncio.StreamReader:
-        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
-        self._writers.append(writer)
-        self._readers.append(reader)
-        writer.write(sent)
-        await writer.drain()
-        return reader
-
-    async def trickle(self, part: bytes, seconds: float) -> None:
-        while True:
-            for writer in self._writers:
-                writer.write(part)
-            await asyncio.sleep(seconds)
-
-    async def __aenter__(self) -> "Attacker":
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        for writer in self._writers:
-            writer.close()
-
-
-def upload_head(world: World, announced: int) -> bytes:
-    return (
-        f"POST /v1/tasks/{world.task.task_id}/reports HTTP/1.1\r\nhost: a\r\n"
-        f"content-type: {media_type('reports')}\r\ncontent-length: {announced}\r\n\r\n"
-    ).encode()
 
 
 async def uploaded(world: World, port: int, label: str) -> int:
@@ -106,7 +51,7 @@ async def test_a_connection_that_announces_much_takes_no_room_from_others(
         async with listening(world.apps[0]) as port, Attacker(port) as attacker:
             announced = hot.max_upload_bytes(world.apps[0].node.registry.find(world.task.task_id))
             assert announced > ROOM // 2
-            await attacker.connect(upload_head(world, announced) + bytes(200))
+            await attacker.connect(upload_head(world.task.task_id, announced) + bytes(200))
             async with asyncio.timeout(SECONDS):
                 while not world.apps[0].node.uploads.used:
                     await asyncio.sleep(0.01)
@@ -123,7 +68,7 @@ async def test_silent_connections_are_closed_and_then_others_are_answered(tmp_pa
         silent = [await attacker.connect(b"GET /v1/keys HTTP/1.1\r\nx: " if n % 2 else b"") for n in range(40)]
         await asyncio.sleep(0.5)
         if rule:
-            ended = [await asyncio.wait_for(_end(reader), SECONDS) for reader in silent]
+            ended = [await until_closed(reader) for reader in silent]
             assert ended == [b""] * 40
             assert await uploaded(world, port, "honest") == 200
         else:
@@ -138,7 +83,7 @@ async def test_a_body_that_trickles_is_cut_off_long_before_the_longest_time(
     monkeypatch.setattr(answers, "GRACE_SECONDS", 0.2 if rule else 3600)
     async with a_world(tmp_path) as world, listening(world.apps[0]) as port, Attacker(port) as attacker:
         body = await world.body(0, world.reports(20))
-        reader = await attacker.connect(upload_head(world, len(body)) + body[:100])
+        reader = await attacker.connect(upload_head(world.task.task_id, len(body)) + body[:100])
         trickling = asyncio.create_task(attacker.trickle(b"\0", 0.05))
         began = time.monotonic()
         try:
@@ -156,13 +101,13 @@ async def test_a_body_shorter_than_announced_is_not_executed(tmp_path: Path) -> 
     async with a_world(tmp_path) as world, listening(world.apps[0]) as port:
         body = await world.body(0, world.reports(1))
         async with Attacker(port) as attacker:
-            await attacker.connect(upload_head(world, len(body) + 50) + body)
+            await attacker.connect(upload_head(world.task.task_id, len(body) + 50) + body)
         await asyncio.sleep(0.2)
         assert world.apps[0].node.store.report_ids(1) == []
         assert world.apps[0].node.uploads.used == 0
         # The same bytes, announced rightly.
         async with Attacker(port) as attacker:
-            reader = await attacker.connect(upload_head(world, len(body)) + body)
+            reader = await attacker.connect(upload_head(world.task.task_id, len(body)) + body)
             assert b" 200 " in await asyncio.wait_for(reader.readline(), SECONDS)
         assert len(world.apps[0].node.store.report_ids(1)) == 1
 
@@ -243,10 +188,3 @@ def damage(world: World) -> None:
         for page in pages:
             file.seek((page - 1) * PAGE_BYTES)
             file.write(b"\xff" * PAGE_BYTES)
-
-
-async def _end(reader: asyncio.StreamReader) -> bytes:
-    try:
-        return await reader.read()
-    except ConnectionError:
-        return b""
