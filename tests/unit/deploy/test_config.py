@@ -30,5 +30,26 @@ def test_the_compose_file_names_settings_that_exist_and_gives_every_server_its_o
     named = re.findall(r"/app/(deploy/[\w./-]+\.(?:toml|py))", text)
     assert named
     assert all((ROOT / path).exists() for path in named)
-    networks = re.findall(r"networks: \[(net-\w)\]", text)
-    assert len(networks) == len(set(networks)) == 3
+    assert re.findall(r"^    networks: (.*)$", text, re.MULTILINE) == [
+        *(f"{{ back-{x}: {{}}, net-{x}: {{ aliases: [server-{x}] }} }}" for x in "abc"),
+        *(f"{{ back-{x}: {{ aliases: [backend] }} }}" for x in "abc"),
+        "[net-a, net-b, net-c, analysts]",
+        "[net-a, net-b, net-c]",
+    ]
+
+
+def test_every_server_believes_its_own_proxy_and_nobody_else() -> None:
+    text = (ROOT / "docker-compose.yml").read_text()
+    for x in "abc":
+        network = re.search(rf"back-{x}: {{ internal: true, ipam: {{ config: \[{{ subnet: ([\d./]+) }}\] }} }}", text)
+        assert network is not None
+        believed = Settings.load(CONFIG / f"compose/server-{x}.toml").trusted_proxies
+        assert [str(proxy) for proxy in believed] == [network.group(1)]
+
+
+def test_the_proxy_takes_fewer_connections_than_the_service_behind_it() -> None:
+    text = (ROOT / "deploy/proxy/nginx.conf").read_text()
+    allowed = {zone: int(most) for zone, most in re.findall(r"limit_conn (\w+) (\d+);", text)}
+    settings = Settings.load(CONFIG / "compose/server-a.toml")
+    assert allowed["peers"] < allowed["all"] < settings.max_connections
+    assert f"server backend:{settings.port};" in text
