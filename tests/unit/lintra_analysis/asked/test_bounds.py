@@ -4,8 +4,9 @@ import tracemalloc
 
 import pytest
 
-from lintra_analysis.asked import specification as asked
-from lintra_analysis.asked.specification import Specification, build_task
+from lintra_analysis.asked import asking as asked
+from lintra_analysis.asked.specification import Specification
+from lintra_analysis.asked.task import build_task
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.task import ServerEntry
 from support import identity
