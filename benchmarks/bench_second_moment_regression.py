@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from lintra_analysis.estimators.ridge import ridge
+from lintra_analysis.estimators.regression import regression
 from lintra_curator.papers import published
 from lintra_curator.papers.second_moment import PublishedInverseWishartDraw, PublishedProjection, PublishedWishartNoise
 from lintra_curator.promise.claim import CentralClaim
@@ -115,8 +115,8 @@ def raw(matrix: FloatArray) -> FloatArray:
 
 
 def floored(release: CentralSecondMoment) -> FloatArray:
-    """Return the solution with the eigenvalue floor and the second-order correction, as the library reports it."""
-    return np.array([found.value for found in ridge(release, "y", regularization=0.0).normalised])
+    """Return the solution with the eigenvalue floor, as the library predicts with."""
+    return regression(release, "y").coef_
 
 
 def gaussian(table: SummedTable, source: RandomBytes) -> CentralSecondMoment:

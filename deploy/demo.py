@@ -189,7 +189,7 @@ def _score(task: dict[str, Any], truth: Truth, r2: float, explained: float) -> N
     ridge, low_rank = task["_ridge"], task["low_rank"]
     setting = (ROW_BOUND, EPSILON, DELTA)
     task["ridge"] = {
-        "r2": truth.r2(np.array([each["value"] for each in ridge["normalised"]])),
+        "r2": truth.r2(truth.normalised(np.array(ridge["prediction"][:-1]))),
         "r2_predicted": ridge["r2"],
         "r2_non_private": r2,
         "r2_central": trusted_curator(truth, kind, SKETCH_ROWS, *setting),
@@ -200,7 +200,7 @@ def _score(task: dict[str, Any], truth: Truth, r2: float, explained: float) -> N
     }
     task["low_rank"] = {
         "rank": RANK,
-        "explained": truth.explained(np.array(low_rank["components"])),
+        "explained": truth.explained(np.array(low_rank["components"]).T),
         "explained_non_private": explained,
         "warnings": low_rank["warnings"],
     }
@@ -213,10 +213,10 @@ def _coefficients(truth: Truth, ridge: dict[str, Any]) -> dict[str, Any]:
     return {
         "names": list(ridge["features"]),
         "non_private": np.linalg.solve(gram, truth.gram[features, truth.target]).tolist(),
-        "second_moment": [each["value"] for each in ridge["normalised"]],
+        "second_moment": truth.normalised(np.array([each["value"] for each in ridge["coefficients"]])).tolist(),
         "half_width": [
-            None if each["interval"] is None else (each["interval"][1] - each["interval"][0]) / 2
-            for each in ridge["normalised"]
+            None if each["interval"] is None else float((each["interval"][1] - each["interval"][0]) / 2 * unit)
+            for each, unit in zip(ridge["coefficients"], truth.normalised(np.ones(len(features))), strict=True)
         ],
         "regularised": ridge["regularised"],
     }

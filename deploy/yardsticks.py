@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lintra_analysis.estimators.low_rank import low_rank
-from lintra_analysis.estimators.ridge import ridge
+from lintra_analysis.estimators.pca import pca
+from lintra_analysis.estimators.regression import regression
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.release import Release
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
@@ -58,15 +58,20 @@ class Truth:
         total = float(((target - target.mean()) ** 2).sum())
         return 1 - float(theta @ self.gram @ theta) / total
 
+    def normalised(self, coefficients: FloatArray) -> FloatArray:
+        """Return coefficients in the columns' own units, shape `(p,)`, in normalised ones."""
+        scale = np.array([column.scale for column in self.problem.columns])
+        return np.asarray(coefficients * scale[self.features] / scale[self.target])
+
     def explained(self, directions: FloatArray) -> float:
         """Return the share of all rows' squared length that orthonormal directions, shape `(d, k)`, hold."""
         return float(np.trace(directions.T @ self.gram @ directions) / np.trace(self.gram))
 
     def score(self, release: Release) -> tuple[float, float]:
         """Return (R2, explained share) of what the analyzer's estimators make of a release."""
-        fit = ridge(release, self.problem.target, self.problem.features, self.problem.regularization)
-        directions = low_rank(release, self.problem.rank).components
-        return self.r2(np.array([each.value for each in fit.normalised])), self.explained(directions)
+        fit = regression(release, self.problem.target, self.problem.features, self.problem.regularization)
+        directions = pca(release, self.problem.rank, about="centers").components.T
+        return self.r2(self.normalised(fit.coef_)), self.explained(directions)
 
 
 def non_private(truth: Truth) -> tuple[float, float]:

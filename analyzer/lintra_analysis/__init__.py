@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from lintra_analysis.downloaded import open_release
     from lintra_analysis.estimators.correlation import CorrelationEstimate, correlation
     from lintra_analysis.estimators.means import MeansEstimate, means
-    from lintra_analysis.estimators.pca import PcaEstimate, pca
-    from lintra_analysis.estimators.regression import RegressionEstimate, regression
+    from lintra_analysis.estimators.pca import pca
+    from lintra_analysis.estimators.pca_estimate import PcaEstimate
+    from lintra_analysis.estimators.regression import regression
+    from lintra_analysis.estimators.regression_estimate import RegressionEstimate
     from lintra_analysis.releases.release import Release
     from lintra_analysis.rest_client import AnalyzerClient, connect
     from lintra_analysis.synthetic.analysis import synthesize
@@ -45,8 +47,8 @@ _MODULES = {
     "AnalyzerClient": "rest_client",
     "CorrelationEstimate": "estimators.correlation",
     "MeansEstimate": "estimators.means",
-    "PcaEstimate": "estimators.pca",
-    "RegressionEstimate": "estimators.regression",
+    "PcaEstimate": "estimators.pca_estimate",
+    "RegressionEstimate": "estimators.regression_estimate",
     "Release": "releases.release",
     "SyntheticRows": "synthetic.rows",
     "connect": "rest_client",

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from lintra_analysis.estimators.ridge import ridge
+from lintra_analysis.estimators.regression import regression
 from lintra_analysis.estimators.spectral import noise_norm_quantile
 from lintra_curator.promise.claim import CentralClaim
 from lintra_curator.promise.quadrature import chi_square_rule
@@ -313,13 +313,14 @@ def test_regression_intervals_cover_the_population_and_the_table_held(name: str)
         rows = 0.4 * regression_rows(2**14, generator)
         table = BoundedTable.of(rows, plain_columns(NAMES, 4.0), 4.0, clip=False)
         held = np.linalg.lstsq(rows[:, :-1], rows[:, -1], rcond=None)[0]
-        estimate = ridge(MECHANISMS[name](table, source), "c4", regularization=0.0)
-        for found, true, own in zip(estimate.normalised, COEFFICIENTS, held, strict=True):
+        release = MECHANISMS[name](table, source)
+        wide, narrow = regression(release, "c4"), regression(release, "c4", of="cohort")
+        for found, inner, true, own in zip(wide.coefficients, narrow.coefficients, COEFFICIENTS, held, strict=True):
             assert found.interval is not None
-            assert found.cohort_interval is not None
+            assert inner.interval is not None
             assert found.standard_error is not None
             population.append(found.interval[0] <= true <= found.interval[1])
-            cohort.append(found.cohort_interval[0] <= own <= found.cohort_interval[1])
+            cohort.append(inner.interval[0] <= own <= inner.interval[1])
             mistaken.append(abs(found.value - true) <= 1.96 * found.standard_error.sampling)
     assert holds(float(np.mean(population)))
     assert holds(float(np.mean(cohort)))

@@ -7,6 +7,7 @@ the means.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from lintra_analysis.releases.columns import ScaledColumn, centers, positions, s
 from lintra_analysis.releases.gram import GramEstimate, HasSecondMoment
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray
+
+About = Literal["means", "centers"]
+"""What second moments are about: the columns' means, or the public centers."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -26,12 +30,16 @@ class Centred:
         means: of the normalised columns; 0 where the public centers stand for them. Shape `(d,)`.
         about_means: whether a constant column made the means known.
         divisor: what makes a variance of a sum of squares: n - 1 about the means, else n.
+        whole: M of the constant column and the others, if the means are known.
+        basis: B, the map from there, shape `(d + 1, d)`.
     """
 
     gram: GramEstimate
     means: FloatArray
     about_means: bool
     divisor: int
+    whole: GramEstimate | None = None
+    basis: FloatArray | None = None
 
     @property
     def columns(self) -> tuple[ScaledColumn, ...]:
@@ -44,12 +52,13 @@ class Centred:
         return centers(self.columns) + scales(self.columns) * self.means
 
 
-def centred(release: HasSecondMoment, columns: Sequence[str] | None = None) -> Centred:
+def centred(release: HasSecondMoment, columns: Sequence[str] | None = None, about: About = "means") -> Centred:
     """Take second moments about the means if the release holds a constant column, else about the public centers.
 
     Args:
         release: a sketch or a second moment.
         columns: those that take part; by default all that vary.
+        about: the "means" if there are any, or the public "centers" in any case.
 
     Raises:
         InvalidAnalysisError: the release holds no second moments, a named column does not vary or is unknown, or
@@ -67,7 +76,9 @@ def centred(release: HasSecondMoment, columns: Sequence[str] | None = None) -> C
             )
     if not names:
         raise InvalidAnalysisError("every column of this release is the same for everybody, so nothing varies")
-    if not constants:
+    if about not in ("means", "centers"):
+        raise InvalidAnalysisError(f'second moments are about the "means" or the "centers", got {about!r}')
+    if not constants or about == "centers":
         return Centred(gram.restrict(names), np.zeros(len(names)), False, gram.num_clients)
     constant, value = constants[0].name, float(constants[0].constant or 1.0)
     if gram.num_clients < 2:
@@ -84,7 +95,7 @@ def centred(release: HasSecondMoment, columns: Sequence[str] | None = None) -> C
     matrix = whole.matrix[1:, 1:] - np.outer(slopes, slopes) * total + adapted
     errors = CombinedError(whole.errors, whole.matrix, basis)
     gram = GramEstimate(whole.columns[1:], (matrix + matrix.T) / 2, errors, gram.num_clients, gram.row_bound)
-    return Centred(gram, slopes * value, True, gram.num_clients - 1)
+    return Centred(gram, slopes * value, True, gram.num_clients - 1, whole, basis)
 
 
 def sampling_functional_sd(weights: FloatArray, matrix: FloatArray, num_clients: int) -> float:

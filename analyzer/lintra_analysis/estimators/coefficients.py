@@ -2,28 +2,28 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from lintra_analysis.estimators.estimates import Interval, diagonal_sd, quantile, two_sided
+from lintra_analysis.estimators.estimates import Interval, Of, diagonal_sd, quantile, two_sided
 from lintra_analysis.estimators.tables import Cell, digits_beside, levels, number
 from lintra_analysis.releases.columns import ScaledColumn, centers, scales
 from lintra_protocol.ring import FloatArray
 
 _VALUES = ("name", "coefficient", "standard_error", "privacy", "sketching", "sampling", "t", "p_value")
-CSV_HEADER = (*_VALUES, "lower", "upper", "cohort_lower", "cohort_upper")
+CSV_HEADER = (*_VALUES, "lower", "upper")
 PARTS_NOTE = "the last three columns are the parts of std err; they add up in squares"
 
 
 @dataclass(frozen=True)
 class StandardError:
-    """Where the uncertainty of one coefficient comes from; the parts add up in squares.
+    """Where the uncertainty of one number comes from; the parts add up in squares.
 
     Attributes:
         privacy: the noise that protects the clients.
         sketching: the public matrix; 0 for sums.
-        sampling: the clients are a sample; homoscedastic residuals are assumed.
+        sampling: the clients are a sample; 0 for the cohort. A regression assumes one residual variance.
         total: all three.
     """
 
@@ -41,18 +41,16 @@ class Coefficient:
         name: the feature, or "(intercept)".
         value: the estimate.
         standard_error: None if the release does not support one; see the estimate's warnings.
-        interval: for the coefficient in the population that the clients are a sample of.
-        cohort_interval: for the coefficient that the cohort's own rows would give.
+        interval: for the coefficient of whom the estimate is about; None where nothing can be told.
         statistic: the value over its standard error; None if either is missing or the error is 0.
         degrees_of_freedom: of the t law that `interval` and `p_value` use; None means that it is normal.
-        p_value: of a coefficient of 0 in the population, two-sided.
+        p_value: of a coefficient of 0, two-sided.
     """
 
     name: str
     value: float
     standard_error: StandardError | None = None
     interval: Interval | None = None
-    cohort_interval: Interval | None = None
     statistic: float | None = None
     degrees_of_freedom: float | None = None
     p_value: float | None = None
@@ -63,8 +61,7 @@ class Coefficient:
         parts: list[Cell] = (
             [None] * 4 if error is None else [error.total, error.privacy, error.sketching, error.sampling]
         )
-        ends = [end for interval in (self.interval, self.cohort_interval) for end in interval or (None, None)]
-        return [self.name, self.value, *parts, self.statistic, self.p_value, *ends]
+        return [self.name, self.value, *parts, self.statistic, self.p_value, *(self.interval or (None, None))]
 
     def text_cells(self) -> list[str]:
         """Return what stands under `text_header`."""
@@ -101,35 +98,55 @@ class ErrorParts:
     law_freedom: float
     residual_freedom: float
 
-    def of(self, linear: FloatArray, values: FloatArray, names: Sequence[str], level: float) -> tuple[Coefficient, ...]:
-        """Return the coefficients `values` at confidence `level`; their errors are those of b under `linear`."""
-        cohort, privacy, sampling = (
-            diagonal_sd(linear @ part @ linear.T).tolist() for part in (self.cohort, self.privacy, self.sampling)
-        )
+    def total(self, linear: FloatArray, of: Of) -> FloatArray:
+        """Return the covariance of `linear` times the coefficients, all causes together."""
+        whole = self.cohort + self.sampling if of == "population" else self.cohort
+        return np.asarray(linear @ whole @ linear.T)
+
+
+@dataclass(frozen=True, eq=False)
+class LinearErrors:
+    """The errors of linear functions of fitted coefficients.
+
+    Attributes:
+        parts: of the coefficients.
+        linear: the functions, shape `(k, p)`.
+        confidence: of the intervals.
+        of: whom the errors are about.
+    """
+
+    parts: ErrorParts
+    linear: FloatArray
+    confidence: float
+    of: Of
+
+    def around(self, names: Sequence[str], values: FloatArray) -> tuple[Coefficient, ...]:
+        """Return the functions, whose values are `values`, shape `(k,)`, with their errors and intervals."""
+        parts = self.parts
+        causes = (parts.cohort, parts.privacy, parts.sampling if self.of == "population" else 0 * parts.sampling)
+        cohort, privacy, sampling = (diagonal_sd(self.linear @ part @ self.linear.T).tolist() for part in causes)
         errors = zip(cohort, privacy, sampling, strict=True)
         return tuple(
-            self._one(name, value, error, level)
-            for name, value, error in zip(names, values.tolist(), errors, strict=True)
+            self._one(name, value, error) for name, value, error in zip(names, values.tolist(), errors, strict=True)
         )
 
-    def _one(self, name: str, value: float, errors: tuple[float, float, float], level: float) -> Coefficient:
+    def _one(self, name: str, value: float, errors: tuple[float, float, float]) -> Coefficient:
         cohort, privacy, sampling = errors
         # What is measured from few rows may fall below the part that is known.
         own = max(cohort, privacy)
         total = math.hypot(own, sampling)
         error = StandardError(privacy, math.sqrt(max(own**2 - privacy**2, 0.0)), sampling, total)
-        freedom = self.law_freedom
+        freedom = self.parts.law_freedom
         if math.isinf(freedom) and sampling > 0:
             # Satterthwaite (1946): only the sampling part is estimated, from the residuals.
-            freedom = self.residual_freedom * (total / sampling) ** 4
-        reach, own_reach = quantile(level, freedom) * total, quantile(level, self.law_freedom) * own
+            freedom = self.parts.residual_freedom * (total / sampling) ** 4
+        reach = quantile(self.confidence, freedom) * total
         statistic = value / total if total > 0 else None
         return Coefficient(
             name=name,
             value=value,
             standard_error=error,
             interval=(value - reach, value + reach),
-            cohort_interval=(value - own_reach, value + own_reach),
             statistic=statistic,
             degrees_of_freedom=None if math.isinf(freedom) else freedom,
             p_value=None if statistic is None else two_sided(statistic, freedom),
@@ -150,29 +167,8 @@ def unit_map(features: Sequence[ScaledColumn], target: ScaledColumn) -> FloatArr
     return np.vstack([slopes[varying], -shifts @ slopes])
 
 
-def coefficients_of(
-    names: Sequence[str], values: FloatArray, linear: FloatArray, parts: ErrorParts | None, level: float
-) -> tuple[Coefficient, ...]:
-    """Return the coefficients `values`, whose errors are those of b under the map `linear`, if there are any."""
-    if parts is None:
+def coefficients_of(names: Sequence[str], values: FloatArray, errors: LinearErrors | None) -> tuple[Coefficient, ...]:
+    """Return the coefficients `values`, with errors if there are any."""
+    if errors is None:
         return tuple(Coefficient(name, float(value)) for name, value in zip(names, values, strict=True))
-    return parts.of(linear, values, names, level)
-
-
-def shifted(coefficient: Coefficient, offset: float) -> Coefficient:
-    """Return the coefficient moved by a known number; it is tested against 0 where it is now."""
-
-    def shift(interval: Interval | None) -> Interval | None:
-        return None if interval is None else (interval[0] + offset, interval[1] + offset)
-
-    error, freedom = coefficient.standard_error, coefficient.degrees_of_freedom
-    value = coefficient.value + offset
-    statistic = value / error.total if error is not None and error.total > 0 else None
-    return replace(
-        coefficient,
-        value=value,
-        interval=shift(coefficient.interval),
-        cohort_interval=shift(coefficient.cohort_interval),
-        statistic=statistic,
-        p_value=None if statistic is None else two_sided(statistic, math.inf if freedom is None else freedom),
-    )
+    return errors.around(names, values)

@@ -3,20 +3,29 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import special
 
-from lintra_analysis.estimators.centred import Centred, centred
-from lintra_analysis.estimators.estimates import Interval, check_confidence, quantile, two_sided
-from lintra_analysis.estimators.pca import CENTERS_NOTE, MEANS_NOTE, NORMAL_NOTE
-from lintra_analysis.estimators.quantities import holds_sampling, standard_error
+from lintra_analysis.estimators.centred import About, centred
+from lintra_analysis.estimators.concentrated.pairs import Pairs
+from lintra_analysis.estimators.estimates import Interval, Of, check_confidence, check_of, quantile, two_sided
+from lintra_analysis.estimators.pca import notes_of
+from lintra_analysis.estimators.quantities import standard_error
 from lintra_analysis.estimators.spectral import floor_eigenvalues, smallest_eigenvalue
 from lintra_analysis.estimators.tables import Cell, Tabular, closing, csv_text, facts, levels, number, table, title
-from lintra_analysis.noise_laws.law import ErrorLaw
-from lintra_analysis.releases.gram import HasSecondMoment
+from lintra_analysis.releases.gram import GramEstimate, HasSecondMoment
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+ALLOWED_NOTE = "the noise's part of an interval holds every correlation that the exact Gaussian law of the noise allows"
+LINEAR_NOTE = "the noise's part of an interval is linearised about the estimate"
 _SMALLEST_EIGENVALUE = -1e-12
 
 
@@ -25,22 +34,22 @@ class PairCorrelation:
     """The correlation of two columns.
 
     Attributes:
-        value: the estimate, between -1 and 1; the matrix may hold another number if it had to be repaired.
+        value: the estimate, between -1 and 1; the matrix may hold another number if it had to be repaired. None if the
+            variance of a column is lost in noise.
+        standard_error: to first order; None where the value is.
         privacy: the part of the standard error that the privacy noise causes, and so on; parts add up in squares.
-        interval: for the population.
-        cohort_interval: for the cohort's own rows.
-        p_value: of a correlation of 0 in the population, two-sided.
+        interval: for the cohort or the population; all of [-1, 1] where nothing can be told.
+        p_value: of a correlation of 0, two-sided.
     """
 
     first: str
     second: str
-    value: float
-    standard_error: float
-    privacy: float
-    sketching: float
-    sampling: float
+    value: float | None
+    standard_error: float | None
+    privacy: float | None
+    sketching: float | None
+    sampling: float | None
     interval: Interval
-    cohort_interval: Interval
     p_value: float | None
 
 
@@ -57,7 +66,8 @@ class CorrelationEstimate(Tabular):
 
     Attributes:
         columns: those whose variance stands out of the noise; the matrix is about these.
-        lost: those whose variance does not.
+        lost: those whose variance does not; they have intervals but no values, and only where the law is known.
+        of: whether errors, intervals and tests are about the "cohort" or the "population".
         matrix: shape `(d, d)`, positive semi-definite, with ones on the diagonal.
         repaired: whether noise had made it indefinite; then `matrix` differs from the pairs.
         pairs: every pair of columns, the first before the second.
@@ -67,6 +77,7 @@ class CorrelationEstimate(Tabular):
     columns: tuple[str, ...]
     lost: tuple[str, ...]
     num_clients: int
+    of: Of
     confidence: float
     about_means: bool
     matrix: FloatArray
@@ -78,6 +89,15 @@ class CorrelationEstimate(Tabular):
     def __repr__(self) -> str:
         return f"CorrelationEstimate({len(self.columns)} columns, {self.num_clients} clients)"
 
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self.summary())}</pre>"
+
+    def to_frame(self) -> "DataFrame":
+        """Return the matrix as a pandas table with the columns' names on both sides; needs `lintra[frames]`."""
+        import pandas
+
+        return pandas.DataFrame(self.matrix, index=list(self.columns), columns=list(self.columns))
+
     def pair(self, first: str, second: str) -> PairCorrelation:
         """Return the correlation of two columns, in either order.
 
@@ -87,25 +107,28 @@ class CorrelationEstimate(Tabular):
         for pair in self.pairs:
             if {pair.first, pair.second} == {first, second}:
                 return pair
-        raise InvalidAnalysisError(f"there is no pair {first!r}, {second!r}; columns are: {', '.join(self.columns)}")
+        known = ", ".join((*self.columns, *self.lost))
+        raise InvalidAnalysisError(f"there is no pair {first!r}, {second!r}; columns are: {known}")
 
     def to_csv(self) -> str:
         """Return one line for each pair."""
         header = ["first", "second", "correlation", "standard_error", "privacy", "sketching", "sampling"]
-        header += ["lower", "upper", "cohort_lower", "cohort_upper", "p_value", "repaired_correlation"]
+        header += ["lower", "upper", "p_value", "repaired_correlation"]
         return csv_text(header, map(self._csv_row, self.pairs))
 
     def _csv_row(self, pair: PairCorrelation) -> list[Cell]:
-        i, j = self.columns.index(pair.first), self.columns.index(pair.second)
+        repaired = None
+        if pair.first in self.columns and pair.second in self.columns:
+            repaired = float(self.matrix[self.columns.index(pair.first), self.columns.index(pair.second)])
         row: list[Cell] = [pair.first, pair.second, pair.value, pair.standard_error]
-        row += [pair.privacy, pair.sketching, pair.sampling, *pair.interval, *pair.cohort_interval, pair.p_value]
-        return [*row, float(self.matrix[i, j])]
+        row += [pair.privacy, pair.sketching, pair.sampling, *pair.interval, pair.p_value]
+        return [*row, repaired]
 
     def summary(self, privacy: str | None = None) -> str:
         """Return a text for people: the matrix, then every pair with its error."""
         about = "means" if self.about_means else "public centers"
         lines = title("Correlations from a private second moment")
-        lines += facts([("Clients", str(self.num_clients)), ("About", about)])
+        lines += facts([("Clients", str(self.num_clients)), ("About", about), ("Errors are of", f"the {self.of}")])
         rows = [[name, *(f"{value:.3f}" for value in row)] for name, row in zip(self.columns, self.matrix, strict=True)]
         lines += table(["", *self.columns], rows)
         header = ["", "corr", "std err", "P", *levels(self.confidence), "privacy", "sketching", "sampling"]
@@ -115,12 +138,18 @@ class CorrelationEstimate(Tabular):
 
 def _summary_row(pair: PairCorrelation) -> list[str]:
     p_value = "-" if pair.p_value is None else f"{pair.p_value:.3f}"
-    row = [f"{pair.first}, {pair.second}", f"{pair.value:.4f}", number(pair.standard_error), p_value]
+    value = "-" if pair.value is None else f"{pair.value:.4f}"
+    row = [f"{pair.first}, {pair.second}", value, number(pair.standard_error), p_value]
     return [*row, *map(number, (*pair.interval, pair.privacy, pair.sketching, pair.sampling))]
 
 
 def correlation(
-    release: HasSecondMoment, columns: Sequence[str] | None = None, confidence: float = 0.95
+    release: HasSecondMoment,
+    columns: Sequence[str] | None = None,
+    confidence: float = 0.95,
+    *,
+    about: About = "means",
+    of: Of = "population",
 ) -> CorrelationEstimate:
     """Return the correlations of the columns.
 
@@ -128,51 +157,73 @@ def correlation(
     >>> correlation(open_release("flights.npz"), ["hour", "delay"]).matrix.shape
     (2, 2)
 
-    Intervals put sampling on Fisher's scale atanh(r), where its error is 1 / sqrt(n - 3) for normal rows, and privacy
-    noise on that of r itself.
+    Where the noise is Gaussian and known, the interval of the cohort's correlation holds all those that the noise
+    allows (concentrated/pairs.py). That of the population adds the sampling on either side (Zou 2007), on the scale
+    atanh(r) of Fisher, where its error is 1 / sqrt(n - 3) for normal rows.
 
     Args:
         release: a sketch or a second moment.
         columns: at least two; by default all that vary.
         confidence: of the intervals, each on its own.
+        about: the "means" where the release holds them, or the public "centers" in any case.
+        of: whom errors, intervals and tests are about: the "population" or the "cohort".
 
     Raises:
         InvalidAnalysisError: the release holds no second moments, or an argument does not fit it.
     """
     check_confidence(confidence)
-    moments = centred(release, columns)
+    check_of(of)
+    moments = centred(release, columns, about)
     gram = moments.gram
     if len(moments.columns) < 2 or gram.num_clients < 4:
         raise InvalidAnalysisError("correlations need at least 2 columns that vary, and 4 clients")
     diagonal = np.diagonal(gram.matrix)
     sd = np.sqrt(np.diagonal(gram.errors.entry_variance(np.eye(diagonal.size))))
-    usable = np.flatnonzero(diagonal > 2 * sd)
+    usable = diagonal > 2 * sd
     names = tuple(column.name for column in moments.columns)
-    lost = tuple(name for i, name in enumerate(names) if i not in usable)
-    if usable.size < 2:
+    lost = tuple(name for name, told in zip(names, usable, strict=True) if not told)
+    allowed = _allowed(gram, confidence)
+    if usable.sum() < 2 and allowed is None:
         raise InvalidAnalysisError(f"noise has swallowed the variance of {', '.join(lost)}; no correlation is left")
-    kept = tuple(names[i] for i in usable)
     root = np.sqrt(diagonal[usable])
-    raw = gram.matrix[np.ix_(usable, usable)] / np.outer(root, root)
-    repaired, matrix = _repaired(raw)
-    law = gram.errors.restrict(usable)
+    repaired, matrix = _repaired(gram.matrix[np.ix_(usable, usable)] / np.outer(root, root))
     return CorrelationEstimate(
-        columns=kept,
+        columns=tuple(name for name in names if name not in lost),
         lost=lost,
         num_clients=gram.num_clients,
+        of=of,
         confidence=float(confidence),
         about_means=moments.about_means,
         matrix=matrix,
         repaired=repaired,
-        pairs=tuple(_pairs(moments, law, usable_names=kept, raw=raw, root=root, confidence=confidence)),
-        notes=(MEANS_NOTE if moments.about_means else CENTERS_NOTE, NORMAL_NOTE),
+        pairs=tuple(_pairs(_Told(gram, names, usable, allowed, of, confidence))),
+        notes=(
+            *notes_of(moments.about_means, of),
+            LINEAR_NOTE if allowed is None else ALLOWED_NOTE,
+        ),
         warnings=_warnings(lost, repaired),
     )
 
 
+def _allowed(gram: GramEstimate, confidence: float) -> dict[tuple[int, int], tuple[Interval, float]] | None:
+    """Return for every pair what the noise allows, and the p value of 0; None if its law is not known or it is 0."""
+    size = gram.matrix.shape[0]
+    covariance = gram.errors.triple_covariance(np.eye(size))
+    if covariance is None or not (np.diagonal(covariance, axis1=2, axis2=3) > 0).all():
+        return None
+    first, second = np.triu_indices(size, 1)
+    matrix, diagonal = gram.matrix, np.diagonal(gram.matrix)
+    sums = np.column_stack([diagonal[first], matrix[first, second], diagonal[second]])
+    pairs = Pairs.of(sums, covariance[first, second])
+    intervals = pairs.intervals(float(special.chdtri(1, 1 - confidence))).tolist()
+    p_values = special.chdtrc(1, pairs.distances(np.zeros(first.size))).tolist()
+    found = zip(first.tolist(), second.tolist(), intervals, p_values, strict=True)
+    return {(i, j): ((low, high), p_value) for i, j, (low, high), p_value in found}
+
+
 def _repaired(raw: FloatArray) -> tuple[bool, FloatArray]:
     """Return whether a matrix was indefinite, and the matrix with clipped eigenvalues and ones on the diagonal."""
-    indefinite = smallest_eigenvalue(raw) < _SMALLEST_EIGENVALUE
+    indefinite = raw.size > 0 and smallest_eigenvalue(raw) < _SMALLEST_EIGENVALUE
     repaired = floor_eigenvalues(raw, 0.0) if indefinite else raw
     root = np.sqrt(np.diagonal(repaired))
     matrix = repaired / np.outer(root, root)
@@ -180,59 +231,106 @@ def _repaired(raw: FloatArray) -> tuple[bool, FloatArray]:
     return indefinite, matrix
 
 
-def _pairs(
-    moments: Centred,
-    law: ErrorLaw,
-    *,
-    usable_names: tuple[str, ...],
-    raw: FloatArray,
-    root: FloatArray,
-    confidence: float,
-) -> list[PairCorrelation]:
+@dataclass(frozen=True, eq=False)
+class _Told:
+    """What pairs are made from."""
+
+    gram: GramEstimate
+    names: tuple[str, ...]
+    usable: NDArray[np.bool_]
+    allowed: dict[tuple[int, int], tuple[Interval, float]] | None
+    of: Of
+    confidence: float
+
+
+def _pairs(told: _Told) -> list[PairCorrelation]:
     """Return every pair with its errors."""
-    variance = law.correlation_variance(raw, root**2)
-    mixed, count = holds_sampling(moments), moments.gram.num_clients
-    block = raw * np.outer(root, root)
+    gram, diagonal = told.gram, np.diagonal(told.gram.matrix)
+    root = np.sqrt(np.where(told.usable, diagonal, 1.0))
+    raw = gram.matrix / np.outer(root, root)
+    np.fill_diagonal(raw, 1.0)
+    variance = gram.errors.correlation_variance(raw, root**2)
     found = []
     for i in range(root.size):
         for j in range(i + 1, root.size):
-            r, measured = float(raw[i, j]), math.sqrt(max(float(variance[i, j]), 0.0))
-            privacy = _privacy(law, block, i, j, r) if mixed else measured
-            bounded = min(max(r, -1.0), 1.0)
-            error = standard_error(measured, privacy, (1 - bounded**2) / math.sqrt(count - 3), mixed)
-            around = math.hypot(error.sketching, error.sampling)
-            found.append(
-                PairCorrelation(
-                    first=usable_names[i],
-                    second=usable_names[j],
-                    value=bounded,
-                    standard_error=error.total,
-                    privacy=error.privacy,
-                    sketching=error.sketching,
-                    sampling=error.sampling,
-                    interval=_interval(r, around, error.privacy, confidence),
-                    cohort_interval=_interval(r, error.sketching, error.privacy, confidence),
-                    p_value=_p_value(bounded, math.hypot(error.privacy, error.sketching), count),
-                )
-            )
+            allowed = None if told.allowed is None else told.allowed[i, j]
+            if told.usable[i] and told.usable[j]:
+                measured = math.sqrt(max(float(variance[i, j]), 0.0))
+                found.append(_resolved(told, (i, j), float(raw[i, j]), measured, allowed))
+            elif allowed is not None:
+                found.append(_lost(told, (i, j), allowed))
     return found
 
 
-def _privacy(law: ErrorLaw, block: FloatArray, i: int, j: int, r: float) -> float:
+def _resolved(
+    told: _Told, pair: tuple[int, int], r: float, measured: float, allowed: tuple[Interval, float] | None
+) -> PairCorrelation:
+    """Return the correlation r of two columns whose variances stand out of the noise."""
+    (i, j), gram, count = pair, told.gram, told.gram.num_clients
+    mixed, bounded = gram.errors.measured, min(max(r, -1.0), 1.0)
+    privacy = _privacy(gram, i, j, r) if mixed else measured
+    error = standard_error(measured, privacy, (1 - bounded**2) / math.sqrt(count - 3), mixed, told.of)
+    p_value = _p_value(bounded, math.hypot(error.privacy, error.sketching), count)
+    if allowed is None:
+        around = math.hypot(error.sketching, error.sampling)
+        interval = _interval(r, around, _normal(r, error.privacy, told.confidence), told.confidence)
+        if told.of == "cohort":
+            p_value = two_sided(bounded / measured) if measured > 0 else float(bounded == 0)
+    else:
+        interval = _interval(r, error.sampling, allowed[0], told.confidence)
+        p_value = p_value if told.of == "population" else allowed[1]
+    return PairCorrelation(
+        first=told.names[i],
+        second=told.names[j],
+        value=bounded,
+        standard_error=error.total,
+        privacy=error.privacy,
+        sketching=error.sketching,
+        sampling=error.sampling,
+        interval=interval,
+        p_value=p_value,
+    )
+
+
+def _lost(told: _Told, pair: tuple[int, int], allowed: tuple[Interval, float]) -> PairCorrelation:
+    """Return what the noise allows of two columns of which one is lost in it."""
+    (low, high), p_value = allowed
+    middle = (low + high) / 2
+    sampling = (1 - middle**2) / math.sqrt(told.gram.num_clients - 3) if told.of == "population" else 0.0
+    return PairCorrelation(
+        first=told.names[pair[0]],
+        second=told.names[pair[1]],
+        value=None,
+        standard_error=None,
+        privacy=None,
+        sketching=None,
+        sampling=None,
+        interval=_interval(middle, sampling, (low, high), told.confidence),
+        p_value=p_value if told.of == "cohort" else None,
+    )
+
+
+def _privacy(gram: GramEstimate, i: int, j: int, r: float) -> float:
     """Return the part of a correlation's standard error that the privacy noise of a sketch causes."""
-    weights, root = np.zeros_like(block), np.sqrt(np.diagonal(block))
-    weights[i, j] = weights[j, i] = 0.5 / (root[i] * root[j])
-    weights[i, i], weights[j, j] = -r / (2 * root[i] ** 2), -r / (2 * root[j] ** 2)
-    return law.privacy_functional_sd(weights, block)
+    weights, root = np.zeros_like(gram.matrix), np.sqrt(np.diagonal(gram.matrix)[[i, j]])
+    weights[i, j] = weights[j, i] = 0.5 / (root[0] * root[1])
+    weights[i, i], weights[j, j] = -r / (2 * root[0] ** 2), -r / (2 * root[1] ** 2)
+    return gram.errors.privacy_functional_sd(weights, gram.matrix)
 
 
-def _interval(r: float, around: float, noise: float, confidence: float) -> Interval:
+def _normal(r: float, noise: float, confidence: float) -> Interval:
+    """Return the interval of normal noise, which stays normal on the scale of r however near r is to 1."""
+    reach = quantile(confidence) * noise
+    return r - reach, r + reach
+
+
+def _interval(r: float, around: float, noise: Interval, confidence: float) -> Interval:
     """Return an interval whose parts add up in squares on either side (Zou 2007).
 
     Args:
         r: the estimate; noise may have left it beyond 1.
         around: sd of what varies as correlations of samples do, hence on Fisher's scale atanh(r).
-        noise: sd of what noise adds to the products, which stays normal on the scale of r however near r is to 1.
+        noise: the interval for the noise alone.
         confidence: of the interval.
     """
     reach = quantile(confidence)
@@ -240,7 +338,7 @@ def _interval(r: float, around: float, noise: float, confidence: float) -> Inter
     if abs(r) < 1:
         centre, half = math.atanh(r), reach * around / (1 - r**2)
         low, high = r - math.tanh(centre - half), math.tanh(centre + half) - r
-    lower, upper = r - math.hypot(low, reach * noise), r + math.hypot(high, reach * noise)
+    lower, upper = r - math.hypot(low, max(r - noise[0], 0.0)), r + math.hypot(high, max(noise[1] - r, 0.0))
     return max(min(lower, 1.0), -1.0), min(max(upper, -1.0), 1.0)
 
 
@@ -262,7 +360,7 @@ def _warnings(lost: tuple[str, ...], repaired: bool) -> tuple[str, ...]:
     """Return what the analyst must know, in plain words."""
     warnings = []
     if lost:
-        warnings.append(f"noise has swallowed the variance of {', '.join(lost)}, which are left out")
+        warnings.append(f"noise has swallowed the variance of {', '.join(lost)}, which the matrix leaves out")
     if repaired:
         warnings.append("noise had made the matrix indefinite; the matrix is repaired, the pairs are not")
     return tuple(warnings)

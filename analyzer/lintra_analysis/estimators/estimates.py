@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from typing import cast
+from typing import Literal, cast
 
 import numpy as np
 from scipy import special
@@ -13,6 +13,8 @@ from lintra_protocol.ring import FloatArray
 
 Plain = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]
 Interval = tuple[float, float]
+Of = Literal["cohort", "population"]
+"""Whom an error or an interval is about: the cohort's own rows, or the population that they are a sample of."""
 
 _SMALLEST_DOUBT = 1e-12
 
@@ -55,10 +57,10 @@ class Measured:
     interval: Interval | None = None
 
     @classmethod
-    def normal(cls, value: float, standard_error: float, confidence: float, scale: float = 1.0) -> "Measured":
-        """Return a normally distributed number, times a positive `scale`."""
+    def normal(cls, value: float, standard_error: float, confidence: float) -> "Measured":
+        """Return a normally distributed number."""
         reach = quantile(confidence) * standard_error
-        return cls(value * scale, standard_error * scale, ((value - reach) * scale, (value + reach) * scale))
+        return cls(value, standard_error, (value - reach, value + reach))
 
 
 def quantile(confidence: float, degrees_of_freedom: float = math.inf) -> float:
@@ -84,6 +86,16 @@ def check_confidence(confidence: float) -> None:
         raise InvalidAnalysisError(f"confidence must lie strictly between 0 and 1, such as 0.95; got {confidence}")
     if 1 - confidence < _SMALLEST_DOUBT:
         raise InvalidAnalysisError(f"confidence must leave a doubt of at least {_SMALLEST_DOUBT:g}, got {confidence}")
+
+
+def check_of(of: str) -> None:
+    """Refuse a word for whom an error is about that is none.
+
+    Raises:
+        InvalidAnalysisError: it is neither "cohort" nor "population".
+    """
+    if of not in ("cohort", "population"):
+        raise InvalidAnalysisError(f'errors are of the "cohort" or of the "population", got {of!r}')
 
 
 def sampling_bound(lower: float, upper: float, num_clients: int) -> float:

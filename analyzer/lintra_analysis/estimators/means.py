@@ -1,15 +1,22 @@
-"""The columns' means, from a sum of rows or from second moments with a constant column, with the error by cause."""
+"""The columns' means and mean squares, from a sum of rows or from second moments, with the error by cause.
+
+Means come from a sum of rows, or from second moments through a column that is the same for everybody. Mean squares are
+about the public centers, and come from second moments only.
+"""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from lintra_analysis.estimators.centred import centred
+from lintra_analysis.estimators.centred import Centred, centred
 from lintra_analysis.estimators.coefficients import StandardError
-from lintra_analysis.estimators.estimates import check_confidence, sampling_bound
-from lintra_analysis.estimators.quantities import Quantity, holds_sampling, standard_error
+from lintra_analysis.estimators.estimates import Of, check_confidence, check_of, sampling_bound
+from lintra_analysis.estimators.quantities import Quantity, error_of, standard_error
+from lintra_analysis.estimators.spectral import floor_eigenvalues
 from lintra_analysis.estimators.tables import (
     Cell,
     Tabular,
@@ -22,19 +29,46 @@ from lintra_analysis.estimators.tables import (
     table,
     title,
 )
-from lintra_analysis.noise_laws.combined_error import CombinedError
-from lintra_analysis.releases.columns import centers, scales
-from lintra_analysis.releases.gram import HasSecondMoment
+from lintra_analysis.releases.columns import centers, positions, scales
+from lintra_analysis.releases.gram import GramEstimate
 from lintra_analysis.releases.totals import Totals
 from lintra_protocol.errors import InvalidAnalysisError
+from lintra_protocol.mechanisms.second_moment import INTERCEPT
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+COHORT_NOTE = "errors and intervals are for the cohort's own clipped rows; the sampling of clients would come on top"
 BOUND_NOTE = "a sum holds no variances, so the sampling part is the largest that the columns' bounds allow"
 SAMPLE_NOTE = "the sampling part rests on the variances in the same release"
+NO_MEANS_NOTE = (
+    "means: a second moment about the public centers holds none; release a sum, or second moments with a "
+    "column that is the same for everybody"
+)
+NO_SECOND_NOTE = "mean squares and correlations: a sum holds none; release a second moment or a sketch"
+CONSTANT_NOTE = "means rest on the constant column {name!r}; a row that was shrunk counts for less than one"
+INTERCEPT_NOTE = "means rest on the intercept, which is never shrunk; a row that was counts with its shrunken values"
+ABOUT_CENTER_NOTE = (
+    "mean squares are about the public centers, not about the means; the sampling part of their errors takes the rows "
+    "to be normal"
+)
+
+
+class HoldsMeans(Protocol):
+    """A release of sums of rows, or of second moments."""
+
+    def totals(self) -> Totals | None:
+        """Return the sums of the rows if the release holds them on their own, else None."""
+        ...
+
+    def second_moment(self) -> GramEstimate:
+        """Return the estimate of Z^T Z that the release holds."""
+        ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MeansEstimate(Tabular):
-    """The means of the columns, in their own units.
+    """The means and mean squares of the columns, in their own units; what the release does not hold is None.
 
     >>> from lintra_analysis import means, open_release
     >>> estimate = means(open_release("flights.npz"))
@@ -45,55 +79,106 @@ class MeansEstimate(Tabular):
     True
 
     Attributes:
+        of: whether errors and intervals are about the "cohort" or the "population".
         means: one for each column.
-        notes: on what the errors rest.
+        mean_squares: mean squared distance from the public center, in the columns' units squared.
+        root_mean_squares: roots of that; None where noise has made it negative.
+        notes: on what the errors rest, and what is missing and why.
     """
 
     columns: tuple[str, ...]
     num_clients: int
+    of: Of
     confidence: float
-    means: tuple[Quantity, ...]
+    means: tuple[Quantity, ...] | None
+    mean_squares: tuple[Quantity, ...] | None
+    root_mean_squares: tuple[Quantity | None, ...] | None
     notes: tuple[str, ...]
     warnings: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"MeansEstimate({len(self.columns)} columns, {self.num_clients} clients)"
 
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self.summary())}</pre>"
+
+    @property
+    def params(self) -> dict[str, float]:
+        """The means by name.
+
+        Raises:
+            InvalidAnalysisError: the release holds none.
+        """
+        if self.means is None:
+            raise InvalidAnalysisError(f"this release holds no means: {NO_MEANS_NOTE}")
+        return {name: one.value for name, one in zip(self.columns, self.means, strict=True)}
+
+    def to_frame(self) -> "DataFrame":
+        """Return a pandas table with one line for each column; needs `lintra[frames]`."""
+        import pandas
+
+        rows = [dict(zip(_HEADER, self._row(i), strict=True)) for i in range(len(self.columns))]
+        return pandas.DataFrame(rows).set_index("name")
+
     def to_csv(self) -> str:
         """Return one line for each column."""
-        header = ["name", "mean", "standard_error", "privacy", "sketching", "sampling"]
-        return csv_text(
-            [*header, "lower", "upper", "cohort_lower", "cohort_upper"], map(self._row, range(len(self.means)))
-        )
+        return csv_text(_HEADER, map(self._row, range(len(self.columns))))
 
     def _row(self, i: int) -> list[Cell]:
-        mean = self.means[i]
-        error = mean.standard_error
-        parts: list[Cell] = (
-            [None] * 4 if error is None else [error.total, error.privacy, error.sketching, error.sampling]
-        )
-        return [self.columns[i], mean.value, *parts, *(mean.interval or ()), *(mean.cohort_interval or ())]
+        row: list[Cell] = [self.columns[i]]
+        for values in (self.means, self.mean_squares, self.root_mean_squares):
+            row += _cells(None if values is None else values[i])
+        return row
 
     def summary(self, privacy: str | None = None) -> str:
         """Return a text for people."""
-        lines = title("Means") + facts([("Clients", str(self.num_clients))])
-        rows = []
-        for name, mean in zip(self.columns, self.means, strict=True):
-            error = mean.standard_error
-            parts = [None] * 3 if error is None else [error.privacy, error.sketching, error.sampling]
-            total = None if error is None else error.total
-            ends = mean.interval or (None, None)
-            shown = [number(end, digits_beside(mean.value, total)) for end in ends]
-            value = number(mean.value, digits_beside(mean.value, total, 6))
-            rows.append([name, value, number(total), *shown, *map(number, parts)])
-        lines += table(["", "mean", "std err", *levels(self.confidence), "privacy", "sketching", "sampling"], rows)
+        lines = title("Means") + facts([("Clients", str(self.num_clients)), ("Errors are of", f"the {self.of}")])
+        for kind, values in (("mean", self.means), ("root mean square", self.root_mean_squares)):
+            if values is not None:
+                rows = [[name, *_text_cells(one)] for name, one in zip(self.columns, values, strict=True)]
+                lines += table(["", kind, "std err", *levels(self.confidence), *_PARTS], rows)
         return "\n".join([*lines, *closing(privacy, self.warnings, self.notes)]) + "\n"
 
 
+_PARTS = ("privacy", "sketching", "sampling")
+_NUMBERS = ("standard_error", *_PARTS, "lower", "upper")
+_HEADER = (
+    "name",
+    "mean",
+    *_NUMBERS,
+    "mean_square",
+    *(f"mean_square_{part}" for part in _NUMBERS),
+    "root_mean_square",
+    *(f"root_mean_square_{part}" for part in _NUMBERS),
+)
+
+
+def _cells(one: Quantity | None) -> list[Cell]:
+    if one is None or one.standard_error is None:
+        return [None if one is None else one.value, *[None] * len(_NUMBERS)]
+    error = one.standard_error
+    causes = [error.total, error.privacy, error.sketching, error.sampling]
+    return [one.value, *causes, *(one.interval or (None, None))]
+
+
+def _text_cells(one: Quantity | None) -> list[str]:
+    """Return a number, its error, the ends of its interval and the parts of the error for people."""
+    if one is None or one.standard_error is None:
+        return [number(None if one is None else one.value), *["-"] * 6]
+    error, digits = one.standard_error, digits_beside(one.value, one.standard_error.total)
+    shown = [number(end, digits) for end in one.interval or (None, None)]
+    value = number(one.value, digits_beside(one.value, error.total, 6))
+    return [value, number(error.total), *shown, *map(number, (error.privacy, error.sketching, error.sampling))]
+
+
 def means(
-    release: Totals | HasSecondMoment, columns: Sequence[str] | None = None, confidence: float = 0.95
+    release: HoldsMeans,
+    columns: Sequence[str] | None = None,
+    confidence: float = 0.95,
+    *,
+    of: Of = "population",
 ) -> MeansEstimate:
-    """Return the means of the columns.
+    """Return the means and mean squares of the columns, as far as the release holds them.
 
     >>> from lintra_analysis import means, open_release
     >>> print(means(open_release("flights.npz"), ["hour"]).summary())  # doctest: +ELLIPSIS, +NORMALIZE_WHITESPACE
@@ -101,52 +186,108 @@ def means(
     ...
 
     Args:
-        release: a sum, or a second moment or sketch with a constant column.
+        release: a sum, a second moment or a sketch.
         columns: by default all that vary.
         confidence: of the intervals, each on its own.
+        of: whom the errors are about: the "population" or the "cohort".
 
     Raises:
-        InvalidAnalysisError: the release holds no means, or an argument does not fit it.
+        InvalidAnalysisError: the release holds neither sums nor second moments, or an argument does not fit it.
     """
     check_confidence(confidence)
-    if isinstance(release, Totals):
-        return _of_sum(release if columns is None else release.restrict(columns), confidence)
-    return _of_second_moment(release, columns, confidence)
+    check_of(of)
+    totals = release.totals()
+    if totals is not None:
+        return _of_totals(totals if columns is None else totals.restrict(columns), confidence, of)
+    return _of_second_moment(release.second_moment(), columns, confidence, of)
 
 
-def _of_sum(release: Totals, confidence: float) -> MeansEstimate:
+def _of_totals(release: Totals, confidence: float, of: Of) -> MeansEstimate:
     """Return the means of a sum."""
     count, found = release.num_clients, []
     values = centers(release.columns) + scales(release.columns) * release.values / count
     for column, value in zip(release.columns, values.tolist(), strict=True):
         privacy = column.scale * release.noise_sd / count
-        sampling = sampling_bound(column.lower, column.upper, count)
+        sampling = sampling_bound(column.lower, column.upper, count) if of == "population" else 0.0
         error = StandardError(privacy, 0.0, sampling, math.hypot(privacy, sampling))
         found.append(Quantity.normal(value, error, confidence, -math.inf, math.inf))
     names = tuple(column.name for column in release.columns)
-    return MeansEstimate(names, count, float(confidence), tuple(found), (BOUND_NOTE,))
+    about = BOUND_NOTE if of == "population" else COHORT_NOTE
+    return MeansEstimate(names, count, of, float(confidence), tuple(found), None, None, (about, NO_SECOND_NOTE))
 
 
-def _of_second_moment(release: HasSecondMoment, columns: Sequence[str] | None, confidence: float) -> MeansEstimate:
-    """Return the means that a constant column holds: M_0v / M_00 in units of the constant."""
-    moments = centred(release, columns)
-    errors = moments.gram.errors
-    if not moments.about_means or not isinstance(errors, CombinedError):
-        raise InvalidAnalysisError(
-            "this release holds no means: it has no constant column; release a sum, or second moments with an intercept"
-        )
-    constant = next(column.constant for column in release.second_moment().columns if column.constant)
-    lever, count, found = constant / errors.matrix[0, 0], moments.gram.num_clients, []
+def _of_second_moment(gram: GramEstimate, columns: Sequence[str] | None, confidence: float, of: Of) -> MeansEstimate:
+    """Return mean squares about the public centers, and the means if a constant column carries them."""
+    if columns is not None:
+        constant = [column.name for column in gram.columns if column.constant and column.name not in columns]
+        positions(gram.columns, columns)
+        gram = gram.restrict([*constant, *columns])
+    moments = centred(gram, columns)
+    squares = _mean_squares(centred(gram, columns, "centers"), confidence, of)
+    found = _means(moments, confidence, of)
+    notes = [SAMPLE_NOTE if of == "population" else COHORT_NOTE, ABOUT_CENTER_NOTE]
+    if found is None:
+        notes.append(NO_MEANS_NOTE)
+    else:
+        name = next(column.name for column in gram.columns if column.constant)
+        notes.append(INTERCEPT_NOTE if name == INTERCEPT else CONSTANT_NOTE.format(name=name))
+    return MeansEstimate(
+        columns=tuple(column.name for column in moments.columns),
+        num_clients=gram.num_clients,
+        of=of,
+        confidence=float(confidence),
+        means=found,
+        mean_squares=squares,
+        root_mean_squares=tuple(_root(square) for square in squares),
+        notes=tuple(notes),
+    )
+
+
+def _means(moments: Centred, confidence: float, of: Of) -> tuple[Quantity, ...] | None:
+    """Return the means that a constant column holds: M_0v / M_00 in units of the constant.
+
+    Where its product with itself is public they are linear in the noise, and the errors exact.
+    """
+    whole, basis = moments.whole, moments.basis
+    if whole is None or basis is None:
+        return None
+    constant = whole.columns[0].constant or 1.0
+    lever, count, found = constant / whole.matrix[0, 0], moments.gram.num_clients, []
     for i, column in enumerate(moments.columns):
         # An error N of M moves the mean by c / M_00 times N_0v - (M_0v / M_00) N_00, to first order.
-        weights = np.zeros_like(errors.matrix)
-        weights[0] = weights[:, 0] = errors.basis[:, i] / 2
-        weights[0, 0] = errors.basis[0, i]
+        weights = np.zeros_like(whole.matrix)
+        weights[0] = weights[:, 0] = basis[:, i] / 2
+        weights[0, 0] = basis[0, i]
         weights *= abs(lever)
-        measured = errors.law.functional_sd(weights)
-        privacy = errors.law.privacy_functional_sd(weights, errors.matrix)
+        measured = whole.errors.functional_sd(weights)
+        privacy = whole.errors.privacy_functional_sd(weights, whole.matrix)
         spread = max(float(moments.gram.matrix[i, i]), 0.0) / moments.divisor
-        error = standard_error(measured, privacy, math.sqrt(spread / count), holds_sampling(moments), column.scale)
+        law = whole.errors.measured
+        error = standard_error(measured, privacy, math.sqrt(spread / count), law, of, column.scale)
         found.append(Quantity.normal(float(moments.means_in_units[i]), error, confidence, -math.inf, math.inf))
-    names = tuple(column.name for column in moments.columns)
-    return MeansEstimate(names, count, float(confidence), tuple(found), (SAMPLE_NOTE,))
+    return tuple(found)
+
+
+def _mean_squares(moments: Centred, confidence: float, of: Of) -> tuple[Quantity, ...]:
+    """Return the mean squared distances from the public centers."""
+    gram, found = moments.gram, []
+    clipped = floor_eigenvalues(gram.matrix, 0.0)
+    for i, column in enumerate(moments.columns):
+        weights = np.zeros_like(gram.matrix)
+        weights[i, i] = 1.0
+        unit = column.scale**2 / gram.num_clients
+        # A sampling part is that of a sum over clients, n times as large as that of a mean square.
+        error = error_of(moments, weights, clipped, of, unit)
+        found.append(Quantity.normal(float(gram.matrix[i, i]) * unit, error, confidence, -math.inf, math.inf))
+    return tuple(found)
+
+
+def _root(square: Quantity) -> Quantity | None:
+    """Return the root of a mean square; its interval is the root of that of the square."""
+    error = square.standard_error
+    if square.value <= 0 or error is None or square.interval is None:
+        return None
+    value = math.sqrt(square.value)
+    parts = (part / (2 * value) for part in (error.privacy, error.sketching, error.sampling, error.total))
+    low, high = (math.sqrt(max(end, 0.0)) for end in square.interval)
+    return Quantity(value, StandardError(*parts), (low, high))

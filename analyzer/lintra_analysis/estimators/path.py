@@ -8,7 +8,7 @@ import numpy as np
 from lintra_analysis.estimators.coefficients import unit_map
 from lintra_analysis.estimators.design import Design, check_regularization, design
 from lintra_analysis.estimators.estimates import check_confidence, checked_rows, diagonal_sd
-from lintra_analysis.estimators.ridge import warnings_of
+from lintra_analysis.estimators.remarks import warnings_of
 from lintra_analysis.estimators.solve import Fit, solve
 from lintra_analysis.estimators.tables import Tabular, closing, csv_text, facts, number, table, title
 from lintra_analysis.releases.gram import HasSecondMoment
@@ -156,7 +156,7 @@ def _report(chosen: Design, penalties: FloatArray, fits: list[Fit]) -> Regressio
         diagonal_sd(to_units @ (fit.parts.cohort + fit.parts.sampling) @ to_units.T)[:-1] for fit in fits if fit.parts
     ]
     costs = np.array([fit.cost for fit in fits]) * chosen.target.scale**2
-    warnings = list(dict.fromkeys(warning for fit in fits for warning in warnings_of(chosen.gram, fit)))
+    warnings = list(dict.fromkeys(warning for fit in fits for warning in warnings_of(chosen.gram, fit, known=False)))
     best = int(costs.argmin())
     if fits[0].regularised:
         warnings.append("costs and the best penalty leave out that eigenvalues were raised; treat them as a hint")

@@ -6,16 +6,21 @@ the eigenvectors of one matrix; the explained shares gain most from a release wi
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from lintra_analysis.estimators.centred import Centred, centred
-from lintra_analysis.estimators.estimates import check_confidence, checked_rows, diagonal_sd
-from lintra_analysis.estimators.low_rank import RESOLVED_LEAKAGE
-from lintra_analysis.estimators.quantities import Quantity, error_of, holds_sampling
-from lintra_analysis.estimators.spectral import Spectrum, floor_eigenvalues
-from lintra_analysis.estimators.tables import Cell, Tabular, closing, csv_text, facts, levels, number, table, title
+from lintra_analysis.estimators.centred import About, Centred, centred
+from lintra_analysis.estimators.estimates import (
+    Interval,
+    Of,
+    check_confidence,
+    check_of,
+    diagonal_sd,
+    quantile,
+)
+from lintra_analysis.estimators.pca_estimate import PcaEstimate
+from lintra_analysis.estimators.quantities import Quantity, error_of
+from lintra_analysis.estimators.spectral import Spectrum, floor_eigenvalues, noise_norm_quantile
 from lintra_analysis.releases.columns import scales
 from lintra_analysis.releases.gram import HasSecondMoment
 from lintra_protocol.errors import InvalidAnalysisError
@@ -25,166 +30,14 @@ NORMAL_NOTE = (
     "the sampling part of the errors takes the rows to be normal, since a second moment holds no fourth moments"
 )
 MEANS_NOTE = "about the means, which the release's constant column holds"
-CENTERS_NOTE = "about the public centers, not about the means, which this release does not hold"
+CENTERS_NOTE = "about the public centers, not about the means"
+COHORT_NOTE = "errors and intervals are for the cohort's own clipped rows; the sampling of clients would come on top"
+WEYL_NOTE = "the simultaneous intervals of the cohort's variances hold all at once, by Weyl's inequality"
+NEARLY_GAUSSIAN = ", as far as the noise is close to Gaussian noise of its variances"
 DEFAULT_COMPONENTS = 20
-_SHOWN = 6
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class PcaEstimate(Tabular):
-    """The k directions in which the cohort's normalised rows vary most.
-
-    >>> from lintra_analysis import open_release, pca
-    >>> estimate = pca(open_release("flights.npz"), 2)
-    >>> estimate.transform([[12.0, 800.0, 5.0]]).shape  # hour, distance and delay
-    (1, 2)
-
-    Attributes:
-        components: shape `(k, d)`, orthonormal rows; in each the entry of largest magnitude is positive.
-        component_errors: standard errors of the entries, all causes together, shape `(k, d)`; NaN for a component
-            that is not told apart from others.
-        mean: what is subtracted from a row, in the columns' own units, shape `(d,)`.
-        scale: what it is then divided by, the public scales, shape `(d,)`.
-        about_means: whether `mean` holds the means, and not the public centers.
-        explained_variance: along each component, in normalised units squared.
-        explained_variance_ratio: the same over the sum for all d; None if the sum is lost in noise.
-        cumulative_ratio: of the first 1, 2, .., k components.
-        subspace_error: expected squared sine, summed over the k angles, between these components and the cohort's.
-        warnings: in plain words, what the analyst must know before using the numbers.
-    """
-
-    columns: tuple[str, ...]
-    num_clients: int
-    confidence: float
-    components: FloatArray
-    component_errors: FloatArray
-    mean: FloatArray
-    scale: FloatArray
-    about_means: bool
-    explained_variance: tuple[Quantity, ...]
-    explained_variance_ratio: tuple[Quantity, ...] | None
-    cumulative_ratio: tuple[Quantity, ...] | None
-    subspace_error: float
-    notes: tuple[str, ...]
-    warnings: tuple[str, ...]
-
-    def __repr__(self) -> str:
-        return f"PcaEstimate({self.n_components_} components, {len(self.columns)} columns, {self.num_clients} clients)"
-
-    @property
-    def components_(self) -> FloatArray:
-        """The components as scikit-learn names them, shape `(k, d)`."""
-        return self.components
-
-    @property
-    def n_components_(self) -> int:
-        """The number of components."""
-        return int(self.components.shape[0])
-
-    @property
-    def mean_(self) -> FloatArray:
-        """What is subtracted from a row, shape `(d,)`."""
-        return self.mean
-
-    @property
-    def explained_variance_(self) -> FloatArray:
-        """The variances along the components, shape `(k,)`."""
-        return np.array([quantity.value for quantity in self.explained_variance])
-
-    @property
-    def explained_variance_ratio_(self) -> FloatArray:
-        """The shares of the components, shape `(k,)`; NaN if they are lost in noise."""
-        shares = self.explained_variance_ratio
-        return np.full(self.n_components_, np.nan) if shares is None else np.array([share.value for share in shares])
-
-    @property
-    def loadings(self) -> FloatArray:
-        """Components times the root of their variance, shape `(d, k)`."""
-        return self.components.T * np.sqrt(self.explained_variance_)
-
-    def transform(self, rows: FloatArray) -> FloatArray:
-        """Return the scores, shape `(n, k)`, of rows in the columns' own units, shape `(n, d)`.
-
-        Raises:
-            ValueError: the rows do not have one column for each name, or are not finite.
-        """
-        scores: FloatArray = (checked_rows(rows, self.columns) - self.mean) / self.scale @ self.components.T
-        return scores
-
-    def inverse_transform(self, scores: FloatArray) -> FloatArray:
-        """Return the rows in own units, shape `(n, d)`, that have these scores, shape `(n, k)`, and nothing else.
-
-        Raises:
-            ValueError: there is not one score for each component, or one is not finite.
-        """
-        names = [f"component {number}" for number in range(1, self.n_components_ + 1)]
-        rows: FloatArray = checked_rows(scores, names) @ self.components * self.scale + self.mean
-        return rows
-
-    def to_csv(self) -> str:
-        """Return one line for each component."""
-        header = ["component"]
-        for name in ("variance", "ratio", "cumulative"):
-            header += [name, *(f"{name}_{part}" for part in ("standard_error", "privacy", "sketching", "sampling"))]
-            header += [f"{name}_lower", f"{name}_upper"]
-        header += [*self.columns, *(f"standard_error {name}" for name in self.columns)]
-        return csv_text(header, map(self._csv_row, range(self.n_components_)))
-
-    def _csv_row(self, i: int) -> list[Cell]:
-        row: list[Cell] = [i + 1]
-        for quantities in (self.explained_variance, self.explained_variance_ratio, self.cumulative_ratio):
-            quantity = None if quantities is None else quantities[i]
-            error = None if quantity is None else quantity.standard_error
-            row.append(None if quantity is None else quantity.value)
-            row += [None] * 4 if error is None else [error.total, error.privacy, error.sketching, error.sampling]
-            row += (None if quantity is None else quantity.interval) or (None, None)
-        return [*row, *self.components[i].tolist(), *self.component_errors[i].tolist()]
-
-    def summary(self, privacy: str | None = None) -> str:
-        """Return a text for people."""
-        lines = title("Principal components from a private second moment")
-        about = "means" if self.about_means else "public centers"
-        lines += facts(
-            [
-                ("Clients", str(self.num_clients)),
-                ("About", about),
-                ("Columns", str(len(self.columns))),
-                ("Subspace error", number(self.subspace_error)),
-            ]
-        )
-        ends = levels(self.confidence)
-        header = [
-            "",
-            "variance",
-            "std err",
-            *ends,
-            "privacy",
-            "sketching",
-            "sampling",
-            "ratio",
-            "std err",
-            "cumulative",
-        ]
-        lines += table(header, map(self._summary_row, range(self.n_components_)))
-        shown = min(self.n_components_, _SHOWN)
-        rows = [
-            [name, *map(number, column[:shown])] for name, column in zip(self.columns, self.components.T, strict=True)
-        ]
-        lines += table(["", *(f"component {i + 1}" for i in range(shown))], rows)
-        return "\n".join([*lines, *closing(privacy, self.warnings, self.notes)]) + "\n"
-
-    def _summary_row(self, i: int) -> list[str]:
-        variance = self.explained_variance[i]
-        ratio = None if self.explained_variance_ratio is None else self.explained_variance_ratio[i]
-        cumulative = None if self.cumulative_ratio is None else self.cumulative_ratio[i]
-        error = variance.standard_error
-        parts = [None] * 4 if error is None else [error.total, error.privacy, error.sketching, error.sampling]
-        row = [number(variance.value), number(parts[0]), *map(number, variance.interval or (None, None))]
-        row += map(number, parts[1:])
-        row.append(number(None if ratio is None else ratio.value))
-        share = None if ratio is None else ratio.standard_error
-        row.append(number(None if share is None else share.total))
-        return [f"{i + 1}", *row, number(None if cumulative is None else cumulative.value)]
+# First-order formulas are used while the expected squared sine to the true subspace is below this; at 0.1 the
+# simulated coverage of the intervals still holds, beyond it the directions mix and the formulas fail.
+RESOLVED_LEAKAGE = 0.1
 
 
 def pca(
@@ -192,6 +45,9 @@ def pca(
     components: int | None = None,
     columns: Sequence[str] | None = None,
     confidence: float = 0.95,
+    *,
+    about: About = "means",
+    of: Of = "population",
 ) -> PcaEstimate:
     """Return the leading principal components.
 
@@ -204,29 +60,35 @@ def pca(
         components: k, between 1 and the number of columns that vary; by default all of them, but no more than 20.
         columns: those that take part; by default all that vary. A constant column serves as the intercept.
         confidence: of the intervals.
+        about: the "means" where the release holds them, or the public "centers" in any case.
+        of: whom the errors are about: the "population" or the "cohort".
 
     Raises:
         InvalidAnalysisError: the release holds no second moments, or an argument does not fit it.
     """
     check_confidence(confidence)
-    moments = centred(release, columns)
+    check_of(of)
+    moments = centred(release, columns, about)
     size = len(moments.columns)
     rank = min(size, DEFAULT_COMPONENTS) if components is None else components
     if isinstance(rank, bool) or not isinstance(rank, int | np.integer) or not 1 <= rank <= size:
         raise InvalidAnalysisError(f"components must be a whole number from 1 to the {size} columns, got {rank!r}")
-    return _report(_Directions(moments, confidence), int(rank))
+    return _report(_Directions(moments, confidence, of), int(rank))
 
 
 class _Directions:
     """The spectrum of centred moments, and the errors of what is read off it."""
 
-    def __init__(self, moments: Centred, confidence: float) -> None:
+    def __init__(self, moments: Centred, confidence: float, of: Of) -> None:
         self.moments = moments
+        self.of: Of = of
         self.confidence = confidence
         self.spectrum = Spectrum.of(moments.gram)
         self.clipped = floor_eigenvalues(moments.gram.matrix, 0.0)
         size = len(moments.columns)
         self.total = float(np.trace(moments.gram.matrix))
+        sigma = moments.gram.errors.spectral_sigma
+        self.norm = None if sigma is None else noise_norm_quantile(size, sigma, confidence)
         self.lost = self.total <= 2 * moments.gram.errors.functional_sd(np.eye(size))
 
     def resolved(self, i: int) -> bool:
@@ -253,7 +115,7 @@ class _Directions:
         if not self.resolved(i):
             return Quantity(max(value, 0.0))
         vector = self.spectrum.vectors[:, i]
-        error = error_of(self.moments, np.outer(vector, vector), self.clipped, scale)
+        error = error_of(self.moments, np.outer(vector, vector), self.clipped, self.of, scale)
         return Quantity.normal(value, error, self.confidence, 0.0, math.inf)
 
     def share(self, start: int, stop: int) -> Quantity:
@@ -265,11 +127,45 @@ class _Directions:
             values = [float(self.spectrum.values[:stop].sum()) - (self.spectrum.upward_bias(stop) if resolved else 0.0)]
         share = sum(values) / self.total
         if not resolved:
-            return Quantity(min(max(share, 0.0), 1.0))
+            bounds = self.share_by_norm(stop) if start == 0 and self.of == "cohort" else None
+            return Quantity(min(max(share, 0.0), 1.0), interval=bounds)
         leading = self.spectrum.vectors[:, start:stop]
         weights = leading @ leading.T - share * np.eye(leading.shape[0])
-        error = error_of(self.moments, weights, self.clipped, 1 / self.total)
+        error = error_of(self.moments, weights, self.clipped, self.of, 1 / self.total)
         return Quantity.normal(share, error, self.confidence, 0.0, 1.0)
+
+    def norm_notes(self) -> tuple[str, ...]:
+        """Return what the simultaneous intervals rest on, if there are any."""
+        if self.norm is None:
+            return ()
+        return (WEYL_NOTE,) if self.moments.gram.errors.gaussian else (WEYL_NOTE + NEARLY_GAUSSIAN,)
+
+    def by_norm(self, i: int) -> Interval | None:
+        """Return an interval of the cohort's variance along component i that holds together with all others.
+
+        No eigenvalue is further off than the norm of the noise (Weyl 1912).
+        """
+        if self.norm is None:
+            return None
+        value, scale = float(self.spectrum.values[i]), 1 / self.moments.divisor
+        return max(value - self.norm, 0.0) * scale, max(value + self.norm, 0.0) * scale
+
+    def share_by_norm(self, rank: int) -> Interval | None:
+        """Return an interval of the cohort's share of the first components, for which they need not be told apart.
+
+        The k largest eigenvalues move by at most k times the norm of the noise together. Half of the error probability
+        goes to the trace.
+        """
+        sigma = self.moments.gram.errors.spectral_sigma
+        if sigma is None:
+            return None
+        half, size = (1 + self.confidence) / 2, self.spectrum.values.size
+        reach = rank * noise_norm_quantile(size, sigma, half)
+        trace_reach = quantile(half) * self.moments.gram.errors.functional_sd(np.eye(size))
+        top = float(self.spectrum.values[:rank].sum())
+        low = (top - reach) / (self.total + trace_reach)
+        high = (top + reach) / (self.total - trace_reach) if self.total > trace_reach else 1.0
+        return min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
 
     def component_error(self, i: int) -> FloatArray:
         """Return the standard errors of the entries of component i, all causes together, shape `(d,)`."""
@@ -280,7 +176,7 @@ class _Directions:
         weights = np.divide(1.0, gaps, out=np.zeros_like(gaps), where=gaps != 0)
         reach = (self.spectrum.vectors * weights) @ self.spectrum.vectors.T
         covariance = self.moments.gram.errors.product_covariance(vector)
-        if not holds_sampling(self.moments):
+        if self.of == "population" and not self.moments.gram.errors.measured:
             image = self.clipped @ vector
             spread = float(vector @ image) * self.clipped + np.outer(image, image)
             covariance = covariance + spread / self.moments.gram.num_clients
@@ -293,9 +189,12 @@ def _report(found: _Directions, rank: int) -> PcaEstimate:
     variances = tuple(found.variance(i) for i in range(rank))
     shares = None if found.lost else tuple(found.share(i, i + 1) for i in range(rank))
     cumulative = None if found.lost else tuple(found.share(0, i + 1) for i in range(rank))
+    bounds = [found.by_norm(i) for i in range(rank)]
+    leakage = min(spectrum.leakage(rank), float(min(rank, spectrum.values.size - rank)))
     return PcaEstimate(
         columns=tuple(column.name for column in moments.columns),
         num_clients=moments.gram.num_clients,
+        of=found.of,
         confidence=float(found.confidence),
         components=spectrum.vectors[:, :rank].T,
         component_errors=np.array([found.component_error(i) for i in range(rank)]),
@@ -303,12 +202,21 @@ def _report(found: _Directions, rank: int) -> PcaEstimate:
         scale=scales(moments.columns),
         about_means=moments.about_means,
         explained_variance=variances,
+        simultaneous=None if None in bounds else tuple(one for one in bounds if one is not None),
+        noise_norm=found.norm,
+        resolved=leakage <= RESOLVED_LEAKAGE,
         explained_variance_ratio=shares,
         cumulative_ratio=cumulative,
-        subspace_error=min(spectrum.leakage(rank), float(min(rank, spectrum.values.size - rank))),
-        notes=(MEANS_NOTE if moments.about_means else CENTERS_NOTE, NORMAL_NOTE),
+        subspace_error=leakage,
+        notes=(*notes_of(moments.about_means, found.of), *found.norm_notes()),
         warnings=_warnings(found, rank),
     )
+
+
+def notes_of(about_means: bool, of: Of) -> tuple[str, ...]:
+    """Return what second moments are about, and what the sampling part of their errors assumes."""
+    about = MEANS_NOTE if about_means else CENTERS_NOTE
+    return (about, NORMAL_NOTE) if of == "population" else (about, COHORT_NOTE)
 
 
 def _warnings(found: _Directions, rank: int) -> tuple[str, ...]:
@@ -317,7 +225,12 @@ def _warnings(found: _Directions, rank: int) -> tuple[str, ...]:
     if blurred := [str(i + 1) for i in range(rank) if not found.resolved(i)]:
         warnings.append(
             f"noise does not tell components {', '.join(blurred)} apart from others, so they have no errors; "
-            "the low-rank analysis bounds eigenvalues all the same"
+            "the simultaneous intervals bound the cohort's variances all the same"
+        )
+    if not found.spectrum.leakage(rank) <= RESOLVED_LEAKAGE:
+        warnings.append(
+            f"the {rank} components together are not told apart from the rest; another number of components may stand "
+            "at a clearer gap"
         )
     if negative := int((found.spectrum.values[:rank] < 0).sum()):
         warnings.append(f"{negative} of the {rank} variances are negative, which is noise; reported as 0")

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from lintra_analysis.estimators.centred import Centred, sampling_functional_sd
 from lintra_analysis.estimators.coefficients import StandardError
-from lintra_analysis.estimators.estimates import Interval, quantile
-from lintra_analysis.noise_laws.exchangeable_rows import ExchangeableRows
+from lintra_analysis.estimators.estimates import Interval, Of, quantile
 from lintra_protocol.ring import FloatArray
 
 
@@ -17,48 +16,43 @@ class Quantity:
     Attributes:
         value: the estimate.
         standard_error: by cause; None if the release does not support one.
-        interval: for the number in the population that the clients are a sample of.
-        cohort_interval: for the number that the cohort's own rows would give.
+        interval: for the number of whom the estimate is about.
     """
 
     value: float
     standard_error: StandardError | None = None
     interval: Interval | None = None
-    cohort_interval: Interval | None = None
 
     @classmethod
     def normal(cls, value: float, error: StandardError, confidence: float, lowest: float, highest: float) -> "Quantity":
         """Return a normally distributed number that lies between `lowest` and `highest`."""
-        reach = quantile(confidence)
-        own = math.hypot(error.privacy, error.sketching)
+        reach = quantile(confidence) * error.total
 
         def inside(number: float) -> float:
             return min(max(number, lowest), highest)
 
-        def around(sd: float) -> Interval:
-            return inside(value - reach * sd), inside(value + reach * sd)
-
-        return cls(inside(value), error, around(error.total), around(own))
+        return cls(inside(value), error, (inside(value - reach), inside(value + reach)))
 
 
-def error_of(moments: Centred, weights: FloatArray, clipped: FloatArray, scale: float = 1.0) -> StandardError:
+def error_of(moments: Centred, weights: FloatArray, clipped: FloatArray, of: Of, scale: float = 1.0) -> StandardError:
     """Return the standard error of `scale` times <weights, M>.
 
     Args:
         moments: M and the law of its error.
         weights: symmetric, shape `(d, d)`.
         clipped: M without its negative eigenvalues, which would be the rows' own; shape `(d, d)`.
+        of: whom the error is about.
         scale: positive.
     """
     gram = moments.gram
     measured = gram.errors.functional_sd(weights)
     privacy = gram.errors.privacy_functional_sd(weights, gram.matrix)
     sampling = sampling_functional_sd(weights, clipped, gram.num_clients)
-    return standard_error(measured, privacy, sampling, holds_sampling(moments), scale)
+    return standard_error(measured, privacy, sampling, gram.errors.measured, of, scale)
 
 
 def standard_error(
-    measured: float, privacy: float, sampling: float, holds_sampling: bool, scale: float = 1.0
+    measured: float, privacy: float, sampling: float, holds_sampling: bool, of: Of, scale: float = 1.0
 ) -> StandardError:
     """Put the parts of an error together.
 
@@ -68,10 +62,5 @@ def standard_error(
     # What is measured from few rows may fall below the part that is known.
     own = max(own, privacy)
     sketching = math.sqrt(max(own**2 - privacy**2, 0.0))
-    return StandardError(scale * privacy, scale * sketching, scale * sampling, scale * math.hypot(own, sampling))
-
-
-def holds_sampling(moments: Centred) -> bool:
-    """Return whether the error law is read off rows that hold different clients."""
-    errors = moments.gram.errors
-    return isinstance(getattr(errors, "law", errors), ExchangeableRows)
+    added = sampling if of == "population" else 0.0
+    return StandardError(scale * privacy, scale * sketching, scale * added, scale * math.hypot(own, added))

@@ -1,210 +1,49 @@
 """Linear regression of any column on any others: least squares or ridge, with the table that statisticians expect.
 
-Every regression on a release is post-processing of it. Standard errors hold the privacy noise beside the sampling of
-the clients, and say how much of each there is. The solver is the one of `ridge` (solve.py).
+Every regression on a release is post-processing of it. Coefficients, intervals and tests are those of the released
+matrix as it is (concentrated/); predictions use it with its noise eigenvalues raised (solve.py). Where the law of the
+noise has no closed form, errors are linearised about that repaired matrix instead.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import special
 
 from lintra_analysis.estimators.coefficients import (
-    CSV_HEADER,
-    PARTS_NOTE,
     Coefficient,
+    ErrorParts,
+    LinearErrors,
     coefficients_of,
-    shifted,
-    text_header,
     unit_map,
 )
+from lintra_analysis.estimators.concentrated.regressions import Regression, penalty_beside
 from lintra_analysis.estimators.design import INTERCEPT, Design, check_regularization, design
-from lintra_analysis.estimators.estimates import Interval, check_confidence, checked_rows
-from lintra_analysis.estimators.ridge import R2_ABOUT_MEAN_NOTE, R2_NOTE, warnings_of
+from lintra_analysis.estimators.estimates import Interval, Of, check_confidence, check_of, quantile
+from lintra_analysis.estimators.regression_estimate import Penalised, RegressionEstimate, Simultaneous
+from lintra_analysis.estimators.remarks import (
+    CONCENTRATED_LAW,
+    LINEAR_LAW,
+    NOISELESS_LAW,
+    R2_ABOUT_MEAN_NOTE,
+    R2_NOTE,
+    SHRUNK_NOTE,
+    SKETCH_LAW,
+    named,
+    warnings_of,
+)
 from lintra_analysis.estimators.simultaneous import simultaneous_intervals
 from lintra_analysis.estimators.solve import Fit, solve
-from lintra_analysis.estimators.tables import Cell, Tabular, closing, csv_text, facts, number, table, title
+from lintra_analysis.estimators.spectral import smallest_eigenvalue
 from lintra_analysis.releases.gram import HasSecondMoment
 from lintra_protocol.ring import FloatArray
 
-SHRUNK_NOTE = "a penalty shrinks the coefficients; intervals and tests are about the shrunk ones"
+FTest = tuple[float | None, float | None, float | None]
+"""The statistic, its second degrees of freedom (None for a chi-square over the first), and p."""
 
-
-@dataclass(frozen=True)
-class Simultaneous:
-    """Intervals that hold together with those of every other regression on the same release.
-
-    Attributes:
-        noise_norm: the bound on the spectral norm of the noise that they rest on, in normalised units.
-        intervals: for the cohort's own coefficients, the intercept last; None where there is no finite one.
-    """
-
-    noise_norm: float
-    intervals: tuple[Interval | None, ...]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class RegressionEstimate(Tabular):
-    """The regression of one column on others, in the columns' own units.
-
-    >>> from lintra_analysis import open_release, regression
-    >>> estimate = regression(open_release("flights.npz"), "delay")
-    >>> estimate.predict([[12.0, 800.0], [20.0, 800.0]]).shape  # hour and distance
-    (2,)
-    >>> print(estimate.summary())  # doctest: +ELLIPSIS, +NORMALIZE_WHITESPACE
-    Regression of delay from a private second moment
-    ...
-
-    Attributes:
-        coefficients: one for each feature.
-        intercept: fitted if `intercept_fitted`, else what the public centers imply.
-        covariance: of coefficients and intercept, all causes together, shape `(p + 1, p + 1)`; None if not available.
-            Not part of `to_dict`, since it has p^2 entries.
-        regularization: lambda in normalised units; never on a fitted intercept.
-        residual_freedom: clients less fitted coefficients.
-        residual_sum_of_squares: over the cohort at the best coefficients; can be negative if noise dominates.
-        residual_sd: of one client.
-        r2: see `r2_note`; None if what it is a share of is lost in noise.
-        r2_standard_error: of the privacy noise and sketching, for the cohort's own r2; sampling comes on top.
-        f_statistic: of all features' coefficients being 0, over `len(features)` and `f_freedom` degrees of freedom.
-        floor: the eigenvalue below which the normalised Gram matrix counts as noise.
-        regularised: whether an eigenvalue lay below it and was raised.
-        simultaneous: if it was asked for.
-        warnings: in plain words, what the analyst must know before using the numbers.
-    """
-
-    target: str
-    features: tuple[str, ...]
-    num_clients: int
-    regularization: float
-    confidence: float
-    coefficients: tuple[Coefficient, ...]
-    intercept: Coefficient
-    intercept_fitted: bool
-    covariance: FloatArray | None = field(metadata={"plain": False})
-    residual_freedom: int
-    residual_sum_of_squares: float
-    residual_sd: float
-    r2: float | None
-    adjusted_r2: float | None
-    r2_standard_error: float | None
-    r2_note: str
-    f_statistic: float | None
-    f_freedom: float | None
-    f_p_value: float | None
-    floor: float
-    regularised: bool
-    simultaneous: Simultaneous | None
-    warnings: tuple[str, ...]
-
-    def __repr__(self) -> str:
-        return f"RegressionEstimate({self.target!r} on {len(self.features)} features, {self.num_clients} clients)"
-
-    @property
-    def coef_(self) -> FloatArray:
-        """The coefficients, shape `(p,)`, as scikit-learn names them."""
-        return np.array([coefficient.value for coefficient in self.coefficients])
-
-    @property
-    def intercept_(self) -> float:
-        """The intercept in the target's unit."""
-        return self.intercept.value
-
-    @property
-    def feature_names_in_(self) -> tuple[str, ...]:
-        """The features in the order that `predict` expects."""
-        return self.features
-
-    @property
-    def n_features_in_(self) -> int:
-        """The number of features."""
-        return len(self.features)
-
-    @property
-    def r2_(self) -> float | None:
-        """The share explained in the release; see `r2_note`."""
-        return self.r2
-
-    def predict(self, rows: FloatArray) -> FloatArray:
-        """Return the target, shape `(k,)`, for rows of features, shape `(k, p)`, all in their own units.
-
-        Raises:
-            ValueError: the rows do not have one column for each feature, or are not finite.
-        """
-        return checked_rows(rows, self.features) @ self.coef_ + self.intercept_
-
-    def prediction_errors(self, rows: FloatArray) -> FloatArray | None:
-        """Return the standard error of the mean of the target at each row, shape `(k,)`, all causes together.
-
-        Raises:
-            ValueError: as for `predict`.
-        """
-        table = checked_rows(rows, self.features)
-        if self.covariance is None:
-            return None
-        extended = np.column_stack([table, np.ones(table.shape[0])])
-        variance = np.sum(extended @ self.covariance * extended, axis=1)
-        errors: FloatArray = np.sqrt(np.maximum(variance, 0))
-        return errors
-
-    def score(self, rows: FloatArray, target: FloatArray) -> float:
-        """Return r2 of the predictions on rows that the analyst holds, about the mean of their `target`.
-
-        Raises:
-            ValueError: the shapes do not fit, or all targets are equal.
-        """
-        predicted, held = self.predict(rows), np.asarray(target, np.float64)
-        if held.shape != predicted.shape:
-            raise ValueError(f"target must have shape {predicted.shape}, one number for each row; got {held.shape}")
-        spread = float(np.sum((held - held.mean()) ** 2))
-        if not spread > 0:
-            raise ValueError("r2 is not defined for targets that are all equal")
-        residuals = held - predicted
-        return 1 - float(residuals @ residuals) / spread
-
-    def to_csv(self) -> str:
-        """Return one line for each coefficient, the intercept last."""
-        header = list(CSV_HEADER)
-        if self.simultaneous is not None:
-            header += ["simultaneous_lower", "simultaneous_upper"]
-        return csv_text(header, (self._csv_row(i, one) for i, one in enumerate([*self.coefficients, self.intercept])))
-
-    def _csv_row(self, position: int, one: Coefficient) -> list[Cell]:
-        bounds = () if self.simultaneous is None else self.simultaneous.intervals[position] or (None, None)
-        return [*one.csv_cells(), *bounds]
-
-    def summary(self, privacy: str | None = None) -> str:
-        """Return a text for people, in the manner of a table of ordinary least squares."""
-        adjusted = f"{number(self.r2)} (adjusted {number(self.adjusted_r2)})"
-        f_test = f"{number(self.f_statistic)} (p {number(self.f_p_value, 3)})"
-        lines = title(f"Regression of {self.target} from a private second moment")
-        lines += facts(
-            [
-                ("Clients", str(self.num_clients)),
-                ("R2", adjusted),
-                ("Residual freedom", str(self.residual_freedom)),
-                ("R2 noise error", number(self.r2_standard_error)),
-                ("Penalty", number(self.regularization)),
-                ("F", f_test),
-                ("Intercept", "fitted" if self.intercept_fitted else "through public centers"),
-                ("Residual sd", number(self.residual_sd)),
-            ]
-        )
-        rows = [one.text_cells() for one in (*self.coefficients, self.intercept)]
-        lines += table(text_header(self.confidence), rows)
-        if self.simultaneous is not None:
-            lines += self._simultaneous_lines(self.simultaneous)
-        return "\n".join([*lines, *closing(privacy, self.warnings, [PARTS_NOTE, self.r2_note])]) + "\n"
-
-    def _simultaneous_lines(self, bounds: Simultaneous) -> list[str]:
-        names = [*self.features, INTERCEPT]
-        rows = [
-            [name, *(number(end) for end in interval or (None, None))]
-            for name, interval in zip(names, bounds.intervals, strict=True)
-        ]
-        return table([f"all regressions at once, {100 * self.confidence:g} %", "lower", "upper"], rows)
+EVERYTHING = (0.0, 1.0)
 
 
 def regression(
@@ -214,6 +53,7 @@ def regression(
     regularization: float = 0.0,
     *,
     intercept: bool | None = None,
+    of: Of = "population",
     simultaneous: bool = False,
     confidence: float = 0.95,
 ) -> RegressionEstimate:
@@ -232,6 +72,8 @@ def regression(
         features: the columns that explain it; all others by default.
         regularization: lambda, at least 0, in normalised units: it stands beside a sum over all clients.
         intercept: whether to fit one; by default if the release holds a constant column.
+        of: whom errors, intervals and tests are about: the "population" that the clients are a sample of, or the
+            "cohort", that is the coefficients that the collected rows themselves would give.
         simultaneous: whether to add bounds that hold for all regressions on this release at once.
         confidence: of the intervals.
 
@@ -240,33 +82,157 @@ def regression(
     """
     check_confidence(confidence)
     check_regularization(regularization)
+    check_of(of)
     chosen = design(release, target, features, intercept)
     fit = solve(chosen, regularization)
     to_units = unit_map(chosen.gram.columns[:-1], chosen.target)
+    offsets = np.append(np.zeros(len(chosen.features)), chosen.target.center)
+    sets = Regression.of_design(chosen, float(regularization), of, float(confidence), to_units, offsets)
+    asked = _Asked(to_units, offsets, float(regularization), of, float(confidence), sets)
     bounds = None
     if simultaneous:
-        offsets = np.append(np.zeros(len(chosen.features)), chosen.target.center)
         bounds = Simultaneous(*simultaneous_intervals(chosen, fit, to_units, offsets, confidence))
-    return _report(chosen, fit, to_units, bounds, regularization=regularization, confidence=confidence)
+    told = _linearised(chosen, fit, asked) if sets is None else _by_distance(sets, fit)
+    return _report(chosen, fit, told, bounds, asked)
 
 
-def _report(
-    chosen: Design,
-    fit: Fit,
-    to_units: FloatArray,
-    bounds: Simultaneous | None,
-    *,
-    regularization: float,
-    confidence: float,
-) -> RegressionEstimate:
-    """Put the fit into the columns' own units and into words."""
-    names, target = chosen.names, chosen.target
-    own = coefficients_of((*names, INTERCEPT), to_units @ fit.solution, to_units, fit.parts, confidence)
-    covariance = None if fit.parts is None else to_units @ (fit.parts.cohort + fit.parts.sampling) @ to_units.T
-    freedom = chosen.gram.num_clients - chosen.fitted
-    f_statistic, f_freedom, f_p_value = _f_test(np.array([c.value for c in own[:-1]]), covariance, fit)
-    warnings = list(warnings_of(chosen.gram, fit))
-    if regularization > 0:
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """What was asked for, and the map to own units."""
+
+    to_units: FloatArray
+    offsets: FloatArray
+    regularization: float
+    of: Of
+    confidence: float
+    sets: Regression | None
+
+    def linear(self, parts: ErrorParts | None) -> LinearErrors | None:
+        """Return the errors of what is reported, if those of the normalised coefficients are known."""
+        return None if parts is None else LinearErrors(parts, self.to_units, self.confidence, self.of)
+
+
+@dataclass(frozen=True, eq=False)
+class _Told:
+    """What is said about the coefficients, in own units, and about the fit, in normalised ones."""
+
+    coefficients: tuple[Coefficient, ...]
+    law: str
+    warnings: tuple[str, ...]
+    f_test: FTest
+    bounded: bool = True
+    undetermined: tuple[str, ...] = ()
+    penalised: Penalised | None = None
+    covariance: FloatArray | None = None
+    residual: float | None = None
+    variance: float | None = None
+    r2: float | None = None
+    r2_interval: Interval | None = None
+    r2_sd: float | None = None
+
+
+def _linearised(chosen: Design, fit: Fit, asked: _Asked) -> _Told:
+    """Return what follows from the repaired matrix, to first order."""
+    values = asked.to_units @ fit.solution + asked.offsets
+    own = coefficients_of(_names(chosen), values, asked.linear(fit.parts))
+    covariance = None if fit.parts is None else fit.parts.total(asked.to_units, asked.of)
+    errors = chosen.gram.errors
+    warnings = list(warnings_of(chosen.gram, fit, known=False))
+    r2 = fit.r2
+    if fit.regularised and r2 is not None:
+        r2 = None
+        warnings.append("no r2: eigenvalues were raised, and its error would leave that out")
+    r2_sd = None if r2 is None else fit.r2_sd
+    return _Told(
+        coefficients=own,
+        law=NOISELESS_LAW if errors.spectral_sigma == 0 else SKETCH_LAW if errors.measured else LINEAR_LAW,
+        warnings=tuple(warnings),
+        f_test=_wald(own, covariance, fit),
+        bounded=fit.parts is not None,
+        covariance=covariance,
+        residual=fit.residual,
+        variance=fit.variance,
+        r2=r2,
+        r2_interval=_around(r2, r2_sd, asked.confidence),
+        r2_sd=r2_sd,
+    )
+
+
+def _by_distance(sets: Regression, fit: Fit) -> _Told:
+    """Return what follows from the noise's own distance; errors are linearised about the raw matrix."""
+    names, warnings = _names(sets.design), list(warnings_of(sets.design.gram, fit, known=True))
+    statistic, p_value = sets.slopes_test()
+    raw = raw_fit(sets)
+    told = _Told(
+        coefficients=sets.coefficients(names, None if raw is None else raw.parts),
+        law=CONCENTRATED_LAW,
+        warnings=(),
+        f_test=(statistic, None, p_value),
+        bounded=raw is not None,
+        undetermined=() if raw is not None else sets.undetermined,
+        penalised=_penalised(sets) if raw is None and sets.regularization == 0 else None,
+    )
+    if raw is not None:
+        told = replace(
+            told,
+            covariance=None if raw.parts is None else raw.parts.total(sets.rows, sets.of),
+            residual=raw.residual,
+            variance=raw.variance,
+            r2=raw.r2,
+            r2_interval=_around(raw.r2, raw.r2_sd, sets.confidence),
+            r2_sd=raw.r2_sd,
+        )
+    else:
+        warnings.append(
+            f"the coefficients cannot be told at this epsilon: along {named(sets.undetermined)} the features may be "
+            "dependent for all that the noise shows; name fewer features, or read the penalised coefficients"
+        )
+    if raw is None or raw.r2 is None or fit.regularised:
+        told, remark = _fit_from_sums(told, sets)
+        warnings += remark
+    return replace(told, warnings=tuple(warnings))
+
+
+def _fit_from_sums(told: _Told, sets: Regression) -> tuple[_Told, list[str]]:
+    """Return what is told with r2 and residual from the intervals of their sums of squares, without small errors."""
+    interval, residual = (sets.r2(), sets.residual) if sets.regularization == 0 else (EVERYTHING, EVERYTHING)
+    if interval == EVERYTHING or not math.isfinite(residual[1]):
+        nothing = replace(told, residual=None, variance=None, r2=None, r2_interval=None, r2_sd=None)
+        return nothing, ["r2 and the residual deviation cannot be told at this epsilon"]
+    r2 = sum(interval) / 2 if told.r2 is None else min(max(told.r2, interval[0]), interval[1])
+    middle = sum(residual) / 2 if told.residual is None else told.residual
+    variance = max(middle, 0.0) / _freedom(sets.design)
+    return replace(told, residual=middle, variance=variance, r2=r2, r2_interval=interval, r2_sd=None), []
+
+
+def raw_fit(sets: Regression) -> Fit | None:
+    """Return the solution of the released matrix as it is, or None where its confidence sets are not bounded."""
+    chosen = sets.design
+    block = chosen.gram.matrix[:-1, :-1] + np.diag(chosen.penalty(sets.regularization))
+    if not sets.bounded or smallest_eigenvalue(block) <= 0:
+        return None
+    return solve(chosen, sets.regularization, repaired=False)
+
+
+def _penalised(sets: Regression) -> Penalised | None:
+    """Return the coefficients under the penalty that was fixed before looking."""
+    beside = replace(sets, regularization=penalty_beside(sets.sigma, sets.design.fitted))
+    raw = raw_fit(beside)
+    if raw is None:
+        return None
+    own = beside.coefficients(_names(sets.design), raw.parts)
+    return Penalised(beside.regularization, own[:-1], own[-1])
+
+
+def _report(chosen: Design, fit: Fit, told: _Told, bounds: Simultaneous | None, asked: _Asked) -> RegressionEstimate:
+    """Put everything into own units and into words."""
+    target, freedom = chosen.target, _freedom(chosen)
+    square = target.scale**2
+    predicting = told.coefficients
+    if fit.regularised:
+        predicting = coefficients_of(_names(chosen), asked.to_units @ fit.solution + asked.offsets, None)
+    warnings = list(told.warnings)
+    if asked.regularization > 0:
         warnings.append(SHRUNK_NOTE)
     if bounds is not None and None in bounds.intervals:
         warnings.append(
@@ -274,29 +240,54 @@ def _report(
         )
     return RegressionEstimate(
         target=target.name,
-        features=names,
+        features=chosen.names,
         num_clients=chosen.gram.num_clients,
-        regularization=float(regularization),
-        confidence=float(confidence),
-        coefficients=own[:-1],
-        intercept=shifted(own[-1], target.center),
+        of=asked.of,
+        regularization=asked.regularization,
+        confidence=asked.confidence,
+        coefficients=told.coefficients[:-1],
+        intercept=told.coefficients[-1],
         intercept_fitted=chosen.constant is not None,
-        covariance=covariance,
+        bounded=told.bounded,
+        undetermined=told.undetermined,
+        penalised=told.penalised,
+        prediction=np.array([one.value for one in predicting]),
+        covariance=told.covariance,
         residual_freedom=freedom,
-        residual_sum_of_squares=fit.residual * target.scale**2,
-        residual_sd=math.sqrt(fit.variance) * target.scale,
-        r2=fit.r2,
-        adjusted_r2=None if fit.r2 is None else _adjusted(fit.r2, chosen, freedom),
-        r2_standard_error=fit.r2_sd,
+        residual_sum_of_squares=None if told.residual is None else told.residual * square,
+        residual_sd=None if told.variance is None else math.sqrt(told.variance) * target.scale,
+        r2=told.r2,
+        adjusted_r2=None if told.r2 is None else _adjusted(told.r2, chosen, freedom),
+        r2_interval=told.r2_interval,
+        r2_standard_error=told.r2_sd,
         r2_note=R2_NOTE if chosen.constant is None else R2_ABOUT_MEAN_NOTE,
-        f_statistic=f_statistic,
-        f_freedom=f_freedom,
-        f_p_value=f_p_value,
+        f_statistic=told.f_test[0],
+        f_freedom=told.f_test[1],
+        f_p_value=told.f_test[2],
         floor=fit.floor,
         regularised=fit.regularised,
+        law=told.law,
         simultaneous=bounds,
         warnings=tuple(warnings),
+        sets=asked.sets,
     )
+
+
+def _names(chosen: Design) -> tuple[str, ...]:
+    return (*chosen.names, INTERCEPT)
+
+
+def _freedom(chosen: Design) -> int:
+    return chosen.gram.num_clients - chosen.fitted
+
+
+def _around(value: float | None, error: float | None, confidence: float) -> Interval | None:
+    """Return a normal interval inside [0, 1], or None if that is all of it or there is no value."""
+    if value is None or error is None:
+        return None
+    reach = quantile(confidence) * error
+    interval = max(value - reach, 0.0), min(value + reach, 1.0)
+    return None if interval == EVERYTHING else interval
 
 
 def _adjusted(r2: float, chosen: Design, freedom: int) -> float:
@@ -305,13 +296,11 @@ def _adjusted(r2: float, chosen: Design, freedom: int) -> float:
     return 1 - (1 - r2) * whole / freedom
 
 
-def _f_test(
-    slopes: FloatArray, covariance: FloatArray | None, fit: Fit
-) -> tuple[float | None, float | None, float | None]:
+def _wald(told: tuple[Coefficient, ...], covariance: FloatArray | None, fit: Fit) -> FTest:
     """Return Wald's statistic of all slopes over their number, its second degrees of freedom, and p."""
     if covariance is None or fit.parts is None:
         return None, None, None
-    block = covariance[:-1, :-1]
+    slopes, block = np.array([one.value for one in told[:-1]]), covariance[:-1, :-1]
     if np.linalg.matrix_rank(block, hermitian=True) < slopes.size or np.linalg.eigvalsh(block)[0] <= 0:
         return None, None, None
     statistic = float(slopes @ np.linalg.solve(block, slopes)) / slopes.size

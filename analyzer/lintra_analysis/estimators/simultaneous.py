@@ -12,7 +12,6 @@ import numpy as np
 from lintra_analysis.estimators.design import Design
 from lintra_analysis.estimators.estimates import Interval
 from lintra_analysis.estimators.solve import Fit
-from lintra_analysis.noise_laws.symmetric_noise import SymmetricNoise
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray
 
@@ -27,7 +26,7 @@ def simultaneous_intervals(
 ) -> tuple[float, tuple[Interval | None, ...]]:
     """Return q, and intervals for the coefficients that the cohort's own rows would give.
 
-    With M = S + N, H = M + L and H b = c for the minimiser b, the true one differs from it by H^-1 (N theta) for the
+    With M = S + N, H = M + L and H b = c for the solution b, the true one differs from it by H^-1 (N theta) for the
     true theta, so by at most |row of H^-1| q |theta|; and |theta| is at most the fitted one over 1 - |H^-1| q.
 
     Args:
@@ -44,15 +43,16 @@ def simultaneous_intervals(
         InvalidAnalysisError: the law of the noise is not known well enough.
     """
     errors = design.gram.errors
-    if not (isinstance(errors, SymmetricNoise) and errors.gaussian):
+    sigma = errors.spectral_sigma
+    if sigma is None or not errors.gaussian:
         raise InvalidAnalysisError(
             "simultaneous bounds rest on the known Gaussian noise of a second moment; this release's is of another kind"
         )
-    norm = proved_noise_norm(design.release_columns, errors.sigma, confidence)
+    norm = proved_noise_norm(design.release_columns, sigma, confidence)
     shrinkage = float(np.linalg.norm(fit.inverse, 2)) * norm
-    values = linear @ fit.minimiser + offsets
+    values = linear @ fit.solution + offsets
     if shrinkage >= 1 or fit.regularised:
         return norm, (None,) * len(values)
-    length = math.hypot(float(np.linalg.norm(fit.minimiser)), 1.0) / (1 - shrinkage)
+    length = math.hypot(float(np.linalg.norm(fit.solution)), 1.0) / (1 - shrinkage)
     reach = np.linalg.norm(linear @ fit.inverse, axis=1) * norm * length
     return norm, tuple((float(value - r), float(value + r)) for value, r in zip(values, reach, strict=True))

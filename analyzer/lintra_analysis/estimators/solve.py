@@ -12,8 +12,6 @@ import numpy as np
 from lintra_analysis.estimators.coefficients import ErrorParts
 from lintra_analysis.estimators.design import Design
 from lintra_analysis.estimators.spectral import floor_eigenvalues, smallest_eigenvalue
-from lintra_analysis.noise_laws.exchangeable_rows import ExchangeableRows
-from lintra_analysis.noise_laws.symmetric_noise import SymmetricNoise
 from lintra_analysis.releases.gram import GramEstimate
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray
@@ -24,8 +22,7 @@ class Fit:
     """A solved regression in normalised units, p coefficients, with the target last.
 
     Attributes:
-        solution: b after the second-order correction, shape `(p,)`.
-        minimiser: b before it, shape `(p,)`.
+        solution: b, shape `(p,)`.
         inverse: (G + L)^-1 of the repaired Gram matrix, shape `(p, p)`.
         floor: the eigenvalue below which the Gram matrix counts as noise.
         regularised: whether an eigenvalue lay below it and was raised.
@@ -39,7 +36,6 @@ class Fit:
     """
 
     solution: FloatArray
-    minimiser: FloatArray
     inverse: FloatArray
     floor: float
     regularised: bool
@@ -53,22 +49,27 @@ class Fit:
     parts: ErrorParts | None
 
 
-def solve(design: Design, regularization: float = 0.0) -> Fit:
+def solve(design: Design, regularization: float = 0.0, *, repaired: bool = True) -> Fit:
     """Solve the regression and propagate the error of the Gram matrix through it.
+
+    Args:
+        design: the columns.
+        regularization: lambda.
+        repaired: whether eigenvalues that noise explains are raised first.
 
     Raises:
         InvalidAnalysisError: the features are linearly dependent and nothing keeps them apart.
     """
     gram, penalty = design.gram, design.penalty(regularization)
-    joint, floor, regularised = _repair(gram)
+    joint, floor, regularised = _repair(gram) if repaired else (gram.matrix, 0.0, False)
     features = joint[:-1, :-1]
     inverse = _inverse(features + np.diag(penalty))
     solution = inverse @ joint[:-1, -1]
     theta = np.append(-solution, 1.0)
     covariance = gram.errors.product_covariance(theta)[:-1, :-1]
     bias = np.zeros_like(solution)
-    if isinstance(gram.errors, SymmetricNoise) and not regularised:
-        # E[(S + N)^-1] > S^-1: to second order, noise inflates the solution by this much.
+    if not regularised:
+        # E[(S + N)^-1] > S^-1: to second order, noise inflates the solution by this much, and its penalty with it.
         bias = inverse @ gram.errors.restrict(np.arange(solution.size)).inflation(inverse) @ solution
     # A fit adapts to the noise, so its residual is too small by what the noise of b explains.
     moved = inverse @ covariance @ inverse
@@ -80,12 +81,11 @@ def solve(design: Design, regularization: float = 0.0) -> Fit:
     freedom = gram.num_clients - solution.size
     variance = max(residual, residual_sd, 0.0) / freedom
     parts = None
-    if not (isinstance(gram.errors, ExchangeableRows) and regularised):
+    if not (gram.errors.measured and regularised):
         parts = _parts(gram, theta, covariance, inverse, variance * inverse @ features @ inverse, freedom)
     total, r2, r2_sd = _explained(design, theta, residual)
     return Fit(
-        solution=solution - bias,
-        minimiser=solution,
+        solution=solution,
         inverse=inverse,
         floor=floor,
         regularised=regularised,
@@ -108,7 +108,7 @@ def _repair(gram: GramEstimate) -> tuple[FloatArray, float, bool]:
     only.
     """
     size = gram.matrix.shape[0]
-    block = size - 1 if isinstance(gram.errors, ExchangeableRows) else size
+    block = size - 1 if gram.errors.measured else size
     floor = gram.errors.floor(block)
     part = gram.matrix[:block, :block]
     if smallest_eigenvalue(part) >= floor:
@@ -120,7 +120,7 @@ def _repair(gram: GramEstimate) -> tuple[FloatArray, float, bool]:
 
 def _blurred(gram: GramEstimate, floor: float) -> tuple[str, ...]:
     """Return the columns, without a constant, that lie in directions below the floor at least half as much as any."""
-    block = gram.matrix.shape[0] - isinstance(gram.errors, ExchangeableRows)
+    block = gram.matrix.shape[0] - gram.errors.measured
     values, vectors = np.linalg.eigh(gram.matrix[:block, :block])
     share = np.sum(vectors[:, values < floor] ** 2, axis=1)
     share[[i for i in range(block) if gram.columns[i].constant]] = 0.0
@@ -164,7 +164,7 @@ def _parts(
         return None
     privacy = gram.errors.privacy_covariance(theta, gram.matrix)[:-1, :-1]
     cohort = inverse @ covariance @ inverse
-    if isinstance(gram.errors, ExchangeableRows):
+    if gram.errors.measured:
         # The fit made the rows' terms smaller, as a regression does its residuals (MacKinnon, White 1985).
         cohort = cohort * (freedom + fitted - 1) / freedom - sampling
     return ErrorParts(cohort, inverse @ privacy @ inverse, sampling, freedom, float(residual_freedom))

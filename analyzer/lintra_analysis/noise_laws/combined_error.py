@@ -71,6 +71,18 @@ class CombinedError:
         """Return E[B^T N B A B^T N B], shape `(k, k)`, for a symmetric A."""
         return self.basis.T @ self.law.inflation(self.basis @ inverse @ self.basis.T) @ self.basis
 
+    def informative_rows(self, matrix: FloatArray) -> float | None:
+        """Return what the law of N says."""
+        return self.law.informative_rows(matrix)
+
+    def kernel(self, size: int) -> None:
+        """Return None: B turns noise that is alike in all directions into noise that is not."""
+        del size
+
+    def triple_covariance(self, basis: FloatArray) -> FloatArray | None:
+        """Return Cov of three functionals of each pair as `ErrorLaw.triple_covariance` has them."""
+        return self.law.triple_covariance(self.basis @ basis)
+
     def floor(self, size: int) -> float:
         """Return the eigenvalue below which a block of `size` columns is noise."""
         return self.law.floor(size)

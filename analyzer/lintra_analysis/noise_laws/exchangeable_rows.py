@@ -115,6 +115,19 @@ class ExchangeableRows:
         """Return zeros: the rows do not say what their error adds to an inverse."""
         return np.zeros_like(inverse)
 
+    def informative_rows(self, matrix: FloatArray) -> float:
+        """Return how many rows the data in M support: their trace over that of one row's noise."""
+        noise = float(self.noise_variance.mean())
+        return float("inf") if noise == 0 else max(float(np.trace(matrix)), 0.0) / (noise * matrix.shape[0])
+
+    def kernel(self, size: int) -> None:
+        """Return None: the covariance follows the data."""
+        del size
+
+    def triple_covariance(self, basis: FloatArray) -> None:
+        """Return None: the error is not Gaussian."""
+        del basis
+
     def floor(self, size: int) -> float:
         """Return the eigenvalue below which noise decides a block of `size` columns.
 

@@ -76,6 +76,25 @@ class ErrorLaw(Protocol):
         """
         ...
 
+    def kernel(self, size: int) -> FloatArray | None:
+        """Return K, shape `(d, d)`, if N is Gaussian and Cov(N theta) = sigma^2 (|theta|^2 I + (theta theta^T) o K).
+
+        Sigma is `spectral_sigma`, and o multiplies entry by entry. None if the law is another one.
+        """
+        ...
+
+    def triple_covariance(self, basis: FloatArray) -> FloatArray | None:
+        """Return Cov of (u_i^T N u_i, u_i^T N u_j, u_j^T N u_j), shape `(k, k, 3, 3)`, if N is Gaussian.
+
+        Args:
+            basis: the u_i, shape `(d, k)`.
+        """
+        ...
+
+    def informative_rows(self, matrix: FloatArray) -> float | None:
+        """Return how many rows of a sketch the data in M, shape `(d, d)`, support beside their noise; else None."""
+        ...
+
     def floor(self, size: int) -> float:
         """Return the eigenvalue below which a block of `size` columns is noise."""
         ...
@@ -132,6 +151,21 @@ class KnownNoise(ABC):
     def inflation(self, inverse: FloatArray) -> FloatArray:
         """Return zeros: the law does not say what noise adds to an inverse."""
         return np.zeros_like(inverse)
+
+    def informative_rows(self, matrix: FloatArray) -> float | None:
+        """Return None: the release is no sketch."""
+        del matrix
+        return None
+
+    def kernel(self, size: int) -> FloatArray | None:
+        """Return None: the covariance has another form, or the noise is not Gaussian."""
+        del size
+        return None
+
+    def triple_covariance(self, basis: FloatArray) -> FloatArray | None:
+        """Return None: the noise is not known to be Gaussian."""
+        del basis
+        return None
 
     def degrees_of_freedom(self, fitted: int) -> float:
         """Return infinity: the noise is known, not estimated."""

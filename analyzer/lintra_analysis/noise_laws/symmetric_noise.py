@@ -105,6 +105,36 @@ class SymmetricNoise(KnownNoise):
         trace = float(np.trace(inverse)) * np.eye(inverse.shape[0])
         return self.sigma**2 * (inverse + trace - inverse * self._spared(inverse.shape[0]))
 
+    def kernel(self, size: int) -> FloatArray | None:
+        """Return K with Cov(N theta) = sigma^2 (|theta|^2 I + (theta theta^T) o K), shape `(d, d)`, if Gaussian."""
+        return 1 - self._spared(size) if self.gaussian else None
+
+    def triple_covariance(self, basis: FloatArray) -> FloatArray | None:
+        """Return Cov of (u_i^T N u_i, u_i^T N u_j, u_j^T N u_j), shape `(k, k, 3, 3)`, if the noise is Gaussian.
+
+        Cov(u^T N v, w^T N x) = sigma^2 ((u w)(v x) + (u x)(v w)), less what the options take off the diagonal: with
+        P(u, v) a sum of u_l v_l over some columns, their part is a multiple of P(u, v) P(w, x).
+        """
+        if not self.gaussian:
+            return None
+        size = basis.shape[1]
+        first, second = np.meshgrid(range(size), range(size), indexing="ij")
+        ends = [(first, first), (first, second), (second, second)]
+        products = basis.T @ basis
+        spared: list[tuple[float, FloatArray]] = []
+        if self.exact is not None:
+            spared.append((2.0, np.outer(basis[self.exact], basis[self.exact])))
+        if self.trace_tight:
+            noised = self._noised(basis.shape[0])[:, np.newaxis] * basis
+            spared.append((2 / (self.num_columns + 1), basis.T @ noised))
+        found = np.empty((size, size, 3, 3))
+        for a, (u, v) in enumerate(ends):
+            for b, (w, x) in enumerate(ends):
+                found[:, :, a, b] = products[u, w] * products[v, x] + products[u, x] * products[v, w]
+                for share, part in spared:
+                    found[:, :, a, b] -= share * part[u, v] * part[w, x]
+        return self.sigma**2 * found
+
     def floor(self, size: int) -> float:
         """Return the eigenvalue below which a block of `size` columns is noise: sigma sqrt(size)."""
         return self.sigma * float(np.sqrt(size))

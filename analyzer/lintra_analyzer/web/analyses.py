@@ -4,14 +4,13 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
+from lintra_analysis.estimators.centred import About
 from lintra_analysis.estimators.correlation import correlation
-from lintra_analysis.estimators.low_rank import low_rank
+from lintra_analysis.estimators.estimates import Of
 from lintra_analysis.estimators.means import means
-from lintra_analysis.estimators.moments import moments
 from lintra_analysis.estimators.path import regression_path
 from lintra_analysis.estimators.pca import pca
 from lintra_analysis.estimators.regression import regression
-from lintra_analysis.estimators.ridge import ridge
 from lintra_analysis.estimators.tables import Tabular
 from lintra_analysis.record import ReleaseRecord
 from lintra_analysis.releases.release import Release
@@ -45,8 +44,14 @@ class _Asked(BaseModel):
     confidence: Number = Field(default=0.95, gt=0, lt=1)
 
 
-class RidgeRequest(_Asked):
-    """Ridge regression of one column on others, by default on all others."""
+class _AskedOf(_Asked):
+    """An analysis whose errors are about the population or about the cohort's own rows."""
+
+    of: Of = "population"
+
+
+class RidgeRequest(_AskedOf):
+    """A regression with a penalty, by default 1: an earlier name, which answers like `regression`."""
 
     kind: Literal["ridge"]
     target: str
@@ -55,11 +60,13 @@ class RidgeRequest(_Asked):
 
     def run(self, release: Release) -> Tabular:
         """Run the estimator."""
-        return ridge(release, self.target, self.features, self.regularization, self.confidence)
+        return regression(
+            release, self.target, self.features, self.regularization, of=self.of, confidence=self.confidence
+        )
 
 
-class LowRankRequest(_Asked):
-    """Principal directions about the public centres, by default of all columns."""
+class LowRankRequest(_AskedOf):
+    """Principal components about the public centres: an earlier name, which answers like `pca`."""
 
     kind: Literal["low-rank"]
     rank: int = Field(ge=1, strict=True)
@@ -67,21 +74,22 @@ class LowRankRequest(_Asked):
 
     def run(self, release: Release) -> Tabular:
         """Run the estimator."""
-        return low_rank(release if self.columns is None else release.restrict(self.columns), self.rank, self.confidence)
+        return pca(release, self.rank, self.columns, self.confidence, about="centers", of=self.of)
 
 
-class MomentsRequest(_Asked):
-    """Means, second moments and correlations, as far as the release holds them."""
+class MomentsRequest(_AskedOf):
+    """Means and mean squares of the cohort: an earlier name, which answers like `means`."""
 
     kind: Literal["moments"]
     columns: list[str] | None = None
+    of: Of = "cohort"
 
     def run(self, release: Release) -> Tabular:
         """Run the estimator."""
-        return moments(release if self.columns is None else release.restrict(self.columns), self.confidence)
+        return means(release, self.columns, self.confidence, of=self.of)
 
 
-class RegressionRequest(_Asked):
+class RegressionRequest(_AskedOf):
     """Least squares or ridge of one column on others, with tests; by default on all others."""
 
     kind: Literal["regression"]
@@ -99,6 +107,7 @@ class RegressionRequest(_Asked):
             self.features,
             self.regularization,
             intercept=self.intercept,
+            of=self.of,
             simultaneous=self.simultaneous,
             confidence=self.confidence,
         )
@@ -118,30 +127,32 @@ class RegressionPathRequest(_Asked):
         return regression_path(release, self.target, self.features, self.regularizations, intercept=self.intercept)
 
 
-class PcaRequest(_Asked):
+class PcaRequest(_AskedOf):
     """Principal components about the means where the release holds them, by default all up to 20."""
 
     kind: Literal["pca"]
     components: int | None = Field(default=None, ge=1, strict=True)
     columns: list[str] | None = None
+    about: About = "means"
 
     def run(self, release: Release) -> Tabular:
         """Run the estimator."""
-        return pca(release, self.components, self.columns, self.confidence)
+        return pca(release, self.components, self.columns, self.confidence, about=self.about, of=self.of)
 
 
-class CorrelationRequest(_Asked):
+class CorrelationRequest(_AskedOf):
     """Correlations about the means where the release holds them, by default of all columns."""
 
     kind: Literal["correlation"]
     columns: list[str] | None = None
+    about: About = "means"
 
     def run(self, release: Release) -> Tabular:
         """Run the estimator."""
-        return correlation(release, self.columns, self.confidence)
+        return correlation(release, self.columns, self.confidence, about=self.about, of=self.of)
 
 
-class MeansRequest(_Asked):
+class MeansRequest(_AskedOf):
     """Means, from a sum or a constant column, by default of all columns."""
 
     kind: Literal["means"]
@@ -149,7 +160,7 @@ class MeansRequest(_Asked):
 
     def run(self, release: Release) -> Tabular:
         """Run the estimator."""
-        return means(release, self.columns, self.confidence)
+        return means(release, self.columns, self.confidence, of=self.of)
 
 
 class SyntheticRequest(BaseModel):

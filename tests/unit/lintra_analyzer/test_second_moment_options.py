@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 from lintra_analysis.asked.specification import Specification
 from lintra_analysis.asked.task import build_task
-from lintra_analysis.estimators.moments import INTERCEPT_NOTE, moments
+from lintra_analysis.estimators.means import INTERCEPT_NOTE, means
 from lintra_analysis.noise_laws.symmetric_noise import SymmetricNoise
 from lintra_analysis.readings import read
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
@@ -68,17 +68,17 @@ def test_without_noise_a_release_is_the_matrix_of_the_rows_with_their_constant(i
 @pytest.mark.parametrize("trace", [False, True])
 def test_an_intercept_gives_means_in_the_columns_own_units(trace: bool) -> None:
     task = a_task("0.5", trace)
-    exact = moments(released(task, ROWS, "", noise=False))
-    assert exact.columns == ("(intercept)", "a", "b", "c")
+    exact = means(released(task, ROWS, "", noise=False), of="cohort")
+    assert exact.columns == ("a", "b", "c")
     assert exact.means is not None
-    assert_allclose([mean.value for mean in exact.means], [1, *(10 + 2 * ROWS.mean(axis=0))], atol=2e-3)
+    assert_allclose([mean.value for mean in exact.means], 10 + 2 * ROWS.mean(axis=0), atol=2e-3)
     assert exact.notes[-1] == INTERCEPT_NOTE
     noisy = released(task, ROWS, "noise")
-    found = moments(noisy).means
+    found = means(noisy, of="cohort").means
     assert found is not None
-    assert found[0].standard_error == 0
+    assert found[0].standard_error is not None
     # The noise of a product with the constant, divided by n times the constant, in units of 2.
-    assert found[1].standard_error == pytest.approx(2 * noisy.noise_sd / (CLIENTS * 0.5), rel=1e-3)
+    assert found[0].standard_error.total == pytest.approx(2 * noisy.noise_sd / (CLIENTS * 0.5), rel=1e-3)
 
 
 def test_the_product_of_the_constant_with_itself_is_public_to_the_last_digit() -> None:

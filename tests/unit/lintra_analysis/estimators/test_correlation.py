@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,6 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from lintra_analysis.estimators.correlation import correlation
-from lintra_analysis.estimators.moments import moments
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
 from lintra_protocol.errors import InvalidAnalysisError
 from support.made_releases import (
@@ -44,7 +44,7 @@ def test_without_noise_it_is_the_correlation_matrix_with_fishers_intervals() -> 
     half = 1.959964 / math.sqrt(597)
     assert pair.interval == pytest.approx((math.tanh(math.atanh(r) - half), math.tanh(math.atanh(r) + half)), rel=1e-6)
     assert pair.privacy == pytest.approx(0.0, abs=1e-12)
-    assert pair.cohort_interval == pytest.approx((r, r))
+    assert correlation(with_means(0.0), of="cohort").pair("c3", "c1").interval == pytest.approx((r, r))
     assert estimate.warnings == ()
 
 
@@ -63,16 +63,17 @@ def test_noise_is_no_reason_to_doubt_the_sign_of_a_strong_correlation() -> None:
     assert near.interval[0] > near.value - 2.5 * near.standard_error
 
 
-def test_without_a_constant_column_it_is_that_of_the_moments() -> None:
+def test_without_a_constant_column_it_is_about_the_centers_with_the_first_order_errors_of_the_law() -> None:
     release = second_moment(ROWS, 5.0, np.random.default_rng(2))
-    estimate, reference = correlation(release), moments(release).correlations
-    assert reference is not None
+    estimate, gram = correlation(release), release.second_moment()
+    root = np.sqrt(np.diagonal(gram.matrix))
+    expected = gram.matrix / np.outer(root, root)
+    variance = gram.errors.correlation_variance(expected, root**2)
     assert not estimate.about_means
     for pair in estimate.pairs:
-        entry = reference[int(pair.first[1])][int(pair.second[1])]
-        assert entry is not None
-        assert pair.value == pytest.approx(entry.value)
-        assert math.hypot(pair.privacy, pair.sketching) == pytest.approx(entry.standard_error)
+        i, j = int(pair.first[1]), int(pair.second[1])
+        assert pair.value == pytest.approx(expected[i, j])
+        assert pair.privacy == pytest.approx(math.sqrt(variance[i, j]))
 
 
 def test_the_error_about_the_means_is_that_of_the_gradient() -> None:
@@ -124,10 +125,16 @@ def test_a_column_lost_in_noise_is_left_out_and_named() -> None:
     assert estimate.lost == ("c3",)
     assert estimate.columns == ("c0", "c1", "c2", "c4")
     assert any("swallowed the variance of c3" in warning for warning in estimate.warnings)
+    assert estimate.pair("c0", "c3").value is None
+    low, high = estimate.pair("c0", "c3").interval
+    assert high - low > 1.5
     with pytest.raises(InvalidAnalysisError, match="no pair"):
-        estimate.pair("c0", "c3")
+        estimate.pair("c0", "c0")
+    nothing = correlation(second_moment(ROWS, 1e5, np.random.default_rng(0)))
+    assert nothing.matrix.size <= 1
+    assert all(pair.value is None and pair.interval[1] - pair.interval[0] > 1 for pair in nothing.pairs)
     with pytest.raises(InvalidAnalysisError, match="no correlation is left"):
-        correlation(second_moment(ROWS, 1e5, np.random.default_rng(0)))
+        correlation(replace(second_moment(ROWS, 1e5, np.random.default_rng(0)), gaussian=False))
 
 
 def test_the_answer_is_json_csv_and_text() -> None:

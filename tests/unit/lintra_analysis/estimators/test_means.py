@@ -66,7 +66,7 @@ def test_means_are_json_csv_and_text() -> None:
 
 def test_a_release_without_means_is_refused() -> None:
     with pytest.raises(InvalidAnalysisError, match="holds no means"):
-        means(second_moment(ROWS, 1.0, np.random.default_rng(0)))
+        _ = means(second_moment(ROWS, 1.0, np.random.default_rng(0))).params
     with pytest.raises(InvalidAnalysisError, match="unknown columns: age"):
         means(total(ROWS, 1.0, np.random.default_rng(0)), ["age"])
     with pytest.raises(InvalidAnalysisError, match="strictly between"):

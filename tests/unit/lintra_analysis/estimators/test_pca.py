@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from lintra_analysis.estimators.low_rank import low_rank
-from lintra_analysis.estimators.pca import PcaEstimate, pca
+from lintra_analysis.estimators.pca import pca
+from lintra_analysis.estimators.pca_estimate import PcaEstimate
 from lintra_analysis.noise_laws.symmetric_noise import SymmetricNoise
 from lintra_analysis.releases.gram import GramEstimate
 from lintra_protocol.errors import InvalidAnalysisError
@@ -129,9 +129,13 @@ def test_no_more_than_twenty_components_are_computed_unless_more_are_asked_for()
     assert pca(release, 24).n_components_ == 24
 
 
-def test_leading_components_are_those_of_the_low_rank_approximation() -> None:
-    release = second_moment(ROWS, 5.0, np.random.default_rng(3))
-    assert_allclose(pca(release, 2).components_, low_rank(release, 2).components.T)
+def test_about_the_centers_a_constant_column_changes_nothing_whether_or_not_the_release_holds_one() -> None:
+    rows, named = with_constant(ROWS, mixed_columns())
+    release = second_moment(rows, 5.0, np.random.default_rng(3), named)
+    asked = pca(release, 2, about="centers")
+    without = pca(release.restrict(["c0", "c1", "c2", "c3", "c4"]), 2)
+    assert asked.to_dict() == without.to_dict()
+    assert not np.allclose(asked.components_, pca(release, 2).components_)
 
 
 def test_the_answer_is_json_csv_and_text() -> None:

@@ -6,10 +6,8 @@ import io
 import numpy as np
 import pytest
 
-from lintra_analysis.estimators.low_rank import low_rank
-from lintra_analysis.estimators.moments import moments
-from lintra_analysis.estimators.regression import regression
-from lintra_analysis.estimators.ridge import ridge
+from lintra_analysis.estimators.means import means
+from lintra_analysis.estimators.pca import pca
 from lintra_analysis.estimators.tables import digits_beside, number
 from support.made_releases import mixed_columns, regression_rows, second_moment, total, with_constant
 
@@ -37,36 +35,27 @@ def test_a_number_is_shown_with_two_digits_of_its_error(value: float, error: flo
     assert number(value, digits_beside(value, error)) == shown
 
 
-def test_a_ridge_is_written_like_a_regression_under_the_same_penalty() -> None:
-    plain, full = ridge(RELEASE, "c4", regularization=2.0), regression(RELEASE, "c4", regularization=2.0)
-    assert plain.to_csv() == full.to_csv()
-    table = plain.summary("epsilon 1").splitlines()
-    assert next(line for line in full.summary().splitlines() if line.startswith("c2")) in table
-    assert "Privacy: epsilon 1" in table
-
-
-def test_directions_and_moments_are_written_with_every_number() -> None:
-    directions = low_rank(RELEASE, 2)
-    lines = read(directions.to_csv())
-    for i, line in enumerate(lines):
-        assert float(line["eigenvalue"]) == directions.eigenvalues[i].value
-        assert [float(line[name]) for name in directions.columns] == directions.components[:, i].tolist()
+def test_components_and_means_are_written_with_every_number() -> None:
+    directions = pca(RELEASE, 2, about="centers", of="cohort")
+    assert directions.simultaneous is not None
+    for i, line in enumerate(read(directions.to_csv())):
+        assert float(line["variance"]) == directions.explained_variance[i].value
+        assert float(line["simultaneous_upper"]) == directions.simultaneous[i][1]
+        assert [float(line[name]) for name in directions.columns] == directions.components[i].tolist()
     assert "component 2" in directions.summary()
 
-    whole = moments(RELEASE)
+    whole = means(RELEASE, of="cohort")
     assert whole.means is not None
-    assert whole.correlations is not None
+    assert whole.mean_squares is not None
     line = next(line for line in read(whole.to_csv()) if line["name"] == "c1")
     position = whole.columns.index("c1")
-    pair = whole.correlations[position][whole.columns.index("c3")]
-    assert pair is not None
     assert float(line["mean"]) == whole.means[position].value
-    assert float(line["correlation c3"]) == pair.value
-    for heading in ("mean", "root mean square", "correlation"):
+    assert float(line["mean_square"]) == whole.mean_squares[position].value
+    for heading in ("mean", "root mean square"):
         assert any(row.lstrip().startswith(heading) for row in whole.summary().splitlines())
 
 
 def test_what_a_sum_does_not_hold_is_empty_in_csv_and_absent_in_the_text() -> None:
-    estimate = moments(total(ROWS[:, 1:], 1.0, np.random.default_rng(3), NAMED[1:]))
-    assert {line["rms"] for line in read(estimate.to_csv())} == {""}
+    estimate = means(total(ROWS[:, 1:], 1.0, np.random.default_rng(3), NAMED[1:]))
+    assert {line["root_mean_square"] for line in read(estimate.to_csv())} == {""}
     assert "root mean square" not in estimate.summary()

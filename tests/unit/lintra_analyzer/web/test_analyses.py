@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lintra_analysis.estimators.ridge import ridge
+from lintra_analysis.estimators.regression import regression
 from lintra_analysis.readings import read
 from lintra_analysis.record import Plausibility
 from lintra_analyzer.web.analyses import REQUESTS, parse_request, summary
@@ -26,10 +26,11 @@ async def released(life: Life, kind: str, count: int = CLIENTS, **changes: objec
     [
         ("second_moment", {"kind": "ridge", "target": "a"}, {"features": ["b", "c"]}),
         ("osnap", {"kind": "ridge", "target": "a", "features": ["c"], "regularization": 0.5}, {"features": ["c"]}),
-        ("second_moment", {"kind": "low-rank", "rank": 2}, {"rank": 2}),
+        ("second_moment", {"kind": "low-rank", "rank": 2}, {"about_means": False, "of": "population"}),
         ("osnap", {"kind": "low-rank", "rank": 1, "columns": ["b", "c"]}, {"columns": ["b", "c"]}),
         ("sum", {"kind": "moments", "confidence": 0.9}, {"columns": ["a", "b", "c"], "confidence": 0.9}),
-        ("second_moment", {"kind": "moments", "columns": ["c"]}, {"columns": ["c"]}),
+        ("second_moment", {"kind": "moments", "columns": ["c"]}, {"columns": ["c"], "of": "cohort", "means": None}),
+        ("second_moment", {"kind": "regression", "target": "a", "of": "cohort"}, {"of": "cohort", "bounded": True}),
         ("second_moment", {"kind": "regression", "target": "a", "simultaneous": True}, {"features": ["b", "c"]}),
         ("osnap", {"kind": "regression", "target": "a", "intercept": False}, {"intercept_fitted": False}),
         ("second_moment", {"kind": "regression-path", "target": "a", "regularizations": [1, 2]}, {"target": "a"}),
@@ -58,7 +59,7 @@ async def test_an_analysis_is_that_of_the_estimator(tmp_path: Path) -> None:
         answer = await rest.post(f"/v1/releases/{release_id}/analyses", json={"kind": "ridge", "target": "b"})
         record = life.service.record(release_id).record
         release = read(life.service.task(record.task_id), *life.service.archive.read(record))
-        assert answer.json()["result"] == ridge(release, "b").to_dict()
+        assert answer.json()["result"] == regression(release, "b", regularization=1.0).to_dict()
 
 
 async def test_an_intercept_in_the_release_is_fitted_and_the_means_are_known(tmp_path: Path) -> None:
@@ -130,7 +131,7 @@ MISFITS: dict[str, list[tuple[dict[str, object], str]]] = {
         ({"kind": "low-rank", "rank": 4}, "from 1 to the 3 columns"),
         ({"kind": "low-rank", "rank": 1.5}, "rank"),
         ({"kind": "moments", "confidence": 1}, "confidence"),
-        ({"kind": "moments", "surprise": 1}, "moments has no argument 'surprise'; it has: confidence, columns"),
+        ({"kind": "moments", "surprise": 1}, "moments has no argument 'surprise'; it has: confidence, of, columns"),
         ({"kind": "ridge", "target": "a", "regularization": True}, "expected a number, got true or false"),
         ({"kind": "regression", "target": "a", "confidence": 1 - 2**-53}, "doubt of at least 1e-12"),
         ({"kind": "regression", "target": "a", "regularization": 1e300}, "at most 1e+60"),

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from lintra_analysis.estimators.ridge import RidgeEstimate
+from lintra_analysis.estimators.regression_estimate import RegressionEstimate
 from lintra_curator.second_moment.central_second_moment import CentralSecondMoment
 
 PAGE = Path(__file__).resolve().parents[4] / "docs/mechanisms/central_second_moment.md"
@@ -15,13 +15,13 @@ def test_the_examples_of_the_page_run_and_keep_their_claims() -> None:
     exec(source, made)
     release, estimate = made["release"], made["estimate"]
     assert isinstance(release, CentralSecondMoment)
-    assert isinstance(estimate, RidgeEstimate)
+    assert isinstance(estimate, RegressionEstimate)
     assert release.noise.law == "discrete, exact integers"
     assert release.noise.delta_at(1.0) <= 1e-6 < release.noise.delta_at(0.99)
     # Ten standard errors, since the example draws from the operating system.
     error = estimate.coefficients[0].standard_error
     assert error is not None
-    assert abs(estimate.coef[0] - 0.6) < 10 * error.total
+    assert abs(estimate.coef_[0] - 0.6) < 10 * error.total
     assert error.total < 0.03
     exec(session_source, made)
     assert 0.79 < made["session"].epsilon_spent <= 0.8

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from lintra_analysis.estimators.low_rank import low_rank
-from lintra_analysis.estimators.moments import moments
-from lintra_analysis.estimators.ridge import ridge
+from lintra_analysis.estimators.means import means
+from lintra_analysis.estimators.pca import pca
+from lintra_analysis.estimators.regression import regression
 from lintra_curator.papers.gaussian_inverse import GaussianInverse
 from lintra_curator.papers.second_moment import (
     PublishedGaussianNoise,
@@ -112,10 +112,10 @@ def test_published_calibrations_are_the_columns_of_the_table() -> None:
 @pytest.mark.parametrize("name", MAKERS)
 def test_every_estimator_reads_every_release(name: str) -> None:
     release = MAKERS[name](table(), CentralClaim(50.0, 0.1), source(f"estimators {name}"))
-    found = ridge(release, "c0", regularization=100.0)
+    found = regression(release, "c0", regularization=100.0)
     assert all(coefficient.standard_error is not None for coefficient in found.coefficients)
-    assert low_rank(release, 2).rank == 2
-    second = moments(release).second_moments
+    assert pca(release, 2).n_components_ == 2
+    second = means(release).mean_squares
     assert second is not None
     assert len(second) == 4
 

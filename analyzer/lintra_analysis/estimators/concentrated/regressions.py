@@ -1,0 +1,198 @@
+"""Everything that is said about one regression on a release with known Gaussian noise, without a repaired matrix.
+
+Intervals, tests and residuals are minima of Q (equations.py). Standard errors are linearised about the raw matrix and
+belong to the answer only where the confidence sets are bounded.
+"""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from lintra_analysis.estimators.coefficients import Coefficient, ErrorParts, LinearErrors
+from lintra_analysis.estimators.concentrated.equations import Equations, minimise, smallest_directions
+from lintra_analysis.estimators.concentrated.hyperplanes import Statements
+from lintra_analysis.estimators.concentrated.residuals import Residual, explained_share
+from lintra_analysis.estimators.design import Design
+from lintra_analysis.estimators.estimates import Interval, Of
+from lintra_analysis.estimators.spectral import floor_eigenvalues
+from lintra_protocol.ring import FloatArray
+
+_RESIDUAL_LEVEL = 0.96
+_TOTAL_LEVEL = 0.99
+_DIRECTIONS = 4
+
+
+def penalty_beside(sigma: float, fitted: int) -> float:
+    """Return sigma (2 sqrt p + 4), the penalty of the coefficients that are told where others cannot be.
+
+    Noise alone reaches 2 sqrt p sigma in some direction of p features, and is below it by 4 sigma with certainty. The
+    penalty is public and fixed before looking, as intervals at a given penalty need it.
+    """
+    return sigma * (2 * float(np.sqrt(fitted)) + 4)
+
+
+@dataclass(frozen=True, eq=False)
+class Regression:
+    """One regression on a release whose noise is Gaussian with the closed form of `ErrorLaw.kernel`.
+
+    Attributes:
+        design: the columns, p of them fitted.
+        sigma: of the noise; positive.
+        kernel: K, shape `(p + 1, p + 1)`.
+        regularization: lambda.
+        of: whom the intervals are about.
+        confidence: of the intervals.
+        rows: linear statements about the normalised coefficients, shape `(k, p)`; one may be 0.
+        offsets: what is added to them, shape `(k,)`.
+    """
+
+    design: Design
+    sigma: float
+    kernel: FloatArray
+    regularization: float
+    of: Of
+    confidence: float
+    rows: FloatArray = field(repr=False)
+    offsets: FloatArray = field(repr=False)
+
+    @classmethod
+    def of_design(
+        cls,
+        design: Design,
+        regularization: float,
+        of: Of,
+        confidence: float,
+        rows: FloatArray,
+        offsets: FloatArray,
+    ) -> "Regression | None":
+        """Return the regression, or None if the noise has no such form or there is none."""
+        law = design.gram.errors
+        kernel, sigma = law.kernel(design.gram.matrix.shape[0]), law.spectral_sigma
+        if kernel is None or not sigma:
+            return None
+        return cls(design, sigma, kernel, regularization, of, confidence, rows, offsets)
+
+    @property
+    def limit(self) -> float:
+        """The quantile of chi-square with one degree of freedom."""
+        return float(special.chdtri(1, 1 - self.confidence))
+
+    @cached_property
+    def equations(self) -> Equations:
+        """The p equations of least squares in p coefficients."""
+        matrix = self.design.gram.matrix
+        left = matrix[:-1].copy()
+        left[:, :-1] += np.diag(self.design.penalty(self.regularization))
+        kernel = self.kernel[:-1, :-1]
+        if self.of == "cohort":
+            return Equations(left, self.sigma, kernel)
+        clipped = floor_eigenvalues(matrix, 0.0)
+        freedom = self.design.gram.num_clients - self.design.fitted
+        return Equations(left, self.sigma, kernel, clipped / freedom, clipped[:-1, :-1])
+
+    @cached_property
+    def told(self) -> NDArray[np.bool_]:
+        """Which of the rows depend on the coefficients at all, shape `(k,)`."""
+        return np.asarray(np.abs(self.rows).max(axis=1) > 0)
+
+    @cached_property
+    def statements(self) -> Statements:
+        """The rows as statements about the solution."""
+        return Statements.about(self.equations, self.rows[self.told])
+
+    @cached_property
+    def _infinity(self) -> tuple[float, FloatArray]:
+        return self.statements.at_infinity()
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the confidence sets are bounded: the features are told apart from dependent ones."""
+        return self._infinity[0] > self.limit
+
+    @property
+    def undetermined(self) -> tuple[str, ...]:
+        """The features that make up the direction that is told least, most first."""
+        columns, direction = self.design.gram.columns[:-1], np.abs(self._infinity[1])
+        direction = np.where([column.constant is None for column in columns], direction, 0.0)
+        order = np.argsort(-direction, kind="stable")
+        return tuple(columns[i].name for i in order if direction[i] >= direction.max() / 2 > 0)
+
+    def values(self) -> FloatArray:
+        """Return the rows at the solution of the raw equations, with their offsets, shape `(k,)`."""
+        found = self.offsets.astype(np.float64).copy()
+        found[self.told] += self.statements.values
+        return found
+
+    def coefficients(self, names: tuple[str, ...], parts: ErrorParts | None) -> tuple[Coefficient, ...]:
+        """Return the rows as coefficients.
+
+        Args:
+            names: of the k rows.
+            parts: errors linearised about the raw matrix; None where sets are not bounded, and no errors and intervals
+                are given. There are p values always.
+        """
+        values = self.values()
+        ends = np.column_stack([values, values])
+        p_values = np.where(values == 0, 1.0, 0.0)
+        p_values[self.told] = special.chdtrc(1, self.statements.at(-self.offsets[self.told]))
+        if parts is None:
+            pairs = zip(names, values.tolist(), p_values.tolist(), strict=True)
+            return tuple(Coefficient(name, value, p_value=p_value) for name, value, p_value in pairs)
+        ends[self.told] = self.statements.intervals(self.limit) + self.offsets[self.told, np.newaxis]
+        linear = LinearErrors(parts, self.rows, self.confidence, self.of).around(names, values)
+        return tuple(
+            Coefficient(
+                name=one.name,
+                value=one.value,
+                standard_error=one.standard_error,
+                interval=_finite(low, high),
+                statistic=one.statistic,
+                p_value=p_value,
+            )
+            for one, (low, high), p_value in zip(linear, ends.tolist(), p_values.tolist(), strict=True)
+        )
+
+    def at_rows(self, rows: FloatArray) -> FloatArray:
+        """Return intervals of linear functions of what is reported, shape `(j, 2)`.
+
+        Args:
+            rows: shape `(j, k)`, k the number of the regression's own rows.
+        """
+        statements = Statements.about(self.equations, rows @ self.rows)
+        return np.asarray(statements.intervals(self.limit) + (rows @ self.offsets)[:, np.newaxis])
+
+    def slopes_test(self) -> tuple[float, float]:
+        """Return the minimum of Q over the directions without slopes, per slope, and its p value."""
+        size, slopes = self.kernel.shape[0], len(self.design.features)
+        kept = [i for i in range(size - 1) if self.design.gram.columns[i].constant is not None] + [size - 1]
+        basis = np.eye(size)[np.newaxis][:, :, kept]
+        starts = smallest_directions(self.equations, basis, self.statements.point, _DIRECTIONS)[0]
+        value = float(minimise(self.equations, basis, starts)[0][0])
+        return value / slopes, float(special.chdtrc(slopes, value))
+
+    @cached_property
+    def residual(self) -> Interval:
+        """The interval of the cohort's residual sum of squares without a penalty, at 96 % and within the total."""
+        equations = Equations(self.design.gram.matrix, self.sigma, self.kernel)
+        return Residual.about(equations).interval(float(special.chdtri(1, 1 - _RESIDUAL_LEVEL)), max(self.total[1], 0))
+
+    @cached_property
+    def total(self) -> Interval:
+        """The interval of the target's sum of squares about what the intercept explains, at 99 %."""
+        columns = self.design.gram.columns
+        kept = [i for i in range(len(columns) - 1) if columns[i].constant is not None] + [len(columns) - 1]
+        block = np.ix_(kept, kept)
+        equations = Equations(self.design.gram.matrix[block], self.sigma, self.kernel[block])
+        return Residual.about(equations).interval(float(special.chdtri(1, 1 - _TOTAL_LEVEL)))
+
+    def r2(self) -> Interval:
+        """Return what the share explained may be for the cohort, at 95 %, from both sums of squares."""
+        return explained_share(self.residual, self.total)
+
+
+def _finite(low: float, high: float) -> Interval | None:
+    """Return an interval, or None if an end is not finite."""
+    return (low, high) if np.isfinite(low) and np.isfinite(high) else None

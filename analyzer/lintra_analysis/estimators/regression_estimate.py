@@ -1,0 +1,296 @@
+"""The answer of a regression: a table, predictions by column name, and the words of statsmodels and scikit-learn."""
+
+from dataclasses import dataclass, field
+from html import escape
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lintra_analysis.estimators.coefficients import CSV_HEADER, PARTS_NOTE, Coefficient, text_header
+from lintra_analysis.estimators.concentrated.regressions import Regression
+from lintra_analysis.estimators.design import INTERCEPT
+from lintra_analysis.estimators.estimates import Interval, Of
+from lintra_analysis.estimators.rows import Rows, rows_by_name
+from lintra_analysis.estimators.tables import Cell, Tabular, closing, csv_text, facts, levels, number, table, title
+from lintra_protocol.ring import FloatArray
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+@dataclass(frozen=True)
+class Simultaneous:
+    """Intervals that hold together with those of every other regression on the same release.
+
+    Attributes:
+        noise_norm: the bound on the spectral norm of the noise that they rest on, in normalised units.
+        intervals: for the cohort's own coefficients, the intercept last; None where there is no finite one.
+    """
+
+    noise_norm: float
+    intervals: tuple[Interval | None, ...]
+
+
+@dataclass(frozen=True)
+class Penalised:
+    """The coefficients under a penalty that was fixed before looking, told where those without one are not.
+
+    Attributes:
+        regularization: lambda = sigma (2 sqrt p + 4), in normalised units.
+        coefficients: one for each feature.
+        intercept: never shrunk itself.
+    """
+
+    regularization: float
+    coefficients: tuple[Coefficient, ...]
+    intercept: Coefficient
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RegressionEstimate(Tabular):
+    """The regression of one column on others, in the columns' own units.
+
+    >>> from lintra_analysis import open_release, regression
+    >>> estimate = regression(open_release("flights.npz"), "delay")
+    >>> estimate.predict([[12.0, 800.0], [20.0, 800.0]]).shape  # hour and distance
+    (2,)
+    >>> print(estimate.summary())  # doctest: +ELLIPSIS, +NORMALIZE_WHITESPACE
+    Regression of delay from a private second moment
+    ...
+
+    Attributes:
+        of: whether errors, intervals and tests are about the "cohort" or the "population".
+        coefficients: one for each feature; those of the released matrix as it is.
+        intercept: fitted if `intercept_fitted`, else what the public centers imply.
+        bounded: whether the noise leaves a bounded set of coefficients; if not, none has an interval.
+        undetermined: then, the features that make up the direction nothing is told about.
+        penalised: then, coefficients that can be told.
+        prediction: coefficients and intercept of predictions, shape `(p + 1,)`; others than those above where
+            eigenvalues were raised.
+        covariance: of coefficients and intercept, all causes together, shape `(p + 1, p + 1)`; None if not available.
+            Not part of `to_dict`, since it has p^2 entries.
+        regularization: lambda in normalised units; never on a fitted intercept.
+        residual_freedom: clients less fitted coefficients.
+        residual_sum_of_squares: over the cohort at the best coefficients; can be negative if noise dominates; None if
+            it cannot be told.
+        residual_sd: of one client; None if it cannot be told.
+        r2: see `r2_note`; None if it cannot be told.
+        r2_interval: for the cohort's own r2; None if no share between 0 and 1 can be ruled out.
+        r2_standard_error: of the privacy noise and sketching, to first order; None where that would mislead.
+        f_statistic: of all features' coefficients being 0; over `len(features)` and `f_freedom` degrees of freedom,
+            where None means that it is a chi-square over the first.
+        floor: the eigenvalue below which the normalised Gram matrix counts as noise.
+        regularised: whether an eigenvalue lay below it and was raised for predictions.
+        law: what intervals and tests rest on.
+        simultaneous: if it was asked for.
+        warnings: in plain words, what the analyst must know before using the numbers.
+    """
+
+    target: str
+    features: tuple[str, ...]
+    num_clients: int
+    of: Of
+    regularization: float
+    confidence: float
+    coefficients: tuple[Coefficient, ...]
+    intercept: Coefficient
+    intercept_fitted: bool
+    bounded: bool
+    undetermined: tuple[str, ...]
+    penalised: Penalised | None
+    prediction: FloatArray
+    covariance: FloatArray | None = field(metadata={"plain": False})
+    residual_freedom: int
+    residual_sum_of_squares: float | None
+    residual_sd: float | None
+    r2: float | None
+    adjusted_r2: float | None
+    r2_interval: Interval | None
+    r2_standard_error: float | None
+    r2_note: str
+    f_statistic: float | None
+    f_freedom: float | None
+    f_p_value: float | None
+    floor: float
+    regularised: bool
+    law: str
+    simultaneous: Simultaneous | None
+    warnings: tuple[str, ...]
+    sets: Regression | None = field(metadata={"plain": False})
+
+    def __repr__(self) -> str:
+        return f"RegressionEstimate({self.target!r} on {len(self.features)} features, {self.num_clients} clients)"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self.summary())}</pre>"
+
+    @property
+    def rows(self) -> tuple[Coefficient, ...]:
+        """The coefficients with the intercept last."""
+        return (*self.coefficients, self.intercept)
+
+    @property
+    def params(self) -> dict[str, float]:
+        """The coefficients by name, the intercept last, as statsmodels names them."""
+        return {one.name: one.value for one in self.rows}
+
+    @property
+    def bse(self) -> dict[str, float | None]:
+        """Their standard errors by name; None where nothing bounds the coefficient."""
+        return {one.name: None if one.standard_error is None else one.standard_error.total for one in self.rows}
+
+    @property
+    def pvalues(self) -> dict[str, float | None]:
+        """The p values of coefficients of 0, by name."""
+        return {one.name: one.p_value for one in self.rows}
+
+    def conf_int(self) -> dict[str, Interval | None]:
+        """Return the intervals by name, at the confidence that was asked for; None where nothing is told."""
+        return {one.name: one.interval for one in self.rows}
+
+    @property
+    def coef_(self) -> FloatArray:
+        """The coefficients of predictions, shape `(p,)`, as scikit-learn names them."""
+        return self.prediction[:-1]
+
+    @property
+    def intercept_(self) -> float:
+        """The intercept of predictions in the target's unit."""
+        return float(self.prediction[-1])
+
+    @property
+    def feature_names_in_(self) -> tuple[str, ...]:
+        """The features in the order that `predict` expects of an array."""
+        return self.features
+
+    @property
+    def n_features_in_(self) -> int:
+        """The number of features."""
+        return len(self.features)
+
+    @property
+    def r2_(self) -> float | None:
+        """The share explained in the release; see `r2_note`."""
+        return self.r2
+
+    def predict(self, rows: Rows) -> FloatArray:
+        """Return the target, shape `(k,)`, for rows of features, all in their own units.
+
+        Args:
+            rows: a frame or a mapping with a column for each feature, in any order and beside any others; or an array
+                of shape `(k, p)`.
+
+        Raises:
+            ValueError: a feature is missing, the shape does not fit, or a number is not finite.
+        """
+        return rows_by_name(rows, self.features) @ self.coef_ + self.intercept_
+
+    def prediction_errors(self, rows: Rows) -> FloatArray | None:
+        """Return the standard error of the mean of the target at each row, shape `(k,)`, all causes together.
+
+        None where nothing bounds the coefficients.
+
+        Raises:
+            ValueError: as for `predict`.
+        """
+        held = rows_by_name(rows, self.features)
+        if self.covariance is None:
+            return None
+        extended = np.column_stack([held, np.ones(held.shape[0])])
+        variance = np.sum(extended @ self.covariance * extended, axis=1)
+        errors: FloatArray = np.sqrt(np.maximum(variance, 0))
+        return errors
+
+    def prediction_intervals(self, rows: Rows) -> FloatArray | None:
+        """Return intervals of the mean of the target at each row, shape `(k, 2)`, from the noise's own distance.
+
+        None where nothing bounds the coefficients or the noise's law is not known.
+
+        Raises:
+            ValueError: as for `predict`.
+        """
+        held = rows_by_name(rows, self.features)
+        if self.sets is None or not self.bounded:
+            return None
+        return self.sets.at_rows(np.column_stack([held, np.ones(held.shape[0])]))
+
+    def score(self, rows: Rows, target: FloatArray) -> float:
+        """Return r2 of the predictions on rows that the analyst holds, about the mean of their `target`.
+
+        Raises:
+            ValueError: the shapes do not fit, or all targets are equal.
+        """
+        predicted, held = self.predict(rows), np.asarray(target, np.float64)
+        if held.shape != predicted.shape:
+            raise ValueError(f"target must have shape {predicted.shape}, one number for each row; got {held.shape}")
+        spread = float(np.sum((held - held.mean()) ** 2))
+        if not spread > 0:
+            raise ValueError("r2 is not defined for targets that are all equal")
+        residuals = held - predicted
+        return 1 - float(residuals @ residuals) / spread
+
+    def to_frame(self) -> "DataFrame":
+        """Return a pandas table with one line for each coefficient, the intercept last; needs `lintra[frames]`."""
+        import pandas
+
+        lines = [dict(zip(self._header(), self._line(i), strict=True)) for i in range(len(self.rows))]
+        return pandas.DataFrame(lines).set_index("name")
+
+    def to_csv(self) -> str:
+        """Return one line for each coefficient, the intercept last."""
+        return csv_text(self._header(), map(self._line, range(len(self.rows))))
+
+    def _header(self) -> list[str]:
+        header = list(CSV_HEADER)
+        if self.simultaneous is not None:
+            header += ["simultaneous_lower", "simultaneous_upper"]
+        if self.penalised is not None:
+            header += ["penalised", "penalised_lower", "penalised_upper"]
+        return header
+
+    def _line(self, position: int) -> list[Cell]:
+        line = self.rows[position].csv_cells()
+        if self.simultaneous is not None:
+            line += self.simultaneous.intervals[position] or (None, None)
+        if self.penalised is not None:
+            one = (*self.penalised.coefficients, self.penalised.intercept)[position]
+            line += [one.value, *(one.interval or (None, None))]
+        return line
+
+    def summary(self, privacy: str | None = None) -> str:
+        """Return a text for people, in the manner of a table of ordinary least squares."""
+        adjusted = "not told" if self.r2 is None else f"{number(self.r2)} (adjusted {number(self.adjusted_r2)})"
+        f_test = f"{number(self.f_statistic)} (p {number(self.f_p_value, 3)})"
+        ends = "0 to 1" if self.r2_interval is None else " to ".join(map(number, self.r2_interval))
+        lines = title(f"Regression of {self.target} from a private second moment")
+        lines += facts(
+            [
+                ("Clients", str(self.num_clients)),
+                ("R2", adjusted),
+                ("Errors are of", f"the {self.of}"),
+                ("R2 lies in", ends),
+                ("Penalty", number(self.regularization)),
+                ("F", f_test),
+                ("Intercept", "fitted" if self.intercept_fitted else "through public centers"),
+                ("Residual sd", "not told" if self.residual_sd is None else number(self.residual_sd)),
+            ]
+        )
+        lines += table(text_header(self.confidence), [one.text_cells() for one in self.rows])
+        if self.penalised is not None:
+            lines += self._penalised_lines(self.penalised)
+        if self.simultaneous is not None:
+            lines += self._simultaneous_lines(self.simultaneous)
+        return "\n".join([*lines, *closing(privacy, self.warnings, [PARTS_NOTE, self.law, self.r2_note])]) + "\n"
+
+    def _penalised_lines(self, told: Penalised) -> list[str]:
+        rows = [one.text_cells()[:7] for one in (*told.coefficients, told.intercept)]
+        header = [f"penalty {number(told.regularization)}", "coef", "std err", "t", "P>|t|", *levels(self.confidence)]
+        return table(header, rows)
+
+    def _simultaneous_lines(self, bounds: Simultaneous) -> list[str]:
+        names = [*self.features, INTERCEPT]
+        rows = [
+            [name, *(number(end) for end in interval or (None, None))]
+            for name, interval in zip(names, bounds.intervals, strict=True)
+        ]
+        return table([f"all regressions at once, {100 * self.confidence:g} %", "lower", "upper"], rows)

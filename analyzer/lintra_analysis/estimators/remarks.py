@@ -1,0 +1,68 @@
+"""What an analyst must know before using a regression's numbers, in plain words."""
+
+from lintra_analysis.estimators.solve import Fit
+from lintra_analysis.releases.gram import GramEstimate
+
+R2_NOTE = (
+    "r2 is predicted from this release, not measured on rows: the share of the target's second moment about "
+    "its public center, not about its mean, that the fit explains on the cohort's clipped rows"
+)
+R2_ABOUT_MEAN_NOTE = (
+    "r2 is predicted from this release, not measured on rows: the share of the target's variance about its mean that "
+    "the fit explains on the cohort's clipped rows"
+)
+SHRUNK_NOTE = "a penalty shrinks the coefficients; intervals and tests are about the shrunk ones"
+CONCENTRATED_LAW = (
+    "intervals and tests rest on the exact Gaussian law of the noise and hold however badly conditioned the features "
+    "are"
+)
+LINEAR_LAW = (
+    "intervals and tests rest on the noise's variances, linearised about the estimate: approximate, and too narrow "
+    "where features are nearly dependent"
+)
+SKETCH_LAW = (
+    "intervals and tests rest on the spread of the sketch's own rows, linearised about the estimate: approximate, and "
+    "too narrow where features are nearly dependent"
+)
+NOISELESS_LAW = "the release carries no noise, so intervals and tests are those of ordinary least squares"
+
+_NAMED = 5
+
+
+def named(columns: tuple[str, ...]) -> str:
+    """Return a few of the columns for a sentence."""
+    return ", ".join(columns[:_NAMED]) + (" and others" if len(columns) > _NAMED else "")
+
+
+def warnings_of(gram: GramEstimate, fit: Fit, *, known: bool) -> tuple[str, ...]:
+    """Return what follows from the repair of the matrix.
+
+    Args:
+        gram: of the regression.
+        fit: its solution.
+        known: whether the intervals do not rest on the repaired matrix.
+    """
+    found = []
+    size = gram.matrix.shape[0]
+    best_rows = gram.errors.informative_rows(gram.matrix)
+    if best_rows is not None and best_rows < 4 * size:
+        found.append(
+            f"sketch uninformative: this data and noise support {best_rows:.0f} sketch rows, fewer than "
+            f"4 x {size} columns; release second moments instead"
+        )
+    if fit.regularised:
+        where = f", mostly along {named(fit.blurred)}" if fit.blurred else ""
+        found.append(
+            f"noise dominates some directions of the features{where}: eigenvalues below {fit.floor:.4g} were raised "
+            "to it for predictions, which shrinks their coefficients along them"
+        )
+    if fit.regularised and fit.parts is not None and not known:
+        found.append("the intervals leave out the bias of that shrinkage; treat them as approximate")
+    if fit.parts is None and not known:
+        found.append(
+            "no standard errors: the sandwich formula for sketches holds only if no eigenvalue was raised "
+            "and there are more sketch rows than features"
+        )
+    if fit.r2 is None and not known:
+        found.append(f"no r2: the second moment of {gram.columns[-1].name!r} cannot be told from noise")
+    return tuple(found)
