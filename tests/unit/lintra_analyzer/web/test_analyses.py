@@ -146,7 +146,6 @@ MISFITS: dict[str, list[tuple[dict[str, object], str]]] = {
         ({"kind": "pca", "components": 4}, "from 1 to the 3 columns"),
         ({"kind": "pca", "components": 0}, "components"),
         ({"kind": "correlation", "columns": ["a"]}, "at least 2 columns"),
-        ({"kind": "means"}, "holds no means"),
     ],
 }
 
