@@ -1,0 +1,256 @@
+"""A mechanism brings everything or does not pass: one row a kind, one column for each thing that it must bring.
+
+A missing cell fails with its name. A cell may be left out only where the mechanism's page says so, in a sentence that
+begins with "Does not apply" and the name of the cell.
+"""
+
+import json
+import re
+from collections.abc import Awaitable, Callable
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pytest
+
+from lintra_analysis.asked.asking import ASKINGS
+from lintra_analysis.planning.option import plan_option
+from lintra_analysis.planning.question import Question
+from lintra_analysis.readings import read
+from lintra_audit.kinds.kind_audit import AUDITS
+from lintra_audit.release.run import audit_case
+from lintra_audit.task.task import audit_matrix, audit_task
+from lintra_protocol.errors import InvalidMessageError
+from lintra_protocol.mechanisms import MECHANISMS, Mechanism
+from lintra_protocol.privacy.statement import Claim
+from lintra_protocol.ring import FloatArray
+from lintra_protocol.task import Task
+from support.analyzer_world import CLIENTS, Life, living
+from support.kinds import added
+from support.seeds import SEED
+from support.tasks import make_task
+
+ROOT = Path(__file__).resolve().parents[2]
+TRIALS = 2000
+"""Runs of each world in which a planted fault must be caught; a check raises a false alarm below 0.2 %."""
+
+
+def page_of(kind: str) -> str:
+    path = ROOT / "docs/mechanisms" / f"{kind}.md"
+    assert path.exists(), f"docs/mechanisms/{kind}.md is missing"
+    return path.read_text("utf-8")
+
+
+@cache
+def vectors() -> list[dict[str, object]]:
+    return json.loads((ROOT / "tests/vectors/release.json").read_text("ascii"))
+
+
+def of_vectors(kind: str) -> None:
+    """Fixed rows make fixed sketches, and fixed sketches fixed numbers."""
+    found = {v["operation"] for v in vectors() if v["input"].get("mechanism", {}).get("kind") == kind}  # type: ignore[attr-defined]
+    assert found == {"sketch", "decode"}, f"tests/vectors/release.json has {sorted(found)} of {kind}"
+
+
+def of_privacy(kind: str) -> None:
+    """The statement keeps the claim that the noise was calibrated for, and with less noise it does not."""
+    task = make_task(kind, min_clients=600)
+    statement = task.privacy(600)
+    statement.require(task.claim)
+    assert 0 < statement.mu < np.inf
+    less = task.mechanism.model_copy(update={"sigma": task.mechanism.sigma * 9 // 10})
+    assert less.privacy(task.claim, 3, 600).epsilon > statement.epsilon
+
+
+def of_plan(kind: str) -> None:
+    """The plan has the error of the release and the bytes of a report."""
+    claim = Claim(epsilon="2", delta="0.00001", min_clients=2000)
+    option = plan_option(kind, Question(columns=3, claim=claim, max_clients=4000, rows=4))
+    assert option.mechanism.kind == kind
+    assert option.deviations, "no deviation of any released number"
+    assert min(option.deviations.values()) > 0
+    assert min(option.report_bytes.values()) > 8 * option.mechanism.num_words(3)
+
+
+def of_reading(kind: str) -> None:
+    """Released integers become a release with columns or a table that estimators read."""
+    task = make_task(kind, min_clients=60 if kind != "osnap_published" else 260)
+    matrix = task.mechanism.public_matrix(task.claim.min_clients, bytes(32))
+    sketch = np.full((matrix.rows, task.sketch_words), 2**20, np.int64)
+    release = read(task, sketch, matrix.row_counts())
+    names, values = release.table()
+    assert len(names) == values.size > 0 or values.ndim == 2
+
+
+def of_asking(kind: str) -> None:
+    """An analyst can ask for it in a few lines."""
+    asking = ASKINGS[kind]
+    assert asking.mechanism is MECHANISMS[kind]
+    assert asking.specification is not None, "nothing is asked for"
+    assert asking.specification.model_fields["kind"].annotation == Literal[kind]
+
+
+def of_audit_of_the_release(kind: str) -> None:
+    """At least one planted mistake is caught by a check that it names; tests/statistical runs all, and none."""
+    audit = AUDITS[kind]
+    cases = {case.name: case for case in audit.cases()}
+    assert cases, "no case"
+    assert {case.task.mechanism.kind for case in cases.values()} == {kind}
+    assert audit.faults, "no planted fault"
+    shown = min(audit.faults.values(), key=lambda planted: cases[planted.case].num_clients)
+    outcome = audit_case(cases[shown.case], TRIALS, SEED, shown.seams)
+    failed = {check.name for check in outcome.checks if not check.passed}
+    assert failed & shown.caught_by, f"{shown.about}: not caught"
+
+
+def of_audit_of_the_task(kind: str) -> None:
+    """Its promise is recomputed by another route, and one for half of the noise is refuted."""
+    task = make_task(kind, min_clients=60 if kind != "osnap_published" else 260)
+    assert audit_task(task, task.claim.min_clients, SEED).passed, "the true promise fails"
+    less = task.mechanism.model_copy(update={"sigma": task.mechanism.sigma // 3})
+    boast = task.model_copy(update={"mechanism": less})
+    matrix = less.public_matrix(task.claim.min_clients, bytes(32))
+    assert not audit_matrix(boast, matrix).passed, "a third of the noise passes"
+
+
+def of_page(kind: str) -> None:
+    """Its page names every field."""
+    page = page_of(kind)
+    assert page.startswith(f"# `{kind}`")
+    for field in MECHANISMS[kind].model_fields:
+        assert f"`{field}`" in page, f"the page does not name {field}"
+
+
+def of_papers(kind: str) -> None:
+    """docs/papers.md says where it comes from."""
+    papers = (ROOT / "docs/papers.md").read_text("utf-8")
+    assert f"mechanisms/{kind}.py" in papers, f"docs/papers.md has no line with mechanisms/{kind}.py"
+
+
+CELLS: dict[str, Callable[[str], None]] = {
+    "vectors": of_vectors,
+    "privacy statement": of_privacy,
+    "plan": of_plan,
+    "reading": of_reading,
+    "asking": of_asking,
+    "audit of the release": of_audit_of_the_release,
+    "audit of the task": of_audit_of_the_task,
+    "page": of_page,
+    "line in docs/papers.md": of_papers,
+}
+
+
+def left_out(kind: str, cell: str) -> str | None:
+    """Return the sentence of a mechanism's page that says why a cell does not apply to it, if there is one."""
+    path = ROOT / "docs/mechanisms" / f"{kind}.md"
+    if not path.exists():
+        return None
+    found = re.search(rf"Does not apply: {re.escape(cell)}\. [^.]{{20,}}\.", path.read_text("utf-8"))
+    return found and found[0]
+
+
+def fill(kind: str, cell: str) -> None:
+    """Check one cell of the table; a cell that is not filled fails with its name."""
+    try:
+        CELLS[cell](kind)
+    except Exception as error:
+        if left_out(kind, cell):
+            return
+        pytest.fail(f"{kind}: the cell {cell!r} is missing: {error}")
+    assert not left_out(kind, cell), f"{kind}: the page says that the cell {cell!r} does not apply, but it is filled"
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("kind", sorted(MECHANISMS))
+def test_a_mechanism_fills_every_cell_of_the_table(kind: str, cell: str) -> None:
+    fill(kind, cell)
+
+
+class Bare(MECHANISMS["sum"]):  # type: ignore[name-defined, misc]
+    """A mechanism that brings nothing."""
+
+    kind: Literal["bare"] = "bare"
+
+
+@pytest.mark.parametrize("cell", sorted(set(CELLS) - {"privacy statement"}))
+def test_a_mechanism_that_brings_nothing_fails_with_the_name_of_each_cell(cell: str) -> None:
+    with added("bare", Bare, []), pytest.raises(pytest.fail.Exception, match=f"bare: the cell '{cell}' is missing"):
+        fill("bare", cell)
+
+
+# --- one end-to-end release of each ---------------------------------------------------------------------------
+
+
+async def once(life: Life, count: int = CLIENTS, **changes: object) -> str:
+    task = await life.create(**changes)
+    await life.upload(task, count)
+    return await life.release(task)
+
+
+async def second_of_two(life: Life) -> str:
+    first = await life.create(mechanism={"kind": "ron_gauss", "bins": 0, "rounds": 2}, epsilon=10)
+    await life.upload(first, CLIENTS)
+    await life.release(first)
+    async with life.rest() as rest:
+        answer = await rest.post(f"/v1/tasks/{first.task_id}/second-round", json={})
+    task = life.service.task(answer.json()["task_id"])
+    await life.upload(task, CLIENTS)
+    return await life.release(task)
+
+
+PUBLISHED = {"kind": "osnap_published", "rows": 2, "entry_bound": 1, "published_epsilon": 4}
+PUBLISHED_CLAIM = {"delta": 0.0001, "epsilon": 50, "min_clients": 200, "max_corrupt_clients": 0}
+ENDS: dict[str, Callable[[Life], Awaitable[str]]] = {
+    "osnap": lambda life: once(life, mechanism={"kind": "osnap", "rows": 4}),
+    "osnap_published": lambda life: once(life, 200, mechanism=PUBLISHED, row_bound=None, **PUBLISHED_CLAIM),
+    "ron_gauss": lambda life: once(life, mechanism={"kind": "ron_gauss", "bins": 4}),
+    "ron_gauss_centred": second_of_two,
+    "second_moment": lambda life: once(life, mechanism={"kind": "second_moment"}),
+    "second_moment_wishart": lambda life: once(life, mechanism={"kind": "second_moment_wishart"}, min_clients=CLIENTS),
+    "sum": lambda life: once(life, mechanism={"kind": "sum"}),
+}
+
+
+def test_every_mechanism_has_an_end_to_end_release() -> None:
+    assert set(ENDS) == set(MECHANISMS)
+
+
+LONG = {"ron_gauss", "ron_gauss_centred", "second_moment_wishart"}
+"""A release of these takes seconds, and tests/unit/lintra_analyzer has quick ones of theirs."""
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[pytest.mark.slow] * (kind in LONG)) for kind in sorted(ENDS)]
+)
+async def test_it_is_asked_for_sent_to_three_servers_released_and_read(kind: str, tmp_path: Path) -> None:
+    async with living(tmp_path) as life:
+        release_id = await ENDS[kind](life)
+        record = life.service.record(release_id).record
+        task = life.service.task(record.task_id)
+        sketch, _ = life.service.archive.read(record)
+        assert task.mechanism.kind == kind
+        ideal = life.ideal(task, record.num_clients).values
+        release = task.mechanism.decode(sketch, task.num_columns)
+    np.testing.assert_allclose(released(release), released(ideal), rtol=1e-12)
+
+
+def released(values: FloatArray) -> FloatArray:
+    return np.asarray(values).ravel()
+
+
+def test_what_was_added_for_a_test_is_gone_afterwards() -> None:
+    with added("bare", Bare, []):
+        data = make_task("sum").canonical().replace(b'"kind":"sum"', b'"kind":"bare"')
+        assert Task.from_canonical(data).mechanism.kind == "bare"
+    assert "bare" not in MECHANISMS
+    with pytest.raises(InvalidMessageError, match="mechanism"):
+        Task.from_canonical(data)
+
+
+def test_a_mechanism_is_no_more_than_its_own_rooms_know() -> None:
+    """Nothing but the tables knows the kinds: no module of the analyst's side asks which class a mechanism is."""
+    classes = {member.__name__ for member in MECHANISMS.values()} | {Mechanism.__name__}
+    asks = re.compile(rf"isinstance\([^)]*\b({'|'.join(classes)})\b")
+    files = sorted((ROOT / "analyzer").rglob("*.py"))
+    assert [f.name for f in files if asks.search(f.read_text("utf-8"))] == []
