@@ -24,6 +24,8 @@ from lintra_protocol.problems import MEDIA_TYPE, from_problem
 from lintra_protocol.randomness import RandomBytes, system_randomness
 from lintra_protocol.task import Task
 
+_MOST_TOKENS = 10_000
+
 Document = dict[str, Any]
 """A JSON object as docs/analyzer.md describes it."""
 
@@ -100,6 +102,18 @@ class AnalyzerClient:
         """
         key = request_key or base64url(self._random_bytes(16))
         return self._json("POST", "/v1/tasks", specification, {"idempotency-key": key})
+
+    def tokens(self, task_id: str, count: int = 1) -> list[str]:
+        """Make tokens for clients of a task that asks for them; each is a place for one report, and a secret."""
+        made: list[str] = []
+        while len(made) < count:
+            some = min(count - len(made), _MOST_TOKENS)
+            made += self._json("POST", f"/v1/tasks/{task_id}/tokens", {"count": some})["tokens"]
+        return made
+
+    def census(self, task_id: str) -> Document:
+        """Ask the servers what they hold of a task's open batch; it changes nothing."""
+        return self._json("GET", f"/v1/tasks/{task_id}/census")
 
     def create_second_task(self, task_id: str, row_bound: float | str | None = None) -> Document:
         """Create and register the second of two rounds from the release of the first; repeating it finds the same task.

@@ -126,6 +126,32 @@ def show(
 
 
 @app.command(context_settings=_IDENTIFIERS)
+def tokens(
+    task_id: str,
+    count: Annotated[int, typer.Option("--count", min=1, help="How many: one for each client.")] = 1,
+    url: Url = _DEFAULT_URL,
+    token: Token = "",
+) -> None:
+    """Make admission tokens for a task's clients, one a line; each is a secret, and nothing is kept of it."""
+    with _client(url, token) as client:
+        for made in client.tokens(task_id, count):
+            typer.echo(made)
+
+
+@app.command(context_settings=_IDENTIFIERS)
+def census(task_id: str, url: Url = _DEFAULT_URL, token: Token = "", as_json: AsJson = False) -> None:
+    """Say who lacks how many reports, before the batch is closed; it changes nothing."""
+    with _client(url, token) as client:
+        found = client.census(task_id)
+    if as_json:
+        _print_json(found)
+        return
+    for server in found["servers"]:
+        typer.echo(f"server {server['server']}: {server['reports']} reports, {server['missing']} missing")
+    typer.echo(f"{found['common']} reports are at every server, {found['min_clients']} are needed")
+
+
+@app.command(context_settings=_IDENTIFIERS)
 def release(
     task_id: str,
     url: Url = _DEFAULT_URL,

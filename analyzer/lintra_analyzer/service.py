@@ -16,6 +16,7 @@ from lintra_analysis.estimators.tables import Tabular
 from lintra_analysis.readings import read
 from lintra_analysis.record import SignedRecord
 from lintra_analysis.releases.release import Release as OpenedRelease
+from lintra_analyzer.exchange.census import CensusResult, take_census
 from lintra_analyzer.exchange.collect import Exchange
 from lintra_analyzer.exchange.servers import HttpClient, Network, Patience, Server
 from lintra_analyzer.metrics import Metrics
@@ -24,12 +25,14 @@ from lintra_analyzer.storage.archive import Archive
 from lintra_analyzer.storage.keys import Keys
 from lintra_analyzer.storage.store import Job, ServerState, Store, StoredTask
 from lintra_analyzer.tasks.jobs import Jobs, Release
-from lintra_analyzer.tasks.registration import current_state, register, require_registered
+from lintra_analyzer.tasks.registration import Bringing, current_state, register, require_registered
 from lintra_analyzer.web.analyses import Request
 from lintra_protocol.canonical import canonical_json
+from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.messages import Counters, Signed, TaskRecord, sign
 from lintra_protocol.randomness import RandomBytes, bulk_system_randomness
 from lintra_protocol.task import ServerEntry, Task
+from lintra_protocol.tokens import make_token
 from lintra_service.readiness import PROBE_SECONDS, Readiness
 from lintra_service.serve import repeat
 
@@ -150,7 +153,8 @@ class Service:
         """
         stored = self.store.task(task_id)
         task = _task_of(stored)
-        await register(task, stored.record, self._servers(task, self._interactive), self.store)
+        brought = Bringing(stored.record, self.keys.token_keys(task.servers), self._world.now)
+        await register(task, brought, self._servers(task, self._interactive), self.store)
         states = self.store.registrations(task_id)
         require_registered(states)
         return states
@@ -167,6 +171,29 @@ class Service:
         """Ask every server for the task and its counters now."""
         task = self.task(task_id)
         return await asyncio.gather(*(current_state(task, server) for server in self._servers(task, self._interactive)))
+
+    def make_tokens(self, task_id: str, count: int) -> list[str]:
+        """Make tokens for clients of a task, each a place for one report; nothing is kept of them here.
+
+        Raises:
+            UnknownTaskError: there is no such task.
+            InvalidTaskError: it has no tokens.
+        """
+        task = self.task(task_id)
+        if not task.uses_tokens:
+            raise InvalidTaskError("this task takes reports without tokens; make one with client_auth 'token'")
+        keys = self.keys.token_keys(task.servers)
+        return [make_token(keys, task.id_bytes, self._world.random_bytes).spelled() for _ in range(count)]
+
+    async def census(self, task_id: str) -> CensusResult:
+        """Ask every server what it holds of an open batch; it changes nothing.
+
+        Raises:
+            UnknownTaskError: there is no such task.
+            LintraError: a server does not answer, or its list is not what it signed.
+        """
+        task = self.task(task_id)
+        return await take_census(task, self._servers(task, self._interactive), self.store)
 
     # --- releases ------------------------------------------------------------------------------------------------
 

@@ -31,6 +31,7 @@ class ClientOptions(TypedDict, total=False):
 
     policy: Policy | None
     ledger: Ledger | None
+    token: str | None
     retries: Retries | None
     now: Callable[[], float]
     transport: httpx2.AsyncBaseTransport | None
@@ -104,13 +105,20 @@ class BlockingClient:
         rows: Iterable[Row] | FloatArray,
         *,
         source_for: Callable[[int], str] | Distinct | None = None,
+        token_for: Callable[[int], str] | None = None,
         random_bytes_for: Callable[[int], RandomBytes] | None = None,
         progress: Progress | None = None,
     ) -> SendSummary:
         """Send many rows; see `Client.send_many`. The callables and the iterable run in the client's thread."""
         self.open()
         return self._run(
-            self._client.send_many(rows, source_for=source_for, random_bytes_for=random_bytes_for, progress=progress)
+            self._client.send_many(
+                rows,
+                source_for=source_for,
+                token_for=token_for,
+                random_bytes_for=random_bytes_for,
+                progress=progress,
+            )
         )
 
     def _end(self) -> None:

@@ -21,12 +21,13 @@ from lintra_client.ledger_book import Source, Vouched
 from lintra_client.report import Parcel, block_size, encode_apart, encode_together, report_time, spelled
 from lintra_client.upload import Delivery, Destination
 from lintra_protocol.canonical import parse_base64url
-from lintra_protocol.errors import InvalidMessageError, LedgerRefusedError
+from lintra_protocol.errors import InvalidMessageError, LedgerRefusedError, TokenInvalidError
 from lintra_protocol.messages import Receipt, Signed
 from lintra_protocol.randomness import RandomBytes, bulk_system_randomness, system_randomness
 from lintra_protocol.ring import FloatArray
 from lintra_protocol.schema import Row
 from lintra_protocol.task import Task
+from lintra_protocol.tokens import Token
 
 Servers = Sequence[str] | Mapping[str, str]
 """The servers' URLs as the task has them, in any order; or a mapping from these to where each is reached."""
@@ -59,6 +60,7 @@ class Client:
         *,
         policy: Policy | None = None,
         ledger: Ledger | None = None,
+        token: str | None = None,
         retries: Retries | None = None,
         now: Callable[[], float] = time.time,
         transport: httpx2.AsyncBaseTransport | None = None,
@@ -71,6 +73,7 @@ class Client:
             policy: what this client's owner accepts; every valid task if not given.
             ledger: charged before a report leaves; without one, the caller keeps count of reports and privacy. The
                 client does not close it.
+            token: admits one report, in a task that asks for tokens; from whoever invited this client.
             retries: how long to keep trying.
             now: the clock, in seconds since the epoch.
             transport: how HTTP requests travel, for tests and special networks; it is closed with the client.
@@ -87,6 +90,7 @@ class Client:
         self._task_id = _task_id(task_id)
         self._policy = policy or Policy()
         self._ledger = ledger
+        self._token = token
         self._retries = retries or Retries()
         self._now = now
         self._transport = transport
@@ -166,7 +170,8 @@ class Client:
         require_source(source)
         values = self.task.schema_arrays.row(row)
         when = report_time(self.task, self._now())
-        return replace(encode_together(self.task, values[np.newaxis], when, random_bytes), sources=(source,))
+        parcel = encode_together(self.task, values[np.newaxis], when, random_bytes)
+        return replace(parcel, sources=(source,), tokens=self._tokens([self._token]))
 
     async def deliver(self, parcel: Parcel) -> SendReceipt:
         """Deliver a prepared report to all servers; harmless to repeat, and charged once.
@@ -197,6 +202,7 @@ class Client:
         rows: Iterable[Row] | FloatArray,
         *,
         source_for: Callable[[int], str] | Distinct | None = None,
+        token_for: Callable[[int], str] | None = None,
         random_bytes_for: Callable[[int], RandomBytes] | None = None,
         progress: Progress | None = None,
     ) -> SendSummary:
@@ -208,6 +214,7 @@ class Client:
             source_for: returns whose facts the row with this index states, asked after the row was read. Or
                 `DISTINCT_SOURCES`: the caller vouches that no two rows are about the same source, and all rows of
                 this call are one charge, which counts for every source. Needed if the client has a ledger.
+            token_for: returns the token of the row with this index, in a task that asks for tokens.
             random_bytes_for: returns the source of the row with this index; rows are then encoded one by one.
             progress: told after every block how many rows are done.
 
@@ -236,7 +243,8 @@ class Client:
             else:
                 apart = [random_bytes_for(index) for index in block.indices]
                 parcel = encode_apart(task, block.rows, when, apart)
-            return replace(parcel, sources=tuple(sources))
+            tokens = [token_for(index) if token_for else self._token for index in block.indices]
+            return replace(parcel, sources=tuple(sources), tokens=self._tokens(tokens))
 
         return await send_blocks(blocks, encode, self._charge, self._deliver, Tally(progress))
 
@@ -251,6 +259,19 @@ class Client:
         destinations = [Destination(self._task, index, channel, self._now) for index, channel in by_index]
         await asyncio.gather(*(destination.key() for destination in destinations))
         self._destinations = destinations
+
+    def _tokens(self, texts: Sequence[str | None]) -> tuple[Token, ...]:
+        """Read the tokens of some reports.
+
+        Raises:
+            TokenInvalidError: the task asks for tokens, and there is none; nothing has left.
+            InvalidMessageError: a text is not a token of a task like this.
+        """
+        if not self.task.uses_tokens:
+            return ()
+        if None in texts:
+            raise TokenInvalidError("the task asks for a token, and this client has none")
+        return tuple(Token.parse(text or "", self.task.num_servers) for text in texts)
 
     async def _charge(self, parcel: Parcel) -> dict[bytes, LedgerRefusedError]:
         """Charge a parcel; what is not returned may leave once this is done, and not before."""

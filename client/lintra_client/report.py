@@ -5,7 +5,7 @@ Nothing here shows a row or a share in its `repr`.
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.report import Report, make_report
 from lintra_protocol.ring import FloatArray
 from lintra_protocol.task import Task
+from lintra_protocol.tokens import Token
 from lintra_protocol.wire import MAX_REPORTS, SealedReport, message_bytes
 
 MAX_UPLOAD_BYTES = 4 << 20
@@ -37,12 +38,14 @@ class Parcel:
         reports: 1 to `MAX_REPORTS`.
         clipped: for each, whether its row was moved inside the column bounds or the norm bound.
         sources: for each, whose facts it states, which the ledger charges.
+        tokens: for each, its token, in a task that has tokens.
     """
 
     reports: tuple[Report, ...] = field(repr=False)
     clipped: tuple[bool, ...] = field(repr=False)
     _sealed: dict[int, dict[bytes, SealedReport]] = field(default_factory=dict, repr=False)
     sources: tuple[Source, ...] = field(default=(), repr=False)
+    tokens: tuple[Token, ...] = field(default=(), repr=False)
 
     def __repr__(self) -> str:
         return f"Parcel({len(self.reports)} reports)"
@@ -65,7 +68,8 @@ class Parcel:
         }
         clipped = tuple(self.clipped[position] for position in positions)
         sources = tuple(self.sources[position] for position in positions) if self.sources else ()
-        return Parcel(reports, clipped, sealed, sources)
+        tokens = tuple(self.tokens[position] for position in positions) if self.tokens else ()
+        return Parcel(reports, clipped, sealed, sources, tokens)
 
     async def sealed(self, task: Task, server: int, key: ServerKey) -> list[SealedReport]:
         """Return the reports sealed to one server: sealed with `key` the first time, the same bytes ever after."""
@@ -76,10 +80,13 @@ class Parcel:
     async def seal(self, task: Task, server: int, key: ServerKey, reports: Sequence[Report]) -> list[SealedReport]:
         """Seal some of the reports to one server's key, in place of what was sealed for it before."""
         sealed = []
+        tokens = zip(self.reports, self.tokens, strict=True) if self.tokens else ()
+        passes = {report.report_id: token.pass_for(server) for report, token in tokens}
         for position, report in enumerate(reports):
             if position % _SEALS_AT_ONCE == _SEALS_AT_ONCE - 1:
                 await asyncio.sleep(0)
-            sealed.append(report.sealed_to(server, task.suite, key.key_id, key.public_key, task.id_bytes))
+            made = report.sealed_to(server, task.suite, key.key_id, key.public_key, task.id_bytes)
+            sealed.append(replace(made, admission=passes[report.report_id]) if passes else made)
         forms = zip((report.report_id for report in reports), sealed, strict=True)
         self._sealed.setdefault(server, {}).update(forms)
         return sealed

@@ -56,9 +56,12 @@ class Token:
         return cls(data[:SERIAL_BYTES], tuple(data[start : start + MAC_BYTES] for start in starts))
 
 
-def derived_keys(secret: bytes, salt: bytes, num_servers: int) -> tuple[bytes, ...]:
-    """Return the keys of a task's servers, derived from the author's secret and the task's salt."""
-    return tuple(domain_hash("token key", secret, salt, index.to_bytes(2, "big")) for index in range(num_servers))
+def derived_keys(secret: bytes, identity_keys: Sequence[str]) -> tuple[bytes, ...]:
+    """Return the keys of some servers, derived from the author's secret and their own identity keys.
+
+    A server has one key in all tasks of an author, and no two servers share one; a MAC names its task.
+    """
+    return tuple(domain_hash("token key", secret, parse_base64url(identity)) for identity in identity_keys)
 
 
 def key_commitment(key: bytes) -> str:

@@ -243,12 +243,12 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "keystream": lambda seed, count: keystream(unhex(seed))(count).hex(),
     "derive": lambda seed, label, parts: derive_seed(unhex(seed), label, *unhexed(parts)).hex(),
     "nonce_commitment": lambda nonce: messages.nonce_commitment(unhex(nonce)).hex(),
-    "token_keys": lambda secret, salt, servers: hexed(tokens.derived_keys(unhex(secret), unhex(salt), servers)),
-    "token_key_hashes": lambda secret, salt, servers: [
-        tokens.key_commitment(key) for key in tokens.derived_keys(unhex(secret), unhex(salt), servers)
+    "token_keys": lambda secret, identities: hexed(tokens.derived_keys(unhex(secret), identities)),
+    "token_key_hashes": lambda secret, identities: [
+        tokens.key_commitment(key) for key in tokens.derived_keys(unhex(secret), identities)
     ],
-    "token": lambda secret, salt, servers, task_id, serial: tokens.make_token(
-        tokens.derived_keys(unhex(secret), unhex(salt), servers), unhex(task_id), lambda count: unhex(serial)
+    "token": lambda secret, identities, task_id, serial: tokens.make_token(
+        tokens.derived_keys(unhex(secret), identities), unhex(task_id), lambda count: unhex(serial)
     ).spelled(),
     "check_pass": lambda key, task_id, presented: (
         tokens.Admission(unhex(key), unhex(task_id)).require(unhex(presented)).hex()

@@ -142,7 +142,7 @@ async def test_nobodys_tasks_are_taken_by_default(tmp_path: Path) -> None:
 
 def forged(world: World, index: int) -> Token:
     """Return a token that somebody made up."""
-    stranger = derived_keys(b"stranger" * 4, bytes(32), 3)
+    stranger = derived_keys(b"stranger" * 4, [entry.identity_key for entry in world.task.servers])
     return make_token(stranger, world.task.id_bytes, seeded(f"forged {index}"))
 
 

@@ -62,7 +62,7 @@ def seeded(label: str) -> RandomBytes:
 AUTHOR = SigningKey.generate(seeded("author"))
 ANALYZER = SigningKey.generate(seeded("analyzer"))
 STRANGER = SigningKey.generate(seeded("stranger"))
-TOKEN_KEYS = derived_keys(bytes(32), bytes(32), 16)
+TOKEN_KEYS = derived_keys(bytes(32), [base64url(bytes([server]) * 32) for server in range(16)])
 
 COLUMNS = tuple(Column(name=name, lower="-1", upper="1") for name in ("a", "b", "c"))
 CLAIM = Claim(epsilon="2", delta="0.000001", min_clients=12)

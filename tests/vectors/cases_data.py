@@ -226,10 +226,11 @@ def uploads() -> list[Vector]:
 
 
 SECRET, SERIAL = seed("token secret"), seed("serial")[:16]
+IDENTITIES = [plain.ed25519_public(seed(f"server {index}")) for index in range(3)]
 
 
 def _token_task() -> tuple[dict[str, object], list[bytes]]:
-    keys = plain.token_keys(SECRET, seed("salt"), 3)
+    keys = plain.token_keys(SECRET, IDENTITIES)
     hashes = [b64(plain.H("token key commitment", key)) for key in keys]
     return definition(client_auth="token", token_keys=hashes), keys
 
@@ -241,7 +242,7 @@ def _tokens() -> list[Vector]:
     whole = plain.token(keys, name, SERIAL)
     presented = [plain.token_pass(whole, server) for server in range(3)]
     common: dict[str, object] = {"key": keys[1].hex(), "task_id": name.hex()}
-    made: dict[str, object] = {"secret": SECRET.hex(), "salt": seed("salt").hex(), "servers": 3}
+    made: dict[str, object] = {"secret": SECRET.hex(), "identities": [b64(key) for key in IDENTITIES]}
     return [
         good("token keys", "token_keys", hexes(keys), **made),
         good("hashes of token keys", "token_key_hashes", task["token_keys"], **made),

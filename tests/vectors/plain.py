@@ -379,8 +379,8 @@ def _expand(secret: bytes, suite: bytes, label: bytes, info: bytes, length: int)
 # --- tokens ---------------------------------------------------------------------------------------------------
 
 
-def token_keys(secret: bytes, salt: bytes, servers: int) -> list[bytes]:
-    return [H("token key", secret, salt, bytes([0, server])) for server in range(servers)]
+def token_keys(secret: bytes, identities: list[bytes]) -> list[bytes]:
+    return [H("token key", secret, identity) for identity in identities]
 
 
 def token(keys: list[bytes], task_id: bytes, serial: bytes) -> bytes:

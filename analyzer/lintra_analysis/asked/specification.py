@@ -111,6 +111,9 @@ class Specification(Asked):
     max_missing: Number | None = Field(
         default=None, description="0.25 with tokens, or twice the part of corrupt clients if that is more"
     )
+    client_auth: Literal["none", "token"] = Field(
+        default="none", description="with token, every report needs a token that the author made"
+    )
     share_form: Literal["uniform", "seeded"] = "uniform"
     suite: SuiteName = HYBRID
     duration_seconds: Whole = Field(default=604_800, ge=1, le=31_536_000)

@@ -1,7 +1,7 @@
 """The task that a specification becomes: calibrated, checked and bound by its hash."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 
@@ -21,6 +21,10 @@ from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task, least_max_mis
 SALT_BYTES = 32
 
 
+def _no_tokens(_servers: Sequence[ServerEntry]) -> tuple[str, ...]:
+    raise InvalidTaskError("client_auth: these keys make no tokens")
+
+
 @dataclass(frozen=True)
 class PublicKeys:
     """The public keys that a task names beside those of its servers, in base64url.
@@ -29,11 +33,13 @@ class PublicKeys:
         author: signs the task.
         identity: the analyzer's, signs its requests.
         sealing: by suite, what servers seal their sketch shares to.
+        token_commitments: returns the hashes of the keys with which servers check the author's tokens.
     """
 
     author: str
     identity: str
     sealing: Mapping[SuiteName, str]
+    token_commitments: Callable[[Sequence[ServerEntry]], tuple[str, ...]] = field(default=_no_tokens, repr=False)
 
 
 def build_task(
@@ -76,6 +82,8 @@ def build_task(
             time_precision=asked.time_precision,
             not_before=now // asked.time_precision,
             not_after=-(-(now + asked.duration_seconds) // asked.time_precision),
+            client_auth=asked.client_auth,
+            token_keys=keys.token_commitments(servers) if asked.client_auth == "token" else (),
             share_form=asked.share_form,
             suite=asked.suite,
             retention=asked.retention,

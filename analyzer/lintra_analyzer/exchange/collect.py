@@ -8,6 +8,7 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable, Sequence
 
+from lintra_analyzer.exchange.census import require_honest_inventory
 from lintra_analyzer.exchange.reconstruct import FrozenCohort, common_reports, open_sketch_share, verify_frozen
 from lintra_analyzer.exchange.servers import MAX_DOCUMENT_BYTES, Server
 from lintra_analyzer.storage.store import DocumentKind, Store
@@ -160,7 +161,9 @@ class Exchange:
             "GET", f"{self._batch}/inventory/ids", "ids", limit=HASH_BYTES * max(inventory.count, 1)
         )
         with server.blame():
-            await asyncio.to_thread(_verified_ids, inventory, body)
+            report_ids = await asyncio.to_thread(_verified_ids, inventory, body)
+            signed = self.inventories()[server.index]
+            await asyncio.to_thread(require_honest_inventory, self._task, server.index, signed, report_ids, self._store)
         await self._keep("ids", body, server.index)
 
     def _check_cohort(

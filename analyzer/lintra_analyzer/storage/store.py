@@ -5,7 +5,7 @@ transaction and may be called from any thread.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -21,7 +21,7 @@ SCHEMA_VERSION = 1
 
 T = TypeVar("T")
 
-DocumentKind = Literal["inventory", "ids", "cohort", "cohort_ids", "sketch_share"]
+DocumentKind = Literal["inventory", "ids", "cohort", "cohort_ids", "sketch_share", "census", "census_ids"]
 ALL_SERVERS = -1
 """The place of a document that belongs to no single server."""
 
@@ -201,6 +201,14 @@ class Store:
         statement = upsert(tables.documents).values(task_id=task_id, kind=kind, server=server, body=body)
         with self._engine.begin() as connection:
             connection.execute(statement.on_conflict_do_nothing())
+
+    def replace_documents(self, task_id: str, server: int, bodies: Mapping[DocumentKind, bytes]) -> None:
+        """Store a server's answers together, in place of those of the same kinds."""
+        with self._engine.begin() as connection:
+            for kind, body in bodies.items():
+                statement = upsert(tables.documents).values(task_id=task_id, kind=kind, server=server, body=body)
+                keys = ["task_id", "kind", "server"]
+                connection.execute(statement.on_conflict_do_update(index_elements=keys, set_={"body": body}))
 
     # --- releases ------------------------------------------------------------------------------------------------
 

@@ -1,15 +1,20 @@
 """Registering a task with all of its servers: only what every one of them accepted can be used."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from lintra_analyzer.exchange.servers import Server
 from lintra_analyzer.storage.store import ServerState, Store
 from lintra_protocol import errors
-from lintra_protocol.errors import LintraError, TaskConflictError
-from lintra_protocol.messages import Counters, Signed, TaskRecord
+from lintra_protocol.canonical import base64url, parse_base64url
+from lintra_protocol.errors import LintraError, TaskConflictError, UnavailableError
+from lintra_protocol.messages import Counters, KeyList, Registration, Signed, TaskRecord
 from lintra_protocol.problems import to_problem
+from lintra_protocol.sealing import PUBLIC_KEY_BYTES, seal
 from lintra_protocol.task import Task
+from lintra_protocol.tokens import key_context
+from lintra_protocol.transport import MessageName
 
 # What a server may say about a task in the analyst's face. Anything else is trouble between the two services.
 _ABOUT_THE_TASK = (
@@ -23,19 +28,34 @@ _ABOUT_THE_TASK = (
 )
 
 
-async def register(task: Task, record: bytes, servers: Sequence[Server], store: Store) -> None:
+@dataclass(frozen=True)
+class Bringing:
+    """What an author brings with a task.
+
+    Attributes:
+        record: `Signed[TaskRecord]` by the author, encoded.
+        token_keys: with which the servers check tokens, in the task's order.
+        now: the clock, in seconds since the epoch.
+    """
+
+    record: bytes
+    token_keys: Sequence[bytes] = field(repr=False)
+    now: Callable[[], int]
+
+
+async def register(task: Task, brought: Bringing, servers: Sequence[Server], store: Store) -> None:
     """Bring a signed task to every server that has not accepted it yet; a repetition changes nothing.
 
     Args:
         task: the task.
-        record: `Signed[TaskRecord]` by the author, encoded.
+        brought: the signed task, and what belongs to it.
         servers: in the task's order.
         store: keeps every server's answer.
     """
     accepted = {state.server for state in store.registrations(task.task_id) if state.state == "accepted"}
 
     async def register_one(server: Server) -> None:
-        state = await _register_one(task, record, server)
+        state = await _register_one(task, brought, server)
         await asyncio.to_thread(store.set_registration, task.task_id, state)
 
     await asyncio.gather(*(register_one(server) for server in servers if server.index not in accepted))
@@ -71,14 +91,37 @@ async def current_state(task: Task, server: Server) -> tuple[ServerState, Counte
     return ServerState(server.index, "accepted"), counters
 
 
-async def _register_one(task: Task, record: bytes, server: Server) -> ServerState:
+async def _register_one(task: Task, brought: Bringing, server: Server) -> ServerState:
     try:
-        body = await server.ask("PUT", f"/v1/tasks/{task.task_id}", "task", body=record, message="task")
+        message: MessageName = "registration" if task.uses_tokens else "task"
+        sent = await _with_token_key(task, brought, server) if task.uses_tokens else brought.record
+        body = await server.ask("PUT", f"/v1/tasks/{task.task_id}", "task", body=sent, message=message)
         with server.blame():
             _require_same(task, server, body)
     except LintraError as error:
         return ServerState(server.index, "refused", to_problem(error))
     return ServerState(server.index, "accepted")
+
+
+async def _with_token_key(task: Task, brought: Bringing, server: Server) -> bytes:
+    """Seal a server's key for tokens to it, and return the whole registration.
+
+    Raises:
+        UnavailableError: it has no sealing key of the task's suite.
+        UnauthorizedError: its keys are not signed by the identity that the task names.
+    """
+    body = await server.ask("GET", "/v1/keys", "keys")
+    with server.blame():
+        keys = Signed[KeyList].from_canonical(body).verified(task.servers[server.index].identity_key)
+        now = brought.now()
+        valid = [each for each in keys.keys if each.suite == task.suite and each.valid_from <= now < each.valid_until]
+        if not valid:
+            raise UnavailableError(f"it has no {task.suite} key that is valid now")
+        context = key_context(task.id_bytes, server.index)
+        public_key = parse_base64url(valid[0].public_key, PUBLIC_KEY_BYTES[task.suite])
+        sealed = seal(brought.token_keys[server.index], task.suite, public_key, context)
+    record = Signed[TaskRecord].from_canonical(brought.record)
+    return Registration(record=record, key_id=valid[0].key_id, token_key=base64url(sealed)).canonical()
 
 
 def _require_same(task: Task, server: Server, body: bytes) -> None:

@@ -13,6 +13,7 @@ from lintra_analyzer.web.analyses import parse_request, request_schema, summary
 from lintra_analyzer.web.export import CSV, TEXT, analysis_response, sketch_response
 from lintra_analyzer.web.views import (
     AnalysisView,
+    CensusView,
     CohortView,
     JobView,
     PublicKeys,
@@ -20,6 +21,9 @@ from lintra_analyzer.web.views import (
     ReleaseView,
     TaskSummary,
     TaskView,
+    TokenRequest,
+    Tokens,
+    census_view,
     job_view,
     release_summary,
     summary_of,
@@ -113,6 +117,16 @@ def _tasks(service: Service) -> APIRouter:
             states.append(state)
             counters.append(counter)
         return view_of(task, states, counters)
+
+    @router.post("/{task_id}/tokens", status_code=201)
+    def tokens(task_id: str, asked: TokenRequest) -> Tokens:
+        """Make tokens for clients; nothing is kept of them."""
+        return Tokens(tokens=service.make_tokens(task_id, asked.count))
+
+    @router.get("/{task_id}/census")
+    async def census(task_id: str) -> CensusView:
+        """Ask every server what it holds of the open batch; it changes nothing."""
+        return census_view(service.task(task_id), await service.census(task_id))
 
     @router.put("/{task_id}/registration")
     async def register(task_id: str) -> TaskView:

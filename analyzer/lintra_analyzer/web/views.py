@@ -2,10 +2,11 @@
 
 import math
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from lintra_analysis.asked.task import warnings_of
 from lintra_analysis.record import RecordedPrivacy, ReleaseRecord, stated
+from lintra_analyzer.exchange.census import CensusResult
 from lintra_analyzer.storage.store import Job, JobState, Problem, Registration, ServerState, Stage
 from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
 from lintra_protocol.messages import BATCH, Counters
@@ -67,6 +68,39 @@ class TaskView(TaskSummary):
     upload: Upload
     warnings: list[str]
     servers: list[ServerView]
+
+
+class TokenRequest(BaseModel):
+    """How many tokens to make."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    count: int = Field(default=1, ge=1, le=10_000, strict=True)
+
+
+class Tokens(_View):
+    """Tokens of a task, one for each client; whoever has one can send a report."""
+
+    tokens: list[str]
+
+
+class CensusServer(_View):
+    """What one server holds: `missing` of the reports that some other server has are not there."""
+
+    server: int
+    reports: int
+    missing: int
+    counted_at_seconds: int
+
+
+class CensusView(_View):
+    """What a release would consist of now: `common` reports are at every server, `anywhere` at some."""
+
+    task_id: str
+    common: int
+    anywhere: int
+    min_clients: int
+    servers: list[CensusServer]
 
 
 class JobView(_View):
@@ -169,6 +203,25 @@ def view_of(task: Task, states: list[ServerState], counters: list[Counters | Non
                 counters=counter,
             )
             for state, counter in zip(states, found, strict=True)
+        ],
+    )
+
+
+def census_view(task: Task, census: CensusResult) -> CensusView:
+    """Describe a census."""
+    return CensusView(
+        task_id=task.task_id,
+        common=census.common,
+        anywhere=census.anywhere,
+        min_clients=task.claim.min_clients,
+        servers=[
+            CensusServer(
+                server=count.server,
+                reports=count.reports,
+                missing=count.missing,
+                counted_at_seconds=count.counted_at * task.time_precision,
+            )
+            for count in census.servers
         ],
     )
 

@@ -98,7 +98,7 @@ def test_keys_are_made_once_and_only_their_owner_can_read_them(tmp_path: Path) -
     again = load_keys(tmp_path / "keys", create=False, random_bytes=seeded("other"))
     assert made.public() == again.public()
     files = sorted(path.name for path in (tmp_path / "keys").iterdir())
-    assert files == ["author.key", "identity.key", "sealing-mlkem768-x25519.key", "sealing-x25519.key"]
+    assert files == ["author.key", "identity.key", "sealing-mlkem768-x25519.key", "sealing-x25519.key", "tokens.key"]
     assert {path.stat().st_mode & 0o777 for path in (tmp_path / "keys").iterdir()} == {0o600}
 
 

@@ -1,0 +1,96 @@
+"""A task with tokens from its specification to its release, and the census that comes before it."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lintra_client import Client
+from lintra_client.ledger import DISTINCT_SOURCES
+from lintra_protocol import wire
+from lintra_protocol.errors import TokenInvalidError
+from lintra_protocol.messages import census_of, sign
+from lintra_protocol.task import Task
+from support.analyzer_world import CLIENTS, NOW, Life, living, server_url, specification
+
+URLS = [server_url(server) for server in range(3)]
+
+
+def client(life: Life, task: Task, **options: object) -> Client:
+    return Client(task.task_id, URLS, now=lambda: NOW, transport=life.wires, ledger=None, **options)  # type: ignore[arg-type]
+
+
+async def tokens_of(life: Life, task: Task, count: int) -> list[str]:
+    async with life.rest() as rest:
+        answer = await rest.post(f"/v1/tasks/{task.task_id}/tokens", json={"count": count})
+    assert answer.status_code == 201, answer.text
+    return list(answer.json()["tokens"])
+
+
+async def test_a_task_with_tokens_is_released_from_those_who_had_one(tmp_path: Path) -> None:
+    async with living(tmp_path, {"open": False}) as life:
+        task = await life.create("sum", client_auth="token")
+        assert task.max_missing == "0.25"
+        tokens = await tokens_of(life, task, 14)
+        assert len(set(tokens)) == 14
+        rows = np.random.default_rng(3).uniform(-0.5, 0.5, (14, 3))
+        async with client(life, task) as one:
+            with pytest.raises(TokenInvalidError):
+                await one.send(rows[0])
+            sent = await one.send_many(rows[:13], token_for=lambda index: tokens[index], source_for=DISTINCT_SOURCES)
+            assert (sent.sent, sent.failed) == (13, ())
+            again = await one.send_many(rows[:2], token_for=lambda index: tokens[index], source_for=DISTINCT_SOURCES)
+            assert [failed.error.token for failed in again.failed] == ["token_spent"] * 2
+        async with client(life, task, token=tokens[13]) as last:
+            await last.send(rows[13])
+        record = life.service.record(await life.release(task)).record
+        assert record.num_clients == 14
+        assert [part.left_out for part in record.servers] == [0, 0, 0]
+
+
+async def test_an_open_task_has_no_tokens_and_needs_the_operator(tmp_path: Path) -> None:
+    async with living(tmp_path) as life, life.rest() as rest:
+        task = await life.create("sum")
+        answer = await rest.post(f"/v1/tasks/{task.task_id}/tokens", json={"count": 1})
+        assert (answer.status_code, answer.json()["type"]) == (400, "urn:lintra:problem:invalid_task")
+    async with living(tmp_path / "closed", {"open": False}) as life, life.rest() as rest:
+        refused = await rest.post("/v1/tasks", json=specification("sum"))
+        assert (refused.status_code, refused.json()["type"]) == (403, "urn:lintra:problem:policy_refused")
+
+
+async def test_a_census_says_who_lacks_how_many_reports_and_changes_nothing(tmp_path: Path) -> None:
+    async with living(tmp_path) as life, life.rest() as rest:
+        task = await life.create("sum")
+        await life.upload(task, servers=(0, 1))
+        answer = await rest.get(f"/v1/tasks/{task.task_id}/census")
+        assert answer.status_code == 200, answer.text
+        found = answer.json()
+        assert (found["common"], found["anywhere"], found["min_clients"]) == (0, CLIENTS, 12)
+        assert [(each["reports"], each["missing"]) for each in found["servers"]] == [
+            (CLIENTS, 0), (CLIENTS, 0), (0, CLIENTS),
+        ]  # fmt: skip
+        # An outbox completes what one server lacks, and the release holds everything.
+        await life.upload(task, servers=(2,))
+        record = life.service.record(await life.release(task)).record
+        assert record.num_clients == CLIENTS
+
+
+async def test_an_inventory_without_a_report_of_the_servers_census_stops_the_exchange(tmp_path: Path) -> None:
+    async with living(tmp_path) as life, life.rest() as rest:
+        task = await life.create("sum")
+        await life.upload(task)
+        assert (await rest.get(f"/v1/tasks/{task.task_id}/census")).status_code == 200
+        # What the analyzer kept of server 1 now names one report more, which that server signed for.
+        ids = wire.decode_ids(life.service.store.document(task.task_id, "census_ids", 1) or b"", 10**6)
+        counted = sorted([*ids, bytes(32)])
+        census = sign(life.servers[1].node.identity, census_of(task, 1, counted, 0)).canonical()
+        life.service.store.replace_documents(
+            task.task_id, 1, {"census": census, "census_ids": wire.encode_ids(counted)}
+        )
+        async with life.rest() as analyst:
+            await analyst.put(f"/v1/tasks/{task.task_id}/batches/0/release")
+            await life.service.jobs.finished(task.task_id)
+            job = (await analyst.get(f"/v1/tasks/{task.task_id}/batches/0/release")).json()
+        assert job["state"] == "failed"
+        assert job["problem"]["type"] == "urn:lintra:problem:inventory_mismatch"
+        assert "signed for 1 reports in its census" in job["problem"]["detail"]
