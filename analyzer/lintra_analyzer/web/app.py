@@ -55,7 +55,7 @@ def create_app(service: Service) -> ASGIApp:
         """Return the analyzer's public keys."""
         return PublicKeys.model_validate(service.keys.public())
 
-    for router in (_tasks(service), _batches(service), _releases(service)):
+    for router in (_tasks(service), _clients(service), _batches(service), _releases(service)):
         app.include_router(router, dependencies=[Depends(analyst)])
     settings = service.settings
     return Frame(
@@ -118,6 +118,18 @@ def _tasks(service: Service) -> APIRouter:
             counters.append(counter)
         return view_of(task, states, counters)
 
+    @router.put("/{task_id}/registration")
+    async def register(task_id: str) -> TaskView:
+        """Bring a task to the servers that have not accepted it yet."""
+        states = await service.register_task(task_id)
+        return view_of(service.task(task_id), states)
+
+    return router
+
+
+def _clients(service: Service) -> APIRouter:
+    router = APIRouter(prefix="/v1/tasks", tags=["clients"])
+
     @router.post("/{task_id}/tokens", status_code=201)
     def tokens(task_id: str, asked: TokenRequest) -> Tokens:
         """Make tokens for clients; nothing is kept of them."""
@@ -127,12 +139,6 @@ def _tasks(service: Service) -> APIRouter:
     async def census(task_id: str) -> CensusView:
         """Ask every server what it holds of the open batch; it changes nothing."""
         return census_view(service.task(task_id), await service.census(task_id))
-
-    @router.put("/{task_id}/registration")
-    async def register(task_id: str) -> TaskView:
-        """Bring a task to the servers that have not accepted it yet."""
-        states = await service.register_task(task_id)
-        return view_of(service.task(task_id), states)
 
     return router
 
