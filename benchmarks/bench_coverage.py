@@ -26,7 +26,10 @@ from pathlib import Path
 
 import numpy as np
 
+from lintra_analysis.estimators.design import design
+from lintra_analysis.estimators.path import regression_path
 from lintra_analysis.estimators.regression import regression
+from lintra_analysis.estimators.solve import solve
 from lintra_analysis.noise_laws.symmetric_noise import SymmetricNoise
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.gram import GramEstimate
@@ -191,6 +194,45 @@ def measure(name: str, held: Cohort, epsilon: float, draws: int, generator: np.r
     )
 
 
+@dataclass(frozen=True)
+class Choice:
+    """Mean r2 on the cohort's own rows of the fit that a path chooses, over the draws of one cell.
+
+    Attributes:
+        stein: chosen by the costs that `regression_path` reports.
+        residuals: chosen by the costs read on the repaired matrix (Mallows 1973).
+        none: without a penalty, eigenvalues raised.
+        oracle: of the best penalty in each draw.
+    """
+
+    table: str
+    log2_clients: int
+    intercept: bool
+    epsilon: float
+    draws: int
+    stein: float
+    residuals: float
+    none: float
+    oracle: float
+
+
+def measure_choice(name: str, held: Cohort, epsilon: float, draws: int, generator: np.random.Generator) -> Choice:
+    """Release `draws` times, and compare what paths choose."""
+    gram = held.gram
+    about = gram[-1, -1] - (gram[0, -1] ** 2 / gram[0, 0] if held.constant else 0.0)
+    found = []
+    for _ in range(draws):
+        chosen = design(held.release(epsilon, generator), "y")
+        path = regression_path(chosen.gram, "y")
+        fits = [solve(chosen, penalty) for penalty in (0.0, *path.regularizations.tolist())]
+        theta = np.array([np.append(-fit.solution, 1.0) for fit in fits])
+        shares = 1 - np.sum(theta @ gram * theta, axis=1) / about
+        residuals = int(np.argmin([fit.cost for fit in fits[1:]]))
+        found.append((shares[1 + path.best], shares[1 + residuals], shares[0], shares[1:].max()))
+    means = np.mean(found, axis=0).tolist()
+    return Choice(name, int(np.log2(held.num_clients)), bool(held.constant), epsilon, draws, *means)
+
+
 def made_tables() -> Iterator[tuple[str, FloatArray]]:
     """Yield tables of 20,000 rows that are hard in known ways."""
     generator = np.random.default_rng(2026)
@@ -228,20 +270,25 @@ def stored_tables(folders: list[Path]) -> Iterator[tuple[str, FloatArray]]:
         yield "randhie", frame.to_numpy(np.float64)
 
 
-def line(cell: Cell) -> str:
+def line(cell: Cell | Choice) -> str:
     """Return one line of the table."""
+    start = f"{cell.table:20} 2^{cell.log2_clients:<3} {'yes' if cell.intercept else 'no ':3} {cell.epsilon:4g} "
+    if isinstance(cell, Choice):
+        return f"{start}  {cell.stein:6.3f}  {cell.residuals:6.3f}     {cell.none:6.3f}  {cell.oracle:6.3f}"
 
     def shown(value: float | None) -> str:
         return "   -" if value is None else f"{value:4.2f}"
 
     return (
-        f"{cell.table:20} 2^{cell.log2_clients:<3} {'yes' if cell.intercept else 'no ':3} {cell.epsilon:4g} "
-        f"{cell.slopes:3d}  {cell.worst:5.3f} {cell.mean:5.3f} {cell.unbounded:5.2f} {shown(cell.bounded)} "
+        f"{start}{cell.slopes:3d}  {cell.worst:5.3f} {cell.mean:5.3f} {cell.unbounded:5.2f} {shown(cell.bounded)} "
         f"{shown(cell.penalised)}  {cell.r2:5.3f} {cell.r2_told:4.2f}  {shown(cell.width)} {1000 * cell.seconds:5.0f}"
     )
 
 
 HEADER = "table                 n    icpt  eps   p  worst  mean  unbd  bnd. pen.  r2     told  width  ms\n" + "-" * 95
+
+
+PATH_HEADER = "table                 n    icpt  eps    Stein  residuals   none  oracle\n" + "-" * 70
 
 
 def main() -> None:
@@ -254,14 +301,15 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=400)
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--quick", action="store_true", help="40 draws at 2^12 and 2^14, epsilon .5 and 4")
+    parser.add_argument("--path", action="store_true", help="compare the penalties that a path chooses instead")
     parser.add_argument("--json", type=Path, help="write the cells here")
     asked = parser.parse_args()
     if asked.quick:
         asked.draws, asked.sizes, asked.epsilons = 40, [12, 14], [0.5, 4.0]
     folders = [asked.data] if asked.data else [SHARED, HERE / "data"]
     tables = [*stored_tables(folders), *made_tables()]
-    cells = []
-    print(HEADER)
+    cells: list[Cell | Choice] = []
+    print(PATH_HEADER if asked.path else HEADER)
     for number, (name, table) in enumerate(tables):
         if asked.tables and name not in asked.tables:
             continue
@@ -270,10 +318,11 @@ def main() -> None:
                 generator = np.random.default_rng([asked.seed, number, size, intercept])
                 held = cohort(table, 2**size, intercept, generator)
                 for epsilon in asked.epsilons:
+                    work = measure_choice if asked.path else measure
                     try:
-                        cells.append(measure(name, held, epsilon, asked.draws, generator))
+                        cells.append(work(name, held, epsilon, asked.draws, generator))
                     except InvalidAnalysisError as error:
-                        print(f"{name}: {error}")
+                        print(f"{name}, 2^{size}, epsilon {epsilon:g}: {error}")
                         continue
                     print(line(cells[-1]), flush=True)
     if asked.json:

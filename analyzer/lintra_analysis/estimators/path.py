@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lintra_analysis.estimators.coefficients import unit_map
+from lintra_analysis.estimators.concentrated.optimism import stein_costs
 from lintra_analysis.estimators.design import Design, check_regularization, design
 from lintra_analysis.estimators.estimates import check_confidence, checked_rows, diagonal_sd
 from lintra_analysis.estimators.remarks import warnings_of
@@ -19,6 +20,10 @@ MOST_PENALTIES = 200
 _STEPS = 25
 _FAR_BELOW_FLOOR = 1e-3
 
+STEIN_NOTE = (
+    "cost estimates the cohort's sum of squared residuals at each solution, read on the released matrix as it is less "
+    "Stein's estimate of what the fit adapts to (Stein 1981), by 40 solutions of perturbed matrices"
+)
 COST_NOTE = (
     "cost estimates the cohort's sum of squared residuals at each solution, with what the noise makes the fit adapt to "
     "added back (Mallows 1973, with the noise of the release in the place of the residuals')"
@@ -35,6 +40,7 @@ class RegressionPath(Tabular):
         standard_errors: of the coefficients, all causes together, shape `(k, p)`; None if not available.
         intercepts: shape `(k,)`.
         costs: estimates of the cohort's sum of squared residuals at each solution, shape `(k,)`.
+        cost_note: how they were estimated.
         best: position of the smallest cost.
         regularised: whether an eigenvalue lay below `floor` and was raised, before any penalty.
         warnings: in plain words, what the analyst must know before using the numbers.
@@ -49,6 +55,7 @@ class RegressionPath(Tabular):
     intercepts: FloatArray
     intercept_fitted: bool
     costs: FloatArray
+    cost_note: str
     best: int
     floor: float
     regularised: bool
@@ -95,7 +102,7 @@ class RegressionPath(Tabular):
             )
         ]
         lines += table(["  penalty", "cost", *self.features], rows)
-        return "\n".join([*lines, *closing(privacy, self.warnings, [COST_NOTE])]) + "\n"
+        return "\n".join([*lines, *closing(privacy, self.warnings, [self.cost_note])]) + "\n"
 
 
 def regression_path(
@@ -152,13 +159,12 @@ def _report(chosen: Design, penalties: FloatArray, fits: list[Fit]) -> Regressio
     """Put the fits into the columns' own units."""
     to_units = unit_map(chosen.gram.columns[:-1], chosen.target)
     values = np.array([to_units @ fit.solution for fit in fits])
-    errors = [
-        diagonal_sd(to_units @ (fit.parts.cohort + fit.parts.sampling) @ to_units.T)[:-1] for fit in fits if fit.parts
-    ]
-    costs = np.array([fit.cost for fit in fits]) * chosen.target.scale**2
+    errors = [diagonal_sd(fit.parts.total(to_units, "population"))[:-1] for fit in fits if fit.parts]
+    stein = stein_costs(chosen, penalties)
+    costs = (np.array([fit.cost for fit in fits]) if stein is None else stein) * chosen.target.scale**2
     warnings = list(dict.fromkeys(warning for fit in fits for warning in warnings_of(chosen.gram, fit, known=False)))
     best = int(costs.argmin())
-    if fits[0].regularised:
+    if fits[0].regularised and stein is None:
         warnings.append("costs and the best penalty leave out that eigenvalues were raised; treat them as a hint")
     elif len(fits) > 1 and best == len(fits) - 1:
         warnings.append("the largest penalty has the smallest cost; try larger ones")
@@ -172,6 +178,7 @@ def _report(chosen: Design, penalties: FloatArray, fits: list[Fit]) -> Regressio
         intercepts=values[:, -1] + chosen.target.center,
         intercept_fitted=chosen.constant is not None,
         costs=costs,
+        cost_note=COST_NOTE if stein is None else STEIN_NOTE,
         best=best,
         floor=fits[0].floor,
         regularised=fits[0].regularised,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lintra_analysis.noise_laws.law import ErrorLaw
+from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import FloatArray, IntArray
 
 
@@ -78,6 +79,10 @@ class CombinedError:
     def kernel(self, size: int) -> None:
         """Return None: B turns noise that is alike in all directions into noise that is not."""
         del size
+
+    def draws(self, count: int, size: int, random_bytes: RandomBytes) -> None:
+        """Return None: nothing that is drawn anew is about means."""
+        del count, size, random_bytes
 
     def triple_covariance(self, basis: FloatArray) -> FloatArray | None:
         """Return Cov of three functionals of each pair as `ErrorLaw.triple_covariance` has them."""

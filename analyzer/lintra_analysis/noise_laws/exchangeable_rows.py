@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lintra_analysis.noise_laws.law import pair_variance_by_functionals
+from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import FloatArray, IntArray
 
 
@@ -123,6 +124,10 @@ class ExchangeableRows:
     def kernel(self, size: int) -> None:
         """Return None: the covariance follows the data."""
         del size
+
+    def draws(self, count: int, size: int, random_bytes: RandomBytes) -> None:
+        """Return None: the error follows the data."""
+        del count, size, random_bytes
 
     def triple_covariance(self, basis: FloatArray) -> None:
         """Return None: the error is not Gaussian."""

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
+from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import FloatArray, IntArray
 
 
@@ -81,6 +82,10 @@ class ErrorLaw(Protocol):
 
         Sigma is `spectral_sigma`, and o multiplies entry by entry. None if the law is another one.
         """
+        ...
+
+    def draws(self, count: int, size: int, random_bytes: RandomBytes) -> FloatArray | None:
+        """Return `count` draws of N for d = `size` columns, shape `(count, d, d)`, if N is Gaussian and known."""
         ...
 
     def triple_covariance(self, basis: FloatArray) -> FloatArray | None:
@@ -160,6 +165,11 @@ class KnownNoise(ABC):
     def kernel(self, size: int) -> FloatArray | None:
         """Return None: the covariance has another form, or the noise is not Gaussian."""
         del size
+        return None
+
+    def draws(self, count: int, size: int, random_bytes: RandomBytes) -> FloatArray | None:
+        """Return None: the noise is not known to be Gaussian."""
+        del count, size, random_bytes
         return None
 
     def triple_covariance(self, basis: FloatArray) -> FloatArray | None:

@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lintra_analysis.noise_laws.law import KnownNoise
+from lintra_analysis.sampling import gaussians
+from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import FloatArray, IntArray
 
 
@@ -108,6 +110,23 @@ class SymmetricNoise(KnownNoise):
     def kernel(self, size: int) -> FloatArray | None:
         """Return K with Cov(N theta) = sigma^2 (|theta|^2 I + (theta theta^T) o K), shape `(d, d)`, if Gaussian."""
         return 1 - self._spared(size) if self.gaussian else None
+
+    def draws(self, count: int, size: int, random_bytes: RandomBytes) -> FloatArray | None:
+        """Return `count` draws of N, shape `(count, d, d)`, if it is Gaussian: what the options take off included."""
+        if not self.gaussian:
+            return None
+        square = gaussians((count, size, size), random_bytes) * self.sigma
+        noise = (square + np.swapaxes(square, 1, 2)) / np.sqrt(2)
+        noised = self._noised(size)
+        noise[:, range(size), range(size)] *= noised
+        if self.trace_tight:
+            # The trace is that of the whole release: columns that are not in this block add to it.
+            others = self.num_columns - noised.sum()
+            rest = gaussians((count,), random_bytes) * self.sigma * np.sqrt(2 * others)
+            trace = np.trace(noise, axis1=1, axis2=2) + rest
+            shift = trace / self.num_columns * (1 - 1 / np.sqrt(self.num_columns + 1))
+            noise[:, range(size), range(size)] -= shift[:, np.newaxis] * noised
+        return np.asarray(noise)
 
     def triple_covariance(self, basis: FloatArray) -> FloatArray | None:
         """Return Cov of (u_i^T N u_i, u_i^T N u_j, u_j^T N u_j), shape `(k, k, 3, 3)`, if the noise is Gaussian.

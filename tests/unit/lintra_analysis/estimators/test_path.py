@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -56,11 +57,21 @@ def test_the_default_penalties_reach_from_noise_to_the_largest_eigenvalue() -> N
 
 
 def test_a_path_over_a_floored_release_says_that_its_choice_is_a_hint() -> None:
-    path = regression_path(second_moment(ROWS, 2000.0, np.random.default_rng(0)), "c4", None, [1.0, 10.0])
+    release = replace(second_moment(ROWS, 2000.0, np.random.default_rng(0)), gaussian=False)
+    path = regression_path(release, "c4", None, [1.0, 10.0])
     assert path.regularised
     assert any("hint" in warning for warning in path.warnings)
     drowned = regression_path(sketch(ROWS, 60, 500.0, np.random.default_rng(0)), "c4", None, [1.0, 10.0])
     assert drowned.standard_errors is None
+
+
+def test_the_choice_is_read_on_the_released_matrix_and_is_the_same_for_the_same_release() -> None:
+    release = second_moment(ROWS, 2000.0, np.random.default_rng(0))
+    path, again = regression_path(release, "c4"), regression_path(release, "c4")
+    assert path.costs.tolist() == again.costs.tolist()
+    assert not any("hint" in warning for warning in path.warnings)
+    assert "Stein" in path.cost_note
+    assert "Mallows" in regression_path(replace(release, gaussian=False), "c4").cost_note
 
 
 def test_a_path_is_json_csv_and_text() -> None:
