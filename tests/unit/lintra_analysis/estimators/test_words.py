@@ -1,0 +1,89 @@
+"""Results speak the words of statsmodels, scikit-learn and pandas, and say it plainly where nothing can be told."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas
+import pytest
+from numpy.testing import assert_allclose
+
+from lintra_analysis.estimators.correlation import correlation
+from lintra_analysis.estimators.means import means
+from lintra_analysis.estimators.pca import pca
+from lintra_analysis.estimators.regression import regression
+from support.made_releases import columns, in_units, mixed_columns, regression_rows, second_moment, with_constant
+
+ROWS, NAMED = with_constant(regression_rows(4096, np.random.default_rng(1)), mixed_columns())
+RELEASE = second_moment(ROWS, 20.0, np.random.default_rng(2), NAMED)
+HELD = in_units(ROWS[:50, 1:], mixed_columns())
+
+
+def test_a_regression_has_the_words_of_statsmodels_by_name() -> None:
+    estimate = regression(RELEASE, "c4")
+    names = ["c0", "c1", "c2", "c3", "(intercept)"]
+    assert list(estimate.params) == list(estimate.bse) == list(estimate.pvalues) == list(estimate.conf_int()) == names
+    for name in names:
+        interval, error = estimate.conf_int()[name], estimate.bse[name]
+        assert interval is not None
+        assert error is not None
+        assert interval[0] < estimate.params[name] < interval[1]
+        assert interval[1] - interval[0] == pytest.approx(2 * 1.96 * error, rel=0.05)
+    assert_allclose(estimate.coef_, [estimate.params[name] for name in names[:-1]])
+    assert "<pre>" in estimate._repr_html_()
+
+
+def test_predictions_go_by_the_names_of_columns_and_not_by_their_order() -> None:
+    estimate = regression(RELEASE, "c4", ["c3", "c0"])
+    frame = pandas.DataFrame(HELD, columns=[f"c{i}" for i in range(5)])
+    expected = estimate.predict(HELD[:, [3, 0]])
+    assert_allclose(estimate.predict(frame), expected)
+    assert_allclose(estimate.predict(frame[["c4", "c0", "c3"]]), expected)
+    assert_allclose(estimate.predict({"c0": HELD[:, 0], "c3": HELD[:, 3]}), expected)
+    with pytest.raises(ValueError, match="the rows lack the columns c3; they have c0, c1"):
+        estimate.predict(frame[["c0", "c1"]])
+    directions = pca(RELEASE, 2, ["c0", "c3"])
+    assert_allclose(directions.transform(frame), directions.transform(HELD[:, [0, 3]]))
+
+
+def test_the_interval_of_a_prediction_at_zero_is_that_of_the_intercept() -> None:
+    estimate = regression(RELEASE, "c4")
+    found = estimate.prediction_intervals(np.zeros((1, 4)))
+    assert found is not None
+    assert_allclose(found[0], estimate.intercept.interval, rtol=1e-3)
+
+
+def test_where_nothing_can_be_told_no_number_pretends_to_and_the_columns_are_named() -> None:
+    generator = np.random.default_rng(3)
+    copied = np.column_stack([ROWS[:, :4], ROWS[:, 2] + 1e-3 * generator.normal(size=len(ROWS)), ROWS[:, 5]])
+    named = with_constant(np.zeros((1, 5)), columns(5))[1]
+    estimate = regression(second_moment(copied, 20.0, generator, named), "c4")
+    assert not estimate.bounded
+    assert set(estimate.bse.values()) == set(estimate.conf_int().values()) == {None}
+    assert set(estimate.undetermined) == {"c1", "c3"}
+    assert any("cannot be told at this epsilon: along" in warning for warning in estimate.warnings)
+    assert estimate.r2_standard_error is None
+    assert estimate.prediction_errors(np.zeros((1, 4))) is None
+    assert estimate.prediction_intervals(np.zeros((1, 4))) is None
+    assert estimate.penalised is not None
+    assert all(one.interval is not None for one in estimate.penalised.coefficients)
+    assert "penalty" in estimate.summary()
+    assert "penalised_lower" in estimate.to_csv()
+    assert estimate.regularised
+    assert not np.allclose(estimate.coef_, [one.value for one in estimate.coefficients])
+
+
+def test_the_law_behind_the_intervals_is_said() -> None:
+    assert "exact Gaussian law" in regression(RELEASE, "c4").law
+    assert "linearised" in regression(replace(RELEASE, gaussian=False), "c4").law
+    assert "no noise" in regression(second_moment(ROWS, 0.0, np.random.default_rng(0), NAMED), "c4").law
+
+
+def test_every_estimate_is_a_frame_with_names() -> None:
+    table = regression(RELEASE, "c4").to_frame()
+    assert list(table.index) == ["c0", "c1", "c2", "c3", "(intercept)"]
+    assert {"coefficient", "standard_error", "p_value", "lower", "upper"} <= set(table.columns)
+    assert list(pca(RELEASE, 2).to_frame().columns) == ["c0", "c1", "c2", "c3", "c4"]
+    pairs = correlation(RELEASE)
+    assert_allclose(pairs.to_frame().loc["c0", "c3"], pairs.matrix[0, 3])
+    averages = means(RELEASE)
+    assert averages.to_frame()["mean"].to_dict() == averages.params
