@@ -1,0 +1,404 @@
+"""Copies, restores, losses and whole-machine snapshots: nothing is released a second time, and nothing is lost in silence.
+
+Each attack stands twice: with the rule on it is refused and nothing is changed; with the rule off it works.
+"""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sqlalchemy import select, update
+
+from faults.test_attacks import HONEST, corrupt_cohorts, corrupt_request, honest_side
+from lintra_protocol.messages import Cohort, Inventory, Signed
+from lintra_protocol.randomness import system_randomness
+from lintra_protocol.ring import RingArray
+from lintra_server import founding, node, starting
+from lintra_server.batch_secrets import Secrets
+from lintra_server.database import batches, journal
+from lintra_server.key_folder import KeyFolder
+from lintra_server.parts import NotStartedError, lock_folders, open_parts, open_vault
+from lintra_server.restoring import Restored, restore
+from lintra_server.states import Standing
+from lintra_server.vault import Vault
+from support.server_world import START, World, a_world, token
+
+
+def copy_data(world: World, to: Path) -> Path:
+    """Copy the honest server's database folder while it stands still."""
+    world.kill(HONEST)
+    shutil.copytree(world.settings[HONEST].data_dir, to)
+    world.start(HONEST)
+    return to
+
+
+def put_data(world: World, copy: Path) -> None:
+    """Put a copy in the place of the honest server's database folder; the server has ended."""
+    shutil.rmtree(world.settings[HONEST].data_dir)
+    shutil.copytree(copy, world.settings[HONEST].data_dir)
+
+
+def everything(world: World) -> dict[str, bytes]:
+    """Return every file that a refused start must not change, by name; the notes of the copied log may move."""
+    settings = world.settings[HONEST]
+    files = [path for path in settings.key_dir.rglob("*") if path.is_file() and path.name not in ("lock", ".probe")]
+    return {path.name: path.read_bytes() for path in files}
+
+
+def restored(world: World, **options: bool) -> Restored:
+    """Run the restore command's function on the honest server's folders."""
+    settings = world.settings[HONEST]
+    folder = lock_folders(settings, system_randomness)
+    try:
+        clock = node.new_clock(settings, folder, world.clock, world.clock)
+        return restore(settings, system_randomness, folder, clock, **options)
+    finally:
+        folder.close()
+
+
+async def release(world: World, own: Signed[Inventory], ids: list[bytes], claimed: list[bytes]) -> RingArray:
+    """Release a cohort of the attacker's choice from the honest server; return its share, opened."""
+    frozen = await world.freeze(HONEST, corrupt_request(world, own, ids, claimed))
+    assert frozen.status_code == 200, frozen.text
+    answer = await world.release(HONEST, corrupt_cohorts(world, Signed[Cohort].from_canonical(frozen.content)))
+    assert answer.status_code == 200, answer.text
+    return world.opened(HONEST, answer.content)[1]
+
+
+async def state(world: World) -> str:
+    """Return the state of the honest server's batch as the analyzer sees it, or the refusal."""
+    answer = await world.close_batch(HONEST)
+    return "open for release" if answer.status_code == 200 else token(answer)
+
+
+STAGES = ["open", "closed", "frozen"]
+
+
+async def reach(world: World, stage: str) -> tuple[Signed[Inventory], list[bytes]]:
+    """Bring the honest server's batch to a stage; return its inventory and list, as they will be or are."""
+    own, ids = await honest_side(world, 14)
+    if stage == "frozen":
+        assert (await world.freeze(HONEST, corrupt_request(world, own, ids, ids))).status_code == 200
+    return own, ids
+
+
+@pytest.mark.parametrize("stage", STAGES)
+async def test_a_database_copied_before_a_release_and_restored_after_it_is_refused_and_changes_nothing(
+    tmp_path: Path, stage: str
+) -> None:
+    async with a_world(tmp_path, "sum") as world:
+        if stage == "open":
+            await world.upload_everywhere(world.reports(14))
+            copy = copy_data(world, tmp_path / "copy")
+        own, ids = await reach(world, stage)
+        if stage != "open":
+            copy = copy_data(world, tmp_path / "copy")
+        await release(world, own, ids, ids)
+        world.kill(HONEST)
+        put_data(world, copy)
+        before = everything(world)
+        with pytest.raises(NotStartedError, match="lintra server restore"):
+            world.start(HONEST)
+        assert everything(world) == before
+        # The command stores the very bytes again that left, from the step file of the release.
+        done = restored(world)
+        assert (done.released, done.kept) == (1, 0)
+        world.start(HONEST)
+        assert (await world.ask(HONEST, "GET", "/batches/0/aggregate")).status_code == 200
+        again = await world.freeze(HONEST, corrupt_request(world, own, ids, ids[1:]))
+        assert again.status_code != 200
+
+
+async def test_without_step_files_a_restored_batch_is_given_up_for_good(tmp_path: Path) -> None:
+    async with a_world(tmp_path, "sum") as world:
+        own, ids = await reach(world, "closed")
+        copy = copy_data(world, tmp_path / "copy")
+        await release(world, own, ids, ids)
+        world.kill(HONEST)
+        put_data(world, copy)
+        shutil.rmtree(world.settings[HONEST].key_dir / "steps")
+        done = restored(world, never_copied=True)
+        assert (done.released, done.abandoned) == (0, 1)
+        for _ in range(2):
+            world.start(HONEST)
+            assert await state(world) == "abandoned"
+            world.kill(HONEST)
+        world.start(HONEST)
+
+
+def rules_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Switch off what tells a copy from the original: a start takes any database for the one that ran last."""
+
+    def adopt(parts: starting.Parts) -> None:
+        parts.states.establish(Standing(parts.journal.head, 0, 0))
+
+    monkeypatch.setattr(starting, "compare", adopt)
+    monkeypatch.setattr(starting, "lost_commits", lambda _: 0)
+    monkeypatch.setattr(starting, "without_secret", lambda _: [])
+
+
+async def test_with_the_rules_off_a_restored_copy_releases_twice_and_shows_one_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with a_world(tmp_path, "sum") as world:
+        monkeypatch.setattr(Secrets, "destroy", lambda *_: None)
+        monkeypatch.setattr(Secrets, "destroy_all_but", lambda *_: 0)
+        rules_off(monkeypatch)
+        own, ids = await reach(world, "closed")
+        copy = copy_data(world, tmp_path / "copy")
+        first = await release(world, own, ids, ids)
+        world.kill(HONEST)
+        put_data(world, copy)
+        world.start(HONEST)
+        second = await release(world, own, ids, ids[1:])
+        victim = next(report for report in world.reports(14) if report.report_id == ids[0])
+        assert_array_equal((first - second)[0], np.frombuffer(victim.shares[HONEST][33:], "<u8"))
+
+
+@pytest.mark.parametrize("rule", [True, False], ids=["on", "off"])
+async def test_after_a_release_nothing_in_a_copy_opens_though_the_root_key_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: bool
+) -> None:
+    async with a_world(tmp_path, "sum") as world:
+        if not rule:
+            monkeypatch.setattr(Secrets, "destroy", lambda *_: None)
+            monkeypatch.setattr(Secrets, "destroy_all_but", lambda *_: 0)
+        own, ids = await reach(world, "closed")
+        parts = world.apps[HONEST].node._parts
+        with parts.database.reading() as connection:  # what a thief copies while the batch is open
+            wrapped, name = connection.execute(select(batches.c.wrapped_key, batches.c.secret)).one()
+        await release(world, own, ids, ids)
+        root = Vault(world.settings[HONEST].storage_root_keys(system_randomness), system_randomness)
+        bound = "batch key", (1).to_bytes(8, "big")
+        with pytest.raises(ValueError, match="root key"):
+            root.unwrap(wrapped, *bound)  # the root key alone never opens it
+        secret = parts.folder.secrets.get(name)
+        assert (secret is None) == rule
+        if secret is not None:
+            assert len(root.under(secret).unwrap(wrapped, *bound)) == 32
+
+
+@pytest.mark.parametrize("rule", [True, False], ids=["on", "off"])
+async def test_a_task_that_only_the_lost_part_knew_is_not_registered_again(tmp_path: Path, rule: bool) -> None:
+    async with a_world(tmp_path, "sum") as world:
+        # A copy from before the task was registered, recorded uploads, and a key folder that was set back as well.
+        recorded = await world.body(HONEST, world.reports(14))
+        world.kill(HONEST)
+        shutil.rmtree(world.settings[HONEST].data_dir)
+        (world.settings[HONEST].key_dir / "journal").unlink()
+        done = restored(world, journal_lost=True)
+        world.clock.seconds += 2
+        world.start(HONEST)
+        if not rule:
+            world.apps[HONEST].node.registry._barred_before = 0
+        answer = await world.register(HONEST)
+        if rule:
+            assert (answer.status_code, token(answer)) == (403, "policy_refused")
+            assert "was restored" in answer.json()["detail"]
+            assert done.barred_before > START
+        else:
+            assert answer.status_code == 201
+            await world.post(HONEST, recorded)
+
+
+async def test_a_main_file_without_its_log_is_noticed_at_the_start(tmp_path: Path) -> None:
+    async with a_world(tmp_path, "sum") as world:
+        await world.upload(HONEST, world.reports(3))
+        world.apps[HONEST].node.database.forget_log()
+        await world.upload(HONEST, world.reports(9))
+        world.apps[HONEST].node.note()
+        data = world.settings[HONEST].data_dir
+        main = (data / "lintra.sqlite").read_bytes()  # the log lies beside it, with the last six
+        world.kill(HONEST)
+        for path in data.iterdir():
+            path.unlink()
+        (data / "lintra.sqlite").write_bytes(main)
+        (data / "lintra.sqlite").chmod(0o600)
+        with pytest.raises(NotStartedError, match="lacks 6 acknowledged reports"):
+            world.start(HONEST)
+        done = restored(world, never_copied=True)
+        assert (done.lost, done.kept, done.abandoned) == (6, 1, 0)
+        world.start(HONEST)
+        await world.upload(HONEST, world.reports(12))
+        assert await state(world) == "open for release"
+
+
+@pytest.mark.parametrize("witnessed", [True, False], ids=["on", "off"])
+async def test_a_snapshot_of_both_folders_is_noticed_by_a_witness_and_by_nobody_else(
+    tmp_path: Path, witnessed: bool
+) -> None:
+    witness = tmp_path / "elsewhere" if witnessed else None
+    async with a_world(tmp_path, "sum", witness=witness) as world:
+        own, ids = await reach(world, "closed")
+        world.kill(HONEST)
+        settings = world.settings[HONEST]
+        for folder in (settings.data_dir, settings.key_dir):
+            shutil.copytree(folder, tmp_path / "snapshot" / folder.name)
+        world.start(HONEST)
+        first = await release(world, own, ids, ids)
+        world.kill(HONEST)
+        for folder in (settings.data_dir, settings.key_dir):
+            shutil.rmtree(folder)
+            shutil.copytree(tmp_path / "snapshot" / folder.name, folder)
+        if witnessed:
+            with pytest.raises(NotStartedError, match="witness knows another journal"):
+                world.start(HONEST)
+            with pytest.raises(NotStartedError, match="witness knows another journal"):
+                restored(world, never_copied=True)
+            assert restored(world, journal_lost=True).abandoned == 1
+            world.start(HONEST)
+            assert await state(world) == "abandoned"
+        else:
+            world.start(HONEST)
+            second = await release(world, own, ids, ids[1:])
+            assert (first != second).any()
+
+
+async def test_two_live_copies_with_one_witness_release_once(tmp_path: Path) -> None:
+    async with a_world(tmp_path, "sum", witness=tmp_path / "elsewhere") as world:
+        own, ids = await reach(world, "closed")
+        paused = world.apps[HONEST].node
+        settings = world.settings[HONEST]
+        copies = {name: tmp_path / f"resumed {name}" for name in ("data_dir", "key_dir")}
+        for name, copy in copies.items():
+            shutil.copytree(getattr(settings, name), copy)
+        # The copy starts while the original is paused: it moves the witness on.
+        original = world.apps[HONEST], world.http[HONEST]
+        world.start(HONEST, **copies)
+        await release(world, own, ids, ids)
+        world.apps[HONEST].node.close()
+        world.apps[HONEST], world.http[HONEST] = original
+        answer = await world.freeze(HONEST, corrupt_request(world, own, ids, ids[1:]))
+        assert (answer.status_code, token(answer)) == (503, "unavailable")
+        assert "witness" in world.halts[0]
+        assert paused.store.batch(1).cohort is None
+
+
+async def test_a_database_set_back_under_a_running_server_ends_it(tmp_path: Path) -> None:
+    async with a_world(tmp_path, "sum") as world:
+        await world.upload(HONEST, world.reports(5))
+        with world.apps[HONEST].node.database.writing() as connection:  # what a failover to a late replica does
+            connection.execute(update(batches).values(num_reports=3))
+        answer = await world.post(HONEST, await world.body(HONEST, world.reports(6)))
+        assert (answer.status_code, token(answer)) == (503, "unavailable")
+        assert "cannot be trusted" in world.halts[0]
+
+
+@pytest.mark.parametrize("rule", [True, False], ids=["on", "off"])
+async def test_the_conditional_commit_stops_a_step_on_a_database_that_was_set_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: bool
+) -> None:
+    async with a_world(tmp_path, "sum") as world:
+        own, ids = await reach(world, "closed")
+        database = world.apps[HONEST].node.database
+        with database.writing() as connection:
+            connection.execute(update(journal).values(length=journal.c.length - 1))
+        if not rule:
+            head = world.apps[HONEST].node._parts.journal.head
+            with database.writing() as connection:
+                connection.execute(update(journal).values(length=head.length, digest=head.digest))
+        answer = await world.freeze(HONEST, corrupt_request(world, own, ids, ids))
+        assert answer.status_code == (503 if rule else 200)
+        assert bool(world.halts) == rule
+
+
+LOSSES: dict[str, tuple[Callable[[World], Path], str]] = {
+    "identity key": (lambda world: world.settings[HONEST].key_dir / "identity.key", "the identity key"),
+    "root key": (lambda world: world.settings[HONEST].key_dir / "storage-root.key", "the storage root key"),
+    "journal": (lambda world: world.settings[HONEST].key_dir / "journal", "the journal"),
+    "database": (lambda world: world.settings[HONEST].data_dir / "lintra.sqlite", "the database"),
+}
+
+
+@pytest.mark.parametrize("what", LOSSES)
+async def test_a_lost_part_is_named_and_nothing_is_made_in_its_place(tmp_path: Path, what: str) -> None:
+    find, name = LOSSES[what]
+    async with a_world(tmp_path, "sum") as world:
+        path = find(world)
+        world.kill(HONEST)
+        aside = tmp_path / "aside"
+        path.rename(aside)
+        with pytest.raises(NotStartedError, match=f"missing: {name}"):
+            world.start(HONEST)
+        assert not path.exists()
+        aside.rename(path)
+        world.start(HONEST)
+        assert (await world.upload(HONEST, world.reports(1))).failures == ()
+
+
+async def test_with_the_rule_off_a_lost_folder_becomes_a_new_server_that_registers_old_tasks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with a_world(tmp_path, "sum") as world:
+        world.kill(HONEST)
+        settings = world.settings[HONEST]
+        identity = (settings.key_dir / "identity.key").read_bytes()
+        for folder in (settings.data_dir, settings.key_dir):
+            shutil.rmtree(folder)
+        settings.key_dir.mkdir(mode=0o700)
+        (settings.key_dir / "identity.key").write_bytes(identity)
+        (settings.key_dir / "identity.key").chmod(0o600)
+        with pytest.raises(NotStartedError, match="lintra server init"):
+            world.start(HONEST)
+        monkeypatch.setattr(node, "may_found", lambda *_: True)
+        found = founding.found
+        monkeypatch.setattr(node, "found", lambda *arguments: found(*arguments, adopt=True))
+        world.start(HONEST)
+        assert (await world.register(HONEST)).status_code == 201
+
+
+def test_an_untouched_key_folder_is_one_that_one_process_owns(tmp_path: Path) -> None:
+    folder = KeyFolder(tmp_path / "keys", system_randomness)
+    assert not folder.has_journal
+    folder.close()
+
+
+async def test_folders_that_others_can_enter_are_refused_with_the_command_to_run(tmp_path: Path) -> None:
+    async with a_world(tmp_path, "sum") as world:
+        world.kill(HONEST)
+        settings = world.settings[HONEST]
+        for path, mode in ((settings.key_dir, 0o750), (settings.data_dir / "lintra.sqlite", 0o644)):
+            right = path.stat().st_mode
+            path.chmod(mode)
+            with pytest.raises(ValueError, match=f"chmod {'700' if path.is_dir() else '600'} {path}"):
+                world.start(HONEST)
+            path.chmod(right)
+        world.start(HONEST)
+
+
+async def test_an_unreachable_witness_stops_steps_but_no_uploads(tmp_path: Path) -> None:
+    async with a_world(tmp_path, "sum", witness=tmp_path / "elsewhere") as world:
+        own, ids = await reach(world, "closed")
+        folder = tmp_path / "elsewhere" / f"of{HONEST}"
+        folder.rename(tmp_path / "away")
+        request = corrupt_request(world, own, ids, ids)
+        answer = await world.freeze(HONEST, request)
+        assert (answer.status_code, token(answer)) == (503, "unavailable")
+        assert (await world.upload(HONEST, world.reports(14))).failures == ()
+        (tmp_path / "away").rename(folder)
+        assert (await world.freeze(HONEST, request)).status_code == 200
+
+
+async def test_the_same_journal_under_another_root_key_is_refused(tmp_path: Path) -> None:
+    async with a_world(tmp_path, "sum") as world:
+        world.kill(HONEST)
+        settings = world.settings[HONEST]
+        folder = lock_folders(settings, system_randomness)
+        parts = open_parts(settings, system_randomness, folder)
+        parts.close()
+        key = settings.key_dir / "storage-root.key"
+        right = key.read_text()
+        key.write_text("A" * 43 + "\n")
+        with pytest.raises(ValueError, match="root key"):
+            world.start(HONEST)
+        # A new root key is listed first; after one start the old one is not needed any more.
+        key.write_text(f"{'A' * 43},{right}")
+        world.start(HONEST)
+        world.kill(HONEST)
+        key.write_text("A" * 43 + "\n")
+        world.start(HONEST)
+        assert open_vault(settings, system_randomness)
+        assert (await world.upload(HONEST, world.reports(2))).failures == ()
