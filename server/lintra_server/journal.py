@@ -31,6 +31,10 @@ STATES: tuple[JournalState, ...] = (
 )  # fmt: skip
 
 
+FINAL_LINES = frozenset[JournalState]({"released", "abandoned"})
+"""Behind such a line nothing can leave of a batch that did not leave before."""
+
+
 class DamagedJournalError(ValueError):
     """The journal is not what this server wrote."""
 
@@ -120,6 +124,7 @@ class Journal:
         self._path = path
         self._key = key
         self.lines: list[Line] = []
+        self._of: dict[bytes, Line] = {}
         self._digests: list[bytes] = [EMPTY.digest]
         self._size = 0
         data = path.read_bytes() if path.exists() else b""
@@ -152,6 +157,14 @@ class Journal:
         """Return the lines after a head that the journal has."""
         return self.lines[head.length :]
 
+    def of(self, task_id: bytes) -> Line | None:
+        """Return the line that says what became of a task's batch, or None if there is none.
+
+        `released` and `abandoned` are final: of the lines behind one of them, which a process can have written only
+        onto a database that was set back beneath it, none ever took effect.
+        """
+        return self._of.get(task_id)
+
     @property
     def last_start(self) -> int:
         """Return the largest start number of any line, 0 without one."""
@@ -180,8 +193,7 @@ class Journal:
         except OSError as error:
             raise UnsyncedError("a journal line could not be synchronised") from error
         self._size += len(encoded)
-        self.lines.append(line)
-        self._digests.append(digest)
+        self._add(line, digest)
 
     def close(self) -> None:
         """Close the file."""
@@ -203,9 +215,14 @@ class Journal:
                 if rest:
                     raise DamagedJournalError(f"{self._path}, line {len(self.lines) + 1}: {error}") from None
                 return  # a torn last line: it was never synchronised, so nothing followed from it
-            self.lines.append(line)
-            self._digests.append(digest)
+            self._add(line, digest)
             self._size += len(encoded) + 1
+
+    def _add(self, line: Line, digest: bytes) -> None:
+        self.lines.append(line)
+        self._digests.append(digest)
+        if line.task_id and (line.task_id not in self._of or self._of[line.task_id].state not in FINAL_LINES):
+            self._of[line.task_id] = line
 
     def _verified(self, encoded: bytes, complete: bool) -> tuple[Line, bytes]:
         body, _, mac = encoded.rpartition(b" ")

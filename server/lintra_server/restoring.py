@@ -12,7 +12,7 @@ from pathlib import Path
 from lintra_protocol.randomness import RandomBytes
 from lintra_server.clock import Clock
 from lintra_server.folders import write_new
-from lintra_server.journal import DamagedJournalError, Head, Journal, Line
+from lintra_server.journal import FINAL_LINES, DamagedJournalError, Head, Journal, Line
 from lintra_server.key_folder import KeyFolder, Noted
 from lintra_server.parts import NotStartedError, Parts, database_path, open_vault, parts_with
 from lintra_server.settings import Settings
@@ -169,14 +169,14 @@ def _lost(parts: Parts) -> int:
 def _decide(parts: Parts, journal: Journal, from_line: int, trusted: bool) -> _Decision:
     """Say what becomes of every batch; `journal` is the one that knows most, even if it is lost."""
     decision = _Decision()
-    last = {line.task_id: line for line in journal.lines if line.task_id}
+    last = {line.task_id: journal.of(line.task_id) for line in journal.lines if line.task_id}
     missing = {line.task_id for line in journal.lines[from_line:]}
     rows = {row.task_id: row for row in parts.states.rows()}
     for row in rows.values():
         if row.state in FINAL_STATES:
             continue
         line = last.get(row.task_id)
-        whole = trusted and row.task_id not in missing and (line is None or line.state not in FINAL_STATES)
+        whole = trusted and row.task_id not in missing and (line is None or line.state not in FINAL_LINES)
         if step := _release(parts, line):
             decision.release.append(step)
         elif whole and row.secret is not None and parts.folder.secrets.get(row.secret) is not None:

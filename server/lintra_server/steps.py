@@ -201,6 +201,7 @@ class Stepper:
             if not self._states.may(step):
                 return False
             self._require_witness()
+            self._require_known(step)
             before = self._journal.head
             number = before.length + 1
             data = step.encode()
@@ -238,6 +239,13 @@ class Stepper:
         self._in_flight = None
         if step.state not in KEPT_STATES:
             self._files.remove(after.length)  # 7
+
+    def _require_known(self, step: Step) -> None:
+        """End the process if the journal says that the batch is in another state than the database does."""
+        line = self._journal.of(step.task_id)
+        if step.task_id and line is not None and line.state != step.before:
+            self._end("the database is not where the journal says: it was set back beneath this server")
+            raise UnavailableError("the database is not where this server left it")
 
     def _require_witness(self) -> None:
         if self._witness is None:

@@ -261,7 +261,8 @@ def corrupt_cohorts(world: World, frozen: Signed[Cohort]) -> AggregateRequest:
 
 
 def forget_the_release(world: World) -> None:
-    """Switch off "once": put the honest server's batch back to where it was when it had closed."""
+    """Switch off "once": put the honest server's batch back to where it was when it had closed, journal and all."""
+    world.apps[HONEST].node._parts.journal._of.clear()
     with world.apps[HONEST].node.database.writing() as connection:
         connection.exec_driver_sql("UPDATE batches SET state='closed', cohort=NULL, aggregate=NULL")
 

@@ -1,4 +1,4 @@
-"""Copies, restores, losses and whole-machine snapshots: nothing is released a second time, and nothing is lost in silence.
+"""Copies, restores, losses and whole-machine snapshots: nothing is released twice, nothing is lost in silence.
 
 Each attack stands twice: with the rule on it is refused and nothing is changed; with the rule off it works.
 """
@@ -23,6 +23,7 @@ from lintra_server.key_folder import KeyFolder
 from lintra_server.parts import NotStartedError, lock_folders, open_parts, open_vault
 from lintra_server.restoring import Restored, restore
 from lintra_server.states import Standing
+from lintra_server.steps import Stepper
 from lintra_server.vault import Vault
 from support.server_world import START, World, a_world, token
 
@@ -138,6 +139,7 @@ def rules_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(starting, "compare", adopt)
     monkeypatch.setattr(starting, "lost_commits", lambda _: 0)
     monkeypatch.setattr(starting, "without_secret", lambda _: [])
+    monkeypatch.setattr(Stepper, "_require_known", lambda *_: None)
 
 
 async def test_with_the_rules_off_a_restored_copy_releases_twice_and_shows_one_report(
@@ -402,3 +404,25 @@ async def test_the_same_journal_under_another_root_key_is_refused(tmp_path: Path
         world.start(HONEST)
         assert open_vault(settings, system_randomness)
         assert (await world.upload(HONEST, world.reports(2))).failures == ()
+
+
+@pytest.mark.parametrize("rule", [True, False], ids=["on", "off"])
+async def test_a_release_that_the_journal_knows_is_never_computed_again_whatever_the_database_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: bool
+) -> None:
+    # A failover between the check and the journal line would otherwise leave two releases in the journal, and a restore
+    # would have to guess which of them left.
+    kept = {"retention": 604_800}
+    async with a_world(tmp_path, "sum", change=lambda task: task.model_copy(update=kept)) as world:
+        own, ids = await reach(world, "closed")
+        first = await release(world, own, ids, ids)
+        with world.apps[HONEST].node.database.writing() as connection:
+            connection.exec_driver_sql("UPDATE batches SET state='closed', cohort=NULL, aggregate=NULL")
+        if not rule:
+            monkeypatch.setattr(Stepper, "_require_known", lambda *_: None)
+        frozen = await world.freeze(HONEST, corrupt_request(world, own, ids, ids[1:]))
+        if rule:
+            assert (frozen.status_code, token(frozen)) == (503, "unavailable")
+            assert "not where the journal says" in world.halts[0]
+        else:
+            assert (await release(world, own, ids, ids[1:]) != first).any()
