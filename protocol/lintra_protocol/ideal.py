@@ -12,7 +12,7 @@ from lintra_protocol.manifest import merkle_root
 from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.report import Report, make_report, share_words
-from lintra_protocol.ring import FloatArray, RingArray, from_ring
+from lintra_protocol.ring import FloatArray, IntArray, RingArray, from_ring
 from lintra_protocol.rules import check_cohort, draw_matrix
 from lintra_protocol.schema import Row
 from lintra_protocol.sharing import combine
@@ -23,9 +23,19 @@ from lintra_protocol.wire import BLIND_BYTES
 
 @dataclass(frozen=True)
 class IdealRelease:
-    """What the analyzer ends up with: the decoded release, its privacy, and the seed of the public matrix."""
+    """What the analyzer ends up with: the decoded release, its privacy, and the seed of the public matrix.
+
+    Attributes:
+        values: the released numbers in normalised units, in the mechanism's own shape.
+        sketch: the same as integers, shape `(m, w/c)`.
+        row_counts: reports in each row, shape `(m,)`.
+        privacy: under the matrix that was drawn.
+        seed: of that matrix.
+    """
 
     values: FloatArray
+    sketch: IntArray
+    row_counts: IntArray
     privacy: PrivacyStatement
     seed: bytes
 
@@ -50,15 +60,22 @@ def run(
         ValueError: the mechanism needs smoothing noise and there is no source of it.
     """
     task.check()
-    if task.mechanism.smoothing and (smoothing is None or len(smoothing) != task.num_servers):
-        raise ValueError(f"each of the {task.num_servers} servers needs a source of smoothing noise")
 
     # Every client, alone: check the row; clip, round and noise it; share it; commit to the shares.
     when = task.not_before if time is None else time
     reports = [client_report(task, row, when, random_bytes) for row, random_bytes in rows]
+    return release(task, reports, nonces, smoothing)
+
+
+def release(
+    task: Task, reports: Sequence[Report], nonces: Sequence[bytes], smoothing: Sequence[RandomBytes] | None = None
+) -> IdealRelease:
+    """Do what servers and analyzer do with the clients' reports (see `run` for the arguments and errors)."""
+    if task.mechanism.smoothing and (smoothing is None or len(smoothing) != task.num_servers):
+        raise ValueError(f"each of the {task.num_servers} servers needs a source of smoothing noise")
 
     # All servers: freeze the cohort, and only then draw the public matrix.
-    reports.sort(key=lambda report: report.report_id)
+    reports = sorted(reports, key=lambda report: report.report_id)
     check_cohort(task, len(reports), len(reports))
     drawn = draw_matrix(task, merkle_root([report.report_id for report in reports]), nonces, len(reports))
     sketch_shares = [server_sketch_share(task, server, reports, drawn.matrix) for server in range(task.num_servers)]
@@ -67,7 +84,8 @@ def run(
 
     # The analyzer: add up, lift, decode.
     sketch = from_ring(combine(np.stack(sketch_shares)))
-    return IdealRelease(task.mechanism.decode(sketch, task.num_columns), drawn.privacy, drawn.seed)
+    values = task.mechanism.decode(sketch, task.num_columns)
+    return IdealRelease(values, sketch, drawn.matrix.row_counts(), drawn.privacy, drawn.seed)
 
 
 def client_report(task: Task, row: Row, time: int, random_bytes: RandomBytes) -> Report:

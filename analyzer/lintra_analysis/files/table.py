@@ -1,0 +1,213 @@
+"""Reading a file of rows: which columns it has, of which kind, and what is missing.
+
+The kind of a column follows from its cells by fixed rules. A column of dates counts days since 1970-01-01. A category
+has a level for each of its most frequent values and one, `OTHER`, for the rest and for what is missing.
+"""
+
+import csv
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from lintra_protocol.errors import InvalidRowError
+from lintra_protocol.ring import FloatArray
+from lintra_protocol.schema import MAX_NAME, OTHER
+
+MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "nil", "-", "?", "."})
+"""Cells that say nothing, in lower case and without spaces around them."""
+
+MAX_LEVELS = 12
+"""Most levels that a category of a file gets, `OTHER` not counted; every level but the first costs a column."""
+
+DAYS = "days since 1970-01-01"
+
+_EPOCH = date(1970, 1, 1).toordinal()
+
+FileKind = Literal["real", "integer", "boolean", "date", "category"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FileColumn:
+    """One column of a file; `repr` shows no cell.
+
+    Attributes:
+        name: as in the first line.
+        kind: what its cells are.
+        values: shape `(n,)`; NaN where a number is missing, the number of the level for a category.
+        levels: of a category, the most frequent first and `OTHER` last; empty otherwise.
+    """
+
+    name: str
+    kind: FileKind
+    values: FloatArray
+    levels: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"FileColumn({self.name!r}, {self.kind})"
+
+    @property
+    def missing(self) -> int:
+        """Return how many numbers are missing; a category misses none, since `OTHER` takes them."""
+        return int(np.isnan(self.values).sum())
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FileTable:
+    """The rows of a file as numbers, and what had to be left out.
+
+    Attributes:
+        columns: those that can be collected.
+        num_rows: n.
+        left_out: for each column that cannot be collected, why.
+    """
+
+    columns: tuple[FileColumn, ...]
+    num_rows: int
+    left_out: dict[str, str]
+
+    def __repr__(self) -> str:
+        return f"FileTable({self.num_rows} rows, {len(self.columns)} columns)"
+
+    def column(self, name: str) -> FileColumn:
+        """Return the column of a name.
+
+        Raises:
+            InvalidRowError: there is none, or it cannot be collected; the detail says which and why.
+        """
+        for column in self.columns:
+            if column.name == name:
+                return column
+        if name in self.left_out:
+            raise InvalidRowError(f"column {name!r} cannot be used: {self.left_out[name]}")
+        known = ", ".join(column.name for column in self.columns)
+        raise InvalidRowError(f"the file has no column {name!r}; it has {known}")
+
+    def keep(self, names: Sequence[str]) -> "FileTable":
+        """Return the table of some columns only, in that order (see `column` for errors)."""
+        return FileTable(tuple(self.column(name) for name in names), self.num_rows, {})
+
+    def complete(self) -> tuple[FloatArray, int]:
+        """Return the rows in which no number is missing, shape `(k, d)`, and how many others there are."""
+        block = np.column_stack([column.values for column in self.columns])
+        whole = ~np.isnan(block).any(axis=1)
+        return block[whole], int((~whole).sum())
+
+
+def read_table(file: Path) -> FileTable:
+    """Read a CSV file with a first line of names, or a Parquet file (which needs the extra `frames`).
+
+    Raises:
+        InvalidRowError: the file has no rows, names that are not distinct or not printable, or lines of other lengths.
+    """
+    names, cells = _parquet(file) if file.suffix.lower() in {".parquet", ".pq"} else _csv(file)
+    for name in names:
+        if not (name and name.isprintable() and len(name) <= MAX_NAME):
+            raise InvalidRowError(f"a column needs a printable name of at most {MAX_NAME} characters, got {name!r}")
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise InvalidRowError(f"two columns are called {twice[0]!r}")
+    if not cells:
+        raise InvalidRowError("the file has no rows under its line of names")
+    columns, left_out = [], {}
+    for name, column in zip(names, zip(*cells, strict=True), strict=True):
+        try:
+            columns.append(typed_column(name, column))
+        except _UnusableError as reason:
+            left_out[name] = str(reason)
+    if not columns:
+        raise InvalidRowError("no column of the file can be collected: " + "; ".join(left_out.values()))
+    return FileTable(tuple(columns), len(cells), left_out)
+
+
+class _UnusableError(Exception):
+    """A column cannot be collected; the text says why."""
+
+
+def typed_column(name: str, cells: Sequence[str]) -> FileColumn:
+    """Tell the kind of a column from its cells, and return it as numbers."""
+    stripped = [cell.strip() for cell in cells]
+    given = [cell for cell in stripped if cell.lower() not in MISSING]
+    if not given:
+        raise _UnusableError("it is empty")
+    if len(set(given)) == 1 and len(given) == len(stripped):
+        raise _UnusableError("it is the same in every row")
+    for parse, kind_of in ((_number, _kind_of_numbers), (_days, _kind_of_days)):
+        parsed = [math.nan if cell.lower() in MISSING else parse(cell) for cell in stripped]
+        if None not in parsed:
+            values = np.array(parsed, np.float64)
+            return FileColumn(name, kind_of(values[~np.isnan(values)]), values)
+    return _category(name, stripped)
+
+
+def _kind_of_numbers(known: FloatArray) -> FileKind:
+    if set(np.unique(known)) <= {0.0, 1.0}:
+        return "boolean"
+    whole = bool((known == np.rint(known)).all() and np.abs(known).max() < 2**53)
+    return "integer" if whole else "real"
+
+
+def _kind_of_days(_: FloatArray) -> FileKind:
+    return "date"
+
+
+def _category(name: str, cells: Sequence[str]) -> FileColumn:
+    counts = Counter(cell for cell in cells if cell.lower() not in MISSING)
+    if len(counts) > max(MAX_LEVELS, len(cells) // 2):
+        raise _UnusableError("almost every row has a text of its own in it, as names and identifiers do")
+    fitting = {cell for cell in counts if cell.isprintable() and len(name) + len(cell) <= MAX_NAME - 2}
+    # The most frequent first; ties in the order of the alphabet, so that a file gives one answer.
+    levels = sorted(fitting - {OTHER}, key=lambda cell: (-counts[cell], cell))
+    levels = [*levels[:MAX_LEVELS], OTHER]
+    if len(levels) < 2:
+        raise _UnusableError("none of its values can be the name of a level")
+    number = {level: float(position) for position, level in enumerate(levels)}
+    values = np.array([number.get(cell, len(levels) - 1.0) for cell in cells], np.float64)
+    return FileColumn(name, "category", values, tuple(levels))
+
+
+def _number(cell: str) -> float | None:
+    try:
+        value = float(cell)
+    except ValueError:
+        return None
+    # Python reads 1_000 as a number; nobody who writes it into a file means that.
+    return value if math.isfinite(value) and "_" not in cell else None
+
+
+def _days(cell: str) -> float | None:
+    try:
+        moment = datetime.fromisoformat(cell)
+    except ValueError:
+        return None
+    seconds = moment.hour * 3600 + moment.minute * 60 + moment.second
+    return moment.toordinal() - _EPOCH + seconds / 86_400
+
+
+def _csv(file: Path) -> tuple[list[str], list[list[str]]]:
+    with file.open(encoding="utf-8-sig", newline="") as lines:
+        reader = csv.reader(lines)
+        try:
+            names = [name.strip() for name in next(reader, [])]
+            rows = [cells for cells in reader if cells]
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise InvalidRowError(f"{file.name} is no CSV file in UTF-8: {error}") from None
+    for number, cells in enumerate(rows, 1):
+        if len(cells) != len(names):
+            raise InvalidRowError(f"row {number} has {len(cells)} cells, the first line has {len(names)} names")
+    return names, rows
+
+
+def _parquet(file: Path) -> tuple[list[str], list[list[str]]]:
+    try:
+        import pandas as pd
+    except ModuleNotFoundError:
+        raise InvalidRowError("reading Parquet needs pandas and pyarrow: pip install 'lintra[frames]'") from None
+    frame = pd.read_parquet(file)
+    names = [str(name) for name in frame.columns]
+    columns = [["" if gone else str(cell) for cell, gone in zip(frame[c], frame[c].isna(), strict=True)] for c in frame]
+    return names, [list(cells) for cells in zip(*columns, strict=True)]

@@ -1,0 +1,48 @@
+"""`lintra try FILE --target COLUMN`: the whole protocol in one process on one's own table."""
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lintra_analysis.files.table import read_table
+from lintra_analysis.trial.text import show
+from lintra_analysis.trial.trial import try_table
+from lintra_protocol.randomness import bulk_system_randomness
+
+app = typer.Typer(help="Try the whole protocol on a table of your own, on this machine.")
+
+
+@app.callback(invoke_without_command=True, no_args_is_help=True)
+def try_file(
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="CSV or Parquet, with names on top."),
+    ],
+    target: Annotated[str, typer.Option(metavar="COLUMN", help="The column to explain by all others.")],
+    epsilon: Annotated[float, typer.Option(help="What is promised to every row.")] = 1.0,
+    delta: Annotated[float | None, typer.Option(help="By default a millionth, or one over the rows if less.")] = None,
+    spec: Annotated[Path | None, typer.Option(metavar="SPEC.json", help="Write a task's specification here.")] = None,
+    picture: Annotated[Path | None, typer.Option(metavar="FILE.png", help="Draw it; needs matplotlib.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Collect a table privately on this machine, and show what would be learned beside what is there.
+
+    Nothing leaves the machine. The output is not private: it shows the table's own numbers beside the private ones,
+    and takes bounds and levels from the table.
+    """
+    trial = try_table(read_table(file), target, epsilon, delta, int(time.time()), bulk_system_randomness())
+    if spec is not None:
+        spec.write_text(json.dumps(trial.specification, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    if picture is not None:
+        from lintra_analysis.trial.picture import draw
+
+        draw(trial, picture)
+    if as_json:
+        typer.echo(json.dumps(trial.document(), ensure_ascii=False, allow_nan=False))
+    else:
+        typer.echo(show(trial), nl=False)
+        if spec is not None:
+            typer.echo(f"A specification was written to {spec}: replace its bounds by public ones before collecting.")

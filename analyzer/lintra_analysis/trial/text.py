@@ -1,0 +1,79 @@
+"""A trial as a text for people."""
+
+from collections.abc import Iterator
+
+from lintra_analysis.estimators.tables import number, table
+from lintra_analysis.trial.trial import HARDLY, TELLS, Trial
+
+FEW, SOME = 0.005, 0.05
+"""Shares of clipped rows below which they are few, and above which answers are about other rows."""
+
+
+def show(trial: Trial) -> str:
+    """Return what a trial found: the two regressions, what was clipped, and what more rows or epsilon would give."""
+    lines = [
+        f"{trial.target} by {len(trial.coefficients) - 1} numbers, {trial.rows:,} rows, epsilon {number(trial.epsilon)}",
+        "",
+        *_r2(trial),
+        "",
+        *_coefficients(trial),
+        "",
+        *_remarks(trial),
+        "",
+        "How well coefficients could be told, from so many rows like these:",
+        *_prospects(trial),
+        "",
+        _verdict(trial),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _r2(trial: Trial) -> Iterator[str]:
+    low, high = trial.r2_interval
+    told = "not told" if trial.r2 is None else number(trial.r2)
+    yield f"R2 private      {told}, between {number(low)} and {number(high)} (95 %)"
+    yield f"R2 of the table {number(trial.r2_non_private)}"
+
+
+def _coefficients(trial: Trial) -> list[str]:
+    rows = [
+        [
+            each.name,
+            number(each.private),
+            *(("cannot be", "told") if each.interval is None else map(number, each.interval)),
+            "not determined" if each.non_private is None else number(each.non_private),
+        ]
+        for each in trial.coefficients
+    ]
+    return table(["", "private", "[.025", ".975]", "of the table"], rows)
+
+
+def _remarks(trial: Trial) -> Iterator[str]:
+    share = trial.clipped_share
+    word = "few" if share < FEW else "some" if share < SOME else "many: answers are about shrunk rows"
+    yield f"Bounds changed {100 * share:.2g} % of the rows ({word})."
+    if trial.incomplete:
+        yield f"{trial.incomplete:,} rows were left out because a number was missing."
+    for name, reason in trial.left_out.items():
+        yield f"Column {name!r} was left out: {reason}."
+    for warning in trial.estimate.warnings:
+        yield f"Warning: {warning}."
+
+
+def _prospects(trial: Trial) -> list[str]:
+    epsilons = sorted({each.epsilon for each in trial.prospects})
+    cells = {(each.num_clients, each.epsilon): each.verdict for each in trial.prospects}
+    sizes = sorted({each.num_clients for each in trial.prospects})
+    header = ["rows", *(f"epsilon {number(epsilon)}" for epsilon in epsilons)]
+    return table(header, [[f"{size:,}", *(cells[size, epsilon] for epsilon in epsilons)] for size in sizes])
+
+
+def _verdict(trial: Trial) -> str:
+    here = trial.here.strength
+    if here >= TELLS:
+        return "Worth collecting: at this epsilon and size the coefficients can be told."
+    needed = trial.rows * TELLS / here if here > 0 else float("inf")
+    more = f"about {needed:,.0f} rows would be needed" if needed < 1e12 else "no number of rows would be enough"
+    if here >= HARDLY:
+        return f"Worth a thought: some coefficients can be told; for all of them {more}, or fewer features."
+    return f"Not worth it as it is: hardly any coefficient can be told; {more}, or fewer features."

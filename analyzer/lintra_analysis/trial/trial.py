@@ -1,0 +1,287 @@
+"""A private regression of one's own table beside the one without privacy, and what other numbers would give.
+
+The bounds, scales and the norm bound follow from the table by the rule of `files.bounds`, stated beforehand; nothing is
+chosen by its result. A trial is not private: it shows the table's own numbers beside the private ones.
+"""
+
+import math
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from lintra_analysis.estimators.estimates import Interval
+from lintra_analysis.estimators.regression import regression
+from lintra_analysis.estimators.regression_estimate import RegressionEstimate
+from lintra_analysis.files.bounds import Bounds, bounds_of, clipped_share
+from lintra_analysis.files.table import FileTable
+from lintra_analysis.releases.columns import INTERCEPT
+from lintra_analysis.trial.collection import collect
+from lintra_protocol.documents import fraction, real
+from lintra_protocol.errors import InvalidRowError
+from lintra_protocol.privacy.gaussian import gaussian_mu
+from lintra_protocol.randomness import RandomBytes
+from lintra_protocol.ring import FloatArray
+from lintra_protocol.schema import Schema
+
+CONFIDENCE = 0.95
+LEAST_ROWS = 50
+"""Fewer rows than this say nothing that survives the noise at any usual epsilon."""
+
+TELLS, HARDLY = 5.0, 2.0
+"""Strengths from which hardly any interval is unbounded, and below which most are (docs/estimators.md#strength)."""
+
+EPSILONS = (0.5, 1.0, 2.0, 4.0)
+COHORTS = (1, 4, 16)
+
+
+@dataclass(frozen=True)
+class TriedCoefficient:
+    """One coefficient, private and not, in the columns' own units.
+
+    Attributes:
+        name: of the feature, or "(intercept)".
+        private: from the release.
+        interval: 95 %, for the coefficient of the rows that were collected; None where nothing bounds it.
+        non_private: of the table itself, unclipped; None where the table does not determine it.
+    """
+
+    name: str
+    private: float
+    interval: Interval | None
+    non_private: float | None
+
+
+@dataclass(frozen=True)
+class Prospect:
+    """How well coefficients could be told from another cohort or at another epsilon.
+
+    Attributes:
+        epsilon: promised.
+        num_clients: rows like those of the table.
+        strength: smallest eigenvalue of the features' products over the noise's deviation.
+    """
+
+    epsilon: float
+    num_clients: int
+    strength: float
+
+    @property
+    def verdict(self) -> str:
+        """Return in words what the strength means for the intervals."""
+        if self.strength >= TELLS:
+            return "told"
+        return "some told" if self.strength >= HARDLY else "hardly any told"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a trial found.
+
+    Attributes:
+        specification: of a task that would collect such rows; its bounds come from this table.
+        target: the column that was explained.
+        rows: collected.
+        incomplete: rows left out because a number was missing.
+        left_out: columns that cannot be collected, and why.
+        clipped_share: of the rows, that a bound changed.
+        epsilon: of the release, as its certificate would state it.
+        r2: private; None where it cannot be told.
+        r2_interval: 95 %.
+        r2_non_private: of the table itself.
+        coefficients: the features' and the intercept's.
+        estimate: the private regression with all that it knows.
+        prospects: what other cohorts and other epsilons would give.
+        seconds: that it took.
+    """
+
+    specification: dict[str, object]
+    target: str
+    rows: int
+    incomplete: int
+    left_out: dict[str, str]
+    clipped_share: float
+    epsilon: float
+    r2: float | None
+    r2_interval: Interval
+    r2_non_private: float
+    coefficients: tuple[TriedCoefficient, ...]
+    estimate: RegressionEstimate
+    prospects: tuple[Prospect, ...]
+    seconds: float
+
+    @property
+    def here(self) -> Prospect:
+        """Return the prospect of this very table at this epsilon."""
+        return next(each for each in self.prospects if each.num_clients == self.rows and each.epsilon == self._asked)
+
+    @property
+    def _asked(self) -> float:
+        return float(str(self.specification["epsilon"]))
+
+    def document(self) -> dict[str, object]:
+        """Return the trial as JSON holds it."""
+        return {
+            "specification": self.specification,
+            "target": self.target,
+            "rows": self.rows,
+            "incomplete_rows": self.incomplete,
+            "left_out": self.left_out,
+            "clipped_share": self.clipped_share,
+            "epsilon": self.epsilon,
+            "r2": {"private": self.r2, "interval": list(self.r2_interval), "non_private": self.r2_non_private},
+            "coefficients": [
+                {
+                    "name": each.name,
+                    "private": each.private,
+                    "interval": None if each.interval is None else list(each.interval),
+                    "non_private": each.non_private,
+                }
+                for each in self.coefficients
+            ],
+            "warnings": list(self.estimate.warnings),
+            "prospects": [
+                {
+                    "epsilon": each.epsilon,
+                    "num_clients": each.num_clients,
+                    "strength": each.strength,
+                    "coefficients": each.verdict,
+                }
+                for each in self.prospects
+            ],
+            "seconds": self.seconds,
+        }
+
+
+def try_table(
+    table: FileTable, target: str, epsilon: float, delta: float | None, now: int, random_bytes: RandomBytes
+) -> Trial:
+    """Collect a table privately, regress one column on the others, and compare with the table itself.
+
+    Args:
+        table: read from a file.
+        target: a column of numbers, or of zeros and ones.
+        epsilon: promised.
+        delta: promised; the usual one for so many rows if not given.
+        now: seconds since the epoch.
+        random_bytes: a cryptographic source.
+
+    Raises:
+        InvalidRowError: the target is missing or a category of several levels, or there are too few rows or columns.
+        LintraError: no task can promise this.
+    """
+    started = time.perf_counter()
+    features = [column.name for column in table.columns if column.name != target]
+    if table.column(target).kind == "category":
+        raise InvalidRowError(f"column {target!r} is a category; a regression explains a number, or zeros and ones")
+    if not features:
+        raise InvalidRowError(f"the file has no other column that could explain {target!r}")
+    chosen = table.keep([*features, target])
+    rows, incomplete = chosen.complete()
+    if len(rows) < LEAST_ROWS:
+        raise InvalidRowError(f"{len(rows)} rows have all their numbers; a trial needs at least {LEAST_ROWS}")
+    bounds = bounds_of(chosen)
+    specification = specification_of(bounds, len(rows), epsilon, delta)
+    collected = collect(specification, rows, now, random_bytes)
+    # The intervals are for the rows that were collected, which is what the table's own coefficients are about.
+    estimate = regression(collected.release, target, of="cohort", confidence=CONFIDENCE)
+    own, own_r2 = ordinary(bounds, rows)
+    return Trial(
+        specification=specification,
+        target=target,
+        rows=len(rows),
+        incomplete=incomplete,
+        left_out=table.left_out,
+        clipped_share=clipped_share(bounds.columns, float(fraction(bounds.row_bound)), rows),
+        epsilon=collected.privacy.epsilon,
+        r2=estimate.r2,
+        r2_interval=estimate.r2_interval or (0.0, 1.0),
+        r2_non_private=own_r2,
+        coefficients=tuple(
+            TriedCoefficient(each.name, each.value, each.interval, own.get(each.name)) for each in estimate.rows
+        ),
+        estimate=estimate,
+        prospects=prospects(bounds, rows, collected.noise, epsilon, delta),
+        seconds=time.perf_counter() - started,
+    )
+
+
+def specification_of(bounds: Bounds, num_clients: int, epsilon: float, delta: float | None) -> dict[str, object]:
+    """Return the specification of a task that collects second moments of rows like a table's."""
+    columns = []
+    for column in bounds.columns:
+        # A real column's kind, unit and levels are left out where they say nothing.
+        document = {name: value for name, value in column.model_dump(mode="json").items() if value not in ("", [])}
+        if column.kind == "category":
+            document = {"name": column.name, "kind": "category", "levels": list(column.levels)}
+        columns.append(document)
+    return {
+        "purpose": "A trial. Bounds, centres, scales and levels come from the table that was tried: before a real "
+        "collection replace them by public ones.",
+        "columns": columns,
+        "mechanism": {"kind": "second_moment", "intercept": bounds.intercept, "trace": True},
+        "row_bound": bounds.row_bound,
+        "epsilon": real(epsilon),
+        **({} if delta is None else {"delta": real(delta)}),
+        "min_clients": num_clients,
+    }
+
+
+def ordinary(bounds: Bounds, rows: FloatArray) -> tuple[dict[str, float], float]:
+    """Return least squares of the last column on the others without privacy: coefficients by name, and R2.
+
+    Nothing is clipped. A coefficient that the rows do not determine, because features depend on each other exactly,
+    is left out.
+    """
+    # Wide bounds, so that `normalise` only encodes; centres and scales keep the arithmetic well behaved.
+    schema = Schema(bounds.columns, indicators=True)
+    schema.lower, schema.upper = np.full(schema.lower.shape, -math.inf), np.full(schema.upper.shape, math.inf)
+    block = schema.normalise(rows)
+    design = np.column_stack([np.ones(len(block)), block[:, :-1]])
+    outcome = block[:, -1]
+    solution, _, rank, _ = np.linalg.lstsq(design, outcome, rcond=None)
+    residual = outcome - design @ solution
+    spread = float(np.sum((outcome - outcome.mean()) ** 2))
+    r2 = 1 - float(residual @ residual) / spread if spread > 0 else 0.0
+    if rank < design.shape[1]:
+        return {}, r2
+    scale = np.array([float(fraction(column.scale)) for column in schema.encoded])
+    center = np.array([float(fraction(column.center)) for column in schema.encoded])
+    slopes = solution[1:] * scale[-1] / scale[:-1]
+    intercept = center[-1] + scale[-1] * solution[0] - float(slopes @ center[:-1])
+    names = [column.name for column in schema.encoded[:-1]]
+    return dict(zip([*names, INTERCEPT], [*map(float, slopes), intercept], strict=True)), r2
+
+
+def prospects(
+    bounds: Bounds, rows: FloatArray, noise: float, epsilon: float, delta: float | None
+) -> tuple[Prospect, ...]:
+    """Return the strength of coefficients for other cohorts of such rows and other epsilons.
+
+    The noise of a sum does not depend on how many clients share it, the smallest eigenvalue grows with them.
+
+    Args:
+        bounds: of the table.
+        rows: shape `(n, d)`, in users' units.
+        noise: deviation of a product of two columns in the release.
+        epsilon: of the release.
+        delta: of the release, if it was given.
+    """
+    schema, constant = Schema(bounds.columns, indicators=True), float(fraction(bounds.intercept))
+    block = schema.normalise(rows)
+    # What a client does to a long row: it is shrunk to the norm bound.
+    norms = np.linalg.norm(block, axis=1)
+    block *= np.minimum(1, float(fraction(bounds.row_bound)) / np.maximum(norms, 1e-300))[:, np.newaxis]
+    design = np.column_stack([np.full(len(block), constant), block[:, :-1]])
+    smallest = float(np.linalg.eigvalsh(design.T @ design)[0])
+    own_delta = 1e-6 if delta is None else delta
+    here = gaussian_mu(epsilon, own_delta)
+    return tuple(
+        Prospect(
+            epsilon=epsilon * factor,
+            num_clients=len(rows) * times,
+            strength=max(smallest, 0.0) * times / noise * gaussian_mu(epsilon * factor, own_delta) / here,
+        )
+        for times in COHORTS
+        for factor in EPSILONS
+    )
