@@ -52,10 +52,16 @@ def build(commands: Iterable[EntryPoint], typed: str | None = None) -> typer.Typ
             app.command(command.name, help=explain)(_not_loaded)
             continue
         try:
-            app.add_typer(command.load(), name=command.name)
+            loaded = command.load()
         except ModuleNotFoundError as error:
             missing = _missing(command.name, error.name or "a module", extra)
             app.command(command.name, help=explain, context_settings=_ANYTHING)(missing)
+            continue
+        # A word is a family of words of its own, or does one thing.
+        if isinstance(loaded, typer.Typer):
+            app.add_typer(loaded, name=command.name)
+        else:
+            app.command(command.name)(loaded)
     return app
 
 

@@ -12,10 +12,7 @@ from lintra_analysis.trial.text import show
 from lintra_analysis.trial.trial import try_table
 from lintra_protocol.randomness import bulk_system_randomness
 
-app = typer.Typer(help="Try the whole protocol on a table of your own, on this machine.")
 
-
-@app.callback(invoke_without_command=True, no_args_is_help=True)
 def try_file(
     file: Annotated[
         Path,

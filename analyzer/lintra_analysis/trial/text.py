@@ -11,8 +11,9 @@ FEW, SOME = 0.005, 0.05
 
 def show(trial: Trial) -> str:
     """Return what a trial found: the two regressions, what was clipped, and what more rows or epsilon would give."""
+    features = len(trial.coefficients) - 1
     lines = [
-        f"{trial.target} by {len(trial.coefficients) - 1} numbers, {trial.rows:,} rows, epsilon {number(trial.epsilon)}",
+        f"{trial.target} by {features} numbers; {trial.rows:,} rows; epsilon {number(trial.epsilon)}",
         "",
         *_r2(trial),
         "",
