@@ -33,7 +33,7 @@ def _r2(trial: Trial) -> Iterator[str]:
     low, high = trial.r2_interval
     told = "not told" if trial.r2 is None else number(trial.r2)
     yield f"R2 private      {told}, between {number(low)} and {number(high)} (95 %)"
-    yield f"R2 of the table {number(trial.r2_non_private)}"
+    yield f"R2 without noise {number(trial.r2_clipped)}, of the table itself {number(trial.r2_non_private)}"
 
 
 def _coefficients(trial: Trial) -> list[str]:
@@ -42,11 +42,11 @@ def _coefficients(trial: Trial) -> list[str]:
             each.name,
             number(each.private),
             *(("cannot be", "told") if each.interval is None else map(number, each.interval)),
-            "not determined" if each.non_private is None else number(each.non_private),
+            *("not determined" if own is None else number(own) for own in (each.clipped, each.non_private)),
         ]
         for each in trial.coefficients
     ]
-    return table(["", "private", "[.025", ".975]", "of the table"], rows)
+    return table(["", "private", "[.025", ".975]", "without noise", "of the table"], rows)
 
 
 def _remarks(trial: Trial) -> Iterator[str]:
@@ -57,6 +57,8 @@ def _remarks(trial: Trial) -> Iterator[str]:
         yield f"{trial.incomplete:,} rows were left out because a number was missing."
     for name, reason in trial.left_out.items():
         yield f"Column {name!r} was left out: {reason}."
+    if trial.unseen:
+        yield f"The noise drowns {', '.join(trial.unseen)}; rows with it count as the reference level."
     for warning in trial.estimate.warnings:
         yield f"Warning: {warning}."
 

@@ -6,6 +6,7 @@ chosen by its result. A trial is not private: it shows the table's own numbers b
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,8 @@ from lintra_analysis.estimators.regression_estimate import RegressionEstimate
 from lintra_analysis.files.bounds import Bounds, bounds_of, clipped_share
 from lintra_analysis.files.table import FileTable
 from lintra_analysis.releases.columns import INTERCEPT
-from lintra_analysis.trial.collection import collect
+from lintra_analysis.trial.collection import Collected, collect
+from lintra_protocol.clipping import clip_norms
 from lintra_protocol.documents import fraction, real
 from lintra_protocol.errors import InvalidRowError
 from lintra_protocol.privacy.gaussian import gaussian_mu
@@ -43,12 +45,15 @@ class TriedCoefficient:
         name: of the feature, or "(intercept)".
         private: from the release.
         interval: 95 %, for the coefficient of the rows that were collected; None where nothing bounds it.
-        non_private: of the table itself, unclipped; None where the table does not determine it.
+        clipped: of the rows as they were collected, that is after bounds moved them, without noise; the interval is
+            about this. None where the rows do not determine it.
+        non_private: of the table itself, with nothing clipped; None where it does not determine it.
     """
 
     name: str
     private: float
     interval: Interval | None
+    clipped: float | None
     non_private: float | None
 
 
@@ -84,10 +89,12 @@ class Trial:
         rows: collected.
         incomplete: rows left out because a number was missing.
         left_out: columns that cannot be collected, and why.
+        unseen: features whose own squares the noise drowns, such as rare levels; no regression is asked about them.
         clipped_share: of the rows, that a bound changed.
         epsilon: of the release, as its certificate would state it.
         r2: private; None where it cannot be told.
         r2_interval: 95 %.
+        r2_clipped: of the rows as they were collected, without noise.
         r2_non_private: of the table itself.
         coefficients: the features' and the intercept's.
         estimate: the private regression with all that it knows.
@@ -100,10 +107,12 @@ class Trial:
     rows: int
     incomplete: int
     left_out: dict[str, str]
+    unseen: tuple[str, ...]
     clipped_share: float
     epsilon: float
     r2: float | None
     r2_interval: Interval
+    r2_clipped: float
     r2_non_private: float
     coefficients: tuple[TriedCoefficient, ...]
     estimate: RegressionEstimate
@@ -127,14 +136,21 @@ class Trial:
             "rows": self.rows,
             "incomplete_rows": self.incomplete,
             "left_out": self.left_out,
+            "features_drowned_by_noise": list(self.unseen),
             "clipped_share": self.clipped_share,
             "epsilon": self.epsilon,
-            "r2": {"private": self.r2, "interval": list(self.r2_interval), "non_private": self.r2_non_private},
+            "r2": {
+                "private": self.r2,
+                "interval": list(self.r2_interval),
+                "clipped": self.r2_clipped,
+                "non_private": self.r2_non_private,
+            },
             "coefficients": [
                 {
                     "name": each.name,
                     "private": each.private,
                     "interval": None if each.interval is None else list(each.interval),
+                    "clipped": each.clipped,
                     "non_private": each.non_private,
                 }
                 for each in self.coefficients
@@ -184,26 +200,51 @@ def try_table(
     specification = specification_of(bounds, len(rows), epsilon, delta)
     collected = collect(specification, rows, now, random_bytes)
     # The intervals are for the rows that were collected, which is what the table's own coefficients are about.
-    estimate = regression(collected.release, target, of="cohort", confidence=CONFIDENCE)
-    own, own_r2 = ordinary(bounds, rows)
+    seen, unseen = told_apart_from_noise(collected, target)
+    estimate = regression(collected.release, target, seen, of="cohort", confidence=CONFIDENCE)
+    schema = Schema(bounds.columns, indicators=True)
+    own, own_r2 = ordinary(schema, encoded(bounds, rows, clip=False), seen)
+    shrunk, shrunk_r2 = ordinary(schema, encoded(bounds, rows, clip=True), seen)
     return Trial(
         specification=specification,
         target=target,
         rows=len(rows),
         incomplete=incomplete,
         left_out=table.left_out,
+        unseen=unseen,
         clipped_share=clipped_share(bounds.columns, float(fraction(bounds.row_bound)), rows),
         epsilon=collected.privacy.epsilon,
         r2=estimate.r2,
         r2_interval=estimate.r2_interval or (0.0, 1.0),
+        r2_clipped=shrunk_r2,
         r2_non_private=own_r2,
         coefficients=tuple(
-            TriedCoefficient(each.name, each.value, each.interval, own.get(each.name)) for each in estimate.rows
+            TriedCoefficient(each.name, each.value, each.interval, shrunk.get(each.name), own.get(each.name))
+            for each in estimate.rows
         ),
         estimate=estimate,
-        prospects=prospects(bounds, rows, collected.noise, epsilon, delta),
+        prospects=prospects(bounds, rows, seen, collected.noise, epsilon, delta),
         seconds=time.perf_counter() - started,
     )
+
+
+def told_apart_from_noise(collected: Collected, target: str) -> tuple[list[str], tuple[str, ...]]:
+    """Return the features that can be asked about, and those whose released squares are less than `TELLS` deviations.
+
+    It reads the release only, so it costs no privacy, and a real collection can do the same. With a feature that is
+    zero for nearly everybody no coefficient at all could be told, since the others may be traded against it.
+
+    Raises:
+        InvalidRowError: no feature is left.
+    """
+    estimate = collected.release.second_moment()
+    squares = dict(zip([column.name for column in estimate.columns], np.diagonal(estimate.matrix), strict=True))
+    features = [name for name in squares if name not in {target, INTERCEPT}]
+    unseen = tuple(name for name in features if squares[name] < TELLS * collected.noise)
+    seen = [name for name in features if name not in unseen]
+    if not seen:
+        raise InvalidRowError("the noise drowns every feature; a larger epsilon or more rows are needed")
+    return seen, unseen
 
 
 def specification_of(bounds: Bounds, num_clients: int, epsilon: float, delta: float | None) -> dict[str, object]:
@@ -227,17 +268,33 @@ def specification_of(bounds: Bounds, num_clients: int, epsilon: float, delta: fl
     }
 
 
-def ordinary(bounds: Bounds, rows: FloatArray) -> tuple[dict[str, float], float]:
-    """Return least squares of the last column on the others without privacy: coefficients by name, and R2.
+def encoded(bounds: Bounds, rows: FloatArray, *, clip: bool) -> FloatArray:
+    """Return rows of shape `(n, d)` as a task encodes them, shape `(n, k)`; with or without what its bounds do.
 
-    Nothing is clipped. A coefficient that the rows do not determine, because features depend on each other exactly,
-    is left out.
+    Args:
+        bounds: of the table.
+        rows: in users' units.
+        clip: whether values are moved into the bounds, and long rows shrunk to the norm bound.
     """
-    # Wide bounds, so that `normalise` only encodes; centres and scales keep the arithmetic well behaved.
     schema = Schema(bounds.columns, indicators=True)
-    schema.lower, schema.upper = np.full(schema.lower.shape, -math.inf), np.full(schema.upper.shape, math.inf)
-    block = schema.normalise(rows)
-    design = np.column_stack([np.ones(len(block)), block[:, :-1]])
+    if not clip:
+        schema.lower, schema.upper = np.full(schema.lower.shape, -math.inf), np.full(schema.upper.shape, math.inf)
+        return schema.normalise(rows)
+    return clip_norms(schema.normalise(rows), float(fraction(bounds.row_bound)))
+
+
+def ordinary(schema: Schema, block: FloatArray, features: Sequence[str]) -> tuple[dict[str, float], float]:
+    """Return least squares of the last column on features without privacy: coefficients by name, and R2.
+
+    A coefficient that the rows do not determine, because features depend on each other exactly, is left out.
+
+    Args:
+        schema: of the columns, whose units the coefficients have.
+        block: encoded rows, shape `(n, k)`.
+        features: names of encoded columns.
+    """
+    chosen = [place for place, column in enumerate(schema.encoded) if column.name in features]
+    design = np.column_stack([np.ones(len(block)), block[:, chosen]])
     outcome = block[:, -1]
     solution, _, rank, _ = np.linalg.lstsq(design, outcome, rcond=None)
     residual = outcome - design @ solution
@@ -247,14 +304,14 @@ def ordinary(bounds: Bounds, rows: FloatArray) -> tuple[dict[str, float], float]
         return {}, r2
     scale = np.array([float(fraction(column.scale)) for column in schema.encoded])
     center = np.array([float(fraction(column.center)) for column in schema.encoded])
-    slopes = solution[1:] * scale[-1] / scale[:-1]
-    intercept = center[-1] + scale[-1] * solution[0] - float(slopes @ center[:-1])
-    names = [column.name for column in schema.encoded[:-1]]
+    slopes = solution[1:] * scale[-1] / scale[chosen]
+    intercept = center[-1] + scale[-1] * solution[0] - float(slopes @ center[chosen])
+    names = [schema.encoded[place].name for place in chosen]
     return dict(zip([*names, INTERCEPT], [*map(float, slopes), intercept], strict=True)), r2
 
 
 def prospects(
-    bounds: Bounds, rows: FloatArray, noise: float, epsilon: float, delta: float | None
+    bounds: Bounds, rows: FloatArray, features: Sequence[str], noise: float, epsilon: float, delta: float | None
 ) -> tuple[Prospect, ...]:
     """Return the strength of coefficients for other cohorts of such rows and other epsilons.
 
@@ -263,16 +320,15 @@ def prospects(
     Args:
         bounds: of the table.
         rows: shape `(n, d)`, in users' units.
+        features: that are asked about.
         noise: deviation of a product of two columns in the release.
         epsilon: of the release.
         delta: of the release, if it was given.
     """
     schema, constant = Schema(bounds.columns, indicators=True), float(fraction(bounds.intercept))
-    block = schema.normalise(rows)
-    # What a client does to a long row: it is shrunk to the norm bound.
-    norms = np.linalg.norm(block, axis=1)
-    block *= np.minimum(1, float(fraction(bounds.row_bound)) / np.maximum(norms, 1e-300))[:, np.newaxis]
-    design = np.column_stack([np.full(len(block), constant), block[:, :-1]])
+    block = encoded(bounds, rows, clip=True)
+    chosen = [place for place, column in enumerate(schema.encoded) if column.name in features]
+    design = np.column_stack([np.full(len(block), constant), block[:, chosen]])
     smallest = float(np.linalg.eigvalsh(design.T @ design)[0])
     own_delta = 1e-6 if delta is None else delta
     here = gaussian_mu(epsilon, own_delta)
