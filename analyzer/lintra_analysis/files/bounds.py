@@ -88,7 +88,7 @@ def _column(column: FileColumn) -> Column:
 
 
 def _spelled(value: float) -> Real:
-    return real(f"{value:.12g}") if abs(value) < 1e17 and (value == 0 or abs(value) > 1e-25) else real(float(value))
+    return real(f"{value:.15g}")
 
 
 def _rounded(value: float) -> Real:

@@ -25,6 +25,9 @@ MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "nil", "-", "?", ".
 MAX_LEVELS = 12
 """Most levels that a category of a file gets, `OTHER` not counted; every level but the first costs a column."""
 
+LARGEST = 1e15
+"""No larger number is collected: a document holds 18 digits before the point, a float 15 in all."""
+
 DAYS = "days since 1970-01-01"
 
 _EPOCH = date(1970, 1, 1).toordinal()
@@ -140,6 +143,8 @@ def typed_column(name: str, cells: Sequence[str]) -> FileColumn:
         parsed = [math.nan if cell.lower() in MISSING else parse(cell) for cell in stripped]
         if None not in parsed:
             values = np.array(parsed, np.float64)
+            if np.nanmax(np.abs(values)) > LARGEST:
+                raise _UnusableError(f"its numbers are beyond {LARGEST:g}; choose a larger unit")
             return FileColumn(name, kind_of(values[~np.isnan(values)]), values)
     return _category(name, stripped)
 

@@ -1,0 +1,125 @@
+"""A file of rows: kinds follow from cells, missing cells are seen, and what cannot be collected says why."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from lintra_analysis.files.table import DAYS, MAX_LEVELS, FileTable, read_table
+from lintra_protocol.errors import InvalidRowError
+from lintra_protocol.schema import OTHER
+
+TEXT = """\
+age,weight,smokes,town,joined,id,same
+30,71.5,1,Bern,2020-01-01,a1,x
+41,,0,Chur,1970-01-02,b2,x
+NA,80,1,,2020-01-01T12:00:00,c3,x
+29,65.25,0,Bern,1969-12-31,d4,x
+"""
+
+
+def table_of(folder: Path, text: str, name: str = "rows.csv") -> FileTable:
+    file = folder / name
+    file.write_text(text, "utf-8")
+    return read_table(file)
+
+
+def test_the_kind_of_a_column_follows_from_its_cells(tmp_path: Path) -> None:
+    table = table_of(tmp_path, TEXT)
+    kinds = {column.name: column.kind for column in table.columns}
+    assert kinds == {
+        "age": "integer", "weight": "real", "smokes": "boolean", "town": "category", "joined": "date", "id": "category",
+    }  # fmt: skip
+    assert table.num_rows == 4
+    assert "the same in every row" in table.left_out["same"]
+
+
+def test_a_text_that_is_another_in_almost_every_row_is_left_out(tmp_path: Path) -> None:
+    text = "name,x\n" + "".join(f"person {row},{row % 7}\n" for row in range(60))
+    assert "a text of its own" in table_of(tmp_path, text).left_out["name"]
+
+
+def test_dates_are_days_since_1970(tmp_path: Path) -> None:
+    assert_array_equal(table_of(tmp_path, TEXT).column("joined").values, [18262, 1, 18262.5, -1])
+    assert DAYS == "days since 1970-01-01"
+
+
+def test_missing_numbers_are_not_numbers_and_missing_texts_are_the_reserved_level(tmp_path: Path) -> None:
+    table = table_of(tmp_path, TEXT)
+    assert table.column("age").missing == 1
+    assert_array_equal(table.column("weight").values, [71.5, np.nan, 80, 65.25])
+    assert table.column("town").levels == ("Bern", "Chur", OTHER)
+    assert_array_equal(table.column("town").values, [0, 1, 2, 0])
+
+
+def test_complete_rows_are_those_without_a_missing_number(tmp_path: Path) -> None:
+    rows, missing = table_of(tmp_path, TEXT).keep(["age", "weight", "town"]).complete()
+    assert_array_equal(rows, [[30, 71.5, 0], [29, 65.25, 0]])
+    assert missing == 2
+
+
+def test_levels_are_the_most_frequent_values_and_the_rest_shares_one(tmp_path: Path) -> None:
+    cells = [f"v{value:02}" for value in range(MAX_LEVELS + 3) for _ in range(MAX_LEVELS + 4 - value)]
+    column = table_of(tmp_path, "c,x\n" + "".join(f"{cell},{row}\n" for row, cell in enumerate(cells))).column("c")
+    assert column.levels == (*(f"v{value:02}" for value in range(MAX_LEVELS)), OTHER)
+    assert (column.values == MAX_LEVELS).sum() == sum(MAX_LEVELS + 4 - value for value in range(12, 15))
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "no rows|printable name"),
+        ("a,b\n", "no rows"),
+        ("a,a\n1,2\n", "two columns are called 'a'"),
+        ("a,\n1,2\n", "printable name"),
+        ("a\x07,b\n1,2\n", "printable name"),
+        ("a,b\n1,2\n1,2,3\n", "row 2 has 3 cells, the first line has 2"),
+        ("a,b\n1,\n1,\n", "no column of the file can be collected"),
+    ],
+)
+def test_a_file_that_cannot_be_read_says_why(tmp_path: Path, text: str, complaint: str) -> None:
+    with pytest.raises(InvalidRowError, match=complaint):
+        table_of(tmp_path, text)
+
+
+def test_a_file_in_another_encoding_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_bytes("größe,x\n1,2\n".encode("latin-1"))
+    with pytest.raises(InvalidRowError, match="no CSV file in UTF-8"):
+        read_table(file)
+
+
+def test_an_unknown_column_is_named_beside_the_known_ones(tmp_path: Path) -> None:
+    table = table_of(tmp_path, TEXT)
+    with pytest.raises(InvalidRowError, match="no column 'wieght'; it has age, weight"):
+        table.column("wieght")
+    with pytest.raises(InvalidRowError, match="'same' cannot be used: it is the same"):
+        table.column("same")
+
+
+def test_a_table_shows_no_cell(tmp_path: Path) -> None:
+    table = table_of(tmp_path, TEXT)
+    assert "71.5" not in repr(table) + repr(table.columns)
+    assert "Bern" not in repr(table) + repr(table.columns)
+
+
+def test_numbers_that_no_document_holds_are_left_out(tmp_path: Path) -> None:
+    table = table_of(tmp_path, "a,b\n1e16,1\n2,3\n")
+    assert table.left_out == {"a": "its numbers are beyond 1e+15; choose a larger unit"}
+
+
+@pytest.mark.parametrize("cell", ["1_000", "0x10", "inf", "1,5"])
+def test_what_only_looks_like_a_number_is_a_text(tmp_path: Path, cell: str) -> None:
+    text = f'a,b\n"{cell}",1\n"{cell}",2\nother,3\nother,4\n'
+    assert table_of(tmp_path, text).column("a").kind == "category"
+
+
+def test_parquet_gives_what_csv_gives(tmp_path: Path) -> None:
+    pd = pytest.importorskip("pandas", reason="data frames are an extra")
+    table_of(tmp_path, TEXT)
+    pd.read_csv(tmp_path / "rows.csv").to_parquet(tmp_path / "rows.parquet")
+    ours, theirs = read_table(tmp_path / "rows.csv"), read_table(tmp_path / "rows.parquet")
+    for one, other in zip(ours.columns, theirs.columns, strict=True):
+        assert (one.name, one.kind, one.levels) == (other.name, other.kind, other.levels)
+        assert_array_equal(one.values, other.values)

@@ -1,0 +1,135 @@
+"""A trial: the whole protocol on a table, its answer beside the table's own, and what it says of other sizes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from lintra_analysis.asked.specification import Specification
+from lintra_analysis.files.table import read_table
+from lintra_analysis.trial.text import show
+from lintra_analysis.trial.trial import Trial, try_table
+from lintra_protocol.command import build
+from lintra_protocol.errors import InvalidRowError
+from lintra_protocol.randomness import keystream
+
+NOW = 1_800_000_000
+
+
+def write(file: Path, rows: int = 4000) -> Path:
+    rng = np.random.default_rng(3)
+    town, a, b = rng.integers(0, 3, rows), rng.normal(50, 10, rows), rng.integers(0, 9, rows)
+    y = 2 * a + 10 * (town == 1) + rng.normal(0, 5, rows)
+    lines = ["y,town,a,b,rare"]
+    for row in range(rows):
+        name = ["Bern", "Chur", "Genf"][town[row]]
+        cell = "" if row % 50 == 0 else f"{a[row]:.3f}"
+        lines.append(f"{y[row]:.3f},{name},{cell},{b[row]},{int(row == 7)}")
+    file.write_text("\n".join(lines) + "\n", "utf-8")
+    return file
+
+
+def tried(file: Path, epsilon: float = 8.0, target: str = "y") -> Trial:
+    return try_table(read_table(file), target, epsilon, 1e-6, NOW, keystream(bytes(32)))
+
+
+@pytest.fixture(scope="module")
+def trial(tmp_path_factory: pytest.TempPathFactory) -> Trial:
+    return tried(write(tmp_path_factory.mktemp("trial") / "rows.csv"))
+
+
+def test_the_intervals_hold_what_the_rows_would_give_without_noise(trial: Trial) -> None:
+    # Five standard errors either way for each of four, so that a false alarm has probability 3e-6; seeded besides.
+    assert {each.name for each in trial.coefficients} == {"town[Chur]", "town[Genf]", "a", "b", "(intercept)"}
+    for each in trial.coefficients:
+        assert each.interval is not None
+        assert each.clipped is not None
+        low, high = each.interval
+        assert abs(each.clipped - (low + high) / 2) <= 2.6 * (high - low) / 2, each.name
+
+
+def test_without_privacy_it_is_least_squares_of_the_complete_rows(trial: Trial, tmp_path: Path) -> None:
+    rows, _ = read_table(write(tmp_path / "rows.csv")).keep(["town", "a", "b", "y"]).complete()
+    design = np.column_stack([rows[:, 0] == 1, rows[:, 0] == 2, rows[:, 1], rows[:, 2], np.ones(len(rows))])
+    # The reserved level never occurs; the table's levels stand in the order of how often they do.
+    order = read_table(tmp_path / "rows.csv").column("town").levels
+    found = {each.name: each.non_private for each in trial.coefficients}
+    expected = np.linalg.lstsq(design.astype(float), rows[:, 3], rcond=None)[0]
+    for name, value in zip([f"town[{order[1]}]", f"town[{order[2]}]", "a", "b", "(intercept)"], expected, strict=True):
+        assert found[name] == pytest.approx(value, rel=1e-8)
+
+
+def test_what_noise_drowns_is_named_and_not_asked_about(trial: Trial) -> None:
+    assert set(trial.unseen) == {"rare", "town[(other)]"}
+    assert "rows with it count as the reference level" in show(trial)
+
+
+def test_rows_with_a_missing_number_are_counted(trial: Trial) -> None:
+    assert (trial.rows, trial.incomplete) == (3920, 80)
+
+
+def test_r2_comes_with_an_interval_and_the_tables_own(trial: Trial) -> None:
+    low, high = trial.r2_interval
+    assert 0 <= low <= trial.r2_clipped <= high <= 1
+    assert trial.r2_non_private == pytest.approx(0.95, abs=0.03)
+
+
+def test_its_specification_asks_for_the_same_task_again(trial: Trial) -> None:
+    asked = Specification.model_validate(json.loads(json.dumps(trial.specification)))
+    assert [column.name for column in asked.columns] == ["town", "a", "b", "rare", "y"]
+    assert "come from the table" in asked.purpose
+
+
+def test_strength_grows_with_rows_and_epsilon(trial: Trial) -> None:
+    strengths = {(each.num_clients, each.epsilon): each.strength for each in trial.prospects}
+    for (clients, epsilon), strength in strengths.items():
+        for (more, larger), other in strengths.items():
+            if (more >= clients and larger > epsilon) or (more > clients and larger >= epsilon):
+                assert other > strength
+    assert strengths[trial.rows * 4, 8.0] == pytest.approx(4 * trial.here.strength)
+
+
+def test_too_little_privacy_budget_is_told_in_words(tmp_path: Path) -> None:
+    poor = tried(write(tmp_path / "rows.csv", 400), epsilon=1.0)
+    text = show(poor)
+    assert "Not worth it as it is" in text or "Worth a thought" in text
+
+
+@pytest.mark.parametrize(
+    ("target", "complaint"), [("town", "is a category"), ("height", "no column 'height'"), ("rare", "")]
+)
+def test_a_target_that_cannot_be_explained_is_refused_by_name(tmp_path: Path, target: str, complaint: str) -> None:
+    file = write(tmp_path / "rows.csv", 200)
+    if not complaint:
+        assert tried(file, target=target).target == target
+        return
+    with pytest.raises(InvalidRowError, match=complaint):
+        tried(file, target=target)
+
+
+def run(*words: str) -> Any:
+    from importlib.metadata import entry_points
+
+    return CliRunner().invoke(build(entry_points(group="lintra.commands"), "try"), ["try", *words])
+
+
+def test_the_command_prints_json_and_writes_a_specification(tmp_path: Path) -> None:
+    file, spec = write(tmp_path / "rows.csv", 600), tmp_path / "SPEC.json"
+    answer = run(str(file), "--target", "y", "--epsilon", "4", "--delta", "1e-6", "--json", "--spec", str(spec))
+    assert answer.exit_code == 0, answer.output
+    document = json.loads(answer.output)
+    assert {"specification", "rows", "clipped_share", "r2", "coefficients", "seconds"} <= set(document)
+    assert {"private", "interval", "non_private"} <= set(document["r2"])
+    assert all({"name", "private", "interval", "non_private"} <= set(each) for each in document["coefficients"])
+    assert json.loads(spec.read_text("utf-8")) == document["specification"]
+
+
+def test_the_command_draws_a_picture(tmp_path: Path) -> None:
+    picture = tmp_path / "trial.png"
+    answer = run(str(write(tmp_path / "rows.csv", 600)), "--target", "y", "--epsilon", "8", "--picture", str(picture))
+    assert answer.exit_code == 0, answer.output
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert "R2 private" in answer.output
