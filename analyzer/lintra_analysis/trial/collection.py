@@ -55,7 +55,7 @@ def collect(specification: Mapping[str, object], rows: FloatArray, now: int, ran
         LintraError: the task is impossible, or a row does not fit it.
     """
     asked = Specification.model_validate(dict(specification))
-    task = build_task(asked, _servers(random_bytes), _keys(random_bytes), now, random_bytes)
+    task = build_task(asked, placeholder_servers(random_bytes), placeholder_keys(random_bytes), now, random_bytes)
     checked = task.schema_arrays.rows(rows)
     reports = []
     for start in range(0, len(checked), _TOGETHER):
@@ -67,7 +67,8 @@ def collect(specification: Mapping[str, object], rows: FloatArray, now: int, ran
     return Collected(task, read(task, released.sketch, released.row_counts), released.privacy)
 
 
-def _servers(random_bytes: RandomBytes) -> list[ServerEntry]:
+def placeholder_servers(random_bytes: RandomBytes) -> list[ServerEntry]:
+    """Return servers that exist for the length of a trial."""
     keys = [SigningKey.generate(random_bytes).public_key for _ in range(NUM_SERVERS)]
     return [
         ServerEntry(url=f"https://server-{name}.invalid", identity_key=key)
@@ -75,7 +76,8 @@ def _servers(random_bytes: RandomBytes) -> list[ServerEntry]:
     ]
 
 
-def _keys(random_bytes: RandomBytes) -> PublicKeys:
+def placeholder_keys(random_bytes: RandomBytes) -> PublicKeys:
+    """Return keys that exist for the length of a trial; nobody holds their private halves."""
     sealing = {suite: base64url(SealingKey.generate(suite, random_bytes).public_bytes) for suite in (HYBRID, CLASSICAL)}
     author, identity = (SigningKey.generate(random_bytes).public_key for _ in range(2))
     return PublicKeys(author, identity, sealing)

@@ -1,0 +1,190 @@
+"""What to expect of a task before anybody sent a row: the errors that its noise will cause in rows like a sample's.
+
+The sample's own sums stand in for those of the cohort, and the release is read as a real one is, so that the errors
+are those that a real release would state. No noise is drawn.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from pydantic import ValidationError
+
+from lintra_analysis.asked.specification import Specification, build_task, warnings_of
+from lintra_analysis.estimators.correlation import correlation
+from lintra_analysis.estimators.means import means
+from lintra_analysis.estimators.regression import regression
+from lintra_analysis.files.table import FileTable
+from lintra_analysis.readings import read
+from lintra_analysis.releases.release import Release
+from lintra_analysis.trial.collection import placeholder_keys, placeholder_servers
+from lintra_protocol.documents import first_complaint
+from lintra_protocol.errors import InvalidAnalysisError, InvalidRowError, InvalidTaskError
+from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
+from lintra_protocol.randomness import RandomBytes
+from lintra_protocol.ring import FloatArray, IntArray
+from lintra_protocol.schema import OTHER, Column
+from lintra_protocol.task import Task
+
+SPREAD_ROWS = 2048
+"""Rows that stand for the cohort where there is no sample: every column spread evenly over its bounds."""
+
+
+@dataclass(frozen=True)
+class Foresight:
+    """What to expect of a task.
+
+    Attributes:
+        task: that the specification becomes.
+        rows_from: where the rows come from that errors are expected for.
+        means: by column, the deviation that the noise causes in its mean, in its unit; None if means are not released.
+        correlations: the median and the largest deviation over all pairs; None if there are none.
+        coefficients: by feature, value and deviation (None where noise leaves it unbounded); None without a target.
+        if_colluding: what epsilon becomes if so many per cent of the smallest cohort collude.
+        warnings: in plain words.
+    """
+
+    task: Task
+    rows_from: str
+    means: dict[str, float] | None
+    correlations: tuple[float, float] | None
+    coefficients: dict[str, tuple[float, float | None]] | None
+    if_colluding: dict[int, float]
+    warnings: tuple[str, ...]
+
+
+def foresee(
+    document: Mapping[str, object],
+    sample: FileTable | None,
+    target: str | None,
+    now: int,
+    random_bytes: RandomBytes,
+) -> Foresight:
+    """Expect the errors of a specification's task at its smallest cohort.
+
+    Args:
+        document: the specification (docs/analyzer.md).
+        sample: public or synthetic rows; without it every column is spread evenly over its bounds, independently.
+        target: a column to explain by the others, if a regression is planned.
+        now: seconds since the epoch.
+        random_bytes: for the salt and stand-ins of keys.
+
+    Raises:
+        InvalidTaskError: the specification is malformed; the detail names the field.
+        InvalidRowError: the sample lacks a column.
+        LintraError: no task can promise what is asked for.
+    """
+    try:
+        specification = Specification.model_validate(dict(document))
+    except ValidationError as error:
+        raise InvalidTaskError(first_complaint(error)) from None
+    servers, keys = placeholder_servers(random_bytes), placeholder_keys(random_bytes)
+    task = build_task(specification, servers, keys, now, random_bytes)
+    rows = spread_rows(task) if sample is None else sample_rows(task, sample)
+    release = _without_noise(task, rows)
+    return Foresight(
+        task=task,
+        rows_from="columns spread evenly over their bounds" if sample is None else f"a sample of {len(rows):,} rows",
+        means=_means(release),
+        correlations=_correlations(release),
+        coefficients=None if target is None else _coefficients(release, target),
+        if_colluding=epsilons_if_colluding(task.mechanism, task.claim, task.num_columns),
+        warnings=tuple(warnings_of(task)),
+    )
+
+
+def sample_rows(task: Task, sample: FileTable) -> FloatArray:
+    """Return the complete rows of a sample as the task takes them, shape `(n, d)`.
+
+    Raises:
+        InvalidRowError: a column is missing, or a text stands where the task has a number.
+    """
+    parts = [_as_declared(column, sample) for column in task.columns]
+    block = np.column_stack(parts)
+    whole = block[~np.isnan(block).any(axis=1)]
+    if len(whole) < 2:
+        raise InvalidRowError("the sample has fewer than 2 rows with all the task's columns")
+    return task.schema_arrays.rows(whole)
+
+
+def spread_rows(task: Task) -> FloatArray:
+    """Return `SPREAD_ROWS` rows that fill the columns' bounds evenly and independently (Halton 1960), shape `(n, d)`."""
+    arrays = task.schema_arrays
+    parts = []
+    for position, column in enumerate(task.columns):
+        places = _radical_inverse(np.arange(1, SPREAD_ROWS + 1), _prime(position))
+        low, high = arrays.lower[position], arrays.upper[position]
+        if column.kind == "real":
+            parts.append(low + (high - low) * places)
+        else:
+            parts.append(np.minimum(np.floor(low + (high - low + 1) * places), high))
+    return np.column_stack(parts)
+
+
+def _without_noise(task: Task, rows: FloatArray) -> Release:
+    """Return the release of the smallest cohort if its rows were like these and the noise happened to be 0."""
+    mechanism = task.mechanism
+    if mechanism.num_rows != 1:
+        raise InvalidAnalysisError(
+            f"errors of a {mechanism.kind} are not foreseen from rows; lintra plan without a file predicts them"
+        )
+    exact = mechanism.encode_exactly(mechanism.round_rows(task.schema_arrays.normalise(rows)))
+    clients = task.claim.min_clients
+    sums: IntArray = np.rint(exact.mean(axis=0, dtype=np.float64) * clients).astype(np.int64)[np.newaxis]
+    return read(task, sums, np.array([clients], np.int64))
+
+
+def _means(release: Release) -> dict[str, float] | None:
+    try:
+        found = means(release, of="cohort")
+    except InvalidAnalysisError:
+        return None
+    return {each.name: each.standard_error.privacy for each in found.means if each.standard_error is not None}
+
+
+def _correlations(release: Release) -> tuple[float, float] | None:
+    try:
+        found = correlation(release)
+    except InvalidAnalysisError:
+        return None
+    known = [pair.privacy for pair in found.pairs if pair.privacy is not None]
+    return (float(np.median(known)), float(np.max(known))) if known else None
+
+
+def _coefficients(release: Release, target: str) -> dict[str, tuple[float, float | None]]:
+    found = regression(release, target, of="cohort")
+    errors = found.bse
+    return {each.name: (each.value, errors[each.name]) for each in found.rows}
+
+
+def _as_declared(column: Column, sample: FileTable) -> FloatArray:
+    found = sample.column(column.name)
+    if column.kind != "category":
+        if found.kind == "category":
+            raise InvalidRowError(f"column {column.name!r} of the sample holds texts; the task has numbers")
+        return np.rint(found.values) if column.kind != "real" else found.values
+    if found.kind != "category":
+        raise InvalidRowError(f"column {column.name!r} of the sample holds numbers; the task has levels")
+    places = {level: float(number) for number, level in enumerate(column.levels)}
+    numbers = [places.get(level, places.get(OTHER, np.nan)) for level in found.levels]
+    return np.array(numbers)[found.values.astype(np.int64)]
+
+
+def _radical_inverse(numbers: IntArray, base: int) -> FloatArray:
+    result, scale, left = np.zeros(len(numbers)), 1.0 / base, numbers.copy()
+    while left.any():
+        result += scale * (left % base)
+        left //= base
+        scale /= base
+    return result
+
+
+def _prime(position: int) -> int:
+    """Return the prime of a position, from 2; by trial, since a task has few columns."""
+    found: list[int] = []
+    candidate = 2
+    while len(found) <= position:
+        if all(candidate % prime for prime in found if prime * prime <= candidate):
+            found.append(candidate)
+        candidate += 1
+    return found[position]
