@@ -108,7 +108,7 @@ def sample_rows(task: Task, sample: FileTable) -> FloatArray:
 
 
 def spread_rows(task: Task) -> FloatArray:
-    """Return `SPREAD_ROWS` rows that fill the columns' bounds evenly and independently (Halton 1960), shape `(n, d)`."""
+    """Return `SPREAD_ROWS` rows that fill the columns' bounds evenly, independently (Halton 1960); shape `(n, d)`."""
     arrays = task.schema_arrays
     parts = []
     for position, column in enumerate(task.columns):

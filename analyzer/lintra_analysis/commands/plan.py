@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -26,6 +27,7 @@ from lintra_protocol.privacy.ceiling import Ceiling
 from lintra_protocol.privacy.statement import Claim, Neighbours, Threat
 
 app = typer.Typer(help="Plan a task: noise, predicted error, bytes and limits, without any data.")
+"""The same word as an application of its own."""
 
 Document = dict[str, object]
 
@@ -36,8 +38,17 @@ COMPARED = ("osnap", "second_moment")
 """The mechanisms that a plan compares when none is named; both are planned for if one of them is."""
 
 
-@app.callback(invoke_without_command=True)
+@app.command()
 def plan(
+    specification: Annotated[
+        Path | None, typer.Argument(metavar="[SPEC.json]", help="Plan this task; the options below are not read then.")
+    ] = None,
+    public_sample: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With SPEC.json: public or synthetic rows, CSV or Parquet.")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="With SPEC.json: the column that a regression explains.")
+    ] = None,
     columns: Annotated[int, typer.Option(help="Columns d of a row.")] = 10,
     clients: Annotated[int, typer.Option(help="The smallest cohort; errors are predicted for it.")] = 100_000,
     epsilon: Annotated[float, typer.Option(help="Of the promise.")] = 1.0,
@@ -73,6 +84,13 @@ def plan(
     grid: Annotated[bool, typer.Option("--grid", help="Print the comparison of calibrations instead.")] = False,
 ) -> None:
     """Plan a task: noise, predicted error, bytes and limits, without any data."""
+    if specification is not None:
+        from lintra_analysis.commands.plan_file import plan_file
+
+        plan_file(specification, public_sample, target, as_json=as_json)
+        return
+    if public_sample is not None or target is not None:
+        raise InvalidTaskError("--public-sample and --target go with a SPEC.json")
     if grid:
         show_grid(as_json)
         return

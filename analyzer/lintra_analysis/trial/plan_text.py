@@ -1,0 +1,60 @@
+"""What to expect of a specification, as JSON and as a text for people."""
+
+from collections.abc import Iterator
+
+from lintra_analysis.estimators.tables import number, table
+from lintra_analysis.trial.foresight import Foresight
+from lintra_protocol.mechanisms.collusion import in_words
+
+
+def document(found: Foresight) -> dict[str, object]:
+    """Return what was found as JSON holds it."""
+    task, coefficients = found.task, found.coefficients
+    return {
+        "mechanism": task.mechanism.kind,
+        "min_clients": task.claim.min_clients,
+        "epsilon": task.claim.epsilon,
+        "delta": task.claim.delta,
+        "words": task.num_words,
+        "expected_from": found.rows_from,
+        "means": found.means,
+        "correlations": None
+        if found.correlations is None
+        else {"median": found.correlations[0], "largest": found.correlations[1]},
+        "coefficients": None
+        if coefficients is None
+        else [{"name": name, "value": value, "standard_error": error} for name, (value, error) in coefficients.items()],
+        "epsilon_if_colluding": {str(percent): value for percent, value in found.if_colluding.items() if value < 1e308},
+        "warnings": list(found.warnings),
+    }
+
+
+def show(found: Foresight) -> str:
+    """Return what was found in words."""
+    claim, kind = found.task.claim, found.task.mechanism.kind
+    lines = [
+        f"{kind}: epsilon {claim.epsilon} at delta {claim.delta}, from {claim.min_clients:,} clients",
+        f"{found.task.num_words:,} words a report; {in_words(found.if_colluding)}.",
+        f"What the noise alone will do to answers, for rows like {found.rows_from}:",
+        "",
+        *_answers(found),
+        *(f"Warning: {warning}." for warning in found.warnings),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _answers(found: Foresight) -> Iterator[str]:
+    if found.means is not None:
+        yield from table(["mean of", "deviation"], [[name, number(error)] for name, error in found.means.items()])
+        yield ""
+    if found.correlations is not None:
+        median, largest = found.correlations
+        yield f"Correlations: deviation {number(median)} in the median, {number(largest)} at most."
+        yield ""
+    if found.coefficients is not None:
+        rows = [
+            [name, number(value), "cannot be told" if error is None else number(error)]
+            for name, (value, error) in found.coefficients.items()
+        ]
+        yield from table(["coefficient of", "expected", "deviation"], rows)
+        yield ""
