@@ -26,6 +26,7 @@ ROLES = {
     "task": ("Read and check task definitions.", "client-cli"),
     "plan": ("Predict errors and sizes before a task is made.", "analysis,client-cli"),
     "try": ("Try everything on a table of your own, on this machine.", "analysis,client-cli"),
+    "schema": ("Describe the columns of a file as a task needs them.", "analysis,client-cli"),
     "client": ("Send rows to the servers of a task; see what was spent.", "client-cli"),
     "server": ("Run one of the N servers.", "server"),
     "analyzer": ("Run the analyst's service, or ask a running one.", "analyzer"),

@@ -5,13 +5,14 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from pydantic import ValidationError
 from rich.console import Console
 from rich.table import Table
 
+from lintra_analysis.commands.plan_file import plan_file
 from lintra_analysis.planning.coalition import default_delta, usual_claim
 from lintra_analysis.planning.grid import show_grid
 from lintra_analysis.planning.option import PLANS, Option, Prediction, plan_option, predict
@@ -40,6 +41,7 @@ COMPARED = ("osnap", "second_moment")
 
 @app.command()
 def plan(
+    asked: typer.Context,
     specification: Annotated[
         Path | None, typer.Argument(metavar="[SPEC.json]", help="Plan this task; the options below are not read then.")
     ] = None,
@@ -85,37 +87,33 @@ def plan(
 ) -> None:
     """Plan a task: noise, predicted error, bytes and limits, without any data."""
     if specification is not None:
-        from lintra_analysis.commands.plan_file import plan_file
-
         plan_file(specification, public_sample, target, as_json=as_json)
-        return
-    if public_sample is not None or target is not None:
+    elif public_sample is not None or target is not None:
         raise InvalidTaskError("--public-sample and --target go with a SPEC.json")
-    if grid:
+    elif grid:
         show_grid(as_json)
-        return
-    promise: Document = {"epsilon": epsilon, "delta": delta, "neighbours": neighbours, "min_clients": clients}
-    promise |= {"max_corrupt_clients": corrupt, "threat": threat, "delta_coalition": delta_coalition, "is_sketch": True}
-    question = Question(
-        columns=columns,
+    else:
+        question = _question(asked.params)
+        show_plan(solved(question, solve, sigma, error, mechanism or "osnap"), mechanism, as_json=as_json)
+
+
+def _question(asked: Mapping[str, Any]) -> Question:
+    """Return the question that the options of the command ask, which bear its names."""
+    clients, columns, bound = asked["clients"], asked["columns"], asked["bound"]
+    promise: Document = {name: asked[name] for name in ("epsilon", "delta", "neighbours", "threat", "delta_coalition")}
+    promise |= {"min_clients": clients, "max_corrupt_clients": asked["corrupt"], "is_sketch": True}
+    same = ("columns", "rows", "sparsity", "rank", "trace", "label", "dimension", "bins", "covariance")
+    return Question(
         claim=claim_of(promise),
-        max_clients=2 * clients if max_clients is None else max_clients,
-        rows=rows,
-        sparsity=sparsity,
+        max_clients=2 * clients if asked["max_clients"] is None else asked["max_clients"],
         row_bound=spelled(bound),
-        row_norm=bound if row_norm is None else row_norm,
-        num_servers=servers,
-        features=max(columns - 1, 1) if features is None else features,
-        rank=rank,
-        intercept=spelled(intercept),
-        trace=trace,
-        label=label,
-        dimension=dimension,
-        bins=bins,
-        covariance=covariance,
-        usual_coalition=corrupt is None and delta_coalition is None,
+        row_norm=bound if asked["row_norm"] is None else asked["row_norm"],
+        num_servers=asked["servers"],
+        features=max(columns - 1, 1) if asked["features"] is None else asked["features"],
+        intercept=spelled(asked["intercept"]),
+        usual_coalition=asked["corrupt"] is None and asked["delta_coalition"] is None,
+        **{name: asked[name] for name in same},
     )
-    show_plan(solved(question, solve, sigma, error, mechanism or "osnap"), mechanism, as_json=as_json)
 
 
 def show_plan(question: Question, mechanism: str | None, *, as_json: bool) -> None:

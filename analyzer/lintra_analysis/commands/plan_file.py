@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from lintra_analysis.files.table import read_table
+from lintra_analysis.trial.files.table import read_table
 from lintra_analysis.trial.foresight import foresee
 from lintra_analysis.trial.plan_text import document, show
 from lintra_protocol.errors import InvalidTaskError

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from lintra_analysis.files.table import read_table
+from lintra_analysis.trial.files.table import read_table
 from lintra_analysis.trial.text import show
 from lintra_analysis.trial.trial import try_table
 from lintra_protocol.randomness import bulk_system_randomness

@@ -14,10 +14,10 @@ from lintra_analysis.asked.specification import Specification, build_task, warni
 from lintra_analysis.estimators.correlation import correlation
 from lintra_analysis.estimators.means import means
 from lintra_analysis.estimators.regression import regression
-from lintra_analysis.files.table import FileTable
 from lintra_analysis.readings import read
 from lintra_analysis.releases.release import Release
 from lintra_analysis.trial.collection import placeholder_keys, placeholder_servers
+from lintra_analysis.trial.files.table import FileTable
 from lintra_protocol.documents import first_complaint
 from lintra_protocol.errors import InvalidAnalysisError, InvalidRowError, InvalidTaskError
 from lintra_protocol.mechanisms.collusion import epsilons_if_colluding

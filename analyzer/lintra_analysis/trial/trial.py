@@ -14,10 +14,11 @@ import numpy as np
 from lintra_analysis.estimators.estimates import Interval
 from lintra_analysis.estimators.regression import regression
 from lintra_analysis.estimators.regression_estimate import RegressionEstimate
-from lintra_analysis.files.bounds import Bounds, bounds_of, clipped_share
-from lintra_analysis.files.table import FileTable
 from lintra_analysis.releases.columns import INTERCEPT
 from lintra_analysis.trial.collection import Collected, collect
+from lintra_analysis.trial.files.bounds import Bounds, bounds_of, clipped_share
+from lintra_analysis.trial.files.schema import column_documents
+from lintra_analysis.trial.files.table import FileTable
 from lintra_protocol.clipping import clip_norms
 from lintra_protocol.documents import fraction, real
 from lintra_protocol.errors import InvalidRowError
@@ -197,7 +198,7 @@ def try_table(
     if len(rows) < LEAST_ROWS:
         raise InvalidRowError(f"{len(rows)} rows have all their numbers; a trial needs at least {LEAST_ROWS}")
     bounds = bounds_of(chosen)
-    specification = specification_of(bounds, len(rows), epsilon, delta)
+    specification = specification_of(chosen, bounds, len(rows), epsilon, delta)
     collected = collect(specification, rows, now, random_bytes)
     # The intervals are for the rows that were collected, which is what the table's own coefficients are about.
     seen, unseen = told_apart_from_noise(collected, target)
@@ -247,19 +248,14 @@ def told_apart_from_noise(collected: Collected, target: str) -> tuple[list[str],
     return seen, unseen
 
 
-def specification_of(bounds: Bounds, num_clients: int, epsilon: float, delta: float | None) -> dict[str, object]:
+def specification_of(
+    table: FileTable, bounds: Bounds, num_clients: int, epsilon: float, delta: float | None
+) -> dict[str, object]:
     """Return the specification of a task that collects second moments of rows like a table's."""
-    columns = []
-    for column in bounds.columns:
-        # A real column's kind, unit and levels are left out where they say nothing.
-        document = {name: value for name, value in column.model_dump(mode="json").items() if value not in ("", [])}
-        if column.kind == "category":
-            document = {"name": column.name, "kind": "category", "levels": list(column.levels)}
-        columns.append(document)
     return {
         "purpose": "A trial. Bounds, centres, scales and levels come from the table that was tried: before a real "
         "collection replace them by public ones.",
-        "columns": columns,
+        "columns": column_documents(table, bounds.columns),
         "mechanism": {"kind": "second_moment", "intercept": bounds.intercept, "trace": True},
         "row_bound": bounds.row_bound,
         "epsilon": real(epsilon),

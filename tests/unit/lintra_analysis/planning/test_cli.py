@@ -6,13 +6,13 @@ import math
 import pytest
 
 from lintra_analysis.planning import grid as plan_grid
-from lintra_protocol import cli
+from lintra_protocol import command
 from lintra_protocol.privacy.statement import Claim
 
 
 def lintra(*arguments: str) -> int:
     try:
-        cli.main(["plan", *arguments])
+        command.main(["plan", *arguments])
     except SystemExit as exit_:
         return int(exit_.code or 0)
     return 0

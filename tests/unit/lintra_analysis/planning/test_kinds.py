@@ -10,7 +10,7 @@ import pytest
 from lintra_analysis.planning.option import PLANS, Option, plan_option, report_bytes
 from lintra_analysis.planning.question import Question
 from lintra_analysis.planning.ron_gauss import columns_of
-from lintra_protocol import cli
+from lintra_protocol import command
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError, RowUnderfilledError
 from lintra_protocol.mechanisms import MECHANISMS
 from lintra_protocol.privacy.statement import Claim
@@ -152,7 +152,7 @@ def test_what_is_not_possible_is_refused_in_words() -> None:
 
 def lintra(*arguments: str) -> int:
     try:
-        cli.main(["plan", *arguments])
+        command.main(["plan", *arguments])
     except SystemExit as exit_:
         return int(exit_.code or 0)
     return 0

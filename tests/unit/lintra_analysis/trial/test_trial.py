@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from lintra_analysis.asked.specification import Specification
-from lintra_analysis.files.table import read_table
+from lintra_analysis.trial.files.table import read_table
 from lintra_analysis.trial.text import show
 from lintra_analysis.trial.trial import Trial, try_table
 from lintra_protocol.command import build

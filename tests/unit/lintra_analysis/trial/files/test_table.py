@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from lintra_analysis.files.table import DAYS, MAX_LEVELS, FileTable, read_table
+from lintra_analysis.trial.files.table import DAYS, MAX_LEVELS, FileTable, read_table
 from lintra_protocol.errors import InvalidRowError
 from lintra_protocol.schema import OTHER
 

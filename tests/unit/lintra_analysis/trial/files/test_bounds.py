@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from lintra_analysis.files.bounds import bounds_of, clipped_share
-from lintra_analysis.files.table import FileColumn, FileTable
+from lintra_analysis.trial.files.bounds import bounds_of, clipped_share
+from lintra_analysis.trial.files.table import FileColumn, FileTable
 from lintra_protocol.documents import fraction
 from lintra_protocol.ring import FloatArray
 from lintra_protocol.schema import OTHER

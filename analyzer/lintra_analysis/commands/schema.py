@@ -1,0 +1,50 @@
+"""`lintra schema infer FILE`: the columns of a task from a file, asking for what is not public."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lintra_analysis.trial.files.bounds import bounds_of
+from lintra_analysis.trial.files.schema import column_documents, complete_with, questions
+from lintra_analysis.trial.files.table import FileTable, read_table
+
+app = typer.Typer(help="Describe the columns of a file as a task needs them.", no_args_is_help=True)
+
+
+@app.callback()
+def _family() -> None:
+    """Describe the columns of a file as a task needs them."""
+
+
+@app.command()
+def infer(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="CSV or Parquet, with names on top.")
+    ],
+    bounds_from_file: Annotated[
+        bool, typer.Option("--bounds-from-file", help="Take bounds from the file, which must then be public.")
+    ] = False,
+    ask: Annotated[bool, typer.Option(help="Ask for public bounds on the terminal.")] = True,
+) -> None:
+    """Print the columns of a task as JSON.
+
+    Names and kinds come from the file. The bounds of a number have to be public: they are asked for, since the
+    smallest and largest values of private rows would give somebody away. What is not answered stays null, and a
+    task is refused until it is filled in. The levels of a category come from the file too: strike out what is not
+    public.
+    """
+    table = read_table(file)
+    documents = column_documents(table) if not bounds_from_file else _from_file(table)
+    if ask and not bounds_from_file:
+        for name, end in questions(documents):
+            answer = typer.prompt(f"{name}: {end} bound that is public (empty to leave open)", default="", err=True)
+            complete_with(documents, name, end, answer)
+    for name, reason in table.left_out.items():
+        typer.echo(f"left out {name}: {reason}", err=True)
+    typer.echo(json.dumps(documents, indent=2, ensure_ascii=False))
+
+
+def _from_file(table: FileTable) -> list[dict[str, object]]:
+    return column_documents(table, bounds_of(table).columns)

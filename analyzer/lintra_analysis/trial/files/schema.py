@@ -1,0 +1,62 @@
+"""The columns of a file as a specification writes them; what would give somebody away is null."""
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from lintra_analysis.trial.files.table import DAYS, FileTable
+from lintra_protocol.documents import real
+from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.schema import Column
+
+End = Literal["lower", "upper"]
+ENDS: tuple[End, End] = ("lower", "upper")
+
+
+def column_documents(table: FileTable, bounded: Sequence[Column] = ()) -> list[dict[str, object]]:
+    """Return one document for each column, as `columns` of a specification holds it.
+
+    Args:
+        table: of which names, kinds and levels are taken.
+        bounded: the same columns with bounds, if those may be taken over; without them bounds are None.
+    """
+    known = {column.name: column for column in bounded}
+    return [_document(table, name, known.get(name)) for name in (column.name for column in table.columns)]
+
+
+def questions(documents: Sequence[dict[str, object]]) -> Iterator[tuple[str, End]]:
+    """Yield the names of columns and the ends of their bounds that are still open."""
+    for document in documents:
+        for end in ENDS:
+            if end in document and document[end] is None:
+                yield str(document["name"]), end
+
+
+def complete_with(documents: Sequence[dict[str, object]], name: str, end: End, answer: str) -> None:
+    """Fill in one bound; an empty answer leaves it open.
+
+    Raises:
+        InvalidTaskError: the answer is no number.
+    """
+    if not answer.strip():
+        return
+    try:
+        bound = real(answer.strip())
+    except (ValueError, ArithmeticError):
+        raise InvalidTaskError(f"column {name!r}: {end} is a number, got {answer.strip()!r}") from None
+    next(document for document in documents if document["name"] == name)[end] = bound
+
+
+def _document(table: FileTable, name: str, bounded: Column | None) -> dict[str, object]:
+    column = table.column(name)
+    if column.kind == "category":
+        return {"name": name, "kind": "category", "levels": list(column.levels)}
+    if column.kind == "boolean":
+        return {"name": name, "kind": "boolean"}
+    document: dict[str, object] = {"name": name}
+    if column.kind == "integer":
+        document["kind"] = "integer"
+    if column.kind == "date":
+        document["unit"] = DAYS
+    if bounded is None:
+        return document | {"lower": None, "upper": None}
+    return document | {end: getattr(bounded, end) for end in (*ENDS, "center", "scale")}
