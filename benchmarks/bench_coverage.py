@@ -30,9 +30,9 @@ from lintra_analysis.estimators.design import design
 from lintra_analysis.estimators.path import regression_path
 from lintra_analysis.estimators.regression import regression
 from lintra_analysis.estimators.solve import solve
-from lintra_analysis.noise_laws.symmetric_noise import SymmetricNoise
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.gram import GramEstimate
+from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.ring import FloatArray

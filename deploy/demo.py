@@ -39,7 +39,7 @@ from study import (
 from summary import certificate_lines, comparison_table, promise_lines
 from yardsticks import Problem, Truth, local_products, local_rows, non_private, trusted_curator
 
-from lintra_analysis.rest_client import AnalyzerClient
+from lintra_analysis.access.rest_client import AnalyzerClient
 from lintra_client.simulate import simulate
 from lintra_protocol.privacy.gaussian import compose_mu, gaussian_epsilon
 from lintra_protocol.ring import FloatArray

@@ -14,7 +14,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lintra_analysis.downloaded import open_release
+    from lintra_analysis.access.downloaded import open_release
+    from lintra_analysis.access.rest_client import AnalyzerClient, connect
     from lintra_analysis.estimators.correlation import CorrelationEstimate, correlation
     from lintra_analysis.estimators.means import MeansEstimate, means
     from lintra_analysis.estimators.pca import pca
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from lintra_analysis.estimators.regression import regression
     from lintra_analysis.estimators.regression_estimate import RegressionEstimate
     from lintra_analysis.releases.release import Release
-    from lintra_analysis.rest_client import AnalyzerClient, connect
     from lintra_analysis.synthetic.analysis import synthesize
     from lintra_analysis.synthetic.rows import SyntheticRows
 
@@ -44,17 +44,17 @@ __all__ = [
 ]
 
 _MODULES = {
-    "AnalyzerClient": "rest_client",
+    "AnalyzerClient": "access.rest_client",
     "CorrelationEstimate": "estimators.correlation",
     "MeansEstimate": "estimators.means",
     "PcaEstimate": "estimators.pca_estimate",
     "RegressionEstimate": "estimators.regression_estimate",
     "Release": "releases.release",
     "SyntheticRows": "synthetic.rows",
-    "connect": "rest_client",
+    "connect": "access.rest_client",
     "correlation": "estimators.correlation",
     "means": "estimators.means",
-    "open_release": "downloaded",
+    "open_release": "access.downloaded",
     "pca": "estimators.pca",
     "regression": "estimators.regression",
     "synthesize": "synthetic.analysis",

@@ -12,7 +12,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from lintra_analysis.rest_client import AnalyzerClient
+from lintra_analysis.access.rest_client import AnalyzerClient
 from lintra_analysis.synthetic.analysis import synthesize as synthesize_rows
 from lintra_analysis.synthetic.rows import WARNING
 from lintra_analyzer.settings import TOKEN_VARIABLE, URL_VARIABLE, Settings

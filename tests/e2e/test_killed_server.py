@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from services import Service, analyst_token, local_services, running
 
-from lintra_analysis.rest_client import AnalyzerClient
+from lintra_analysis.access.rest_client import AnalyzerClient
 from lintra_client import Client, Retries, SendSummary
 from lintra_protocol.canonical import base64url, parse_base64url
 from lintra_protocol.ideal import client_report

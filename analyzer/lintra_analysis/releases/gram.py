@@ -10,8 +10,8 @@ from typing import Protocol
 
 import numpy as np
 
-from lintra_analysis.noise_laws.law import ErrorLaw
 from lintra_analysis.releases.columns import ScaledColumn, positions
+from lintra_analysis.releases.noise_laws.law import ErrorLaw
 from lintra_protocol.ring import FloatArray
 
 

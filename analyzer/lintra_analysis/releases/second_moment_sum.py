@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lintra_analysis.noise_laws.symmetric_noise import SymmetricNoise
 from lintra_analysis.releases.checks import check_noise_sd, check_release, checked_shape
 from lintra_analysis.releases.columns import ScaledColumn, positions, require_workable
 from lintra_analysis.releases.gram import GramEstimate
+from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
 from lintra_analysis.releases.refusals import Refusals
 from lintra_protocol.errors import InvalidReleaseError
 from lintra_protocol.ring import FloatArray

@@ -7,7 +7,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lintra_analysis.asked.specification import PublicKeys, Specification, build_task
+from lintra_analysis.asked.specification import Specification
+from lintra_analysis.asked.task import PublicKeys, build_task
 from lintra_analysis.readings import read
 from lintra_analysis.releases.release import Release
 from lintra_protocol.canonical import base64url

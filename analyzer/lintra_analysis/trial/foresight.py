@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from pydantic import ValidationError
 
-from lintra_analysis.asked.specification import Specification, build_task, warnings_of
+from lintra_analysis.asked.specification import Specification
+from lintra_analysis.asked.task import build_task, warnings_of
 from lintra_analysis.estimators.correlation import correlation
 from lintra_analysis.estimators.means import means
 from lintra_analysis.estimators.regression import regression
@@ -139,7 +140,9 @@ def _means(release: Release) -> dict[str, float] | None:
         found = means(release, of="cohort")
     except InvalidAnalysisError:
         return None
-    return {each.name: each.standard_error.privacy for each in found.means if each.standard_error is not None}
+    if found.means is None:
+        return None
+    return {name: each.standard_error.privacy for name, each in zip(found.columns, found.means, strict=True)}
 
 
 def _correlations(release: Release) -> tuple[float, float] | None:

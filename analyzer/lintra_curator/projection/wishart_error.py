@@ -1,14 +1,14 @@
 """The error of a drawn Wishart matrix, which is noisier where the data are larger.
 
 One law for projections, inverse Wishart draws and added Wishart noise; it answers the same questions as the laws in
-`lintra_analysis.noise_laws`.
+`lintra_analysis.releases.noise_laws`.
 """
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lintra_analysis.noise_laws.law import KnownNoise
+from lintra_analysis.releases.noise_laws.law import KnownNoise
 from lintra_protocol.ring import FloatArray, IntArray
 
 

@@ -10,10 +10,10 @@ from typing import Literal
 
 import numpy as np
 
-from lintra_analysis.noise_laws.law import ErrorLaw
-from lintra_analysis.noise_laws.symmetric_noise import SymmetricNoise
 from lintra_analysis.releases.columns import ScaledColumn, positions
 from lintra_analysis.releases.gram import GramEstimate
+from lintra_analysis.releases.noise_laws.law import ErrorLaw
+from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
 from lintra_analysis.releases.refusals import Refusals
 from lintra_curator.projection.wishart_error import WishartError
 from lintra_curator.promise.claim import CentralClaim

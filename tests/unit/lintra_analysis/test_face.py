@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 import lintra_analysis
-from lintra_analysis import open_release, rest_client
-from lintra_analysis.rest_client import AnalyzerClient
+from lintra_analysis import open_release
+from lintra_analysis.access import rest_client
+from lintra_analysis.access.rest_client import AnalyzerClient
 from lintra_protocol.errors import InvalidMessageError, InvalidReleaseError, UnauthorizedError
 from support.analyzer_world import KEYS, TOKEN, living, seeded
 from support.blocking import Bridge, Loop

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from lintra_analysis.access.rest_client import AnalyzerClient
 from lintra_analysis.estimators.regression import regression
-from lintra_analysis.rest_client import AnalyzerClient
 from lintra_analyzer import cli
 from lintra_analyzer.settings import Settings
 from lintra_protocol.errors import (

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from lintra_analysis.access.rest_client import AnalyzerClient
 from lintra_analysis.readings import read
 from lintra_analysis.releases.joint_sums import ProjectedSums
-from lintra_analysis.rest_client import AnalyzerClient
 from lintra_analysis.synthetic.rows import WARNING
 from lintra_analyzer import cli
 from support.analyzer_world import CLIENTS, TOKEN, Life, clients, living

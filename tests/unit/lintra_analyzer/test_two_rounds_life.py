@@ -7,7 +7,7 @@ import httpx2
 import pytest
 from typer.testing import CliRunner
 
-from lintra_analysis.rest_client import AnalyzerClient
+from lintra_analysis.access.rest_client import AnalyzerClient
 from lintra_analyzer import cli
 from support.analyzer_world import CLIENTS, TOKEN, Life, living
 from support.blocking import Bridge, Loop

@@ -38,10 +38,11 @@ def bounds_of(table: FileTable) -> Bounds:
     """Apply the rule to a table.
 
     A number has the 0.1 % and 99.9 % points as bounds, its mean as centre, and as scale the larger of half the width
-    between its 10 % and 90 % points and a quarter of its range. A boolean and a category need none. With z a
-    normalised row, m_j the mean and s_j the deviation of z_j^2, the squared norm bound is sum m_j + 2 sum s_j: since
-    deviations add up at most, a fifth of the rows can be longer, whatever the dependence (Cantelli's inequality), and
-    hardly any is in practice. The intercept is half the norm bound.
+    between its 10 % and 90 % points and a quarter of its range. A boolean has its share as centre and the scale 1, so
+    that one that hardly varies has small squares; the indicators of a category are 0 and 1. With z a normalised row,
+    m_j the mean and s_j the deviation of z_j^2, the squared norm bound is sum m_j + 2 sum s_j: since deviations add up
+    at most, a fifth of the rows can be longer, whatever the dependence (Cantelli's inequality), and hardly any is in
+    practice. The intercept is half the norm bound.
     """
     columns = tuple(_column(column) for column in table.columns)
     block, _ = table.complete()
@@ -62,7 +63,8 @@ def clipped_share(columns: Sequence[Column], row_bound: float, rows: FloatArray)
 
 def _column(column: FileColumn) -> Column:
     if column.kind == "boolean":
-        return Column(name=column.name, lower="0", upper="1", kind="boolean")
+        share = float(np.nanmean(column.values))
+        return Column(name=column.name, lower="0", upper="1", center=_spelled(round(share, DIGITS)), kind="boolean")
     if column.kind == "category":
         last = str(len(column.levels) - 1)
         return Column(name=column.name, lower="0", upper=last, kind="category", levels=column.levels)

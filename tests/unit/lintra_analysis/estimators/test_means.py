@@ -10,8 +10,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from lintra_analysis.estimators.means import means
-from lintra_analysis.noise_laws.symmetric_noise import SymmetricNoise
 from lintra_analysis.releases.gram import GramEstimate
+from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
 from lintra_protocol.errors import InvalidAnalysisError
 from support.made_releases import (
     columns,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from lintra_analysis.noise_laws.exchangeable_rows import ExchangeableRows
-from lintra_analysis.noise_laws.symmetric_noise import SymmetricNoise
+from lintra_analysis.releases.noise_laws.exchangeable_rows import ExchangeableRows
+from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
 from lintra_protocol.ring import FloatArray
 
 SIZE = 4

@@ -14,7 +14,7 @@ from typing import Any, Self, cast
 import httpx2
 import stamina
 
-from lintra_analysis.downloaded import RECORD, TASK, opened
+from lintra_analysis.access.downloaded import RECORD, TASK, opened
 from lintra_analysis.record import SignedRecord
 from lintra_analysis.releases.release import Release
 from lintra_protocol.canonical import base64url

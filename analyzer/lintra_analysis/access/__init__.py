@@ -1,0 +1,1 @@
+"""Getting at releases: from a running analyzer over REST, or from files that were downloaded."""
