@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Protocol
 
 import httpx2
 
@@ -26,7 +27,6 @@ from lintra_analyzer.storage.keys import Keys
 from lintra_analyzer.storage.store import Job, ServerState, Store, StoredTask
 from lintra_analyzer.tasks.jobs import Jobs, Release
 from lintra_analyzer.tasks.registration import Bringing, current_state, register, require_registered
-from lintra_analyzer.web.analyses import Request
 from lintra_protocol.canonical import canonical_json
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.messages import Counters, Signed, TaskRecord, sign
@@ -46,6 +46,17 @@ class World:
     http: HttpClient
     now: Callable[[], int]
     random_bytes: RandomBytes
+
+
+class Analysis(Protocol):
+    """What an analyst asks about one release."""
+
+    @property
+    def kind(self) -> str:
+        """Return its name."""
+
+    def run(self, release: OpenedRelease) -> Tabular:
+        """Ask it."""
 
 
 class Service:
@@ -225,7 +236,7 @@ class Service:
         """Return the records of all releases, the newest first."""
         return [SignedRecord.from_canonical(record) for record in self.store.releases()]
 
-    def analyse(self, signed: SignedRecord, request: Request) -> Tabular:
+    def analyse(self, signed: SignedRecord, request: Analysis) -> Tabular:
         """Run an analysis over a release.
 
         Raises:

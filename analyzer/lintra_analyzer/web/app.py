@@ -3,6 +3,7 @@
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, FastAPI, Header, Query, Request, Response
+from fastapi.responses import HTMLResponse
 from starlette.types import ASGIApp
 
 from lintra_analysis.asked.second_round import SecondRound
@@ -10,10 +11,13 @@ from lintra_analysis.asked.specification import Specification
 from lintra_analyzer.service import Service
 from lintra_analyzer.storage.store import ServerState
 from lintra_analyzer.web.analyses import parse_request, request_schema, summary
-from lintra_analyzer.web.export import CSV, TEXT, analysis_response, sketch_response
+from lintra_analyzer.web.description import BEARER, analysis_answers, describe, refusals, sketch_answers
+from lintra_analyzer.web.export import analysis_response, sketch_response
+from lintra_analyzer.web.reference import POLICY, reference_page
 from lintra_analyzer.web.views import (
     AnalysisView,
     CensusView,
+    CertificateView,
     CohortView,
     JobView,
     PublicKeys,
@@ -29,6 +33,7 @@ from lintra_analyzer.web.views import (
     summary_of,
     view_of,
 )
+from lintra_protocol import __version__
 from lintra_protocol.canonical import HASH_BYTES, base64url
 from lintra_protocol.errors import UnknownBatchError
 from lintra_protocol.messages import BATCH
@@ -47,16 +52,22 @@ def create_app(service: Service) -> ASGIApp:
         redoc_url=None,
     )  # fmt: skip
 
-    def analyst(authorization: Annotated[str | None, Header()] = None) -> None:
-        require_token(authorization, service.token_hashes)
+    def analyst(request: Request, _: Annotated[object, Depends(BEARER)]) -> None:
+        require_token(request.headers.get("authorization"), service.token_hashes)
 
-    @app.get("/v1/keys")
+    @app.get("/v1/keys", responses=refusals())
     def keys() -> PublicKeys:
         """Return the analyzer's public keys."""
         return PublicKeys.model_validate(service.keys.public())
 
+    @app.get("/docs", include_in_schema=False)
+    def docs() -> HTMLResponse:
+        """Describe the interface for people."""
+        return HTMLResponse(reference_page(app.openapi()), headers={"content-security-policy": POLICY})
+
     for router in (_tasks(service), _clients(service), _batches(service), _releases(service)):
         app.include_router(router, dependencies=[Depends(analyst)])
+    describe(app, __version__)
     settings = service.settings
     return Frame(
         app,
@@ -73,7 +84,7 @@ def create_app(service: Service) -> ASGIApp:
 def _tasks(service: Service) -> APIRouter:
     router = APIRouter(prefix="/v1/tasks", tags=["tasks"])
 
-    @router.post("", status_code=201)
+    @router.post("", status_code=201, responses=refusals(400, 403, 409, 502))
     async def create(
         specification: Specification,
         request: Request,
@@ -88,7 +99,7 @@ def _tasks(service: Service) -> APIRouter:
         response.headers["location"] = f"/v1/tasks/{task.task_id}"
         return view_of(task, states)
 
-    @router.post("/{task_id}/second-round", status_code=201)
+    @router.post("/{task_id}/second-round", status_code=201, responses=refusals(400, 403, 404, 409, 502))
     async def create_second(task_id: str, asked: SecondRound, request: Request, response: Response) -> TaskView:
         """Make, sign and register the second of two rounds from the release of the first; again finds the same task."""
         task = await service.create_second_task(task_id, asked.bound)
@@ -97,7 +108,7 @@ def _tasks(service: Service) -> APIRouter:
         response.headers["location"] = f"/v1/tasks/{task.task_id}"
         return view_of(task, states)
 
-    @router.get("")
+    @router.get("", responses=refusals())
     def list_tasks() -> list[TaskSummary]:
         """List all tasks, the newest first."""
         return [
@@ -105,7 +116,7 @@ def _tasks(service: Service) -> APIRouter:
             for stored in service.store.tasks()
         ]
 
-    @router.get("/{task_id}")
+    @router.get("/{task_id}", responses=refusals(400, 404))
     async def show(task_id: str, live: Annotated[Literal["0", "1"], Query()] = "0") -> TaskView:
         """Describe a task; with live=1 its servers are asked now, and their counters included."""
         task = service.task(task_id)
@@ -118,7 +129,7 @@ def _tasks(service: Service) -> APIRouter:
             counters.append(counter)
         return view_of(task, states, counters)
 
-    @router.put("/{task_id}/registration")
+    @router.put("/{task_id}/registration", responses=refusals(400, 403, 404, 409, 502))
     async def register(task_id: str) -> TaskView:
         """Bring a task to the servers that have not accepted it yet."""
         states = await service.register_task(task_id)
@@ -146,7 +157,11 @@ def _clients(service: Service) -> APIRouter:
 def _batches(service: Service) -> APIRouter:
     router = APIRouter(prefix="/v1/tasks", tags=["releases"])
 
-    @router.put("/{task_id}/batches/{batch}/release", status_code=202)
+    @router.put(
+        "/{task_id}/batches/{batch}/release",
+        status_code=202,
+        responses={200: {"model": JobView, "description": "It is released."}, **refusals(400, 403, 404, 409)},
+    )
     async def start(task_id: str, batch: str, response: Response) -> JobView:
         """Start the release of a batch, or go on with it; 200 when it is done."""
         _require_batch(batch)
@@ -154,7 +169,7 @@ def _batches(service: Service) -> APIRouter:
         _point(response, view)
         return view
 
-    @router.get("/{task_id}/batches/{batch}/release")
+    @router.get("/{task_id}/batches/{batch}/release", responses=refusals(404))
     def progress(task_id: str, batch: str, response: Response) -> JobView:
         """Say how far the release of a batch is."""
         _require_batch(batch)
@@ -169,24 +184,24 @@ def _batches(service: Service) -> APIRouter:
 def _releases(service: Service) -> APIRouter:
     router = APIRouter(prefix="/v1/releases", tags=["releases"])
 
-    @router.get("")
+    @router.get("", responses=refusals())
     def list_releases() -> list[ReleaseSummary]:
         """List all releases, the newest first."""
         return [release_summary(signed.record) for signed in service.records()]
 
-    @router.get("/{release_id}")
+    @router.get("/{release_id}", responses=refusals(404))
     def show(release_id: str) -> ReleaseView:
         """Return a release's signed record."""
         signed = service.record(release_id)
         return ReleaseView(release_id=release_id, record=signed.record, signature=signed.signature)
 
-    @router.get("/{release_id}/sketch", response_class=Response)
+    @router.get("/{release_id}/sketch", response_class=Response, responses={**sketch_answers(), **refusals(404, 502)})
     def sketch(release_id: str, accept: Annotated[str, Header()] = "*/*") -> Response:
         """Return the released numbers: .npz by default, JSON or CSV if the Accept header asks for it."""
         signed = service.record(release_id)
         return sketch_response(service, signed.record, accept)
 
-    @router.get("/{release_id}/cohort")
+    @router.get("/{release_id}/cohort", responses=refusals(404))
     def cohort(release_id: str) -> CohortView:
         """Return the report identifiers of a release, so that its seed and matrix can be derived again."""
         signed = service.record(release_id)
@@ -196,8 +211,8 @@ def _releases(service: Service) -> APIRouter:
 
     @router.post(
         "/{release_id}/analyses",
-        response_model=AnalysisView,
-        responses={200: {"content": {CSV: {}, TEXT: {}}}},
+        response_model=None,
+        responses={**analysis_answers(), **refusals(400, 404, 502)},
         openapi_extra=_body(request_schema()),
     )
     def analyse(
@@ -211,7 +226,7 @@ def _releases(service: Service) -> APIRouter:
             release_id=release_id,
             kind=request.kind,
             result=dict(estimate.to_dict()),
-            certificate=summary(signed.record),
+            certificate=CertificateView.model_validate(summary(signed.record)),
         )
 
     return router

@@ -142,13 +142,27 @@ class CohortView(_View):
     report_ids: list[str]
 
 
+class CertificateView(_View):
+    """What every answer repeats of the certificate of the release it rests on."""
+
+    release_id: str
+    task_id: str
+    num_clients: int
+    epsilon: str
+    delta: str
+    neighbours: str
+    max_corrupt_clients: int
+    privacy_spent: str
+    warnings: list[str]
+
+
 class AnalysisView(_View):
     """The answer of an estimator, and the certificate of the release it rests on."""
 
     release_id: str
     kind: str
     result: dict[str, object]
-    certificate: dict[str, object]
+    certificate: CertificateView
 
 
 class PublicKeys(_View):

@@ -1,0 +1,106 @@
+"""What the interface says about itself: who may ask, which refusals a route has, and which types an answer comes in."""
+
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import Any, get_type_hints
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from fastapi.security import HTTPBearer
+from pydantic import BaseModel, ConfigDict, Field
+
+from lintra_analyzer.web.analyses import REQUESTS
+from lintra_analyzer.web.export import CSV, JSON, NPZ, TEXT
+from lintra_analyzer.web.result_schema import Schema, result_schema
+from lintra_analyzer.web.views import CertificateView
+from lintra_protocol.problems import MEDIA_TYPE
+
+BEARER = HTTPBearer(
+    auto_error=False, scheme_name="token", description="What `lintra analyzer token` printed; only its hash is kept."
+)
+OF_EVERY_ROUTE = (401, 405, 413, 429, 500, 503)
+"""What any request can be answered: no token, wrong method, too long, too busy, defect, not now."""
+
+_TEXT_OF = {CSV: "a table with one line of names", TEXT: "for people"}
+
+
+class Problem(BaseModel):
+    """Why a request was refused (RFC 9457)."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str = Field(description="`urn:lintra:problem:` and a token that never changes")
+    title: str
+    status: int
+    detail: str
+    retryable: bool = Field(description="whether the same request may succeed later")
+    instance: str = Field(description="names the request in the log")
+    task: str | None = None
+    batch: str | None = None
+
+
+def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return the description of refusals with these statuses and those of every route."""
+    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    return {
+        status: {"description": HTTPStatus(status).phrase, "content": content}
+        for status in sorted({*statuses, *OF_EVERY_ROUTE})
+    }
+
+
+def analysis_answers() -> dict[int | str, dict[str, Any]]:
+    """Return the description of an analysis: one object for each kind, or a text."""
+    content: dict[str, object] = {JSON: {"schema": {"oneOf": [_analysis(kind) for kind in REQUESTS]}}}
+    content |= {kind: {"schema": {"type": "string", "description": said}} for kind, said in _TEXT_OF.items()}
+    return {200: {"description": "The answer, and the certificate of the release it rests on.", "content": content}}
+
+
+def sketch_answers() -> dict[int | str, dict[str, Any]]:
+    """Return the description of released numbers in their three dresses."""
+    row = {"type": "array", "items": {"type": "number"}}
+    counts = {"type": "array", "items": {"type": "integer"}}
+    columns = {"type": "array", "items": {"type": "string"}}
+    numbers = {"columns": columns, "row_counts": counts, "values": {"type": "array", "items": row}}
+    content = {
+        NPZ: {"schema": {"type": "string", "format": "binary", "description": "an .npz file of NumPy"}},
+        JSON: {"schema": {"type": "object", "properties": numbers, "required": list(numbers)}},
+        CSV: {"schema": {"type": "string", "description": _TEXT_OF[CSV]}},
+    }
+    return {200: {"description": "The released numbers, in normalised units.", "content": content}}
+
+
+def _analysis(kind: str) -> Schema:
+    """Return the schema of the answer to one kind of analysis."""
+    estimate = get_type_hints(REQUESTS[kind].run)["return"]
+    properties = {
+        "release_id": {"type": "string"},
+        "kind": {"const": kind},
+        "result": result_schema(estimate),
+        "certificate": CertificateView.model_json_schema(),
+    }
+    return {"type": "object", "title": kind, "properties": properties, "required": list(properties)}
+
+
+def describe(app: FastAPI, version: str) -> None:
+    """Make an application describe itself as it is: the framework's own refusals are not among the answers."""
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            document = get_openapi(title=app.title, version=version, routes=app.routes)
+            schemas = document.setdefault("components", {}).setdefault("schemas", {})
+            schemas["Problem"] = Problem.model_json_schema()
+            for unused in ("HTTPValidationError", "ValidationError"):
+                schemas.pop(unused, None)
+            for operation in operations(document):
+                operation["responses"].pop("422", None)
+            app.openapi_schema = document
+        return app.openapi_schema
+
+    # The framework's own way to replace the description (its documentation, "Extending OpenAPI").
+    setattr(app, "openapi", openapi)  # noqa: B010
+
+
+def operations(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield every operation of a description."""
+    for path in document["paths"].values():
+        yield from path.values()
