@@ -5,17 +5,18 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from lintra_analysis.estimators.centred import About
-from lintra_analysis.estimators.correlation import correlation
+from lintra_analysis.estimators.correlation import CorrelationEstimate, correlation
 from lintra_analysis.estimators.estimates import Of
-from lintra_analysis.estimators.means import means
-from lintra_analysis.estimators.path import regression_path
+from lintra_analysis.estimators.means import MeansEstimate, means
+from lintra_analysis.estimators.path import RegressionPath, regression_path
 from lintra_analysis.estimators.pca import pca
+from lintra_analysis.estimators.pca_estimate import PcaEstimate
 from lintra_analysis.estimators.regression import regression
-from lintra_analysis.estimators.tables import Tabular
+from lintra_analysis.estimators.regression_estimate import RegressionEstimate
 from lintra_analysis.record import ReleaseRecord
 from lintra_analysis.releases.release import Release
 from lintra_analysis.synthetic.analysis import SyntheticEstimate, gaussian_model, synthesize
-from lintra_analysis.synthetic.fidelity import fidelity
+from lintra_analysis.synthetic.fidelity import FidelityReport, fidelity
 from lintra_analysis.synthetic.generator import Space
 from lintra_protocol.documents import first_complaint
 from lintra_protocol.errors import InvalidAnalysisError
@@ -58,7 +59,7 @@ class RidgeRequest(_AskedOf):
     features: list[str] | None = None
     regularization: Penalty = 1.0
 
-    def run(self, release: Release) -> Tabular:
+    def run(self, release: Release) -> RegressionEstimate:
         """Run the estimator."""
         return regression(
             release, self.target, self.features, self.regularization, of=self.of, confidence=self.confidence
@@ -72,7 +73,7 @@ class LowRankRequest(_AskedOf):
     rank: int = Field(ge=1, strict=True)
     columns: list[str] | None = None
 
-    def run(self, release: Release) -> Tabular:
+    def run(self, release: Release) -> PcaEstimate:
         """Run the estimator."""
         return pca(release, self.rank, self.columns, self.confidence, about="centers", of=self.of)
 
@@ -84,7 +85,7 @@ class MomentsRequest(_AskedOf):
     columns: list[str] | None = None
     of: Of = "cohort"
 
-    def run(self, release: Release) -> Tabular:
+    def run(self, release: Release) -> MeansEstimate:
         """Run the estimator."""
         return means(release, self.columns, self.confidence, of=self.of)
 
@@ -99,7 +100,7 @@ class RegressionRequest(_AskedOf):
     intercept: bool | None = None
     simultaneous: bool = False
 
-    def run(self, release: Release) -> Tabular:
+    def run(self, release: Release) -> RegressionEstimate:
         """Run the estimator."""
         return regression(
             release,
@@ -122,7 +123,7 @@ class RegressionPathRequest(_Asked):
     regularizations: list[Penalty] | None = None
     intercept: bool | None = None
 
-    def run(self, release: Release) -> Tabular:
+    def run(self, release: Release) -> RegressionPath:
         """Run the estimator."""
         return regression_path(release, self.target, self.features, self.regularizations, intercept=self.intercept)
 
@@ -135,7 +136,7 @@ class PcaRequest(_AskedOf):
     columns: list[str] | None = None
     about: About = "means"
 
-    def run(self, release: Release) -> Tabular:
+    def run(self, release: Release) -> PcaEstimate:
         """Run the estimator."""
         return pca(release, self.components, self.columns, self.confidence, about=self.about, of=self.of)
 
@@ -147,7 +148,7 @@ class CorrelationRequest(_AskedOf):
     columns: list[str] | None = None
     about: About = "means"
 
-    def run(self, release: Release) -> Tabular:
+    def run(self, release: Release) -> CorrelationEstimate:
         """Run the estimator."""
         return correlation(release, self.columns, self.confidence, about=self.about, of=self.of)
 
@@ -158,7 +159,7 @@ class MeansRequest(_AskedOf):
     kind: Literal["means"]
     columns: list[str] | None = None
 
-    def run(self, release: Release) -> Tabular:
+    def run(self, release: Release) -> MeansEstimate:
         """Run the estimator."""
         return means(release, self.columns, self.confidence, of=self.of)
 
@@ -173,7 +174,7 @@ class SyntheticRequest(BaseModel):
     seed: int = Field(ge=0, lt=2**256, strict=True)
     space: Space = "columns"
 
-    def run(self, release: Release) -> Tabular:
+    def run(self, release: Release) -> SyntheticEstimate:
         """Draw the rows."""
         return SyntheticEstimate(synthesize(release, self.num_rows, self.seed, self.space, MAX_SYNTHETIC_NUMBERS))
 
@@ -183,7 +184,7 @@ class FidelityRequest(_Asked):
 
     kind: Literal["fidelity"]
 
-    def run(self, release: Release) -> Tabular:
+    def run(self, release: Release) -> FidelityReport:
         """Fit the model and report."""
         return fidelity(gaussian_model(release), self.confidence)
 

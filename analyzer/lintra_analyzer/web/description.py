@@ -9,6 +9,8 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.security import HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field
 
+from lintra_analysis.releases.promise import Promise
+from lintra_analysis.synthetic.analysis import SyntheticEstimate
 from lintra_analyzer.web.analyses import REQUESTS
 from lintra_analyzer.web.export import CSV, JSON, NPZ, TEXT
 from lintra_analyzer.web.result_schema import Schema, result_schema
@@ -21,6 +23,31 @@ BEARER = HTTPBearer(
 OF_EVERY_ROUTE = (401, 405, 413, 429, 500, 503)
 """What any request can be answered: no token, wrong method, too long, too busy, defect, not now."""
 
+# Columns are named by the task and as long as was asked for, so no dataclass says what they are.
+_SYNTHETIC: Schema = {
+    "type": "object",
+    "properties": {
+        "columns": {"type": "object", "additionalProperties": {"type": "array"}},
+        "provenance": {
+            "type": "object",
+            "properties": {
+                "rows": {"type": "integer"},
+                "columns": {"type": "array", "items": {"type": "string"}},
+                "label": {"type": ["string", "null"]},
+                "space": {"enum": ["columns", "projected"]},
+                "seed": {"type": "string"},
+                "model_digest": {"type": "string"},
+                "num_clients": {"type": "integer"},
+                "privacy": result_schema(Promise),
+                "warnings": {"type": "array", "items": {"type": "string"}},
+            },
+            "required": ["rows", "columns", "seed", "privacy", "warnings"],
+            "additionalProperties": False,
+        },
+    },
+    "required": ["columns", "provenance"],
+    "additionalProperties": False,
+}
 _TEXT_OF = {CSV: "a table with one line of names", TEXT: "for people"}
 
 
@@ -75,7 +102,7 @@ def _analysis(kind: str) -> Schema:
     properties = {
         "release_id": {"type": "string"},
         "kind": {"const": kind},
-        "result": result_schema(estimate),
+        "result": _SYNTHETIC if estimate is SyntheticEstimate else result_schema(estimate),
         "certificate": CertificateView.model_json_schema(),
     }
     return {"type": "object", "title": kind, "properties": properties, "required": list(properties)}

@@ -1,0 +1,107 @@
+"""What the interface says about itself is true: forms of answers, refusals, who may ask, and the page for people."""
+
+import re
+from pathlib import Path
+from typing import Any, cast
+
+import jsonschema_rs
+import pytest
+
+from lintra_analysis.synthetic.analysis import SyntheticEstimate
+from lintra_analyzer.web.analyses import REQUESTS
+from lintra_analyzer.web.result_schema import result_schema
+from support.analyzer_world import Life, living
+
+OF_RON_GAUSS: dict[str, dict[str, object]] = {"synthetic": {"num_rows": 3, "seed": 1}, "fidelity": {}}
+NEEDED: dict[str, dict[str, object]] = {
+    **{kind: {"target": "a"} for kind in ("ridge", "regression", "regression-path")},
+    "low-rank": {"rank": 2},
+}
+
+
+async def described(life: Life) -> dict[str, Any]:
+    async with life.rest() as rest:
+        return cast("dict[str, Any]", (await rest.get("/v1/openapi.json")).json())
+
+
+async def released(life: Life, **changes: object) -> str:
+    task = await life.create(epsilon=10, row_bound=0.6, **changes)
+    await life.upload(task)
+    return f"/v1/releases/{await life.release(task)}/analyses"
+
+
+def answer_to(document: dict[str, Any], kind: str) -> dict[str, Any]:
+    """Return the declared schema of the answer to a kind of analysis."""
+    operation = document["paths"]["/v1/releases/{release_id}/analyses"]["post"]
+    declared = operation["responses"]["200"]["content"]["application/json"]["schema"]["oneOf"]
+    (found,) = [schema for schema in declared if schema["properties"]["kind"]["const"] == kind]
+    return cast("dict[str, Any]", found)
+
+
+@pytest.mark.parametrize("mechanism", ["second_moment", "ron_gauss"])
+async def test_every_answer_has_the_form_that_is_declared_and_lacks_nothing(tmp_path: Path, mechanism: str) -> None:
+    asked = OF_RON_GAUSS if mechanism == "ron_gauss" else {k: NEEDED.get(k, {}) for k in REQUESTS.keys() - OF_RON_GAUSS}
+    async with living(tmp_path) as life, life.rest() as rest:
+        path = await released(life, mechanism={"kind": mechanism})
+        document = await described(life)
+        for kind, arguments in asked.items():
+            answer = await rest.post(path, json={"kind": kind, **arguments})
+            assert answer.status_code == 200, answer.text
+            schema, given = answer_to(document, kind), answer.json()
+            jsonschema_rs.validate(schema, given)
+            for name in given["result"]:
+                lacking = {key: value for key, value in given["result"].items() if key != name}
+                assert not jsonschema_rs.is_valid(schema, given | {"result": lacking}), (kind, name)
+            assert not jsonschema_rs.is_valid(schema, given | {"result": given["result"] | {"surprise": 1}}), kind
+
+
+def test_a_result_without_a_plain_form_cannot_be_described() -> None:
+    with pytest.raises(TypeError, match="no plain form"):
+        result_schema(SyntheticEstimate)
+
+
+async def test_refusals_are_declared_as_problems_and_those_that_come_are_among_them(tmp_path: Path) -> None:
+    async with living(tmp_path) as life, life.rest() as rest:
+        document = await described(life)
+        for path, methods in document["paths"].items():
+            for operation in methods.values():
+                assert "422" not in operation["responses"]
+                for status, answer in operation["responses"].items():
+                    assert (int(status) >= 400) == ("application/problem+json" in answer.get("content", {})), path
+        problem = document["components"]["schemas"]["Problem"]
+        for method, path, template in (
+            ("GET", "/v1/tasks/unknown", "/v1/tasks/{task_id}"),
+            ("POST", "/v1/tasks", "/v1/tasks"),
+            ("POST", "/v1/tasks/unknown/second-round", "/v1/tasks/{task_id}/second-round"),
+            ("GET", "/v1/releases/unknown", "/v1/releases/{release_id}"),
+            ("PUT", "/v1/tasks/x/batches/1/release", "/v1/tasks/{task_id}/batches/{batch}/release"),
+        ):
+            refused = await rest.request(method, path, json={} if method == "POST" else None)
+            assert str(refused.status_code) in document["paths"][template][method.lower()]["responses"]
+            jsonschema_rs.validate(problem, refused.json())
+
+
+async def test_every_route_but_the_public_keys_asks_for_a_token_as_it_says(tmp_path: Path) -> None:
+    async with living(tmp_path) as life, life.rest() as rest:
+        document = await described(life)
+        (scheme,) = document["components"]["securitySchemes"].values()
+        assert (scheme["type"], scheme["scheme"]) == ("http", "bearer")
+        del rest.headers["authorization"]
+        for path, methods in document["paths"].items():
+            for method, operation in methods.items():
+                answer = await rest.request(method, re.sub(r"\{\w+\}", "x", path))
+                assert (answer.status_code == 401) == (operation.get("security") == [{"token": []}]), (method, path)
+        assert (await rest.get("/v1/keys")).status_code == 200
+
+
+async def test_the_page_for_people_names_every_route_and_loads_nothing(tmp_path: Path) -> None:
+    async with living(tmp_path) as life, life.rest() as rest:
+        document = await described(life)
+        del rest.headers["authorization"]
+        page = await rest.get("/docs")
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assert page.headers["content-security-policy"].startswith("default-src 'none'")
+    for path in document["paths"]:
+        assert path in page.text
+    assert "<script" not in page.text
+    assert re.findall(r'(?:src|href|action)="([^"]*)"', page.text) == ["/v1/openapi.json"]
