@@ -21,13 +21,11 @@ ROOT = Path(__file__).resolve().parents[2]
 Graph = Mapping[str, frozenset[str]]
 
 # package: most rooms, most floors. What a package has today, rounded up to the figures that were set for it.
-LIMITS = {"lintra_analysis": (12, 7)}
+LIMITS = {"lintra_analysis": (12, 7), "lintra_analyzer": (12, 7)}
 HOUSE_FLOORS = 5
 
 # What still has to be turned round, by package; nothing may be added, and a package that is done leaves.
-STILL_UPWARD = {
-    "lintra_analyzer": {"service -> web", "web -> service"},
-}
+STILL_UPWARD: dict[str, set[str]] = {}
 
 
 def sources() -> dict[str, str]:
