@@ -141,12 +141,12 @@ def _tasks(service: Service) -> APIRouter:
 def _clients(service: Service) -> APIRouter:
     router = APIRouter(prefix="/v1/tasks", tags=["clients"])
 
-    @router.post("/{task_id}/tokens", status_code=201)
+    @router.post("/{task_id}/tokens", status_code=201, responses=refusals(400, 404, 409))
     def tokens(task_id: str, asked: TokenRequest) -> Tokens:
         """Make tokens for clients; nothing is kept of them."""
         return Tokens(tokens=service.make_tokens(task_id, asked.count))
 
-    @router.get("/{task_id}/census")
+    @router.get("/{task_id}/census", responses=refusals(403, 404, 409, 502))
     async def census(task_id: str) -> CensusView:
         """Ask every server what it holds of the open batch; it changes nothing."""
         return census_view(service.task(task_id), await service.census(task_id))

@@ -66,6 +66,7 @@ async def test_refusals_are_declared_as_problems_and_those_that_come_are_among_t
         for path, methods in document["paths"].items():
             for operation in methods.values():
                 assert "422" not in operation["responses"]
+                assert {"401", "429", "500", "503"} <= operation["responses"].keys(), path
                 for status, answer in operation["responses"].items():
                     assert (int(status) >= 400) == ("application/problem+json" in answer.get("content", {})), path
         problem = document["components"]["schemas"]["Problem"]
