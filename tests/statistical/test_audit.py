@@ -38,9 +38,9 @@ def failed(outcome: Outcome) -> set[str]:
 
 
 LONG = set(CASES) - {"osnap", "osnap-2", "thin-row", "sum", "null-row", "second-moment", "pair", "twice", "ron-gauss"}
-# What the optimal test must reach of the epsilon claimed. A promise of Wishart noise pays for rare events, and its null
-# row lies closer than two rows do, for which the mu is stated.
-REACHED = {"wishart": 0.5, "wishart-null-row": 0.3, "published-2": 0.75}
+# What must be reached of the epsilon claimed. A promise of Wishart noise pays for rare events, and its null row lies
+# closer than two rows do; the mu of two copies is so small that so few runs leave it a wide interval.
+REACHED = {"wishart": 0.5, "wishart-null-row": 0.3, "published-2": 0.5}
 
 
 @pytest.mark.parametrize(
