@@ -79,6 +79,7 @@ class Inventory(Frozen):
         root: Merkle root over the sorted report identifiers.
         nonce_commitment: H("nonce", r): the server's part of the late seed, fixed before it sees a cohort.
         closed_at: in the task's units.
+        start: how often this server had begun; whoever sees it fall knows that the server was set back.
     """
 
     kind: Literal["inventory"] = "inventory"
@@ -89,6 +90,7 @@ class Inventory(Frozen):
     root: Key
     nonce_commitment: Key
     closed_at: Count
+    start: Count
 
 
 class Census(Frozen):
@@ -117,6 +119,7 @@ class Cohort(Frozen):
         root: Merkle root over the sorted intersection of all inventories.
         inventories: hash of the N inventories.
         nonce: r, 32 bytes.
+        start: how often this server had begun.
     """
 
     kind: Literal["cohort"] = "cohort"
@@ -127,6 +130,7 @@ class Cohort(Frozen):
     root: Key
     inventories: Key
     nonce: Key
+    start: Count
 
 
 class SketchShareRecord(Frozen):
@@ -236,7 +240,9 @@ def receipt_hash(report_ids: list[bytes]) -> str:
     return base64url(domain_hash("receipt reports", *report_ids))
 
 
-def inventory_of(task: Task, server: int, report_ids: list[bytes], nonce: bytes, closed_at: int) -> Inventory:
+def inventory_of(
+    task: Task, server: int, report_ids: list[bytes], nonce: bytes, closed_at: int, start: int
+) -> Inventory:
     """Describe a server's sorted report identifiers."""
     return Inventory(
         task_id=task.task_id,
@@ -246,6 +252,7 @@ def inventory_of(task: Task, server: int, report_ids: list[bytes], nonce: bytes,
         root=base64url(merkle_root(report_ids)),
         nonce_commitment=base64url(nonce_commitment(nonce)),
         closed_at=closed_at,
+        start=start,
     )
 
 

@@ -272,7 +272,7 @@ class Gate:
         nonce = self._random_bytes(NONCE_BYTES)
         closed_at = int(self._now()) // held.task.time_precision
         report_ids = self._store.report_ids(held.number)
-        inventory = inventory_of(held.task, held.server, report_ids, nonce, closed_at)
+        inventory = inventory_of(held.task, held.server, report_ids, nonce, closed_at, self._stepper.start)
         signed = sign(self._identity, inventory).canonical()
         return signed, {
             "state": "closed",
@@ -297,6 +297,7 @@ class Gate:
             root=base64url(merkle_root(cohort_ids)),
             inventories=inventories_hash(inventories),
             nonce=base64url(self._store.nonce(held.number)),
+            start=self._stepper.start,
         )
         return sign(self._identity, cohort).canonical()
 

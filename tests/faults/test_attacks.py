@@ -222,7 +222,7 @@ async def test_a_server_that_loses_too_many_reports_stops_the_release(tmp_path: 
 
 def forged_inventory(world: World, server: int, report_ids: list[bytes]) -> Signed[Inventory]:
     """Return what a corrupt server would sign for a list of its choice."""
-    inventory = inventory_of(world.task, server, report_ids, bytes(32), 0)
+    inventory = inventory_of(world.task, server, report_ids, bytes(32), 0, 1)
     return sign(world.apps[server].node.identity, inventory)
 
 

@@ -14,7 +14,7 @@ def signed_inventories(
 ) -> tuple[Signed[Inventory], ...]:
     """Sign one inventory per server, of the identifiers that it holds, in any order."""
     return tuple(
-        sign(identity(f"server {index}"), inventory_of(task, index, sorted_ids(held), nonce(index), closed_at))
+        sign(identity(f"server {index}"), inventory_of(task, index, sorted_ids(held), nonce(index), closed_at, 1))
         for index, held in enumerate(lists)
     )
 
@@ -35,6 +35,7 @@ def signed_cohorts(
                 root=base64url(merkle_root(common)),
                 inventories=inventories_hash(inventories),
                 nonce=base64url(nonce(index)),
+                start=1,
             ),
         )
         for index in range(len(lists))

@@ -233,7 +233,7 @@ def inventory(task: dict[str, object], server: int, ids: list[bytes]) -> dict[st
     return {
         "kind": "inventory", "task_id": b64(task_id(task)), "batch": 0, "server": server, "count": len(ids),
         "root": b64(plain.merkle_root(ids)), "nonce_commitment": b64(plain.H("nonce", seed(f"nonce {server}"))),
-        "closed_at": 15,
+        "closed_at": 15, "start": 3,
     }  # fmt: skip
 
 
@@ -251,6 +251,7 @@ def cohort(
     return {
         "kind": "cohort", "task_id": b64(task_id(task)), "batch": 0, "server": server, "count": len(ids),
         "root": b64(plain.merkle_root(ids)), "inventories": b64(digest), "nonce": b64(seed(f"nonce {server}")),
+        "start": 3,
     }  # fmt: skip
 
 

@@ -8,6 +8,8 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable, Sequence
 
+import structlog
+
 from lintra_analyzer.exchange.census import require_honest_inventory
 from lintra_analyzer.exchange.reconstruct import FrozenCohort, common_reports, open_sketch_share, verify_frozen
 from lintra_analyzer.exchange.servers import MAX_DOCUMENT_BYTES, Server
@@ -40,6 +42,8 @@ from lintra_protocol.messages import (
 from lintra_protocol.rules import verify_list
 from lintra_protocol.sealing import SealingKey
 from lintra_protocol.task import Task
+
+log = structlog.get_logger()
 
 
 class Exchange:
@@ -177,6 +181,10 @@ class Exchange:
         commitment = base64url(nonce_commitment(parse_base64url(cohort.nonce)))
         if commitment != inventories[index].message.nonce_commitment:
             raise NonceMismatchError
+        closed_at_start = inventories[index].message.start
+        if cohort.start < closed_at_start:
+            # Nothing is refused for it: the cohort is right. But its operator should know, and the analyst as well.
+            log.warning("a server was set back", server=index, closed_at_start=closed_at_start, start=cohort.start)
 
     def _most_reports(self) -> int:
         # With more, too many would be missing elsewhere even from the largest cohort (R9).
