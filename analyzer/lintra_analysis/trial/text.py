@@ -1,5 +1,6 @@
 """A trial as a text for people."""
 
+import textwrap
 from collections.abc import Iterator
 
 from lintra_analysis.estimators.tables import number, table
@@ -37,16 +38,24 @@ def _r2(trial: Trial) -> Iterator[str]:
 
 
 def _coefficients(trial: Trial) -> list[str]:
-    rows = [
-        [
-            each.name,
-            number(each.private),
-            *(("cannot be", "told") if each.interval is None else map(number, each.interval)),
-            *("not determined" if own is None else number(own) for own in (each.clipped, each.non_private)),
-        ]
-        for each in trial.coefficients
-    ]
-    return table(["", "private", "[.025", ".975]", "without noise", "of the table"], rows)
+    bounded = trial.estimate.bounded
+    rows = []
+    for each in trial.coefficients:
+        value, interval = (each.private, each.interval) if each.penalised is None else each.penalised
+        ends = ("not", "told") if interval is None else map(number, interval)
+        own = ("not determined" if value is None else number(value) for value in (each.clipped, each.non_private))
+        rows.append([each.name, number(value), *ends, *own])
+    if bounded:
+        return table(["", "private", "[.025", ".975]", "without noise", "of the table"], rows)
+    header = ["", "penalised", "[.025", ".975]", "without noise", "of the table"]
+    return [*table(header, rows), "", *textwrap.wrap(_PENALISED, 100)]
+
+
+_PENALISED = (
+    "The coefficients cannot be told at this epsilon: noise of this size may hide that features depend on each other. "
+    "Shown are those under a penalty that was fixed before looking, drawn towards 0; their intervals are about the "
+    "penalised coefficients of these rows, not about the columns beside them."
+)
 
 
 def _remarks(trial: Trial) -> Iterator[str]:
@@ -58,7 +67,7 @@ def _remarks(trial: Trial) -> Iterator[str]:
     for name, reason in trial.left_out.items():
         yield f"Column {name!r} was left out: {reason}."
     if trial.unseen:
-        yield f"The noise drowns {', '.join(trial.unseen)}; rows with it count as the reference level."
+        yield f"The noise drowns {', '.join(trial.unseen)}: no coefficient is asked about it."
     for warning in trial.estimate.warnings:
         yield f"Warning: {warning}."
 

@@ -46,6 +46,7 @@ class TriedCoefficient:
         name: of the feature, or "(intercept)".
         private: from the release.
         interval: 95 %, for the coefficient of the rows that were collected; None where nothing bounds it.
+        penalised: where nothing bounds it: under a penalty that was fixed beforehand, and the interval of that.
         clipped: of the rows as they were collected, that is after bounds moved them, without noise; the interval is
             about this. None where the rows do not determine it.
         non_private: of the table itself, with nothing clipped; None where it does not determine it.
@@ -54,6 +55,7 @@ class TriedCoefficient:
     name: str
     private: float
     interval: Interval | None
+    penalised: tuple[float, Interval | None] | None
     clipped: float | None
     non_private: float | None
 
@@ -80,7 +82,7 @@ class Prospect:
         return "some told" if self.strength >= HARDLY else "hardly any told"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Trial:
     """What a trial found.
 
@@ -120,6 +122,9 @@ class Trial:
     prospects: tuple[Prospect, ...]
     seconds: float
 
+    def __repr__(self) -> str:
+        return f"Trial({self.target!r}, {self.rows} rows)"
+
     @property
     def here(self) -> Prospect:
         """Return the prospect of this very table at this epsilon."""
@@ -151,6 +156,9 @@ class Trial:
                     "name": each.name,
                     "private": each.private,
                     "interval": None if each.interval is None else list(each.interval),
+                    "penalised": None
+                    if each.penalised is None
+                    else {"private": each.penalised[0], "interval": each.penalised[1]},
                     "clipped": each.clipped,
                     "non_private": each.non_private,
                 }
@@ -204,6 +212,10 @@ def try_table(
     seen, unseen = told_apart_from_noise(collected, target)
     estimate = regression(collected.release, target, seen, of="cohort", confidence=CONFIDENCE)
     schema = Schema(bounds.columns, indicators=True)
+    told = estimate.penalised
+    penalised = (
+        {each.name: (each.value, each.interval) for each in (*told.coefficients, told.intercept)} if told else {}
+    )
     own, own_r2 = ordinary(schema, encoded(bounds, rows, clip=False), seen)
     shrunk, shrunk_r2 = ordinary(schema, encoded(bounds, rows, clip=True), seen)
     return Trial(
@@ -220,7 +232,14 @@ def try_table(
         r2_clipped=shrunk_r2,
         r2_non_private=own_r2,
         coefficients=tuple(
-            TriedCoefficient(each.name, each.value, each.interval, shrunk.get(each.name), own.get(each.name))
+            TriedCoefficient(
+                name=each.name,
+                private=each.value,
+                interval=each.interval,
+                penalised=penalised.get(each.name),
+                clipped=shrunk.get(each.name),
+                non_private=own.get(each.name),
+            )
             for each in estimate.rows
         ),
         estimate=estimate,

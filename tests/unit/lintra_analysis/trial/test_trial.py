@@ -64,7 +64,7 @@ def test_without_privacy_it_is_least_squares_of_the_complete_rows(trial: Trial, 
 
 def test_what_noise_drowns_is_named_and_not_asked_about(trial: Trial) -> None:
     assert set(trial.unseen) == {"rare", "town[(other)]"}
-    assert "rows with it count as the reference level" in show(trial)
+    assert "no coefficient is asked about it" in show(trial)
 
 
 def test_rows_with_a_missing_number_are_counted(trial: Trial) -> None:
@@ -93,8 +93,11 @@ def test_strength_grows_with_rows_and_epsilon(trial: Trial) -> None:
 
 
 def test_too_little_privacy_budget_is_told_in_words(tmp_path: Path) -> None:
-    poor = tried(write(tmp_path / "rows.csv", 400), epsilon=1.0)
+    poor = tried(write(tmp_path / "rows.csv", 400), epsilon=0.05)
     text = show(poor)
+    assert poor.r2 is None
+    assert "under a penalty that was fixed before looking" in text
+    assert all(each.interval is None and each.penalised is not None for each in poor.coefficients)
     assert "Not worth it as it is" in text or "Worth a thought" in text
 
 
