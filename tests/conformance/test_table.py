@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from lintra_analysis.asked.asking import ASKINGS
-from lintra_analysis.planning.option import plan_option
+from lintra_analysis.planning.option import PLANS, plan_option
 from lintra_analysis.planning.question import Question
-from lintra_analysis.readings import read
+from lintra_analysis.readings import READINGS, read
 from lintra_audit.kinds.kind_audit import AUDITS
 from lintra_audit.release.run import audit_case
 from lintra_audit.task.task import audit_matrix, audit_task
@@ -161,8 +161,20 @@ def fill(kind: str, cell: str) -> None:
     assert not left_out(kind, cell), f"{kind}: the page says that the cell {cell!r} does not apply, but it is filled"
 
 
-@pytest.mark.parametrize("cell", CELLS)
-@pytest.mark.parametrize("kind", sorted(MECHANISMS))
+def cells() -> list[object]:
+    """Return every kind with every cell; audits of large cohorts are for the long tests."""
+    large = {("osnap_published", "audit of the release"), ("second_moment_wishart", "audit of the release")}
+    every = [(kind, cell) for kind in sorted(MECHANISMS) for cell in CELLS]
+    return [pytest.param(*both, marks=[pytest.mark.slow] * (both in large)) for both in every]
+
+
+def test_every_room_knows_every_mechanism() -> None:
+    for table in (ASKINGS, PLANS, READINGS, AUDITS):
+        assert set(table.all()) == set(MECHANISMS)
+    assert all(audit.cases and audit.faults for audit in AUDITS.all().values())
+
+
+@pytest.mark.parametrize(("kind", "cell"), cells())
 def test_a_mechanism_fills_every_cell_of_the_table(kind: str, cell: str) -> None:
     fill(kind, cell)
 
@@ -216,8 +228,8 @@ def test_every_mechanism_has_an_end_to_end_release() -> None:
     assert set(ENDS) == set(MECHANISMS)
 
 
-LONG = {"ron_gauss", "ron_gauss_centred", "second_moment_wishart"}
-"""A release of these takes seconds, and tests/unit/lintra_analyzer has quick ones of theirs."""
+LONG = set(ENDS) - {"sum", "osnap_published"}
+"""The quick tests have releases of these elsewhere, in tests/unit/lintra_analyzer."""
 
 
 @pytest.mark.parametrize(
