@@ -107,7 +107,7 @@ async def measure(suite: SuiteName) -> None:
             for public_key in public_keys:
                 seal(bytes(33 + 8 * COLUMNS), suite, public_key, bytes(80))
 
-    async with Client(servers.task.task_id, urls, transport=servers) as client:
+    async with Client(servers.task.task_id, urls, ledger=None, transport=servers) as client:
 
         async def one_by_one() -> None:
             for row in rows[:SINGLE]:

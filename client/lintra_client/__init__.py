@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from lintra_client.bulk import FailedRow, SendSummary
     from lintra_client.channel import Retries
     from lintra_client.check import Policy
-    from lintra_client.client import Client, SendReceipt
+    from lintra_client.client import DEFAULT_LEDGER, Client, SendReceipt
     from lintra_client.ledger import DISTINCT_SOURCES, Balance, Entry, Ledger
     from lintra_client.report import Parcel
 
 __all__ = [
+    "DEFAULT_LEDGER",
     "DISTINCT_SOURCES",
     "Balance",
     "BlockingClient",
@@ -38,7 +39,7 @@ _HOMES = {
     "bulk": ("FailedRow", "SendSummary"),
     "channel": ("Retries",),
     "check": ("Policy",),
-    "client": ("Client", "SendReceipt"),
+    "client": ("DEFAULT_LEDGER", "Client", "SendReceipt"),
     "ledger": ("DISTINCT_SOURCES", "Balance", "Entry", "Ledger"),
     "report": ("Parcel",),
 }

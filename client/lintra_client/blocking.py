@@ -15,7 +15,7 @@ import httpx2
 from lintra_client.bulk import Progress, SendSummary
 from lintra_client.channel import Retries
 from lintra_client.check import Policy
-from lintra_client.client import Client, SendReceipt, Servers
+from lintra_client.client import Client, OwnLedger, SendReceipt, Servers
 from lintra_client.ledger import SELF, Distinct, Ledger
 from lintra_client.report import Parcel
 from lintra_protocol.randomness import RandomBytes, system_randomness
@@ -30,7 +30,7 @@ class ClientOptions(TypedDict, total=False):
     """The keyword arguments of `Client`."""
 
     policy: Policy | None
-    ledger: Ledger | None
+    ledger: Ledger | OwnLedger | None
     token: str | None
     retries: Retries | None
     now: Callable[[], float]

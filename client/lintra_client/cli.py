@@ -67,7 +67,7 @@ def check(
     """Check a task as every client does before it sends anything."""
     with refusals():
         policy = Policy(max_epsilon=max_epsilon, min_clients=min_clients)
-        client = Client(task_id, _servers(server), policy=policy)
+        client = Client(task_id, _servers(server), policy=policy, ledger=None)
         task = asyncio.run(_opened(client))
     if as_json:
         typer.echo(json.dumps({"task_id": task.task_id, **_facts(task, policy)}, ensure_ascii=False))

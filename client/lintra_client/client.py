@@ -7,6 +7,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from types import TracebackType
 from typing import Self
 
@@ -16,9 +17,11 @@ import numpy as np
 from lintra_client.bulk import Block, Progress, SendSummary, Tally, blocks_of, send_blocks
 from lintra_client.channel import Channel, Retries
 from lintra_client.check import Policy, agreed_task, require_distinct
-from lintra_client.ledger import DISTINCT_SOURCES, SELF, Distinct, Ledger, price_of, require_source
+from lintra_client.ledger import DISTINCT_SOURCES, SELF, Distinct, Ledger, default_path, price_of, require_source
 from lintra_client.ledger_book import Source, Vouched
+from lintra_client.outbox import Outbox
 from lintra_client.report import Parcel, block_size, encode_apart, encode_together, report_time, spelled
+from lintra_client.sending import Sending, Sent
 from lintra_client.upload import Delivery, Destination
 from lintra_protocol.canonical import parse_base64url
 from lintra_protocol.errors import InvalidMessageError, LedgerRefusedError, TokenInvalidError
@@ -39,15 +42,27 @@ class SendReceipt:
 
     Attributes:
         report_id: in base64url.
-        clipped: whether a bound of a column or of the norm moved the row.
+        clipped: whether a bound of a column or of the norm moved the row; None if it is repeated: that row is gone.
         servers: the servers' URLs, in the task's order.
         signed: each server's signed word for it, in the same order.
+        repeated: whether the source had a report in this task already: that one was completed, and no other was made.
     """
 
     report_id: str
-    clipped: bool
+    clipped: bool | None
     servers: tuple[str, ...]
     signed: tuple[Signed[Receipt], ...] = field(repr=False)
+    repeated: bool = False
+
+
+class OwnLedger(Enum):
+    """The type of `DEFAULT_LEDGER`."""
+
+    DEFAULT = "default"
+
+
+DEFAULT_LEDGER = OwnLedger.DEFAULT
+"""The ledger of this user, where the command line keeps it, too (`lintra_client.ledger.default_path`)."""
 
 
 class Client:
@@ -59,7 +74,7 @@ class Client:
         servers: Servers,
         *,
         policy: Policy | None = None,
-        ledger: Ledger | None = None,
+        ledger: Ledger | OwnLedger | None = DEFAULT_LEDGER,
         token: str | None = None,
         retries: Retries | None = None,
         now: Callable[[], float] = time.time,
@@ -71,8 +86,8 @@ class Client:
             task_id: the identifier from whoever asks for the data; everything else is checked against it.
             servers: where the N servers are.
             policy: what this client's owner accepts; every valid task if not given.
-            ledger: charged before a report leaves; without one, the caller keeps count of reports and privacy. The
-                client does not close it.
+            ledger: charged before a report leaves; the user's own, if none is given. None is a choice: the caller then
+                keeps count of reports and privacy. The client does not close a ledger that it is given.
             token: admits one report, in a task that asks for tokens; from whoever invited this client.
             retries: how long to keep trying.
             now: the clock, in seconds since the epoch.
@@ -89,7 +104,9 @@ class Client:
         self._addresses = dict(zip(names, addresses, strict=True))
         self._task_id = _task_id(task_id)
         self._policy = policy or Policy()
-        self._ledger = ledger
+        self._ledger = ledger if isinstance(ledger, Ledger) else None
+        self._owns_ledger = ledger is DEFAULT_LEDGER
+        self._outbox: Outbox | None = None
         self._token = token
         self._retries = retries or Retries()
         self._now = now
@@ -122,6 +139,7 @@ class Client:
         headers = {"accept-encoding": "identity"}
         self._http = httpx2.AsyncClient(transport=self._transport, headers=headers, timeout=self._retries.timeout)
         try:
+            await asyncio.to_thread(self._open_books)
             await self._check(self._http)
         except BaseException:
             await self.close()
@@ -130,6 +148,11 @@ class Client:
     async def close(self) -> None:
         """Close all connections; nothing can be sent afterwards."""
         http, self._http, self._destinations = self._http, None, []
+        outbox, self._outbox = self._outbox, None
+        if outbox is not None:
+            outbox.close()
+        if self._owns_ledger and self._ledger is not None:
+            self._ledger.close()
         if http is not None:
             await http.aclose()
 
@@ -149,15 +172,28 @@ class Client:
     async def send(self, row: Row, random_bytes: RandomBytes = system_randomness, *, source: str = SELF) -> SendReceipt:
         """Send one row, given by column name or in column order, which states the facts of `source`.
 
-        After `UnavailableError` the report may be stored at some servers: `prepare` and `deliver` allow to try the
-        same report again, where a second `send` would make a second one.
+        A source has one report in a task. Sent again, after a failure, a crash or a success, it is the same report
+        that goes to the servers that lack it, whatever the row is now; the receipt says `repeated`. Without a ledger
+        every call makes a report of its own: `prepare` and `deliver` then allow to try the same one again.
 
         Raises:
             InvalidRowError: the row does not fit; nothing has left.
-            LedgerRefusedError: the source has answered this task, or has no privacy left for it; nothing has left.
+            LedgerRefusedError: the source has no privacy left for this task, or its report is gone; nothing has left.
             LintraError: a server did not take the report.
         """
-        return await self.deliver(self.prepare(row, random_bytes, source=source))
+        if self._ledger is None or self._outbox is None:
+            return await self.deliver(self.prepare(row, random_bytes, source=source))
+        source, sending = require_source(source), Sending(self.task, self._open(), self._ledger, self._outbox)
+        kept = await sending.begun(source)
+        if kept is None:
+            parcel = self.prepare(row, random_bytes, source=source)
+            sent = await sending.first(source, parcel)
+            if sent is not None:
+                return self._receipt(sent, parcel.clipped[0])
+            kept = await sending.begun(source)
+        if kept is None:
+            raise LedgerRefusedError("another process has just sent, or refused, this source's report; try again")
+        return self._receipt(await sending.resumed(source, kept), None)
 
     def prepare(self, row: Row, random_bytes: RandomBytes = system_randomness, *, source: str = SELF) -> Parcel:
         """Turn one row into a report without sending or charging it; `random_bytes` is a cryptographic source.
@@ -167,7 +203,7 @@ class Client:
             TaskNotStartedError: it is too early.
             TaskEndedError: it is too late.
         """
-        require_source(source)
+        source = require_source(source)
         values = self.task.schema_arrays.row(row)
         when = report_time(self.task, self._now())
         parcel = encode_together(self.task, values[np.newaxis], when, random_bytes)
@@ -272,6 +308,23 @@ class Client:
         if None in texts:
             raise TokenInvalidError("the task asks for a token, and this client has none")
         return tuple(Token.parse(text or "", self.task.num_servers) for text in texts)
+
+    def _receipt(self, sent: Sent, clipped: bool | None) -> SendReceipt:
+        servers = tuple(entry.url for entry in self.task.servers)
+        return SendReceipt(spelled(sent.report_id), clipped, servers, sent.receipts, repeated=clipped is None)
+
+    def _open_books(self) -> None:
+        """Open the ledger, if it is this client's own, and the outbox beside it."""
+        if self._owns_ledger:
+            self._ledger = Ledger(default_path())
+        if self._ledger is not None:
+            self._outbox = Outbox(self._ledger.outbox_path)
+            self._outbox.expire(self._now())
+
+    def _open(self) -> list[Destination]:
+        if not self._destinations:
+            raise ValueError("the client is closed")
+        return self._destinations
 
     async def _charge(self, parcel: Parcel) -> dict[bytes, LedgerRefusedError]:
         """Charge a parcel; what is not returned may leave once this is done, and not before."""

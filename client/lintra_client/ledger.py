@@ -6,6 +6,7 @@ the first byte of its report leaves, and is never taken back, whatever happens t
 
 import math
 import os
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -107,6 +108,11 @@ class Ledger:
         """Close the file; the next use opens it again."""
         self._file.close()
 
+    @property
+    def outbox_path(self) -> Path:
+        """Return where the sealed messages lie that wait for this ledger's reports to be complete."""
+        return self._file.path.with_name(self._file.path.name + ".outbox")
+
     # --- charging ----------------------------------------------------------------------------------------------
 
     def charge(
@@ -127,9 +133,10 @@ class Ledger:
             ValueError: a source's name is empty or too long.
             LedgerRefusedError: the file cannot be used, or rows that were vouched for do not fit; none may leave.
         """
-        for source in reports.values():
-            if not isinstance(source, Vouched):
-                require_source(source)
+        reports = {
+            report_id: source if isinstance(source, Vouched) else require_source(source)
+            for report_id, source in reports.items()
+        }
         refused: dict[bytes, LedgerRefusedError] = {}
         with self._file.transaction() as db:
             book = Book(db, task_id, batch)
@@ -182,7 +189,7 @@ class Ledger:
             ValueError: the name is empty or too long.
             LedgerRefusedError: the file cannot be used.
         """
-        require_source(source)
+        source = require_source(source)
         with self._file.transaction() as db:
             total = total_of(db, source)
         return Balance(total, epsilon_of(total, self.delta), self.delta, self.max_epsilon)
@@ -219,11 +226,14 @@ def default_path() -> Path:
 
 
 def require_source(source: str) -> str:
-    """Return what can name a source.
+    """Return the name of a source as it is counted: stripped, and composed (Unicode's NFC), so that it is one source.
 
     Raises:
         ValueError: not text of 1 to `MAX_SOURCE_LENGTH` printable characters.
     """
-    if not isinstance(source, str) or not 0 < len(source) <= MAX_SOURCE_LENGTH or not source.isprintable():
+    if not isinstance(source, str):
         raise ValueError(f"a source has a name of 1 to {MAX_SOURCE_LENGTH} printable characters")
-    return source
+    name = unicodedata.normalize("NFC", source.strip())
+    if not 0 < len(name) <= MAX_SOURCE_LENGTH or not name.isprintable():
+        raise ValueError(f"a source has a name of 1 to {MAX_SOURCE_LENGTH} printable characters")
+    return name

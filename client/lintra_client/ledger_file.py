@@ -8,7 +8,7 @@ import sqlite3
 import stat
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
@@ -63,7 +63,7 @@ class LedgerFile:
         self._inherited: list[sqlite3.Connection] = []
         with self._refusing(), self._lock:
             if not self.path.exists():
-                _create(self.path)
+                create_database(self.path, SCHEMA, APPLICATION_ID, VERSION)
             self._connection()
 
     def close(self) -> None:
@@ -119,9 +119,9 @@ class LedgerFile:
             raise OSError("it is not a regular file")
         if known.st_mode & 0o077:
             self.path.chmod(0o600)
-        db = _connect(self.path)
+        db = open_database(self.path)
         try:
-            _require_ledger(db)
+            require_tables(db, SCHEMA, APPLICATION_ID, VERSION)
         except BaseException:
             db.close()
             raise
@@ -143,8 +143,8 @@ class LedgerFile:
             raise LedgerRefusedError(f"the ledger {self.path} cannot be used: {error}") from error
 
 
-def _create(path: Path) -> None:
-    """Create an empty ledger, all of it at once: whoever finds the file finds it whole.
+def create_database(path: Path, schema: Sequence[str], application_id: int, version: int) -> None:
+    """Create an empty file with these tables, all of it at once: whoever finds the file finds it whole.
 
     A link, unlike a rename, never takes the place of a ledger that another process created meanwhile. Since no empty
     file ever stands at the path, one that is found there was a ledger once, and is refused.
@@ -153,13 +153,13 @@ def _create(path: Path) -> None:
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".new")  # with mode 0600
     os.close(handle)
     try:
-        with closing(_connect(Path(name))) as db:
+        with closing(open_database(Path(name))) as db:
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("BEGIN IMMEDIATE")
-            for statement in SCHEMA:
+            for statement in schema:
                 db.execute(statement)
-            db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            db.execute(f"PRAGMA user_version = {VERSION}")
+            db.execute(f"PRAGMA application_id = {application_id}")
+            db.execute(f"PRAGMA user_version = {version}")
             db.execute("COMMIT")
         with suppress(FileExistsError):
             os.link(name, path)
@@ -172,7 +172,7 @@ def _create(path: Path) -> None:
         os.close(folder)
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+def open_database(path: Path) -> sqlite3.Connection:
     """Open a file that exists; `transaction` takes care that one thread at a time uses the connection."""
     db = sqlite3.connect(
         f"{path.as_uri()}?mode=rw", uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
@@ -182,15 +182,15 @@ def _connect(path: Path) -> sqlite3.Connection:
     return db
 
 
-def _require_ledger(db: sqlite3.Connection) -> None:
-    """Check that this is a ledger of this version, undamaged, and that a commit will be durable.
+def require_tables(db: sqlite3.Connection, schema: Sequence[str], application_id: int, version: int) -> None:
+    """Check that this is a file of this kind and version, undamaged, and that a commit will be durable.
 
     Raises:
         sqlite3.Error: it is not, or cannot be read.
     """
     expected = {
-        "application_id": APPLICATION_ID,
-        "user_version": VERSION,
+        "application_id": application_id,
+        "user_version": version,
         "journal_mode": "wal",
         "synchronous": 2,
         "integrity_check(1)": "ok",
@@ -202,5 +202,5 @@ def _require_ledger(db: sqlite3.Connection) -> None:
     if db.execute("PRAGMA foreign_key_check").fetchone():
         raise sqlite3.DatabaseError("a charge has no price, or a report no charge")
     statements = [text for (text,) in db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid")]
-    if [text for text in statements if "sqlite_sequence" not in text] != list(SCHEMA):
+    if [text for text in statements if "sqlite_sequence" not in text] != list(schema):
         raise sqlite3.DatabaseError("its tables are not those of a ledger of this version")

@@ -77,6 +77,10 @@ class Parcel:
             await self.seal(task, server, key, self.reports)
         return list(self._sealed[server].values())
 
+    def sealed_before(self, server: int) -> list[SealedReport]:
+        """Return what was last sealed to one server."""
+        return list(self._sealed[server].values())
+
     async def seal(self, task: Task, server: int, key: ServerKey, reports: Sequence[Report]) -> list[SealedReport]:
         """Seal some of the reports to one server's key, in place of what was sealed for it before."""
         sealed = []

@@ -50,7 +50,7 @@ def simulate(
     if workers < 1:
         raise ValueError(f"at least one worker is needed, got {workers}")
     # The task and all rows are checked here, before any worker sends a part of them.
-    with BlockingClient(task_id, servers, policy=policy) as client:
+    with BlockingClient(task_id, servers, policy=policy, ledger=None) as client:
         checked = client.task.schema_arrays.rows(rows)
     parts = np.array_split(checked, min(workers, max(1, len(checked))))
     context = multiprocessing.get_context("spawn")
@@ -104,7 +104,7 @@ def _send(task_id: str, servers: Servers, policy: Policy | None, rows: FloatArra
         reported = total
 
     async def run() -> SendSummary:
-        async with Client(task_id, servers, policy=policy) as client:
+        async with Client(task_id, servers, policy=policy, ledger=None) as client:
             return await client.send_many(rows, progress=report)
 
     return asyncio.run(run())

@@ -68,6 +68,10 @@ class Destination:
         kept = {key: error for key, error in first.failures.items() if not _is_outdated(error)}
         return Delivery(kept | second.failures, first.receipts + second.receipts)
 
+    async def upload_again(self, sealed: list[SealedReport]) -> Delivery:
+        """Upload what was sealed before; a refusal of the whole upload counts for each report."""
+        return await self._upload(sealed)
+
     async def _upload(self, sealed: list[SealedReport]) -> Delivery:
         pending = {report_id(report.header): report for report in sealed}
         refused: dict[bytes, LintraError] = {}

@@ -153,7 +153,7 @@ async def test_it_is_asked_for_sent_to_three_servers_released_and_read(tmp_path:
         task = await life.create("first_column")
         await life.upload(task)
         urls = [entry.url for entry in task.servers]
-        async with Client(task.task_id, urls, transport=life.wires, now=lambda: NOW) as client:
+        async with Client(task.task_id, urls, ledger=None, transport=life.wires, now=lambda: NOW) as client:
             await client.send({"a": 0.25, "b": 0.5, "c": -0.5})
         record = life.service.record(await life.release(task)).record
         release = read(task, *life.service.archive.read(record))

@@ -65,7 +65,7 @@ async def send_while_a_server_is_killed(task_id: str, urls: list[str], victim: S
         acknowledged = done
         first_block.set()
 
-    async with Client(task_id, urls, retries=retries) as client:
+    async with Client(task_id, urls, ledger=None, retries=retries) as client:
         killer = asyncio.create_task(kill_and_restart())
         sent = await client.send_many(ROWS, random_bytes_for=seeded, progress=note)
         return sent, await killer

@@ -7,6 +7,7 @@ import asyncio
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -149,7 +150,7 @@ def send_again(path: Path) -> Network:
 
 
 @pytest.mark.parametrize("script", [AFTER_THE_CHARGE, AT_THE_FIRST_BYTE], ids=["after the charge", "at the first byte"])
-def test_a_client_killed_between_its_charge_and_its_report_has_paid_and_does_not_answer_again(
+def test_a_client_killed_between_its_charge_and_its_report_has_paid_and_sends_that_very_report_when_it_is_back(
     tmp_path: Path, script: str
 ) -> None:
     path = tmp_path / "ledger"
@@ -158,7 +159,20 @@ def test_a_client_killed_between_its_charge_and_its_report_has_paid_and_does_not
         (entry,) = ledger.entries()
         assert (entry.task_id, entry.source, entry.num_reports) == (make_task().task_id, "self", 1)
         assert 0.9 < ledger.spent().epsilon <= 1
-    # Its parcel died with it. Nobody can know how much of it had left, so a new report would be a second one.
+    # Its messages were on disk before the charge: they are sent again as they were, and cost nothing more.
+    kept = {row[0] for row in sqlite3.connect(f"{path}.outbox").execute("SELECT report_id FROM parcels")}
+    network = send_again(path)
+    assert [set(server.payloads) for server in network.servers] == [kept] * 3
+    with Ledger(path) as ledger:
+        assert len(ledger.entries()) == 1
+
+
+def test_a_client_that_lost_its_outbox_after_the_charge_does_not_answer_again(tmp_path: Path) -> None:
+    path = tmp_path / "ledger"
+    assert "sent" not in killed(SEND + AT_THE_FIRST_BYTE, path)
+    for left in tmp_path.glob("ledger.outbox*"):
+        left.unlink()
+    # Nobody can know how much of it had left, so a new report would be a second one.
     with pytest.raises(LedgerRefusedError, match="a second one is never sent"):
         send_again(path)
 

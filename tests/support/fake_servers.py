@@ -145,6 +145,7 @@ class Network(httpx2.MockTransport):
             task_id or self.task.task_id,
             servers or self.urls,
             policy=policy,
+            ledger=None,
             retries=IMPATIENT,
             now=lambda: now,
             transport=self,

@@ -15,9 +15,8 @@ ROW = [0.5, -0.25, 0.125]
 
 
 def blocking(network: Network, policy: Policy | None = None) -> BlockingClient:
-    return BlockingClient(
-        network.task.task_id, network.urls, policy=policy, retries=IMPATIENT, now=lambda: NOW, transport=network
-    )
+    options = {"retries": IMPATIENT, "now": lambda: NOW, "transport": network}
+    return BlockingClient(network.task.task_id, network.urls, policy=policy, ledger=None, **options)  # type: ignore[arg-type]
 
 
 def client_threads() -> int:

@@ -79,10 +79,14 @@ async def test_nothing_leaves_before_its_charge_is_on_disk(path: Path, ledger: L
 async def test_a_second_row_of_the_same_source_never_leaves(ledger: Ledger) -> None:
     network = Network(make_task())
     async with charging(network, ledger) as client:
-        await client.send(ROW)
+        first = await client.send(ROW)
         for _ in range(2):
+            again = await client.send([0, 0, 0])
+            assert again.repeated
+            assert (again.report_id, again.signed) == (first.report_id, first.signed)
+            # What is prepared by hand is a report of its own, and is refused.
             with pytest.raises(LedgerRefusedError, match="a second one is never sent"):
-                await client.send(ROW)
+                await client.deliver(client.prepare(ROW))
         await client.send(ROW, source="somebody else")
     assert stored(network) == 2
 

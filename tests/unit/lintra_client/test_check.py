@@ -138,7 +138,7 @@ async def test_an_epsilon_below_what_the_parameters_give_is_refused() -> None:
 
 
 async def test_a_task_that_needs_features_of_another_version_is_refused() -> None:
-    await refused(Network(make_task(client_auth="token", check=False)), UnsupportedFeatureError)
+    await refused(Network(make_task(client_auth="mtls", check=False)), UnsupportedFeatureError)
 
 
 async def test_a_task_with_a_malformed_key_is_refused() -> None:

@@ -189,7 +189,9 @@ async def test_blocks_under_way_together_fetch_a_new_key_once() -> None:
 async def test_a_key_that_expired_is_fetched_again_before_it_is_used() -> None:
     network = Network(make_task())
     clock = [NOW]
-    client = Client(network.task.task_id, network.urls, retries=IMPATIENT, now=lambda: clock[0], transport=network)
+    client = Client(
+        network.task.task_id, network.urls, ledger=None, retries=IMPATIENT, now=lambda: clock[0], transport=network
+    )
     for server in network.servers:
         server.valid_until = NOW + 3600
     async with client:

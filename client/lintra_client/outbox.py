@@ -1,0 +1,163 @@
+"""The outbox: what was sealed for the servers and is not at all of them yet: it is sent again, never made again.
+
+It holds sealed messages only: the shares together are the row. A server's message goes when its receipt is here, and
+all of a task when its window is over. A message sealed to a key that a server no longer holds cannot be sealed anew
+after a restart, since nobody has the shares; it is given up.
+"""
+
+import sqlite3
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lintra_client.ledger_file import create_database, open_database, require_tables
+from lintra_protocol.errors import LedgerRefusedError
+
+APPLICATION_ID = 0x4C4E4F42
+VERSION = 1
+SCHEMA = (
+    """CREATE TABLE parcels (
+    task_id TEXT NOT NULL,
+    batch INTEGER NOT NULL,
+    source TEXT NOT NULL,
+    report_id BLOB NOT NULL,
+    expires INTEGER NOT NULL,
+    PRIMARY KEY (task_id, batch, source)
+) WITHOUT ROWID""",
+    """CREATE TABLE messages (
+    report_id BLOB NOT NULL,
+    server INTEGER NOT NULL,
+    sealed BLOB,
+    receipt BLOB,
+    PRIMARY KEY (report_id, server)
+) WITHOUT ROWID""",
+)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """One source's report of a task, as far as it is still here; `repr` does not show messages.
+
+    Attributes:
+        report_id: 32 bytes.
+        sealed: by server, the upload that it has not acknowledged.
+        receipts: by server, its signed word, encoded.
+    """
+
+    report_id: bytes
+    sealed: dict[int, bytes] = field(repr=False)
+    receipts: dict[int, bytes] = field(repr=False)
+
+
+class Outbox:
+    """One outbox file; threads and processes may share it, since every use is one transaction."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the file at a path on a local disk, or begin one there that only its owner can read.
+
+        Raises:
+            LedgerRefusedError: it cannot be used.
+        """
+        self.path = path.absolute()
+        try:
+            if not self.path.exists():
+                create_database(self.path, SCHEMA, APPLICATION_ID, VERSION)
+            self.turn = threading.Lock()
+            self._db = open_database(self.path)
+            require_tables(self._db, SCHEMA, APPLICATION_ID, VERSION)
+        except (sqlite3.Error, OSError) as error:
+            raise LedgerRefusedError(f"the outbox {self.path} cannot be used: {error}") from error
+
+    def __repr__(self) -> str:
+        return f"Outbox({str(self.path)!r})"
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    def find(self, task_id: str, batch: int, source: str) -> Kept | None:
+        """Return what is kept of a source's report in a task, or None."""
+        with _Transaction(self) as db:
+            found = db.execute(
+                "SELECT report_id FROM parcels WHERE task_id = ? AND batch = ? AND source = ?", (task_id, batch, source)
+            ).fetchone()
+            if found is None:
+                return None
+            rows = db.execute("SELECT server, sealed, receipt FROM messages WHERE report_id = ?", found).fetchall()
+        sealed = {server: bytes(body) for server, body, _ in rows if body is not None}
+        return Kept(bytes(found[0]), sealed, {server: bytes(word) for server, _, word in rows if word is not None})
+
+    def keep(
+        self, task_id: str, batch: int, source: str, report_id: bytes, sealed: Mapping[int, bytes], expires: int
+    ) -> bool:
+        """Keep a report before it is charged; it is on disk when this returns.
+
+        Args:
+            task_id: in base64url.
+            batch: of the task.
+            source: whose facts it states.
+            report_id: 32 bytes.
+            sealed: by server, what will be uploaded.
+            expires: seconds since the epoch when no server takes it any more.
+
+        Returns:
+            False, and nothing was kept, if the source has a report here already.
+        """
+        with _Transaction(self) as db:
+            values = (task_id, batch, source, report_id, expires)
+            if not db.execute("INSERT OR IGNORE INTO parcels VALUES (?, ?, ?, ?, ?)", values).rowcount:
+                return False
+            rows = [(report_id, server, body) for server, body in sealed.items()]
+            db.executemany("INSERT INTO messages (report_id, server, sealed) VALUES (?, ?, ?)", rows)
+        return True
+
+    def acknowledge(self, report_id: bytes, server: int, receipt: bytes) -> None:
+        """Keep a server's receipt in place of its message."""
+        with _Transaction(self) as db:
+            change = "UPDATE messages SET sealed = NULL, receipt = ? WHERE report_id = ? AND server = ?"
+            db.execute(change, (receipt, report_id, server))
+
+    def replace(self, report_id: bytes, server: int, sealed: bytes | None) -> None:
+        """Keep what was sealed anew in place of what was sealed before; nothing, if it is given up."""
+        with _Transaction(self) as db:
+            db.execute("UPDATE messages SET sealed = ? WHERE report_id = ? AND server = ?", (sealed, report_id, server))
+
+    def forget(self, report_id: bytes) -> None:
+        """Forget a report that was never charged, and so never sent."""
+        with _Transaction(self) as db:
+            db.execute("DELETE FROM parcels WHERE report_id = ?", (report_id,))
+            db.execute("DELETE FROM messages WHERE report_id = ?", (report_id,))
+
+    def expire(self, now: float) -> None:
+        """Forget what no server takes any more."""
+        with _Transaction(self) as db:
+            over = "DELETE FROM messages WHERE report_id IN (SELECT report_id FROM parcels WHERE expires <= ?)"
+            db.execute(over, (now,))
+            db.execute("DELETE FROM parcels WHERE expires <= ?", (now,))
+
+
+class _Transaction:
+    """One transaction that is on disk at its end; trouble with the file refuses the report."""
+
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+
+    def __enter__(self) -> sqlite3.Connection:
+        self._outbox.turn.acquire()
+        try:
+            self._outbox._db.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error as error:
+            self._outbox.turn.release()
+            raise LedgerRefusedError(f"the outbox {self._outbox.path} cannot be used: {error}") from error
+        return self._outbox._db
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> None:
+        try:
+            self._outbox._db.execute("ROLLBACK" if kind else "COMMIT")
+        except sqlite3.Error as failure:
+            raise LedgerRefusedError(f"the outbox {self._outbox.path} cannot be used: {failure}") from failure
+        finally:
+            self._outbox.turn.release()
+        if isinstance(error, sqlite3.Error):
+            raise LedgerRefusedError(f"the outbox {self._outbox.path} cannot be used: {error}") from error

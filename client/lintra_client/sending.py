@@ -1,0 +1,118 @@
+"""One row of one source: sent once, and after any interruption sent again as it was, never made again.
+
+The order is: the sealed messages on disk, the charge on disk, the first byte. Whatever a server answers, and however
+often the program calls, there is one report of a source in a window of a task.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lintra_client.ledger import Ledger, price_of
+from lintra_client.outbox import Kept, Outbox
+from lintra_client.report import Parcel
+from lintra_client.upload import Delivery, Destination
+from lintra_protocol.errors import LedgerRefusedError, LintraError
+from lintra_protocol.messages import BATCH, Receipt, Signed
+from lintra_protocol.task import Task
+from lintra_protocol.wire import decode_reports, encode_reports
+
+_SKEW_UNITS = 1
+"""After the window servers still take a report for so many of the task's units (docs/protocol.md#times)."""
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What became of a source's report: a receipt of each server, in the task's order."""
+
+    report_id: bytes
+    receipts: tuple[Signed[Receipt], ...]
+
+
+class Sending:
+    """Sends the reports of one task through an outbox, charged to a ledger."""
+
+    def __init__(self, task: Task, destinations: Sequence[Destination], ledger: Ledger, outbox: Outbox) -> None:
+        """Send to the servers of a task, in its order."""
+        self._task = task
+        self._destinations = destinations
+        self._ledger = ledger
+        self._outbox = outbox
+
+    async def begun(self, source: str) -> Kept | None:
+        """Return what is here of an earlier report of a source, or None."""
+        return await asyncio.to_thread(self._outbox.find, self._task.task_id, BATCH, source)
+
+    async def first(self, source: str, parcel: Parcel) -> Sent | None:
+        """Send a report for the first time; None if another process was faster, whose report is then to be resumed.
+
+        Raises:
+            LedgerRefusedError: the ledger does not let it leave; nothing has left.
+            LintraError: the first refusal in the task's order; the others were still asked.
+        """
+        report_id, task = parcel.report_ids[0], self._task
+        sealed = {
+            destination.index: encode_reports(await parcel.sealed(task, destination.index, await destination.key()))
+            for destination in self._destinations
+        }
+        expires = (task.not_after + _SKEW_UNITS) * task.time_precision
+        if not await asyncio.to_thread(self._outbox.keep, task.task_id, BATCH, source, report_id, sealed, expires):
+            return None
+        await self._charge(source, report_id)
+        deliveries = await asyncio.gather(*(destination.deliver(parcel) for destination in self._destinations))
+        for destination, delivery in zip(self._destinations, deliveries, strict=True):
+            if delivery.failures:
+                # With a newer key the same shares were sealed anew.
+                now = encode_reports(parcel.sealed_before(destination.index))
+                await asyncio.to_thread(self._outbox.replace, report_id, destination.index, now)
+        return await self._settle(report_id, deliveries, {})
+
+    async def resumed(self, source: str, kept: Kept) -> Sent:
+        """Send what is left of an earlier report; nothing, if every server has it.
+
+        Raises:
+            LedgerRefusedError: the ledger does not let it leave.
+            LintraError: the first refusal in the task's order. After `OutdatedKeyError` that server's message is given
+                up: the report will never be complete.
+        """
+        await self._charge(source, kept.report_id)
+        waiting = [each for each in self._destinations if each.index in kept.sealed]
+        deliveries = await asyncio.gather(*(self._again(each, kept.sealed[each.index]) for each in waiting))
+        by_index = {each.index: found for each, found in zip(waiting, deliveries, strict=True)}
+        for index, found in by_index.items():
+            if any(error.token == "outdated_key" for error in found.failures.values()):
+                await asyncio.to_thread(self._outbox.replace, kept.report_id, index, None)
+        nothing = Delivery({}, ())
+        given_up = LedgerRefusedError("its report was given up: a server has another key than it was sealed to")
+        ordered = [
+            by_index.get(each.index) or (nothing if each.index in kept.receipts else Delivery({b"": given_up}, ()))
+            for each in self._destinations
+        ]
+        words = {index: Signed[Receipt].from_canonical(word) for index, word in kept.receipts.items()}
+        return await self._settle(kept.report_id, ordered, words)
+
+    async def _again(self, destination: Destination, upload: bytes) -> Delivery:
+        return await destination.upload_again(list(decode_reports(upload, self._task, destination.index)))
+
+    async def _charge(self, source: str, report_id: bytes) -> None:
+        price = price_of(self._task)
+        refused = await asyncio.to_thread(self._ledger.charge, self._task.task_id, price, {report_id: source})
+        for error in refused.values():
+            await asyncio.to_thread(self._outbox.forget, report_id)
+            raise error
+
+    async def _settle(
+        self, report_id: bytes, deliveries: Sequence[Delivery], known: dict[int, Signed[Receipt]]
+    ) -> Sent:
+        receipts = dict(known)
+        first: LintraError | None = None
+        for destination, delivery in zip(self._destinations, deliveries, strict=True):
+            if delivery.receipts and not delivery.failures:
+                receipts[destination.index] = delivery.receipts[-1]
+                word = delivery.receipts[-1].canonical()
+                await asyncio.to_thread(self._outbox.acknowledge, report_id, destination.index, word)
+            for error in delivery.failures.values():
+                first = first or error
+        if first is not None:
+            raise first
+        return Sent(report_id, tuple(receipts[destination.index] for destination in self._destinations))
