@@ -21,7 +21,7 @@ from lintra_analysis.trial.files.schema import column_documents
 from lintra_analysis.trial.files.table import FileTable
 from lintra_protocol.clipping import clip_norms
 from lintra_protocol.documents import fraction, real
-from lintra_protocol.errors import InvalidRowError
+from lintra_protocol.errors import InvalidAnalysisError, InvalidRowError
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import FloatArray
@@ -255,7 +255,7 @@ def told_apart_from_noise(collected: Collected, target: str) -> tuple[list[str],
     zero for nearly everybody no coefficient at all could be told, since the others may be traded against it.
 
     Raises:
-        InvalidRowError: no feature is left.
+        InvalidAnalysisError: no feature is left.
     """
     estimate = collected.release.second_moment()
     squares = dict(zip([column.name for column in estimate.columns], np.diagonal(estimate.matrix), strict=True))
@@ -263,7 +263,7 @@ def told_apart_from_noise(collected: Collected, target: str) -> tuple[list[str],
     unseen = tuple(name for name in features if squares[name] < TELLS * collected.noise)
     seen = [name for name in features if name not in unseen]
     if not seen:
-        raise InvalidRowError("the noise drowns every feature; a larger epsilon or more rows are needed")
+        raise InvalidAnalysisError("the noise drowns every feature; a larger epsilon or more rows are needed")
     return seen, unseen
 
 
