@@ -93,7 +93,7 @@ def test_strength_grows_with_rows_and_epsilon(trial: Trial) -> None:
 
 
 def test_too_little_privacy_budget_is_told_in_words(tmp_path: Path) -> None:
-    poor = tried(write(tmp_path / "rows.csv", 400), epsilon=0.3)
+    poor = tried(write(tmp_path / "rows.csv", 400), epsilon=0.6)
     text = show(poor)
     assert poor.r2 is None
     assert "under a penalty that was fixed before looking" in text
