@@ -39,7 +39,7 @@ HTTP_CLIENT = frozenset({"httpx2", "stamina"})
 SHELL = frozenset({"fastapi", "starlette", "uvicorn", "prometheus_client", "pydantic_settings", "structlog"})
 SERVICE = SHELL | {"sqlalchemy", "alembic", "scipy"}
 
-# Of the extra `frames`: inside functions only, so that nobody needs them to start.
+# Of the extras `frames` and `plot`: inside functions only, so that nobody needs them to start.
 FRAMES = frozenset({"pandas", "pyarrow"})
 PLOT = frozenset({"matplotlib"})
 

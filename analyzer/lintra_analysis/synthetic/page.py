@@ -1,17 +1,16 @@
-"""The reports as one HTML page without scripts, fonts or images from elsewhere; charts are drawn as SVG."""
+"""The reports as one HTML page without scripts, fonts or images from elsewhere; charts are SVG, drawn by matplotlib."""
 
-import math
 from collections.abc import Sequence
 from html import escape
 
 from lintra_analysis.synthetic.comparison import Comparison
 from lintra_analysis.synthetic.fidelity import FidelityReport
+from lintra_analysis.synthetic.plots import bars
 
 _STYLE = (
     "body{font:15px/1.45 sans-serif;max-width:60em;margin:2em auto;color:#222}table{border-collapse:collapse}"
     "td,th{padding:.15em .9em .15em 0;text-align:left}.w{color:#a40}svg{display:block;margin:.6em 0}"
 )
-_WIDTH, _HEIGHT, _LABEL = 640, 16, 200
 
 
 def html_page(report: FidelityReport, comparison: Comparison | None = None) -> str:
@@ -39,7 +38,7 @@ def html_page(report: FidelityReport, comparison: Comparison | None = None) -> s
             ],
         ),
         "<h2>Eigenvalues of the covariance</h2>",
-        bars([(str(number + 1), value) for number, value in enumerate(report.eigenvalues.tolist()[:40])]),
+        chart([(str(number + 1), value) for number, value in enumerate(report.eigenvalues.tolist()[:40])]),
         *(f"<p>{escape(note)}.</p>" for note in report.notes),
     ]
     if comparison is not None:
@@ -50,19 +49,13 @@ def html_page(report: FidelityReport, comparison: Comparison | None = None) -> s
     )
 
 
-def bars(values: Sequence[tuple[str, float]]) -> str:
-    """Return a bar chart as SVG; every value is at least 0, and the longest bar is the largest."""
-    largest = max((value for _, value in values if math.isfinite(value)), default=0.0) or 1.0
-    lines = []
-    for number, (name, value) in enumerate(values):
-        top, length = number * _HEIGHT, max(0.0, value) / largest * (_WIDTH - _LABEL - 80)
-        lines.append(
-            f'<text x="{_LABEL - 8}" y="{top + 12}" text-anchor="end">{escape(name)}</text>'
-            f'<rect x="{_LABEL}" y="{top + 2}" width="{length:.1f}" height="{_HEIGHT - 4}" fill="#468"/>'
-            f'<text x="{_LABEL + length + 6:.1f}" y="{top + 12}">{value:.3g}</text>'
-        )
-    height = max(1, len(values)) * _HEIGHT
-    return f'<svg width="{_WIDTH}" height="{height}" font-size="11" role="img">{"".join(lines)}</svg>'
+def chart(values: Sequence[tuple[str, float]]) -> str:
+    """Return a bar chart; or, where matplotlib is not installed, its numbers as a table and what is missing."""
+    try:
+        return bars(values)
+    except ValueError as error:
+        rows = [[name, f"{value:.3g}"] for name, value in values]
+        return f"{_table(['name', 'value'], rows)}<p>{escape(str(error))}</p>"
 
 
 def _promised(report: FidelityReport) -> str:
@@ -79,7 +72,7 @@ def _compared(comparison: Comparison) -> list[str]:
     parts = [
         "<h2>Beside reference rows</h2>",
         *(f'<p class="w">{escape(note)}.</p>' for note in comparison.notes),
-        bars([(one.column, one.distance) for one in comparison.columns]),
+        chart([(one.column, one.distance) for one in comparison.columns]),
         _table(
             ["column", "measure", "distance", "by chance about", "reference outside the bounds"],
             [

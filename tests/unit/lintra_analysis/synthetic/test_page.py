@@ -1,15 +1,17 @@
 """The HTML page of a report: whole, well formed, and safe with names that look like markup."""
 
+import sys
 from xml.etree import ElementTree
 
 import numpy as np
+import pytest
 
 from lintra_analysis.releases.features import ClassLabel, Feature
 from lintra_analysis.synthetic.comparison import compare
 from lintra_analysis.synthetic.fidelity import fidelity
 from lintra_analysis.synthetic.generator import synthesize
 from lintra_analysis.synthetic.model import GaussianModel, fit
-from lintra_analysis.synthetic.page import bars, html_page
+from lintra_analysis.synthetic.page import html_page
 from lintra_analysis.synthetic.rows import WARNING
 from support.made_projected_sums import isotropic, released
 
@@ -49,13 +51,14 @@ def test_the_page_shows_the_comparison_if_there_is_one() -> None:
     text = "".join(root.itertext())
     assert "accuracy" in text
     assert "not private" in text
-    assert len(root.findall(".//svg")) == 2
+    assert len(root.findall(".//{http://www.w3.org/2000/svg}svg")) == 2
 
 
-def test_the_longest_bar_is_the_largest_value() -> None:
-    chart = ElementTree.fromstring(bars([("a", 1.0), ("b", 4.0), ("c", 0.0)]))
-    lengths = [float(bar.attrib["width"]) for bar in chart.findall("rect")]
-    assert lengths[1] == max(lengths)
-    assert lengths[0] * 4 == lengths[1]
-    assert lengths[2] == 0
-    assert "svg" in bars([])
+def test_without_matplotlib_the_page_has_the_numbers_and_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    report = fidelity(model())
+    root = parsed(html_page(report))
+    text = "".join(root.itertext())
+    assert "pip install 'lintra[plot]'" in text
+    assert f"{report.eigenvalues[0]:.3g}" in text
+    assert not root.findall(".//{http://www.w3.org/2000/svg}svg")

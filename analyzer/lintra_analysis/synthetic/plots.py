@@ -1,0 +1,86 @@
+"""Charts, drawn by matplotlib (`lintra[plot]`), as SVG: bars beside their names, and curves with points.
+
+Matplotlib is imported inside functions: nobody needs it to start, and who has it not gets the numbers without charts.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from io import StringIO
+
+import numpy as np
+
+from lintra_protocol.ring import FloatArray
+
+INSTALL = "charts need matplotlib, which is not installed: pip install 'lintra[plot]'"
+
+SMALLEST = 1e-30
+"""Where a logarithmic axis ends."""
+
+
+def bars(values: Sequence[tuple[str, float]]) -> str:
+    """Return a bar chart as an SVG element: one bar for every name, the first on top.
+
+    Args:
+        values: names, and lengths of at least 0; what is not finite has no bar.
+
+    Raises:
+        ValueError: matplotlib is not installed.
+    """
+    with _settings():
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(6.4, 0.5 + 0.2 * max(1, len(values))), layout="constrained")
+        axes = figure.add_subplot()
+        places = np.arange(len(values))
+        lengths = [value if np.isfinite(value) else 0.0 for _, value in values]
+        drawn = axes.barh(places, lengths, color="#446688")
+        axes.set_yticks(places, [name for name, _ in values])
+        axes.bar_label(drawn, [f"{value:.3g}" for _, value in values], padding=3)
+        axes.invert_yaxis()
+        axes.set_xlim(0, 1.15 * max(lengths, default=0.0) or 1.0)
+        axes.spines[["top", "right"]].set_visible(False)
+        return _svg(figure.savefig)
+
+
+def decay(across: FloatArray, down: FloatArray, points: Sequence[tuple[float, float]], labels: tuple[str, str]) -> str:
+    """Return a curve of small positive numbers on a logarithmic axis, and points, as an SVG element.
+
+    Args:
+        across: shape `(k,)`.
+        down: shape `(k,)`; drawn from 1e-30 up.
+        points: marked.
+        labels: of the axes.
+
+    Raises:
+        ValueError: matplotlib is not installed.
+    """
+    with _settings():
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(6.4, 4.0), layout="constrained")
+        axes = figure.add_subplot()
+        axes.semilogy(across, np.maximum(down, SMALLEST), color="#223366", gid="curve")
+        for number, (x, y) in enumerate(points):
+            axes.semilogy([x], [max(y, SMALLEST)], "o", color="#cc2222", gid=f"claim-{number}")
+        axes.set_xlabel(labels[0])
+        axes.set_ylabel(labels[1])
+        return _svg(figure.savefig)
+
+
+@contextmanager
+def _settings() -> Iterator[None]:
+    try:
+        from matplotlib import rc_context
+    except ModuleNotFoundError:
+        raise ValueError(INSTALL) from None
+    # The same chart is the same bytes everywhere; and its words are text, not outlines.
+    with rc_context({"svg.hashsalt": "lintra", "svg.fonttype": "none", "font.size": 9, "text.parse_math": False}):
+        yield
+
+
+def _svg(save: Callable[..., None]) -> str:
+    text = StringIO()
+    save(text, format="svg", metadata={"Date": None, "Creator": None})
+    drawing = text.getvalue()
+    # Inside a page an element stands without the prologue of a file.
+    return drawing[drawing.index("<svg") :]
