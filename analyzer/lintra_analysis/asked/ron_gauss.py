@@ -1,11 +1,13 @@
 """Asking for `ron_gauss`, in one round or in two."""
 
+from math import sqrt
 from typing import Literal
 
 from pydantic import Field
 
 from lintra_analysis.asked.asking import Asking, Circumstances, MechanismSpecification, Number
 from lintra_analysis.planning.ron_gauss import JointQuestion, plan_ron_gauss, useful_dimension
+from lintra_analysis.planning.row_norms import NormLaw
 from lintra_analysis.planning.two_rounds import MEANS_ONLY, first_round
 from lintra_protocol.documents import fraction
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
@@ -23,7 +25,7 @@ class RonGaussSpecification(MechanismSpecification):
     the claim (docs/mechanisms/ron_gauss.md#dimension). `bins` cells for each real column; 0 for no histograms.
     `mean_weight` is r of that page. Of 2 `rounds` this makes the first, and the whole promise is shared by both; then
     r is as large as it may be. Here `row_bound` is the norm of mapped rows beyond which they may be shrunk; without it
-    a row that is uniform between its bounds has it on average.
+    it follows from the encoding, so that few rows that are uniform between their bounds are.
     """
 
     kind: Literal["ron_gauss"]
@@ -53,12 +55,30 @@ class RonGaussSpecification(MechanismSpecification):
 
 
 def _warnings(task: Task, mechanism: RonGauss) -> list[str]:
+    found = _radius_warnings(task, mechanism)
     useful = useful_dimension(task.claim, mechanism.num_blocks)
-    if mechanism.mean_weight == MEANS_ONLY or mechanism.dimension <= useful:
+    if mechanism.mean_weight != MEANS_ONLY and mechanism.dimension > useful:
+        found.append(
+            f"covariance uninformative: the noise at this epsilon drowns products of more than about {useful} numbers, "
+            f"here are {mechanism.dimension}; ask for a smaller dimension or more clients"
+        )
+    return found
+
+
+def _radius_warnings(task: Task, mechanism: RonGauss) -> list[str]:
+    """Warn of a radius below the root mean square norm of a uniform row, as the encoding and the frame give it."""
+    features = [column for number, column in enumerate(task.columns) if number != mechanism.label]
+    law = NormLaw.of_columns(features)
+    tau, kept = float(fraction(mechanism.row_bound)), mechanism.dimension / mechanism.num_features
+    norm = sqrt(float(law.mean) * kept)
+    if tau >= norm:
         return []
+    every = f"; categories alone give every row {sqrt(law.certain * kept):.4g}" if law.certain else ""
     said = (
-        f"covariance uninformative: the noise at this epsilon drowns products of more than about {useful} numbers, "
-        f"here are {mechanism.dimension}; ask for a smaller dimension or more clients"
+        f"radius {tau:.4g} below the encoding's norm: a row uniform between its bounds has {norm:.4g} where it is "
+        f"clipped{every}. Expected: {law.clipped_share(tau, mechanism.dimension):.0%} of such rows are clipped, which "
+        "bends correlations and may turn their signs; of the real rows the share is unknown. Leave row_bound out, or "
+        f"ask for {sqrt(law.planned):.4g} before projection"
     )
     return [said]
 

@@ -7,11 +7,12 @@ its error for columns that fill their bounds evenly.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import exp, floor, isqrt, lgamma, log, log1p, sqrt
+from math import floor, isqrt, sqrt
 from typing import Literal
 
 from lintra_analysis.planning.option import KindPlan, Option, option_of, predict
 from lintra_analysis.planning.question import Question
+from lintra_analysis.planning.row_norms import NormLaw, projected_bound
 from lintra_protocol.canonical import base64url
 from lintra_protocol.documents import Real, fraction, real
 from lintra_protocol.errors import InvalidTaskError
@@ -20,16 +21,12 @@ from lintra_protocol.mechanisms.base import MIN_SIGMA
 from lintra_protocol.mechanisms.joint import feature_width
 from lintra_protocol.mechanisms.projected import MAX_FEATURES, MAX_FRAME_WORK, NO_LABEL
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
-from lintra_protocol.privacy.boundary import bisect
 from lintra_protocol.privacy.discrete import discrete_mu
 from lintra_protocol.privacy.statement import MAX_SLACK, Claim
 from lintra_protocol.schema import Column
 
 MAX_PRODUCTS = 1 << 17
 """Most words of products that are planned; a report of so many has 1 MiB."""
-
-CLIPPED_SHARE = 0.05
-"""The chance, over the frame, that a row of the largest planned norm is clipped where it is projected."""
 
 WHOLE_CELLS = 64
 """Up to so many values of an integer have a histogram cell each, however few cells were asked for."""
@@ -88,7 +85,7 @@ def plan_ron_gauss(
         raise InvalidTaskError(f"dimension lies between 1 and the {num_features} features, got {dimension}")
     if question.radius is not None and question.radius <= 0:
         raise InvalidTaskError(f"the radius must be positive, got {question.radius}")
-    radius = sqrt(rms_square(features)) if question.radius is None else float(question.radius)
+    radius = sqrt(NormLaw.of_columns(features).planned) if question.radius is None else float(question.radius)
     projects = dimension < num_features
     if projects and num_features * dimension**2 > MAX_FRAME_WORK:
         raise InvalidTaskError(f"a frame of {num_features} x {dimension} takes a client too long; ask for fewer")
@@ -142,31 +139,6 @@ def default_dimension(claim: Claim, num_features: int, num_blocks: int = 1) -> i
     return max(1, min(wanted, isqrt(MAX_FRAME_WORK // num_features)))
 
 
-def rms_square(features: Sequence[Column]) -> Fraction:
-    """Return the mean squared norm of a mapped row whose values are uniform between their public bounds.
-
-    A real feature has 1/3, an integer with V values (V+1) / (3 (V-1)), each feature of a category 1.
-    """
-    total = Fraction(0)
-    for column in features:
-        width = fraction(column.upper) - fraction(column.lower)
-        if column.kind == "category":
-            total += feature_width(len(column.levels))
-        else:
-            total += Fraction(1, 3) if column.kind == "real" else (width + 2) / (3 * width)
-    return total
-
-
-def projected_bound(radius: float, num_features: int, dimension: int) -> float:
-    """Return tau: a row of norm `radius` is longer where it is projected with probability `CLIPPED_SHARE` at most.
-
-    Theorem J5 (docs/privacy.md#joint): the kept share of its squared norm has a beta law, whatever the row.
-    """
-    if dimension == num_features:
-        return radius
-    return radius * sqrt(beta_quantile(1 - CLIPPED_SHARE, dimension / 2, (num_features - dimension) / 2))
-
-
 def histogram_bins(column: Column, bins: int) -> int:
     """Return the cells of a column's histogram: one for each level or few values, else `bins`; 0 if that is 0."""
     if not bins:
@@ -175,44 +147,6 @@ def histogram_bins(column: Column, bins: int) -> int:
         return len(column.levels)
     values = fraction(column.upper) - fraction(column.lower) + 1
     return int(values) if column.kind != "real" and values <= max(bins, WHOLE_CELLS) else bins
-
-
-def beta_quantile(probability: float, first: float, second: float) -> float:
-    """Return the quantile of a beta law by bisection of its distribution function, to rounding.
-
-    Args:
-        probability: strictly between 0 and 1.
-        first: the first parameter, positive.
-        second: the second parameter, positive.
-
-    Raises:
-        ValueError: an argument is out of range.
-    """
-    if not (0 < probability < 1 and first > 0 and second > 0):
-        raise ValueError(f"no beta quantile of {probability} with parameters {first} and {second}")
-    return bisect(1.0, 0.0, lambda x: _beta_probability(x, first, second) >= probability)[0]
-
-
-def _beta_probability(x: float, first: float, second: float) -> float:
-    """Return the distribution function of a beta law at 0 < x < 1 by Lentz's continued fraction (DLMF 8.17.22)."""
-    if x > (first + 1) / (first + second + 2):
-        return 1 - _beta_probability(1 - x, second, first)
-    tiny, fraction_value, c, d = 1e-300, 1.0, 1.0, 0.0
-    for step in range(100_000):
-        k = step // 2
-        if step == 0:
-            term = 1.0
-        elif step % 2:
-            term = -(first + k) * (first + second + k) * x / ((first + 2 * k) * (first + 2 * k + 1))
-        else:
-            term = k * (second - k) * x / ((first + 2 * k - 1) * (first + 2 * k))
-        d = 1 / ((1 + term * d) or tiny)
-        c = (1 + term / c) or tiny
-        fraction_value *= c * d
-        if abs(c * d - 1) < 1e-16:
-            break
-    log_beta = lgamma(first) + lgamma(second) - lgamma(first + second)
-    return exp(first * log(x) + second * log1p(-x) - log_beta) * (fraction_value - 1) / first
 
 
 def _label_number(columns: Sequence[Column], label: str | None) -> int:
@@ -269,7 +203,7 @@ def products_trace(question: Question, mechanism: RonGauss) -> float:
     A numeric label, in units of half the radius, adds a third of a quarter of its square.
     """
     features = [column for column in columns_of(question) if column.name != "label"]
-    projected = float(rms_square(features)) * mechanism.dimension / mechanism.num_features
+    projected = float(NormLaw.of_columns(features).mean) * mechanism.dimension / mechanism.num_features
     step = 2.0**-mechanism.fraction_bits
     return question.claim.min_clients * (projected + (mechanism.label_bound * step) ** 2 / 3)
 

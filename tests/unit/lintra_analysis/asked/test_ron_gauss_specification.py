@@ -111,3 +111,14 @@ def test_what_does_not_fit_is_refused_by_name(changes: dict[str, Any], complaint
         build_task(Specification.model_validate(asked(**changes)), SERVERS, KEYS.public_keys, NOW, seeded("salt"))
     error = refusal.value
     assert complaint in (first_complaint(error) if isinstance(error, ValidationError) else str(error))
+
+
+def test_a_radius_below_the_norm_of_the_encoding_is_warned_of() -> None:
+    # town gives 3 and smokes 1, two numbers a third each: sqrt(4.67) = 2.16. Beyond 2.1 lies 1 - pi 0.41/4 of a square.
+    for bound, share in ((1, "100%"), (2.1, "68%")):
+        (warning,) = warnings_of(built({}, row_bound=bound)[0])
+        assert "below the encoding's norm: a row uniform between its bounds has 2.1" in warning
+        assert f"Expected: {share} of such rows" in warning and "real rows the share is unknown" in warning
+        assert "categories alone give every row 2" in warning
+    assert warnings_of(built({}, row_bound=2.17)[0]) == []
+    assert warnings_of(built({"dimension": 3})[0]) == []
