@@ -142,7 +142,8 @@ def _means(release: Release) -> dict[str, float] | None:
         return None
     if found.means is None:
         return None
-    return {name: each.standard_error.privacy for name, each in zip(found.columns, found.means, strict=True)}
+    pairs = zip(found.columns, found.means, strict=True)
+    return {name: each.standard_error.privacy for name, each in pairs if each.standard_error is not None}
 
 
 def _correlations(release: Release) -> tuple[float, float] | None:

@@ -84,9 +84,15 @@ def _column(column: FileColumn) -> Column:
         "center": round(center / step) * step,
         "scale": math.ceil(scale / step) * step,
     }
-    kind = "integer" if column.kind == "integer" else "real"
-    unit = DAYS if column.kind == "date" else ""
-    return Column(name=column.name, kind=kind, unit=unit, **{name: _spelled(value) for name, value in spelled.items()})
+    return Column(
+        name=column.name,
+        kind="integer" if column.kind == "integer" else "real",
+        unit=DAYS if column.kind == "date" else "",
+        lower=_spelled(spelled["lower"]),
+        upper=_spelled(spelled["upper"]),
+        center=_spelled(spelled["center"]),
+        scale=_spelled(spelled["scale"]),
+    )
 
 
 def _spelled(value: float) -> Real:

@@ -51,8 +51,8 @@ def _document(table: FileTable, name: str, bounded: Column | None) -> dict[str, 
     if column.kind == "category":
         return {"name": name, "kind": "category", "levels": list(column.levels)}
     if column.kind == "boolean":
-        document = {"name": name, "kind": "boolean"}
-        return document if bounded is None else document | {"center": bounded.center, "scale": bounded.scale}
+        boolean: dict[str, object] = {"name": name, "kind": "boolean"}
+        return boolean if bounded is None else boolean | {"center": bounded.center, "scale": bounded.scale}
     document: dict[str, object] = {"name": name}
     if column.kind == "integer":
         document["kind"] = "integer"

@@ -13,7 +13,7 @@ from lintra_analysis.trial.files.table import read_table
 from lintra_analysis.trial.text import show
 from lintra_analysis.trial.trial import Trial, try_table
 from lintra_protocol.command import build
-from lintra_protocol.errors import InvalidRowError
+from lintra_protocol.errors import InvalidAnalysisError, InvalidRowError
 from lintra_protocol.randomness import keystream
 
 NOW = 1_800_000_000
@@ -93,12 +93,25 @@ def test_strength_grows_with_rows_and_epsilon(trial: Trial) -> None:
 
 
 def test_too_little_privacy_budget_is_told_in_words(tmp_path: Path) -> None:
-    poor = tried(write(tmp_path / "rows.csv", 400), epsilon=0.6)
+    # Two features that are nearly the same cannot be told apart; each alone stands far above the noise.
+    rng = np.random.default_rng(4)
+    a = rng.normal(0, 1, 1000)
+    rows = np.column_stack([a, a + rng.normal(0, 0.01, 1000), a + rng.normal(0, 1, 1000)])
+    file = tmp_path / "rows.csv"
+    np.savetxt(file, rows, delimiter=",", header="a,b,y", comments="", fmt="%.5f")
+    poor = tried(file, epsilon=4.0)
     text = show(poor)
+    assert poor.here.strength < 2
     assert poor.r2 is None
-    assert "under a penalty that was fixed before looking" in text
+    assert poor.r2_interval == (0, 1)
     assert all(each.interval is None and each.penalised is not None for each in poor.coefficients)
-    assert "Not worth it as it is" in text or "Worth a thought" in text
+    assert "Not worth it as it is" in text
+    assert "under a penalty that was fixed before looking" in text
+
+
+def test_where_noise_drowns_everything_it_says_so(tmp_path: Path) -> None:
+    with pytest.raises(InvalidAnalysisError, match="drowns every feature; a larger epsilon or more rows"):
+        tried(write(tmp_path / "rows.csv", 200), epsilon=0.01)
 
 
 @pytest.mark.parametrize(
