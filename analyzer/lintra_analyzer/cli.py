@@ -5,12 +5,15 @@ Exit codes: 0 done, 1 refused, 75 not ready yet (try again later).
 
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from datetime import UTC, datetime
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
+from rich.console import Console
 
 from lintra_analysis.access.rest_client import AnalyzerClient
 from lintra_analysis.synthetic.analysis import synthesize as synthesize_rows
@@ -28,6 +31,13 @@ _DEFAULT_URL = "http://127.0.0.1:8700"
 app = typer.Typer(help="The analyst's service: tasks, releases, analyses.", no_args_is_help=True)
 task_app = typer.Typer(help="Make and look at tasks.", no_args_is_help=True)
 app.add_typer(task_app, name="task")
+
+_STAGES = {
+    "inventory": "closing the batch at every server",
+    "cohort": "agreeing on the reports that all servers hold",
+    "aggregate": "every server applies the public matrix",
+    "reconstruct": "adding up, and signing the record",
+}
 
 # One identifier in 64 begins with a hyphen; it is an argument all the same.
 _IDENTIFIERS = {"ignore_unknown_options": True}
@@ -50,6 +60,12 @@ def run(config: Config) -> None:
 
     with _settings_errors():
         serve(Settings.load(config))
+
+
+@app.command("example-config")
+def example_config() -> None:
+    """Print a commented settings file."""
+    typer.echo(files("lintra_analyzer").joinpath("example.toml").read_text("utf-8"), nl=False)
 
 
 @app.command()
@@ -113,6 +129,23 @@ def second_round(
         typer.echo(client.create_second_task(task_id, row_bound)["task_id"])
 
 
+@app.command("tasks")
+def list_tasks(url: Url = _DEFAULT_URL, token: Token = "", as_json: AsJson = False) -> None:
+    """List all tasks, the newest first."""
+    with _client(url, token) as client:
+        found = client.tasks()
+    if as_json:
+        _print_json(found)
+        return
+    for task in found:
+        until = datetime.fromtimestamp(task["not_after_seconds"], UTC)
+        state = "" if task["registered"] else ", not registered with every server"
+        typer.echo(
+            f"{task['task_id']}  until {until:%Y-%m-%d %H:%M}Z  {task['mechanism']}, at least {task['min_clients']} "
+            f"clients, epsilon {_short(task['epsilon'])} at delta {_short(task['delta'])}{state}  {task['purpose']}"
+        )
+
+
 @task_app.command("show", context_settings=_IDENTIFIERS)
 def show(
     task_id: str,
@@ -159,8 +192,25 @@ def release(
     wait: Annotated[float, typer.Option("--wait", help="Seconds to wait for a running release.")] = 600.0,
 ) -> None:
     """Release a task's batch and print the release's identifier; exit code 75 if it is not ready yet."""
+    with _client(url, token) as client, _progress() as progress:
+        release_id = client.release(task_id, wait, progress=progress)
+    typer.echo(release_id)
+
+
+@app.command("releases")
+def list_releases(url: Url = _DEFAULT_URL, token: Token = "", as_json: AsJson = False) -> None:
+    """List all releases, the newest first."""
     with _client(url, token) as client:
-        typer.echo(client.release(task_id, wait))
+        found = client.releases()
+    if as_json:
+        _print_json(found)
+        return
+    for each in found:
+        when = datetime.fromtimestamp(each["released_at"], UTC)
+        typer.echo(
+            f"{each['release_id']}  {when:%Y-%m-%d %H:%M}Z  {each['mechanism']}, {each['num_clients']} clients, "
+            f"epsilon {_short(each['epsilon'])} at delta {_short(each['delta'])}"
+        )
 
 
 @app.command(context_settings=_IDENTIFIERS)
@@ -284,6 +334,26 @@ def _client(url: str, token: str) -> Iterator[AnalyzerClient]:
 def connect(url: str, token: str) -> AnalyzerClient:
     """Return a client; tests put their own in this place."""
     return AnalyzerClient(url, token)
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    """Say on the standard error what is being waited for: in place in a terminal, else a line for each stage."""
+    console = Console(stderr=True)
+    with console.status("asking the analyzer") if console.is_terminal else nullcontext() as status:
+
+        def said(stage: str) -> None:
+            text = _STAGES.get(stage, stage)
+            if status is None:
+                typer.echo(text, err=True)
+            else:
+                status.update(text)
+
+        yield said
+
+
+def _short(real: str) -> str:
+    return f"{float(real):.6g}"
 
 
 @contextmanager

@@ -4,13 +4,12 @@ Uploads (`POST /v1/tasks/{task_id}/reports`) are answered right here from raw by
 would cost several times as much as storing a report. Everything else goes on to the control plane.
 """
 
-import time
 import traceback
 
 import structlog
 from starlette.datastructures import Headers
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lintra_protocol.errors import (
     InternalError,
@@ -21,8 +20,8 @@ from lintra_protocol.transport import require_media_type
 from lintra_server.intake import max_upload_bytes, screening
 from lintra_server.node import Node
 from lintra_service.answers import answer, problem, read_body
+from lintra_service.exchange import Exchange
 
-REQUEST_ID_HEADER = "lintra-request-id"
 _PREFIX, _SUFFIX = "/v1/tasks/", "/reports"
 _UPLOAD = "/v1/tasks/{task_id}/reports"
 
@@ -41,7 +40,7 @@ class Front:
         """Answer one request."""
         if scope["type"] != "http":
             return await self._inner(scope, receive, send)
-        exchange = _Exchange(self.node, scope, send)
+        exchange = Exchange(self.node.metrics, self.node.new_request_id(), scope, send)
         try:
             if task_id := _uploaded_task(scope):
                 exchange.resource = _UPLOAD
@@ -74,46 +73,6 @@ class Front:
             body = await read_body(receive, announced, limit, lease, screening(held))
             uploaded = await self.node.intake.accept(held, body)
         return answer("upload-answer", uploaded.canonical())
-
-
-class _Exchange:
-    """What is known of one request and its answer, for its log line and its metrics."""
-
-    def __init__(self, node: Node, scope: Scope, send: Send) -> None:
-        self.request_id = node.new_request_id()
-        self.resource: str | None = None
-        self.status: int | None = None
-        self.error: str | None = None
-        self._node = node
-        self._scope = scope
-        self._send = send
-        self._started = time.perf_counter()
-        scope.setdefault("state", {})["request_id"] = self.request_id
-
-    async def send(self, message: Message) -> None:
-        """Pass a part of the answer on, with the request identifier in its headers."""
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-            message["headers"] = [*message["headers"], (REQUEST_ID_HEADER.encode(), self.request_id.encode())]
-        await self._send(message)
-
-    def finish(self) -> None:
-        """Write the log line and count."""
-        seconds = time.perf_counter() - self._started
-        route = self._scope.get("route")
-        resource = self.resource or str(getattr(route, "path", "unknown"))
-        status = self.status or 500
-        self._node.metrics.observe_request(resource, status, seconds)
-        error = self.error or self._scope["state"].get("error")
-        log.info(
-            "request",
-            request_id=self.request_id,
-            method=self._scope["method"],
-            resource=resource,
-            status=status,
-            milliseconds=round(1000 * seconds, 2),
-            **({"error": error} if error else {}),
-        )
 
 
 def _uploaded_task(scope: Scope) -> str | None:

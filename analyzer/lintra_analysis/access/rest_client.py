@@ -6,7 +6,7 @@ carries a key of its own, so that a repetition does not make a second one.
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
@@ -149,16 +149,31 @@ class AnalyzerClient:
         """Return how far the release of a task is."""
         return self._json("GET", self._release_path(task_id))
 
-    def release(self, task_id: str, wait_seconds: float = 600.0, poll_seconds: float = 0.2) -> str:
+    def release(
+        self,
+        task_id: str,
+        wait_seconds: float = 600.0,
+        poll_seconds: float = 0.2,
+        progress: Callable[[str], None] | None = None,
+    ) -> str:
         """Start the release of a task, wait for it, and return its identifier.
+
+        Args:
+            task_id: of the task.
+            wait_seconds: how long to wait while it is running.
+            poll_seconds: how often to ask.
+            progress: told the name of every stage that is seen to begin.
 
         Raises:
             LintraError: the refusal that the release stands still at, with `retryable` saying whether time may help.
             UnavailableError: it is still running after `wait_seconds`.
         """
         deadline = time.monotonic() + wait_seconds
-        job = self.start_release(task_id)
+        job, shown = self.start_release(task_id), None
         while job["state"] == "running":
+            if progress is not None and job["stage"] != shown:
+                shown = job["stage"]
+                progress(shown)
             if time.monotonic() > deadline:
                 raise UnavailableError(f"the release is still at stage {job['stage']}; ask again later")
             time.sleep(poll_seconds)

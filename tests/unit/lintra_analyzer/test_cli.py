@@ -204,6 +204,22 @@ def test_an_identifier_may_begin_with_hyphens(desk: Desk) -> None:
             assert "no such" in complaint.lower()
 
 
+def test_tasks_and_releases_are_listed_and_a_waiting_command_says_what_it_waits_for(desk: Desk) -> None:
+    task_id = desk.client.create_task(specification("sum"))["task_id"]
+    desk.upload(task_id)
+    code, release_id, said = desk.type("release", task_id)
+    assert code == 0
+    assert "closing the batch at every server" in said.splitlines()
+    (task,) = desk.type("tasks")[1].splitlines()
+    assert task.startswith(task_id)
+    assert "sum, at least 12 clients, epsilon 4 at delta 1e-05" in task
+    (release,) = desk.type("releases")[1].splitlines()
+    assert release.startswith(release_id)
+    assert f"sum, {CLIENTS} clients, epsilon " in release
+    assert json.loads(desk.type("tasks", "--json")[1]) == desk.client.tasks()
+    assert json.loads(desk.type("releases", "--json")[1]) == desk.client.releases()
+
+
 def test_a_file_that_is_no_specification_is_named(desk: Desk, tmp_path: Path) -> None:
     file = tmp_path / "broken.json"
     for text in ("{", "[]"):

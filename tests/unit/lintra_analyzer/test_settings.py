@@ -3,7 +3,9 @@
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from lintra_analyzer.cli import app
 from lintra_analyzer.settings import Settings
 from lintra_analyzer.storage.keys import load_keys
 from lintra_protocol.errors import UnauthorizedError
@@ -34,6 +36,12 @@ def test_the_example_is_valid_and_explains_every_setting() -> None:
     assert settings.host == settings.internal_host == "127.0.0.1"
     text = EXAMPLE.read_text("utf-8")
     assert not [name for name in Settings.model_fields if f"\n{name} = " not in text and f"[[{name}]]" not in text]
+
+
+def test_the_example_in_the_package_is_the_one_in_deploy_and_is_printed_whole() -> None:
+    packaged = EXAMPLE.parents[2] / "analyzer/lintra_analyzer/example.toml"
+    assert packaged.read_text("utf-8") == EXAMPLE.read_text("utf-8")
+    assert CliRunner().invoke(app, ["example-config"]).output == packaged.read_text("utf-8")
 
 
 def test_the_example_states_the_defaults() -> None:
