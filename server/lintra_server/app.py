@@ -61,8 +61,8 @@ def create_app(
         halt: ends the process.
 
     Raises:
-        ValueError: the folders do not fit together, a key is missing, or the database is another version's or another
-            root key's.
+        InvalidSettingsError: the folders do not fit together, a key is missing, or the database is another version's
+            or another root key's.
     """
     node = Node(settings, random_bytes, now, running, halt)
     app = FastAPI(title="Lintra server", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)

@@ -34,6 +34,7 @@ from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from lintra_server.folders import sync_file, write_new
+from lintra_service.settings import InvalidSettingsError
 
 REVISION = "0003"
 """The newest of `migrations/versions`; its tables are the ones below."""
@@ -146,7 +147,7 @@ class Database:
         """Open the file, or make it; one of an earlier version is copied aside and then brought up to date.
 
         Raises:
-            ValueError: it was written by another version of this software that is not an earlier one.
+            InvalidSettingsError: it was written by another version of this software that is not an earlier one.
         """
         self.path = path
         if not path.exists():
@@ -184,10 +185,10 @@ class Database:
         """Check that the database answers and has this version's schema.
 
         Raises:
-            ValueError: it was written by another version of this software.
+            InvalidSettingsError: it was written by another version of this software.
         """
         if (revision := self._revision()) != REVISION:
-            raise ValueError(f"the database has schema version {revision}, this software needs {REVISION}")
+            raise InvalidSettingsError(f"the database has schema version {revision}, this software needs {REVISION}")
 
     def copy_to(self, path: Path) -> None:
         """Write a consistent copy, also while the server runs, that only its owner can read.

@@ -5,6 +5,8 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from lintra_service.settings import InvalidSettingsError
+
 FILE_MODE, FOLDER_MODE = 0o600, 0o700
 _OTHERS = 0o077
 
@@ -20,13 +22,13 @@ def require_private(folder: Path) -> None:
     """Refuse a folder that anybody else could enter, or that holds a file anybody else could read.
 
     Raises:
-        ValueError: with the commands that put it right.
+        InvalidSettingsError: with the commands that put it right.
     """
     wrong = [path for path in (folder, *_below(folder)) if stat.S_IMODE(path.lstat().st_mode) & _OTHERS]
     if wrong:
         commands = [f"chmod {'700' if path.is_dir() else '600'} {path}" for path in wrong[:5]]
         more = f"; and {len(wrong) - 5} more" if len(wrong) > 5 else ""
-        raise ValueError(
+        raise InvalidSettingsError(
             f"others can get at {wrong[0]}; folders need mode 0700 and files 0600: {'; '.join(commands)}{more}"
         )
 

@@ -35,7 +35,7 @@ def found(
 
     Raises:
         NotStartedError: there is a server here already, or a database that is not to be adopted.
-        ValueError: a key is missing.
+        InvalidSettingsError: a key is missing.
         UnavailableError: the clock is not to be believed.
     """
     now = clock.now()

@@ -22,6 +22,7 @@ from lintra_protocol.canonical import (
 )
 from lintra_protocol.errors import InvalidMessageError
 from lintra_server.folders import FILE_MODE, sync_folder
+from lintra_service.settings import InvalidSettingsError
 
 JournalState = Literal["started", "closed", "frozen", "checked", "judged", "released", "abandoned", "restored"]
 """What a line says: a gate process began, a batch changed its state, or the database was restored."""
@@ -35,7 +36,7 @@ FINAL_LINES = frozenset[JournalState]({"released", "abandoned"})
 """Behind such a line nothing can leave of a batch that did not leave before."""
 
 
-class DamagedJournalError(ValueError):
+class DamagedJournalError(InvalidSettingsError):
     """The journal is not what this server wrote."""
 
 

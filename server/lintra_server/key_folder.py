@@ -17,6 +17,7 @@ from lintra_server.folders import FILE_MODE, make_folder, replace, require_priva
 from lintra_server.journal import Journal
 from lintra_server.steps import StepFiles
 from lintra_server.vault import KEY_BYTES, Vault
+from lintra_service.settings import InvalidSettingsError
 
 JOURNAL_FILE = "journal"
 JOURNAL_KEY_FILE = "journal.key"
@@ -27,7 +28,7 @@ _LOCK_FILE = "lock"
 _LABEL = "journal key"
 
 
-class BusyError(ValueError):
+class BusyError(InvalidSettingsError):
     """Another process owns the folder."""
 
 
@@ -51,7 +52,7 @@ class KeyFolder:
 
         Raises:
             BusyError: another process owns it.
-            ValueError: others can get at it.
+            InvalidSettingsError: others can get at it.
         """
         make_folder(path)
         require_private(path)
@@ -80,7 +81,7 @@ class KeyFolder:
 
         Raises:
             DamagedJournalError: it is not what this server wrote.
-            ValueError: its key is of another root key.
+            InvalidSettingsError: its key is of another root key.
         """
         return Journal(self.path / JOURNAL_FILE, journal_key(self.path, vault))
 
@@ -126,7 +127,7 @@ def journal_key(folder: Path, vault: Vault) -> bytes:
     """Return the key of a folder's journal.
 
     Raises:
-        ValueError: it is of another root key.
+        InvalidSettingsError: it is of another root key.
         FileNotFoundError: there is none.
     """
     return vault.unwrap((folder / JOURNAL_KEY_FILE).read_bytes(), _LABEL)

@@ -70,7 +70,7 @@ class Node:
 
         Raises:
             NotStartedError: the folders do not fit together, or a part is missing.
-            ValueError: a key is wrong, or the database is another version's or another root key's.
+            InvalidSettingsError: a key is wrong, or the database is another version's or another root key's.
         """
         self.settings = settings
         self._running = running

@@ -14,11 +14,12 @@ from lintra_server.states import BatchStates
 from lintra_server.store import Store
 from lintra_server.vault import Vault
 from lintra_server.witness import FolderWitness
+from lintra_service.settings import InvalidSettingsError
 
 DATABASE_FILE = "lintra.sqlite"
 
 
-class NotStartedError(ValueError):
+class NotStartedError(InvalidSettingsError):
     """The folders do not fit together, or a part is missing; the message says which command comes next."""
 
 
@@ -51,7 +52,7 @@ def lock_folders(settings: Settings, random_bytes: RandomBytes) -> KeyFolder:
     """Make the folders if need be, refuse those that others can get at, and lock the key folder.
 
     Raises:
-        ValueError: others can get at them, or another process owns the key folder.
+        InvalidSettingsError: others can get at them, or another process owns the key folder.
     """
     make_folder(settings.data_dir)
     require_private(settings.data_dir)
@@ -75,7 +76,7 @@ def open_parts(settings: Settings, random_bytes: RandomBytes, folder: KeyFolder)
 
     Raises:
         NotStartedError: a part is missing; nothing was made in its place.
-        ValueError: a key does not fit, or the journal or the database is not what this software wrote.
+        InvalidSettingsError: a key does not fit, or the journal or the database is not what this software wrote.
     """
     missing = [name for name, there in _presence(settings, folder) if not there]
     if missing:

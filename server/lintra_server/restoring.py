@@ -71,7 +71,7 @@ def restore(
 
     Raises:
         NotStartedError: the journal is not whole, so it would have to be called lost.
-        ValueError: a key does not fit.
+        InvalidSettingsError: a key does not fit.
         UnavailableError: the clock is not to be believed.
     """
     now = clock.now()

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from lintra_protocol.canonical import framed
+from lintra_service.settings import InvalidSettingsError
 
 KEY_BYTES = 32
 _NONCE_BYTES = 12
@@ -43,7 +44,7 @@ class Vault:
         """Decrypt what `wrap` encrypted under any of the root keys.
 
         Raises:
-            ValueError: none of them fits: this database belongs to another root key.
+            InvalidSettingsError: none of them fits: this database belongs to another root key.
         """
         return self._open(wrapped, label, *parts)[1]
 
@@ -51,7 +52,7 @@ class Vault:
         """Return a secret wrapped under the first root key if it is under a later one, else None.
 
         Raises:
-            ValueError: none of the root keys fits.
+            InvalidSettingsError: none of the root keys fits.
         """
         number, secret = self._open(wrapped, label, *parts)
         return self.wrap(secret, label, *parts) if number else None
@@ -63,7 +64,7 @@ class Vault:
             except InvalidTag:
                 continue
             return number, opened
-        raise ValueError("the storage root key is not the one this database was written with")
+        raise InvalidSettingsError("the storage root key is not the one this database was written with")
 
 
 class DataKey:
