@@ -1,6 +1,7 @@
 """The tasks this server takes part in: registered by their author if the operator's policy allows, then immutable."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from lintra_protocol.canonical import parse_base64url
@@ -12,6 +13,9 @@ from lintra_protocol.task import Task
 from lintra_protocol.tokens import Admission, key_commitment, key_context
 from lintra_server.settings import Settings
 from lintra_server.store import Store
+
+MOST_HELD = 64
+"""Tasks that are kept in memory; the others are read again when they are asked for."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +83,14 @@ class Registry:
             task = Task.from_canonical(row.definition)
             record = sign(self._identity, TaskRecord(definition=task)).canonical()
             admission = None if row.token_key is None else Admission(row.token_key, task.id_bytes)
+            if len(self._held) >= MOST_HELD:
+                self._held.pop(next(iter(self._held)), None)  # the one that was not asked for the longest
             self._held[task_id] = Held(row.task, task, row.server, record, admission)
-        return self._held[task_id]
+        else:
+            # Asked for last, so that it stays the longest.
+            with suppress(KeyError):
+                self._held[task_id] = self._held.pop(task_id)
+        return self._held.get(task_id) or self.find(task_id)
 
     def register(
         self, task_id: str, signed: Signed[TaskRecord], sealed_key: tuple[bytes, bytes] | None = None
@@ -183,6 +193,18 @@ class Registry:
             (
                 task.max_clients <= policy.max_clients,
                 f"max_clients {task.max_clients} exceeds {policy.max_clients}",
+            ),
+            (
+                task.not_after * task.time_precision <= self._now() + policy.max_days * 86_400,
+                f"it ends more than {policy.max_days} days from now",
+            ),
+            (
+                len(task.canonical()) <= policy.max_definition_bytes,
+                f"its definition has more than {policy.max_definition_bytes} bytes",
+            ),
+            (
+                self._store.unended_tasks(task.author_key, int(self._now())) < policy.max_tasks,
+                f"this author has {policy.max_tasks} tasks here that have not ended",
             ),
             (task.num_words <= policy.max_words, f"{task.num_words} words exceed {policy.max_words}"),
             (task.suite in policy.allowed_suites, f"suite {task.suite} is not allowed"),

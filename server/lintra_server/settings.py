@@ -28,6 +28,9 @@ class Policy(Section):
     Attributes:
         allowed_authors: whose tasks are taken; nobody's by default.
         open: whether tasks without tokens are taken, to which anybody may send any number of reports.
+        max_tasks: of one author that have not ended.
+        max_days: from now until a task ends.
+        max_definition_bytes: of a task's definition.
         max_epsilon: largest epsilon, at `delta` and not at the delta that the author chose.
         max_delta: largest promised delta.
         delta: at which epsilon is compared; a millionth if not given, or one over the smallest cohort if that is less.
@@ -35,6 +38,9 @@ class Policy(Section):
 
     allowed_authors: tuple[Key, ...] | Literal["any"] = ()
     open: bool = False
+    max_tasks: int = Field(default=200, ge=1)
+    max_days: int = Field(default=400, ge=1, le=36_500)
+    max_definition_bytes: int = Field(default=1 << 20, ge=1 << 10, le=4 << 20)
     max_epsilon: Decimal = Field(default=Decimal(10), gt=0)
     max_delta: Decimal = Field(default=Decimal("0.0001"), gt=0, lt=1)
     delta: Decimal | None = Field(default=None, gt=0, lt=1)

@@ -179,6 +179,12 @@ class Store:
         key = None if wrapped is None else self._vault.unwrap(wrapped, "token key", task_id)
         return TaskRow(row.task, row.definition, row.server, key)
 
+    def unended_tasks(self, author_key: str, now: int) -> int:
+        """Return how many tasks of an author end after `now`, in seconds since the epoch."""
+        with self.database.reading() as connection:
+            running = connection.execute(select(tasks.c.definition).where(tasks.c.ends > now)).scalars()
+            return sum(f'"author_key":"{author_key}"'.encode() in definition for definition in running)
+
     def number(self, task_id: bytes) -> int | None:
         """Return the number of a task, also of one without a definition, or None."""
         with self.database.reading() as connection:

@@ -21,7 +21,7 @@ from lintra_protocol.task import Task
 from lintra_protocol.tokens import PASS_BYTES, Token, derived_keys, key_context, make_token
 from lintra_protocol.transport import media_type
 from lintra_protocol.wire import decode_ids
-from lintra_server import gate
+from lintra_server import gate, registry
 from lintra_server.intake import screening
 from lintra_server.settings import Policy
 from support import make_task
@@ -138,6 +138,27 @@ async def test_nobodys_tasks_are_taken_by_default(tmp_path: Path) -> None:
         assert "this author" in refused.text
     finally:
         world.close()
+
+
+async def test_one_author_has_a_quota_of_tasks_and_memory_holds_a_few_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "MOST_HELD", 2)
+    async with a_world(tmp_path, policy=replaced(max_tasks=5)) as world:
+        salted = [world.task.model_copy(update={"salt": base64url(bytes([n]) * 32)}) for n in range(5)]
+        answers = [await world.register(0, task) for task in salted]
+        assert [answer.status_code for answer in answers] == [201] * 4 + [403]
+        assert "5 tasks here that have not ended" in answers[-1].text
+        assert len(world.apps[0].node.registry._held) == 2
+        for task in [world.task, *salted[:4]] * 2:
+            assert (await world.http[0].get(f"/v1/tasks/{task.task_id}")).status_code == 200
+
+
+async def test_attack_without_quotas_tasks_of_strangers_grow_without_end(tmp_path: Path) -> None:
+    free = replaced(max_tasks=10**6, max_days=36_500)
+    async with a_world(tmp_path, policy=free) as world:
+        salted = [world.task.model_copy(update={"salt": base64url(bytes([n]) * 32)}) for n in range(8)]
+        assert [(await world.register(0, task)).status_code for task in salted] == [201] * 8
 
 
 def forged(world: World, index: int) -> Token:

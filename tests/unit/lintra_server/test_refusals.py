@@ -57,6 +57,8 @@ def other_url(task: Task) -> Task:
         (changed(client_auth="mtls"), {}, 400, "unsupported_feature"),
         (changed(client_auth="token"), {}, 400, "invalid_task"),
         (changed(), {"open": False}, 403, "policy_refused"),
+        (changed(not_after=2**53 - 1), {}, 403, "policy_refused"),
+        (changed(), {"max_definition_bytes": 1024}, 403, "policy_refused"),
         (changed(), {"allowed_authors": ()}, 403, "policy_refused"),
         (huge_rows, {}, 400, "invalid_task"),
         (other_key, {}, 403, "policy_refused"),
