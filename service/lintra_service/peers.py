@@ -23,6 +23,9 @@ _PREFIX = 64
 def peer_of(scope: Scope, trusted_proxies: Sequence[Network]) -> str:
     """Return the peer of a request; what is no address counts as the last trusted proxy's own."""
     client = scope.get("client")
+    # The commonest case, without parsing: an IPv4 address as the system writes it, and nobody forwards.
+    if client and not trusted_proxies and client[0].count(".") == 3 and ":" not in client[0]:
+        return str(client[0])
     found = _address(client[0]) if client else None
     if found is None:
         return UNKNOWN

@@ -34,9 +34,9 @@ async def uploaded(world: World, port: int, label: str) -> int:
 def reserving(read_body: Callable[..., object]) -> Callable[..., object]:
     """Return how bodies were read before: room is taken for what is announced."""
 
-    async def reading(receive: Receive, content_length: str | None, limit: int, lease: Lease) -> object:
+    async def reading(receive: Receive, content_length: str | None, limit: int, lease: Lease, *rest: object) -> object:
         lease.take(int(content_length or limit))
-        return await read_body(receive, content_length, limit, lease)  # type: ignore[misc]
+        return await read_body(receive, content_length, limit, lease, *rest)  # type: ignore[misc]
 
     return reading
 
