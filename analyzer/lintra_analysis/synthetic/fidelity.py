@@ -10,16 +10,23 @@ import numpy as np
 
 from lintra_analysis.estimators.estimates import Interval, check_confidence, quantile
 from lintra_analysis.estimators.tables import Cell, Tabular, csv_text
+from lintra_analysis.planning.row_norms import NormLaw
 from lintra_analysis.releases.promise import Promise
 from lintra_analysis.synthetic.model import GaussianModel, count_interval, mean_error
+from lintra_analysis.synthetic.pairs import MOST_PAIRS, PairReport, pair_reports, word
 from lintra_analysis.synthetic.rows import WARNING
 from lintra_protocol.ring import FloatArray
 
-GOOD, ROUGH = 0.1, 0.3
-"""Relative errors up to these are called good and rough; what is beyond is called weak."""
-
 OUTSIDE_NOTE = "outside the {p} projected of {m} coordinates the model knows nothing: all directions vary alike there"
-CLIPPING_NOTE = "rows that were longer than the radius were shrunk; the model describes the shrunk rows"
+CLIPPING_NOTE = (
+    "rows longer than the radius {tau:.4g} were shrunk, and the model describes the shrunk rows; of rows uniform "
+    "between their bounds {share:.1%} would be, of the real rows the share is unknown"
+)
+MONOTONE_NOTE = (
+    "two columns are related through their covariance alone: what rises and falls again (month and temperature) is "
+    "lost, without a sign of it here"
+)
+_SHOWN_PAIRS = 10
 GAUSSIAN_NOTE = "within a class the projected rows are taken to be Gaussian; nothing here tests that"
 
 
@@ -100,6 +107,9 @@ class FidelityReport(Tabular):
         confidence: of the intervals.
         classes: one for each class, or one for all rows.
         covariances: one, or one for each class.
+        pairs: of columns, the worst first, at most `MOST_PAIRS`; "good" covariances have good pairs only.
+        num_pairs: how many there are.
+        open_signs: in how many of them noise alone could have given the correlation its sign.
         histograms: of the columns that have one.
         unmodelled: columns without a histogram, which are Gaussian and moved inside their bounds.
         eigenvalues: of the pooled covariance, descending.
@@ -115,6 +125,9 @@ class FidelityReport(Tabular):
     confidence: float
     classes: tuple[ClassReport, ...]
     covariances: tuple[CovarianceReport, ...]
+    pairs: tuple[PairReport, ...]
+    num_pairs: int
+    open_signs: int
     histograms: tuple[HistogramReport, ...]
     unmodelled: tuple[str, ...]
     eigenvalues: FloatArray
@@ -126,6 +139,7 @@ class FidelityReport(Tabular):
         """Return part, name, relative error and verdict of everything that was judged."""
         found = [("class", one.level, one.mean_error, one.verdict) for one in self.classes]
         found += [("covariance", one.level, one.relative_error, one.verdict) for one in self.covariances]
+        found += [("pair", f"{p.first}, {p.second}", p.error, p.verdict) for p in self.pairs[:_SHOWN_PAIRS]]
         return found + [("histogram", one.column, one.total_variation, one.verdict) for one in self.histograms]
 
     def to_csv(self) -> str:
@@ -137,6 +151,8 @@ class FidelityReport(Tabular):
         """Return the verdicts as a text, with the promise of all rounds; `privacy`, of one release, is not said."""
         del privacy
         lines = [f"{part:<11}{name:<24}{error:>9.3g}  {verdict}" for part, name, error, verdict in self.lines()]
+        if self.num_pairs:
+            lines.append(f"Pairs: {self.num_pairs}, the worst first; the sign is open in {self.open_signs}.")
         lines.append(str(self.promise))
         lines += [f"Note: {note}." for note in self.notes]
         lines += [f"Warning: {warning}." for warning in self.warnings]
@@ -153,7 +169,8 @@ def fidelity(model: GaussianModel, confidence: float = 0.95) -> FidelityReport:
     release = model.release
     columns = zip(release.histogram_features, release.histograms, strict=True)
     histograms = tuple(_histogram(model, feature.name, cells.size) for feature, cells in columns if cells.size)
-    notes = [GAUSSIAN_NOTE, CLIPPING_NOTE]
+    pairs = pair_reports(model)
+    notes = [GAUSSIAN_NOTE, MONOTONE_NOTE, _clipping_note(model)]
     if release.dimension < release.num_coordinates:
         notes.append(OUTSIDE_NOTE.format(p=release.dimension, m=release.num_coordinates))
     return FidelityReport(
@@ -163,7 +180,10 @@ def fidelity(model: GaussianModel, confidence: float = 0.95) -> FidelityReport:
         dimension=release.dimension,
         confidence=float(confidence),
         classes=_classes(model, confidence),
-        covariances=_covariances(model),
+        covariances=_covariances(model, pairs[0].error if pairs else 0.0),
+        pairs=pairs[:MOST_PAIRS],
+        num_pairs=len(pairs),
+        open_signs=sum(pair.sign_open for pair in pairs),
         histograms=histograms,
         unmodelled=tuple(f.name for f in release.histogram_features if not f.cells),
         eigenvalues=np.linalg.eigvalsh(model.covariance)[::-1].astype(np.float64),
@@ -171,6 +191,26 @@ def fidelity(model: GaussianModel, confidence: float = 0.95) -> FidelityReport:
         notes=tuple(notes),
         model_digest=model.digest,
     )
+
+
+def weaknesses(model: GaussianModel) -> tuple[str, ...]:
+    """Return what goes with every copy of the rows: the parts that noise has drowned, and signs that it leaves open."""
+    report = fidelity(model)
+    drowned = ("mostly noise", "not usable")
+    said = [f"{part} {name}".strip() for part, name, _, verdict in report.lines() if any(w in verdict for w in drowned)]
+    found = [f"weak: mostly noise ({', '.join(said)})"] if said else []
+    opened = [f"{pair.first} and {pair.second}" for pair in report.pairs if pair.sign_open]
+    if opened:
+        named = "; ".join(opened[:_SHOWN_PAIRS]) + ("; .." if len(opened) > _SHOWN_PAIRS else "")
+        found.append(f"the sign of {report.open_signs} of {report.num_pairs} correlations is open: {named}")
+    return tuple(found)
+
+
+def _clipping_note(model: GaussianModel) -> str:
+    release = model.release
+    shapes = [(len(f.levels), 0 if f.kind == "real" else round(f.upper - f.lower) + 1) for f in release.features]
+    share = NormLaw.of_shapes(shapes).clipped_share(release.radius, release.dimension)
+    return CLIPPING_NOTE.format(tau=release.radius, share=share)
 
 
 def _classes(model: GaussianModel, confidence: float) -> tuple[ClassReport, ...]:
@@ -181,13 +221,13 @@ def _classes(model: GaussianModel, confidence: float) -> tuple[ClassReport, ...]
     for number, level in enumerate(levels):
         count, sd = float(release.counts[number]), release.noise.count
         share = float(model.weights[number])
-        verdict = "left out: its count cannot be told from noise" if share == 0 else f"mean {_word(errors[number])}"
+        verdict = "left out: its count cannot be told from noise" if share == 0 else f"mean {word(errors[number])}"
         interval = count_interval(count, sd, reach)
         found.append(ClassReport(level, count, sd, interval, share, errors[number], verdict))
     return tuple(found)
 
 
-def _covariances(model: GaussianModel) -> tuple[CovarianceReport, ...]:
+def _covariances(model: GaussianModel, worst: float) -> tuple[CovarianceReport, ...]:
     release = model.release
     levels = release.levels if len(model.repairs) > 1 else ("",)
     found = []
@@ -202,7 +242,7 @@ def _covariances(model: GaussianModel) -> tuple[CovarianceReport, ...]:
                 relative_error=repaired.relative_error,
                 kept=repaired.kept,
                 floored_share=repaired.floored / size,
-                verdict=_covariance_words(repaired.kept, repaired.relative_error, repaired.floored / size),
+                verdict=_covariance_words(repaired.kept, max(worst, repaired.relative_error), repaired.floored / size),
             )
         )
     return tuple(found)
@@ -212,17 +252,11 @@ def _histogram(model: GaussianModel, column: str, cells: int) -> HistogramReport
     sd = model.release.noise.cell / model.release.num_clients
     # Half the sum of |noise| over all cells; for Laplace noise of the same deviation it is a little less.
     variation = cells * sd * math.sqrt(2 / math.pi) / 2
-    return HistogramReport(column, cells, sd, min(1.0, variation), f"histogram {_word(variation)}")
+    return HistogramReport(column, cells, sd, min(1.0, variation), f"histogram {word(variation)}")
 
 
 def _covariance_words(kept: float, error: float, floored: float) -> str:
     if kept == 0:
         return "covariance not usable: shrunk to equal variances"
-    words = f"covariance {_word(error)}"
+    words = f"covariance {word(error)}"
     return words if floored < 0.5 else f"{words}; most directions lie below the noise"
-
-
-def _word(error: float) -> str:
-    if error <= GOOD:
-        return "good"
-    return "rough" if error <= ROUGH else "weak: mostly noise" if error > 1 else "weak"

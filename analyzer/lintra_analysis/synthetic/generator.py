@@ -11,6 +11,7 @@ import numpy as np
 
 from lintra_analysis.releases.features import ColumnArray, Feature, starts_of
 from lintra_analysis.sampling import gaussians
+from lintra_analysis.synthetic.fidelity import weaknesses
 from lintra_analysis.synthetic.marginals import from_histogram, without_histogram
 from lintra_analysis.synthetic.model import GaussianModel
 from lintra_analysis.synthetic.repair import symmetric_root
@@ -65,7 +66,7 @@ def synthesize(model: GaussianModel, num_rows: int, seed: int, space: Space = "c
         seed=operator.index(seed),
         model_digest=model.digest,
         space=space,
-        warnings=model.warnings,
+        warnings=(*model.warnings, *weaknesses(model)),
         label_levels=release.levels,
     )
 

@@ -158,11 +158,14 @@ def _weights(release: ProjectedSums, counts: FloatArray) -> tuple[FloatArray, li
     lost = release.counts < RELIABLE * release.noise.count
     if lost.all():
         raise InvalidAnalysisError(
-            f"no class has a count above {RELIABLE:g} deviations of its noise ({release.noise.count:.3g} rows); "
-            "more clients or a larger epsilon are needed"
+            f"no class has {RELIABLE * release.noise.count:.0f} rows, {RELIABLE:g} deviations of the noise of a count "
+            f"({release.noise.count:.3g} rows); more clients, a larger epsilon or a larger mean_weight are needed"
         )
     names = [level for level, gone in zip(release.levels, lost.tolist(), strict=True) if gone]
-    warnings = [f"class {name!r} left out: its count cannot be told from noise" for name in names]
+    least = RELIABLE * release.noise.count
+    warnings = [
+        f"class {name!r} left out: its count cannot be told from noise, which takes {least:.0f} rows" for name in names
+    ]
     kept = np.where(lost, 0.0, counts)
     return kept / kept.sum(), warnings
 

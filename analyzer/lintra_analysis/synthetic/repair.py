@@ -20,12 +20,16 @@ class Repaired:
         kept: g in [0, 1], the part of the deviation from the mean eigenvalue that was kept.
         floored: how many of the p eigenvalues were raised to the floor.
         relative_error: root of the expected squared noise over the Frobenius norm of the noisy matrix.
+        raw: shape `(p, p)`, the noisy matrix, symmetric.
+        noise: expected squared Frobenius norm of the noise in it.
     """
 
     matrix: FloatArray
     kept: float
     floored: int
     relative_error: float
+    raw: FloatArray
+    noise: float
 
 
 def repair(matrix: FloatArray, noise: float, *, shrink: bool = True) -> Repaired:
@@ -67,6 +71,8 @@ def repair(matrix: FloatArray, noise: float, *, shrink: bool = True) -> Repaired
         kept=kept,
         floored=floored,
         relative_error=math.sqrt(noise) / norm if norm > 0 else math.inf,
+        raw=symmetric,
+        noise=noise,
     )
 
 

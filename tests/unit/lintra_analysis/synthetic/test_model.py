@@ -88,8 +88,8 @@ def test_a_class_that_noise_could_have_made_is_left_out_with_a_warning() -> None
     release = released(rows, classes, label=LABEL, noise=isotropic(3.0, 0, 0))
     model = fit(replace(release, counts=np.array([990.0, 10.0])))
     np.testing.assert_array_equal(model.weights, [1, 0])
-    assert model.warnings == ("class 'second' left out: its count cannot be told from noise",)
-    with pytest.raises(InvalidAnalysisError, match="no class has a count above 5 deviations"):
+    assert model.warnings == ("class 'second' left out: its count cannot be told from noise, which takes 15 rows",)
+    with pytest.raises(InvalidAnalysisError, match="no class has 15 rows, 5 deviations"):
         fit(replace(release, counts=np.array([14.0, -10.0])))
 
 
