@@ -9,7 +9,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError
 
 from lintra_protocol.canonical import canonical_json, parse_canonical_json
 from lintra_protocol.errors import InvalidMessageError
@@ -21,6 +21,21 @@ Real = Annotated[str, StringConstraints(pattern=_REAL)]
 
 Key = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,2048}$")]
 """A key, hash or signature in unpadded base64url."""
+
+
+def _printable(text: str) -> str:
+    """Return a text that no terminal takes for commands, and that reads as it is written.
+
+    Raises:
+        ValueError: a character cannot be printed: controls, line ends, marks of direction.
+    """
+    if not text.isprintable():
+        raise ValueError("printable characters only")
+    return text
+
+
+Printable = Annotated[str, AfterValidator(_printable)]
+"""A stranger's words, which people will read."""
 
 
 class Frozen(BaseModel):

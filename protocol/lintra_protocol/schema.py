@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field, StringConstraints, model_validator
 
-from lintra_protocol.documents import Frozen, Real, fraction
+from lintra_protocol.documents import Frozen, Printable, Real, fraction
 from lintra_protocol.errors import InvalidRowError
 from lintra_protocol.ring import FloatArray
 
@@ -29,7 +29,7 @@ Kind = Literal["real", "integer", "boolean", "category"]
 MAX_NAME = 80
 """Most characters in the name of a column, also of the indicator of a level."""
 
-Name = Annotated[str, StringConstraints(pattern=rf"^[^\x00-\x1f]{{1,{MAX_NAME}}}$")]
+Name = Annotated[Printable, StringConstraints(pattern=rf"^[^\x00-\x1f]{{1,{MAX_NAME}}}$")]
 
 
 class Column(Frozen):
@@ -44,7 +44,7 @@ class Column(Frozen):
     upper: Real
     center: Real = "0"
     scale: Real = "1"
-    unit: str = ""
+    unit: Printable = ""
     kind: Kind = Field(default="real", exclude_if=lambda kind: kind == "real")
     levels: tuple[Name, ...] = Field(default=(), max_length=1024, exclude_if=lambda levels: not levels)
 

@@ -13,7 +13,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, StringConstraints, model_validator
 
 from lintra_protocol.canonical import base64url, domain_hash, parse_base64url
-from lintra_protocol.documents import Frozen, Key, Real, fraction
+from lintra_protocol.documents import Frozen, Key, Printable, Real, fraction
 from lintra_protocol.errors import InvalidMessageError, InvalidTaskError, UnsupportedFeatureError
 from lintra_protocol.mechanisms import AnyMechanism
 from lintra_protocol.mechanisms.base import MAX_SERVERS
@@ -66,7 +66,7 @@ class Task(Frozen):
 
     version: Literal["lintra/1"] = "lintra/1"
     salt: Key
-    purpose: Annotated[str, StringConstraints(min_length=1, max_length=2000)]
+    purpose: Annotated[Printable, StringConstraints(min_length=1, max_length=2000)]
     author_key: Key
     servers: tuple[ServerEntry, ...] = Field(min_length=2, max_length=MAX_SERVERS)
     analyzer: AnalyzerEntry

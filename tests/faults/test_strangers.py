@@ -16,6 +16,7 @@ from lintra_protocol.errors import InventoryMismatchError, PolicyRefusedError, T
 from lintra_protocol.messages import Census, Inventory, Signed, TaskRecord, UploadAnswer, inventory_of, sign
 from lintra_protocol.privacy.statement import Claim, PrivacyStatement
 from lintra_protocol.rules import verify_census
+from lintra_protocol.schema import Column
 from lintra_protocol.sealing import seal
 from lintra_protocol.task import Task
 from lintra_protocol.tokens import PASS_BYTES, Token, derived_keys, key_context, make_token
@@ -64,6 +65,18 @@ async def test_attack_without_a_delta_of_its_own_a_judge_accepts_a_promise_that_
     blind = replaced(max_epsilon=Decimal("0.1"), max_delta=Decimal("0.999999999999999"), delta=Decimal(WORTHLESS.delta))
     async with a_world(tmp_path, "sum", claim=WORTHLESS, policy=blind) as world:
         assert world.task.worst_privacy().epsilon_at(1e-6) > 100
+
+
+# --- texts of strangers -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["a\x1b[2J", "line\nline", "left\u202eright", "\u2066", "\x7f"])
+def test_texts_that_could_steer_a_terminal_or_a_reader_are_no_purpose_name_or_unit(text: str) -> None:
+    with pytest.raises(ValueError, match="printable"):
+        make_task(purpose=text)
+    for field in ({"name": text}, {"name": "a", "unit": text}):
+        with pytest.raises(ValueError, match=r"printable|pattern"):
+            Column(lower="0", upper="1", **field)
 
 
 # --- reports of nobody ----------------------------------------------------------------------------------------

@@ -79,9 +79,13 @@ def test_show_reads_standard_input_and_forgives_one_final_newline() -> None:
 
 def test_show_does_not_let_a_task_steer_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "task.json"
-    path.write_bytes(make_task(purpose="red \x1b[31m and\nnew line").canonical())
-    assert lintra("task", "show", str(path)) == 0
-    assert "red \\x1b[31m and\\nnew line" in capsys.readouterr().out
+    path.write_bytes(make_task().model_copy(update={"purpose": "red \x1b[31m and\nnew line"}).canonical())
+    assert lintra("task", "show", str(path)) == 1
+    captured = capsys.readouterr()
+    assert "printable characters only" in captured.err
+    assert "\x1b" not in captured.out + captured.err
+    # What reaches the terminal is escaped all the same.
+    assert cli.printable("red \x1b[31m and\nnew line") == "red \\x1b[31m and\\nnew line"
 
 
 def test_a_false_promise_is_shown_and_then_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
