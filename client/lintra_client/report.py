@@ -120,8 +120,7 @@ def report_time(task: Task, now: float) -> int:
 def were_clipped(task: Task, rows: FloatArray) -> NDArray[np.bool_]:
     """Say for each of the checked rows, shape `(n, d)`, whether a bound of a column or of the norm moves it."""
     schema = task.schema_arrays
-    outside = ((rows < schema.lower) | (rows > schema.upper)).any(axis=1)
-    clipped: NDArray[np.bool_] = outside | task.mechanism.shrinks(schema.normalise(rows))
+    clipped: NDArray[np.bool_] = schema.outside(rows) | task.mechanism.shrinks(schema.normalise(rows))
     return clipped
 
 

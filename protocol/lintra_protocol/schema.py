@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, StringConstraints, model_validator
 
 from lintra_protocol.documents import Frozen, Printable, Real, fraction
@@ -167,6 +168,11 @@ class Schema:
             return normalised
         spread: FloatArray = normalised[:, self._origin]
         return np.where(self._level > 0, (spread == self._level).astype(np.float64), spread)
+
+    def outside(self, rows: FloatArray) -> NDArray[np.bool_]:
+        """Say for each of the checked rows, shape `(n, d)`, whether `normalise` moves a value to a column's bound."""
+        moved: NDArray[np.bool_] = ((rows < self.lower) | (rows > self.upper)).any(axis=1)
+        return moved
 
     def largest_norm(self) -> float:
         """Return the largest norm that a normalised row can have; of all indicators of a category at most one is 1."""

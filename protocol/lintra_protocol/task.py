@@ -161,7 +161,8 @@ class Task(Frozen):
 
     def encode(self, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
         """Normalise, clip, round and noise checked rows of shape `(n, d)`; the result has shape `(n, w)`."""
-        return self.mechanism.encode(self.schema_arrays.normalise(rows), random_bytes)
+        schema = self.schema_arrays
+        return self.mechanism.encode(schema.normalise(rows), random_bytes, schema.outside(rows))
 
     def privacy(self, num_clients: int) -> PrivacyStatement:
         """Return the exact privacy of a release of `num_clients` reports."""

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from lintra_protocol.clipping import MAX_SQUARED_BOUND, clip_norms, quantise, squared_integer_bound
-from lintra_protocol.documents import Frozen, Real, fraction
+from lintra_protocol.documents import Real, fraction
 from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.mechanisms.clip_count import ClipCounter
 from lintra_protocol.noise import MAX_SIGMA, discrete_gaussian
 from lintra_protocol.privacy.discrete import discrete_mu, row_slack
 from lintra_protocol.privacy.headroom import log_wrap_probability
@@ -20,6 +21,7 @@ from lintra_protocol.privacy.statement import (
     MAX_SLACK,
     SMOOTHING,
     Claim,
+    Neighbours,
     PrivacyStatement,
     additive_statement,
 )
@@ -31,6 +33,9 @@ from lintra_protocol.transforms.base import PublicMatrix
 MIN_SIGMA = 4
 """Below this the discrete Gaussian is too coarse for the lattice correction (docs/privacy.md#integers)."""
 
+ON_THE_SPHERE = 2.0**-30
+"""By which part a row's norm may exceed the bound without being counted as clipped: far below a step of any grid."""
+
 LOG_MAX_WRAP = log(1e-12)
 """Largest tolerated log-probability that any released entry leaves the ring."""
 
@@ -41,15 +46,15 @@ SEED_ATTEMPTS = 3
 """How many matrices are drawn before a cohort is given up (docs/protocol.md#rules, R8)."""
 
 
-class Mechanism(Frozen):
+class Mechanism(ClipCounter):
     """One (encoder, public matrix, privacy statement); estimators start from the sketch it makes.
 
     Lengths: d columns, c noised copies of a row in a report, w ring words in a report (w/c in a row of the sketch), m
     rows of the public matrix. A row is clipped to `row_bound` (in
     normalised units), counted in steps of 2^-`fraction_bits`, and noised with deviation `sigma` in ring units.
+    A positive `clip_count_weight` makes the last word count the rows that clipping changed (`mechanisms.clip_count`).
     """
 
-    kind: str
     row_bound: Real
     fraction_bits: int = Field(ge=0, le=40)
     sigma: int = Field(ge=MIN_SIGMA, le=MAX_SIGMA)
@@ -78,8 +83,8 @@ class Mechanism(Frozen):
     # --- what one says whose report is not the clipped row itself ----------------------------------------------
 
     def num_words(self, num_columns: int) -> int:
-        """Return w, the ring words that one row of d columns becomes: d."""
-        return num_columns
+        """Return w, the ring words that one row of d columns becomes: d, and one for the clip counter."""
+        return num_columns + self.clip_words
 
     @property
     def copies(self) -> int:
@@ -106,17 +111,28 @@ class Mechanism(Frozen):
     def squared_distance(self, claim: Claim, num_columns: int) -> Fraction:
         """Return the largest squared distance of two neighbouring noiseless reports, in multiples of `sigmas`.
 
+        It is that of the rows (`squared_row_distance`), and the square of `clip_steps` more.
+        """
+        return self.squared_row_distance(claim.neighbours) + self.clip_steps**2
+
+    def squared_row_distance(self, neighbours: Neighbours) -> Fraction:
+        """Return the squared distance without the clip counter.
+
         It is (2B)^2 where one row is replaced, B^2 where it becomes the null row.
         """
-        return Fraction(4 if claim.neighbours == "replace-one" else 1) * self.squared_bound
+        return Fraction(4 if neighbours == "replace-one" else 1) * self.squared_bound
 
     def largest_word(self) -> int:
         """Return the largest absolute value of a word of a noiseless report: the integer norm bound."""
-        return isqrt(self.squared_bound)
+        return max(isqrt(self.squared_bound), self.clip_steps)
 
     def shrinks(self, rows: FloatArray) -> NDArray[np.bool_]:
-        """Say for each of some normalised rows of shape `(n, d)` whether it is too large to be encoded as it is."""
-        shorter: NDArray[np.bool_] = (clip_norms(rows, float(fraction(self.row_bound))) != rows).any(axis=1)
+        """Say for each of some normalised rows of shape `(n, d)` whether it is too large to be encoded as it is.
+
+        A row that lies on the sphere but for the rounding of floating point is not.
+        """
+        bound = float(fraction(self.row_bound)) * (1 + ON_THE_SPHERE)
+        shorter: NDArray[np.bool_] = (clip_norms(rows, bound) != rows).any(axis=1)
         return shorter
 
     def clipping_rule(self) -> str:
@@ -172,9 +188,29 @@ class Mechanism(Frozen):
         """Return the ring words in a row of the sketch, w/c: those of one copy."""
         return self.num_words(num_columns) // self.copies
 
-    def encode(self, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
-        """Clip, round and noise normalised rows of shape `(n, d)` into reports of shape `(n, w)`; on the client."""
+    def exact_reports(self, rows: FloatArray, outside: NDArray[np.bool_] | None = None) -> IntArray:
+        """Turn normalised rows of shape `(n, d)` into noiseless reports of shape `(n, w)`.
+
+        Args:
+            rows: of any norm.
+            outside: for each whether a bound of a column moved it before, shape `(n,)`; none if not given. Only the
+                clip counter looks at it.
+        """
         exact = self.encode_exactly(self.round_rows(rows))
+        if not self.clip_words:
+            return exact
+        clipped = self.shrinks(rows) if outside is None else outside | self.shrinks(rows)
+        return np.concatenate([exact, self.clip_words_of(clipped)], axis=1)
+
+    def encode(self, rows: FloatArray, random_bytes: RandomBytes, outside: NDArray[np.bool_] | None = None) -> IntArray:
+        """Clip, round and noise normalised rows of shape `(n, d)` into reports of shape `(n, w)`; on the client.
+
+        Args:
+            rows: of any norm.
+            random_bytes: the clients' own.
+            outside: see `exact_reports`.
+        """
+        exact = self.exact_reports(rows, outside)
         return exact + self.noise(exact.shape[0], rows.shape[1], random_bytes)
 
     def noise(self, num_rows: int, num_columns: int, random_bytes: RandomBytes) -> IntArray:
@@ -253,10 +289,13 @@ class Mechanism(Frozen):
         """
         if fraction(self.row_bound) <= 0:
             raise InvalidTaskError(f"row_bound {self.row_bound} is not positive")
+        self.require_clip_count()
         if not 0 < self.squared_bound <= MAX_SQUARED_BOUND:
             raise InvalidTaskError(
                 f"row_bound {self.row_bound} with {self.fraction_bits} fraction bits does not fit 30 bits"
             )
+        if self.clip_words and not self.clip_steps:
+            raise InvalidTaskError(f"clip_count_weight {self.clip_count_weight} is less than one step of the grid")
         if int(self.sigmas(num_columns).max()) > MAX_SIGMA:
             raise InvalidTaskError(f"sigma {int(self.sigmas(num_columns).max())} exceeds {MAX_SIGMA}")
         if self.largest_word() >= 2**62 or self.log_wrap_probability(num_columns, max_clients) > LOG_MAX_WRAP:
@@ -274,6 +313,7 @@ class Mechanism(Frozen):
         """
         if fraction(self.row_bound) <= 0:
             raise InvalidTaskError(f"row_bound {self.row_bound} is not positive")
+        self.require_clip_count()
         first = self.start_bits - _exponent(fraction(self.row_bound))
         for fraction_bits in range(min(max(first, 0), 40), -1, -1):
             candidate = self.model_copy(update={"fraction_bits": fraction_bits})

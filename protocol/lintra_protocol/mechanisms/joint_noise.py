@@ -60,6 +60,17 @@ class JointNoise:
             histograms=_ceil_root(cell * max(1, self.num_histograms)),
         )
 
+    def squared_row_distance(self, neighbours: Neighbours) -> Fraction:
+        """Return the largest squared distance of two rows in multiples of the planned deviations over `sigma`.
+
+        That is mu^2 for a product's variance of 1, all variances planned and none rounded up to a square.
+        """
+        ratio = Fraction(2, self.squared_length)
+        cell = ratio * self.indicator**2 / self.squared_length
+        counts, cells = 4 * cell / self.squared_weight**2, cell * max(1, self.num_histograms)
+        planned = JointVariances(counts, ratio / self.squared_weight, Fraction(2), cells)
+        return self._squared_mu(planned, neighbours)
+
     def present(self, sigma: int) -> list[int]:
         """Return the deviations of the words that there are: none of counts with one class, for instance."""
         own = self.deviations(sigma)
@@ -85,8 +96,11 @@ class JointNoise:
         counts, sums, products, histograms = (
             honest * deviation**2 - given_up for deviation in (own.counts, own.sums, own.products, own.histograms)
         )
+        return self._squared_mu(JointVariances(counts, sums, 2 * products, histograms), neighbours)
+
+    def _squared_mu(self, variances: JointVariances, neighbours: Neighbours) -> Fraction:
         return joint_squared_mu(
-            JointVariances(counts, sums, 2 * products, histograms),
+            variances,
             squared_bound=self.squared_length,
             indicator=self.indicator,
             num_classes=self.num_classes,

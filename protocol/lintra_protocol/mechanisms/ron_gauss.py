@@ -7,7 +7,7 @@ exact (docs/privacy.md#joint).
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,14 @@ from lintra_protocol.mechanisms.projected import ProjectedRows
 from lintra_protocol.noise import MAX_SIGMA
 from lintra_protocol.privacy.boundary import smallest_whole
 from lintra_protocol.privacy.discrete import discrete_mu, row_slack
-from lintra_protocol.privacy.statement import MAX_SLACK, SMOOTHING, Claim, PrivacyStatement, additive_statement
+from lintra_protocol.privacy.statement import (
+    MAX_SLACK,
+    SMOOTHING,
+    Claim,
+    Neighbours,
+    PrivacyStatement,
+    additive_statement,
+)
 from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.schema import Column
 
@@ -38,6 +45,8 @@ class RonGauss(ProjectedRows):
         indicator: U, what a row adds to its class count and to its cells; larger means finer noise.
         mean_weight: r of docs/privacy.md#joint: larger means less noise on sums and counts, more on products.
     """
+
+    counts_clipped: ClassVar[bool] = True
 
     kind: Literal["ron_gauss"] = "ron_gauss"
     bins: tuple[Annotated[int, Field(ge=0, le=MAX_BINS)], ...]
@@ -68,8 +77,8 @@ class RonGauss(ProjectedRows):
         )
 
     def num_words(self, num_columns: int) -> int:
-        """Return the words of counts, sums, products and histogram cells."""
-        return self.layout.ends[3]
+        """Return the words of counts, sums, products and histogram cells, and one for the clip counter."""
+        return self.layout.ends[3] + self.clip_words
 
     # --- bounds and noise --------------------------------------------------------------------------------------
 
@@ -98,29 +107,42 @@ class RonGauss(ProjectedRows):
     @property
     def least_sigma(self) -> int:
         """Return the smallest deviation of any word."""
-        return min(self.joint_noise.present(self.sigma))
+        return min(self._present(self.sigma))
+
+    def _present(self, sigma: int) -> list[int]:
+        """Return the deviations of the words that there are; a clip counter has that of a product."""
+        return self.joint_noise.present(sigma) + [sigma] * self.clip_words
 
     def sigmas(self, num_columns: int) -> IntArray:
         """Return the deviation of every word's noise, shape `(w,)`."""
         own = self.deviations
         filled = self.layout.fill(own.counts, own.sums, own.squares, own.products, own.histograms)
-        return filled.astype(np.int64)
+        return np.pad(filled.astype(np.int64), (0, self.clip_words), constant_values=self.sigma)
 
     def largest_word(self) -> int:
-        """Return the largest absolute value of a word of a noiseless report: T^2 or U."""
-        return max(self.bound**2, self.indicator)
+        """Return the largest absolute value of a word of a noiseless report: T^2 or U, or the clip counter's g."""
+        return max(self.bound**2, self.indicator, self.clip_steps)
 
     def squared_distance(self, claim: Claim, num_columns: int) -> Fraction:
         """Return the largest squared distance of neighbouring noiseless reports (Theorem J3, docs/privacy.md#joint).
 
         Each entry is counted in multiples of its noise's deviation over `sigma`.
         """
-        return self.sigma**2 * self.joint_noise.squared_mu(self.sigma, claim.neighbours, 1, Fraction(0))
+        return self.sigma**2 * self._squared_mu(self.sigma, claim.neighbours, 1, Fraction(0))
+
+    def squared_row_distance(self, neighbours: Neighbours) -> Fraction:
+        """Return the largest squared distance without the clip counter, at the planned proportions of the noise."""
+        return self.joint_noise.squared_row_distance(neighbours)
+
+    def _squared_mu(self, sigma: int, neighbours: Neighbours, honest: int, given_up: Fraction) -> Fraction:
+        """Return mu^2 of Theorem J3, and what the clip counter adds to it (docs/privacy.md#clip-counter)."""
+        squared_mu = self.joint_noise.squared_mu(sigma, neighbours, honest, given_up)
+        return squared_mu + Fraction(self.clip_steps**2) / (honest * sigma**2 - given_up)
 
     def _additive(self, claim: Claim, num_columns: int, num_clients: int, smallest_row: int) -> PrivacyStatement:
         """State the privacy: Theorem J3 with every variance reduced for the lattice, word by word (Theorem D1)."""
         given_up, honest = Fraction(SMOOTHING), max(smallest_row, 1)
-        squared_mu = self.joint_noise.squared_mu(self.sigma, claim.neighbours, honest, given_up)
+        squared_mu = self._squared_mu(self.sigma, claim.neighbours, honest, given_up)
         num_words = self.num_words(num_columns)
         return additive_statement(
             claim,
@@ -163,7 +185,7 @@ class RonGauss(ProjectedRows):
     def decode(self, sketch: IntArray, num_columns: int) -> FloatArray:
         """Return the sum, shape `(w,)`: counts and cells in rows, sums and products in feature units."""
         step = 2.0**-self.fraction_bits
-        values: FloatArray = sketch[0] * self.layout.fill(
+        values: FloatArray = sketch[0, : self.layout.ends[3]] * self.layout.fill(
             1 / self.indicator, step, step**2, step**2, 1 / self.indicator
         )
         return values
@@ -198,7 +220,7 @@ class RonGauss(ProjectedRows):
             raise InvalidTaskError(f"mean_weight lies between 0 and sqrt(2), got {self.mean_weight}")
 
     def _require_noise(self) -> None:
-        found = self.joint_noise.present(self.sigma)
+        found = self._present(self.sigma)
         if not MIN_SIGMA <= min(found) <= max(found) <= MAX_SIGMA:
             raise InvalidTaskError(
                 f"deviations lie between {MIN_SIGMA} and {MAX_SIGMA}, got {min(found)}..{max(found)}"
@@ -238,12 +260,12 @@ class RonGauss(ProjectedRows):
         if not self.bound:
             return MIN_SIGMA  # which `check` refuses
         mu = discrete_mu(float(fraction(claim.epsilon)), claim.noise_delta, MAX_SLACK)
-        target, noise = Fraction(mu * (1 - 1e-11)) ** 2, self.joint_noise
+        target = Fraction(mu * (1 - 1e-11)) ** 2
 
         def keeps(sigma: int) -> bool:
             return (
-                min(noise.present(sigma)) >= MIN_SIGMA
-                and noise.squared_mu(sigma, claim.neighbours, honest, Fraction(SMOOTHING)) <= target
+                min(self._present(sigma)) >= MIN_SIGMA
+                and self._squared_mu(sigma, claim.neighbours, honest, Fraction(SMOOTHING)) <= target
             )
 
         return smallest_whole(MIN_SIGMA, keeps)

@@ -14,7 +14,7 @@ import numpy as np
 from lintra_protocol.documents import Real, fraction
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms.base import Mechanism
-from lintra_protocol.privacy.statement import Claim
+from lintra_protocol.privacy.statement import Claim, Neighbours
 from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.transforms.ones import Ones
 
@@ -28,12 +28,14 @@ class SecondMoment(Mechanism):
     Two options. `trace` adds a last word, the squared norm of the row: it makes the trace less noisy and costs
     nothing. A positive `intercept`, in normalised units, puts this constant before every row, after it was shrunk;
     the constant's products with the row are the first d words, its product with itself is public and not sent.
+    A clip counter comes last of all.
     """
 
     kind: Literal["second_moment"] = "second_moment"
     intercept: Real = "0"
     trace: bool = False
 
+    counts_clipped: ClassVar[bool] = True
     start_bits: ClassVar[int] = 12
 
     @property
@@ -43,8 +45,8 @@ class SecondMoment(Mechanism):
         return max(scaled.numerator // scaled.denominator, 0)
 
     def num_words(self, num_columns: int) -> int:
-        """Return d (d + 1) / 2, and d more for an intercept and 1 more for the trace."""
-        return num_columns * (num_columns + 1) // 2 + self._leading(num_columns) + int(self.trace)
+        """Return d (d + 1) / 2, and d more for an intercept, 1 more for the trace and 1 for the clip counter."""
+        return self._leading(num_columns) + _triangle(num_columns) + int(self.trace) + self.clip_words
 
     @property
     def num_rows(self) -> int:
@@ -67,12 +69,16 @@ class SecondMoment(Mechanism):
         return 2 * self.fraction_bits
 
     def sigmas(self, num_columns: int) -> IntArray:
-        """Return `sigma` off the diagonal, and the next integer above sqrt(2) `sigma` on it and for the trace."""
+        """Return `sigma` off the diagonal, and the next integer above sqrt(2) `sigma` on it and for the trace.
+
+        That of the clip counter is `sigma`.
+        """
         around = (self._leading(num_columns), int(self.trace))
         triangle = triangle_sigmas(num_columns, self.sigma)
-        return np.pad(triangle, around, constant_values=(self.sigma, triangle[0]))
+        products = np.pad(triangle, around, constant_values=(self.sigma, triangle[0]))
+        return np.pad(products, (0, self.clip_words), constant_values=self.sigma)
 
-    def squared_distance(self, claim: Claim, num_columns: int) -> Fraction:
+    def squared_row_distance(self, neighbours: Neighbours) -> Fraction:
         """Return the largest squared distance of two neighbouring products, exactly (docs/privacy.md#second-moments).
 
         With R = B^2 and c the intercept: (R + c^2)^2 where one row is replaced, or 4 c^2 R if c^2 is above R; the same
@@ -80,13 +86,13 @@ class SecondMoment(Mechanism):
         """
         squared = Fraction(self.squared_bound)
         constant = self.intercept_steps**2
-        if claim.neighbours == "zero-out":
+        if neighbours == "zero-out":
             return squared**2 * (2 if self.trace else 1) / 2 + constant * squared
         return (squared + constant) ** 2 if constant <= squared else 4 * constant * squared
 
     def largest_word(self) -> int:
         """Return the squared integer norm bound, or the largest product with the intercept."""
-        return max(self.squared_bound, self.intercept_steps * isqrt(self.squared_bound))
+        return max(self.squared_bound, self.intercept_steps * isqrt(self.squared_bound), self.clip_steps)
 
     def public_matrix(self, num_clients: int, seed: bytes) -> Ones:
         """Return the row of ones."""
@@ -101,13 +107,13 @@ class SecondMoment(Mechanism):
         (trace - their sum) / (d + 1).
         """
         leading = self._leading(num_columns)
-        words = sketch[0][leading : sketch.shape[1] - int(self.trace)]
+        words = sketch[0][leading : leading + _triangle(num_columns)]
         step = 4.0**-self.fraction_bits
         matrix = triangle_matrix(words, num_columns, 1.0)
         if self.trace:
             own = words[np.equal(*np.triu_indices(num_columns))]
             # A difference of integers, so that the ring keeps it exact.
-            matrix += (sketch[0][-1] - own.sum()) / (num_columns + 1) * np.eye(num_columns)
+            matrix += (sketch[0][leading + words.size] - own.sum()) / (num_columns + 1) * np.eye(num_columns)
         if leading:
             matrix = np.pad(matrix, (1, 0))
             matrix[0, 1:] = matrix[1:, 0] = sketch[0][:leading]
@@ -149,6 +155,11 @@ class SecondMoment(Mechanism):
             )
         if fraction(self.intercept) < 0:
             raise InvalidTaskError(f"intercept {self.intercept} is negative; use 0 for none")
+
+
+def _triangle(num_columns: int) -> int:
+    """Return how many products d columns have: d (d + 1) / 2."""
+    return num_columns * (num_columns + 1) // 2
 
 
 def triangle_products(steps: IntArray) -> IntArray:

@@ -10,10 +10,11 @@ from lintra_protocol.transforms.ones import Ones
 
 
 class Sum(Mechanism):
-    """The sum over all clients; the servers' matrix is one row of ones."""
+    """The sum over all clients; the servers' matrix is one row of ones. It may count the rows that were clipped."""
 
     kind: Literal["sum"] = "sum"
 
+    counts_clipped: ClassVar[bool] = True
     start_bits: ClassVar[int] = 24
 
     @property
@@ -27,5 +28,5 @@ class Sum(Mechanism):
 
     def decode(self, sketch: IntArray, num_columns: int) -> FloatArray:
         """Return the sum, shape `(d,)`, in normalised units."""
-        total: FloatArray = sketch[0] * np.float64(2.0**-self.fraction_bits)
+        total: FloatArray = sketch[0, :num_columns] * np.float64(2.0**-self.fraction_bits)
         return total
