@@ -13,6 +13,7 @@ from decimal import ROUND_CEILING, Context, Decimal
 from typing import Literal
 
 import numpy as np
+from pydantic import Field
 
 from lintra_protocol.canonical import base64url, domain_hash
 from lintra_protocol.documents import Frozen, Key, Real, real
@@ -98,6 +99,22 @@ class RecordedNoise(Frozen):
     largest_sd: Real
 
 
+class RecordedClipping(Frozen):
+    """What the clip counter says: how many rows a bound of a column or of the norm changed.
+
+    Attributes:
+        rows: the noisy count, which may be negative.
+        sd: deviation of its noise, in rows, rounded up.
+        upper_share: upper end at 95 %, as a part of all rows, rounded up.
+        words: what that means for the answers.
+    """
+
+    rows: Real
+    sd: Real
+    upper_share: Real
+    words: str
+
+
 class Plausibility(Frozen):
     """Rows with an entry that clients within their bounds would hardly ever give; flagged, never dropped.
 
@@ -134,6 +151,7 @@ class ReleaseRecord(Frozen):
     Attributes:
         definition: SHA-256 of the canonical task definition, without label.
         values: hash of the released integers, little-endian in row order.
+        clipped: what the clip counter says; left out of a release without one.
         released_at: seconds since the epoch.
     """
 
@@ -153,6 +171,7 @@ class ReleaseRecord(Frozen):
     privacy: RecordedPrivacy
     noise: RecordedNoise
     plausibility: Plausibility
+    clipped: RecordedClipping | None = Field(default=None, exclude_if=lambda clipped: clipped is None)
     analyzer_key: Key
     released_at: Count
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from lintra_analysis.asked.bounds import require_size
 from lintra_analysis.by_kind import ByKind
@@ -90,6 +90,11 @@ class MechanismSpecification(Asked):
     """How one kind of mechanism is asked for: its options under the field `mechanism`."""
 
     kind: str
+    clip_count_weight: Number | None = Field(
+        default=None,
+        description="w of the clip counter, which makes all noise sqrt(1 + w^2) times as large; 0 for none; if not "
+        "given, 0.2 where the mechanism can count",
+    )
     is_sketch: ClassVar[bool] = False
     """Whether a report enters some rows of many, so that corrupt clients may crowd into one."""
 

@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import Field
 
 from lintra_analysis.asked.asking import Asking, Circumstances, MechanismSpecification, Number
+from lintra_analysis.planning.clip_count import with_clip_count
 from lintra_analysis.planning.ron_gauss import JointQuestion, plan_ron_gauss, useful_dimension
 from lintra_analysis.planning.row_norms import NormLaw
 from lintra_analysis.planning.two_rounds import MEANS_ONLY, first_round
@@ -45,12 +46,14 @@ class RonGaussSpecification(MechanismSpecification):
         """Return the only round, or the first of two with its part of the promise."""
         bound, claim = circumstances.row_bound, circumstances.claim
         question = JointQuestion(
-            radius=None if bound is None else fraction(bound), **self.model_dump(exclude={"kind", "rounds"})
+            radius=None if bound is None else fraction(bound),
+            **self.model_dump(exclude={"kind", "clip_count_weight", "rounds"}),
         )
         seed = circumstances.random_bytes(FRAME_SEED_BYTES)
         mechanism = plan_ron_gauss(claim, tuple(circumstances.columns), question, seed)
         if self.rounds == 2:
             claim, mechanism = first_round(claim, mechanism)
+        mechanism = with_clip_count(mechanism, claim.neighbours, self.clip_count_weight)
         return claim, circumstances.calibrated(mechanism, claim)
 
 

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from lintra_analysis.asked.asking import Asking, Circumstances, MechanismSpecification, Number
+from lintra_analysis.planning.clip_count import with_clip_count
 from lintra_protocol.mechanisms.second_moment import SecondMoment
 from lintra_protocol.privacy.statement import Claim
 
@@ -23,8 +24,9 @@ class SecondMomentSpecification(MechanismSpecification):
     def wanted(self, circumstances: Circumstances) -> tuple[Claim, SecondMoment]:
         """Return the sum of products with the row bound and the options that were given."""
         options = {"intercept": self.intercept, "trace": self.trace}
-        mechanism = SecondMoment.model_validate(circumstances.uncalibrated(self.kind) | options)
-        return circumstances.claim, circumstances.calibrated(mechanism, circumstances.claim)
+        plain, claim = SecondMoment.model_validate(circumstances.uncalibrated(self.kind) | options), circumstances.claim
+        mechanism = with_clip_count(plain, claim.neighbours, self.clip_count_weight)
+        return claim, circumstances.calibrated(mechanism, claim)
 
 
 ASKING = Asking(SecondMoment, SecondMomentSpecification)

@@ -68,6 +68,8 @@ def build_task(
         max_clients = asked.max_clients or min(10 * asked.min_clients, 2**32)
         around = Circumstances(claim, columns, asked.row_bound, max_clients, random_bytes)
         claim, mechanism = asked.mechanism.wanted(around)
+        if asked.mechanism.clip_count_weight not in (None, "0") and not mechanism.clip_words:
+            raise InvalidTaskError(f"clip_count_weight: {mechanism.kind} cannot count clipped rows; leave it out")
         task = Task(
             salt=base64url(random_bytes(SALT_BYTES)),
             purpose=asked.purpose,

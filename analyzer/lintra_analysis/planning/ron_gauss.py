@@ -10,6 +10,7 @@ from fractions import Fraction
 from math import floor, isqrt, sqrt
 from typing import Literal
 
+from lintra_analysis.planning.clip_count import clip_count_deviation, with_clip_count
 from lintra_analysis.planning.option import KindPlan, Option, option_of, predict
 from lintra_analysis.planning.question import Question
 from lintra_analysis.planning.row_norms import NormLaw, projected_bound
@@ -183,7 +184,7 @@ def columns_of(question: Question) -> tuple[Column, ...]:
 
 def asked_mechanism(question: Question) -> RonGauss:
     """Return the mechanism that the question asks for, not yet calibrated, with a frame that nobody has made."""
-    return plan_ron_gauss(
+    plain = plan_ron_gauss(
         question.claim,
         columns_of(question),
         JointQuestion(
@@ -195,6 +196,7 @@ def asked_mechanism(question: Question) -> RonGauss:
         _SEED,
         make_frame=False,
     )
+    return with_clip_count(plain, question.claim.neighbours, question.clip_count_weight)
 
 
 def products_trace(question: Question, mechanism: RonGauss) -> float:
@@ -221,6 +223,7 @@ def joint_option(question: Question, mechanism: RonGauss) -> Option:
         deviations["count"] = root * own.counts / mechanism.indicator
     if mechanism.histogram_columns:
         deviations["cell"] = root * own.histograms / mechanism.indicator
+    deviations |= clip_count_deviation(mechanism, question.claim.min_clients)
     error = mechanism.num_blocks * (deviations["product"] ** 2 * size * (size - 1) + deviations["square"] ** 2 * size)
     return option_of(
         question,

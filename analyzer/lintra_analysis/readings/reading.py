@@ -1,11 +1,13 @@
 """What one mechanism's module tells about reading its integers."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
 
+from lintra_analysis.releases.clipped import ClippedRows
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.release import Release
 from lintra_protocol.mechanisms.base import Mechanism
@@ -59,6 +61,21 @@ class Reading(Generic[AnyOf]):
     read: Callable[[Task, AnyOf, IntArray, IntArray, Earlier], Release]
     rows_of_a_report: Callable[[AnyOf], int] = one_row
     band: Callable[[Task, AnyOf, IntArray, float], FloatArray] = band_of_sums
+
+
+def clipped_rows(mechanism: Mechanism, sketch: IntArray, row_counts: IntArray) -> ClippedRows | None:
+    """Return what the clip counter of released integers says, or None without one.
+
+    Args:
+        mechanism: of the task.
+        sketch: shape `(1, w)`, in ring units.
+        row_counts: the reports in the one row, shape `(1,)`.
+    """
+    if not mechanism.clip_words:
+        return None
+    num_clients = int(row_counts.sum())
+    sd = math.sqrt(num_clients) * mechanism.sigma / mechanism.clip_steps
+    return ClippedRows(mechanism.clipped_rows(sketch), sd, num_clients)
 
 
 def scaled_columns(task: Task) -> tuple[ScaledColumn, ...]:

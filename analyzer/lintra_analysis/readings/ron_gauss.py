@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from lintra_analysis.readings.projected_columns import features_of, frame_of, label_of, promise_of
-from lintra_analysis.readings.reading import Earlier, Reading
+from lintra_analysis.readings.reading import Earlier, Reading, clipped_rows
 from lintra_analysis.releases.joint_sums import NoiseLaw, ProjectedSums
 from lintra_analysis.releases.promise import Promise
 from lintra_protocol.documents import fraction
@@ -68,7 +69,9 @@ def _read(task: Task, mechanism: RonGauss, sketch: IntArray, row_counts: IntArra
     del earlier
     num_clients = int(row_counts.sum())
     promise = promise_of(task.privacy(num_clients), mechanism.kind)
-    return projected_sums(mechanism, task.columns, sketch, num_clients, noise_law(mechanism, num_clients), promise)
+    noise = noise_law(mechanism, num_clients)
+    sums = projected_sums(mechanism, task.columns, sketch, num_clients, noise, promise)
+    return replace(sums, clipped=clipped_rows(mechanism, sketch, row_counts))
 
 
 READING = Reading(_read)

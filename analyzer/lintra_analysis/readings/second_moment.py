@@ -2,7 +2,7 @@
 
 import math
 
-from lintra_analysis.readings.reading import Earlier, Reading, scaled_columns
+from lintra_analysis.readings.reading import Earlier, Reading, clipped_rows, scaled_columns
 from lintra_analysis.releases.columns import INTERCEPT, ScaledColumn
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
 from lintra_protocol.documents import fraction
@@ -26,7 +26,8 @@ def _read(
         values[0, 0] = mechanism.intercept_square(num_clients)
         row_bound, exact = math.hypot(row_bound, constant), INTERCEPT
         columns = (ScaledColumn(INTERCEPT, 0.0, 1 / constant, 1.0, 1.0), *columns)
-    return SecondMomentSum(columns, values, noise_sd, num_clients, row_bound, trace_columns, exact)
+    clipped = clipped_rows(mechanism, sketch, row_counts)
+    return SecondMomentSum(columns, values, noise_sd, num_clients, row_bound, trace_columns, exact, clipped=clipped)
 
 
 READING = Reading(_read)

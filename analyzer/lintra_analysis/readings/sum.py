@@ -2,7 +2,7 @@
 
 import math
 
-from lintra_analysis.readings.reading import Earlier, Reading, scaled_columns
+from lintra_analysis.readings.reading import Earlier, Reading, clipped_rows, scaled_columns
 from lintra_analysis.releases.totals import Totals
 from lintra_protocol.documents import fraction
 from lintra_protocol.mechanisms import Sum
@@ -15,7 +15,8 @@ def _read(task: Task, mechanism: Sum, sketch: IntArray, row_counts: IntArray, ea
     num_clients = int(row_counts.sum())
     noise_sd = math.sqrt(num_clients) * mechanism.sigma * 2.0**-mechanism.fraction_bits
     values = mechanism.decode(sketch, task.num_columns)
-    return Totals(scaled_columns(task), values, noise_sd, num_clients, float(fraction(mechanism.row_bound)))
+    clipped, row_bound = clipped_rows(mechanism, sketch, row_counts), float(fraction(mechanism.row_bound))
+    return Totals(scaled_columns(task), values, noise_sd, num_clients, row_bound, clipped)
 
 
 READING = Reading(_read)

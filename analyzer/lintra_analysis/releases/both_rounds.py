@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from lintra_analysis.releases.centred_products import CentredProducts
+from lintra_analysis.releases.clipped import ClippedRows
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.joint_sums import ProjectedSums
 from lintra_protocol.ring import FloatArray
@@ -26,6 +27,11 @@ class BothRounds:
     def num_clients(self) -> int:
         """Return how many rows are in the second round."""
         return self.second.num_clients
+
+    @property
+    def clipped(self) -> ClippedRows | None:
+        """Return how many rows clipping changed in the first round; the second does not count."""
+        return self.first.clipped
 
     @property
     def columns(self) -> tuple[ScaledColumn, ...]:

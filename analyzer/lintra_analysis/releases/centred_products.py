@@ -10,6 +10,7 @@ from typing import NoReturn
 
 import numpy as np
 
+from lintra_analysis.releases.clipped import ClippedRows
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.features import Label
 from lintra_analysis.releases.promise import Promise
@@ -62,6 +63,11 @@ class CentredProducts:
 
     def __repr__(self) -> str:
         return f"CentredProducts(classes={len(self.centers)}, num_clients={self.num_clients})"
+
+    @property
+    def clipped(self) -> ClippedRows | None:
+        """Return None: a second round does not count the rows that clipping changed."""
+        return None
 
     @property
     def columns(self) -> tuple[ScaledColumn, ...]:

@@ -10,6 +10,7 @@ from typing import Literal
 
 import numpy as np
 
+from lintra_analysis.releases.clipped import ClippedRows
 from lintra_analysis.releases.columns import INTERCEPT, ScaledColumn
 from lintra_analysis.releases.features import (
     Feature,
@@ -68,6 +69,7 @@ class ProjectedSums:
         radius: the norm that no projected row exceeds, the label not counted.
         noise: deviations of the noise.
         promise: to the people behind the rows.
+        clipped: how many rows clipping changed; None if nobody counted.
     """
 
     features: tuple[Feature, ...]
@@ -81,6 +83,7 @@ class ProjectedSums:
     radius: float
     noise: NoiseLaw
     promise: Promise = field(compare=False)
+    clipped: ClippedRows | None = None
 
     def __post_init__(self) -> None:
         require_distinct_names(self.features, self.label)

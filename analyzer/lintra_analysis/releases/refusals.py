@@ -2,11 +2,17 @@
 
 from typing import NoReturn
 
+from lintra_analysis.releases.clipped import ClippedRows
 from lintra_protocol.errors import InvalidAnalysisError
 
 
 class Refusals:
     """The answers of a release that holds neither sums of rows on their own nor the joint sums of synthetic rows."""
+
+    @property
+    def clipped(self) -> ClippedRows | None:
+        """Return None: nobody counted the rows that clipping changed."""
+        return None
 
     def totals(self) -> None:
         """Return None: the release holds no sums of rows on their own."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from lintra_analysis.releases.centred_products import CentredProducts
+from lintra_analysis.releases.clipped import ClippedRows
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.gram import GramEstimate
 from lintra_analysis.releases.joint_sums import ProjectedSums
@@ -34,6 +35,11 @@ class Release(Protocol):
     @property
     def num_clients(self) -> int:
         """Return how many rows are in the release."""
+        ...
+
+    @property
+    def clipped(self) -> ClippedRows | None:
+        """Return how many rows clipping changed, with the deviation of the noise; None if nobody counted."""
         ...
 
     def restrict(self, names: Sequence[str]) -> "Release":

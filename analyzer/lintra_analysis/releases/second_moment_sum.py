@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lintra_analysis.releases.checks import check_noise_sd, check_release, checked_shape
+from lintra_analysis.releases.clipped import ClippedRows
 from lintra_analysis.releases.columns import ScaledColumn, positions, require_workable
 from lintra_analysis.releases.gram import GramEstimate
 from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
@@ -28,6 +29,7 @@ class SecondMomentSum(Refusals):
             release, also where this is a part of it.
         exact: name of a column whose product with itself is public, so that it carries no noise; empty for none.
         gaussian: whether the noise is Gaussian, and not only of these variances.
+        clipped: how many rows clipping changed; None if nobody counted.
     """
 
     columns: tuple[ScaledColumn, ...]
@@ -38,6 +40,7 @@ class SecondMomentSum(Refusals):
     trace_columns: int = 0
     exact: str = ""
     gaussian: bool = True
+    clipped: ClippedRows | None = None
 
     def __post_init__(self) -> None:
         check_release(self.columns, self.num_clients, self.row_bound)

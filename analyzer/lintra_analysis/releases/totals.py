@@ -7,6 +7,7 @@ from typing import NoReturn
 import numpy as np
 
 from lintra_analysis.releases.checks import check_noise_sd, check_release, checked_shape
+from lintra_analysis.releases.clipped import ClippedRows
 from lintra_analysis.releases.columns import ScaledColumn, positions, require_workable
 from lintra_analysis.releases.refusals import refuse_rounds
 from lintra_protocol.errors import InvalidAnalysisError
@@ -23,6 +24,7 @@ class Totals:
         noise_sd: sd of the noise in every entry.
         num_clients: rows of Z.
         row_bound: the L2 norm that no row of Z exceeds.
+        clipped: how many rows clipping changed; None if nobody counted.
     """
 
     columns: tuple[ScaledColumn, ...]
@@ -30,6 +32,7 @@ class Totals:
     noise_sd: float
     num_clients: int
     row_bound: float
+    clipped: ClippedRows | None = None
 
     def __post_init__(self) -> None:
         check_release(self.columns, self.num_clients, self.row_bound)

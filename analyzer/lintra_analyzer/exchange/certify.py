@@ -4,8 +4,10 @@ import math
 from decimal import Decimal
 
 from lintra_analysis.readings import FALSE_ALARM, implausible_rows, rows_of_a_report
+from lintra_analysis.readings.reading import clipped_rows
 from lintra_analysis.record import (
     Plausibility,
+    RecordedClipping,
     RecordedNoise,
     ReleaseRecord,
     ServerPart,
@@ -17,6 +19,7 @@ from lintra_analysis.record import (
 )
 from lintra_analyzer.exchange.reconstruct import Reconstruction
 from lintra_protocol.canonical import base64url
+from lintra_protocol.documents import real
 from lintra_protocol.messages import BATCH, Cohort, Signed, inventories_hash
 from lintra_protocol.messages import Inventory as InventoryMessage
 from lintra_protocol.ring import IntArray
@@ -61,6 +64,7 @@ def certify(
         privacy=stated(cohort.privacy, task.mechanism.remark(cohort.privacy), cohort.if_colluding),
         noise=_noise(task, cohort.row_counts),
         plausibility=_plausibility(task, result.sketch, cohort.row_counts),
+        clipped=_clipping(task, result.sketch, cohort.row_counts),
         analyzer_key=key.public_key,
         released_at=now,
     )
@@ -86,6 +90,18 @@ def _noise(task: Task, row_counts: IntArray) -> RecordedNoise:
         most_reports=largest,
         smallest_sd=rounded_up(deviation(smallest)),
         largest_sd=rounded_up(deviation(largest)),
+    )
+
+
+def _clipping(task: Task, sketch: IntArray, row_counts: IntArray) -> RecordedClipping | None:
+    counted = clipped_rows(task.mechanism, sketch, row_counts)
+    if counted is None:
+        return None
+    return RecordedClipping(
+        rows=real(counted.estimate),
+        sd=rounded_up(counted.sd),
+        upper_share=rounded_up(counted.upper_share),
+        words=counted.words,
     )
 
 

@@ -14,6 +14,7 @@ from lintra_analysis.estimators.pca_estimate import PcaEstimate
 from lintra_analysis.estimators.regression import regression
 from lintra_analysis.estimators.regression_estimate import RegressionEstimate
 from lintra_analysis.record import ReleaseRecord
+from lintra_analysis.releases.clipped import FEW
 from lintra_analysis.releases.release import Release
 from lintra_analysis.synthetic.analysis import SyntheticEstimate, gaussian_model, synthesize
 from lintra_analysis.synthetic.fidelity import FidelityReport, fidelity
@@ -257,6 +258,8 @@ def summary(record: ReleaseRecord) -> dict[str, object]:
     privacy = record.privacy
     flagged = record.plausibility.flagged_rows
     warnings = [privacy.remark] if privacy.remark else []
+    if record.clipped and float(record.clipped.upper_share) > FEW:
+        warnings.append(record.clipped.words)
     if flagged:
         warnings.append(f"{len(flagged)} rows of the release are implausible; somebody left their bounds")
     return {

@@ -13,9 +13,10 @@ from lintra_audit.kinds.projected import (
     small_fields,
 )
 from lintra_audit.trials.case import Case, make_case_task
-from lintra_audit.trials.faults import without_noise_in
+from lintra_audit.trials.faults import only_for, without_noise_in, without_room_for_the_count
 from lintra_audit.trials.twins import MAX_CLIENTS, twin_of
 from lintra_audit.trials.worlds import Pair
+from lintra_protocol.documents import Real
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
 from lintra_protocol.privacy.statement import Neighbours
@@ -25,15 +26,16 @@ _LEVELS = {"classes": (0, 0, 2), "number": (0, 0, 0)}
 
 
 def cases() -> list[Case]:
-    """Return two classes with a histogram, against a row and against the null row; and a numeric label."""
+    """Return two classes with a histogram, against a row and the null row; a numeric label; and a clip counter."""
     return [
         Case("ron-gauss", "class, mean, products, cells, n = 8, t = 1", _task("classes", "replace-one"), 8),
         Case("ron-gauss-null-row", "the same, row or null row", _task("classes", "zero-out"), 8),
         Case("ron-gauss-number", "numeric label, n = 8, t = 1", _task("number", "replace-one"), 8),
+        Case("ron-gauss-count", "the same with a clip counter", _task("number", "replace-one", weight="1"), 8),
     ]
 
 
-def _task(label: str, neighbours: Neighbours) -> Task:
+def _task(label: str, neighbours: Neighbours, weight: Real = "0") -> Task:
     levels = _LEVELS[label]
     mechanism = RonGauss(
         row_bound="1",
@@ -44,6 +46,7 @@ def _task(label: str, neighbours: Neighbours) -> Task:
         bins=(2, 0, 0) if label == "classes" else (0, 0, 0),
         label=2,
         mean_weight="1" if label == "classes" else "0.6",
+        clip_count_weight=weight,
     )
     return make_case_task(
         mechanism,
@@ -84,6 +87,12 @@ AUDIT = KindAudit(
             without_noise_in("ron_gauss", _counts),
             "ron-gauss",
             frozenset({"noise law"}),
+        ),
+        "free-clip-count": Planted(
+            "clipped rows are counted, but the noise is that of a task without a count",
+            only_for("ron_gauss", without_room_for_the_count),
+            "ron-gauss-count",
+            frozenset({"optimal test", "noise law"}),
         ),
     },
     farthest=farthest,

@@ -7,8 +7,8 @@ import numpy as np
 
 from lintra_audit.kinds.kind_audit import KindAudit, Planted
 from lintra_audit.trials.case import Case, make_case_task
-from lintra_audit.trials.faults import noiseless, only_for, without_noise_in
-from lintra_audit.trials.worlds import HOSTILE, Pair
+from lintra_audit.trials.faults import noiseless, only_for, without_noise_in, without_room_for_the_count
+from lintra_audit.trials.worlds import HOSTILE, Pair, one_unclipped
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.second_moment import SecondMoment
 from lintra_protocol.noise import discrete_gaussian
@@ -18,14 +18,17 @@ from lintra_protocol.task import Task
 
 
 def cases() -> list[Case]:
-    """Return products alone, and with both options."""
+    """Return products alone, with both options, and with those and a clip counter as large as everything else."""
     plain = SecondMoment(row_bound="1", fraction_bits=0, sigma=4)
     both = SecondMoment(row_bound="1", fraction_bits=0, sigma=4, intercept="0.7", trace=True)
     moments = make_case_task(plain, num_columns=2, min_clients=10, max_corrupt_clients=1)
     options = make_case_task(both, num_columns=2, min_clients=10, max_corrupt_clients=1)
+    counted = both.model_copy(update={"clip_count_weight": "1"})
+    counts = make_case_task(counted, num_columns=2, min_clients=10, max_corrupt_clients=1)
     return [
         Case("second-moment", "products, n = 10, d = 2, t = 1", moments, 10),
         Case("second-moment-options", "products, intercept 0.7 and trace, n = 10, d = 2, t = 1", options, 10),
+        Case("second-moment-count", "the same with a clip counter, n = 10, d = 2, t = 1", counts, 10),
     ]
 
 
@@ -45,7 +48,7 @@ def farthest(task: Task) -> Pair:
         direction[1] = sqrt(1 - direction[0] ** 2)
     axis[0] = 1.0
     far = float(mechanism.row_bound) * HOSTILE
-    return direction * far, axis * far
+    return one_unclipped(task, (direction * far, axis * far))
 
 
 def _plain_diagonal(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
@@ -72,6 +75,12 @@ AUDIT = KindAudit(
             without_noise_in("second_moment", _intercept_words),
             "second-moment-options",
             frozenset({"optimal test", "black box", "noise law", "lattice"}),
+        ),
+        "free-clip-count": Planted(
+            "clipped rows are counted, but the noise is that of a task without a count",
+            only_for("second_moment", without_room_for_the_count),
+            "second-moment-count",
+            frozenset({"optimal test", "noise law"}),
         ),
     },
     farthest=farthest,

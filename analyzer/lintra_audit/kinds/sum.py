@@ -2,23 +2,26 @@
 
 from lintra_audit.kinds.kind_audit import KindAudit, Planted
 from lintra_audit.trials.case import Case, make_case_task
-from lintra_audit.trials.faults import FAULTS
+from lintra_audit.trials.faults import FAULTS, counting_values, only_for, without_room_for_the_count
 from lintra_protocol.mechanisms.sum import Sum
 
 _PLAIN = Sum(row_bound="1", fraction_bits=0, sigma=4)
 
 
 def cases() -> list[Case]:
-    """Return a small epsilon with a coalition, the null row, as few clients as there can be, and a second release."""
+    """Return a small epsilon with a coalition, the null row, few clients, a second release, and a clip counter."""
     strict = make_case_task(_PLAIN, num_columns=2, min_clients=12, max_corrupt_clients=1, epsilon="1")
     null = make_case_task(_PLAIN, num_columns=2, min_clients=12, neighbours="zero-out")
     pair = make_case_task(_PLAIN, num_columns=1, min_clients=2)
     spare = make_case_task(_PLAIN, num_columns=2, min_clients=11, max_corrupt_clients=1)
+    counting = _PLAIN.model_copy(update={"clip_count_weight": "1"})
+    counts = make_case_task(counting, num_columns=2, min_clients=12, max_corrupt_clients=1)
     return [
         Case("sum", "sum, n = 12, d = 2, t = 1, epsilon 1", strict, 12, effort=2),
         Case("null-row", "sum, n = 12, d = 2, row or null row", null, 12),
         Case("pair", "sum, n = 2, d = 1", pair, 2),
         Case("twice", "sum, n = 12, then again without client 0", spare, 12, without_first=True, must_refuse=True),
+        Case("sum-count", "sum and clip counter, n = 12, d = 2, t = 1", counts, 12),
     ]
 
 
@@ -32,5 +35,17 @@ AUDIT = KindAudit(
             frozenset({"refusal", "optimal test", "black box"}),
         ),
         "bound": Planted("clients clip to 1.05 B", FAULTS["bound"], "pair", frozenset({"encoder"})),
+        "free-clip-count": Planted(
+            "clipped rows are counted, but the noise is that of a task without a count",
+            only_for("sum", without_room_for_the_count),
+            "sum-count",
+            frozenset({"optimal test", "noise law"}),
+        ),
+        "clipped-values": Planted(
+            "the clip counter counts clipped values instead of rows",
+            only_for("sum", counting_values),
+            "sum-count",
+            frozenset({"encoder"}),
+        ),
     },
 )

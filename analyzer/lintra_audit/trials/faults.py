@@ -6,6 +6,7 @@ An audit that none of these fails would prove nothing. Mistakes that only one me
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from math import sqrt
 
 import numpy as np
 
@@ -57,6 +58,24 @@ def _shared_noise(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBy
     return noiseless(mechanism, rows) + mechanism.noise(runs, columns, random_bytes)[:, np.newaxis]
 
 
+def without_room_for_the_count(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+    """Encode with a clip counter and the noise that would do without one."""
+    sigma = round(mechanism.sigma / sqrt(1 + float(fraction(mechanism.clip_count_weight)) ** 2))
+    quiet = mechanism.model_copy(update={"sigma": sigma})
+    runs, clients, columns = rows.shape
+    noise = quiet.noise(runs * clients, columns, random_bytes).reshape(runs, clients, -1)
+    return noiseless(mechanism, rows) + noise
+
+
+def counting_values(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+    """Encode with a clip counter that adds up values beyond the norm bound, not rows: one row may count often."""
+    noised = encode(mechanism, rows, random_bytes)
+    beyond = (np.abs(rows) > float(fraction(mechanism.row_bound))).sum(axis=-1)
+    again: IntArray = np.maximum(beyond - 1, 0) * mechanism.clip_steps
+    noised[..., -1] += again
+    return noised
+
+
 def _no_gate(task: Task, root: bytes, nonces: Sequence[bytes], num_clients: int) -> PublicMatrix:
     """Draw a matrix for whatever is asked for."""
     return task.mechanism.public_matrix(num_clients, late_seed(task, root, nonces))
@@ -69,8 +88,7 @@ def _no_ledger(released: set[int], clients: IntArray) -> None:
 def noiseless(mechanism: Mechanism, rows: FloatArray) -> IntArray:
     """Return the exact encodings of rows of shape `(runs, clients, d)`."""
     runs, clients, columns = rows.shape
-    steps = mechanism.round_rows(rows.reshape(-1, columns))
-    return mechanism.encode_exactly(steps).reshape(runs, clients, -1)
+    return mechanism.exact_reports(rows.reshape(-1, columns)).reshape(runs, clients, -1)
 
 
 FAULTS: dict[str, Seams] = {

@@ -188,7 +188,7 @@ def run_world(
 
 def exact_report(mechanism: Mechanism, row: FloatArray) -> IntArray:
     """Return the noiseless report of one normalised row of shape `(d,)`; shape `(w,)`."""
-    result: IntArray = mechanism.encode_exactly(mechanism.round_rows(row[np.newaxis]))[0]
+    result: IntArray = mechanism.exact_reports(row[np.newaxis])[0]
     return result
 
 

@@ -22,7 +22,15 @@ def opposite(task: Task) -> Pair:
     """Return far too long rows along the first axis, in both directions: the farthest where the row itself is sent."""
     row = np.zeros(task.num_columns)
     row[0] = float(task.mechanism.row_bound) * HOSTILE
-    return -row, row
+    return one_unclipped(task, (-row, row))
+
+
+def one_unclipped(task: Task, pair: Pair) -> Pair:
+    """Return two far too long rows, the first on the sphere if there is a clip counter, which then differs as well."""
+    if not task.mechanism.clip_words:
+        return pair
+    norm = float(np.linalg.norm(pair[0]))
+    return pair[0] * (float(task.mechanism.row_bound) / norm if norm else 1.0), pair[1]
 
 
 def one_step(task: Task) -> Pair:

@@ -24,7 +24,7 @@ UNSMOOTHED = [case for case in RELEASED if not case.task.mechanism.smoothing]
 
 def exact(mechanism: Mechanism, rows: FloatArray) -> IntArray:
     """Return the noiseless reports of rows of shape `(clients, d)`."""
-    return mechanism.encode_exactly(mechanism.round_rows(rows))
+    return mechanism.exact_reports(rows)
 
 
 def without_noise(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:

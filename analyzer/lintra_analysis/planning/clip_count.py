@@ -1,0 +1,51 @@
+"""The clip counter of a planned task: its weight, and how exact the count will be."""
+
+import math
+from typing import TypeVar
+
+from lintra_protocol.documents import Real, fraction, real
+from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.privacy.statement import Neighbours
+
+USUAL_WEIGHT: Real = "0.2"
+"""Of a new task where its mechanism can count: all noise grows by the root of 1 + 0.2^2, by 2 %."""
+
+_FINE_BITS = 40
+
+Counting = TypeVar("Counting", bound=Mechanism)
+
+
+def with_clip_count(mechanism: Counting, neighbours: Neighbours, weight: Real | None) -> Counting:
+    """Return a mechanism that counts clipped rows so that all its noise grows by sqrt(1 + weight^2).
+
+    The weight in a task refers to the distance of replaced rows. Null rows are nearer, so that it is less there.
+
+    Args:
+        mechanism: not yet calibrated.
+        neighbours: of the claim.
+        weight: "0" for no count; `USUAL_WEIGHT` if not given, or none where the mechanism cannot count.
+
+    Raises:
+        InvalidTaskError: a weight was given for a mechanism that cannot count, or is out of range.
+    """
+    if weight is None:
+        weight = USUAL_WEIGHT if mechanism.counts_clipped else "0"
+    if fraction(weight) == 0:
+        return mechanism
+    if not mechanism.counts_clipped:
+        raise InvalidTaskError(f"clip_count_weight: {mechanism.kind} cannot count clipped rows; leave it out or use 0")
+    if not 0 < fraction(weight) <= 1:
+        raise InvalidTaskError(f"clip_count_weight lies between 0 and 1, got {weight}")
+    if neighbours == "zero-out" and fraction(mechanism.row_bound) > 0:
+        fine = mechanism.model_copy(update={"fraction_bits": _FINE_BITS})
+        nearer = fine.squared_row_distance(neighbours) / fine.squared_row_distance("replace-one")
+        weight = real(f"{float(fraction(weight)) * math.sqrt(nearer):.6g}")
+    return mechanism.model_copy(update={"clip_count_weight": weight})
+
+
+def clip_count_deviation(mechanism: Mechanism, num_clients: int) -> dict[str, float]:
+    """Return the deviation of the count of so many rows, under its name among an option's; nothing without a count."""
+    if not mechanism.clip_words:
+        return {}
+    return {"clipped rows": math.sqrt(num_clients) * mechanism.sigma / mechanism.clip_steps}
