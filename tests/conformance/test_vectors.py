@@ -120,6 +120,11 @@ def products(steps: list[str], intercept: str, trace: bool) -> object:
     return texts(mechanism.encode_exactly(integers(steps)[np.newaxis])[0])
 
 
+def clip_count(mechanism: object, row: list[str], outside: bool) -> str:
+    numbers = np.array([[float(value) for value in row]])
+    return str(mechanism_of(mechanism).exact_reports(numbers, np.array([outside]))[0, -1])
+
+
 def orthonormal_frame(matrix: list[list[int]]) -> dict[str, object]:
     found = orthonormal(np.array(matrix))
     return {"columns": found.tolist(), "digest": frame_digest(found)}
@@ -269,6 +274,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "clip_entries": clip_entries,
     "published_sigma": published_sigma,
     "products": products,
+    "clip_count": clip_count,
     "orthonormal": orthonormal_frame,
     "project": projected,
     "clip_exactly": lambda vector, bound: texts(joint.clip_exactly(integers(vector)[np.newaxis], int(bound))[0]),

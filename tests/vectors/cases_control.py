@@ -210,6 +210,8 @@ def _sketches(name: str, columns: int) -> list[Vector]:
     rows, copies = int(str(MECHANISMS[name].get("rows", 1))), sparsity if kind == "osnap_published" else 1
     options = "options" in name
     words = (6 if options else 3) if kind.startswith("second_moment") else copies * columns
+    counted = int("clip count" in name)
+    words += counted
     stream = plain.bytes_words(plain.keystream(seed(kind), 8 * 5 * words))
     shares = [stream[start : start + words] for start in range(0, len(stream), words)]
     matrix = plain.balanced_matrix(2, 5, seed("matrix"), sparsity) if rows > 1 else [[(0, 1)]] * 5
@@ -217,7 +219,9 @@ def _sketches(name: str, columns: int) -> list[Vector]:
     given: dict[str, object] = {"mechanism": MECHANISMS[name]}
     small = [[word % 2**40 - 2**39 for word in row] for row in sums]
     bits = int(str(MECHANISMS[name]["fraction_bits"]))
-    decoded = plain.decode(kind, [plain.to_words(row) for row in small], bits, columns, sparsity, options)
+    # The clip counter stands behind all that is decoded.
+    own = [plain.to_words(row[: words - counted]) for row in small]
+    decoded = plain.decode(kind, own, bits, columns, sparsity, options)
     return [
         good(f"{name}: a sketch", "sketch", text_rows(sums), shares=text_rows(shares), seed=seed("matrix").hex(),
              **given),

@@ -1,7 +1,7 @@
 """Vectors of the data plane: bytes, rows, shares, reports and uploads."""
 
 import plain
-from given import Vector, bad, definition, good, hexes, seed, task_id, text_rows, texts
+from given import MECHANISMS, Vector, bad, definition, good, hexes, seed, task_id, text_rows, texts
 from plain import b64, canonical, framed
 
 # --- bytes ----------------------------------------------------------------------------------------------------
@@ -120,7 +120,21 @@ def encoding() -> list[Vector]:
         made = plain.products([3, -4, 5], constant, trace)
         options: dict[str, object] = {"intercept": str(constant), "trace": trace}
         result.append(good(name, "products", texts(made), steps=["3", "-4", "5"], **options))
-    return result
+    return result + _clip_counts()
+
+
+def _clip_counts() -> list[Vector]:
+    """What rows send in the clip counter: inside, on the sphere, beyond it, and moved by a bound of a column."""
+    rows: list[tuple[str, list[float], bool]] = [
+        ("inside", [0.25, -0.5], False), ("on the sphere", [0.0, -1.0], False), ("the null row", [0.0, 0.0], False),
+        ("outside", [0.75, -0.75], False), ("moved by a column's bound", [0.25, 0.5], True),
+    ]  # fmt: skip
+    return [
+        good(f"{kind}: a row {name}", "clip_count", str(plain.clip_count(MECHANISMS[kind], row, outside)),
+             mechanism=MECHANISMS[kind], row=[repr(x) for x in row], outside=outside)
+        for kind in MECHANISMS if "clip count" in kind
+        for name, row, outside in rows
+    ]  # fmt: skip
 
 
 def sharing() -> list[Vector]:

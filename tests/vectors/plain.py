@@ -132,6 +132,19 @@ def products(row: list[int], constant: int = 0, trace: bool = False) -> list[int
     return [constant * x for x in row if constant] + triangle + [sum(x * x for x in row)] * trace
 
 
+def clip_count(mechanism: dict[str, object], row: list[float], outside: bool) -> int:
+    """What a normalised row sends in the clip counter: 0, or the weight times the distance of two replaced rows."""
+    bound, weight = (Fraction(str(mechanism[field])) for field in ("row_bound", "clip_count_weight"))
+    unit = 2 ** int(str(mechanism["fraction_bits"]))
+    longest = math.floor(bound**2 * unit**2)
+    square = 4 * longest
+    if mechanism["kind"] == "second_moment":
+        constant = math.floor(Fraction(str(mechanism["intercept"])) * unit) ** 2
+        square = (longest + constant) ** 2 if constant <= longest else 4 * constant * longest
+    clipped = outside or sum(Fraction(value) ** 2 for value in row) > bound**2
+    return isqrt(math.floor(weight**2 * square)) if clipped else 0
+
+
 # --- shares and reports ---------------------------------------------------------------------------------------
 
 

@@ -88,7 +88,7 @@ AUDIT = KindAudit(
             "ron-gauss",
             frozenset({"noise law"}),
         ),
-        "free-clip-count": Planted(
+        "free-clip-count-of-joint-sums": Planted(
             "clipped rows are counted, but the noise is that of a task without a count",
             only_for("ron_gauss", without_room_for_the_count),
             "ron-gauss-count",

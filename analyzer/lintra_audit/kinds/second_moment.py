@@ -76,7 +76,7 @@ AUDIT = KindAudit(
             "second-moment-options",
             frozenset({"optimal test", "black box", "noise law", "lattice"}),
         ),
-        "free-clip-count": Planted(
+        "free-clip-count-of-products": Planted(
             "clipped rows are counted, but the noise is that of a task without a count",
             only_for("second_moment", without_room_for_the_count),
             "second-moment-count",

@@ -35,7 +35,7 @@ AUDIT = KindAudit(
             frozenset({"refusal", "optimal test", "black box"}),
         ),
         "bound": Planted("clients clip to 1.05 B", FAULTS["bound"], "pair", frozenset({"encoder"})),
-        "free-clip-count": Planted(
+        "free-clip-count-of-sums": Planted(
             "clipped rows are counted, but the noise is that of a task without a count",
             only_for("sum", without_room_for_the_count),
             "sum-count",

@@ -124,8 +124,8 @@ def test_an_analyst_asks_for_both_options_in_the_specification_and_has_neither_b
     task, default = built({"intercept": 0.5, "trace": True}), built({})
     assert isinstance(task.mechanism, Mechanism)
     assert isinstance(default.mechanism, Mechanism)
-    assert (task.mechanism.intercept, task.mechanism.trace, task.num_words) == ("0.5", True, 10)
-    assert (default.mechanism.intercept, default.mechanism.trace, default.num_words) == ("0", False, 6)
+    assert (task.mechanism.intercept, task.mechanism.trace, task.num_words) == ("0.5", True, 11)
+    assert (default.mechanism.intercept, default.mechanism.trace, default.num_words) == ("0", False, 7)
     # (B^2 + c^2) against B^2, at grids a power of four apart.
     sigmas = [each.mechanism.sigma / 4**each.mechanism.fraction_bits for each in (task, default)]
     assert sigmas[0] / sigmas[1] == pytest.approx(1.25, rel=1e-2)

@@ -56,7 +56,7 @@ def second_of(specification: Specification, first: Task, release: ProjectedSums,
 def summed(task: Task, rows: FloatArray, seed: int) -> ProjectedSums | CentredProducts:
     """Return the release of normalised rows, the clients' noise drawn as one."""
     mechanism = task.mechanism
-    exact = mechanism.encode_exactly(mechanism.round_rows(rows)).sum(axis=0, keepdims=True)
+    exact = mechanism.exact_reports(rows).sum(axis=0, keepdims=True)
     deviations = mechanism.sigmas(task.num_columns) * len(rows) ** 0.5
     noise = np.rint(np.random.default_rng(seed).normal(0, 1, exact.shape) * deviations).astype(np.int64)
     found = read(task, exact + noise, np.array([len(rows)]))

@@ -89,6 +89,16 @@ def measured(kind: str, values: FloatArray, option: Option) -> dict[str, float]:
     return {name: float(value) for name, value in found.items()}
 
 
+def clip_count(option: Option, columns: int) -> dict[str, float]:
+    """Return the deviation of the drawn noise in a count of clipped rows, in rows; nothing without a count."""
+    mechanism = option.mechanism
+    if not mechanism.clip_words:
+        return {}
+    words = mechanism.noise(DRAWS, columns, source("planned noise"))
+    counts = [mechanism.clipped_rows(row[np.newaxis]) for row in words]
+    return {"clipped rows": float(np.std(counts)) * math.sqrt(CLIENTS)}
+
+
 @pytest.mark.parametrize("name", OPTIONS)
 def test_the_planned_deviations_are_those_of_the_noise_that_is_drawn(name: str) -> None:
     # Every deviation is that of at least 2000 numbers: 1.6 % of error, 2.5 % for Wishart noise; six of them.
@@ -96,7 +106,7 @@ def test_the_planned_deviations_are_those_of_the_noise_that_is_drawn(name: str) 
     asked = question(**changes)
     option = plan_option(kind, asked)
     columns = len(columns_of(asked))
-    found = measured(kind, released(option, columns), option)
+    found = measured(kind, released(option, columns), option) | clip_count(option, columns)
     limit = 0.15 if kind == "second_moment_wishart" else 0.1
     assert found.keys() == option.deviations.keys() or kind == "ron_gauss_centred"
     for part, value in found.items():
@@ -122,7 +132,7 @@ def test_every_plan_states_bytes_limits_and_a_kept_promise(name: str) -> None:
 def test_both_rounds_together_cost_what_was_promised_and_products_gain_by_the_second() -> None:
     asked = question(label=3, bins=0)
     both, one = plan_option("ron_gauss_centred", asked), plan_option("ron_gauss", asked)
-    assert both.deviations.keys() == {"sum", "count", "product", "square"}
+    assert both.deviations.keys() == {"sum", "count", "product", "square", "clipped rows"}
     assert both.report_bytes["uniform"] > one.report_bytes["uniform"]
     assert both.epsilon <= 2
 

@@ -116,7 +116,10 @@ def test_the_rule_keeps_three_rows_a_column_and_thirty_clients_a_row() -> None:
 def test_products_beat_the_sketch_by_the_ratio_of_the_design() -> None:
     asked = question()
     ratio = best_sketch_error(asked) / plan_second_moment(asked).predicted.squared_error
-    assert ratio == pytest.approx(16 * 1_000_000 / 10, rel=0.01)
+    # The clip counter's price is paid by the products alone: 1 + 0.2^2 of their variance.
+    assert ratio == pytest.approx(16 * 1_000_000 / 10 / 1.04, rel=0.01)
+    uncounted = plan_second_moment(replace(asked, clip_count_weight="0")).predicted.squared_error
+    assert best_sketch_error(asked) / uncounted == pytest.approx(16 * 1_000_000 / 10, rel=0.01)
 
 
 def sphere(clients: int, columns: int, generator: np.random.Generator) -> FloatArray:
@@ -228,8 +231,9 @@ def test_the_smallest_cohort_of_a_given_noise_or_error_is_the_smallest() -> None
     precise = smallest_cohort(
         question(rows=None), lambda asked: plan_second_moment(asked).predicted.relative_error <= 0.001
     )
-    # sqrt(d (d+1)) B^2 / (mu n r^2) is the error, in exact arithmetic.
-    assert precise.claim.min_clients == pytest.approx(math.sqrt(110) / 0.236704380663 / 0.001, rel=1e-4)
+    # sqrt(d (d+1)) B^2 / (mu n r^2) is the error, in exact arithmetic, and sqrt(1 + w^2) times that with a count.
+    expected = math.sqrt(110 * 1.04) / 0.236704380663 / 0.001
+    assert precise.claim.min_clients == pytest.approx(expected, rel=1e-4)
 
 
 def test_what_no_cohort_can_give_is_refused() -> None:

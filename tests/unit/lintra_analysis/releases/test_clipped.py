@@ -1,0 +1,94 @@
+"""The number of clipped rows, from a specification over the clients' noise to the words about it."""
+
+from math import sqrt
+
+import numpy as np
+import pytest
+
+from lintra_analysis.asked.specification import Specification
+from lintra_analysis.asked.task import build_task
+from lintra_analysis.readings import read
+from lintra_analysis.releases.clipped import ClippedRows
+from lintra_protocol.errors import InvalidReleaseError, InvalidTaskError
+from lintra_protocol.privacy.gaussian import gaussian_mu
+from lintra_protocol.task import Task
+from support import make_task, source
+from support.analyzer_world import KEYS, NOW, seeded
+
+SERVERS = make_task("sum").servers
+CLIENTS, CLIPPED = 1000, 300
+KINDS: dict[str, dict[str, object]] = {
+    "sum": {"kind": "sum"},
+    "second_moment": {"kind": "second_moment", "intercept": 0.5, "trace": True},
+    "ron_gauss": {"kind": "ron_gauss", "bins": 4},
+}
+
+SKETCH: dict[str, object] = {"kind": "osnap", "rows": 8}
+
+
+def built(kind: str, neighbours: str = "replace-one", **options: object) -> Task:
+    trace = {"trace": False} if kind == "second_moment" and neighbours == "zero-out" else {}
+    asked = {
+        "purpose": "a test",
+        "columns": [{"name": name, "lower": -1, "upper": 1} for name in "abc"],
+        "mechanism": KINDS.get(kind, SKETCH) | trace | options,
+        "row_bound": 1,
+        "epsilon": 1,
+        "delta": "0.000001",
+        "min_clients": CLIENTS,
+        "max_corrupt_clients": 0,
+        "neighbours": neighbours,
+    }
+    return build_task(Specification.model_validate(asked), SERVERS, KEYS.public_keys, NOW, seeded("first"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_release_says_how_many_rows_were_clipped_and_how_exactly(kind: str) -> None:
+    task = built(kind)
+    rows = np.full((CLIENTS, 3), 0.1)
+    rows[:100] = 0.9  # too long
+    rows[100:CLIPPED] = [1.5, 0.0, 0.0]  # beyond a bound of a column, and then on the sphere
+    total = np.zeros((1, task.num_words), np.int64)
+    # The whole noise of 40 releases: the mean of their errors varies by 1/6.3 of a deviation; six of them.
+    found = []
+    for draw in range(40):
+        if not draw:
+            total = task.encode(rows, source("clipped 0")).sum(axis=0, keepdims=True)
+            total -= task.mechanism.noise(CLIENTS, 3, source("clipped 0")).sum(axis=0, keepdims=True)
+        noise = np.random.default_rng(draw).normal(0, sqrt(CLIENTS), total.shape) * task.mechanism.sigmas(3)
+        release = read(task, total + np.rint(noise).astype(np.int64), np.array([CLIENTS]))
+        assert release.clipped is not None
+        found.append(release.clipped)
+    estimates = np.array([clipped.estimate for clipped in found])
+    assert abs(estimates.mean() - CLIPPED) < 6 / sqrt(40) * found[0].sd
+    assert 0.5 < estimates.std() / found[0].sd < 1.5
+    # sqrt(1 + w^2) / (w mu), the design's 21.5 rows.
+    assert found[0].sd == pytest.approx(sqrt(1.04) / (0.2 * gaussian_mu(1, 1e-6)), rel=1e-3)
+    assert "p values" in found[0].words
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_usual_weight_costs_the_same_against_a_null_row(kind: str) -> None:
+    for neighbours in ("replace-one", "zero-out"):
+        counting, bare = built(kind, neighbours), built(kind, neighbours, clip_count_weight=0)
+        assert bare.mechanism.clip_words == 0
+        ratio = counting.mechanism.sigma / bare.mechanism.sigma
+        assert ratio == pytest.approx(sqrt(1.04), rel=1e-3)
+        assert counting.privacy(CLIENTS).epsilon <= 1
+
+
+def test_a_mechanism_that_cannot_count_has_no_counter_unless_it_is_asked_for_one() -> None:
+    assert built("osnap").mechanism.clip_words == 0
+    with pytest.raises(InvalidTaskError, match="osnap cannot count clipped rows"):
+        built("osnap", clip_count_weight=0.2)
+
+
+def test_the_words_follow_the_upper_end() -> None:
+    assert ClippedRows(0.0, 1.0, 1000).words.endswith("few")
+    assert ClippedRows(20.0, 5.0, 1000).words.endswith("shrunk rows")
+    assert ClippedRows(45.0, 5.0, 1000).words.endswith("real ones")
+    low = ClippedRows(-50.0, 10.0, 1000)
+    assert (low.share, low.upper_rows) == (0.0, 0.0)
+    assert ClippedRows(5000.0, 10.0, 1000).upper_share == 1.0
+    with pytest.raises(InvalidReleaseError):
+        ClippedRows(float("nan"), 1.0, 10)

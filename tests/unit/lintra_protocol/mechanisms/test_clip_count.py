@@ -1,0 +1,156 @@
+"""The clip counter: what a client sends, what it costs, and who has none."""
+
+from fractions import Fraction
+from itertools import product
+from math import sqrt
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from lintra_protocol.errors import FalseClaimError, InvalidTaskError
+from lintra_protocol.mechanisms import AnyMechanism, RonGauss, SecondMoment, Sum
+from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.privacy.statement import Claim
+from lintra_protocol.ring import FloatArray
+from lintra_protocol.schema import Column
+from support import make_task, source, uncalibrated
+
+CLAIM = Claim(epsilon="1", delta="0.000001", min_clients=64)
+SUM = Sum(row_bound="5", fraction_bits=0, sigma=100, clip_count_weight="0.7")
+PRODUCTS = SecondMoment(row_bound="5", fraction_bits=0, sigma=1000, clip_count_weight="0.7")
+COUNTING = [
+    SUM,
+    PRODUCTS,
+    *(
+        PRODUCTS.model_copy(update={"intercept": intercept, "trace": trace})
+        for intercept in ("0", "5", "7")
+        for trace in (False, True)
+    ),
+]
+JOINT = RonGauss(
+    row_bound="1", fraction_bits=0, sigma=64, dimension=2, levels=(0, 0, 2), bins=(2, 2, 0), label=2, mean_weight="1",
+    clip_count_weight="0.7",
+)  # fmt: skip
+
+
+def ball() -> FloatArray:
+    rows = product(range(-5, 6), repeat=2)
+    return np.array([row for row in rows if sum(x * x for x in row) <= 25], np.float64)
+
+
+def with_both_flags(mechanism: Mechanism, rows: FloatArray) -> list[list[int]]:
+    """Return all reports of rows that a bound of a column moved, and of the same rows unmoved."""
+    flags = (np.zeros(len(rows), np.bool_), np.ones(len(rows), np.bool_))
+    return np.concatenate([mechanism.exact_reports(rows, outside) for outside in flags]).tolist()
+
+
+@pytest.mark.parametrize("neighbours", ["replace-one", "zero-out"])
+@pytest.mark.parametrize("mechanism", COUNTING, ids=str)
+def test_no_two_reports_of_a_small_ball_are_further_apart_than_stated_and_some_are_as_far(
+    mechanism: AnyMechanism, neighbours: str
+) -> None:
+    reports = np.array(with_both_flags(mechanism, ball()))
+    others = reports if neighbours == "replace-one" else np.zeros((1, reports.shape[1]), np.int64)
+    # Variances in sigma^2, unrounded: 1 or, for squares, 2. Twice the distance is an integer.
+    halves = np.where(mechanism.sigmas(2) == mechanism.sigma, 2, 1)
+    largest = max(int((np.square(others - report) * halves).sum(axis=1).max()) for report in reports)
+    stated = mechanism.squared_distance(CLAIM.model_copy(update={"neighbours": neighbours}), 2)
+    assert Fraction(largest, 2) == stated
+    assert stated == mechanism.squared_row_distance(neighbours) + mechanism.clip_steps**2  # type: ignore[arg-type]
+
+
+def test_joint_sums_are_as_far_apart_as_stated_and_no_farther() -> None:
+    mechanism = JOINT.calibrated(CLAIM, 3, 640)
+    angles = np.linspace(0, 2 * np.pi, 60, endpoint=False)
+    circle = np.column_stack([np.cos(angles), np.sin(angles)])
+    rows = np.concatenate([np.column_stack([circle, np.full(60, level)]) for level in (0, 1)])
+    scaled = np.array(with_both_flags(mechanism, rows)) / mechanism.sigmas(3)
+    squares = np.square(scaled).sum(axis=1)
+    largest = float((squares[:, np.newaxis] + squares - 2 * scaled @ scaled.T).max())
+    stated = float(mechanism.squared_distance(CLAIM, 3)) / mechanism.sigma**2
+    assert 0.999 * stated < largest <= stated * (1 + 1e-9)
+    without = stated - mechanism.clip_steps**2 / mechanism.sigma**2
+    assert largest > 1.3 * without
+
+
+def test_a_row_counts_if_a_column_or_the_norm_bound_moved_it_and_not_if_it_lies_on_the_sphere() -> None:
+    mechanism = SUM.model_copy(update={"fraction_bits": 4})
+    columns = (Column(name="a", lower="-4", upper="4"), Column(name="b", lower="-9", upper="9"))
+    task = make_task(mechanism, columns=columns, check=False)
+    rows = np.array([[0.0, 0.0], [4.0, 3.0], [4.0, 3.01], [4.01, 0.0], [-9.0, 9.0], [4.0, 0.0], [1.0, 2.0]])
+    noise = mechanism.noise(len(rows), 2, source("noise"))
+    sent = (task.encode(rows, source("noise")) - noise)[:, -1]
+    assert_array_equal(sent // mechanism.clip_steps, [0, 0, 1, 1, 1, 0, 0])
+    assert mechanism.clip_steps == int(0.7 * 2 * 5 * 16)
+
+
+def test_a_row_of_the_very_norm_is_unclipped_however_its_squares_round() -> None:
+    mechanism = Sum(row_bound="1", fraction_bits=20, sigma=100, clip_count_weight="0.2")
+    directions = np.random.default_rng(3).normal(size=(2000, 7))
+    unit = directions / np.linalg.norm(directions, axis=1, keepdims=True)
+    assert not mechanism.exact_reports(unit)[:, -1].any()
+    assert mechanism.exact_reports(unit * (1 + 1e-6))[:, -1].all()
+
+
+def test_what_a_row_sends_does_not_depend_on_its_company() -> None:
+    rows = np.random.default_rng(4).normal(size=(50, 3)) * 4
+    for mechanism in (SUM, PRODUCTS):
+        together = mechanism.exact_reports(rows)
+        assert_array_equal(together, np.concatenate([mechanism.exact_reports(row[np.newaxis]) for row in rows]))
+
+
+@pytest.mark.parametrize("mechanism", [SUM, PRODUCTS, JOINT], ids=["sum", "second_moment", "ron_gauss"])
+@pytest.mark.parametrize("weight", ["0.1", "0.2", "1"])
+def test_all_noise_grows_by_the_root_of_one_plus_the_squared_weight(mechanism: AnyMechanism, weight: str) -> None:
+    columns = 3 if mechanism is JOINT else 2
+    bare, counting = (
+        mechanism.model_copy(update={"clip_count_weight": own}).calibrated(CLAIM, columns, 640) for own in ("0", weight)
+    )
+    assert bare.fraction_bits == counting.fraction_bits
+    assert counting.sigma / bare.sigma == pytest.approx(sqrt(1 + float(weight) ** 2), rel=1e-4)
+    assert counting.num_words(columns) == bare.num_words(columns) + 1
+    assert counting.sigmas(columns)[-1] == counting.sigma
+    counting.check(CLAIM, columns, 640)
+    with pytest.raises(FalseClaimError):
+        bare.model_copy(update={"clip_count_weight": weight}).check(CLAIM, columns, 640)
+
+
+def test_without_a_counter_a_task_has_the_bytes_that_it_had_and_with_one_others() -> None:
+    bare = SUM.model_copy(update={"clip_count_weight": "0"})
+    assert b"clip" not in bare.canonical()
+    assert b'"clip_count_weight":"0.7"' in SUM.canonical()
+    assert Sum.from_canonical(bare.canonical()) == bare
+    assert Sum.from_canonical(SUM.canonical()) == SUM
+    assert bare.num_words(3) == 3
+    with pytest.raises(ValueError, match="no clip counter"):
+        bare.clipped_rows(np.zeros((1, 3), np.int64))
+
+
+@pytest.mark.parametrize("kind", ["osnap", "osnap_published", "second_moment_wishart", "ron_gauss_centred"])
+def test_a_mechanism_that_cannot_count_refuses_in_words(kind: str) -> None:
+    mechanism = uncalibrated(kind)
+    claim = CLAIM.model_copy(update={"min_clients": 600})
+    mechanism = mechanism.calibrated(claim, 3, 1000).model_copy(update={"clip_count_weight": "0.2"})
+    with pytest.raises(InvalidTaskError, match=f"{kind} cannot count clipped rows"):
+        mechanism.check(claim, 3, 1000)
+
+
+@pytest.mark.parametrize("weight", ["-0.1", "1.01"])
+def test_a_weight_out_of_range_is_refused(weight: str) -> None:
+    with pytest.raises(InvalidTaskError, match="between 0 and 1"):
+        SUM.model_copy(update={"clip_count_weight": weight}).calibrated(CLAIM, 2, 640)
+
+
+def test_a_weight_below_one_step_of_the_grid_is_refused() -> None:
+    with pytest.raises(InvalidTaskError, match="less than one step"):
+        SUM.model_copy(update={"clip_count_weight": "0.01"}).check(CLAIM, 2, 640)
+
+
+def test_decoded_numbers_are_those_without_the_counter() -> None:
+    rows = ball()
+    for mechanism in (SUM, PRODUCTS.model_copy(update={"intercept": "2", "trace": True})):
+        bare = mechanism.model_copy(update={"clip_count_weight": "0"})
+        total = mechanism.exact_reports(rows * 1.5).sum(axis=0, keepdims=True)
+        assert_array_equal(mechanism.decode(total, 2), bare.decode(total[:, :-1], 2))
+        assert mechanism.clipped_rows(total) == (np.linalg.norm(rows * 1.5, axis=1) > 5).sum()
