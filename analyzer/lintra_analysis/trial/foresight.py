@@ -129,7 +129,7 @@ def _without_noise(task: Task, rows: FloatArray) -> Release:
         raise InvalidAnalysisError(
             f"errors of a {mechanism.kind} are not foreseen from rows; lintra plan without a file predicts them"
         )
-    exact = mechanism.encode_exactly(mechanism.round_rows(task.schema_arrays.normalise(rows)))
+    exact = mechanism.exact_reports(task.schema_arrays.normalise(rows), task.schema_arrays.outside(rows))
     clients = task.claim.min_clients
     sums: IntArray = np.rint(exact.mean(axis=0, dtype=np.float64) * clients).astype(np.int64)[np.newaxis]
     return read(task, sums, np.array([clients], np.int64))
