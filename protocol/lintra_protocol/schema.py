@@ -171,9 +171,9 @@ class Schema:
 
     def outside(self, rows: FloatArray) -> NDArray[np.bool_]:
         """Say for each of the checked rows, shape `(n, d)`, whether `normalise` moves a value to a column's bound."""
-        below: NDArray[np.bool_] = (rows < self.lower).any(axis=1)
-        above: NDArray[np.bool_] = (rows > self.upper).any(axis=1)
-        return below | above
+        beyond: NDArray[np.bool_] = np.less(rows, self.lower) | np.greater(rows, self.upper)
+        moved: NDArray[np.bool_] = np.logical_or.reduce(beyond, axis=1)
+        return moved
 
     def largest_norm(self) -> float:
         """Return the largest norm that a normalised row can have; of all indicators of a category at most one is 1."""

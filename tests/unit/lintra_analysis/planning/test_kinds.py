@@ -184,7 +184,7 @@ def test_the_command_passes_the_options_of_second_moments_on(capsys: pytest.Capt
     plan = json.loads(capsys.readouterr().out)["second_moment"]
     assert plan["mechanism"]["intercept"] == "0.5"
     assert plan["mechanism"]["trace"] is True
-    assert plan["deviations"].keys() == {"product", "square", "sum", "mean"}
+    assert plan["deviations"].keys() == {"product", "square", "sum", "mean", "clipped rows"}
 
 
 def test_a_wish_that_a_mechanism_cannot_be_measured_by_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
