@@ -13,7 +13,7 @@ from lintra_analysis.estimators.tables import Cell, Tabular, csv_text
 from lintra_analysis.planning.row_norms import NormLaw
 from lintra_analysis.releases.promise import Promise
 from lintra_analysis.synthetic.model import GaussianModel, count_interval, mean_error
-from lintra_analysis.synthetic.pairs import MOST_PAIRS, PairReport, pair_reports, word
+from lintra_analysis.synthetic.pairs import PairReport, judge_pairs, word
 from lintra_analysis.synthetic.rows import WARNING
 from lintra_protocol.ring import FloatArray
 
@@ -107,7 +107,7 @@ class FidelityReport(Tabular):
         confidence: of the intervals.
         classes: one for each class, or one for all rows.
         covariances: one, or one for each class.
-        pairs: of columns, the worst first, at most `MOST_PAIRS`; "good" covariances have good pairs only.
+        pairs: of columns, the worst first, at most a thousand; "good" covariances have good pairs only.
         num_pairs: how many there are.
         open_signs: in how many of them noise alone could have given the correlation its sign.
         histograms: of the columns that have one.
@@ -169,7 +169,7 @@ def fidelity(model: GaussianModel, confidence: float = 0.95) -> FidelityReport:
     release = model.release
     columns = zip(release.histogram_features, release.histograms, strict=True)
     histograms = tuple(_histogram(model, feature.name, cells.size) for feature, cells in columns if cells.size)
-    pairs = pair_reports(model)
+    pairs = judge_pairs(model)
     notes = [GAUSSIAN_NOTE, MONOTONE_NOTE, _clipping_note(model)]
     if release.dimension < release.num_coordinates:
         notes.append(OUTSIDE_NOTE.format(p=release.dimension, m=release.num_coordinates))
@@ -180,10 +180,10 @@ def fidelity(model: GaussianModel, confidence: float = 0.95) -> FidelityReport:
         dimension=release.dimension,
         confidence=float(confidence),
         classes=_classes(model, confidence),
-        covariances=_covariances(model, pairs[0].error if pairs else 0.0),
-        pairs=pairs[:MOST_PAIRS],
-        num_pairs=len(pairs),
-        open_signs=sum(pair.sign_open for pair in pairs),
+        covariances=_covariances(model, pairs.worst[0].error if pairs.worst else 0.0),
+        pairs=pairs.worst,
+        num_pairs=pairs.count,
+        open_signs=pairs.open_signs,
         histograms=histograms,
         unmodelled=tuple(f.name for f in release.histogram_features if not f.cells),
         eigenvalues=np.linalg.eigvalsh(model.covariance)[::-1].astype(np.float64),

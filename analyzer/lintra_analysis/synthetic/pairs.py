@@ -10,7 +10,7 @@ import numpy as np
 
 from lintra_analysis.releases.features import starts_of
 from lintra_analysis.synthetic.model import GaussianModel
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.ring import FloatArray, IntArray
 
 SIGN_REACH = 1.959963984540054
 """A correlation within so many deviations of its noise may have either sign: at 0 it is named open in 95 %."""
@@ -54,34 +54,54 @@ def word(error: float) -> str:
     return "rough" if error <= ROUGH else "weak: mostly noise" if error > 1 else "weak"
 
 
-def pair_reports(model: GaussianModel) -> tuple[PairReport, ...]:
-    """Return all pairs of columns, a numeric label among them, the largest expected error first.
+@dataclass(frozen=True)
+class Pairs:
+    """All pairs of columns, of which the worst are told one by one.
+
+    Attributes:
+        worst: the largest expected error first, at most `MOST_PAIRS`.
+        count: how many pairs there are.
+        open_signs: in how many of them the sign is open.
+    """
+
+    worst: tuple[PairReport, ...]
+    count: int
+    open_signs: int
+
+
+def judge_pairs(model: GaussianModel) -> Pairs:
+    """Judge all pairs of columns, a numeric label among them.
 
     Rows of different classes are taken together, as in a table of synthetic rows. The classes' counts and means are
     taken as they are; of a covariance the noise counts that `repair` was given, means included.
     """
     names, owners, axes = _axes(model)
     if len(names) < 2:
-        return ()
+        return Pairs((), 0, 0)
     values, noise = _correlations(model, axes)
     lost = _lost(model, values)
-    total = np.hypot(noise, lost)
+    starts = np.flatnonzero(np.diff(owners, prepend=-1))
+    clear = _blocks(np.abs(values) - SIGN_REACH * np.hypot(noise, lost), starts, np.maximum)
+    high, low = _blocks(values, starts, np.maximum), _blocks(values, starts, np.minimum)
+    strongest, deviations = np.where(high >= -low, high, low), _blocks(noise, starts, np.maximum)
+    first, second = np.triu_indices(len(names), 1)
+    opened, errors = clear[first, second] <= 0, np.hypot(deviations, lost)[first, second]
     found = []
-    starts = np.concatenate([np.flatnonzero(np.diff(owners, prepend=-1)), [len(owners)]])
-    for one in range(len(names)):
-        for two in range(one + 1, len(names)):
-            block = np.s_[starts[one] : starts[one + 1], starts[two] : starts[two + 1]]
-            value, own, error = (matrix[block].ravel() for matrix in (values, noise, total))
-            worst, strongest = int(np.argmax(error)), int(np.argmax(np.abs(value)))
-            opened = bool(np.all(np.abs(value) <= SIGN_REACH * error))
-            said = f"correlation {word(float(error[worst]))}" + ("; its sign is open" if opened else "")
-            correlation, deviation = float(value[strongest]), float(own[worst])
-            pair = (names[one], names[two], correlation, deviation, lost, float(error[worst]), opened, said)
-            found.append(PairReport(*pair))
-    return tuple(sorted(found, key=lambda pair: -pair.error))
+    for pair in np.argsort(-errors, kind="stable")[:MOST_PAIRS].tolist():
+        one, two, error, is_open = int(first[pair]), int(second[pair]), float(errors[pair]), bool(opened[pair])
+        said = f"correlation {word(error)}" + ("; its sign is open" if is_open else "")
+        correlation, deviation = float(strongest[one, two]), float(deviations[one, two])
+        found.append(PairReport(names[one], names[two], correlation, deviation, lost, error, is_open, said))
+    return Pairs(tuple(found), len(errors), int(opened.sum()))
 
 
-def _axes(model: GaussianModel) -> tuple[list[str], np.ndarray, FloatArray]:
+def _blocks(matrix: FloatArray, starts: IntArray, over: np.ufunc) -> FloatArray:
+    """Return one number for each pair of columns from those of their coordinates."""
+    found: FloatArray = over.reduceat(over.reduceat(matrix, starts, axis=0), starts, axis=1)
+    return found
+
+
+def _axes(model: GaussianModel) -> tuple[list[str], IntArray, FloatArray]:
     """Return the columns, which column each coordinate is of, and each coordinate's direction among the P, `(M, P)`."""
     release = model.release
     names = [feature.name for feature in release.features]

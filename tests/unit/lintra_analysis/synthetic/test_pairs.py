@@ -9,7 +9,7 @@ from lintra_analysis.releases.features import Feature
 from lintra_analysis.synthetic.fidelity import fidelity, weaknesses
 from lintra_analysis.synthetic.generator import synthesize
 from lintra_analysis.synthetic.model import fit
-from lintra_analysis.synthetic.pairs import pair_reports
+from lintra_analysis.synthetic.pairs import judge_pairs
 from support.made_projected_sums import isotropic, numeric, reals, released
 
 MIX = np.array([[0.4, 0.25, 0.0, 0.0], [0.0, 0.3, 0.0, -0.1], [0.0, 0.0, 0.15, 0.0], [0.0, 0.0, 0.0, 0.3]])
@@ -36,7 +36,7 @@ def test_the_stated_error_of_a_correlation_is_that_of_many_releases(projected: b
 
 
 def _pairs(vectors: np.ndarray, frame: np.ndarray | None, noise: object, seed: int) -> tuple:
-    return pair_reports(fit(released(vectors, features=reals(4), frame=frame, noise=noise, seed=seed)))
+    return judge_pairs(fit(released(vectors, features=reals(4), frame=frame, noise=noise, seed=seed))).worst
 
 
 def test_a_covariance_is_good_only_if_its_worst_pair_is_and_the_worst_pair_stands_first() -> None:
@@ -63,7 +63,7 @@ def test_a_sign_that_noise_may_have_made_is_named_open() -> None:
 
 
 def _open(rows: np.ndarray, seed: int) -> bool:
-    (pair,) = pair_reports(fit(released(rows, noise=isotropic(0.0, 0.0, 20.0), seed=seed)))
+    (pair,) = judge_pairs(fit(released(rows, noise=isotropic(0.0, 0.0, 20.0), seed=seed))).worst
     return pair.sign_open
 
 
@@ -83,7 +83,7 @@ def test_categories_and_numeric_labels_have_pairs_too_and_a_frame_loses_some_of_
     features = (*reals(1), Feature("town", "category", levels=("a", "b", "c")))
     towns = 2 * np.eye(3)[np.random.default_rng(3).integers(0, 3, 4000)] - 1
     vectors = np.column_stack([ROWS[:, 0], towns, ROWS[:, 1]])
-    found = pair_reports(fit(released(vectors, features=features, label=numeric("y", -1, 1, 1.0))))
+    found = judge_pairs(fit(released(vectors, features=features, label=numeric("y", -1, 1, 1.0)))).worst
     assert {(p.first, p.second) for p in found} == {("x0", "town"), ("x0", "y"), ("town", "y")}
     assert all(pair.projection_error == 0 for pair in found)
     frame = np.linalg.qr(np.random.default_rng(1).normal(0, 1, (4, 2)))[0]
