@@ -40,6 +40,10 @@ class DamagedJournalError(InvalidSettingsError):
     """The journal is not what this server wrote."""
 
 
+class TornLineError(DamagedJournalError):
+    """The bytes of a line are not those that were written; of a last line that may be a crash."""
+
+
 class UnsyncedError(OSError):
     """Nobody knows what is on the disk: the process must end, and read it again."""
 
@@ -213,7 +217,7 @@ class Journal:
             try:
                 line, digest = self._verified(encoded, complete=bool(newline))
             except DamagedJournalError as error:
-                if rest:
+                if rest or not isinstance(error, TornLineError):
                     raise DamagedJournalError(f"{self._path}, line {len(self.lines) + 1}: {error}") from None
                 return  # a torn last line: it was never synchronised, so nothing followed from it
             self._add(line, digest)
@@ -229,7 +233,7 @@ class Journal:
         body, _, mac = encoded.rpartition(b" ")
         digest = self._mac(self._digests[-1], body)
         if not complete or not hmac.compare_digest(mac, base64url(digest).encode()):
-            raise DamagedJournalError("its MAC is wrong: the line was changed, or one before it is missing")
+            raise TornLineError("its MAC is wrong: the line was changed, or one before it is missing")
         line = Line.decode(body)
         if line.number != len(self.lines) + 1:
             raise DamagedJournalError(f"it is numbered {line.number}")

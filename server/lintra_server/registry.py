@@ -10,7 +10,7 @@ from lintra_protocol.messages import Signed, TaskRecord, sign
 from lintra_protocol.sealing import SealingKey
 from lintra_protocol.signing import SigningKey
 from lintra_protocol.task import Task
-from lintra_protocol.tokens import Admission, key_commitment, key_context
+from lintra_protocol.tokens import KEY_BYTES, Admission, key_commitment, key_context
 from lintra_server.settings import Settings
 from lintra_server.store import Store
 
@@ -155,7 +155,7 @@ class Registry:
             raise InvalidTaskError("it has tokens, and came without this server's key for them")
         key_id, sealed = sealed_key
         key = self._find_key(key_id).open(sealed, key_context(task.id_bytes, server))
-        if key_commitment(key) != task.token_keys[server]:
+        if len(key) != KEY_BYTES or key_commitment(key) != task.token_keys[server]:
             raise InvalidTaskError("the key for its tokens is not the one that the task names")
         return key
 
