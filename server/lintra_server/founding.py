@@ -15,7 +15,7 @@ from lintra_server.journal import EMPTY, Line
 from lintra_server.key_folder import FOUNDING_FILE, KeyFolder, Noted
 from lintra_server.parts import NotStartedError, Parts, database_path, open_vault, parts_with
 from lintra_server.settings import Settings
-from lintra_server.states import FINAL_STATES, Standing
+from lintra_server.states import Standing
 
 
 def found(
@@ -85,7 +85,7 @@ def _adopt(parts: Parts) -> None:
             number = row.task.to_bytes(8, "big")
             name, rewrap = _rewrapping(parts)
             values = {"secret": name, "wrapped_key": rewrap(row.wrapped_key, "batch key", number)}
-            if row.wrapped_nonce is not None and row.state not in FINAL_STATES:
+            if row.wrapped_nonce is not None:
                 values["wrapped_nonce"] = rewrap(row.wrapped_nonce, "nonce", number)
             connection.execute(update(batches).where(batches.c.task == row.task).values(**values))
         for row in connection.execute(select(sealing_keys).where(sealing_keys.c.secret.is_(None))).all():
