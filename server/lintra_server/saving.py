@@ -1,6 +1,5 @@
 """Backups: of the database while the server runs, and of the two long-lived keys. Never of journal or secrets."""
 
-import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,7 +63,7 @@ def back_up_keys(settings: Settings, folder: Path) -> None:
 
 def _new_folder(folder: Path) -> Path:
     make_folder(folder)
-    if any(os.scandir(folder)):
+    if any(folder.iterdir()):
         raise NotStartedError(f"{folder} holds something already; name a new folder for every backup")
     require_private(folder)
     return folder

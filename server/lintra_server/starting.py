@@ -9,7 +9,7 @@ import structlog
 from lintra_protocol.canonical import base64url
 from lintra_protocol.manifest import merkle_root
 from lintra_protocol.messages import Inventory, Signed
-from lintra_server.journal import Halt, Head
+from lintra_server.journal import EMPTY, Halt, Head
 from lintra_server.parts import NotStartedError, Parts
 from lintra_server.states import FINAL_STATES
 from lintra_server.steps import KEPT_STATES, Step, Stepper
@@ -113,6 +113,11 @@ def without_secret(parts: Parts) -> list[int]:
 
 
 def _require_witnessed(seen: Head | None, allowed: tuple[Head | None, ...]) -> None:
+    if seen == EMPTY:
+        raise NotStartedError(
+            "the witness remembers nothing. If it is new, and this server is the original, run "
+            "`lintra server witness`; if it was lost, make sure first that neither folder was set back"
+        )
     if seen is not None and seen not in allowed:
         raise NotStartedError(
             "the witness knows another journal: this is a copy of a server, or both folders were set back. "
