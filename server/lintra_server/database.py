@@ -237,9 +237,7 @@ class Database:
 
         revision = self._revision()
         migrations.require_known(_MIGRATIONS, revision, REVISION)
-        copy = self.path.with_name(f"{self.path.name}.before-{revision}")
-        if not copy.exists():
-            self.copy_to(copy)
+        copy = migrations.put_aside(self.path, revision)
         with self.writing() as connection:
             migrations.migrate(connection, _MIGRATIONS, revision, REVISION)
         log.warning("database migrated", before=revision, now=REVISION, copy=copy.name)

@@ -1,5 +1,8 @@
 """Brings a service's database of an earlier version up to date, with Alembic, in one transaction of the caller's."""
 
+import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 from alembic import command
@@ -32,6 +35,30 @@ def migrate(connection: Connection, folder: Path, revision: str, target: str) ->
     # Stamping an already stamped database with what it is stamped with changes nothing.
     command.stamp(config, revision)
     command.upgrade(config, target)
+
+
+def put_aside(path: Path, revision: str) -> Path:
+    """Copy a SQLite file, with what is in its log, beside itself under a name that only its owner can read; durably.
+
+    A copy that an interrupted migration left is kept: it is the same.
+    """
+    copy = path.with_name(f"{path.name}.before-{revision}")
+    if copy.exists():
+        return copy
+    partial = copy.with_name(f"{copy.name}.partial")
+    partial.unlink(missing_ok=True)
+    os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(partial)) as target:
+        source.backup(target)
+        # One file that is whole by itself, without a log beside it.
+        target.execute("PRAGMA journal_mode=DELETE")
+    descriptor = os.open(partial, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    partial.replace(copy)
+    return copy
 
 
 def _config(folder: Path) -> Config:

@@ -10,14 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from sqlalchemy import Connection, create_engine, event, insert, select, update
+from sqlalchemy import Connection, create_engine, event, insert, inspect, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from lintra_analyzer.storage import tables
 from lintra_protocol.errors import TaskConflictError, UnknownResourceError, UnknownTaskError
 from lintra_service.settings import InvalidSettingsError
 
-SCHEMA_VERSION = 1
+REVISION = "0002"
+"""The newest of `migrations/versions`; its tables are those of `tables`."""
+
+_MIGRATIONS = Path(__file__).with_name("migrations")
 
 T = TypeVar("T")
 
@@ -65,22 +68,43 @@ class Store:
     """The analyzer's database."""
 
     def __init__(self, path: Path) -> None:
-        """Open or create the database.
+        """Open or create the database; one of an earlier version is copied aside and then brought up to date.
 
         Raises:
-            InvalidSettingsError: it belongs to another version of this program.
+            InvalidSettingsError: it belongs to another version of this program that is not an earlier one.
         """
         path.parent.mkdir(parents=True, exist_ok=True)
         self._engine = create_engine(f"sqlite:///{path}")
         event.listen(self._engine, "connect", tables.make_durable)
-        tables.metadata.create_all(self._engine)
-        with self._engine.begin() as connection:
-            version = connection.scalar(select(tables.meta.c.version))
-            if version is None:
-                connection.execute(insert(tables.meta).values(version=SCHEMA_VERSION))
-            elif version != SCHEMA_VERSION:
-                self.close()
-                raise InvalidSettingsError(f"{path} has schema version {version}, this program needs {SCHEMA_VERSION}")
+        with self._engine.connect() as connection:
+            # The driver begins no transaction of its own before tables are made or changed.
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            if not inspect(connection).get_table_names():
+                tables.metadata.create_all(connection)
+                connection.execute(insert(tables.alembic_version).values(version_num=REVISION))
+            connection.commit()
+        try:
+            self._migrate(path)
+        except InvalidSettingsError:
+            self.close()
+            raise
+
+    def _migrate(self, path: Path) -> None:
+        with self._engine.connect() as connection:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            if tables.alembic_version.name in inspect(connection).get_table_names():
+                revision = str(connection.scalar(select(tables.alembic_version.c.version_num)))
+            else:  # before there were migrations the version stood in a table of its own
+                version = connection.exec_driver_sql("SELECT version FROM meta").scalar_one()
+                revision = f"{version:04d}"
+            if revision != REVISION:
+                # Alembic takes a while to import, and is needed once in a version's life.
+                from lintra_service import migrations
+
+                migrations.require_known(_MIGRATIONS, revision, REVISION)
+                migrations.put_aside(path, revision)
+                migrations.migrate(connection, _MIGRATIONS, revision, REVISION)
+            connection.commit()
 
     def close(self) -> None:
         """Close all connections."""
@@ -88,7 +112,7 @@ class Store:
 
     def check(self) -> None:
         """Read one row, as a sign of life."""
-        self._read(lambda connection: connection.scalar(select(tables.meta.c.version)))
+        self._read(lambda connection: connection.scalar(select(tables.alembic_version.c.version_num)))
 
     # --- identities of servers -----------------------------------------------------------------------------------
 

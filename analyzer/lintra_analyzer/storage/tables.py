@@ -5,7 +5,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry
 
 metadata = MetaData()
-meta = Table("meta", metadata, Column("version", Integer, primary_key=True))
+alembic_version = Table("alembic_version", metadata, Column("version_num", String(32), primary_key=True))
 pins = Table("pins", metadata, Column("url", String, primary_key=True), Column("identity_key", String, nullable=False))
 tasks = Table(
     "tasks",

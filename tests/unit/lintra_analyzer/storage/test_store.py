@@ -1,6 +1,7 @@
 """The database: durable, versioned, and first come first kept."""
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,9 @@ import pytest
 from lintra_analyzer.storage.store import Job, ServerState, Store, StoredTask
 from lintra_protocol.errors import TaskConflictError, UnknownResourceError, UnknownTaskError
 from lintra_service.settings import InvalidSettingsError
+
+DUMP = Path(__file__).with_name("schema_1.sql")
+"""An analyzer's database of the first schema, with one task and one server's key."""
 
 TASK = StoredTask("task", b"record", b"specification", 5)
 
@@ -96,8 +100,37 @@ def test_what_is_unknown_is_refused(path: Path) -> None:
 def test_a_database_of_another_version_is_left_alone(path: Path) -> None:
     opened(path).close()
     connection = sqlite3.connect(path)
-    connection.execute("UPDATE meta SET version = 99")
+    connection.execute("UPDATE alembic_version SET version_num = '0099'")
     connection.commit()
     connection.close()
     with pytest.raises(InvalidSettingsError, match="99"):
         Store(path)
+
+
+def first_schema(path: Path) -> None:
+    """Write a database as the first version did: these tables, and their version in one of them."""
+    path.parent.mkdir(mode=0o700)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(DUMP.read_text("utf-8"))
+
+
+def test_a_database_of_the_first_schema_is_copied_aside_and_brought_up_to_date(path: Path, tmp_path: Path) -> None:
+    first_schema(path)
+    Store(path).close()
+    store = Store(path)  # a second start has nothing to do
+    assert [task.task_id for task in store.tasks()] == ["T" * 43]
+    assert store.pinned_key("https://one.example") == "K" * 43
+    store.close()
+    Store(tmp_path / "new.sqlite").close()
+    assert layout(path) == layout(tmp_path / "new.sqlite")
+    (aside,) = path.parent.glob("*.before-*")
+    assert aside.stat().st_mode & 0o777 == 0o600
+    with closing(sqlite3.connect(aside)) as connection:
+        assert connection.execute("SELECT version FROM meta").fetchall() == [(1,)]
+
+
+def layout(path: Path) -> dict[str, list[tuple[object, ...]]]:
+    """Return name, type and constraints of every column of every table."""
+    with closing(sqlite3.connect(path)) as connection:
+        names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        return {name: sorted(row[1:] for row in connection.execute(f"PRAGMA table_info({name})")) for name in names}
