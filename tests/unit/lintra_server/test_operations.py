@@ -17,6 +17,8 @@ from lintra_server.node import Node
 from lintra_server.settings import Settings
 from support.server_world import configured
 
+ROOT = Path(__file__).resolve().parents[3]
+
 
 def lintra(*arguments: str, ok: bool = True) -> str:
     """Run `lintra server ...`; return what it printed."""
@@ -169,6 +171,25 @@ def test_a_witness_is_told_once_where_the_journal_stands(config: Path, tmp_path:
     assert "knows where the journal stands" in lintra("witness", "--config", str(config))
     started(config)
     assert "remembers something already" in lintra("witness", "--config", str(config), ok=False)
+
+
+def commands(page: str) -> list[list[str]]:
+    """Return the arguments of every `lintra server` line in a page's code blocks, in order."""
+    blocks = page.split("```")[1::2]
+    lines = [line.partition("#")[0].split() for block in blocks for line in block.splitlines()]
+    return [words[2:] for words in lines if words[:2] == ["lintra", "server"]]
+
+
+def test_every_command_of_the_page_does_what_it_says(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(config.parent)
+    known = commands((ROOT / "docs/operations.md").read_text("utf-8"))
+    assert {words[0] for words in known} == {"init", "doctor", "backup", "keys", "restore", "clock"}
+    for words in known:
+        result = CliRunner().invoke(app, words)
+        # Taking over an old database has tests of its own; here there is a journal, and the doctor sees one volume.
+        expected = 1 if "--adopt" in words or words[0] == "doctor" else 0
+        assert result.exit_code == expected, (words, result.output)
+    started(config)
 
 
 def test_nothing_in_the_key_folder_is_readable_by_others(config: Path) -> None:
