@@ -202,7 +202,9 @@ async def test_reports_that_reach_a_closing_batch_are_in_it_or_refused(tmp_path:
         stored = sum(upload["receipt"]["message"]["count"] for upload in uploads)
         refused = [failure["type"] for upload in uploads for failure in upload["failures"]]
         assert len(await world.ids(0)) == 12 + stored
-        assert refused == ["batch_closed"] * (20 - stored)
+        # Just before the inventory a report is asked to come again: the batch may still become open.
+        assert set(refused) <= {"batch_closed", "unavailable"}
+        assert len(refused) == 20 - stored
         assert stored <= 10
 
 
