@@ -73,8 +73,9 @@ class Outbox:
         return f"Outbox({str(self.path)!r})"
 
     def close(self) -> None:
-        """Close the file."""
-        self._db.close()
+        """Close the file, after the transaction that a thread may still be in: SQLite does not survive less."""
+        with self.turn:
+            self._db.close()
 
     def find(self, task_id: str, batch: int, source: str) -> Kept | None:
         """Return what is kept of a source's report in a task, or None."""
