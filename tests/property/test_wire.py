@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lintra_protocol import messages
-from lintra_protocol.canonical import base64url, canonical_json, parse_base64url, parse_canonical_json
+from lintra_protocol.canonical import MAX_INTEGER, base64url, canonical_json, parse_base64url, parse_canonical_json
 from lintra_protocol.documents import Frozen
 from lintra_protocol.errors import LintraError, OutdatedKeyError
 from lintra_protocol.messages import Cohort, Inventory, Receipt, Signed, SketchShareRecord, TaskRecord
@@ -40,7 +40,7 @@ HYBRID_KEY = sealing_key("server 0", "mlkem768-x25519")
 
 hashes = st.binary(min_size=32, max_size=32)
 headers = st.builds(Header, hashes, st.integers(0, 2**64 - 1), st.tuples(hashes, hashes))
-scalars = st.none() | st.booleans() | st.integers() | st.text()
+scalars = st.none() | st.booleans() | st.integers(-MAX_INTEGER, MAX_INTEGER) | st.text()
 values = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20)
 DOCUMENTS: list[type[Frozen]] = [
     Task, messages.KeyList, messages.CohortRequest, messages.AggregateRequest, messages.UploadAnswer, messages.Counters,

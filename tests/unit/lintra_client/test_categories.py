@@ -1,6 +1,7 @@
 """Rows with categories: by name in files and mappings, by number in arrays; and which are told to be clipped."""
 
 import json
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,9 @@ COLUMNS = (
 
 def labelled_task() -> Task:
     claim = Claim(epsilon="1", delta="0.000001", min_clients=8)
-    asked = plan_ron_gauss(claim, COLUMNS, JointQuestion(label="town", dimension=2, bins=4), bytes(32))
+    asked = plan_ron_gauss(
+        claim, COLUMNS, JointQuestion(label="town", dimension=2, bins=4, radius=Fraction(9, 10)), bytes(32)
+    )
     return make_task(asked.calibrated(claim, 3, 1000), columns=COLUMNS, claim=claim)
 
 

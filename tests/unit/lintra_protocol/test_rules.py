@@ -153,7 +153,9 @@ def test_the_first_matrix_that_keeps_the_promise_is_used() -> None:
         mus.append(worst_leverage(4, row_numbers, signs, 0, 0))
     assert len(set(mus)) > 1
     for limit in sorted(mus):
-        lowered = OVERLAPPING.model_copy(update={"mechanism": mechanism.model_copy(update={"leverage": real(limit)})})
+        # The shortest decimal of a float may lie below it, so the limit is the one of the next float.
+        planned = mechanism.model_copy(update={"leverage": real(math.nextafter(limit, 1))})
+        lowered = OVERLAPPING.model_copy(update={"mechanism": planned})
         # A changed task has other seeds; these are the ones of the task above.
         lowered.__dict__["id_bytes"] = OVERLAPPING.id_bytes
         drawn = draw_matrix(lowered, bytes(32), NONCES, 30)
