@@ -1,5 +1,7 @@
 """The rules of a release: every refusal, in the words that the analyst will read."""
 
+import math
+
 import numpy as np
 import pytest
 
