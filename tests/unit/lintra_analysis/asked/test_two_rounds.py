@@ -128,8 +128,11 @@ def test_the_first_round_has_free_products_and_the_most_exact_means() -> None:
     assert isinstance(one.mechanism, RonGauss)
     assert first.mechanism.dimension == one.mechanism.dimension
     # All of mu goes to the sums: replacing a row moves them by twice the bound; 5 % may leave out their noise. The clip
-    # counter adds a 25th to its square.
-    expected = 2 * first.mechanism.bound / (1900**0.5 * first.mechanism.deviations.sums) * 1.04**0.5
+    # counter adds its own step over its own deviation, a fifth of the rows' distance.
+    rows = 2 * first.mechanism.bound / first.mechanism.deviations.sums
+    counter = first.mechanism.clip_steps / first.mechanism.sigma
+    assert counter == pytest.approx(0.2 * rows, rel=1e-3)
+    expected = float(np.hypot(rows, counter)) / 1900**0.5
     assert first.privacy(2000).mu == pytest.approx(expected, rel=1e-6)
 
 

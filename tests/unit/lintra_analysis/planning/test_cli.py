@@ -43,7 +43,8 @@ def test_the_plan_has_the_numbers_of_the_theory(capsys: pytest.CaptureFixture[st
     predicted = plan["predicted"]
     assert isinstance(predicted, dict)
     assert predicted["best_rows"] == pytest.approx(1400.724, abs=5e-4)
-    assert predicted["ratio_at_best_rows"] == pytest.approx(1.6e6, rel=0.01)
+    # Products count clipped rows besides, which takes a 25th more of their noise's variance.
+    assert predicted["ratio_at_best_rows"] == pytest.approx(1.6e6 / 1.04, rel=0.01)
     assert plan["recommendation"] == "second_moment"
     assert plan["notes"] == []
     assert {"uniform_bytes", "seeded_bytes", "headroom_bits", "max_clients", "why", "second_moment"} < plan.keys()

@@ -185,5 +185,11 @@ async def test_flagged_rows_are_mentioned_with_every_answer(tmp_path: Path) -> N
     async with living(tmp_path) as life:
         record = life.service.record(await released(life, "sum")).record
         flagged = Plausibility(deviations="6", false_alarm="0.1", flagged_rows=(0,))
-        assert summary(record)["warnings"] == []
-        assert "1 rows" in str(summary(record.model_copy(update={"plausibility": flagged}))["warnings"])
+        before = summary(record)["warnings"]
+        after = summary(record.model_copy(update={"plausibility": flagged}))["warnings"]
+        assert isinstance(before, list)
+        assert isinstance(after, list)
+        # So small a cohort has a warning about clipped rows, which noise alone may have caused.
+        assert len(after) == len(before) + 1
+        assert "1 rows" in str(after)
+        assert "implausible" not in str(before)
