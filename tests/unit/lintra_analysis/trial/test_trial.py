@@ -67,6 +67,14 @@ def test_what_noise_drowns_is_named_and_not_asked_about(trial: Trial) -> None:
     assert "no coefficient is asked about it" in show(trial)
 
 
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_squares_of_noise_are_dropped_whichever_way_the_noise_falls(tmp_path: Path, seed: int) -> None:
+    tried_again = try_table(
+        read_table(write(tmp_path / "rows.csv", 1000)), "y", 8.0, 1e-6, NOW, keystream(bytes([seed]) * 32)
+    )
+    assert set(tried_again.unseen) == {"rare", "town[(other)]"}
+
+
 def test_rows_with_a_missing_number_are_counted(trial: Trial) -> None:
     assert (trial.rows, trial.incomplete) == (3920, 80)
 
