@@ -24,7 +24,7 @@ def found(
     """Make a new server in empty folders.
 
     With an identity key that was there before, it may be the successor of a lost server under the same name, so tasks
-    that begin before now are not registered: they may have been released by the lost one.
+    that take reports before now are not registered: they may have been released by the lost one.
 
     Args:
         settings: where the folders are; missing keys are made only if `create_keys` says so.
@@ -50,7 +50,7 @@ def found(
     vault = open_vault(settings, random_bytes)
     parts = parts_with(settings, random_bytes, folder, vault, folder.new_journal(vault, random_bytes))
     try:
-        _establish(parts, now if known and not adopt else 0, adopt)
+        _establish(parts, int(now) + 1 if known and not adopt else 0, adopt)
         folder.note(Noted(clock.seen(), parts.store.commits()))
     finally:
         parts.journal.close()
@@ -59,7 +59,7 @@ def found(
     sync_folder(folder.path)
 
 
-def _establish(parts: Parts, barred_before: float, adopt: bool) -> None:
+def _establish(parts: Parts, barred_before: int, adopt: bool) -> None:
     rows = parts.states.rows()
     if rows and not adopt:
         raise NotStartedError(
@@ -73,7 +73,7 @@ def _establish(parts: Parts, barred_before: float, adopt: bool) -> None:
     parts.journal.append(Line(1, 1, "restored" if barred_before else "started"))
     if parts.witness is not None:
         parts.witness.reset(parts.journal.head)
-    parts.states.establish(Standing(parts.journal.head, 1, int(barred_before)))
+    parts.states.establish(Standing(parts.journal.head, 1, barred_before))
 
 
 def _adopt(parts: Parts) -> None:

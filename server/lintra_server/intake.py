@@ -35,7 +35,7 @@ from lintra_protocol.wire import (
     upload_bytes,
 )
 from lintra_server.backlog import Backlog
-from lintra_server.registry import Held
+from lintra_server.registry import SKEW_UNITS, Held
 from lintra_server.store import Outcome, Upload
 from lintra_server.writer import Writer
 
@@ -47,8 +47,6 @@ Result = tuple[bytes, bool | LintraError]
 """A report identifier, and whether it is new (True), repeated (False) or refused."""
 
 OPENERS = 2
-SKEW_UNITS = 1
-"""By how many of a task's time units a client's clock may differ from this server's."""
 
 
 def max_upload_bytes(held: Held) -> int:

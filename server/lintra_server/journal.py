@@ -40,10 +40,6 @@ class DamagedJournalError(InvalidSettingsError):
     """The journal is not what this server wrote."""
 
 
-class TornLineError(DamagedJournalError):
-    """The bytes of a line are not those that were written; of a last line that may be a crash."""
-
-
 class UnsyncedError(OSError):
     """Nobody knows what is on the disk: the process must end, and read it again."""
 
@@ -124,7 +120,7 @@ class Journal:
             repair: whether to cut off a torn last line, which was never synchronised.
 
         Raises:
-            DamagedJournalError: a line other than the last is wrong.
+            DamagedJournalError: a line that ends with its newline is not the one that was written.
         """
         self._path = path
         self._key = key
@@ -211,17 +207,24 @@ class Journal:
             data = data[os.write(self._file, data) :]
 
     def _read(self, data: bytes) -> None:
+        # What a crash leaves of a line lacks its end. So a last line without one was never synchronised, and nothing
+        # followed from it; a line with one was written whole, and if it is wrong now somebody or the disk changed it.
         rest = data
         while rest:
             encoded, newline, rest = rest.partition(b"\n")
             try:
-                line, digest = self._verified(encoded, complete=bool(newline))
+                if not newline and not self._is_whole(encoded[:-1]):
+                    return
+                line, digest = self._verified(encoded)
             except DamagedJournalError as error:
-                if rest or not isinstance(error, TornLineError):
-                    raise DamagedJournalError(f"{self._path}, line {len(self.lines) + 1}: {error}") from None
-                return  # a torn last line: it was never synchronised, so nothing followed from it
+                raise DamagedJournalError(f"{self._path}, line {len(self.lines) + 1}: {error}") from None
             self._add(line, digest)
             self._size += len(encoded) + 1
+
+    def _is_whole(self, encoded: bytes) -> bool:
+        """Return whether a whole line is followed by something else than its newline, which no crash writes."""
+        body, _, mac = encoded.rpartition(b" ")
+        return hmac.compare_digest(mac, base64url(self._mac(self._digests[-1], body)).encode())
 
     def _add(self, line: Line, digest: bytes) -> None:
         self.lines.append(line)
@@ -229,11 +232,11 @@ class Journal:
         if line.task_id and (line.task_id not in self._of or self._of[line.task_id].state not in FINAL_LINES):
             self._of[line.task_id] = line
 
-    def _verified(self, encoded: bytes, complete: bool) -> tuple[Line, bytes]:
+    def _verified(self, encoded: bytes) -> tuple[Line, bytes]:
         body, _, mac = encoded.rpartition(b" ")
         digest = self._mac(self._digests[-1], body)
-        if not complete or not hmac.compare_digest(mac, base64url(digest).encode()):
-            raise TornLineError("its MAC is wrong: the line was changed, or one before it is missing")
+        if not hmac.compare_digest(mac, base64url(digest).encode()):
+            raise DamagedJournalError("its MAC is wrong: the line was changed, or one before it is missing")
         line = Line.decode(body)
         if line.number != len(self.lines) + 1:
             raise DamagedJournalError(f"it is numbered {line.number}")

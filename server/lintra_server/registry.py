@@ -3,8 +3,10 @@
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from lintra_protocol.canonical import parse_base64url
+from lintra_protocol.documents import fraction
 from lintra_protocol.errors import InvalidMessageError, InvalidTaskError, PolicyRefusedError, UnknownTaskError
 from lintra_protocol.messages import Signed, TaskRecord, sign
 from lintra_protocol.sealing import SealingKey
@@ -13,6 +15,9 @@ from lintra_protocol.task import Task
 from lintra_protocol.tokens import KEY_BYTES, Admission, key_commitment, key_context
 from lintra_server.settings import Settings
 from lintra_server.store import Store
+
+SKEW_UNITS = 1
+"""By how many of a task's time units a client's clock may differ from this server's."""
 
 MOST_HELD = 64
 """Tasks that are kept in memory; the others are read again when they are asked for."""
@@ -57,7 +62,7 @@ class Registry:
             identity: signs what is served.
             now: the clock, in seconds since the epoch.
             find_key: returns this server's sealing keys.
-            barred_before: new tasks that begin earlier are refused, in seconds since the epoch.
+            barred_before: new tasks that take reports earlier are refused, in seconds since the epoch.
         """
         self._barred_before = barred_before
         self._find_key = find_key
@@ -168,11 +173,12 @@ class Registry:
         raise PolicyRefusedError(f"the task does not name this server, {self._identity.public_key}")
 
     def _require_later(self, task: Task) -> None:
-        begins = task.not_before * task.time_precision
+        # From the first moment at which this server would take a report: clocks of clients may run ahead.
+        begins = (task.not_before - SKEW_UNITS) * task.time_precision
         if begins < self._barred_before and self._store.number(task.id_bytes) is None:
             raise PolicyRefusedError(
-                f"this server was restored; tasks that begin before {self._barred_before} (seconds since the epoch) "
-                f"are not registered any more, this one begins at {begins}: make it anew with a later beginning"
+                f"this server was restored; tasks that take reports before {self._barred_before} (seconds since the "
+                f"epoch) are not registered any more, this one does from {begins} on: make it anew, to begin later"
             )
 
     def _require_allowed(self, task: Task) -> None:
@@ -205,6 +211,10 @@ class Registry:
             (
                 self._store.unended_tasks(task.author_key, int(self._now())) < policy.max_tasks,
                 f"this author has {policy.max_tasks} tasks here that have not ended",
+            ),
+            (
+                not task.uses_tokens or fraction(task.max_missing) <= Fraction(policy.max_missing),
+                f"max_missing {task.max_missing} exceeds {policy.max_missing}: servers could leave out most clients",
             ),
             (task.num_words <= policy.max_words, f"{task.num_words} words exceed {policy.max_words}"),
             (task.suite in policy.allowed_suites, f"suite {task.suite} is not allowed"),

@@ -31,7 +31,7 @@ class Restored:
         released: releases whose bytes were stored again.
         entered: tasks that only the journal knew.
         lost: acknowledged reports and tasks that the database lacks.
-        barred_before: tasks that begin earlier, in seconds since the epoch, are not registered.
+        barred_before: tasks that take reports earlier, in seconds since the epoch, are not registered.
     """
 
     kept: int

@@ -33,6 +33,9 @@ class Policy(Section):
         max_definition_bytes: of a task's definition.
         max_epsilon: largest epsilon, at `delta` and not at the delta that the author chose.
         max_delta: largest promised delta.
+        max_missing: of a task with tokens: the largest part of this server's reports that others may leave out. Half by
+            default: twice the part of corrupt clients fits up to a quarter of them, and whoever would leave out all but
+            a victim must still keep the larger part of those who reported.
         delta: at which epsilon is compared; a millionth if not given, or one over the smallest cohort if that is less.
     """
 
@@ -44,6 +47,7 @@ class Policy(Section):
     max_epsilon: Decimal = Field(default=Decimal(10), gt=0)
     max_delta: Decimal = Field(default=Decimal("0.0001"), gt=0, lt=1)
     delta: Decimal | None = Field(default=None, gt=0, lt=1)
+    max_missing: Decimal = Field(default=Decimal("0.5"), ge=0, lt=1)
     min_clients: int = Field(default=2, ge=2)
     max_clients: int = Field(default=10_000_000, ge=2, le=2**32)
     max_words: int = Field(default=65_536, ge=1, le=MAX_WORDS)

@@ -26,7 +26,7 @@ class Standing:
 
     Attributes:
         start: number of the last gate process that began here.
-        barred_before: tasks that begin earlier, in seconds since the epoch, are not registered.
+        barred_before: tasks that take reports earlier, in seconds since the epoch, are not registered.
     """
 
     head: Head

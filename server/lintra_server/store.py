@@ -156,7 +156,7 @@ class Store:
         if task is None:  # somebody else was faster
             self._secrets.destroy(name)
             return False
-        self._held[task] = 0
+        self._held.setdefault(task, 0)  # not set to 0: reports may have come since the commit
         return True
 
     def _known_task(self, task_id: bytes, values: Mapping[str, object]) -> bool:

@@ -16,7 +16,7 @@ from faults.test_attacks import HONEST, corrupt_cohorts, corrupt_request, honest
 from lintra_protocol.messages import Cohort, Inventory, Signed
 from lintra_protocol.randomness import system_randomness
 from lintra_protocol.ring import RingArray
-from lintra_server import founding, node, starting
+from lintra_server import founding, node, registry, starting
 from lintra_server.batch_secrets import Secrets
 from lintra_server.database import batches, journal
 from lintra_server.key_folder import KeyFolder
@@ -25,7 +25,7 @@ from lintra_server.restoring import Restored, restore
 from lintra_server.states import Standing
 from lintra_server.steps import Stepper
 from lintra_server.vault import Vault
-from support.server_world import START, World, a_world, token
+from support.server_world import PRECISION, START, World, a_world, token
 
 
 def copy_data(world: World, to: Path) -> Path:
@@ -204,6 +204,31 @@ async def test_a_task_that_only_the_lost_part_knew_is_not_registered_again(tmp_p
         else:
             assert answer.status_code == 201
             await world.post(HONEST, recorded)
+
+
+@pytest.mark.parametrize("rule", [True, False], ids=["on", "off"])
+async def test_a_task_that_took_reports_of_clocks_ahead_before_the_restore_is_not_registered_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: bool
+) -> None:
+    # It begins within one time unit, so a server takes the reports of clients whose clocks run ahead already.
+    soon = {"not_before": START // PRECISION + 1}
+    async with a_world(tmp_path, "sum", change=lambda task: task.model_copy(update=soon)) as world:
+        assert (await world.upload(HONEST, world.reports(14))).failures == ()
+        world.kill(HONEST)
+        shutil.rmtree(world.settings[HONEST].data_dir)
+        (world.settings[HONEST].key_dir / "journal").unlink()
+        done = restored(world, journal_lost=True)
+        assert done.barred_before < (START // PRECISION + 1) * PRECISION
+        world.start(HONEST)
+        if not rule:
+            monkeypatch.setattr(registry, "SKEW_UNITS", 0)
+        answer = await world.register(HONEST)
+        if rule:
+            assert (answer.status_code, token(answer)) == (403, "policy_refused")
+            assert f"from {START} on" in answer.json()["detail"]
+        else:
+            assert answer.status_code == 201
+            assert (await world.upload(HONEST, world.reports(14))).failures == ()
 
 
 async def test_a_main_file_without_its_log_is_noticed_at_the_start(tmp_path: Path) -> None:

@@ -174,6 +174,29 @@ async def test_attack_without_quotas_tasks_of_strangers_grow_without_end(tmp_pat
         assert [(await world.register(0, task)).status_code for task in salted] == [201] * 8
 
 
+def most_may_be_missing(task: Task) -> Task:
+    return task.model_copy(update={"max_missing": "0.99"})
+
+
+async def test_servers_cannot_be_let_to_leave_out_all_but_a_few(tmp_path: Path) -> None:
+    world = new_world(tmp_path, tokens=True, change=most_may_be_missing)
+    try:
+        refused = await world.register(0)
+        assert (refused.status_code, token(refused)) == (403, "policy_refused")
+        assert "max_missing 0.99 exceeds 0.5" in refused.text
+    finally:
+        world.close()
+
+
+async def test_attack_without_a_bound_others_leave_out_all_but_a_few_reports(tmp_path: Path) -> None:
+    free = replaced(max_missing=Decimal("0.99"))
+    async with a_world(tmp_path, tokens=True, change=most_may_be_missing, policy=free) as world:
+        await world.upload(0, world.reports(60))
+        for server in (1, 2):
+            await world.upload(server, world.reports(12))
+        assert (await world.freeze(0)).status_code == 200
+
+
 def forged(world: World, index: int) -> Token:
     """Return a token that somebody made up."""
     stranger = derived_keys(b"stranger" * 4, [entry.identity_key for entry in world.task.servers])

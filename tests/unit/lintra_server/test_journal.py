@@ -1,4 +1,4 @@
-"""The journal's last line: cut off if a crash tore it, kept and refused if somebody wrote it on purpose."""
+"""The journal's last line: cut off if a crash tore it, kept and refused if it was written whole."""
 
 from pathlib import Path
 
@@ -36,3 +36,35 @@ def test_a_torn_last_line_is_cut_off(tmp_path: Path) -> None:
     assert journal.head.length == 1
     journal.close()
     assert path.read_bytes() == whole
+
+
+def written(path: Path) -> bytes:
+    journal = Journal(path, KEY)
+    journal.append(Line(1, 1, "started"))
+    journal.append(Line(2, 2, "started"))
+    journal.close()
+    return path.read_bytes()
+
+
+def test_a_bit_that_flips_in_a_whole_last_line_is_refused_wherever_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    whole = written(path)
+    first = whole.index(b"\n") + 1
+    for place in (first, first + 30, len(whole) - 20, len(whole) - 2, len(whole) - 1):
+        changed = bytearray(whole)
+        changed[place] ^= 1
+        path.write_bytes(changed)
+        with pytest.raises(DamagedJournalError, match="line 2"):
+            Journal(path, KEY)
+        assert path.read_bytes() == bytes(changed)
+
+
+def test_a_last_line_is_cut_off_wherever_a_crash_tore_it(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    whole = written(path)
+    first = whole.index(b"\n") + 1
+    for end in range(first + 1, len(whole)):
+        path.write_bytes(whole[:end])
+        journal = Journal(path, KEY)
+        journal.close()
+        assert path.read_bytes() == whole[:first]
