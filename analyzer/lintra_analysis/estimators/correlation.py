@@ -22,6 +22,7 @@ from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from pandas import DataFrame
 
 ALLOWED_NOTE = "the noise's part of an interval holds every correlation that the exact Gaussian law of the noise allows"
@@ -97,6 +98,35 @@ class CorrelationEstimate(Tabular):
         import pandas
 
         return pandas.DataFrame(self.matrix, index=list(self.columns), columns=list(self.columns))
+
+    def conf_int(self) -> dict[tuple[str, str], Interval]:
+        """Return the intervals by pair of columns; all of [-1, 1] where nothing can be told."""
+        return {(pair.first, pair.second): pair.interval for pair in self.pairs}
+
+    @property
+    def pvalues(self) -> dict[tuple[str, str], float | None]:
+        """The p values of correlations of 0, by pair of columns; None for a column lost in noise."""
+        return {(pair.first, pair.second): pair.p_value for pair in self.pairs}
+
+    def plot(self, axes: "Axes | None" = None) -> "Axes":
+        """Draw the matrix; a correlation whose interval holds 0 stands in brackets. Needs `lintra[plot]`.
+
+        Args:
+            axes: matplotlib's, to draw on; new ones if left out.
+
+        Raises:
+            InvalidAnalysisError: matplotlib is not installed.
+        """
+        from lintra_analysis.estimators.drawing import axes_or_new, draw_matrix
+
+        made, place = axes_or_new(axes, max(8, len(self.columns))), {name: i for i, name in enumerate(self.columns)}
+        doubtful = np.zeros(self.matrix.shape, bool)
+        for (first, second), (low, high) in self.conf_int().items():
+            if first in place and second in place:
+                i, j = place[first], place[second]
+                doubtful[i, j] = doubtful[j, i] = low <= 0 <= high
+        draw_matrix(made, self.columns, self.matrix, doubtful, f"Correlations of the {self.of}")
+        return made
 
     def pair(self, first: str, second: str) -> PairCorrelation:
         """Return the correlation of two columns, in either order.

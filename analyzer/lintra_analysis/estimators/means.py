@@ -6,7 +6,7 @@ about the public centers, and come from second moments only.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Protocol
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from lintra_analysis.estimators.centred import Centred, centred
 from lintra_analysis.estimators.coefficients import StandardError
-from lintra_analysis.estimators.estimates import Of, check_confidence, check_of, sampling_bound
+from lintra_analysis.estimators.estimates import Interval, Of, check_confidence, check_of, sampling_bound
 from lintra_analysis.estimators.quantities import Quantity, error_of, standard_error
 from lintra_analysis.estimators.spectral import floor_eigenvalues
 from lintra_analysis.estimators.tables import (
@@ -29,13 +29,14 @@ from lintra_analysis.estimators.tables import (
     table,
     title,
 )
-from lintra_analysis.releases.columns import centers, positions, scales
+from lintra_analysis.releases.columns import ScaledColumn, centers, positions, scales
 from lintra_analysis.releases.gram import GramEstimate
 from lintra_analysis.releases.totals import Totals
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.mechanisms.second_moment import INTERCEPT
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from pandas import DataFrame
 
 COHORT_NOTE = "errors and intervals are for the cohort's own clipped rows; the sampling of clients would come on top"
@@ -84,6 +85,7 @@ class MeansEstimate(Tabular):
         mean_squares: mean squared distance from the public center, in the columns' units squared.
         root_mean_squares: roots of that; None where noise has made it negative.
         notes: on what the errors rest, and what is missing and why.
+        scaled_columns: the columns as the release has them; not part of `to_dict`.
     """
 
     columns: tuple[str, ...]
@@ -95,6 +97,7 @@ class MeansEstimate(Tabular):
     root_mean_squares: tuple[Quantity | None, ...] | None
     notes: tuple[str, ...]
     warnings: tuple[str, ...] = ()
+    scaled_columns: tuple[ScaledColumn, ...] = field(default=(), metadata={"plain": False})
 
     def __repr__(self) -> str:
         return f"MeansEstimate({len(self.columns)} columns, {self.num_clients} clients)"
@@ -109,9 +112,51 @@ class MeansEstimate(Tabular):
         Raises:
             InvalidAnalysisError: the release holds none.
         """
+        return {name: one.value for name, one in self._means()}
+
+    @property
+    def bse(self) -> dict[str, float | None]:
+        """Their standard errors by name, all causes together; None where the release supports none.
+
+        Raises:
+            InvalidAnalysisError: the release holds no means.
+        """
+        return {name: None if (error := one.standard_error) is None else error.total for name, one in self._means()}
+
+    def conf_int(self) -> dict[str, Interval | None]:
+        """Return the intervals of the means by name.
+
+        Raises:
+            InvalidAnalysisError: the release holds no means.
+        """
+        return {name: one.interval for name, one in self._means()}
+
+    def _means(self) -> list[tuple[str, Quantity]]:
         if self.means is None:
             raise InvalidAnalysisError(f"this release holds no means: {NO_MEANS_NOTE}")
-        return {name: one.value for name, one in zip(self.columns, self.means, strict=True)}
+        return list(zip(self.columns, self.means, strict=True))
+
+    def plot(self, axes: "Axes | None" = None) -> "Axes":
+        """Draw each mean with its interval, as its distance from the public center in public scales.
+
+        So columns of any unit stand side by side, and 0 is the center. Needs `lintra[plot]`.
+
+        Args:
+            axes: matplotlib's, to draw on; new ones if left out.
+
+        Raises:
+            InvalidAnalysisError: the release holds no means, or matplotlib is not installed.
+        """
+        from lintra_analysis.estimators.drawing import Mark, axes_or_new, draw_intervals
+
+        marks = []
+        for (name, one), column in zip(self._means(), self.scaled_columns, strict=True):
+            shown = f"{name}: {number(one.value)} {column.unit}".rstrip()
+            marks.append(Mark(shown, one.value, one.interval).moved(-column.center, 1 / column.scale))
+        made = axes_or_new(axes, len(marks))
+        title = f"Means: {100 * self.confidence:g} % for the {self.of}"
+        draw_intervals(made, marks, title, "distance from the public center, in public scales")
+        return made
 
     def to_frame(self) -> "DataFrame":
         """Return a pandas table with one line for each column; needs `lintra[frames]`."""
@@ -213,7 +258,8 @@ def _of_totals(release: Totals, confidence: float, of: Of) -> MeansEstimate:
         found.append(Quantity.normal(value, error, confidence, -math.inf, math.inf))
     names = tuple(column.name for column in release.columns)
     about = BOUND_NOTE if of == "population" else COHORT_NOTE
-    return MeansEstimate(names, count, of, float(confidence), tuple(found), None, None, (about, NO_SECOND_NOTE))
+    notes, columns = (about, NO_SECOND_NOTE), release.columns
+    return MeansEstimate(names, count, of, float(confidence), tuple(found), None, None, notes, scaled_columns=columns)
 
 
 def _of_second_moment(gram: GramEstimate, columns: Sequence[str] | None, confidence: float, of: Of) -> MeansEstimate:
@@ -240,6 +286,7 @@ def _of_second_moment(gram: GramEstimate, columns: Sequence[str] | None, confide
         mean_squares=squares,
         root_mean_squares=tuple(_root(square) for square in squares),
         notes=tuple(notes),
+        scaled_columns=moments.columns,
     )
 
 

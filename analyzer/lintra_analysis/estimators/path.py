@@ -1,20 +1,28 @@
 """The ridge path: the same regression under many penalties, and which of them the release itself speaks for."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from html import escape
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lintra_analysis.estimators.coefficients import unit_map
 from lintra_analysis.estimators.concentrated.optimism import stein_costs
-from lintra_analysis.estimators.design import Design, check_regularization, design
-from lintra_analysis.estimators.estimates import check_confidence, checked_rows, diagonal_sd
+from lintra_analysis.estimators.design import INTERCEPT, Design, check_regularization, design
+from lintra_analysis.estimators.estimates import check_confidence, diagonal_sd
 from lintra_analysis.estimators.remarks import warnings_of
+from lintra_analysis.estimators.rows import Rows, rows_by_name
 from lintra_analysis.estimators.solve import Fit, solve
 from lintra_analysis.estimators.tables import Tabular, closing, csv_text, facts, number, table, title
+from lintra_analysis.releases.columns import ScaledColumn, scales
 from lintra_analysis.releases.gram import HasSecondMoment
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pandas import DataFrame
 
 MOST_PENALTIES = 200
 _STEPS = 25
@@ -44,6 +52,7 @@ class RegressionPath(Tabular):
         best: position of the smallest cost.
         regularised: whether an eigenvalue lay below `floor` and was raised, before any penalty.
         warnings: in plain words, what the analyst must know before using the numbers.
+        scaled_columns: features and target as the release has them; not part of `to_dict`.
     """
 
     target: str
@@ -60,34 +69,100 @@ class RegressionPath(Tabular):
     floor: float
     regularised: bool
     warnings: tuple[str, ...]
+    scaled_columns: tuple[ScaledColumn, ...] = field(default=(), metadata={"plain": False})
 
     def __repr__(self) -> str:
         return f"RegressionPath({self.target!r} on {len(self.features)} features, {self.costs.size} penalties)"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self.summary())}</pre>"
+
+    @property
+    def params(self) -> dict[str, float]:
+        """The coefficients at the best penalty by name, the intercept last, as statsmodels names them."""
+        return dict(zip((*self.features, INTERCEPT), [*self.coef_.tolist(), self.intercept_], strict=True))
+
+    @property
+    def alpha_(self) -> float:
+        """The best penalty, as scikit-learn names it."""
+        return self.best_regularization
+
+    @property
+    def coef_(self) -> FloatArray:
+        """The coefficients at the best penalty, shape `(p,)`, as scikit-learn names them."""
+        found: FloatArray = self.coefficients[self.best]
+        return found
+
+    @property
+    def intercept_(self) -> float:
+        """The intercept at the best penalty, in the target's unit."""
+        return float(self.intercepts[self.best])
+
+    @property
+    def feature_names_in_(self) -> tuple[str, ...]:
+        """The features in the order that `predict` expects of an array."""
+        return self.features
 
     @property
     def best_regularization(self) -> float:
         """The penalty of the smallest cost."""
         return float(self.regularizations[self.best])
 
-    def predict(self, rows: FloatArray, position: int | None = None) -> FloatArray:
-        """Return the target, shape `(k,)`, for rows of shape `(k, p)`, at one penalty; by default at the best.
+    def predict(self, rows: Rows, position: int | None = None) -> FloatArray:
+        """Return the target, shape `(k,)`, at one penalty; by default at the best.
+
+        Args:
+            rows: a frame or a mapping, whose columns are taken by name; or an array of shape `(k, p)`.
+            position: of the penalty.
 
         Raises:
-            ValueError: the rows do not have one column for each feature, or are not finite.
+            ValueError: a feature is missing, the shape does not fit, a number is not finite, or a level is unknown.
         """
         chosen = self.best if position is None else position
-        predicted: FloatArray = checked_rows(rows, self.features) @ self.coefficients[chosen] + self.intercepts[chosen]
+        held = rows_by_name(rows, self.features, self.scaled_columns)
+        predicted: FloatArray = held @ self.coefficients[chosen] + self.intercepts[chosen]
         return predicted
+
+    def plot(self, axes: "Axes | None" = None) -> "Axes":
+        """Draw each coefficient, times the public scale of its feature, over the penalties; needs `lintra[plot]`.
+
+        Args:
+            axes: matplotlib's, to draw on; new ones if left out.
+
+        Raises:
+            InvalidAnalysisError: matplotlib is not installed.
+        """
+        from lintra_analysis.estimators.drawing import axes_or_new, draw_path
+
+        made = axes_or_new(axes, 8)
+        curves = self.coefficients * scales(self.scaled_columns[:-1])
+        draw_path(
+            made,
+            self.regularizations,
+            list(zip(self.features, curves.T, strict=True)),
+            self.best_regularization,
+            f"Ridge path of {self.target}",
+            f"change of {self.target} for one scale of a feature",
+        )
+        return made
+
+    def to_frame(self) -> "DataFrame":
+        """Return a pandas table with one line for each penalty; needs `lintra[frames]`."""
+        import pandas
+
+        return pandas.DataFrame(self._lines(), columns=self._header()).set_index("regularization")
 
     def to_csv(self) -> str:
         """Return one line for each penalty."""
-        errors = self.standard_errors
-        header = ["regularization", "cost", "intercept", *self.features]
-        columns = [self.regularizations, self.costs, self.intercepts, *self.coefficients.T]
-        if errors is not None:
-            header += [f"standard_error {name}" for name in self.features]
-            columns += list(errors.T)
-        return csv_text(header, np.column_stack(columns).tolist())
+        return csv_text(self._header(), self._lines().tolist())
+
+    def _header(self) -> list[str]:
+        errors = [] if self.standard_errors is None else [f"standard_error {name}" for name in self.features]
+        return ["regularization", "cost", "intercept", *self.features, *errors]
+
+    def _lines(self) -> FloatArray:
+        errors = [] if self.standard_errors is None else list(self.standard_errors.T)
+        return np.column_stack([self.regularizations, self.costs, self.intercepts, *self.coefficients.T, *errors])
 
     def summary(self, privacy: str | None = None) -> str:
         """Return a text for people; the best penalty carries a star."""
@@ -183,4 +258,5 @@ def _report(chosen: Design, penalties: FloatArray, fits: list[Fit]) -> Regressio
         floor=fits[0].floor,
         regularised=fits[0].regularised,
         warnings=tuple(warnings),
+        scaled_columns=(*chosen.features, chosen.target),
     )

@@ -210,6 +210,7 @@ def _report(found: _Directions, rank: int) -> PcaEstimate:
         subspace_error=leakage,
         notes=(*notes_of(moments.about_means, found.of), *found.norm_notes()),
         warnings=_warnings(found, rank),
+        scaled_columns=moments.columns,
     )
 
 

@@ -1,6 +1,6 @@
 """The answer of a component analysis: a table, scores by column name, and the words that scikit-learn uses."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -10,9 +10,11 @@ from lintra_analysis.estimators.estimates import Interval, Of, checked_rows
 from lintra_analysis.estimators.quantities import Quantity
 from lintra_analysis.estimators.rows import Rows, rows_by_name
 from lintra_analysis.estimators.tables import Cell, Tabular, closing, csv_text, facts, levels, number, table, title
+from lintra_analysis.releases.columns import ScaledColumn
 from lintra_protocol.ring import FloatArray
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from pandas import DataFrame
 
 _SHOWN = 6
@@ -44,6 +46,7 @@ class PcaEstimate(Tabular):
         cumulative_ratio: of the first 1, 2, .., k components.
         subspace_error: expected squared sine, summed over the k angles, between these components and the cohort's.
         warnings: in plain words, what the analyst must know before using the numbers.
+        scaled_columns: the columns as the release has them; not part of `to_dict`.
     """
 
     columns: tuple[str, ...]
@@ -64,6 +67,7 @@ class PcaEstimate(Tabular):
     subspace_error: float
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
+    scaled_columns: tuple[ScaledColumn, ...] = field(default=(), metadata={"plain": False})
 
     def __repr__(self) -> str:
         return f"PcaEstimate({self.n_components_} components, {len(self.columns)} columns, {self.num_clients} clients)"
@@ -121,9 +125,10 @@ class PcaEstimate(Tabular):
             rows: a frame or a mapping, whose columns are taken by name; or an array of shape `(n, d)`.
 
         Raises:
-            ValueError: a column is missing, the shape does not fit, or a number is not finite.
+            ValueError: a column is missing, the shape does not fit, a number is not finite, or a level is unknown.
         """
-        scores: FloatArray = (rows_by_name(rows, self.columns) - self.mean) / self.scale @ self.components.T
+        held = rows_by_name(rows, self.columns, self.scaled_columns)
+        scores: FloatArray = (held - self.mean) / self.scale @ self.components.T
         return scores
 
     def inverse_transform(self, scores: FloatArray) -> FloatArray:
@@ -135,6 +140,30 @@ class PcaEstimate(Tabular):
         names = [f"component {number}" for number in range(1, self.n_components_ + 1)]
         rows: FloatArray = checked_rows(scores, names) @ self.components * self.scale + self.mean
         return rows
+
+    def conf_int(self) -> dict[str, Interval | None]:
+        """Return the intervals of the variances by component; None for one that is not told apart from others."""
+        return {f"component {i}": one.interval for i, one in enumerate(self.explained_variance, 1)}
+
+    def plot(self, axes: "Axes | None" = None) -> "Axes":
+        """Draw the variance of each component, in normalised units squared; needs `lintra[plot]`.
+
+        Args:
+            axes: matplotlib's, to draw on; new ones if left out.
+
+        Raises:
+            InvalidAnalysisError: matplotlib is not installed.
+        """
+        from lintra_analysis.estimators.drawing import Mark, axes_or_new, draw_intervals
+
+        shares = self.explained_variance_ratio_
+        names = [f"component {i}" + ("" if np.isnan(s) else f" ({100 * s:.0f} %)") for i, s in enumerate(shares, 1)]
+        marks = [Mark(name, one.value, one.interval) for name, one in zip(names, self.explained_variance, strict=True)]
+        made = axes_or_new(axes, len(marks))
+        about = "means" if self.about_means else "public centers"
+        title = f"Principal components: {100 * self.confidence:g} % for the {self.of}"
+        draw_intervals(made, marks, title, f"variance about the {about}, in squared scales")
+        return made
 
     def to_csv(self) -> str:
         """Return one line for each component."""

@@ -270,6 +270,7 @@ def _report(chosen: Design, fit: Fit, told: _Told, bounds: Simultaneous | None, 
         simultaneous=bounds,
         warnings=tuple(warnings),
         sets=asked.sets,
+        scaled_columns=(*chosen.features, chosen.target),
     )
 
 

@@ -12,9 +12,11 @@ from lintra_analysis.estimators.design import INTERCEPT
 from lintra_analysis.estimators.estimates import Interval, Of
 from lintra_analysis.estimators.rows import Rows, rows_by_name
 from lintra_analysis.estimators.tables import Cell, Tabular, closing, csv_text, facts, levels, number, table, title
+from lintra_analysis.releases.columns import ScaledColumn
 from lintra_protocol.ring import FloatArray
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from pandas import DataFrame
 
 
@@ -84,6 +86,7 @@ class RegressionEstimate(Tabular):
         law: what intervals and tests rest on.
         simultaneous: if it was asked for.
         warnings: in plain words, what the analyst must know before using the numbers.
+        scaled_columns: features and target as the release has them; not part of `to_dict`.
     """
 
     target: str
@@ -117,6 +120,7 @@ class RegressionEstimate(Tabular):
     simultaneous: Simultaneous | None
     warnings: tuple[str, ...]
     sets: Regression | None = field(metadata={"plain": False})
+    scaled_columns: tuple[ScaledColumn, ...] = field(default=(), metadata={"plain": False})
 
     def __repr__(self) -> str:
         return f"RegressionEstimate({self.target!r} on {len(self.features)} features, {self.num_clients} clients)"
@@ -178,12 +182,15 @@ class RegressionEstimate(Tabular):
 
         Args:
             rows: a frame or a mapping with a column for each feature, in any order and beside any others; or an array
-                of shape `(k, p)`.
+                of shape `(k, p)`. A category may stand in a frame as it is, or as its indicators.
 
         Raises:
-            ValueError: a feature is missing, the shape does not fit, or a number is not finite.
+            ValueError: a feature is missing, the shape does not fit, a number is not finite, or a level is unknown.
         """
-        return rows_by_name(rows, self.features) @ self.coef_ + self.intercept_
+        return self._by_name(rows) @ self.coef_ + self.intercept_
+
+    def _by_name(self, rows: Rows) -> FloatArray:
+        return rows_by_name(rows, self.features, self.scaled_columns)
 
     def prediction_errors(self, rows: Rows) -> FloatArray | None:
         """Return the standard error of the mean of the target at each row, shape `(k,)`, all causes together.
@@ -193,7 +200,7 @@ class RegressionEstimate(Tabular):
         Raises:
             ValueError: as for `predict`.
         """
-        held = rows_by_name(rows, self.features)
+        held = self._by_name(rows)
         if self.covariance is None:
             return None
         extended = np.column_stack([held, np.ones(held.shape[0])])
@@ -209,7 +216,7 @@ class RegressionEstimate(Tabular):
         Raises:
             ValueError: as for `predict`.
         """
-        held = rows_by_name(rows, self.features)
+        held = self._by_name(rows)
         if self.sets is None or not self.bounded:
             return None
         return self.sets.at_rows(np.column_stack([held, np.ones(held.shape[0])]))
@@ -228,6 +235,32 @@ class RegressionEstimate(Tabular):
             raise ValueError("r2 is not defined for targets that are all equal")
         residuals = held - predicted
         return 1 - float(residuals @ residuals) / spread
+
+    def plot(self, axes: "Axes | None" = None) -> "Axes":
+        """Draw each coefficient with its interval, times the public scale of its feature; needs `lintra[plot]`.
+
+        So all stand in the target's unit: how much it changes where a feature changes by its scale, which is half of
+        its range unless the task says otherwise. Where nothing can be told, the penalised coefficients are drawn.
+
+        Args:
+            axes: matplotlib's, to draw on; new ones if left out.
+
+        Raises:
+            InvalidAnalysisError: matplotlib is not installed.
+        """
+        from lintra_analysis.estimators.drawing import Mark, axes_or_new, draw_intervals
+
+        drawn = self.coefficients if self.penalised is None else self.penalised.coefficients
+        marks = []
+        for one, column in zip(drawn, self.scaled_columns, strict=False):
+            shown = f"{one.name} (x {number(column.scale)})"
+            marks.append(Mark(shown, one.value, one.interval).moved(0.0, column.scale))
+        made = axes_or_new(axes, len(marks))
+        unit = f" in {self.scaled_columns[-1].unit}" if self.scaled_columns[-1].unit else ""
+        told = "" if self.penalised is None else ", under a penalty"
+        title = f"Coefficients of {self.target}{told}: {100 * self.confidence:g} % for the {self.of}"
+        draw_intervals(made, marks, title, f"change of {self.target}{unit} for one scale of a feature")
+        return made
 
     def to_frame(self) -> "DataFrame":
         """Return a pandas table with one line for each coefficient, the intercept last; needs `lintra[frames]`."""

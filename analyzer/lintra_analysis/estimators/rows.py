@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lintra_analysis.estimators.estimates import checked_rows
+from lintra_analysis.releases.columns import ScaledColumn
 from lintra_protocol.ring import FloatArray
 
 
@@ -26,21 +27,42 @@ class Frame(Protocol):
 Rows = FloatArray | Mapping[str, ArrayLike] | Frame
 
 
-def rows_by_name(rows: Rows, names: Sequence[str]) -> FloatArray:
+def rows_by_name(rows: Rows, names: Sequence[str], columns: Sequence[ScaledColumn] = ()) -> FloatArray:
     """Return rows of shape `(k, p)`, one column for each name.
 
     Args:
         rows: a frame or a mapping, whose columns are taken by name whatever their order; or an array as it is.
         names: of the p columns.
+        columns: of the release, at least these p if any. With them a category may stand in `rows` as it is, a column
+            of levels, in the place of its indicators.
 
     Raises:
-        ValueError: a column is missing, the shape does not fit, or a number is not finite.
+        ValueError: a column is missing, the shape does not fit, a number is not finite, or a level is unknown.
     """
     known = rows.keys() if isinstance(rows, Mapping) else getattr(rows, "columns", None)
     if known is None:
         return checked_rows(np.asarray(rows, np.float64), names)
-    held = list(known)
-    if missing := [name for name in names if name not in held]:
+    held, named = list(known), cast("Frame", rows)
+    indicators = {column.name: column for column in columns if column.category in held and column.name not in held}
+    if missing := [name for name in names if name not in held and name not in indicators]:
         raise ValueError(f"the rows lack the columns {', '.join(missing)}; they have {', '.join(map(str, held))}")
-    named = cast("Frame", rows)
-    return checked_rows(np.column_stack([np.asarray(named[name], np.float64) for name in names]), names)
+    found = [
+        _indicated(named[indicators[name].category], indicators[name])
+        if name in indicators
+        else np.asarray(named[name], np.float64)
+        for name in names
+    ]
+    return checked_rows(np.column_stack(found), names)
+
+
+def _indicated(values: ArrayLike, column: ScaledColumn) -> FloatArray:
+    """Return 1 where a column of levels has the indicator's own, else 0; what is no level counts as `OTHER`."""
+    from lintra_protocol.schema import OTHER  # which a regression without categories need not load
+
+    levels = [str(value) for value in np.asarray(values, object)]
+    strange = sorted(set(levels) - set(column.levels))
+    if strange and OTHER not in column.levels:
+        raise ValueError(
+            f"column {column.category!r} holds {strange[0]!r}, which is none of its levels: {', '.join(column.levels)}"
+        )
+    return np.array([float((each if each in column.levels else OTHER) == column.level) for each in levels])

@@ -12,6 +12,7 @@ from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.release import Release
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.ring import FloatArray, IntArray
+from lintra_protocol.schema import Column
 from lintra_protocol.task import Task
 
 AnyOf = TypeVar("AnyOf", bound=Mechanism)
@@ -80,7 +81,15 @@ def clipped_rows(mechanism: Mechanism, sketch: IntArray, row_counts: IntArray) -
 
 def scaled_columns(task: Task) -> tuple[ScaledColumn, ...]:
     """Return the columns of a task as a release has them."""
-    return tuple(
-        ScaledColumn(c.name, float(c.center), float(c.scale), float(c.lower), float(c.upper), c.unit)
-        for c in task.encoded_columns
-    )
+    found = []
+    for held in task.columns:
+        spread = held.kind == "category" and not task.mechanism.takes_levels
+        found += [_scaled(c, held if spread else None) for c in (held.indicators() if spread else (held,))]
+    return tuple(found)
+
+
+def _scaled(column: Column, category: Column | None) -> ScaledColumn:
+    """Return one column of an encoded row, an indicator with the category that it is of."""
+    center, scale, lower, upper = (float(end) for end in (column.center, column.scale, column.lower, column.upper))
+    name, levels = ("", ()) if category is None else (category.name, category.levels)
+    return ScaledColumn(column.name, center, scale, lower, upper, column.unit, column.kind, name, levels)

@@ -21,7 +21,13 @@ MAGNITUDE = 1e60
 
 @dataclass(frozen=True)
 class ScaledColumn:
-    """One public column: x lies in [lower, upper], in `unit`, and travels as (x - center) / scale."""
+    """One public column: x lies in [lower, upper], in `unit`, and travels as (x - center) / scale.
+
+    Attributes:
+        kind: "real", "integer", "boolean" or "category" (`schema.Kind`); an indicator of a level is a "boolean".
+        category: of an indicator, the name of that column, such as `sex` of `sex[female]`; else empty.
+        levels: of an indicator, all levels of the category, the reference first; else empty.
+    """
 
     name: str
     center: float
@@ -29,6 +35,9 @@ class ScaledColumn:
     lower: float
     upper: float
     unit: str = ""
+    kind: str = "real"
+    category: str = ""
+    levels: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         numbers = (self.center, self.scale, self.lower, self.upper)
@@ -49,6 +58,11 @@ class ScaledColumn:
         """The normalised value that every row has here, if the bounds allow only one and it is not zero."""
         value = (self.lower - self.center) / self.scale
         return value if self.lower == self.upper and value != 0 else None
+
+    @property
+    def level(self) -> str:
+        """The level that an indicator is 1 for, such as `female` of `sex[female]`; empty for other columns."""
+        return self.name[len(self.category) + 1 : -1] if self.category else ""
 
 
 def require_distinct(columns: Sequence[ScaledColumn]) -> None:

@@ -11,6 +11,7 @@ from lintra_analysis.estimators.correlation import correlation
 from lintra_analysis.estimators.means import means
 from lintra_analysis.estimators.pca import pca
 from lintra_analysis.estimators.regression import regression
+from lintra_analysis.releases.columns import ScaledColumn
 from support.made_releases import columns, in_units, mixed_columns, regression_rows, second_moment, with_constant
 
 ROWS, NAMED = with_constant(regression_rows(4096, np.random.default_rng(1)), mixed_columns())
@@ -87,3 +88,33 @@ def test_every_estimate_is_a_frame_with_names() -> None:
     assert_allclose(pairs.to_frame().loc["c0", "c3"], pairs.matrix[0, 3])
     averages = means(RELEASE)
     assert averages.to_frame()["mean"].to_dict() == averages.params
+
+
+def indicator_columns() -> tuple[ScaledColumn, ...]:
+    """An intercept, the two indicators of a category with a reserved level, and two numbers."""
+    levels = ("never", "former", "(other)")
+    whole = [ScaledColumn(f"smoker[{level}]", 0, 1, 0, 1, "", "boolean", "smoker", levels) for level in levels[1:]]
+    return (ScaledColumn("(intercept)", 0, 1, 1, 1), *whole, *columns(2))
+
+
+def test_a_category_may_stand_in_a_frame_as_it_is() -> None:
+    generator = np.random.default_rng(4)
+    smoker = generator.integers(0, 3, 4096)
+    numbers = generator.normal(size=4096)
+    rows = np.column_stack([np.ones(4096), smoker == 1, smoker == 2, numbers, 2.0 * (smoker == 1) + numbers])
+    estimate = regression(second_moment(rows.astype(float), 5.0, generator, indicator_columns()), "c1")
+    frame = pandas.DataFrame({"c0": [0.5, 1.0, 2.0, 0.0], "smoker": ["never", "former", "pipe", None]})
+    encoded = np.array([[0, 0, 0.5], [1, 0, 1.0], [0, 1, 2.0], [0, 1, 0.0]])
+    assert_allclose(estimate.predict(frame), estimate.predict(encoded))
+    assert_allclose(estimate.predict(frame.astype({"smoker": "category"})), estimate.predict(encoded))
+    spread = {"smoker[former]": encoded[:, 0], "smoker[(other)]": encoded[:, 1], "c0": encoded[:, 2]}
+    assert_allclose(estimate.predict(spread), estimate.predict(encoded))
+
+
+def test_a_level_that_is_unknown_is_refused_where_none_is_reserved() -> None:
+    named = tuple(replace(one, levels=("never", "former")) if one.category else one for one in indicator_columns())
+    named = (named[0], named[1], *named[3:])
+    rows = np.column_stack([np.ones(4096), np.arange(4096) % 2, np.random.default_rng(5).normal(size=(4096, 2))])
+    estimate = regression(second_moment(rows, 5.0, np.random.default_rng(6), named), "c1")
+    with pytest.raises(ValueError, match="'pipe', which is none of its levels: never, former"):
+        estimate.predict({"smoker": np.array(["never", "pipe"]), "c0": np.zeros(2)})

@@ -1,0 +1,123 @@
+"""Estimates as pictures: intervals beside their names, a matrix, a path. Drawn by matplotlib (`lintra[plot]`).
+
+As with pandas, a picture is drawn on the axes that the caller gives, or on new ones, and the axes are returned: a
+notebook shows them, and a program goes on with matplotlib from there. Matplotlib is imported inside functions.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lintra_analysis.estimators.estimates import Interval
+from lintra_protocol.errors import InvalidAnalysisError
+from lintra_protocol.ring import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+INSTALL = "pictures need matplotlib, which is not installed: pip install 'lintra[plot]'"
+UNTOLD = "cannot be told"
+_WIDTH, _LINE, _FRAME = 6.4, 0.35, 1.3
+_CROWDED = 15
+"""Above so many columns a matrix is drawn without numbers."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One line of a picture of intervals.
+
+    Attributes:
+        name: beside the line.
+        value: None where there is none.
+        interval: None where nothing can be told.
+    """
+
+    name: str
+    value: float | None
+    interval: Interval | None
+
+    def moved(self, by: float, scale: float) -> "Mark":
+        """Return the mark with `by` added to its numbers, and then multiplied by a positive scale."""
+        value = None if self.value is None else (self.value + by) * scale
+        ends = None if self.interval is None else ((self.interval[0] + by) * scale, (self.interval[1] + by) * scale)
+        return Mark(self.name, value, ends)
+
+
+def axes_or_new(axes: "Axes | None", lines: int) -> "Axes":
+    """Return the axes to draw on: those given, or new ones with room for so many lines.
+
+    Raises:
+        InvalidAnalysisError: matplotlib is not installed.
+    """
+    if axes is not None:
+        return axes
+    try:
+        from matplotlib import pyplot
+    except ModuleNotFoundError:
+        raise InvalidAnalysisError(INSTALL) from None
+    return pyplot.subplots(figsize=(_WIDTH, _FRAME + _LINE * lines), layout="constrained")[1]
+
+
+def draw_intervals(axes: "Axes", marks: Sequence[Mark], title: str, across: str) -> None:
+    """Draw a point and its interval for every mark, the first on top; a mark without an interval has a hollow point."""
+    for place, mark in enumerate(marks):
+        if mark.interval is not None:
+            axes.plot(mark.interval, [place, place], color="C0", linewidth=2, solid_capstyle="butt")
+        if mark.value is not None:
+            filled = "C0" if mark.interval is not None else "none"
+            axes.plot([mark.value], [place], "o", color="C0", markerfacecolor=filled)
+    names = [mark.name if mark.interval is not None else f"{mark.name} ({UNTOLD})" for mark in marks]
+    axes.set_yticks(range(len(marks)), names, parse_math=False)
+    axes.set_ylim(len(marks) - 0.5, -0.5)
+    axes.axvline(0, color="grey", linewidth=0.5)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_xlabel(across, parse_math=False)
+    axes.set_title(title, parse_math=False)
+
+
+def draw_matrix(
+    axes: "Axes", names: Sequence[str], matrix: FloatArray, doubtful: NDArray[np.bool_], title: str
+) -> None:
+    """Draw a matrix of numbers from -1 to 1; those that may as well be 0 stand in brackets.
+
+    Args:
+        axes: to draw on.
+        names: of rows and columns, d of them.
+        matrix: shape `(d, d)`.
+        doubtful: which entries may be 0 for all that is known, shape `(d, d)`.
+        title: above it.
+    """
+    image = axes.imshow(matrix, cmap="RdBu_r", vmin=-1, vmax=1)
+    axes.figure.colorbar(image, ax=axes, shrink=0.8)
+    if len(names) <= _CROWDED:
+        for (i, j), value in np.ndenumerate(matrix):
+            text = f"({value:.2f})" if doubtful[i, j] else f"{value:.2f}"
+            axes.text(j, i, text, ha="center", va="center", color="white" if abs(value) > 0.6 else "black", fontsize=8)
+    axes.set_xticks(range(len(names)), names, rotation=45, ha="right", parse_math=False)
+    axes.set_yticks(range(len(names)), names, parse_math=False)
+    axes.set_title(title, parse_math=False)
+
+
+def draw_path(
+    axes: "Axes", penalties: FloatArray, curves: Sequence[tuple[str, FloatArray]], best: float, title: str, up: str
+) -> None:
+    """Draw a curve for every name over the penalties, each of shape `(k,)`, and a line at the best of these.
+
+    A penalty of 0 has no place on a logarithmic axis; it is drawn left of the others.
+    """
+    positive = penalties[penalties > 0]
+    left = positive.min() / 10 if positive.size else 1.0
+    across = np.where(penalties > 0, penalties, left)
+    for name, curve in curves:
+        # A label that begins with an underscore would be left out of the legend.
+        axes.plot(across, curve, label=f" {name}", marker="." if across.size < _CROWDED else "")
+    axes.axvline(best if best > 0 else left, color="grey", linewidth=1, linestyle="--", label="smallest cost")
+    axes.set_xscale("log")
+    axes.set_xlabel("penalty")
+    axes.set_ylabel(up, parse_math=False)
+    axes.set_title(title, parse_math=False)
+    for text in axes.legend(fontsize=8).get_texts():
+        text.set_parse_math(False)

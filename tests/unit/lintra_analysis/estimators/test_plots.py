@@ -1,0 +1,140 @@
+"""What every estimate draws: the numbers of the estimate, where a reader would look for them."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from matplotlib import pyplot
+from matplotlib.axes import Axes
+from numpy.testing import assert_allclose
+
+from lintra_analysis.estimators.correlation import correlation
+from lintra_analysis.estimators.means import means
+from lintra_analysis.estimators.path import regression_path
+from lintra_analysis.estimators.pca import pca
+from lintra_analysis.estimators.regression import regression
+from lintra_analysis.releases.columns import ScaledColumn
+from lintra_protocol.errors import InvalidAnalysisError
+from support.made_releases import columns, mixed_columns, regression_rows, second_moment, with_constant
+
+ROWS, NAMED = with_constant(regression_rows(4096, np.random.default_rng(1)), mixed_columns())
+RELEASE = second_moment(ROWS, 20.0, np.random.default_rng(2), NAMED)
+
+
+@pytest.fixture(autouse=True)
+def closed() -> Iterator[None]:
+    yield
+    pyplot.close("all")
+
+
+def points(axes: Axes) -> dict[str, float]:
+    """Return the drawn points by the label of their line."""
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    marks = [line for line in axes.lines if line.get_marker() == "o"]
+    return {names[int(line.get_ydata()[0])]: float(line.get_xdata()[0]) for line in marks}
+
+
+def reaches(axes: Axes) -> list[tuple[float, float]]:
+    """Return the drawn intervals from top to bottom."""
+    return [
+        tuple(line.get_xdata()) for line in axes.lines if len(set(line.get_ydata())) == 1 and len(line.get_xdata()) == 2
+    ]
+
+
+def test_a_regression_draws_each_coefficient_in_the_unit_of_the_target() -> None:
+    estimate = regression(RELEASE, "c4", ["c2", "c0"])
+    drawn = estimate.plot()
+    scales = [column.scale for column in mixed_columns()]
+    expected = [estimate.params["c2"] * scales[2], estimate.params["c0"] * scales[0]]
+    assert_allclose(list(points(drawn).values()), expected)
+    assert list(points(drawn)) == ["c2 (x 4.5)", "c0 (x 0.5)"]
+    low, high = estimate.conf_int()["c2"]
+    assert_allclose(reaches(drawn)[0], (low * 4.5, high * 4.5))
+    assert drawn.get_xlabel() == "change of c4 in e for one scale of a feature"
+
+
+def test_a_picture_can_be_drawn_on_the_axes_of_somebody_else() -> None:
+    figure, axes = pyplot.subplots(1, 2)
+    assert regression(RELEASE, "c4").plot(axes[1]) is axes[1]
+    assert pyplot.get_fignums() == [figure.number]
+    assert not axes[0].lines
+
+
+def test_where_nothing_can_be_told_the_penalised_coefficients_are_drawn() -> None:
+    generator = np.random.default_rng(3)
+    copied = np.column_stack([ROWS[:, :4], ROWS[:, 2] + 1e-3 * generator.normal(size=len(ROWS)), ROWS[:, 5]])
+    estimate = regression(second_moment(copied, 20.0, generator, with_constant(copied[:1, 1:], columns(5))[1]), "c4")
+    assert estimate.penalised is not None
+    drawn = estimate.plot()
+    assert "under a penalty" in drawn.get_title()
+    assert_allclose(list(points(drawn).values()), [one.value for one in estimate.penalised.coefficients])
+    bare = replace(estimate, penalised=None).plot()
+    assert all("cannot be told" in name for name in points(bare))
+    assert reaches(bare) == []
+
+
+def test_components_are_drawn_by_their_variance() -> None:
+    estimate = pca(RELEASE, 2)
+    drawn = estimate.plot()
+    assert_allclose(list(points(drawn).values()), estimate.explained_variance_)
+    assert [label.get_text()[:11] for label in drawn.get_yticklabels()] == ["component 1", "component 2"]
+    assert list(estimate.conf_int().values()) == [one.interval for one in estimate.explained_variance]
+
+
+def test_a_correlation_that_may_be_zero_is_drawn_in_brackets() -> None:
+    estimate = correlation(RELEASE)
+    texts = [text.get_text() for text in estimate.plot().texts]
+    assert len(texts) == 25
+    for (first, second), (low, high) in estimate.conf_int().items():
+        i, j = estimate.columns.index(first), estimate.columns.index(second)
+        assert texts[5 * i + j].startswith("(") == (low <= 0 <= high)
+        assert float(texts[5 * j + i].strip("()")) == pytest.approx(estimate.matrix[i, j], abs=0.006)
+    assert {"(", "0", "-"} >= {text[0] for text in texts if not text.startswith("1.00")}
+
+
+def test_means_are_drawn_in_scales_from_the_centers() -> None:
+    estimate = means(RELEASE)
+    expected = [(estimate.params[c.name] - c.center) / c.scale for c in mixed_columns()]
+    assert_allclose(list(points(estimate.plot()).values()), expected)
+    assert list(estimate.bse) == list(estimate.conf_int()) == list(estimate.columns)
+    low, high = estimate.conf_int()["c1"]
+    assert high - low == pytest.approx(2 * 1.96 * estimate.bse["c1"], rel=1e-3)
+
+
+def test_a_path_draws_a_curve_for_every_feature_and_the_best_penalty() -> None:
+    path = regression_path(RELEASE, "c4", regularizations=[0.0, 1.0, 10.0])
+    drawn = path.plot()
+    scales = [column.scale for column in mixed_columns()]
+    for line, coefficients, scale in zip(drawn.lines, path.coefficients.T, scales, strict=False):
+        assert_allclose(line.get_ydata(), coefficients * scale)
+    assert len(drawn.lines) == 5
+    assert (drawn.lines[0].get_xdata() > 0).all()
+
+
+def test_a_path_speaks_as_a_regression_does() -> None:
+    path = regression_path(RELEASE, "c4", ["c1", "c3"])
+    single = regression(RELEASE, "c4", ["c1", "c3"], path.alpha_)
+    assert path.params == pytest.approx(single.params)
+    rows = {"c3": np.array([1.0, 2.0]), "c1": np.array([0.5, -3.0]), "beside": np.zeros(2)}
+    assert_allclose(path.predict(rows), single.predict(rows))
+    assert_allclose(path.to_frame()["c3"].to_numpy(), path.coefficients[:, 1])
+    assert path.to_frame().index[path.best] == path.alpha_
+    assert path.feature_names_in_ == ("c1", "c3")
+    assert path._repr_html_().startswith("<pre>")
+    with pytest.raises(ValueError, match="the rows lack the columns c1"):
+        path.predict({"c3": np.zeros(1)})
+
+
+def test_without_matplotlib_the_refusal_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(InvalidAnalysisError, match=r"lintra\[plot\]"):
+        means(RELEASE).plot()
+
+
+def test_names_are_drawn_as_they_are() -> None:
+    named = (*NAMED[:-1], ScaledColumn("cost in $^2$", 0, 1, -9, 9, "$"))
+    drawn = means(replace(RELEASE, columns=named)).plot()
+    drawn.figure.canvas.draw()
+    assert any("$^2$" in name for name in points(drawn))
