@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lintra_analysis.estimators.coefficients import unit_map
-from lintra_analysis.estimators.concentrated.optimism import stein_costs
 from lintra_analysis.estimators.design import INTERCEPT, Design, check_regularization, design
 from lintra_analysis.estimators.estimates import check_confidence, diagonal_sd
+from lintra_analysis.estimators.redrawn import redrawn_costs
 from lintra_analysis.estimators.remarks import warnings_of
 from lintra_analysis.estimators.rows import Rows, rows_by_name
 from lintra_analysis.estimators.solve import Fit, solve
@@ -28,9 +28,9 @@ MOST_PENALTIES = 200
 _STEPS = 25
 _FAR_BELOW_FLOOR = 1e-3
 
-STEIN_NOTE = (
-    "cost estimates the cohort's sum of squared residuals at each solution, read on the released matrix as it is less "
-    "Stein's estimate of what the fit adapts to (Stein 1981), by 40 solutions of perturbed matrices"
+REDRAWN_NOTE = (
+    "cost is the mean sum of squared residuals of the fit under each penalty, were the released matrix (eigenvalues "
+    "below 0 set to 0) the truth and its noise drawn again, 40 times"
 )
 COST_NOTE = (
     "cost estimates the cohort's sum of squared residuals at each solution, with what the noise makes the fit adapt to "
@@ -235,11 +235,11 @@ def _report(chosen: Design, penalties: FloatArray, fits: list[Fit]) -> Regressio
     to_units = unit_map(chosen.gram.columns[:-1], chosen.target)
     values = np.array([to_units @ fit.solution for fit in fits])
     errors = [diagonal_sd(fit.parts.total(to_units, "population"))[:-1] for fit in fits if fit.parts]
-    stein = stein_costs(chosen, penalties)
-    costs = (np.array([fit.cost for fit in fits]) if stein is None else stein) * chosen.target.scale**2
+    redrawn = redrawn_costs(chosen, penalties)
+    costs = (np.array([fit.cost for fit in fits]) if redrawn is None else redrawn) * chosen.target.scale**2
     warnings = list(dict.fromkeys(warning for fit in fits for warning in warnings_of(chosen.gram, fit, known=False)))
     best = int(costs.argmin())
-    if fits[0].regularised and stein is None:
+    if fits[0].regularised and redrawn is None:
         warnings.append("costs and the best penalty leave out that eigenvalues were raised; treat them as a hint")
     elif len(fits) > 1 and best == len(fits) - 1:
         warnings.append("the largest penalty has the smallest cost; try larger ones")
@@ -253,7 +253,7 @@ def _report(chosen: Design, penalties: FloatArray, fits: list[Fit]) -> Regressio
         intercepts=values[:, -1] + chosen.target.center,
         intercept_fitted=chosen.constant is not None,
         costs=costs,
-        cost_note=COST_NOTE if stein is None else STEIN_NOTE,
+        cost_note=COST_NOTE if redrawn is None else REDRAWN_NOTE,
         best=best,
         floor=fits[0].floor,
         regularised=fits[0].regularised,

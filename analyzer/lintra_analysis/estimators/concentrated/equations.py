@@ -27,8 +27,9 @@ class Equations:
         matrix: E, shape `(m, q)`, or `(B, m, q)` for B systems at once.
         sigma: sd of the noise in a released product of two columns; positive.
         kernel: K, shape `(m, m)`; ones where nothing has made the diagonal less noisy.
-        residual: P, shape `(q, q)`, such that theta^T P theta is the variance of a residual; none for the cohort.
-        spread: S, shape `(m, m)`, the second moments of the columns that the equations are about.
+        residual: P, shape `(q, q)`, or one for each system, such that theta^T P theta is the variance of a residual;
+            none for the cohort.
+        spread: S, shape `(m, m)`, or one for each system, second moments of the columns that the equations are about.
     """
 
     matrix: FloatArray
@@ -46,13 +47,17 @@ class Equations:
         sigma[:, range(size), range(size)] += squares[:, np.newaxis] * (1 + _JITTER)
         sigma *= self.sigma**2
         if self.residual is not None and self.spread is not None:
-            variance = np.sum(theta @ self.residual * theta, axis=1)
+            variance = np.sum(_through(theta, self.residual) * theta, axis=1)
             sigma += variance[:, np.newaxis, np.newaxis] * self.spread
         return sigma
 
     def of(self, index: IntArray) -> "Equations":
         """Return the systems at the positions `index`; the same if there is one for all."""
-        return self if self.matrix.ndim == 2 else replace(self, matrix=self.matrix[index])
+        if self.matrix.ndim == 2:
+            return self
+        residual = self.residual if self.residual is None or self.residual.ndim == 2 else self.residual[index]
+        spread = self.spread if self.spread is None or self.spread.ndim == 2 else self.spread[index]
+        return replace(self, matrix=self.matrix[index], residual=residual, spread=spread)
 
     def left(self, theta: FloatArray) -> FloatArray:
         """Return E theta, shape `(B, m)`."""
@@ -75,9 +80,14 @@ class Equations:
         slope -= 2 * self.sigma**2 * np.sum(weighted**2, axis=1)[:, np.newaxis] * theta
         slope[:, :size] -= 2 * self.sigma**2 * weighted * ((theta[:, :size] * weighted) @ self.kernel)
         if self.residual is not None and self.spread is not None:
-            share = np.sum(weighted @ self.spread * weighted, axis=1)
-            slope -= 2 * share[:, np.newaxis] * (theta @ self.residual)
+            share = np.sum(_through(weighted, self.spread) * weighted, axis=1)
+            slope -= 2 * share[:, np.newaxis] * _through(theta, self.residual)
         return np.asarray(slope)
+
+
+def _through(vectors: FloatArray, matrix: FloatArray) -> FloatArray:
+    """Return every vector times a matrix, or times its own one, shape `(B, q)`."""
+    return np.asarray((vectors[:, np.newaxis, :] @ matrix)[:, 0, :] if matrix.ndim == 3 else vectors @ matrix)
 
 
 def minimise(equations: Equations, basis: FloatArray, starts: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -156,13 +166,14 @@ def smallest_directions(
     Args:
         equations: one system, or B.
         basis: shape `(B, q, k)`.
-        about: a direction, shape `(q,)`.
+        about: a direction, shape `(q,)`, or one for each subspace, shape `(B, q)`.
         number: how many starts.
 
     Returns:
         Shape `(B, s, k)`, s at most k, and their eigenvalues, shape `(B, s)`.
     """
-    root = np.linalg.cholesky(equations.covariance(about[np.newaxis])[0])
+    covariance = equations.covariance(np.atleast_2d(about))
+    root = np.linalg.cholesky(covariance[0] if about.ndim == 1 else covariance)
     image = np.linalg.solve(root, equations.matrix @ basis)
     values, vectors = np.linalg.eigh(np.swapaxes(image, 1, 2) @ image)
     return np.ascontiguousarray(np.swapaxes(vectors[:, :, :number], 1, 2)), values[:, :number]

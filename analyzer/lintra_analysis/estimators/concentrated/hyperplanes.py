@@ -30,6 +30,26 @@ def complement(normal: FloatArray) -> FloatArray:
     return np.ascontiguousarray(whole[:, :, 1:])
 
 
+def minimum_on(
+    equations: Equations, basis: FloatArray, near: FloatArray, about: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the minimum of Q on hyperplanes, shape `(B,)`, and where it is, shape `(B, q)`.
+
+    Args:
+        equations: one system, or B.
+        basis: of the hyperplanes, shape `(B, q, q - 1)`.
+        near: directions to start from beside the usual ones, shape `(B, q)`.
+        about: where Sigma is held to find the usual ones, shape `(q,)` or `(B, q)`.
+    """
+    starts, levels = smallest_directions(equations, basis, about)
+    own = (near[:, np.newaxis, :] @ basis)[:, 0, :]
+    own /= np.linalg.norm(own, axis=1, keepdims=True)
+    # What would end where another start does is left out: the same direction, or one of a far larger Q.
+    starts[np.abs(np.sum(starts[:, 0] * own, axis=1)) > _SAME, 0] = np.nan
+    starts[:, 1:][levels[:, 1:] > _FAR * (1 + levels[:, :1])] = np.nan
+    return minimise(equations, basis, np.concatenate([own[:, np.newaxis], starts], axis=1))
+
+
 @dataclass(frozen=True, eq=False)
 class Statements:
     """Linear statements l . b = c about the solution of p equations in p coefficients.
@@ -63,14 +83,7 @@ class Statements:
         """Return the minimum of Q for c = value + step, step in standard errors, and where it is, as `Profile` asks."""
         rows = self.rows[index]
         constants = self.values[index] + self.errors[index] * steps
-        basis = complement(np.column_stack([rows, constants]))
-        starts, levels = smallest_directions(self.equations, basis, self.point)
-        own = (near[:, np.newaxis, :] @ basis)[:, 0, :]
-        own /= np.linalg.norm(own, axis=1, keepdims=True)
-        # What would end where another start does is left out: the same direction, or one of a far larger Q.
-        starts[np.abs(np.sum(starts[:, 0] * own, axis=1)) > _SAME, 0] = np.nan
-        starts[:, 1:][levels[:, 1:] > _FAR * (1 + levels[:, :1])] = np.nan
-        return minimise(self.equations, basis, np.concatenate([own[:, np.newaxis], starts], axis=1))
+        return minimum_on(self.equations, complement(np.column_stack([rows, constants])), near, self.point)
 
     def at(self, constants: FloatArray) -> FloatArray:
         """Return the minimum of Q for given constants, shape `(k,)`."""

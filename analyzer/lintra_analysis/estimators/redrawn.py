@@ -1,8 +1,10 @@
-"""What a penalised fit costs the cohort, read on the released matrix itself, by Stein's estimate of its optimism.
+"""What fits under several penalties would cost, were the release the truth and its noise drawn again.
 
-A fit W = theta theta^T adapts to the noise N of M = S + N, so <W, M> is not <W, S>. For Gaussian N the difference has
-the mean E <N, W> = E <N', DW[N']>, N' drawn anew (Stein 1981), and that derivative is taken by solving again for
-M +- .3 N'. It asks nothing of the fit but that it is a function of M: eigenvalues may have been raised.
+The released matrix M is moved to the nearest second moment, that is, its eigenvalues below 0 are set to 0; then noise
+of the known law is added again and again, every penalty is fitted as `solve` fits it, and its cost is that on the moved
+matrix (a parametric bootstrap; Efron 1982). An unbiased estimate of the cost exists (Stein 1981), but where noise is
+large it varies more from penalty to penalty than the costs themselves do, and chose worse on nearly every table
+(docs/benchmarks.md).
 """
 
 import numpy as np
@@ -14,13 +16,12 @@ from lintra_protocol.randomness import expand
 from lintra_protocol.ring import FloatArray
 
 PAIRS = 20
-STEP = 0.3
 
 
-def stein_costs(design: Design, penalties: FloatArray) -> FloatArray | None:
-    """Return estimates of the cohort's sum of squared residuals at the fit of each penalty, shape `(k,)`.
+def redrawn_costs(design: Design, penalties: FloatArray) -> FloatArray | None:
+    """Return the mean sum of squared residuals of the fit under each penalty, shape `(k,)`, over 20 pairs +-N of draws.
 
-    The perturbations are drawn from the release itself, so that the same release has the same answer.
+    The draws come from the release itself, so that the same release has the same answer.
 
     Args:
         design: the columns.
@@ -35,16 +36,14 @@ def stein_costs(design: Design, penalties: FloatArray) -> FloatArray | None:
     noise = gram.errors.draws(PAIRS, size, random_bytes)
     if noise is None:
         return None
+    truth, floor = floor_eigenvalues(gram.matrix, 0.0), gram.errors.floor(size)
     unit = design.penalty(1.0)
-    floor = gram.errors.floor(size)
-    theta = _fits(gram.matrix, penalties, unit, floor)
-    seen = np.sum(theta @ gram.matrix * theta, axis=1)
-    optimism = np.zeros(penalties.size)
+    costs = np.zeros(penalties.size)
     for one in noise:
-        above, below = (_fits(gram.matrix + sign * STEP * one, penalties, unit, floor) for sign in (1, -1))
-        moved = np.sum(above @ one * above, axis=1) - np.sum(below @ one * below, axis=1)
-        optimism += moved / (2 * STEP * PAIRS)
-    return np.asarray(seen - optimism)
+        for sign in (1, -1):
+            theta = _fits(truth + sign * one, penalties, unit, floor)
+            costs += np.sum(theta @ truth * theta, axis=1) / (2 * PAIRS)
+    return costs
 
 
 def _fits(matrix: FloatArray, penalties: FloatArray, unit: FloatArray, floor: float) -> FloatArray:
