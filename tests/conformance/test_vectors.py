@@ -140,6 +140,13 @@ def joint_vector(mechanism: object, row: list[str]) -> object:
     return texts(encoder.encode_exactly(encoder.round_rows(np.array([[float(value) for value in row]])))[0])
 
 
+def deviations_of(mechanism: object) -> dict[str, int]:
+    asked = mechanism_of(mechanism)
+    assert isinstance(asked, RonGauss)
+    found = asdict(asked.deviations)
+    return found if asked.pairs else {name: value for name, value in found.items() if name != "tables"}
+
+
 def squared_mu(mechanism: object, honest: int, neighbours: Neighbours) -> list[str]:
     asked = mechanism_of(mechanism)
     assert isinstance(asked, RonGauss)
@@ -279,7 +286,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "project": projected,
     "clip_exactly": lambda vector, bound: texts(joint.clip_exactly(integers(vector)[np.newaxis], int(bound))[0]),
     "joint_vector": joint_vector,
-    "deviations": lambda mechanism: asdict(mechanism_of(mechanism).deviations),  # type: ignore[attr-defined]
+    "deviations": deviations_of,
     "squared_mu": squared_mu,
     "sigmas": lambda mechanism, columns: texts(mechanism_of(mechanism).sigmas(columns)),
     "squared_distance": squared_distance,

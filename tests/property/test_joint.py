@@ -1,7 +1,7 @@
 """No two rows, whatever they hold, are farther apart than `ron_gauss` and its second round assume; in fractions."""
 
 from fractions import Fraction
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 from hypothesis import given
@@ -31,6 +31,10 @@ def mechanisms(draw: st.DrawFn) -> RonGauss:
     features = sum(max(1, number) for number in (1, 1, 1, 3)) - (0 if label < 0 else (1, 1, 1, 3)[label])
     dimension = draw(st.integers(1, features))
     projected = dimension < features
+    counted = [column for column in range(4) if bins[column] or (column == label and levels[column])]
+    pairs = tuple(pair for pair in combinations(counted, 2) if draw(st.booleans()))
+    paired = {column for pair in pairs for column in pair}
+    own = {column: levels[column] or draw(st.integers(2, 5)) for column in paired}
     return RonGauss(
         row_bound=draw(st.sampled_from(["0.25", "0.7", "1.5"])),
         fraction_bits=draw(st.integers(4, 15)),
@@ -44,6 +48,11 @@ def mechanisms(draw: st.DrawFn) -> RonGauss:
         indicator=draw(st.sampled_from([1, 64, 4096])),
         covariance=draw(st.sampled_from(["pooled", "per_class"])),
         mean_weight=draw(st.sampled_from(["0.3", "0.6", "1", "1.4"])),
+        edges=((-30000, -1, 0, 7), (), (), ()) if bins[0] and draw(st.booleans()) else (),
+        pairs=pairs,
+        pair_bins=tuple(own.get(column, 0) for column in range(4)) if pairs else (),
+        pair_weight=draw(st.sampled_from(["1", "0.5", "4"])) if pairs else "1",
+        count_weight=draw(st.sampled_from(["1", "3"])) if label >= 0 and levels[label] else "1",
     )
 
 

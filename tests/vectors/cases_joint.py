@@ -21,8 +21,27 @@ MECHANISMS: dict[str, dict[str, object]] = {
     "classes": CLASSES,
     "classes, covariances by class": CLASSES | {"covariance": "per_class"},
     "a numeric label": CLASSES | {"label": 1, "dimension": 4, "bins": [0, 0, 3], "mean_weight": "0.6"},
+    "pairs, edges and weights": CLASSES
+    | {
+        "edges": [[-32767, 0, 20000], [], []],
+        "pairs": [[0, 1], [0, 2], [1, 2]],
+        "pair_bins": [2, 3, 3],
+        "pair_weight": "1.5",
+        "count_weight": "3",
+        "label": 2,
+    },
+    "pairs with a numeric label": CLASSES
+    | {
+        "label": 1,
+        "dimension": 4,
+        "bins": [8, 5, 3],
+        "mean_weight": "0.6",
+        "pairs": [[0, 1]],
+        "pair_bins": [3, 5, 0],
+    },
     "no label": CLASSES | {"label": -1, "dimension": 5, "bins": [0, 0, 0], "mean_weight": "0.6"},
 }
+PAIRED: dict[str, object] = {"pairs": [[0, 1]], "pair_bins": [2, 5, 0]}
 ROWS: list[list[float]] = [[0.5, -0.25, 2], [0.03125, 0.09375, 0], [-1.0, 1.0, 1], [1e300, -1e300, 1e9], [0, 0, -7]]
 GAUSSIANS = [[3, 1], [-1, 2], [2, 2], [0, -4]]
 
@@ -84,6 +103,8 @@ def tasks() -> list[Vector]:
     """One task with classes, and what is wrong with others."""
     task = definition(columns=COLUMNS, mechanism=CLASSES)
     result = [good("classes: a task", "check_task", b64(task_id(task)), text=canonical(task))]
+    paired = definition(columns=COLUMNS, mechanism=CLASSES | PAIRED | {"sigma": 1300})
+    result.append(good("pairs: a task", "check_task", b64(task_id(paired)), text=canonical(paired)))
     refused: list[tuple[str, str, dict[str, object]]] = [
         ("too little noise", "false_claim", {"sigma": 972}),
         ("a label that is no column", "invalid_message", {"label": 3}),
@@ -98,6 +119,20 @@ def tasks() -> list[Vector]:
         ("no weight for the mean", "invalid_task", {"mean_weight": "0"}),
         ("covariances by class without classes", "invalid_task",
          {"label": -1, "dimension": 5, "bins": [0, 0, 0], "covariance": "per_class"}),
+        ("pairs that are not reckoned with", "false_claim", PAIRED),
+        ("counts that are not reckoned with", "false_claim", {"count_weight": "3"}),
+        ("a pair the wrong way round", "invalid_task", PAIRED | {"pairs": [[1, 0]]}),
+        ("a pair twice", "invalid_task", PAIRED | {"pairs": [[0, 1], [0, 1]], "sigma": 4000}),
+        ("cells of a column in no pair", "invalid_task", PAIRED | {"pair_bins": [2, 5, 3]}),
+        ("more cells in pairs than in all", "invalid_task", PAIRED | {"pair_bins": [5, 5, 0]}),
+        ("merged levels", "invalid_task", PAIRED | {"pairs": [[0, 2]], "pair_bins": [2, 0, 2]}),
+        ("pairs without their cells", "invalid_message", {"pairs": [[0, 1]]}),
+        ("edges that do not ascend", "invalid_task", {"edges": [[5, 5, 9], [], []]}),
+        ("edges of fewer cells", "invalid_task", {"edges": [[5, 9], [], []]}),
+        ("an edge beyond the bounds", "invalid_message", {"edges": [[5, 9, 32769], [], []]}),
+        ("a pair weight without pairs", "invalid_task", {"pair_weight": "2"}),
+        ("a pair weight of nothing", "invalid_task", PAIRED | {"pair_weight": "0"}),
+        ("no pairs that are written", "invalid_message", {"pairs": [], "pair_bins": []}),
         ("a negative number of cells", "invalid_message", {"bins": [-1, 0, 0]}),
         ("no dimension", "invalid_message", {"dimension": 0}),
     ]  # fmt: skip

@@ -77,7 +77,7 @@ def joint_vector(mechanism: Mechanism, row: list[float], frame: list[list[int]] 
         elif column != label:
             features += _features(value, level, levels[column])
         if bins[column]:
-            cell = level if levels[column] else min(bins[column] - 1, (steps(value) + ONE) * bins[column] // (2 * ONE))
+            cell = level if levels[column] else cell_of(mechanism, column, steps(value))
             cells.append([unit * (place == cell) for place in range(bins[column])])
     vector = clip(project(features, frame, _int(mechanism, "fraction_bits")), bound(mechanism))
     if label >= 0 and not levels[label]:
@@ -91,7 +91,40 @@ def joint_vector(mechanism: Mechanism, row: list[float], frame: list[list[int]] 
         result += vector if number == own_class else [0] * size
     for number in range(classes if own else 1):
         result += products if number == own_class or not own else [0] * len(products)
-    return result + [word for histogram in cells for word in histogram]
+    return result + [word for histogram in cells for word in histogram] + pair_words(mechanism, row)
+
+
+def cell_of(mechanism: Mechanism, column: int, step: int) -> int:
+    """Return the cell of a number: how many edges it has reached, or one of equal width."""
+    edges = mechanism.get("edges")
+    if isinstance(edges, list) and edges[column]:
+        return sum(1 for edge in edges[column] if step >= edge)
+    cells = _ints(mechanism, "bins")[column]
+    return min(cells - 1, (step + ONE) * cells // (2 * ONE))
+
+
+def pair_words(mechanism: Mechanism, row: list[float]) -> list[int]:
+    """Return U at one cell of each pair table: the two columns' own cells, neighbours merged, row by row."""
+    levels, bins, unit = _ints(mechanism, "levels"), _ints(mechanism, "bins"), _int(mechanism, "indicator")
+    words: list[int] = []
+    pairs = mechanism.get("pairs", [])
+    assert isinstance(pairs, list)
+    for pair in pairs:
+        places = []
+        for column in pair:
+            level = max(0, min(levels[column] - 1, round(Fraction(row[column]))))
+            cell = level if levels[column] else cell_of(mechanism, column, steps(row[column]))
+            merged = _ints(mechanism, "pair_bins")[column]
+            places.append((cell * merged // (levels[column] or bins[column]), merged))
+        (first, high), (second, wide) = places
+        words += [unit * (one == first and other == second) for one in range(high) for other in range(wide)]
+    return words
+
+
+def num_pairs(mechanism: Mechanism) -> int:
+    pairs = mechanism.get("pairs", [])
+    assert isinstance(pairs, list)
+    return len(pairs)
 
 
 def _features(value: float, level: int, levels: int) -> list[int]:
@@ -108,13 +141,17 @@ def deviations(mechanism: Mechanism) -> dict[str, int]:
     length, indicator = squared_length(mechanism), _int(mechanism, "indicator")
     weight = Fraction(str(mechanism["mean_weight"])) ** 2
     histograms = max(1, sum(1 for number in _ints(mechanism, "bins") if number))
+    counted = Fraction(str(mechanism.get("count_weight", "1"))) ** 2
     variances = {
-        "counts": 4 * unit * indicator**2 / (length * weight) ** 2,
+        "counts": 4 * unit * indicator**2 / (length * weight) ** 2 / counted,
         "sums": unit / (length * weight),
         "squares": unit,
         "products": unit / 2,
         "histograms": unit * indicator**2 * histograms / length**2,
     }
+    if num_pairs(mechanism):
+        paired = Fraction(str(mechanism.get("pair_weight", "1"))) ** 2
+        variances["tables"] = unit * indicator**2 * num_pairs(mechanism) / length**2 / paired
     return {name: _ceil_root(variance) for name, variance in variances.items()}
 
 
@@ -141,6 +178,9 @@ def squared_mu(mechanism: Mechanism, honest: int, *, replace: bool) -> Fraction:
     sums, products = Fraction(length, variance["sums"]), Fraction(length**2, 2 * variance["products"])
     counts = cell / variance["counts"] * many
     histograms = cell / variance["histograms"] * sum(1 for number in _ints(mechanism, "bins") if number)
+    if num_pairs(mechanism):
+        # A replaced row leaves one cell of every pair table and enters another, as with histograms.
+        histograms += cell / variance["tables"] * num_pairs(mechanism)
     if not replace:
         return counts + sums + products + histograms
     # The worst cosine of two rows of one class, and two rows of different classes at a right angle.

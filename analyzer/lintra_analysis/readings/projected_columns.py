@@ -8,6 +8,7 @@ from lintra_analysis.releases.features import ClassLabel, Feature, Label, Numeri
 from lintra_analysis.releases.promise import Promise
 from lintra_protocol.documents import fraction
 from lintra_protocol.frame import FRAME_BITS
+from lintra_protocol.mechanisms.joint import Edges
 from lintra_protocol.mechanisms.projected import ProjectedRows
 from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.ring import FloatArray
@@ -36,25 +37,41 @@ def frame_of(mechanism: ProjectedRows) -> FloatArray | None:
     return None if frame is None else frame.astype(np.float64) * 2.0**-FRAME_BITS
 
 
-def features_of(mechanism: ProjectedRows, columns: Sequence[Column], bins: Sequence[int]) -> tuple[Feature, ...]:
+def features_of(
+    mechanism: ProjectedRows, columns: Sequence[Column], bins: Sequence[int], edges: Edges = ()
+) -> tuple[Feature, ...]:
     """Return the columns that are no label, with the cells of their histograms."""
-    every = [_feature(column, cells) for column, cells in zip(columns, bins, strict=True)]
+    every = [
+        _feature(column, cells, own)
+        for column, cells, own in zip(columns, bins, edges or ((),) * len(bins), strict=True)
+    ]
     return tuple(feature for number, feature in enumerate(every) if number != mechanism.label)
 
 
-def label_of(mechanism: ProjectedRows, columns: Sequence[Column], bins: Sequence[int]) -> Label | None:
+def label_of(
+    mechanism: ProjectedRows, columns: Sequence[Column], bins: Sequence[int], edges: Edges = ()
+) -> Label | None:
     """Return the label, or None."""
     if mechanism.label < 0:
         return None
     column = columns[mechanism.label]
     if column.kind == "category":
         return ClassLabel(column.name, column.levels)
-    return NumericLabel(_feature(column, bins[mechanism.label]), mechanism.label_bound * 2.0**-mechanism.fraction_bits)
+    own = edges[mechanism.label] if edges else ()
+    feature = _feature(column, bins[mechanism.label], own)
+    return NumericLabel(feature, mechanism.label_bound * 2.0**-mechanism.fraction_bits)
 
 
-def _feature(column: Column, cells: int) -> Feature:
+def _feature(column: Column, cells: int, edges: Sequence[int]) -> Feature:
     if column.kind == "category":
         return Feature(column.name, "category", levels=column.levels, cells=cells, unit=column.unit)
     return Feature(
-        column.name, column.kind, float(fraction(column.lower)), float(fraction(column.upper)), (), cells, column.unit
+        column.name,
+        column.kind,
+        float(fraction(column.lower)),
+        float(fraction(column.upper)),
+        (),
+        cells,
+        column.unit,
+        tuple(edges),
     )

@@ -8,7 +8,7 @@ import numpy as np
 
 from lintra_analysis.readings.projected_columns import features_of, frame_of, label_of, promise_of
 from lintra_analysis.readings.reading import Earlier, Reading, clipped_rows
-from lintra_analysis.releases.joint_sums import NoiseLaw, ProjectedSums
+from lintra_analysis.releases.joint_sums import NoiseLaw, PairTable, ProjectedSums
 from lintra_analysis.releases.promise import Promise
 from lintra_protocol.documents import fraction
 from lintra_protocol.mechanisms import RonGauss
@@ -36,9 +36,14 @@ def projected_sums(
     order = [number for number in range(len(columns)) if number != mechanism.label]
     if mechanism.has_numeric_label:
         order.append(mechanism.label)
+    names = [column.name for column in columns]
+    tables = tuple(
+        PairTable(names[one], names[two], cells.reshape(mechanism.pair_bins[one], mechanism.pair_bins[two]))
+        for (one, two), cells in zip(mechanism.pairs, parts.tables, strict=True)
+    )
     return ProjectedSums(
-        features=features_of(mechanism, columns, mechanism.bins),
-        label=label_of(mechanism, columns, mechanism.bins),
+        features=features_of(mechanism, columns, mechanism.bins, mechanism.edges),
+        label=label_of(mechanism, columns, mechanism.bins, mechanism.edges),
         frame=frame_of(mechanism),
         counts=np.array([float(num_rows)]) if parts.counts is None else parts.counts,
         sums=parts.sums,
@@ -48,6 +53,7 @@ def projected_sums(
         radius=float(fraction(mechanism.row_bound)),
         noise=noise,
         promise=promise,
+        tables=tables,
     )
 
 
@@ -62,6 +68,7 @@ def noise_law(mechanism: RonGauss, num_draws: int) -> NoiseLaw:
         diagonal=root * own.squares * step**2,
         cell=root * own.histograms / mechanism.indicator if any(mechanism.bins) else 0.0,
         law="discrete Gaussian",
+        table=root * own.tables / mechanism.indicator if mechanism.pairs else 0.0,
     )
 
 

@@ -6,7 +6,7 @@ and one for every level of a larger category.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Literal
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lintra_protocol.errors import InvalidReleaseError
-from lintra_protocol.mechanisms.joint import feature_width
+from lintra_protocol.mechanisms.joint import FEATURE_BITS, feature_steps, feature_width, histogram_cells
 from lintra_protocol.ring import FloatArray, IntArray
 
 Kind = Literal["real", "integer", "boolean", "category"]
@@ -36,6 +36,7 @@ class Feature:
         levels: of a category, at least two; otherwise empty.
         cells: cells of its released histogram; 0 for none.
         unit: for people.
+        edges: where cells begin, in steps of 2^-15 of the mapped column, the first left out; none for equal width.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Feature:
     levels: tuple[str, ...] = ()
     cells: int = 0
     unit: str = ""
+    edges: tuple[int, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.lower) and math.isfinite(self.upper) and self.lower < self.upper):
@@ -55,6 +57,24 @@ class Feature:
             raise InvalidReleaseError(f"column {self.name!r}: an integer column has integer bounds")
         if self.cells < 0 or (self.kind == "category" and self.cells not in (0, len(self.levels))):
             raise InvalidReleaseError(f"column {self.name!r}: {self.cells} cells do not fit")
+        if self.edges and len(self.edges) + 1 != self.cells:
+            raise InvalidReleaseError(f"column {self.name!r}: {len(self.edges)} edges make other cells")
+
+    @property
+    def cell_ends(self) -> FloatArray:
+        """Return where the cells of a number begin and the last ends, in the column's own unit, shape `(B + 1,)`."""
+        if not self.edges:
+            return np.linspace(self.lower, self.upper, self.cells + 1)
+        inner = self.lower + (np.array(self.edges) * 2.0**-FEATURE_BITS + 1) / 2 * (self.upper - self.lower)
+        return np.concatenate([[self.lower], inner, [self.upper]])
+
+    def cells_of(self, values: ColumnArray) -> IntArray:
+        """Return the cell of each value of the column, shape `(n,)`, as a client's encoder has it."""
+        if self.kind == "category":
+            places = {level: number for number, level in enumerate(self.levels)}
+            return np.array([places[str(value)] for value in values.tolist()], np.int64)
+        mapped = 2 * (np.asarray(values, np.float64) - self.lower) / (self.upper - self.lower) - 1
+        return histogram_cells(feature_steps(mapped), self.cells, self.edges)
 
     @property
     def width(self) -> int:

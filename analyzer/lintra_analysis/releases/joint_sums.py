@@ -37,6 +37,7 @@ class NoiseLaw:
         diagonal: of every product on the diagonal.
         cell: of every histogram cell, in rows.
         law: its family; both are exact and on integers.
+        table: of every cell of a pair table, in rows.
     """
 
     count: float
@@ -45,10 +46,32 @@ class NoiseLaw:
     diagonal: float
     cell: float
     law: Literal["discrete Gaussian", "discrete Laplace"]
+    table: float = field(default=0.0, repr=False)
 
     def __post_init__(self) -> None:
-        if not all(0 <= sd < math.inf for sd in (self.count, self.sum, self.product, self.diagonal, self.cell)):
+        given = (self.count, self.sum, self.product, self.diagonal, self.cell, self.table)
+        if not all(0 <= sd < math.inf for sd in given):
             raise InvalidReleaseError("deviations of noise must be finite and not negative")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PairTable:
+    """Noisy counts of two columns together; `repr` shows their names only.
+
+    Its cells are those of the columns' histograms, neighbours merged: cell c of B became floor(c b / B) of b.
+
+    Attributes:
+        first: name of a column.
+        second: name of another, the label perhaps.
+        cells: rows in each pair of cells, shape `(b1, b2)`.
+    """
+
+    first: str
+    second: str
+    cells: FloatArray
+
+    def __repr__(self) -> str:
+        return f"PairTable({self.first!r}, {self.second!r}, {self.cells.shape[0]} x {self.cells.shape[1]})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -70,6 +93,7 @@ class ProjectedSums:
         noise: deviations of the noise.
         promise: to the people behind the rows.
         clipped: how many rows clipping changed; None if nobody counted.
+        tables: pairs of columns that were counted together.
     """
 
     features: tuple[Feature, ...]
@@ -84,6 +108,7 @@ class ProjectedSums:
     noise: NoiseLaw
     promise: Promise = field(compare=False)
     clipped: ClippedRows | None = None
+    tables: tuple[PairTable, ...] = ()
 
     def __post_init__(self) -> None:
         require_distinct_names(self.features, self.label)
@@ -106,6 +131,14 @@ class ProjectedSums:
             raise InvalidReleaseError(f"{len(self.histograms)} histograms for {len(expected)} columns")
         for feature, cells in zip(expected, self.histograms, strict=True):
             _require(cells, (feature.cells,), f"histogram of {feature.name!r}")
+        counted = self.counted_cells
+        for table in self.tables:
+            most = (counted.get(table.first, 0), counted.get(table.second, 0))
+            if not all(1 <= size <= own for size, own in zip(table.cells.shape, most, strict=True)):
+                raise InvalidReleaseError(
+                    f"pair table of {table.first!r} and {table.second!r}: cells do not fit {most}"
+                )
+            _require(table.cells, table.cells.shape, f"pair table of {table.first!r} and {table.second!r}")
 
     def __repr__(self) -> str:
         return (
@@ -127,6 +160,14 @@ class ProjectedSums:
     def histogram_features(self) -> tuple[Feature, ...]:
         """Return the columns, and a numeric label after them; a histogram of each, empty if it has no cells."""
         return self.features if self.label is None else (*self.features, *self.label.features)
+
+    @property
+    def counted_cells(self) -> dict[str, int]:
+        """Return by name the cells that each column has before any are merged; a class label has its levels."""
+        found = {feature.name: feature.cells for feature in self.histogram_features if feature.cells}
+        if self.label is not None and self.label.levels:
+            found[self.label.name] = len(self.label.levels)
+        return found
 
     @property
     def label_features(self) -> tuple[Feature, ...]:
@@ -156,10 +197,14 @@ class ProjectedSums:
     @property
     def digest(self) -> str:
         """Return a hash of the released numbers and of everything public about them, in base64url."""
-        arrays = [self.counts, self.sums, self.products, *self.histograms]
+        arrays = [self.counts, self.sums, self.products, *self.histograms, *(table.cells for table in self.tables)]
         if self.frame is not None:
             arrays.append(self.frame)
-        public = canonical_json([repr(self.features), repr(self.label), self.num_clients, repr(self.noise)])
+        said = [repr(self.features), repr(self.label), self.num_clients, repr(self.noise)]
+        # Said only where they are, so that a release without them keeps its digest.
+        edges = [list(feature.edges) for feature in self.histogram_features if feature.edges]
+        pairs = [[table.first, table.second, repr(self.noise.table)] for table in self.tables]
+        public = canonical_json([*said, *([edges, pairs] if edges or pairs else [])])
         parts = [np.ascontiguousarray(array, "<f8").tobytes() for array in arrays]
         return base64url(domain_hash("joint sums", public, *parts))
 
@@ -193,8 +238,12 @@ class ProjectedSums:
         names += [f"product[{block}] {pair}" for block in blocks for pair in pairs]
         for feature, cells in zip(self.histogram_features, self.histograms, strict=True):
             names += [f"cell[{feature.name}] {number}" for number in range(cells.size)]
+        for table in self.tables:
+            places = np.ndindex(table.cells.shape)
+            names += [f"cells[{table.first}, {table.second}] {row} {column}" for row, column in places]
         products = self.products.reshape(-1, self.size, self.size)[:, first, second]
         values = np.concatenate([self.counts, self.sums.ravel(), products.ravel(), *self.histograms])
+        values = np.concatenate([values, *(table.cells.ravel() for table in self.tables)])
         return names, values[np.newaxis]
 
     def restrict(self, names: Sequence[str]) -> SecondMomentSum:

@@ -35,7 +35,10 @@ def from_histogram(feature: Feature, scores: FloatArray, probabilities: FloatArr
         return feature.named(cell)
     if feature.kind == "boolean":
         return np.asarray(2 * cell >= probabilities.size)
-    return feature.emitted(feature.lower + (cell + inside) / probabilities.size * (feature.upper - feature.lower))
+    if not feature.edges:
+        return feature.emitted(feature.lower + (cell + inside) / probabilities.size * (feature.upper - feature.lower))
+    ends = feature.cell_ends
+    return feature.emitted(ends[cell] + inside * (ends[cell + 1] - ends[cell]))
 
 
 def without_histogram(feature: Feature, scores: FloatArray) -> ColumnArray:
@@ -74,7 +77,7 @@ def levels_by_race(scores: FloatArray, probabilities: FloatArray) -> IntArray:
 def integer_cells(feature: Feature) -> IntArray:
     """Return the cell of every integer from lower to upper, the same as a client's encoder has it."""
     count = round(feature.upper - feature.lower) + 1
-    return histogram_cells(feature_steps(2 * np.arange(count) / (count - 1) - 1), feature.cells)
+    return histogram_cells(feature_steps(2 * np.arange(count) / (count - 1) - 1), feature.cells, feature.edges)
 
 
 def _integers(feature: Feature, levels: FloatArray, probabilities: FloatArray) -> IntArray:

@@ -1,5 +1,6 @@
 """The audits of `ron_gauss`: rows that differ in class, mean, products and cells at once."""
 
+from math import sqrt
 from typing import cast
 
 import numpy as np
@@ -13,13 +14,15 @@ from lintra_audit.kinds.projected import (
     small_fields,
 )
 from lintra_audit.trials.case import Case, make_case_task
-from lintra_audit.trials.faults import only_for, without_noise_in, without_room_for_the_count
+from lintra_audit.trials.faults import noiseless, only_for, without_noise_in, without_room_for_the_count
 from lintra_audit.trials.twins import MAX_CLIENTS, twin_of
 from lintra_audit.trials.worlds import Pair
 from lintra_protocol.documents import Real
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
 from lintra_protocol.privacy.statement import Neighbours
+from lintra_protocol.randomness import RandomBytes
+from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.task import Task
 
 _LEVELS = {"classes": (0, 0, 2), "number": (0, 0, 0)}
@@ -32,10 +35,11 @@ def cases() -> list[Case]:
         Case("ron-gauss-null-row", "the same, row or null row", _task("classes", "zero-out"), 8),
         Case("ron-gauss-number", "numeric label, n = 8, t = 1", _task("number", "replace-one"), 8),
         Case("ron-gauss-count", "the same with a clip counter", _task("number", "replace-one", weight="1"), 8),
+        Case("ron-gauss-pairs", "classes with three pair tables", _task("classes", "replace-one", paired=True), 8),
     ]
 
 
-def _task(label: str, neighbours: Neighbours, weight: Real = "0") -> Task:
+def _task(label: str, neighbours: Neighbours, weight: Real = "0", *, paired: bool = False) -> Task:
     levels = _LEVELS[label]
     mechanism = RonGauss(
         row_bound="1",
@@ -48,6 +52,8 @@ def _task(label: str, neighbours: Neighbours, weight: Real = "0") -> Task:
         mean_weight="1" if label == "classes" else "0.6",
         clip_count_weight=weight,
     )
+    if paired:
+        mechanism = mechanism.model_copy(update={"count_weight": "1.5"} | _pairs(levels, "2"))
     return make_case_task(
         mechanism,
         num_columns=3,
@@ -56,6 +62,12 @@ def _task(label: str, neighbours: Neighbours, weight: Real = "0") -> Task:
         neighbours=neighbours,
         columns=columns_of(levels),
     )
+
+
+def _pairs(levels: tuple[int, ...], weight: Real) -> dict[str, object]:
+    """Return the fields of three pair tables of two by two cells: two numbers, and each with the label."""
+    bins = tuple(4 * (not number) for number in levels[:2]) + (0,) * (len(levels) - 2)
+    return {"bins": bins, "pairs": ((0, 1), (0, 2), (1, 2)), "pair_bins": (2, 2, 2), "pair_weight": weight}
 
 
 def farthest(task: Task) -> Pair:
@@ -70,13 +82,29 @@ def twin(task: Task) -> Task:
     levels = cast("tuple[int, ...]", fields["levels"])
     bins = np.zeros(len(levels), np.int64)
     bins[0] = 2 if mechanism.histogram_columns else 0
-    small = mechanism.model_copy(update={**fields, "bins": tuple(bins.tolist())})
+    if mechanism.pairs:
+        bins[:2] = 2
+    pairs = ((0, 1),) if mechanism.pairs else ()
+    own = tuple(2 * (column < 2) for column in range(len(levels))) if pairs else ()
+    fields |= {"bins": tuple(bins.tolist()), "edges": (), "pairs": pairs, "pair_bins": own}
+    small = mechanism.model_copy(update=fields)
     return twin_of(task, small, min(task.claim.min_clients, MAX_CLIENTS), columns_of(levels))
 
 
 def _counts(mechanism: Mechanism, num_columns: int) -> slice:
     del num_columns
     return slice(0, cast("RonGauss", mechanism).layout.ends[0])
+
+
+def _without_room_for_pairs(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+    """Encode with pair tables and the noise that would do without them."""
+    joint = cast("RonGauss", mechanism)
+    bare = joint.model_copy(update={"pairs": (), "pair_bins": (), "pair_weight": "1"})
+    ratio = bare.squared_row_distance("replace-one") / joint.squared_row_distance("replace-one")
+    quiet = joint.model_copy(update={"sigma": round(joint.sigma * sqrt(ratio))})
+    runs, clients, columns = rows.shape
+    noise = quiet.noise(runs * clients, columns, random_bytes).reshape(runs, clients, -1)
+    return noiseless(mechanism, rows) + noise
 
 
 AUDIT = KindAudit(
@@ -92,6 +120,12 @@ AUDIT = KindAudit(
             "clipped rows are counted, but the noise is that of a task without a count",
             only_for("ron_gauss", without_room_for_the_count),
             "ron-gauss-count",
+            frozenset({"optimal test", "noise law"}),
+        ),
+        "free-pair-tables": Planted(
+            "pairs of columns are counted together, but the noise is that of a task without pair tables",
+            only_for("ron_gauss", _without_room_for_pairs),
+            "ron-gauss-pairs",
             frozenset({"optimal test", "noise law"}),
         ),
     },

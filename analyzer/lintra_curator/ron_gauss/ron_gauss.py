@@ -166,7 +166,7 @@ def exact_sum(mechanism: RonGauss, columns: Sequence[Column], values: FloatArray
     total = np.zeros((1, layout.ends[3]), np.int64)
     counts, sums, products, cells = (total[0, start:stop] for start, stop in pairwise((0, *layout.ends)))
     upper = np.triu_indices(layout.num_coordinates)
-    starts = np.concatenate([[0], np.cumsum(layout.bins)[:-1]]).astype(np.int64) if layout.bins else None
+    starts = np.array(layout.cell_starts, np.int64) - layout.ends[2]
     for start in range(0, len(values), _BLOCK_ROWS):
         steps = mechanism.round_rows(schema.normalise(values[start : start + _BLOCK_ROWS]))
         classes, vectors = steps[:, 0], steps[:, 1:end]
@@ -178,7 +178,7 @@ def exact_sum(mechanism: RonGauss, columns: Sequence[Column], values: FloatArray
             chosen = vectors[classes == number] if layout.per_class else vectors
             triangle = exact_products(chosen, max(1, mechanism.squared_length))[upper]
             products[number * layout.triangle : (number + 1) * layout.triangle] += triangle
-        if starts is not None:
+        if starts.size:
             np.add.at(cells, (steps[:, end:] + starts).ravel(), mechanism.indicator)
     return total
 

@@ -19,6 +19,9 @@ FEATURE_BITS = 15
 
 _FEATURE_ONE = 1 << FEATURE_BITS
 
+Edges = Sequence[Sequence[int]]
+"""For each column where its histogram cells begin, the first left out; nothing for cells of equal width."""
+
 
 @dataclass(frozen=True)
 class JointSums:
@@ -31,12 +34,14 @@ class JointSums:
         sums: of the clipped vectors of each class, shape `(K, p)`.
         products: sum of v v^T, shape `(1, p, p)`, or `(K, p, p)` by class.
         histograms: for each column that has one, rows in each cell.
+        tables: for each pair of columns that are counted together, rows in each cell, row by row.
     """
 
     counts: FloatArray | None
     sums: FloatArray
     products: FloatArray
     histograms: tuple[FloatArray, ...]
+    tables: tuple[FloatArray, ...] = ()
 
     def __repr__(self) -> str:
         classes, size = self.sums.shape
@@ -45,19 +50,23 @@ class JointSums:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where in the vector what stands: counts | sums by class | products by class or pooled | histogram cells.
+    """Where in the vector what stands: counts | sums by class | products by class or pooled | cells.
+
+    The cells of the histograms come first, then those of the pair tables.
 
     Attributes:
         num_classes: K; with one class there are no counts.
         num_coordinates: p, a numeric label counted as one.
         per_class: whether each class has products of its own.
         bins: cells of each histogram.
+        tables: cells of each pair table.
     """
 
     num_classes: int
     num_coordinates: int
     per_class: bool
     bins: tuple[int, ...]
+    tables: tuple[int, ...] = ()
 
     @property
     def num_counts(self) -> int:
@@ -76,12 +85,14 @@ class Layout:
 
     @cached_property
     def ends(self) -> tuple[int, int, int, int]:
-        """Return where counts, sums, products and histogram cells end; the last is the number of words."""
+        """Return where counts, sums, products and all cells end; the last is the number of words."""
         sums = self.num_counts + self.num_classes * self.num_coordinates
         products = sums + self.num_blocks * self.triangle
-        return self.num_counts, sums, products, products + sum(self.bins)
+        return self.num_counts, sums, products, products + sum(self.bins) + sum(self.tables)
 
-    def fill(self, counts: float, sums: float, squares: float, products: float, histograms: float) -> FloatArray:
+    def fill(
+        self, counts: float, sums: float, squares: float, products: float, histograms: float, tables: float = 0.0
+    ) -> FloatArray:
         """Return one number for every word, shape `(w,)`, by what the word is; `squares` are products v_i v_i."""
         result = np.empty(self.ends[3])
         result[: self.ends[0]] = counts
@@ -89,6 +100,7 @@ class Layout:
         first, second = np.triu_indices(self.num_coordinates)
         result[self.ends[1] : self.ends[2]] = np.tile(np.where(first == second, squares, products), self.num_blocks)
         result[self.ends[2] :] = histograms
+        result[self.ends[2] + sum(self.bins) :] = tables
         return result
 
     def pack(self, classes: IntArray, vectors: IntArray, cells: IntArray, indicator: int) -> IntArray:
@@ -97,7 +109,7 @@ class Layout:
         Args:
             classes: class of each row, shape `(n,)`, each below K.
             vectors: clipped integers of shape `(n, p)`.
-            cells: the row's cell in each histogram, shape `(n, H)`.
+            cells: the row's cell in each histogram and each pair table, shape `(n, H + P)`.
             indicator: U, what a row adds to its class count and to its cells.
         """
         ranks = np.arange(len(vectors))
@@ -111,7 +123,7 @@ class Layout:
         blocks[ranks, classes if self.per_class else 0] = vectors[:, first] * vectors[:, second]
         result[:, self.ends[0] : self.ends[1]] = sums.reshape(len(vectors), -1)
         result[:, self.ends[1] : self.ends[2]] = blocks.reshape(len(vectors), -1)
-        for column, start in enumerate(self._cell_starts()):
+        for column, start in enumerate(self.cell_starts):
             result[ranks, start + cells[:, column]] = indicator
         return result
 
@@ -131,19 +143,22 @@ class Layout:
         first, second = np.triu_indices(size)
         matrices[:, first, second] = products.reshape(self.num_blocks, self.triangle)
         matrices[:, second, first] = matrices[:, first, second]
+        every = tuple(
+            values[start : start + cells].copy()
+            for start, cells in zip(self.cell_starts, self.bins + self.tables, strict=True)
+        )
         return JointSums(
             counts=counts.copy() if self.num_counts else None,
             sums=sums.reshape(self.num_classes, size).copy(),
             products=matrices,
-            histograms=tuple(
-                values[start : start + cells].copy()
-                for start, cells in zip(self._cell_starts(), self.bins, strict=True)
-            ),
+            histograms=every[: len(self.bins)],
+            tables=every[len(self.bins) :],
         )
 
-    def _cell_starts(self) -> list[int]:
-        """Return where each histogram begins."""
-        return list(accumulate(self.bins, initial=self.ends[2]))[:-1]
+    @property
+    def cell_starts(self) -> list[int]:
+        """Return where each histogram begins, and then each pair table."""
+        return list(accumulate(self.bins + self.tables, initial=self.ends[2]))[:-1]
 
 
 @dataclass(frozen=True)
@@ -164,7 +179,7 @@ class MappedRows:
         return f"MappedRows({len(self.classes)})"
 
 
-def map_rows(rows: FloatArray, levels: Sequence[int], bins: Sequence[int], label: int) -> MappedRows:
+def map_rows(rows: FloatArray, levels: Sequence[int], bins: Sequence[int], label: int, edges: Edges = ()) -> MappedRows:
     """Map normalised rows to features, classes and cells.
 
     Args:
@@ -172,6 +187,7 @@ def map_rows(rows: FloatArray, levels: Sequence[int], bins: Sequence[int], label
         levels: of each column, 0 for a number.
         bins: cells of each column's histogram, 0 for none.
         label: the column that is no feature, or -1.
+        edges: of each column's cells, in steps of 2^-15; of a column without any, cells are of equal width.
 
     Raises:
         ValueError: a value is not finite, or the rows have another number of columns.
@@ -188,7 +204,8 @@ def map_rows(rows: FloatArray, levels: Sequence[int], bins: Sequence[int], label
         elif num_levels:
             classes = numbers
         if num_bins:
-            own = numbers if num_levels else histogram_cells(numbers, num_bins)
+            inner = edges[column] if edges else ()
+            own = numbers if num_levels else histogram_cells(numbers, num_bins, inner)
             cells.append(own[:, np.newaxis])
     return MappedRows(np.hstack(features), classes, np.hstack(cells))
 
@@ -221,10 +238,21 @@ def feature_width(num_levels: int) -> int:
     return num_levels if num_levels > 2 else 1
 
 
-def histogram_cells(steps: IntArray, num_bins: int) -> IntArray:
-    """Return the cell of each feature among `num_bins` of equal width over [-1, 1]; 1 itself lies in the last."""
+def histogram_cells(steps: IntArray, num_bins: int, edges: Sequence[int] = ()) -> IntArray:
+    """Return the cell of each feature among `num_bins` over [-1, 1]; 1 itself lies in the last.
+
+    Cells are of equal width, or cell k begins at the k-th of some ascending `edges`, in steps of 2^-15.
+    """
+    if edges:
+        return np.searchsorted(np.asarray(edges, np.int64), steps, side="right").astype(np.int64)
     cells: IntArray = np.minimum((steps + _FEATURE_ONE) * num_bins >> (FEATURE_BITS + 1), num_bins - 1)
     return cells
+
+
+def merged_cells(cells: IntArray, num_bins: int, num_merged: int) -> IntArray:
+    """Return the cells of a pair table: floor(c b / B) of B cells that became b, at most B, neighbours together."""
+    merged: IntArray = cells * num_merged // num_bins
+    return merged
 
 
 def project(features: IntArray, frame: IntArray | None, fraction_bits: int) -> IntArray:

@@ -22,6 +22,7 @@ class Deviations:
     squares: int
     products: int
     histograms: int
+    tables: int
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,9 @@ class JointNoise:
         num_classes: K.
         num_histograms: H.
         squared_weight: r^2, between 0 and 2: larger means less noise on sums and counts, more on products.
+        num_tables: pairs of columns whose cells are counted together.
+        squared_table_weight: of all pair tables together, where that of all histograms together is 1.
+        squared_count_weight: by which a count's variance is divided; 1 is free, more makes other noise grow.
     """
 
     squared_length: int
@@ -43,21 +47,37 @@ class JointNoise:
     num_classes: int
     num_histograms: int
     squared_weight: Fraction
+    num_tables: int = 0
+    squared_table_weight: Fraction = Fraction(1)
+    squared_count_weight: Fraction = Fraction(1)
 
     def deviations(self, sigma: int) -> Deviations:
         """Return the smallest integers whose squares are at least the planned variances.
 
         With v the square of `sigma`, the deviation of a product of two different coordinates: 2v for squares,
-        2v / (q r^2) for sums, 8v U^2 / (q^2 r^4) for counts and 2v U^2 H / q^2 for histogram cells.
+        2v / (q r^2) for sums, 8v U^2 / (q^2 r^4) over the squared count weight for counts, 2v U^2 H / q^2 for
+        histogram cells, and 2v U^2 P / q^2 over the squared table weight for cells of P pair tables.
         """
-        ratio = Fraction(2 * sigma**2, self.squared_length)
-        cell = ratio * self.indicator**2 / self.squared_length
+        planned = self._planned(Fraction(sigma**2))
         return Deviations(
-            counts=_ceil_root(4 * cell / self.squared_weight**2),
-            sums=_ceil_root(ratio / self.squared_weight),
-            squares=_ceil_root(Fraction(2 * sigma**2)),
+            counts=_ceil_root(planned.counts),
+            sums=_ceil_root(planned.sums),
+            squares=_ceil_root(planned.products),
             products=sigma,
-            histograms=_ceil_root(cell * max(1, self.num_histograms)),
+            histograms=_ceil_root(planned.histograms),
+            tables=_ceil_root(planned.tables),
+        )
+
+    def _planned(self, variance: Fraction) -> JointVariances:
+        """Return the variances that go with that of a product of two different coordinates."""
+        ratio = 2 * variance / self.squared_length
+        cell = ratio * self.indicator**2 / self.squared_length
+        return JointVariances(
+            counts=4 * cell / self.squared_weight**2 / self.squared_count_weight,
+            sums=ratio / self.squared_weight,
+            products=2 * variance,
+            histograms=cell * max(1, self.num_histograms),
+            tables=cell * max(1, self.num_tables) / self.squared_table_weight,
         )
 
     def squared_row_distance(self, neighbours: Neighbours) -> Fraction:
@@ -65,11 +85,7 @@ class JointNoise:
 
         That is mu^2 for a product's variance of 1, all variances planned and none rounded up to a square.
         """
-        ratio = Fraction(2, self.squared_length)
-        cell = ratio * self.indicator**2 / self.squared_length
-        counts, cells = 4 * cell / self.squared_weight**2, cell * max(1, self.num_histograms)
-        planned = JointVariances(counts, ratio / self.squared_weight, Fraction(2), cells)
-        return self._squared_mu(planned, neighbours)
+        return self._squared_mu(self._planned(Fraction(1)), neighbours)
 
     def present(self, sigma: int) -> list[int]:
         """Return the deviations of the words that there are: none of counts with one class, for instance."""
@@ -81,6 +97,8 @@ class JointNoise:
             found.append(own.counts)
         if self.num_histograms:
             found.append(own.histograms)
+        if self.num_tables:
+            found.append(own.tables)
         return found
 
     def squared_mu(self, sigma: int, neighbours: Neighbours, honest: int, given_up: Fraction) -> Fraction:
@@ -93,10 +111,11 @@ class JointNoise:
             given_up: what the lattice takes of the total variance of every word (Theorem D1).
         """
         own = self.deviations(sigma)
-        counts, sums, products, histograms = (
-            honest * deviation**2 - given_up for deviation in (own.counts, own.sums, own.products, own.histograms)
+        counts, sums, products, histograms, tables = (
+            honest * deviation**2 - given_up
+            for deviation in (own.counts, own.sums, own.products, own.histograms, own.tables)
         )
-        return self._squared_mu(JointVariances(counts, sums, 2 * products, histograms), neighbours)
+        return self._squared_mu(JointVariances(counts, sums, 2 * products, histograms, tables), neighbours)
 
     def _squared_mu(self, variances: JointVariances, neighbours: Neighbours) -> Fraction:
         return joint_squared_mu(
@@ -106,6 +125,7 @@ class JointNoise:
             num_classes=self.num_classes,
             num_histograms=self.num_histograms,
             neighbours=neighbours,
+            num_tables=self.num_tables,
         )
 
 

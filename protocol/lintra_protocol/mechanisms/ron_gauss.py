@@ -7,18 +7,18 @@ exact (docs/privacy.md#joint).
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Annotated, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from lintra_protocol.documents import Real, fraction
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms.base import MIN_SIGMA, upper_root
 from lintra_protocol.mechanisms.joint import JointSums, Layout, clip_exactly, label_steps, map_rows
+from lintra_protocol.mechanisms.joint_cells import CountedCells
 from lintra_protocol.mechanisms.joint_noise import Deviations, JointNoise
-from lintra_protocol.mechanisms.projected import ProjectedRows
 from lintra_protocol.noise import MAX_SIGMA
 from lintra_protocol.privacy.boundary import smallest_whole
 from lintra_protocol.privacy.discrete import discrete_mu, row_slack
@@ -33,15 +33,12 @@ from lintra_protocol.privacy.statement import (
 from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.schema import Column
 
-MAX_BINS = 1 << 16
 
-
-class RonGauss(ProjectedRows):
+class RonGauss(CountedCells):
     """The noisy sum of what a Gaussian model with histograms needs (see `mechanisms.joint` for the order of words).
 
     Attributes:
         sigma: deviation of a product of two different coordinates; all others follow from it (`deviations`).
-        bins: for each column how many cells its histogram has, 0 for none.
         indicator: U, what a row adds to its class count and to its cells; larger means finer noise.
         mean_weight: r of docs/privacy.md#joint: larger means less noise on sums and counts, more on products.
     """
@@ -49,22 +46,10 @@ class RonGauss(ProjectedRows):
     counts_clipped: ClassVar[bool] = True
 
     kind: Literal["ron_gauss"] = "ron_gauss"
-    bins: tuple[Annotated[int, Field(ge=0, le=MAX_BINS)], ...]
     indicator: int = Field(default=4096, ge=1, le=2**30)
     mean_weight: Real
 
-    @model_validator(mode="after")
-    def _bins_of_columns(self) -> "RonGauss":
-        if len(self.levels) != len(self.bins):
-            raise ValueError(f"{len(self.levels)} columns have levels, {len(self.bins)} have bins")
-        return self
-
     # --- sizes -------------------------------------------------------------------------------------------------
-
-    @property
-    def histogram_columns(self) -> list[int]:
-        """Return the numbers of the columns that have a histogram, in order."""
-        return [column for column, number in enumerate(self.bins) if number]
 
     @property
     def layout(self) -> Layout:
@@ -74,10 +59,11 @@ class RonGauss(ProjectedRows):
             num_coordinates=self.num_coordinates,
             per_class=self.covariance == "per_class",
             bins=tuple(number for number in self.bins if number),
+            tables=self.tables,
         )
 
     def num_words(self, num_columns: int) -> int:
-        """Return the words of counts, sums, products and histogram cells, and one for the clip counter."""
+        """Return the words of counts, sums, products and all cells, and one for the clip counter."""
         return self.layout.ends[3] + self.clip_words
 
     # --- bounds and noise --------------------------------------------------------------------------------------
@@ -97,6 +83,9 @@ class RonGauss(ProjectedRows):
             num_classes=self.num_classes,
             num_histograms=len(self.histogram_columns),
             squared_weight=fraction(self.mean_weight) ** 2,
+            num_tables=len(self.pairs),
+            squared_table_weight=fraction(self.pair_weight) ** 2,
+            squared_count_weight=fraction(self.count_weight) ** 2,
         )
 
     @property
@@ -116,7 +105,7 @@ class RonGauss(ProjectedRows):
     def sigmas(self, num_columns: int) -> IntArray:
         """Return the deviation of every word's noise, shape `(w,)`."""
         own = self.deviations
-        filled = self.layout.fill(own.counts, own.sums, own.squares, own.products, own.histograms)
+        filled = self.layout.fill(own.counts, own.sums, own.squares, own.products, own.histograms, own.tables)
         return np.pad(filled.astype(np.int64), (0, self.clip_words), constant_values=self.sigma)
 
     def largest_word(self) -> int:
@@ -158,17 +147,17 @@ class RonGauss(ProjectedRows):
     # --- the roles' parts --------------------------------------------------------------------------------------
 
     def round_rows(self, rows: FloatArray) -> IntArray:
-        """Turn normalised rows of shape `(n, d)` into integers of shape `(n, 1 + p + H)`: class, vector, cells.
+        """Turn normalised rows of shape `(n, d)` into integers of shape `(n, 1 + p + H + P)`: class, vector, cells.
 
         Raises:
             ValueError: a value is not finite, or the rows have another number of columns.
             InvalidTaskError: the task's frame is not the one that its digest names.
         """
-        mapped = map_rows(rows, self.levels, self.bins, self.label)
+        mapped = map_rows(rows, self.levels, self.bins, self.label, self.edges)
         parts = [mapped.classes, clip_exactly(self._projected(mapped), self.bound)]
         if self.has_numeric_label:
             parts.append(label_steps(rows[:, self.label], self.label_bound))
-        return np.column_stack([*parts, mapped.cells])
+        return np.column_stack([*parts, self.cells_of(mapped)])
 
     def shrinks(self, rows: FloatArray) -> NDArray[np.bool_]:
         """Say for each of some normalised rows of shape `(n, d)` whether it is longer than T where it is projected."""
@@ -186,7 +175,7 @@ class RonGauss(ProjectedRows):
         """Return the sum, shape `(w,)`: counts and cells in rows, sums and products in feature units."""
         step = 2.0**-self.fraction_bits
         values: FloatArray = sketch[0, : self.layout.ends[3]] * self.layout.fill(
-            1 / self.indicator, step, step**2, step**2, 1 / self.indicator
+            1 / self.indicator, step, step**2, step**2, 1 / self.indicator, 1 / self.indicator
         )
         return values
 
@@ -226,11 +215,6 @@ class RonGauss(ProjectedRows):
                 f"deviations lie between {MIN_SIGMA} and {MAX_SIGMA}, got {min(found)}..{max(found)}"
             )
 
-    def _require_cells(self) -> None:
-        for column, (num_levels, num_bins) in enumerate(zip(self.levels, self.bins, strict=True)):
-            if num_levels and num_bins not in ({0} if column == self.label else {0, num_levels}):
-                raise InvalidTaskError(f"column {column}: {num_bins} cells do not fit {num_levels} levels")
-
     def check_columns(self, columns: Sequence[Column]) -> None:
         """Refuse columns that this mechanism does not fit.
 
@@ -238,10 +222,7 @@ class RonGauss(ProjectedRows):
             InvalidTaskError: levels differ, or bounds are not mapped to -1 and 1.
         """
         super().check_columns(columns)
-        for column, num_bins in zip(columns, self.bins, strict=True):
-            lower, upper = fraction(column.lower), fraction(column.upper)
-            if column.kind in {"boolean", "integer"} and num_bins > upper - lower + 1:
-                raise InvalidTaskError(f"column {column.name!r} has fewer values than the {num_bins} cells")
+        self._require_values(columns)
 
     def calibrated(self, claim: Claim, num_columns: int, max_clients: int) -> Self:
         """Return this mechanism with the finest grid that fits, and the smallest sigma that keeps the claim.

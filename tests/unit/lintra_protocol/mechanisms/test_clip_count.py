@@ -60,8 +60,10 @@ def test_no_two_reports_of_a_small_ball_are_further_apart_than_stated_and_some_a
     assert stated == mechanism.squared_row_distance(neighbours) + mechanism.clip_steps**2  # type: ignore[arg-type]
 
 
-def test_joint_sums_are_as_far_apart_as_stated_and_no_farther() -> None:
-    mechanism = JOINT.calibrated(CLAIM, 3, 640)
+@pytest.mark.parametrize("pairs", [(), ((0, 1),), ((0, 1), (0, 2), (1, 2))])
+def test_joint_sums_are_as_far_apart_as_stated_and_no_farther(pairs: tuple[tuple[int, int], ...]) -> None:
+    paired = {"pairs": pairs, "pair_bins": (2, 2, 2 * (len(pairs) > 1)), "pair_weight": "0.8", "count_weight": "1.2"}
+    mechanism = JOINT.model_copy(update=paired if pairs else {}).calibrated(CLAIM, 3, 640)
     angles = np.linspace(0, 2 * np.pi, 60, endpoint=False)
     circle = np.column_stack([np.cos(angles), np.sin(angles)])
     rows = np.concatenate([np.column_stack([circle, np.full(60, level)]) for level in (0, 1)])
@@ -71,7 +73,10 @@ def test_joint_sums_are_as_far_apart_as_stated_and_no_farther() -> None:
     stated = float(mechanism.squared_distance(CLAIM, 3)) / mechanism.sigma**2
     assert 0.999 * stated < largest <= stated * (1 + 1e-9)
     without = stated - mechanism.clip_steps**2 / mechanism.sigma**2
-    assert largest > 1.3 * without
+    assert largest > (1.3 if not pairs else 1.2) * without
+    if pairs:
+        bare = mechanism.model_copy(update={"pairs": (), "pair_bins": ()})
+        assert largest > 1.05 * float(bare.squared_distance(CLAIM, 3)) / mechanism.sigma**2
 
 
 def test_a_row_counts_if_a_column_or_the_norm_bound_moved_it_and_not_if_it_lies_on_the_sphere() -> None:

@@ -88,7 +88,7 @@ def test_known_plans_in_the_smallest_integer_deviations(
     given = wide(classes, bins, weight).model_copy(update={"sigma": ceil_root(products)})
     given.check(claim(), len(given.levels), 10_000)
     assert given.num_words(0) == words
-    for deviation, variance in zip(astuple(given.deviations), planned, strict=True):
+    for deviation, variance in zip(astuple(given.deviations)[:5], planned, strict=True):
         assert variance is None or deviation == ceil_root(variance)
     # Deviations rounded up promise a little more than the variances of the plan, so that a smaller sigma will do.
     assert mu * 0.998 < given.privacy(claim(), len(given.levels), 1000).mu <= mu
