@@ -32,6 +32,7 @@ class ClientOptions(TypedDict, total=False):
     policy: Policy | None
     ledger: Ledger | OwnLedger | None
     token: str | None
+    strict: bool
     retries: Retries | None
     now: Callable[[], float]
     transport: httpx2.AsyncBaseTransport | None

@@ -50,12 +50,14 @@ class SendSummary:
         failed: in order of their index.
         stopped: why no more rows were read: one server took nothing of a whole block, the task's window is over, or the
             ledger lets no report leave.
+        incomplete: in how many of the rows sent a value was missing, or outside the task's columns.
     """
 
     sent: int
     clipped: int
     failed: tuple[FailedRow, ...]
     stopped: LintraError | None = None
+    incomplete: int = 0
 
     def require_complete(self) -> None:
         """Raise the first failure unless every row was read and sent.
@@ -82,23 +84,29 @@ class Block:
         return Block([self.indices[position] for position in positions], self.rows[list(positions)])
 
 
-def blocks_of(schema: Schema, rows: Iterable[Row] | FloatArray, size: int) -> Iterator[Block]:
+def blocks_of(schema: Schema, rows: Iterable[Row] | FloatArray, size: int, *, strict: bool = False) -> Iterator[Block]:
     """Check rows and cut them into blocks of at most `size`.
 
     An array of shape `(n, d)` is checked as a whole before the first block. From an iterable, a row that does not fit
     is reported in its block and the others go on.
 
+    Args:
+        schema: of the task.
+        rows: an array, or any iterable of rows.
+        size: at least 1.
+        strict: whether a missing value makes a row unfit (see `Schema.row`).
+
     Raises:
-        InvalidRowError: an array of another shape or type, or with a value that is not finite.
+        InvalidRowError: an array of another shape or type or, if `strict`, with a missing value.
     """
     if isinstance(rows, np.ndarray):
-        checked = schema.rows(rows)
+        checked = schema.rows(rows, strict=strict)
         starts = range(0, len(checked), size)
         return (Block(range(start, min(start + size, len(checked))), checked[start : start + size]) for start in starts)
-    return _blocks_of_iterable(schema, iter(rows), size)
+    return _blocks_of_iterable(schema, iter(rows), size, strict)
 
 
-def _blocks_of_iterable(schema: Schema, rows: Iterator[Row], size: int) -> Iterator[Block]:
+def _blocks_of_iterable(schema: Schema, rows: Iterator[Row], size: int, strict: bool) -> Iterator[Block]:
     index, failure, exhausted = 0, None, False
     while not exhausted:
         indices: list[int] = []
@@ -114,7 +122,7 @@ def _blocks_of_iterable(schema: Schema, rows: Iterator[Row], size: int) -> Itera
                 failure, exhausted = error, True
                 break
             try:
-                values.append(schema.row(row))
+                values.append(schema.row(row, strict=strict))
                 indices.append(index)
             except InvalidRowError as error:
                 refused.append(FailedRow(index, error))
@@ -134,6 +142,7 @@ class Tally:
         self._progress = progress
         self._sent = 0
         self._clipped = 0
+        self._incomplete = 0
         self._failed: list[FailedRow] = []
         self.stopped: LintraError | None = None
 
@@ -151,6 +160,7 @@ class Tally:
             if not errors:
                 self._sent += 1
                 self._clipped += parcel.clipped[position]
+                self._incomplete += parcel.incomplete[position]
                 continue
             again = parcel.single(position) if any(isinstance(error, TRANSIENT) for error in errors) else None
             self._failed.append(FailedRow(index, errors[0], spelled(report_id), again))
@@ -162,7 +172,7 @@ class Tally:
     def summary(self) -> SendSummary:
         """Return the account so far."""
         failed = tuple(sorted(self._failed, key=lambda row: row.index))
-        return SendSummary(self._sent, self._clipped, failed, self.stopped)
+        return SendSummary(self._sent, self._clipped, failed, self.stopped, self._incomplete)
 
     def _tell(self) -> None:
         if self._progress is not None:

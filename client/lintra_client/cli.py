@@ -53,6 +53,13 @@ SourceColumn = Annotated[
 ]
 NoLedger = Annotated[bool, typer.Option("--no-ledger", help="Keep no account: somebody else counts what is sent.")]
 
+Strict = Annotated[
+    bool,
+    typer.Option(
+        "--strict", help="Refuse rows with a missing value. By default they are sent, so that sending says nothing."
+    ),
+]
+
 _SHOWN_FAILURES = 10
 
 
@@ -90,6 +97,7 @@ def send(
     source_column: SourceColumn = None,
     ceiling: Ceiling = MAX_EPSILON,
     ledger_delta: LedgerDelta = DELTA,
+    strict: Strict = False,
     as_json: AsJson = False,
 ) -> None:
     """Send every row of a CSV file as a report of its own; exit 1 unless all of them are stored everywhere."""
@@ -99,7 +107,7 @@ def send(
             raise ValueError("--ledger and --no-ledger exclude each other")
         path = ledger or default_path()
         with nullcontext() if no_ledger else Ledger(path, max_epsilon=ceiling, delta=ledger_delta) as opened:
-            client = Client(task_id, _servers(server), policy=policy, ledger=opened)
+            client = Client(task_id, _servers(server), policy=policy, ledger=opened, strict=strict)
             summary = asyncio.run(_send_file(client, file, source_column, quiet=as_json))
     if as_json:
         typer.echo(json.dumps(_account(summary), ensure_ascii=False))
@@ -152,7 +160,7 @@ def read_sources(file: Path, column: str) -> list[str]:
 
 
 def read_rows(file: Path, columns: Sequence[Column], without: str | None = None) -> Iterator[dict[str, float | str]]:
-    """Yield the rows of a CSV file by column name; a cell that is no number becomes NaN, which the task refuses.
+    """Yield the rows of a CSV file by column name; a cell that is no number becomes NaN: a missing value.
 
     Args:
         file: with a line of column names.
@@ -173,7 +181,7 @@ def read_rows(file: Path, columns: Sequence[Column], without: str | None = None)
             raise InvalidRowError(f"the file has columns {', '.join(header)}; the task has {', '.join(known)}")
         for cells in reader:
             if cells:
-                # Too few or too many cells leave a column missing or unknown, which names the fault.
+                # Too few cells leave values missing; too many an unknown column, which names the fault.
                 names = [*header, *(f"column {number}" for number in range(len(header) + 1, len(cells) + 1))]
                 named = zip(names, cells, strict=False)
                 yield {name: cell if name in categories else _number(cell) for name, cell in named if name != without}
@@ -183,7 +191,7 @@ def _number(cell: str) -> float:
     try:
         return float(cell)
     except ValueError:
-        return math.nan  # which the task refuses, naming the column
+        return math.nan
 
 
 def _count_rows(file: Path) -> int:
@@ -225,6 +233,7 @@ def _account(summary: SendSummary) -> dict[str, object]:
     return {
         "sent": summary.sent,
         "clipped": summary.clipped,
+        "incomplete": summary.incomplete,
         "failed": [
             {"row": each.index, "error": each.error.token, "detail": each.error.detail} for each in summary.failed
         ],
@@ -233,7 +242,8 @@ def _account(summary: SendSummary) -> dict[str, object]:
 
 
 def _tell(summary: SendSummary) -> None:
-    typer.echo(f"{summary.sent} rows sent, {summary.clipped} of them clipped, {len(summary.failed)} failed")
+    lacking = f", {summary.incomplete} with a missing value" if summary.incomplete else ""
+    typer.echo(f"{summary.sent} rows sent, {summary.clipped} of them clipped{lacking}, {len(summary.failed)} failed")
     for failed in summary.failed[:_SHOWN_FAILURES]:
         typer.echo(_line(failed), err=True)
     if len(summary.failed) > _SHOWN_FAILURES:

@@ -43,6 +43,7 @@ class SendReceipt:
     Attributes:
         report_id: in base64url.
         clipped: whether a bound of a column or of the norm moved the row; None if it is repeated: that row is gone.
+        incomplete: whether a value was missing or outside the task's columns; None if it is repeated.
         servers: the servers' URLs, in the task's order.
         signed: each server's signed word for it, in the same order.
         repeated: whether the source had a report in this task already: that one was completed, and no other was made.
@@ -50,6 +51,7 @@ class SendReceipt:
 
     report_id: str
     clipped: bool | None
+    incomplete: bool | None
     servers: tuple[str, ...]
     signed: tuple[Signed[Receipt], ...] = field(repr=False)
     repeated: bool = False
@@ -76,6 +78,7 @@ class Client:
         policy: Policy | None = None,
         ledger: Ledger | OwnLedger | None = DEFAULT_LEDGER,
         token: str | None = None,
+        strict: bool = False,
         retries: Retries | None = None,
         now: Callable[[], float] = time.time,
         transport: httpx2.AsyncBaseTransport | None = None,
@@ -89,6 +92,8 @@ class Client:
             ledger: charged before a report leaves; the user's own, if none is given. None is a choice: the caller then
                 keeps count of reports and privacy. The client does not close a ledger that it is given.
             token: admits one report, in a task that asks for tokens; from whoever invited this client.
+            strict: refuse rows in which a value is missing or outside the task's columns. By default they are sent as
+                the task says (docs/client.md#missing-values), so that sending says nothing about a row.
             retries: how long to keep trying.
             now: the clock, in seconds since the epoch.
             transport: how HTTP requests travel, for tests and special networks; it is closed with the client.
@@ -108,6 +113,7 @@ class Client:
         self._owns_ledger = ledger is DEFAULT_LEDGER
         self._outbox: Outbox | None = None
         self._token = token
+        self._strict = strict
         self._retries = retries or Retries()
         self._now = now
         self._transport = transport
@@ -177,7 +183,7 @@ class Client:
         every call makes a report of its own: `prepare` and `deliver` then allow to try the same one again.
 
         Raises:
-            InvalidRowError: the row does not fit; nothing has left.
+            InvalidRowError: the row does not fit the columns; nothing has left.
             LedgerRefusedError: the source has no privacy left for this task, or its report is gone; nothing has left.
             LintraError: a server did not take the report.
         """
@@ -189,7 +195,7 @@ class Client:
             parcel = self.prepare(row, random_bytes, source=source)
             sent = await sending.first(source, parcel)
             if sent is not None:
-                return self._receipt(sent, parcel.clipped[0])
+                return self._receipt(sent, parcel)
             kept = await sending.begun(source)
         if kept is None:
             raise LedgerRefusedError("another process has just sent, or refused, this source's report; try again")
@@ -204,7 +210,7 @@ class Client:
             TaskEndedError: it is too late.
         """
         source = require_source(source)
-        values = self.task.schema_arrays.row(row)
+        values = self.task.schema_arrays.row(row, strict=self._strict)
         when = report_time(self.task, self._now())
         parcel = encode_together(self.task, values[np.newaxis], when, random_bytes)
         return replace(parcel, sources=(source,), tokens=self._tokens([self._token]))
@@ -227,6 +233,7 @@ class Client:
         return SendReceipt(
             report_id=spelled(parcel.report_ids[0]),
             clipped=parcel.clipped[0],
+            incomplete=parcel.incomplete[0],
             servers=tuple(entry.url for entry in self.task.servers),
             signed=tuple(delivery.receipts[-1] for delivery in deliveries),
         )
@@ -266,7 +273,7 @@ class Client:
         task = self.task
         if self._ledger is not None and source_for is not DISTINCT_SOURCES and not callable(source_for):
             raise ValueError("with a ledger, say whose facts each row states: give source_for")
-        blocks = blocks_of(task.schema_arrays, rows, block_size(task))
+        blocks = blocks_of(task.schema_arrays, rows, block_size(task), strict=self._strict)
         vouched = Vouched()
 
         def encode(block: Block) -> Parcel:
@@ -309,9 +316,16 @@ class Client:
             raise TokenInvalidError("the task asks for a token, and this client has none")
         return tuple(Token.parse(text or "", self.task.num_servers) for text in texts)
 
-    def _receipt(self, sent: Sent, clipped: bool | None) -> SendReceipt:
-        servers = tuple(entry.url for entry in self.task.servers)
-        return SendReceipt(spelled(sent.report_id), clipped, servers, sent.receipts, repeated=clipped is None)
+    def _receipt(self, sent: Sent, parcel: Parcel | None) -> SendReceipt:
+        """Return the receipt of a report that was made just now, from its parcel, or before."""
+        return SendReceipt(
+            report_id=spelled(sent.report_id),
+            clipped=None if parcel is None else parcel.clipped[0],
+            incomplete=None if parcel is None else parcel.incomplete[0],
+            servers=tuple(entry.url for entry in self.task.servers),
+            signed=sent.receipts,
+            repeated=parcel is None,
+        )
 
     def _open_books(self) -> None:
         """Open the ledger, if it is this client's own, and the outbox beside it."""

@@ -37,12 +37,14 @@ class Parcel:
     Attributes:
         reports: 1 to `MAX_REPORTS`.
         clipped: for each, whether its row was moved inside the column bounds or the norm bound.
+        incomplete: for each, whether a value of its row was missing, or outside the task's columns.
         sources: for each, whose facts it states, which the ledger charges.
         tokens: for each, its token, in a task that has tokens.
     """
 
     reports: tuple[Report, ...] = field(repr=False)
     clipped: tuple[bool, ...] = field(repr=False)
+    incomplete: tuple[bool, ...] = field(repr=False)
     _sealed: dict[int, dict[bytes, SealedReport]] = field(default_factory=dict, repr=False)
     sources: tuple[Source, ...] = field(default=(), repr=False)
     tokens: tuple[Token, ...] = field(default=(), repr=False)
@@ -67,9 +69,10 @@ class Parcel:
             for server, forms in self._sealed.items()
         }
         clipped = tuple(self.clipped[position] for position in positions)
+        incomplete = tuple(self.incomplete[position] for position in positions)
         sources = tuple(self.sources[position] for position in positions) if self.sources else ()
         tokens = tuple(self.tokens[position] for position in positions) if self.tokens else ()
-        return Parcel(reports, clipped, sealed, sources, tokens)
+        return Parcel(reports, clipped, incomplete, sealed, sources, tokens)
 
     async def sealed(self, task: Task, server: int, key: ServerKey) -> list[SealedReport]:
         """Return the reports sealed to one server: sealed with `key` the first time, the same bytes ever after."""
@@ -118,17 +121,20 @@ def report_time(task: Task, now: float) -> int:
 
 
 def were_clipped(task: Task, rows: FloatArray) -> NDArray[np.bool_]:
-    """Say for each of the checked rows, shape `(n, d)`, whether a bound of a column or of the norm moves it."""
+    """Say for each of the checked rows, shape `(n, d)`, whether a bound of a column or of the norm moves it.
+
+    A row that is left out since a value is missing is not moved.
+    """
     schema = task.schema_arrays
     clipped: NDArray[np.bool_] = schema.outside(rows) | task.mechanism.shrinks(schema.normalise(rows))
-    return clipped
+    return clipped & ~(task.mechanism.leaves_out & np.isnan(rows).any(axis=1))
 
 
 def encode_together(task: Task, rows: FloatArray, time: int, random_bytes: RandomBytes) -> Parcel:
     """Turn checked rows of shape `(n, d)` into a parcel, all from one source of randomness; the fast way."""
     noised = task.encode(rows, random_bytes)
     reports = tuple(make_report(task, row, time, random_bytes) for row in noised)
-    return Parcel(reports, tuple(were_clipped(task, rows).tolist()))
+    return Parcel(reports, tuple(were_clipped(task, rows).tolist()), tuple(np.isnan(rows).any(axis=1).tolist()))
 
 
 def encode_apart(task: Task, rows: FloatArray, time: int, sources: Sequence[RandomBytes]) -> Parcel:
@@ -143,6 +149,7 @@ def encode_apart(task: Task, rows: FloatArray, time: int, sources: Sequence[Rand
     return Parcel(
         tuple(parcel.reports[0] for parcel in parcels),
         tuple(parcel.clipped[0] for parcel in parcels),
+        tuple(parcel.incomplete[0] for parcel in parcels),
     )
 
 

@@ -83,7 +83,10 @@ def _joined(summaries: list[SendSummary], lengths: list[int]) -> SendSummary:
         for row in summary.failed
     )
     stopped = next((summary.stopped for summary in summaries if summary.stopped is not None), None)
-    return SendSummary(sum(each.sent for each in summaries), sum(each.clipped for each in summaries), failed, stopped)
+    sent, clipped, incomplete = (
+        sum(getattr(each, number) for each in summaries) for number in ("sent", "clipped", "incomplete")
+    )
+    return SendSummary(sent, clipped, failed, stopped, incomplete)
 
 
 # --- in a worker ----------------------------------------------------------------------------------------------

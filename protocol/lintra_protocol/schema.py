@@ -1,7 +1,10 @@
 """The columns of a row: names, kinds, public bounds, public centre and scale; and what makes a row acceptable.
 
 Everything a column says is chosen without looking at the rows. A number outside its bounds is moved to the nearest
-bound; a value that is not a finite number, or not of the column's kind, is refused, and the message names the column.
+bound. A value that is missing, no finite number or not of the column's kind is *missing*: a NaN from here on, which the
+mechanism encodes (`Mechanism.exact_reports`), so that whether a report is sent says nothing about the row. Only where
+the caller asks for it, by `strict`, is it refused, and the message names the column. What is wrong with the row and not
+with a value, an unknown column or another number of values, is refused always.
 A category may reserve the level `OTHER` for whatever is none of its levels, a missing value among them.
 
 Most mechanisms count and multiply numbers. For them a category becomes indicators, one for each level but the first:
@@ -118,14 +121,16 @@ class Schema:
             ]
         )
 
-    def row(self, row: Row) -> FloatArray:
+    def row(self, row: Row, *, strict: bool = False) -> FloatArray:
         """Check one row, given by name or in column order; the result has shape `(d,)`, in the user's units.
 
+        What is missing is NaN: a value that is not there, no finite number, or not of its column's kind.
+
         Raises:
-            InvalidRowError: a missing or unknown column, a wrong length, or a value that is not a finite number.
+            InvalidRowError: an unknown column, a wrong length, or, if `strict`, a missing value.
         """
         if isinstance(row, Mapping):
-            values = self._by_name(row)
+            values = self._by_name(row, strict)
         elif isinstance(row, str | bytes) or not isinstance(row, Sequence | np.ndarray):
             raise InvalidRowError(f"a row is a mapping or a sequence of numbers, got {type(row).__name__}")
         elif isinstance(row, np.ndarray) and row.ndim != 1:
@@ -135,18 +140,18 @@ class Schema:
             if len(values) != len(self.names):
                 raise InvalidRowError(f"expected {len(self.names)} values ({', '.join(self.names)}), got {len(values)}")
         by_number = isinstance(row, np.ndarray)
+        read = _value if strict else _value_or_missing
         pairs = zip(self.columns, values, strict=True)
-        checked: FloatArray = np.array([_value(column, value, by_number=by_number) for column, value in pairs])
-        self._require_kinds(checked[np.newaxis])
-        return checked
+        checked: FloatArray = np.array([read(column, value, by_number=by_number) for column, value in pairs])
+        return self._of_their_kinds(checked[np.newaxis], strict)[0]
 
-    def rows(self, rows: FloatArray) -> FloatArray:
+    def rows(self, rows: FloatArray, *, strict: bool = False) -> FloatArray:
         """Check a block of rows of shape `(n, d)`; the result is float64 of the same shape, in the user's units.
 
-        A category is the number of its level, from 0.
+        A category is the number of its level, from 0. What is missing is NaN, as in `row`.
 
         Raises:
-            InvalidRowError: a wrong shape, or a value that is not finite; the detail names row and column.
+            InvalidRowError: a wrong shape, or, if `strict`, a missing value; the detail names row and column.
         """
         block = np.asarray(rows)
         if block.ndim != 2 or block.shape[1] != len(self.names):
@@ -156,18 +161,23 @@ class Schema:
         values = block.astype(np.float64, copy=False)
         finite = np.isfinite(values)
         if not finite.all():
-            index, column = np.argwhere(~finite)[0]
-            raise InvalidRowError(f"row {index}, column {self.names[column]!r}: not a finite number")
-        self._require_kinds(values)
-        return values
+            if strict:
+                index, column = np.argwhere(~finite)[0]
+                raise InvalidRowError(f"row {index}, column {self.names[column]!r}: not a finite number")
+            values = np.where(finite, values, np.nan)
+        return self._of_their_kinds(values, strict)
 
     def normalise(self, rows: FloatArray) -> FloatArray:
-        """Move checked rows of shape `(n, d)` inside the column bounds, centre, scale and encode; shape `(n, k)`."""
+        """Move checked rows of shape `(n, d)` inside the column bounds, centre, scale and encode; shape `(n, k)`.
+
+        NaN stays NaN, in every indicator of a category.
+        """
         normalised: FloatArray = (np.clip(rows, self.lower, self.upper) - self.center) / self.scale
         if not self._level.any():
             return normalised
         spread: FloatArray = normalised[:, self._origin]
-        return np.where(self._level > 0, (spread == self._level).astype(np.float64), spread)
+        indicates = (self._level > 0) & ~np.isnan(spread)
+        return np.where(indicates, (spread == self._level).astype(np.float64), spread)
 
     def outside(self, rows: FloatArray) -> NDArray[np.bool_]:
         """Say for each of the checked rows, shape `(n, d)`, whether `normalise` moves a value to a column's bound."""
@@ -182,25 +192,40 @@ class Schema:
         squares[self._origin[self._level > 0]] = 1.0
         return float(np.sqrt(squares.sum()))
 
-    def _require_kinds(self, values: FloatArray) -> None:
-        """Refuse finite values of shape `(n, d)` that are not of their column's kind, naming the first column."""
+    def _of_their_kinds(self, values: FloatArray, strict: bool) -> FloatArray:
+        """Return values of shape `(n, d)` with NaN for those that are not of their column's kind.
+
+        Raises:
+            InvalidRowError: there is one, and `strict`; the detail names its column.
+        """
         if not self._whole.any():
-            return
-        fits = ~self._whole | (values == np.rint(values))
-        fits &= ~self._enumerated | ((values >= self.lower) & (values <= self.upper))
-        if not fits.all():
+            return values
+        fits = ~self._whole | np.isnan(values) | (values == np.rint(values))
+        fits &= ~self._enumerated | np.isnan(values) | ((values >= self.lower) & (values <= self.upper))
+        if fits.all():
+            return values
+        if strict:
             column = self.columns[int(np.argwhere(~fits)[0][1])]
             expected = {"boolean": "0 or 1", "category": f"a level's number below {len(column.levels)}"}
             raise InvalidRowError(f"column {column.name!r}: expected {expected.get(column.kind, 'a whole number')}")
+        return np.where(fits, values, np.nan)
 
-    def _by_name(self, row: Mapping[str, float | str]) -> list[float | str]:
+    def _by_name(self, row: Mapping[str, float | str], strict: bool) -> list[float | str | None]:
         unknown = [str(name) for name in row if name not in self.names]
         if unknown:
             raise InvalidRowError(f"unknown column {unknown[0]!r}; the columns are {', '.join(self.names)}")
         missing = [name for name in self.names if name not in row]
-        if missing:
+        if missing and strict:
             raise InvalidRowError(f"column {missing[0]!r} is missing")
-        return [row[name] for name in self.names]
+        return [row.get(name) for name in self.names]
+
+
+def _value_or_missing(column: Column, value: object, *, by_number: bool) -> float:
+    """Return a value as a finite float, a level as its number; NaN for what is neither."""
+    try:
+        return _value(column, value, by_number=by_number)
+    except InvalidRowError:
+        return math.nan
 
 
 def _value(column: Column, value: object, *, by_number: bool) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lintra_protocol.documents import real
-from lintra_protocol.errors import FalseClaimError, InvalidRowError, InvalidTaskError, RowUnderfilledError
+from lintra_protocol.errors import FalseClaimError, InvalidTaskError, RowUnderfilledError
 from lintra_protocol.ideal import client_report, run
 from lintra_protocol.mechanisms import MECHANISMS, AnyMechanism
 from lintra_protocol.mechanisms.base import MIN_SIGMA
@@ -24,6 +24,8 @@ MEMBERS = {kind: (kind, 2, 1) for kind in KINDS} | {
     "osnap, s=4": ("osnap", 8, 4),
     "osnap_published, s=2": ("osnap_published", 4, 2),
     "second_moment, intercept": ("second_moment", 2, 1),
+    "second_moment, intercept and count": ("second_moment", 2, 1),
+    "sum, count": ("sum", 2, 1),
 }
 """Kind, rows and sparsity of everything that the tests below hold to account."""
 CALIBRATED_EXACTLY = [member for member in MEMBERS if not member.startswith("osnap_published")]
@@ -40,7 +42,8 @@ def claim(**changes: object) -> Claim:
 
 def plain(member: str, row_bound: float = 1.0) -> AnyMechanism:
     kind, rows, sparsity = MEMBERS[member]
-    options = {"intercept": real(row_bound / 2)} if member == "second_moment, intercept" else {}
+    options: dict[str, str] = {"intercept": real(row_bound / 2)} if "intercept" in member else {}
+    options |= {"count": "noisy"} if "count" in member else {}
     return uncalibrated(kind, row_bound, rows, sparsity).model_copy(update=options)
 
 
@@ -132,25 +135,33 @@ def test_a_hostile_row_is_clipped_into_the_ball_or_box(member: str, row: list[fl
     farthest = (largest + 1) ** 2 - 1
     if member in ("osnap_published", "osnap_published, s=2"):
         farthest = exact.size * largest**2
-    if member == "second_moment, intercept":
+    if "intercept" in member:
         farthest += mechanism.intercept_steps**2 * mechanism.squared_bound
+    if "count" in member:
+        farthest += mechanism.count_steps**2
     assert sum(int(word) ** 2 for word in exact[0]) <= farthest
     assert int(np.abs(exact).max()) <= mechanism.largest_word()
 
 
 @every_mechanism
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_a_row_that_is_not_finite_is_refused(member: str, value: float) -> None:
-    kind, rows, sparsity = MEMBERS[member]
-    task = make_task(kind, columns=COLUMNS, rows=rows, sparsity=sparsity, min_clients=CLIENTS)
-    with pytest.raises(InvalidRowError, match="'b': not a finite number"):
-        client_report(task, [0.1, value, 0.1], task.not_before, source("client"))
+def test_a_row_that_is_not_finite_makes_a_report_like_any_other(member: str, value: float) -> None:
+    task = make_task(calibrated(member, claim()), columns=COLUMNS, claim=claim())
+    lacking, whole = (
+        client_report(task, row, task.not_before, source("client")) for row in ([0.1, value, 0.1], [0.1, 0.2, 0.1])
+    )
+    assert [len(share) for share in lacking.shares] == [len(share) for share in whole.shares]
+    rows = task.schema_arrays.normalise(task.schema_arrays.rows(np.array([[9.0, value, -9.0]])))
+    reports = task.mechanism.exact_reports(rows)
+    assert int(np.abs(reports).max()) <= task.mechanism.largest_word()
+    assert reports.any() != task.mechanism.leaves_out
 
 
 @every_mechanism
 def test_measured_noise_is_the_stated_noise_and_this_test_would_notice_if_not(member: str) -> None:
     mechanism = calibrated(member, claim())
     sample = mechanism.encode(np.zeros((20_000, COLUMNS)), source("sigma"))
+    sample -= mechanism.exact_reports(np.zeros((1, COLUMNS)))
     stated = mechanism.sigmas(COLUMNS).astype(float)
     # The chi-square of 20 000 squares has deviation 0.01 around 1; six of them leave a false alarm below 1e-8. One
     # client's Wishart noise has a kurtosis of 15 at most, so that deviation is 0.026.
@@ -233,8 +244,11 @@ def test_against_a_null_row_the_same_noise_gives_the_stated_fraction_of_mu(membe
         "second_moment, intercept": 1.5**0.5 / (2**0.5 * 1.25),
         "ron_gauss": 1.36**0.5 / (2**0.5 * 1.18),
         "ron_gauss_centred": 2**-0.5,
+        # The null row has no constant either: c^2 + B^2 against its root of 2, and B^2 + B^2/4 against 4 B^2.
+        "second_moment, intercept and count": 2**-0.5,
+        "sum, count": 5**0.5 / 4,
     }.get(member, 0.5)
-    rounded = member in ("second_moment, intercept", "ron_gauss")
+    rounded = member in ("second_moment, intercept", "ron_gauss", "sum, count")
     if member == "second_moment_wishart":
         # Both curves tend to Gaussian ones with the ratio of `second_moment`; that against the null row is the heavier.
         assert 2**-0.5 < zeroed / replaced < 0.9
@@ -305,6 +319,7 @@ def test_decoding_undoes_the_grid(member: str, row_bound: float) -> None:
     both = np.hstack([[[row_bound / 2]], row])
     augmented = both.T @ both - np.diag([row_bound**2 / 4, 0, 0, 0])
     exactly = {"sum": row[0], "second_moment": row.T @ row, "second_moment, intercept": augmented}
+    exactly |= {"second_moment, intercept and count": both.T @ both, "sum, count": row[0]}
     exactly["second_moment_wishart"] = row.T @ row
     exactly["ron_gauss"] = np.concatenate([row[0], (row.T @ row)[np.triu_indices(COLUMNS)]])
     exactly["ron_gauss_centred"] = (row.T @ row)[np.triu_indices(COLUMNS)]

@@ -1,6 +1,7 @@
 """Replays the vectors of the reference implementation, operation by operation, against the package."""
 
 import json
+import math
 import subprocess
 import sys
 from collections.abc import Callable
@@ -125,6 +126,11 @@ def clip_count(mechanism: object, row: list[str], outside: bool) -> str:
     return str(mechanism_of(mechanism).exact_reports(numbers, np.array([outside]))[0, -1])
 
 
+def missing_rows(mechanism: object, row: list[str | None], outside: bool) -> object:
+    numbers = np.array([[math.nan if value is None else float(value) for value in row]])
+    return texts(mechanism_of(mechanism).exact_reports(numbers, np.array([outside]))[0])
+
+
 def orthonormal_frame(matrix: list[list[int]]) -> dict[str, object]:
     found = orthonormal(np.array(matrix))
     return {"columns": found.tolist(), "digest": frame_digest(found)}
@@ -135,9 +141,10 @@ def projected(features: list[str], frame: list[list[int]] | None, fraction_bits:
     return texts(joint.project(integers(features)[np.newaxis], matrix, fraction_bits)[0])
 
 
-def joint_vector(mechanism: object, row: list[str]) -> object:
+def joint_vector(mechanism: object, row: list[str | None]) -> object:
     encoder = mechanism_of(mechanism)
-    return texts(encoder.encode_exactly(encoder.round_rows(np.array([[float(value) for value in row]])))[0])
+    numbers = np.array([[math.nan if value is None else float(value) for value in row]])
+    return texts(encoder.encode_exactly(encoder.round_rows(numbers))[0])
 
 
 def deviations_of(mechanism: object) -> dict[str, int]:
@@ -282,6 +289,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "published_sigma": published_sigma,
     "products": products,
     "clip_count": clip_count,
+    "missing_rows": missing_rows,
     "orthonormal": orthonormal_frame,
     "project": projected,
     "clip_exactly": lambda vector, bound: texts(joint.clip_exactly(integers(vector)[np.newaxis], int(bound))[0]),

@@ -140,12 +140,14 @@ class Network(httpx2.MockTransport):
         task_id: str | None = None,
         policy: Policy | None = None,
         now: float = NOW,
+        strict: bool = False,
     ) -> Client:
         return Client(
             task_id or self.task.task_id,
             servers or self.urls,
             policy=policy,
             ledger=None,
+            strict=strict,
             retries=IMPATIENT,
             now=lambda: now,
             transport=self,

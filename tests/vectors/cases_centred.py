@@ -25,7 +25,7 @@ def centred() -> list[Vector]:
     for name, mechanism in MECHANISMS.items():
         for number, row in enumerate(ROWS):
             vector = plain_centred.centred_vector(mechanism, row)
-            given = {"mechanism": mechanism, "row": [repr(float(value)) for value in row]}
+            given = {"mechanism": mechanism, "row": [None if x is None else repr(float(x)) for x in row]}
             result.append(good(f"{name}: row {number}", "joint_vector", texts(vector), **given))
         deviations = texts(plain_centred.sigmas(mechanism))
         result.append(good(f"{name}: noise", "sigmas", deviations, mechanism=mechanism, columns=3))

@@ -29,10 +29,20 @@ def tasks() -> list[Vector]:
         for servers, form in ((2, "seeded"), (3, "uniform")):
             task = definition(kind, servers, share_form=form)
             result.append(good(f"{kind}, {servers} servers", "check_task", b64(task_id(task)), text=canonical(task)))
+    result += [
+        bad(name, "check_task", token, text=canonical(definition() | change)) for name, token, change in refused()
+    ]
+    partial = {name: value for name, value in definition().items() if name != "extensions"}
+    result.append(bad("a default left out", "check_task", "invalid_message", text=canonical(partial)))
+    result.append(bad("a space", "check_task", "invalid_message", text=canonical(definition()) + " "))
+    return result + _published_tasks()
+
+
+def refused() -> list[tuple[str, str, dict[str, object]]]:
     sketch, second, overlapping = (MECHANISMS[name] for name in ("osnap", "second_moment", "overlapping"))
     wishart = MECHANISMS["second_moment_wishart"]
     many: dict[str, object] = {"claim": claim(min_clients=300), "max_clients": 1000}
-    refused: list[tuple[str, str, dict[str, object]]] = [
+    return [
         ("a promise that the noise does not keep", "false_claim", {"mechanism": MECHANISMS["sum"] | {"sigma": 50}}),
         ("as many corrupt clients as a row has", "row_underfilled",
          {"mechanism": sketch, "claim": claim(max_corrupt_clients=2)}),
@@ -58,6 +68,9 @@ def tasks() -> list[Vector]:
          {"mechanism": wishart | {"sigma": 4000, "fraction_bits": 6}} | many),
         ("a trace against the null row", "invalid_task",
          {"mechanism": second | {"trace": True}, "claim": claim(neighbours="zero-out")}),
+        ("rows counted without an intercept", "invalid_task", {"mechanism": second | {"count": "noisy"}}),
+        ("an exact count that is spelled out", "invalid_message", {"mechanism": second | {"count": "exact"}}),
+        ("rows counted in a sketch", "invalid_message", {"mechanism": sketch | {"count": "noisy"}}),
         ("a bound below zero", "invalid_task", {"mechanism": MECHANISMS["sum"] | {"row_bound": "-1"}}),
         ("a short salt", "invalid_task", {"salt": "AAAA"}),
         ("a sealing key of another suite", "invalid_task", {"suite": "mlkem768-x25519"}),
@@ -77,11 +90,6 @@ def tasks() -> list[Vector]:
         ("a minimum above the maximum", "invalid_message", {"max_clients": 3}),
         ("a text where a list belongs", "invalid_message", {"extensions": ""}),
     ]  # fmt: skip
-    result += [bad(name, "check_task", token, text=canonical(definition() | change)) for name, token, change in refused]
-    partial = {name: value for name, value in definition().items() if name != "extensions"}
-    result.append(bad("a default left out", "check_task", "invalid_message", text=canonical(partial)))
-    result.append(bad("a space", "check_task", "invalid_message", text=canonical(definition()) + " "))
-    return result + _published_tasks()
 
 
 def _published_tasks() -> list[Vector]:
@@ -210,8 +218,8 @@ def _sketches(name: str, columns: int) -> list[Vector]:
     rows, copies = int(str(MECHANISMS[name].get("rows", 1))), sparsity if kind == "osnap_published" else 1
     options = "options" in name
     words = (6 if options else 3) if kind.startswith("second_moment") else copies * columns
-    counted = int("clip count" in name)
-    words += counted
+    clips, counts = int("clip count" in name), int("row count" in name)
+    words += clips + counts
     stream = plain.bytes_words(plain.keystream(seed(kind), 8 * 5 * words))
     shares = [stream[start : start + words] for start in range(0, len(stream), words)]
     matrix = plain.balanced_matrix(2, 5, seed("matrix"), sparsity) if rows > 1 else [[(0, 1)]] * 5
@@ -220,8 +228,8 @@ def _sketches(name: str, columns: int) -> list[Vector]:
     small = [[word % 2**40 - 2**39 for word in row] for row in sums]
     bits = int(str(MECHANISMS[name]["fraction_bits"]))
     # The clip counter stands behind all that is decoded.
-    own = [plain.to_words(row[: words - counted]) for row in small]
-    decoded = plain.decode(kind, own, bits, columns, sparsity, options)
+    own = [plain.to_words(row[: words - clips]) for row in small]
+    decoded = plain.decode(kind, own, bits, columns, sparsity, options, bool(counts))
     return [
         good(f"{name}: a sketch", "sketch", text_rows(sums), shares=text_rows(shares), seed=seed("matrix").hex(),
              **given),

@@ -120,7 +120,23 @@ def encoding() -> list[Vector]:
         made = plain.products([3, -4, 5], constant, trace)
         options: dict[str, object] = {"intercept": str(constant), "trace": trace}
         result.append(good(name, "products", texts(made), steps=["3", "-4", "5"], **options))
-    return result + _clip_counts()
+    return result + _clip_counts() + _missing_rows()
+
+
+def _missing_rows() -> list[Vector]:
+    """What a row sends in which a number is missing: under an exact count its centre, under a noisy one nothing."""
+    rows: list[tuple[str, list[float | None], bool]] = [
+        ("whole", [0.25, -0.5], False), ("without its first number", [None, -0.5], False),
+        ("without a number, moved elsewhere", [None, 1.0], True), ("without its second, too long", [3.0, None], False),
+        ("without anything", [None, None], False),
+    ]  # fmt: skip
+    kinds = ("sum", "sum, clip count", "second_moment, both options, clip count", *MECHANISMS)
+    return [
+        good(f"{kind}: a row {name}", "missing_rows", texts(plain.missing_rows(MECHANISMS[kind], row, outside)),
+             mechanism=MECHANISMS[kind], row=[None if x is None else repr(x) for x in row], outside=outside)
+        for kind in dict.fromkeys(kinds) if kind in kinds[:3] or "row count" in kind
+        for name, row, outside in rows
+    ]  # fmt: skip
 
 
 def _clip_counts() -> list[Vector]:

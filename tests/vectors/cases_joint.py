@@ -42,7 +42,10 @@ MECHANISMS: dict[str, dict[str, object]] = {
     "no label": CLASSES | {"label": -1, "dimension": 5, "bins": [0, 0, 0], "mean_weight": "0.6"},
 }
 PAIRED: dict[str, object] = {"pairs": [[0, 1]], "pair_bins": [2, 5, 0]}
-ROWS: list[list[float]] = [[0.5, -0.25, 2], [0.03125, 0.09375, 0], [-1.0, 1.0, 1], [1e300, -1e300, 1e9], [0, 0, -7]]
+ROWS: list[list[float | None]] = [
+    [0.5, -0.25, 2], [0.03125, 0.09375, 0], [-1.0, 1.0, 1], [1e300, -1e300, 1e9], [0, 0, -7],
+    [None, 0.75, 1], [0.5, None, None], [None, None, None],
+]  # fmt: skip
 GAUSSIANS = [[3, 1], [-1, 2], [2, 2], [0, -4]]
 
 
@@ -64,7 +67,7 @@ def joint() -> list[Vector]:
     for name, mechanism in MECHANISMS.items():
         for number, row in enumerate(ROWS):
             vector = plain_joint.joint_vector(mechanism, row)
-            given = {"mechanism": mechanism, "row": [repr(float(value)) for value in row]}
+            given = {"mechanism": mechanism, "row": [None if x is None else repr(float(x)) for x in row]}
             result.append(good(f"{name}: row {number}", "joint_vector", texts(vector), **given))
         result.append(good(f"{name}: noise", "deviations", plain_joint.deviations(mechanism), mechanism=mechanism))
         for honest in (1, 4, 1000):

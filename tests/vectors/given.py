@@ -48,6 +48,13 @@ MECHANISMS: dict[str, dict[str, object]] = {
     "second_moment, both options, clip count": {"kind": "second_moment", "row_bound": "1", "fraction_bits": 4,
                                                 "sigma": 900, "intercept": "0.52", "trace": True,
                                                 "clip_count_weight": "0.3"},
+    "sum, row count": {"kind": "sum", "row_bound": "1", "fraction_bits": 4, "sigma": 100, "count": "noisy"},
+    "second_moment, both options, row count": {"kind": "second_moment", "row_bound": "1", "fraction_bits": 4,
+                                               "sigma": 800, "intercept": "0.52", "trace": True, "count": "noisy"},
+    "second_moment, both options, row count, clip count": {"kind": "second_moment", "row_bound": "1",
+                                                           "fraction_bits": 4, "sigma": 900, "intercept": "0.52",
+                                                           "trace": True, "count": "noisy",
+                                                           "clip_count_weight": "0.3"},
     "second_moment_wishart": {"kind": "second_moment_wishart", "row_bound": "1", "fraction_bits": 14,
                               "sigma": 200000000},
 }  # fmt: skip

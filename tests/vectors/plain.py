@@ -132,6 +132,23 @@ def products(row: list[int], constant: int = 0, trace: bool = False) -> list[int
     return [constant * x for x in row if constant] + triangle + [sum(x * x for x in row)] * trace
 
 
+def missing_rows(mechanism: dict[str, object], row: list[float | None], outside: bool) -> list[int]:
+    """The noiseless report of a normalised row in which numbers may be missing: zeros, or the centre in their place."""
+    counted = mechanism.get("count") == "noisy"
+    filled = [0.0 if value is None else value for value in row]
+    unit = 2 ** int(str(mechanism["fraction_bits"]))
+    longest = math.floor(Fraction(str(mechanism["row_bound"])) ** 2 * unit**2)
+    steps = quantise([value * unit for value in filled], longest)
+    if mechanism["kind"] == "second_moment":
+        constant = math.floor(Fraction(str(mechanism["intercept"])) * unit)
+        words = products(steps, constant, bool(mechanism["trace"])) + [constant**2] * counted
+    else:
+        words = steps + [isqrt(longest // 4)] * counted
+    if "clip_count_weight" in mechanism:
+        words.append(clip_count(mechanism, filled, outside))
+    return [0] * len(words) if counted and None in row else words
+
+
 def clip_count(mechanism: dict[str, object], row: list[float], outside: bool) -> int:
     """What a normalised row sends in the clip counter: 0, or the weight times the distance of two replaced rows."""
     bound, weight = (Fraction(str(mechanism[field])) for field in ("row_bound", "clip_count_weight"))
@@ -141,6 +158,10 @@ def clip_count(mechanism: dict[str, object], row: list[float], outside: bool) ->
     if mechanism["kind"] == "second_moment":
         constant = math.floor(Fraction(str(mechanism["intercept"])) * unit) ** 2
         square = (longest + constant) ** 2 if constant <= longest else 4 * constant * longest
+        if mechanism.get("count") == "noisy":
+            # Against a row that is left out; the trace adds as much as the squares.
+            traced = longest**2 if mechanism["trace"] else 0
+            square = max(Fraction(square), Fraction((longest + constant) ** 2 + traced, 2))
     clipped = outside or sum(Fraction(value) ** 2 for value in row) > bound**2
     return isqrt(math.floor(weight**2 * square)) if clipped else 0
 
@@ -289,22 +310,37 @@ def lift(word: int) -> int:
 
 
 def decode(
-    kind: str, words: list[list[int]], fraction_bits: int, columns: int, sparsity: int = 1, options: bool = False
+    kind: str,
+    words: list[list[int]],
+    fraction_bits: int,
+    columns: int,
+    sparsity: int = 1,
+    options: bool = False,
+    counted: bool = False,
 ) -> list[object]:
-    """Return floats: (m, d) for a sketch, (d,) for a sum, (d, d) for second moments, one more with both options."""
+    """Return floats: (m, d) for a sketch, (d,) for a sum, (d, d) for second moments, one more with both options.
+
+    A row count, the last word, is the constant's square among second moments, and no part of a decoded sum.
+    """
     bits = 2 * fraction_bits if kind.startswith("second_moment") else fraction_bits
     values: list[list[object]] = [[float(Fraction(lift(word), 2**bits)) for word in row] for row in words]
     if kind in ("osnap", "osnap_published"):
         return [[lift(word) * (2.0**-bits / math.sqrt(sparsity)) for word in row] for row in words]
     if kind == "sum":
-        return values[0]
+        return values[0][:columns]
     place = {pair: k for k, pair in enumerate((i, j) for i in range(columns) for j in range(i, columns))}
     if options:
-        return _decoded_with_options([lift(word) for word in words[0]], place, bits, columns)
+        lifted = [lift(word) for word in words[0]]
+        full = _decoded_with_options(lifted[:-1] if counted else lifted, place, bits, columns)
+        if counted:
+            full[0] = [lifted[-1] * 2.0**-bits, *full[0][1:]]
+        return list(full)
     return [[values[0][place[min(i, j), max(i, j)]] for j in range(columns)] for i in range(columns)]
 
 
-def _decoded_with_options(words: list[int], place: dict[tuple[int, int], int], bits: int, columns: int) -> list[object]:
+def _decoded_with_options(
+    words: list[int], place: dict[tuple[int, int], int], bits: int, columns: int
+) -> list[list[float]]:
     """The constant comes first, its square stands as 0; the noisy trace corrects every noisy diagonal word."""
     excess = words[-1] - sum(words[columns + place[i, i]] for i in range(columns))
     full: list[list[float]] = [[0.0] * (columns + 1) for _ in range(columns + 1)]
@@ -313,7 +349,7 @@ def _decoded_with_options(words: list[int], place: dict[tuple[int, int], int], b
         for j in range(columns):
             word = words[columns + place[min(i, j), max(i, j)]]
             full[i + 1][j + 1] = (word + (excess / (columns + 1) if i == j else 0)) * 2.0**-bits
-    return list(full)
+    return full
 
 
 # --- keys -----------------------------------------------------------------------------------------------------

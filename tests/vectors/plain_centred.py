@@ -11,15 +11,18 @@ from plain import lift
 from plain_joint import Mechanism
 
 
-def centred_vector(mechanism: Mechanism, row: list[float], frame: list[list[int]] | None = None) -> list[int]:
-    """Return the noiseless report of a row: products about the centre of its class."""
+def centred_vector(mechanism: Mechanism, row: list[float | None], frame: list[list[int]] | None = None) -> list[int]:
+    """Return the noiseless report of a row: products about the centre of its class; what is missing is as there."""
     label, bits, most = _int(mechanism, "label"), _int(mechanism, "fraction_bits"), plain_joint.bound(mechanism)
     features: list[int] = []
     own_class = 0
-    for column, (value, levels) in enumerate(zip(row, _ints(mechanism, "levels"), strict=True)):
+    for column, (given, levels) in enumerate(zip(row, _ints(mechanism, "levels"), strict=True)):
+        value = 0.0 if given is None else given
         level = max(0, min(levels - 1, round(Fraction(value))))
         if column == label:
             own_class = level if levels else 0
+        elif given is None:
+            features += [0] * (levels if levels > 2 else 1)
         elif levels > 2:
             features += [plain_joint.ONE if number == level else -plain_joint.ONE for number in range(levels)]
         else:
@@ -29,7 +32,7 @@ def centred_vector(mechanism: Mechanism, row: list[float], frame: list[list[int]
     shifted = [(entry + 2 ** (15 - bits) // 2) // 2 ** (15 - bits) for entry in centre]
     if label >= 0 and not _ints(mechanism, "levels")[label]:
         unit = (most + 1) // 2
-        vector = [*vector, max(-unit, min(unit, round(Fraction(row[label]) * unit)))]
+        vector = [*vector, max(-unit, min(unit, round(Fraction(row[label] or 0) * unit)))]
         shifted[-1] = (centre[-1] * unit + 2**14) // 2**15
     vector = plain_joint.clip([entry - middle for entry, middle in zip(vector, shifted, strict=True)], most)
     products = [vector[i] * vector[j] for i in range(len(vector)) for j in range(i, len(vector))]

@@ -63,26 +63,31 @@ def bound(mechanism: Mechanism) -> int:
     return scaled.numerator // scaled.denominator
 
 
-def joint_vector(mechanism: Mechanism, row: list[float], frame: list[list[int]] | None = None) -> list[int]:
-    """Return the noiseless report of a row: class counts, class sums, products, histogram cells."""
+def joint_vector(mechanism: Mechanism, row: list[float | None], frame: list[list[int]] | None = None) -> list[int]:
+    """Return the noiseless report of a row: class counts, class sums, products, histogram cells.
+
+    What is missing has 0 for every feature and no cell; as a label it has the first class or the middle.
+    """
     levels, bins = _ints(mechanism, "levels"), _ints(mechanism, "bins")
     label, unit = _int(mechanism, "label"), _int(mechanism, "indicator")
     features: list[int] = []
     cells: list[list[int]] = []
     own_class, classes = 0, 1
-    for column, value in enumerate(row):
+    for column, given in enumerate(row):
+        value = 0.0 if given is None else given
         level = max(0, min(levels[column] - 1, round(Fraction(value))))
         if column == label and levels[column]:
             own_class, classes = level, levels[column]
         elif column != label:
-            features += _features(value, level, levels[column])
+            own = _features(value, level, levels[column])
+            features += [0] * len(own) if given is None else own
         if bins[column]:
             cell = level if levels[column] else cell_of(mechanism, column, steps(value))
-            cells.append([unit * (place == cell) for place in range(bins[column])])
+            cells.append([unit * (place == cell and given is not None) for place in range(bins[column])])
     vector = clip(project(features, frame, _int(mechanism, "fraction_bits")), bound(mechanism))
     if label >= 0 and not levels[label]:
         most = (bound(mechanism) + 1) // 2
-        vector = [*vector, max(-most, min(most, round(Fraction(row[label]) * most)))]
+        vector = [*vector, max(-most, min(most, round(Fraction(row[label] or 0) * most)))]
     size = len(vector)
     products = [vector[i] * vector[j] for i in range(size) for j in range(i, size)]
     own = mechanism["covariance"] == "per_class"
@@ -103,21 +108,27 @@ def cell_of(mechanism: Mechanism, column: int, step: int) -> int:
     return min(cells - 1, (step + ONE) * cells // (2 * ONE))
 
 
-def pair_words(mechanism: Mechanism, row: list[float]) -> list[int]:
-    """Return U at one cell of each pair table: the two columns' own cells, neighbours merged, row by row."""
+def pair_words(mechanism: Mechanism, row: list[float | None]) -> list[int]:
+    """Return U at one cell of each pair table: the two columns' own cells, neighbours merged, row by row.
+
+    In no cell, if a value is missing that is not a label with classes.
+    """
     levels, bins, unit = _ints(mechanism, "levels"), _ints(mechanism, "bins"), _int(mechanism, "indicator")
     words: list[int] = []
     pairs = mechanism.get("pairs", [])
     assert isinstance(pairs, list)
     for pair in pairs:
-        places = []
+        places, there = [], 1
         for column in pair:
-            level = max(0, min(levels[column] - 1, round(Fraction(row[column]))))
-            cell = level if levels[column] else cell_of(mechanism, column, steps(row[column]))
+            value = row[column] or 0.0
+            if row[column] is None and not (column == _int(mechanism, "label") and levels[column]):
+                there = 0
+            level = max(0, min(levels[column] - 1, round(Fraction(value))))
+            cell = level if levels[column] else cell_of(mechanism, column, steps(value))
             merged = _ints(mechanism, "pair_bins")[column]
             places.append((cell * merged // (levels[column] or bins[column]), merged))
         (first, high), (second, wide) = places
-        words += [unit * (one == first and other == second) for one in range(high) for other in range(wide)]
+        words += [there * unit * (one == first and other == second) for one in range(high) for other in range(wide)]
     return words
 
 

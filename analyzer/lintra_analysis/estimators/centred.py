@@ -79,9 +79,9 @@ def centred(release: HasSecondMoment, columns: Sequence[str] | None = None, abou
     if about not in ("means", "centers"):
         raise InvalidAnalysisError(f'second moments are about the "means" or the "centers", got {about!r}')
     if not constants or about == "centers":
-        return Centred(gram.restrict(names), np.zeros(len(names)), False, gram.num_clients)
+        return Centred(gram.restrict(names), np.zeros(len(names)), False, gram.num_rows)
     constant, value = constants[0].name, float(constants[0].constant or 1.0)
-    if gram.num_clients < 2:
+    if gram.num_rows < 2:
         raise InvalidAnalysisError("a variance about the mean needs at least 2 clients")
     whole = gram.restrict([constant, *names])
     total, first = float(whole.matrix[0, 0]), np.zeros(len(names) + 1)
@@ -94,15 +94,17 @@ def centred(release: HasSecondMoment, columns: Sequence[str] | None = None, abou
     adapted = whole.errors.product_covariance(first)[1:, 1:] / total
     matrix = whole.matrix[1:, 1:] - np.outer(slopes, slopes) * total + adapted
     errors = CombinedError(whole.errors, whole.matrix, basis)
-    gram = GramEstimate(whole.columns[1:], (matrix + matrix.T) / 2, errors, gram.num_clients, gram.row_bound)
-    return Centred(gram, slopes * value, True, gram.num_clients - 1, whole, basis)
+    gram = GramEstimate(
+        whole.columns[1:], (matrix + matrix.T) / 2, errors, gram.num_clients, gram.row_bound, gram.counted
+    )
+    return Centred(gram, slopes * value, True, gram.num_rows - 1, whole, basis)
 
 
-def sampling_functional_sd(weights: FloatArray, matrix: FloatArray, num_clients: int) -> float:
-    """Return the sd of <weights, M> over draws of n clients, if rows are normal: sqrt(2 tr(W M W M) / n).
+def sampling_functional_sd(weights: FloatArray, matrix: FloatArray, num_rows: int) -> float:
+    """Return the sd of <weights, M> over draws of n rows, if rows are normal: sqrt(2 tr(W M W M) / n).
 
     A second moment holds no fourth moments, so this cannot be had without an assumption. `matrix` is clipped to be
     positive semi-definite by the caller.
     """
     product = weights @ matrix
-    return float(np.sqrt(max(2 * float(np.sum(product * product.T)) / num_clients, 0.0)))
+    return float(np.sqrt(max(2 * float(np.sum(product * product.T)) / num_rows, 0.0)))

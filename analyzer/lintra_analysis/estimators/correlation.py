@@ -205,7 +205,7 @@ def correlation(
     check_of(of)
     moments = centred(release, columns, about)
     gram = moments.gram
-    if len(moments.columns) < 2 or gram.num_clients < 4:
+    if len(moments.columns) < 2 or gram.num_rows < 4:
         raise InvalidAnalysisError("correlations need at least 2 columns that vary, and 4 clients")
     diagonal = np.diagonal(gram.matrix)
     sd = np.sqrt(np.diagonal(gram.errors.entry_variance(np.eye(diagonal.size))))
@@ -230,6 +230,7 @@ def correlation(
         notes=(
             *notes_of(moments.about_means, of),
             LINEAR_NOTE if allowed is None else ALLOWED_NOTE,
+            *gram.count_notes,
         ),
         warnings=_warnings(lost, repaired),
     )
@@ -296,7 +297,7 @@ def _resolved(
     told: _Told, pair: tuple[int, int], r: float, measured: float, allowed: tuple[Interval, float] | None
 ) -> PairCorrelation:
     """Return the correlation r of two columns whose variances stand out of the noise."""
-    (i, j), gram, count = pair, told.gram, told.gram.num_clients
+    (i, j), gram, count = pair, told.gram, told.gram.num_rows
     mixed, bounded = gram.errors.measured, min(max(r, -1.0), 1.0)
     privacy = _privacy(gram, i, j, r) if mixed else measured
     error = standard_error(measured, privacy, (1 - bounded**2) / math.sqrt(count - 3), mixed, told.of)
@@ -326,7 +327,7 @@ def _lost(told: _Told, pair: tuple[int, int], allowed: tuple[Interval, float]) -
     """Return what the noise allows of two columns of which one is lost in it."""
     (low, high), p_value = allowed
     middle = (low + high) / 2
-    sampling = (1 - middle**2) / math.sqrt(told.gram.num_clients - 3) if told.of == "population" else 0.0
+    sampling = (1 - middle**2) / math.sqrt(told.gram.num_rows - 3) if told.of == "population" else 0.0
     return PairCorrelation(
         first=told.names[pair[0]],
         second=told.names[pair[1]],

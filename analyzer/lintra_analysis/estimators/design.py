@@ -84,10 +84,8 @@ def design(
             "which is fitted unless it is refused"
         )
     names = [column.name for column in ((constant,) if constant else ()) + explaining]
-    if gram.num_clients <= len(names):
-        raise InvalidAnalysisError(
-            f"{len(names)} features need more than {gram.num_clients} clients; name fewer features"
-        )
+    if gram.num_rows <= len(names):
+        raise InvalidAnalysisError(f"{len(names)} features need more than {gram.num_rows} clients; name fewer features")
     return Design(gram.restrict([*names, target]), explaining, chosen, constant, len(gram.columns))
 
 

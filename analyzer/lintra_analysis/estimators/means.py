@@ -15,7 +15,7 @@ import numpy as np
 from lintra_analysis.estimators.centred import Centred, centred
 from lintra_analysis.estimators.coefficients import StandardError
 from lintra_analysis.estimators.estimates import Interval, Of, check_confidence, check_of, sampling_bound
-from lintra_analysis.estimators.quantities import Quantity, error_of, standard_error
+from lintra_analysis.estimators.quantities import Quantity, error_of, standard_error, with_count
 from lintra_analysis.estimators.spectral import floor_eigenvalues
 from lintra_analysis.estimators.tables import (
     Cell,
@@ -249,17 +249,20 @@ def means(
 
 def _of_totals(release: Totals, confidence: float, of: Of) -> MeansEstimate:
     """Return the means of a sum."""
-    count, found = release.num_clients, []
+    count, found = release.num_rows, []
     values = centers(release.columns) + scales(release.columns) * release.values / count
     for column, value in zip(release.columns, values.tolist(), strict=True):
-        privacy = column.scale * release.noise_sd / count
+        # Both the sum and the number of rows may carry noise; the quotient does, to first order.
+        counted = (value - column.center) * release.count_error
+        privacy = math.hypot(column.scale * release.noise_sd / count, counted)
         sampling = sampling_bound(column.lower, column.upper, count) if of == "population" else 0.0
         error = StandardError(privacy, 0.0, sampling, math.hypot(privacy, sampling))
         found.append(Quantity.normal(value, error, confidence, -math.inf, math.inf))
     names = tuple(column.name for column in release.columns)
     about = BOUND_NOTE if of == "population" else COHORT_NOTE
-    notes, columns = (about, NO_SECOND_NOTE), release.columns
-    return MeansEstimate(names, count, of, float(confidence), tuple(found), None, None, notes, scaled_columns=columns)
+    notes, columns = (about, NO_SECOND_NOTE, *release.count_notes), release.columns
+    reports, own = release.num_clients, tuple(found)
+    return MeansEstimate(names, reports, of, float(confidence), own, None, None, notes, scaled_columns=columns)
 
 
 def _of_second_moment(gram: GramEstimate, columns: Sequence[str] | None, confidence: float, of: Of) -> MeansEstimate:
@@ -285,7 +288,7 @@ def _of_second_moment(gram: GramEstimate, columns: Sequence[str] | None, confide
         means=found,
         mean_squares=squares,
         root_mean_squares=tuple(_root(square) for square in squares),
-        notes=tuple(notes),
+        notes=(*notes, *gram.count_notes),
         scaled_columns=moments.columns,
     )
 
@@ -299,7 +302,7 @@ def _means(moments: Centred, confidence: float, of: Of) -> tuple[Quantity, ...] 
     if whole is None or basis is None:
         return None
     constant = whole.columns[0].constant or 1.0
-    lever, count, found = constant / whole.matrix[0, 0], moments.gram.num_clients, []
+    lever, count, found = constant / whole.matrix[0, 0], moments.gram.num_rows, []
     for i, column in enumerate(moments.columns):
         # An error N of M moves the mean by c / M_00 times N_0v - (M_0v / M_00) N_00, to first order.
         weights = np.zeros_like(whole.matrix)
@@ -322,10 +325,11 @@ def _mean_squares(moments: Centred, confidence: float, of: Of) -> tuple[Quantity
     for i, column in enumerate(moments.columns):
         weights = np.zeros_like(gram.matrix)
         weights[i, i] = 1.0
-        unit = column.scale**2 / gram.num_clients
+        unit = column.scale**2 / gram.num_rows
         # A sampling part is that of a sum over clients, n times as large as that of a mean square.
-        error = error_of(moments, weights, clipped, of, unit)
-        found.append(Quantity.normal(float(gram.matrix[i, i]) * unit, error, confidence, -math.inf, math.inf))
+        value = float(gram.matrix[i, i]) * unit
+        error = with_count(error_of(moments, weights, clipped, of, unit), value, gram)
+        found.append(Quantity.normal(value, error, confidence, -math.inf, math.inf))
     return tuple(found)
 
 

@@ -238,6 +238,7 @@ def _report(chosen: Design, penalties: FloatArray, fits: list[Fit]) -> Regressio
     redrawn = redrawn_costs(chosen, penalties)
     costs = (np.array([fit.cost for fit in fits]) if redrawn is None else redrawn) * chosen.target.scale**2
     warnings = list(dict.fromkeys(warning for fit in fits for warning in warnings_of(chosen.gram, fit, known=False)))
+    warnings += chosen.gram.count_notes
     best = int(costs.argmin())
     if fits[0].regularised and redrawn is None:
         warnings.append("costs and the best penalty leave out that eigenvalues were raised; treat them as a hint")

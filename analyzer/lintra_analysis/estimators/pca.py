@@ -19,7 +19,7 @@ from lintra_analysis.estimators.estimates import (
     quantile,
 )
 from lintra_analysis.estimators.pca_estimate import PcaEstimate
-from lintra_analysis.estimators.quantities import Quantity, error_of
+from lintra_analysis.estimators.quantities import Quantity, error_of, with_count
 from lintra_analysis.estimators.spectral import Spectrum, floor_eigenvalues, noise_norm_quantile
 from lintra_analysis.releases.columns import scales
 from lintra_analysis.releases.gram import HasSecondMoment
@@ -116,6 +116,7 @@ class _Directions:
             return Quantity(max(value, 0.0))
         vector = self.spectrum.vectors[:, i]
         error = error_of(self.moments, np.outer(vector, vector), self.clipped, self.of, scale)
+        error = with_count(error, value, self.moments.gram)
         return Quantity.normal(value, error, self.confidence, 0.0, math.inf)
 
     def share(self, start: int, stop: int) -> Quantity:
@@ -179,7 +180,7 @@ class _Directions:
         if self.of == "population" and not self.moments.gram.errors.measured:
             image = self.clipped @ vector
             spread = float(vector @ image) * self.clipped + np.outer(image, image)
-            covariance = covariance + spread / self.moments.gram.num_clients
+            covariance = covariance + spread / self.moments.gram.num_rows
         return diagonal_sd(reach @ covariance @ reach)
 
 
@@ -208,7 +209,7 @@ def _report(found: _Directions, rank: int) -> PcaEstimate:
         explained_variance_ratio=shares,
         cumulative_ratio=cumulative,
         subspace_error=leakage,
-        notes=(*notes_of(moments.about_means, found.of), *found.norm_notes()),
+        notes=(*notes_of(moments.about_means, found.of), *found.norm_notes(), *moments.gram.count_notes),
         warnings=_warnings(found, rank),
         scaled_columns=moments.columns,
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from lintra_analysis.estimators.centred import Centred, sampling_functional_sd
 from lintra_analysis.estimators.coefficients import StandardError
 from lintra_analysis.estimators.estimates import Interval, Of, quantile
+from lintra_analysis.releases.gram import GramEstimate
 from lintra_protocol.ring import FloatArray
 
 
@@ -47,8 +48,23 @@ def error_of(moments: Centred, weights: FloatArray, clipped: FloatArray, of: Of,
     gram = moments.gram
     measured = gram.errors.functional_sd(weights)
     privacy = gram.errors.privacy_functional_sd(weights, gram.matrix)
-    sampling = sampling_functional_sd(weights, clipped, gram.num_clients)
+    sampling = sampling_functional_sd(weights, clipped, gram.num_rows)
     return standard_error(measured, privacy, sampling, gram.errors.measured, of, scale)
+
+
+def with_count(error: StandardError, value: float, gram: GramEstimate) -> StandardError:
+    """Return the error of a sum divided by the number of rows, if that carries noise too; to first order.
+
+    Args:
+        error: of the quotient, the number of rows taken as known.
+        value: the quotient.
+        gram: what it was read from.
+    """
+    if not gram.count_error:
+        return error
+    more = abs(value) * gram.count_error
+    privacy, total = math.hypot(error.privacy, more), math.hypot(error.total, more)
+    return StandardError(privacy, error.sketching, error.sampling, total)
 
 
 def standard_error(

@@ -231,7 +231,7 @@ def _report(chosen: Design, fit: Fit, told: _Told, bounds: Simultaneous | None, 
     predicting = told.coefficients
     if fit.regularised:
         predicting = coefficients_of(_names(chosen), asked.to_units @ fit.solution + asked.offsets, None)
-    warnings = list(told.warnings)
+    warnings = [*told.warnings, *chosen.gram.count_notes]
     if asked.regularization > 0:
         warnings.append(SHRUNK_NOTE)
     if bounds is not None and None in bounds.intervals:
@@ -279,7 +279,7 @@ def _names(chosen: Design) -> tuple[str, ...]:
 
 
 def _freedom(chosen: Design) -> int:
-    return chosen.gram.num_clients - chosen.fitted
+    return chosen.gram.num_rows - chosen.fitted
 
 
 def _around(value: float | None, error: float | None, confidence: float) -> Interval | None:
@@ -293,7 +293,7 @@ def _around(value: float | None, error: float | None, confidence: float) -> Inte
 
 def _adjusted(r2: float, chosen: Design, freedom: int) -> float:
     """Return r2 with the degrees of freedom that the coefficients took."""
-    whole = chosen.gram.num_clients - (0 if chosen.constant is None else 1)
+    whole = chosen.gram.num_rows - (0 if chosen.constant is None else 1)
     return 1 - (1 - r2) * whole / freedom
 
 

@@ -78,7 +78,7 @@ def solve(design: Design, regularization: float = 0.0, *, repaired: bool = True)
     in_sample = float(theta @ joint @ theta)
     residual = in_sample + optimism + shrunk
     residual_sd = gram.errors.functional_sd(np.outer(theta, theta))
-    freedom = gram.num_clients - solution.size
+    freedom = gram.num_rows - solution.size
     variance = max(residual, residual_sd, 0.0) / freedom
     parts = None
     if not (gram.errors.measured and regularised):

@@ -10,7 +10,9 @@ import numpy as np
 from lintra_analysis.releases.clipped import ClippedRows
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.release import Release
+from lintra_analysis.releases.row_count import RowCount
 from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.mechanisms.row_count import CountedRows
 from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.schema import Column
 from lintra_protocol.task import Task
@@ -77,6 +79,24 @@ def clipped_rows(mechanism: Mechanism, sketch: IntArray, row_counts: IntArray) -
     num_clients = int(row_counts.sum())
     sd = math.sqrt(num_clients) * mechanism.sigma / mechanism.clip_steps
     return ClippedRows(mechanism.clipped_rows(sketch), sd, num_clients)
+
+
+def counted_rows(
+    mechanism: CountedRows, sketch: IntArray, row_counts: IntArray, relative: float = 1.0
+) -> RowCount | None:
+    """Return how many rows were not left out, or None if every report is a row.
+
+    Args:
+        mechanism: of the task.
+        sketch: shape `(1, w)`, in ring units.
+        row_counts: the reports in the one row, shape `(1,)`.
+        relative: deviation of the count word's noise, in multiples of `sigma`.
+    """
+    if not mechanism.count_words:
+        return None
+    num_clients = int(row_counts.sum())
+    sd = relative * math.sqrt(num_clients) * mechanism.sigma / mechanism.count_steps
+    return RowCount(mechanism.counted_rows(sketch), sd, num_clients)
 
 
 def scaled_columns(task: Task) -> tuple[ScaledColumn, ...]:

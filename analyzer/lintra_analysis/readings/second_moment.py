@@ -2,7 +2,7 @@
 
 import math
 
-from lintra_analysis.readings.reading import Earlier, Reading, clipped_rows, scaled_columns
+from lintra_analysis.readings.reading import Earlier, Reading, clipped_rows, counted_rows, scaled_columns
 from lintra_analysis.releases.columns import INTERCEPT, ScaledColumn
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
 from lintra_protocol.documents import fraction
@@ -23,11 +23,21 @@ def _read(
     noise_sd = math.sqrt(num_clients) * mechanism.sigma * 4.0**-mechanism.fraction_bits
     if mechanism.intercept_steps:
         constant = mechanism.intercept_steps * 2.0**-mechanism.fraction_bits
-        values[0, 0] = mechanism.intercept_square(num_clients)
-        row_bound, exact = math.hypot(row_bound, constant), INTERCEPT
+        row_bound = math.hypot(row_bound, constant)
+        if not mechanism.count_words:
+            values[0, 0], exact = mechanism.intercept_square(num_clients), INTERCEPT
         columns = (ScaledColumn(INTERCEPT, 0.0, 1 / constant, 1.0, 1.0), *columns)
-    clipped = clipped_rows(mechanism, sketch, row_counts)
-    return SecondMomentSum(columns, values, noise_sd, num_clients, row_bound, trace_columns, exact, clipped=clipped)
+    return SecondMomentSum(
+        columns=columns,
+        values=values,
+        noise_sd=noise_sd,
+        num_clients=num_clients,
+        row_bound=row_bound,
+        trace_columns=trace_columns,
+        exact=exact,
+        clipped=clipped_rows(mechanism, sketch, row_counts),
+        counted=counted_rows(mechanism, sketch, row_counts, math.sqrt(2)),
+    )
 
 
 READING = Reading(_read)

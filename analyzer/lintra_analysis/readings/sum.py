@@ -2,7 +2,7 @@
 
 import math
 
-from lintra_analysis.readings.reading import Earlier, Reading, clipped_rows, scaled_columns
+from lintra_analysis.readings.reading import Earlier, Reading, clipped_rows, counted_rows, scaled_columns
 from lintra_analysis.releases.totals import Totals
 from lintra_protocol.documents import fraction
 from lintra_protocol.mechanisms import Sum
@@ -16,7 +16,8 @@ def _read(task: Task, mechanism: Sum, sketch: IntArray, row_counts: IntArray, ea
     noise_sd = math.sqrt(num_clients) * mechanism.sigma * 2.0**-mechanism.fraction_bits
     values = mechanism.decode(sketch, task.num_columns)
     clipped, row_bound = clipped_rows(mechanism, sketch, row_counts), float(fraction(mechanism.row_bound))
-    return Totals(scaled_columns(task), values, noise_sd, num_clients, row_bound, clipped)
+    counted = counted_rows(mechanism, sketch, row_counts)
+    return Totals(scaled_columns(task), values, noise_sd, num_clients, row_bound, clipped, counted)
 
 
 READING = Reading(_read)

@@ -12,6 +12,7 @@ import numpy as np
 
 from lintra_analysis.releases.columns import ScaledColumn, positions
 from lintra_analysis.releases.noise_laws.law import ErrorLaw
+from lintra_analysis.releases.row_count import RowCount
 from lintra_protocol.ring import FloatArray
 
 
@@ -23,8 +24,9 @@ class GramEstimate:
         columns: what the rows and columns of `matrix` are.
         matrix: shape `(d, d)`, symmetric; noise may have made it indefinite.
         errors: the law of `matrix - Z^T Z`.
-        num_clients: rows of Z.
+        num_clients: reports, each a row of Z or, where rows are counted, left out.
         row_bound: the L2 norm that no row of Z exceeds.
+        counted: how many rows there are, if some may have been left out; None if every report is a row.
     """
 
     columns: tuple[ScaledColumn, ...]
@@ -32,6 +34,22 @@ class GramEstimate:
     errors: ErrorLaw
     num_clients: int
     row_bound: float
+    counted: RowCount | None = None
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of Z: what sums are divided by. Where rows are counted it carries noise, `count_error` of it."""
+        return self.num_clients if self.counted is None else self.counted.rows
+
+    @property
+    def count_error(self) -> float:
+        """The relative deviation of `num_rows`; 0 if every report is a row."""
+        return 0.0 if self.counted is None else self.counted.sd / self.counted.rows
+
+    @property
+    def count_notes(self) -> tuple[str, ...]:
+        """What to say beside every answer about rows that were left out, if there may be any."""
+        return () if self.counted is None else (self.counted.words,)
 
     def __repr__(self) -> str:
         law = type(self.errors).__name__
@@ -50,6 +68,7 @@ class GramEstimate:
             errors=self.errors.restrict(index),
             num_clients=self.num_clients,
             row_bound=self.row_bound,
+            counted=self.counted,
         )
 
     def totals(self) -> None:

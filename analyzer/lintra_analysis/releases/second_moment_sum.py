@@ -7,10 +7,11 @@ import numpy as np
 
 from lintra_analysis.releases.checks import check_noise_sd, check_release, checked_shape
 from lintra_analysis.releases.clipped import ClippedRows
-from lintra_analysis.releases.columns import ScaledColumn, positions, require_workable
+from lintra_analysis.releases.columns import INTERCEPT, ScaledColumn, positions, require_workable
 from lintra_analysis.releases.gram import GramEstimate
 from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
 from lintra_analysis.releases.refusals import Refusals
+from lintra_analysis.releases.row_count import RowCount
 from lintra_protocol.errors import InvalidReleaseError
 from lintra_protocol.ring import FloatArray
 
@@ -23,13 +24,15 @@ class SecondMomentSum(Refusals):
         columns: the d columns.
         values: shape `(d, d)`, symmetric.
         noise_sd: sd of the noise off the diagonal; on it, sqrt(2) times that, save for the two options.
-        num_clients: rows of Z.
+        num_clients: reports, each a row of Z or, where rows are counted, left out.
         row_bound: the L2 norm that no row of Z exceeds.
         trace_columns: over how many columns a noisy trace has tightened the diagonal; 0 for none. Of the whole
             release, also where this is a part of it.
         exact: name of a column whose product with itself is public, so that it carries no noise; empty for none.
         gaussian: whether the noise is Gaussian, and not only of these variances.
         clipped: how many rows clipping changed; None if nobody counted.
+        counted: how many rows there are, if some may have been left out; the product of "(intercept)" with itself then
+            carries the noise of any square, and is no part of a trace. None if every report is a row.
     """
 
     columns: tuple[ScaledColumn, ...]
@@ -41,6 +44,7 @@ class SecondMomentSum(Refusals):
     exact: str = ""
     gaussian: bool = True
     clipped: ClippedRows | None = None
+    counted: RowCount | None = None
 
     def __post_init__(self) -> None:
         check_release(self.columns, self.num_clients, self.row_bound)
@@ -68,9 +72,11 @@ class SecondMomentSum(Refusals):
     def second_moment(self) -> GramEstimate:
         """Return the matrix itself, which is unbiased, with the law of its noise."""
         matrix = (self.values + self.values.T) / 2
-        exact = [column.name for column in self.columns].index(self.exact) if self.exact else None
-        errors = SymmetricNoise(self.noise_sd, self.trace_columns > 0, self.trace_columns, exact, self.gaussian)
-        return GramEstimate(self.columns, matrix, errors, self.num_clients, self.row_bound)
+        names = [column.name for column in self.columns]
+        exact = names.index(self.exact) if self.exact else None
+        apart = names.index(INTERCEPT) if self.counted is not None and INTERCEPT in names else None
+        errors = SymmetricNoise(self.noise_sd, self.trace_columns > 0, self.trace_columns, exact, self.gaussian, apart)
+        return GramEstimate(self.columns, matrix, errors, self.num_clients, self.row_bound, self.counted)
 
     def table(self) -> tuple[list[str], FloatArray]:
         """Return the matrix row by row."""

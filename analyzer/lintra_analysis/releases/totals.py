@@ -10,6 +10,7 @@ from lintra_analysis.releases.checks import check_noise_sd, check_release, check
 from lintra_analysis.releases.clipped import ClippedRows
 from lintra_analysis.releases.columns import ScaledColumn, positions, require_workable
 from lintra_analysis.releases.refusals import refuse_rounds
+from lintra_analysis.releases.row_count import RowCount
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray
 
@@ -22,9 +23,10 @@ class Totals:
         columns: the d columns.
         values: shape `(d,)`.
         noise_sd: sd of the noise in every entry.
-        num_clients: rows of Z.
+        num_clients: reports, each a row of Z or, where rows are counted, left out.
         row_bound: the L2 norm that no row of Z exceeds.
         clipped: how many rows clipping changed; None if nobody counted.
+        counted: how many rows there are, if some may have been left out; None if every report is a row.
     """
 
     columns: tuple[ScaledColumn, ...]
@@ -33,6 +35,22 @@ class Totals:
     num_clients: int
     row_bound: float
     clipped: ClippedRows | None = None
+    counted: RowCount | None = None
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of Z: what sums are divided by."""
+        return self.num_clients if self.counted is None else self.counted.rows
+
+    @property
+    def count_error(self) -> float:
+        """The relative deviation of `num_rows`; 0 if every report is a row."""
+        return 0.0 if self.counted is None else self.counted.sd / self.counted.rows
+
+    @property
+    def count_notes(self) -> tuple[str, ...]:
+        """What to say beside every answer about rows that were left out, if there may be any."""
+        return () if self.counted is None else (self.counted.words,)
 
     def __post_init__(self) -> None:
         check_release(self.columns, self.num_clients, self.row_bound)

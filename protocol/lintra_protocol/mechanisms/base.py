@@ -104,6 +104,11 @@ class Mechanism(ClipCounter):
         return np.full(self.num_words(num_columns), self.sigma, np.int64)
 
     @property
+    def leaves_out(self) -> bool:
+        """Whether a row in which a number is missing is sent as zeros; else, as here, it has the column's centre."""
+        return False
+
+    @property
     def least_sigma(self) -> int:
         """Return the smallest deviation of any word's noise: `sigma`."""
         return self.sigma
@@ -131,8 +136,8 @@ class Mechanism(ClipCounter):
 
         A row that lies on the sphere but for the rounding of floating point is not.
         """
-        bound = float(fraction(self.row_bound)) * (1 + ON_THE_SPHERE)
-        shorter: NDArray[np.bool_] = (clip_norms(rows, bound) != rows).any(axis=1)
+        bound, filled = float(fraction(self.row_bound)) * (1 + ON_THE_SPHERE), self.filled(rows)
+        shorter: NDArray[np.bool_] = (clip_norms(filled, bound) != filled).any(axis=1)
         return shorter
 
     def clipping_rule(self) -> str:
@@ -191,16 +196,26 @@ class Mechanism(ClipCounter):
     def exact_reports(self, rows: FloatArray, outside: NDArray[np.bool_] | None = None) -> IntArray:
         """Turn normalised rows of shape `(n, d)` into noiseless reports of shape `(n, w)`.
 
+        What is missing, a NaN, stands at its column's centre, or makes the whole report 0 (`leaves_out`).
+
         Args:
             rows: of any norm.
             outside: for each whether a bound of a column moved it before, shape `(n,)`; none if not given. Only the
                 clip counter looks at it.
         """
-        exact = self.encode_exactly(self.round_rows(rows))
-        if not self.clip_words:
-            return exact
-        clipped = self.shrinks(rows) if outside is None else outside | self.shrinks(rows)
-        return np.concatenate([exact, self.clip_words_of(clipped)], axis=1)
+        filled = self.filled(rows)
+        exact = self.encode_exactly(self.round_rows(filled))
+        if self.clip_words:
+            clipped = self.shrinks(rows) if outside is None else outside | self.shrinks(rows)
+            exact = np.concatenate([exact, self.clip_words_of(clipped)], axis=1)
+        if self.leaves_out:
+            exact[np.isnan(rows).any(axis=1)] = 0
+        return exact
+
+    def filled(self, rows: FloatArray) -> FloatArray:
+        """Return normalised rows of shape `(n, d)` with each missing number, a NaN, at its column's centre: 0."""
+        missing = np.isnan(rows)
+        return np.where(missing, 0.0, rows) if missing.any() else rows
 
     def encode(self, rows: FloatArray, random_bytes: RandomBytes, outside: NDArray[np.bool_] | None = None) -> IntArray:
         """Clip, round and noise normalised rows of shape `(n, d)` into reports of shape `(n, w)`; on the client.

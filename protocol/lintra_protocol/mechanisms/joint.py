@@ -19,6 +19,9 @@ FEATURE_BITS = 15
 
 _FEATURE_ONE = 1 << FEATURE_BITS
 
+NO_CELL = -1
+"""The cell of a value that is missing."""
+
 Edges = Sequence[Sequence[int]]
 """For each column where its histogram cells begin, the first left out; nothing for cells of equal width."""
 
@@ -109,7 +112,7 @@ class Layout:
         Args:
             classes: class of each row, shape `(n,)`, each below K.
             vectors: clipped integers of shape `(n, p)`.
-            cells: the row's cell in each histogram and each pair table, shape `(n, H + P)`.
+            cells: the row's cell in each histogram and each pair table, shape `(n, H + P)`; `NO_CELL` for none.
             indicator: U, what a row adds to its class count and to its cells.
         """
         ranks = np.arange(len(vectors))
@@ -124,7 +127,9 @@ class Layout:
         result[:, self.ends[0] : self.ends[1]] = sums.reshape(len(vectors), -1)
         result[:, self.ends[1] : self.ends[2]] = blocks.reshape(len(vectors), -1)
         for column, start in enumerate(self.cell_starts):
-            result[ranks, start + cells[:, column]] = indicator
+            own = cells[:, column]
+            counted = own != NO_CELL
+            result[ranks[counted], start + own[counted]] = indicator
         return result
 
     def unpack(self, values: FloatArray) -> JointSums:
@@ -168,7 +173,7 @@ class MappedRows:
     Attributes:
         features: shape `(n, m)`, in steps of 2^-15.
         classes: shape `(n,)`; all 0 without classes.
-        cells: the row's cell in each histogram, shape `(n, H)`.
+        cells: the row's cell in each histogram, shape `(n, H)`; `NO_CELL` where the value is missing.
     """
 
     features: IntArray
@@ -182,31 +187,36 @@ class MappedRows:
 def map_rows(rows: FloatArray, levels: Sequence[int], bins: Sequence[int], label: int, edges: Edges = ()) -> MappedRows:
     """Map normalised rows to features, classes and cells.
 
+    A missing value has the middle of its features, 0, and no cell; as a label it has the first class.
+
     Args:
-        rows: shape `(n, d)`; a category is the number of its level.
+        rows: shape `(n, d)`; a category is the number of its level. NaN for what is missing.
         levels: of each column, 0 for a number.
         bins: cells of each column's histogram, 0 for none.
         label: the column that is no feature, or -1.
         edges: of each column's cells, in steps of 2^-15; of a column without any, cells are of equal width.
 
     Raises:
-        ValueError: a value is not finite, or the rows have another number of columns.
+        ValueError: a value is infinite, or the rows have another number of columns.
     """
-    if rows.shape[1:] != (len(levels),) or not np.isfinite(rows).all():
+    if rows.shape[1:] != (len(levels),) or np.isinf(rows).any():
         raise ValueError(f"expected finite rows of {len(levels)} columns; rows are checked before")
+    missing = np.isnan(rows)
+    rows = np.where(missing, 0.0, rows)
     classes, empty = np.zeros(len(rows), np.int64), np.zeros((len(rows), 0), np.int64)
     features, cells = [empty], [empty]
     for column, (num_levels, num_bins) in enumerate(zip(levels, bins, strict=True)):
         values = rows[:, column]
         numbers = level_numbers(values, num_levels) if num_levels else feature_steps(values)
         if column != label:
-            features.append(level_features(numbers, num_levels) if num_levels else numbers[:, np.newaxis])
+            own = level_features(numbers, num_levels) if num_levels else numbers[:, np.newaxis]
+            features.append(np.where(missing[:, column, np.newaxis], 0, own))
         elif num_levels:
             classes = numbers
         if num_bins:
             inner = edges[column] if edges else ()
             own = numbers if num_levels else histogram_cells(numbers, num_bins, inner)
-            cells.append(own[:, np.newaxis])
+            cells.append(np.where(missing[:, column], NO_CELL, own)[:, np.newaxis])
     return MappedRows(np.hstack(features), classes, np.hstack(cells))
 
 
@@ -250,7 +260,10 @@ def histogram_cells(steps: IntArray, num_bins: int, edges: Sequence[int] = ()) -
 
 
 def merged_cells(cells: IntArray, num_bins: int, num_merged: int) -> IntArray:
-    """Return the cells of a pair table: floor(c b / B) of B cells that became b, at most B, neighbours together."""
+    """Return the cells of a pair table: floor(c b / B) of B cells that became b, at most B, neighbours together.
+
+    `NO_CELL` stays what it is.
+    """
     merged: IntArray = cells * num_merged // num_bins
     return merged
 
@@ -289,8 +302,8 @@ def clip_exactly(vectors: IntArray, bound: int) -> IntArray:
 
 
 def label_steps(values: FloatArray, bound: int) -> IntArray:
-    """Count numeric labels, in [-1, 1], in steps of 1 / `bound`, rounded half to even and moved inside."""
-    return np.rint(np.clip(values, -1.0, 1.0) * bound).astype(np.int64)
+    """Count numeric labels, in [-1, 1], in steps of 1 / `bound`, rounded half to even and moved inside; NaN is 0."""
+    return np.rint(np.clip(np.nan_to_num(values, nan=0.0), -1.0, 1.0) * bound).astype(np.int64)
 
 
 def feature_slices(levels: Sequence[int]) -> list[slice]:

@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 
 from lintra_protocol.documents import Real, fraction
 from lintra_protocol.errors import InvalidTaskError
-from lintra_protocol.mechanisms.joint import FEATURE_BITS, MappedRows, merged_cells
+from lintra_protocol.mechanisms.joint import FEATURE_BITS, NO_CELL, MappedRows, merged_cells
 from lintra_protocol.mechanisms.projected import MAX_FEATURES, ProjectedRows
 from lintra_protocol.ring import IntArray
 from lintra_protocol.schema import Column
@@ -73,13 +73,23 @@ class CountedCells(ProjectedRows):
         return tuple(self.pair_bins[first] * self.pair_bins[second] for first, second in self.pairs)
 
     def cells_of(self, mapped: MappedRows) -> IntArray:
-        """Return the cell of each row in every histogram and then in every pair table, shape `(n, H + P)`."""
+        """Return the cell of each row in every histogram and then in every pair table, shape `(n, H + P)`.
+
+        A row in which a value of a pair is missing has no cell in that table; a missing label has the first class.
+        """
         places = {column: place for place, column in enumerate(self.histogram_columns)}
         merged = {}
         for column in sorted({column for pair in self.pairs for column in pair}):
             own = mapped.cells[:, places[column]] if column in places else mapped.classes
             merged[column] = merged_cells(own, self.cells_before_merging(column), self.pair_bins[column])
-        tables = [merged[first] * self.pair_bins[second] + merged[second] for first, second in self.pairs]
+        tables = [
+            np.where(
+                (merged[first] == NO_CELL) | (merged[second] == NO_CELL),
+                NO_CELL,
+                merged[first] * self.pair_bins[second] + merged[second],
+            )
+            for first, second in self.pairs
+        ]
         return np.column_stack([mapped.cells, *tables]).astype(np.int64)
 
     def cells_before_merging(self, column: int) -> int:

@@ -12,7 +12,7 @@ from lintra_protocol.errors import InvalidMessageError, InvalidTaskError
 from lintra_protocol.frame import frame, frame_digest
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.joint import FEATURE_BITS, MappedRows, feature_slices, project
-from lintra_protocol.ring import IntArray
+from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.schema import Column
 from lintra_protocol.transforms.ones import Ones
 
@@ -112,6 +112,10 @@ class ProjectedRows(Mechanism):
         return 2 * self.fraction_bits
 
     # --- the roles' parts --------------------------------------------------------------------------------------
+
+    def filled(self, rows: FloatArray) -> FloatArray:
+        """Return the rows as they are: what is missing has no cell, and becomes the middle of its features later."""
+        return rows
 
     def public_frame(self) -> IntArray | None:
         """Return the frame of shape `(num_features, dimension)` in steps of 2^-15; None for no projection.

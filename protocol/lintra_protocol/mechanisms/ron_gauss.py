@@ -150,7 +150,7 @@ class RonGauss(CountedCells):
         """Turn normalised rows of shape `(n, d)` into integers of shape `(n, 1 + p + H + P)`: class, vector, cells.
 
         Raises:
-            ValueError: a value is not finite, or the rows have another number of columns.
+            ValueError: a value is infinite, or the rows have another number of columns.
             InvalidTaskError: the task's frame is not the one that its digest names.
         """
         mapped = map_rows(rows, self.levels, self.bins, self.label, self.edges)

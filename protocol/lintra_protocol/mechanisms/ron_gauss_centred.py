@@ -103,7 +103,7 @@ class RonGaussCentred(ProjectedRows):
         """Turn normalised rows of shape `(n, d)` into integers of shape `(n, 1 + P)`: class and clipped vector.
 
         Raises:
-            ValueError: a value is not finite, or the rows have another number of columns.
+            ValueError: a value is infinite, or the rows have another number of columns.
             InvalidTaskError: the task's frame is not the one that its digest names.
         """
         classes, vectors = self._centred(rows)

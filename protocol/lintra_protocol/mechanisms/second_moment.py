@@ -13,7 +13,7 @@ import numpy as np
 
 from lintra_protocol.documents import Real, fraction
 from lintra_protocol.errors import InvalidTaskError
-from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.mechanisms.row_count import CountedRows
 from lintra_protocol.privacy.statement import Claim, Neighbours
 from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.transforms.ones import Ones
@@ -22,13 +22,14 @@ INTERCEPT = "(intercept)"
 """The name of the constant column in a release."""
 
 
-class SecondMoment(Mechanism):
+class SecondMoment(CountedRows):
     """The noisy matrix sum of x x^T; a report is its upper triangle in the order (1,1), (1,2), .., (1,d), (2,2), ..
 
-    Two options. `trace` adds a last word, the squared norm of the row: it makes the trace less noisy and costs
+    Three options. `trace` adds a last word, the squared norm of the row: it makes the trace less noisy and costs
     nothing. A positive `intercept`, in normalised units, puts this constant before every row, after it was shrunk;
     the constant's products with the row are the first d words, its product with itself is public and not sent.
-    A clip counter comes last of all.
+    With `count` noisy it is sent, after the trace, with noise like that of any square: a row in which a number is
+    missing is then left out, its constant too. A clip counter comes last of all.
     """
 
     kind: Literal["second_moment"] = "second_moment"
@@ -45,8 +46,14 @@ class SecondMoment(Mechanism):
         return max(scaled.numerator // scaled.denominator, 0)
 
     def num_words(self, num_columns: int) -> int:
-        """Return d (d + 1) / 2, and d more for an intercept, 1 more for the trace and 1 for the clip counter."""
-        return self._leading(num_columns) + _triangle(num_columns) + int(self.trace) + self.clip_words
+        """Return d (d + 1) / 2, d more for an intercept, 1 more for the trace and for each of the two counts."""
+        products = self._leading(num_columns) + _triangle(num_columns)
+        return products + int(self.trace) + self.count_words + self.clip_words
+
+    @property
+    def count_steps(self) -> int:
+        """Return the constant's product with itself."""
+        return self.intercept_steps**2
 
     @property
     def num_rows(self) -> int:
@@ -54,12 +61,13 @@ class SecondMoment(Mechanism):
         return 1
 
     def encode_exactly(self, steps: IntArray) -> IntArray:
-        """Return the integer products: with the intercept, of the upper triangle, and the squared norm."""
+        """Return the integer products: with the intercept, of the upper triangle, the squared norm and the count."""
         products = [triangle_products(steps)]
         if self._leading(1):
             products.insert(0, steps * self.intercept_steps)
         if self.trace:
             products.append(np.square(steps).sum(axis=1, keepdims=True))
+        products.append(np.full((len(steps), self.count_words), self.count_steps, np.int64))
         result: IntArray = np.concatenate(products, axis=1)
         return result
 
@@ -69,11 +77,11 @@ class SecondMoment(Mechanism):
         return 2 * self.fraction_bits
 
     def sigmas(self, num_columns: int) -> IntArray:
-        """Return `sigma` off the diagonal, and the next integer above sqrt(2) `sigma` on it and for the trace.
+        """Return `sigma` off the diagonal, the next integer above sqrt(2) `sigma` on it, for the trace and the count.
 
         That of the clip counter is `sigma`.
         """
-        around = (self._leading(num_columns), int(self.trace))
+        around = (self._leading(num_columns), int(self.trace) + self.count_words)
         triangle = triangle_sigmas(num_columns, self.sigma)
         products = np.pad(triangle, around, constant_values=(self.sigma, triangle[0]))
         return np.pad(products, (0, self.clip_words), constant_values=self.sigma)
@@ -82,17 +90,23 @@ class SecondMoment(Mechanism):
         """Return the largest squared distance of two neighbouring products, exactly (docs/privacy.md#second-moments).
 
         With R = B^2 and c the intercept: (R + c^2)^2 where one row is replaced, or 4 c^2 R if c^2 is above R; the same
-        with and without the trace. R^2 / 2 + c^2 R where it becomes the null row, and R^2 / 2 more for the trace.
+        with and without the trace. R^2 / 2 + c^2 R where it becomes the null row, and R^2 / 2 more for the trace. Under
+        a noisy count the null row has no constant, which adds c^4 / 2 there, and is one of the rows that may replace
+        another (docs/privacy.md#missing-numbers).
         """
         squared = Fraction(self.squared_bound)
         constant = self.intercept_steps**2
+        to_null = squared**2 * (2 if self.trace else 1) / 2 + constant * squared
+        to_null += Fraction(constant**2 * self.count_words, 2)
         if neighbours == "zero-out":
-            return squared**2 * (2 if self.trace else 1) / 2 + constant * squared
-        return (squared + constant) ** 2 if constant <= squared else 4 * constant * squared
+            return to_null
+        between = (squared + constant) ** 2 if constant <= squared else 4 * constant * squared
+        return max(between, to_null) if self.count_words else between
 
     def largest_word(self) -> int:
         """Return the squared integer norm bound, or the largest product with the intercept."""
-        return max(self.squared_bound, self.intercept_steps * isqrt(self.squared_bound), self.clip_steps)
+        counts = max(self.clip_steps, self.count_steps * self.count_words)
+        return max(self.squared_bound, self.intercept_steps * isqrt(self.squared_bound), counts)
 
     def public_matrix(self, num_clients: int, seed: bytes) -> Ones:
         """Return the row of ones."""
@@ -101,8 +115,9 @@ class SecondMoment(Mechanism):
     def decode(self, sketch: IntArray, num_columns: int) -> FloatArray:
         """Return the symmetric matrix in squared normalised units, shape `(d, d)`.
 
-        With an intercept it has shape `(d + 1, d + 1)`; the constant comes first, and its product with itself, which
-        is public and depends on the number of clients, stands as 0 (`intercept_square`). With a trace the d noisy
+        With an intercept it has shape `(d + 1, d + 1)`; the constant comes first. Its product with itself stands
+        there under a noisy count; else it is public and depends on the number of clients, so it is 0
+        (`intercept_square`). With a trace the d noisy
         diagonal words and the noisy trace are combined by least squares: every diagonal word moves by
         (trace - their sum) / (d + 1).
         """
@@ -117,6 +132,8 @@ class SecondMoment(Mechanism):
         if leading:
             matrix = np.pad(matrix, (1, 0))
             matrix[0, 1:] = matrix[1:, 0] = sketch[0][:leading]
+            if self.count_words:
+                matrix[0, 0] = sketch[0][-1 - self.clip_words]
         return matrix * step
 
     def intercept_square(self, num_clients: int) -> float:
@@ -153,6 +170,8 @@ class SecondMoment(Mechanism):
                 "the trace is free where one row is replaced; against the null row it would double the squared "
                 "sensitivity: use neighbours 'replace-one', or leave the trace out"
             )
+        if self.count_words and fraction(self.intercept) == 0:
+            raise InvalidTaskError("count 'noisy': rows are counted by an intercept; give one, half of row_bound say")
         if fraction(self.intercept) < 0:
             raise InvalidTaskError(f"intercept {self.intercept} is negative; use 0 for none")
 

@@ -1,16 +1,23 @@
 """`sum`: the plain sum of the rows, hence their mean (Burkhardt et al. 2025, Section 3.1)."""
 
+from fractions import Fraction
+from math import isqrt
 from typing import ClassVar, Literal
 
 import numpy as np
 
-from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.mechanisms.row_count import CountedRows
+from lintra_protocol.privacy.statement import Neighbours
 from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.transforms.ones import Ones
 
 
-class Sum(Mechanism):
-    """The sum over all clients; the servers' matrix is one row of ones. It may count the rows that were clipped."""
+class Sum(CountedRows):
+    """The sum over all clients; the servers' matrix is one row of ones.
+
+    It may count the rows that were clipped, and those that were not left out: a row then sends half of its integer
+    bound in a word more, which costs nothing where a row is replaced.
+    """
 
     kind: Literal["sum"] = "sum"
 
@@ -21,6 +28,28 @@ class Sum(Mechanism):
     def num_rows(self) -> int:
         """Return 1."""
         return 1
+
+    def num_words(self, num_columns: int) -> int:
+        """Return d, and one for each of the two counts."""
+        return num_columns + self.count_words + self.clip_words
+
+    @property
+    def count_steps(self) -> int:
+        """Return half of the integer norm bound, rounded down."""
+        return isqrt(self.squared_bound // 4)
+
+    def encode_exactly(self, steps: IntArray) -> IntArray:
+        """Return the clipped rows, and what each counts."""
+        return np.pad(steps, ((0, 0), (0, self.count_words)), constant_values=self.count_steps)
+
+    def squared_row_distance(self, neighbours: Neighbours) -> Fraction:
+        """Return the squared distance without the clip counter (docs/privacy.md#missing-numbers).
+
+        It is (2B)^2 where one row is replaced, also by the null row, since the count adds (B/2)^2 to B^2 only; against
+        the null row B^2, and (B/2)^2 more under a noisy count.
+        """
+        added = self.count_steps**2 * self.count_words if neighbours == "zero-out" else 0
+        return super().squared_row_distance(neighbours) + added
 
     def public_matrix(self, num_clients: int, seed: bytes) -> Ones:
         """Return the row of ones."""

@@ -53,8 +53,8 @@ def test_the_first_use_opens_the_client_and_a_forgotten_one_ends_its_thread() ->
 def test_errors_arrive_as_they_are_and_leave_the_client_usable() -> None:
     network = Network(make_task())
     with blocking(network) as client:
-        with pytest.raises(InvalidRowError, match="'b'"):
-            client.send([0, float("nan"), 0])
+        with pytest.raises(InvalidRowError, match="a, b, c"):
+            client.send([0, 0, 0, 0])
         client.send(ROW)
     assert len(network.servers[0].payloads) == 1
 

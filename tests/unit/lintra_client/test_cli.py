@@ -82,7 +82,7 @@ def test_send_sends_every_line_in_any_order_of_columns(network: Network, tmp_pat
 
 def test_send_reports_lines_that_do_not_fit_and_exits_with_1(network: Network, tmp_path: Path) -> None:
     file = csv_file(tmp_path, "a,b,c", "0,0,0", "0,zero,0", "0,0", "0,0,0,0", "nan,0,0", "0,0,0")
-    result = run(network, "send", file, "--json")
+    result = run(network, "send", file, "--json", "--strict")
     account = json.loads(result.stdout)
     assert result.exit_code == 1
     assert (account["sent"], account["stopped"]) == (2, None)
@@ -90,6 +90,16 @@ def test_send_reports_lines_that_do_not_fit_and_exits_with_1(network: Network, t
         (row, "invalid_row") for row in (1, 2, 3, 4)
     ]
     assert "'b'" in account["failed"][0]["detail"]
+
+
+def test_send_sends_lines_with_missing_values_and_says_how_many_to_the_sender_alone(
+    network: Network, tmp_path: Path
+) -> None:
+    file = csv_file(tmp_path, "a,b,c", "0,0,0", "0,zero,0", "0,0", "0,0,0,0", "nan,0,0", "0,,0")
+    result = run(network, "send", file, "--no-ledger")
+    assert "5 rows sent, 0 of them clipped, 4 with a missing value, 1 failed" in result.stdout
+    assert "unknown column 'column 4'" in result.stderr
+    assert len(network.servers[0].payloads) == 5
 
 
 @pytest.mark.parametrize("header", ["a,b", "a,b,c,d", "a,b,b", "1,2,3", ""])

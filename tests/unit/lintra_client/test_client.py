@@ -21,6 +21,7 @@ from lintra_protocol.errors import (
     UnavailableError,
 )
 from lintra_protocol.ideal import client_report
+from lintra_protocol.mechanisms import SecondMoment
 from lintra_protocol.report import share_words
 from lintra_protocol.ring import from_ring
 from lintra_protocol.schema import Row
@@ -104,7 +105,7 @@ async def test_the_receipt_says_whether_a_bound_moved_the_row(row: list[float], 
         assert (await client.send(row)).clipped is clipped
 
 
-BAD_ROWS: list[tuple[object, str]] = [
+INCOMPLETE_ROWS: list[tuple[object, str]] = [
     ([0.5, float("nan"), 0], "'b'"),
     ([0.5, 0, float("inf")], "'c'"),
     ([0.5, 0, float("-inf")], "'c'"),
@@ -112,9 +113,11 @@ BAD_ROWS: list[tuple[object, str]] = [
     ([True, 0, 0], "'a'"),
     ([None, 0, 0], "'a'"),
     ([0, 0, 10**400], "'c'"),
+    ({"a": 1, "b": 1}, "'c'"),
+]
+BAD_ROWS: list[tuple[object, str]] = [
     ([0.5, 0], "a, b, c"),
     ([0.5, 0, 0, 0], "a, b, c"),
-    ({"a": 1, "b": 1}, "'c'"),
     ({"a": 1, "b": 1, "c": 1, "d": 1}, "'d'"),
     ({"a": 1, "b": 1, "C": 1}, "'C'"),
     ("abc", "str"),
@@ -131,6 +134,35 @@ async def test_a_row_that_does_not_fit_is_refused_by_column_before_anything_leav
         with pytest.raises(InvalidRowError, match=named):
             await client.send(row)
     assert network.nothing_left()
+
+
+@pytest.mark.parametrize(("row", "named"), INCOMPLETE_ROWS, ids=repr)
+async def test_a_missing_value_is_sent_as_the_task_says_and_with_strict_refused_by_column(row: Row, named: str) -> None:
+    network = Network(make_task())
+    async with network.client(strict=True) as client:
+        with pytest.raises(InvalidRowError, match=named):
+            await client.send(row)
+    assert network.nothing_left()
+    async with network.client() as client:
+        receipt = await client.send(row)
+        whole = await client.send(ROW)
+    assert (receipt.incomplete, whole.incomplete) == (True, False)
+    # Nobody sees which of the two lacked a value: same servers, same number of messages of the same length.
+    assert [len(server.payloads) for server in network.servers] == [2, 2, 2]
+    assert all(len(set(map(len, server.payloads.values()))) == 1 for server in network.servers)
+
+
+async def test_under_a_noisy_count_a_missing_value_makes_the_null_row() -> None:
+    mechanism = SecondMoment(row_bound="1", fraction_bits=0, sigma=4, intercept="0.5", count="noisy")
+    task = make_task(mechanism.calibrated(make_task().claim, 3, 1000))
+    network = Network(task)
+    async with network.client() as client:
+        await client.send({"a": 9, "b": 0.5}, source("lacking"))
+    expected = task.mechanism.noise(1, 3, source("lacking"))[0]
+    assert expected.any()
+    [payloads] = received(network).values()
+    shares = np.stack([share_words(task, server, payload) for server, payload in enumerate(payloads)])
+    assert from_ring(combine(shares)).tolist() == expected.tolist()
 
 
 async def test_a_report_outside_the_tasks_window_is_refused_before_anything_leaves() -> None:
@@ -248,7 +280,7 @@ async def test_a_bad_row_in_an_array_refuses_the_whole_call_before_anything_leav
     network = Network(make_task())
     rows = random_rows(1000)
     rows[777, 1] = np.nan
-    async with network.client() as client:
+    async with network.client(strict=True) as client:
         for bad in (rows, rows[:, :2], rows[0], rows.astype(str)):
             with pytest.raises(InvalidRowError):
                 await client.send_many(bad)
@@ -261,9 +293,9 @@ async def test_a_bad_row_in_an_iterable_is_reported_and_the_others_are_sent() ->
     network = Network(make_task())
     rows: list[Row] = random_rows(300).tolist()
     rows[5], rows[299] = [0, float("nan"), 0], {"a": 1}
-    async with network.client() as client:
+    async with network.client(strict=True) as client:
         summary = await client.send_many(rows)
-    assert summary.sent == 298
+    assert (summary.sent, summary.incomplete) == (298, 0)
     assert [(failed.index, type(failed.error)) for failed in summary.failed] == [
         (5, InvalidRowError),
         (299, InvalidRowError),
@@ -272,6 +304,9 @@ async def test_a_bad_row_in_an_iterable_is_reported_and_the_others_are_sent() ->
     with pytest.raises(InvalidRowError):
         summary.require_complete()
     assert len(received(network)) == 298
+    async with network.client() as client:
+        lenient = await client.send_many(rows)
+    assert (lenient.sent, lenient.incomplete, lenient.failed) == (300, 2, ())
 
 
 async def test_only_bad_rows_or_no_rows_at_all_send_nothing() -> None:

@@ -47,10 +47,14 @@ def test_a_level_is_given_by_its_name_and_in_an_array_by_its_number(row: object)
         ({"weight": float("nan")}, "column 'weight': not a finite number"),
     ],
 )
-def test_a_value_of_another_kind_is_refused_and_not_repeated(change: dict[str, object], complaint: str) -> None:
+def test_a_value_of_another_kind_is_missing_or_refused_and_not_repeated(
+    change: dict[str, object], complaint: str
+) -> None:
     with pytest.raises(InvalidRowError, match=complaint) as refusal:
-        SCHEMA.row(ROW | change)  # type: ignore[arg-type]
+        SCHEMA.row(ROW | change, strict=True)  # type: ignore[arg-type]
     assert "Aarau" not in str(refusal.value)
+    lenient = SCHEMA.row(ROW | change)  # type: ignore[arg-type]
+    assert [name for name, value in zip(SCHEMA.names, lenient, strict=True) if np.isnan(value)] == list(change)
 
 
 @pytest.mark.parametrize(("place", "value"), [(0, 30.5), (1, 2), (1, -1), (1, 0.5), (2, 3), (2, -1), (2, 0.5)])
@@ -59,9 +63,11 @@ def test_a_block_takes_the_same_values_and_levels_by_number(place: int, value: f
     assert_array_equal(SCHEMA.rows(SCHEMA.rows(block)), block)
     block[1, place] = value
     with pytest.raises(InvalidRowError, match=f"'{SCHEMA.names[place]}': expected"):
-        SCHEMA.rows(block)
+        SCHEMA.rows(block, strict=True)
     with pytest.raises(InvalidRowError, match=f"'{SCHEMA.names[place]}': expected"):
-        SCHEMA.row(block[1])
+        SCHEMA.row(block[1], strict=True)
+    for lenient in (SCHEMA.rows(block)[1], SCHEMA.row(block[1])):
+        assert np.flatnonzero(np.isnan(lenient)).tolist() == [place]
 
 
 def test_an_integer_beyond_its_bounds_is_moved_to_the_nearest() -> None:
@@ -107,6 +113,7 @@ def test_a_category_becomes_indicators_of_all_levels_but_the_first() -> None:
     assert [column.name for column in COUNTED.encoded] == ["age", "smokes", "town[Bern]", "town[Chur]", "weight"]
     rows = np.array([[30, 1, level, 71.5] for level in range(3)])
     assert_array_equal(COUNTED.normalise(rows)[:, 2:4], [[0, 0], [1, 0], [0, 1]])
+    assert_array_equal(COUNTED.normalise(np.array([[30, 1, np.nan, 7]])), [[30, 1, np.nan, np.nan, 7]])
     assert_array_equal(COUNTED.normalise(rows)[:, [0, 1, 4]], SCHEMA.normalise(rows)[:, [0, 1, 3]])
 
 

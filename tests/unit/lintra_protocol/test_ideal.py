@@ -66,7 +66,7 @@ def test_too_few_clients_give_nothing() -> None:
 
 def test_a_bad_row_stops_before_anything_is_shared() -> None:
     with pytest.raises(InvalidRowError):
-        run(make_task(), [*clients(), ([0, 0, float("nan")], source("x"))], NONCES)  # type: ignore[list-item]
+        run(make_task(), [*clients(), ([0, 0], source("x"))], NONCES)  # type: ignore[list-item]
 
 
 def test_a_false_task_is_never_run() -> None:

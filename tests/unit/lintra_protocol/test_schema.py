@@ -51,14 +51,36 @@ def test_a_row_comes_by_name_or_in_column_order(row: object) -> None:
         ([10**400, 1], "column 'age': too large"),
     ],
 )
-def test_a_row_that_does_not_fit_is_refused_and_the_detail_names_the_column(row: object, complaint: str) -> None:
+def test_a_row_that_does_not_fit_is_refused_if_asked_to_and_the_detail_names_the_column(
+    row: object, complaint: str
+) -> None:
     with pytest.raises(InvalidRowError, match=complaint):
+        SCHEMA.row(row, strict=True)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [None, math.nan, math.inf, -math.inf, "2", True, Decimal(1), 2j, 10**400, [1], {}])
+def test_a_value_that_is_none_is_missing_and_the_row_stays(value: object) -> None:
+    assert_array_equal(SCHEMA.row({"age": 30, "height": value}), [30, np.nan])  # type: ignore[dict-item]
+    assert_array_equal(SCHEMA.row([value, 1]), [np.nan, 1])  # type: ignore[list-item]
+
+
+def test_a_value_that_is_not_there_is_missing() -> None:
+    assert_array_equal(SCHEMA.row({"age": 30}), [30, np.nan])
+    assert_array_equal(SCHEMA.row({}), [np.nan, np.nan])
+    assert_array_equal(SCHEMA.rows(np.array([[1, np.nan], [np.inf, 2]])), [[1, np.nan], [np.nan, 2]])
+
+
+@pytest.mark.parametrize(
+    "row", [{"age": 1, "height": 1, "weight": 1}, [1], [1, 2, 3], "12", 7, None, {1, 2}, np.array(3.0), np.ones((2, 2))]
+)
+def test_what_is_no_row_of_these_columns_is_refused_always(row: object) -> None:
+    with pytest.raises(InvalidRowError):
         SCHEMA.row(row)  # type: ignore[arg-type]
 
 
 def test_no_refusal_repeats_a_value() -> None:
     with pytest.raises(InvalidRowError) as refusal:
-        SCHEMA.row(["secret", 1])  # type: ignore[list-item]
+        SCHEMA.row(["secret", 1], strict=True)  # type: ignore[list-item]
     assert "secret" not in str(refusal.value)
 
 
@@ -76,7 +98,7 @@ def test_no_refusal_repeats_a_value() -> None:
 )
 def test_a_block_that_does_not_fit_is_refused(rows: np.ndarray, complaint: str) -> None:
     with pytest.raises(InvalidRowError, match=complaint):
-        SCHEMA.rows(rows)
+        SCHEMA.rows(rows, strict=True)
 
 
 def test_a_block_of_integers_is_a_block_of_numbers() -> None:
@@ -84,8 +106,8 @@ def test_a_block_of_integers_is_a_block_of_numbers() -> None:
 
 
 def test_values_are_moved_to_their_bounds_then_centred_and_scaled() -> None:
-    rows = np.array([[75.0, 0.5], [1e300, -1e300], [-7.0, 9.0]])
-    assert_array_equal(SCHEMA.normalise(rows), [[0.5, 0.5], [1.0, -1.5], [-1.0, 2.5]])
+    rows = np.array([[75.0, 0.5], [1e300, -1e300], [-7.0, 9.0], [np.nan, 1]])
+    assert_array_equal(SCHEMA.normalise(rows), [[0.5, 0.5], [1.0, -1.5], [-1.0, 2.5], [np.nan, 1]])
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ class Regression:
         if self.of == "cohort":
             return Equations(left, self.sigma, kernel)
         clipped = floor_eigenvalues(matrix, 0.0)
-        freedom = self.design.gram.num_clients - self.design.fitted
+        freedom = self.design.gram.num_rows - self.design.fitted
         return Equations(left, self.sigma, kernel, clipped / freedom, clipped[:-1, :-1])
 
     @cached_property

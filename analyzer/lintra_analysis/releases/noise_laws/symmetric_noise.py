@@ -24,6 +24,7 @@ class SymmetricNoise(KnownNoise):
             that their diagonal has the covariance 2 sigma^2 (I - 1 1^T / (d + 1)).
         num_columns: that d; of the whole release, also when this is the law of a block. Needed if `trace_tight`.
         exact: position of a column whose product with itself is public, so that N is 0 there; not one of the d.
+        apart: position of a column that carries noise and is not one of the d: the constant under a noisy count.
         gaussian: whether N is Gaussian; if not, it has these covariances all the same.
     """
 
@@ -32,6 +33,7 @@ class SymmetricNoise(KnownNoise):
     num_columns: int = 0
     exact: int | None = None
     gaussian: bool = True
+    apart: int | None = None
 
     def __post_init__(self) -> None:
         if self.trace_tight and self.num_columns < 1:
@@ -60,8 +62,8 @@ class SymmetricNoise(KnownNoise):
         if self.exact is not None:
             variance -= 2 * np.outer(basis[self.exact], basis[self.exact]) ** 2
         if self.trace_tight:
-            noised = self._noised(basis.shape[0])[:, np.newaxis] * basis
-            variance -= 2 * (basis.T @ noised) ** 2 / (self.num_columns + 1)
+            traced = self._traced(basis.shape[0])[:, np.newaxis] * basis
+            variance -= 2 * (basis.T @ traced) ** 2 / (self.num_columns + 1)
         scaled: FloatArray = self.sigma**2 * np.maximum(variance, 0)
         return scaled
 
@@ -95,8 +97,8 @@ class SymmetricNoise(KnownNoise):
         if self.exact is not None:
             variance -= 2 * less(np.outer(basis[self.exact], basis[self.exact])) ** 2
         if self.trace_tight:
-            noised = self._noised(basis.shape[0])[:, np.newaxis] * basis
-            variance -= 2 * less(basis.T @ noised) ** 2 / (self.num_columns + 1)
+            traced = self._traced(basis.shape[0])[:, np.newaxis] * basis
+            variance -= 2 * less(basis.T @ traced) ** 2 / (self.num_columns + 1)
         # A column's correlation with itself is 1, whatever the noise.
         np.fill_diagonal(variance, 0.0)
         scaled: FloatArray = self.sigma**2 * np.maximum(variance, 0)
@@ -117,15 +119,15 @@ class SymmetricNoise(KnownNoise):
             return None
         square = gaussians((count, size, size), random_bytes) * self.sigma
         noise = (square + np.swapaxes(square, 1, 2)) / np.sqrt(2)
-        noised = self._noised(size)
-        noise[:, range(size), range(size)] *= noised
+        noise[:, range(size), range(size)] *= self._noised(size)
         if self.trace_tight:
             # The trace is that of the whole release: columns that are not in this block add to it.
-            others = self.num_columns - noised.sum()
+            traced = self._traced(size)
+            others = self.num_columns - traced.sum()
             rest = gaussians((count,), random_bytes) * self.sigma * np.sqrt(2 * others)
-            trace = np.trace(noise, axis1=1, axis2=2) + rest
+            trace = np.diagonal(noise, axis1=1, axis2=2) @ traced + rest
             shift = trace / self.num_columns * (1 - 1 / np.sqrt(self.num_columns + 1))
-            noise[:, range(size), range(size)] -= shift[:, np.newaxis] * noised
+            noise[:, range(size), range(size)] -= shift[:, np.newaxis] * traced
         return np.asarray(noise)
 
     def triple_covariance(self, basis: FloatArray) -> FloatArray | None:
@@ -144,8 +146,8 @@ class SymmetricNoise(KnownNoise):
         if self.exact is not None:
             spared.append((2.0, np.outer(basis[self.exact], basis[self.exact])))
         if self.trace_tight:
-            noised = self._noised(basis.shape[0])[:, np.newaxis] * basis
-            spared.append((2 / (self.num_columns + 1), basis.T @ noised))
+            traced = self._traced(basis.shape[0])[:, np.newaxis] * basis
+            spared.append((2 / (self.num_columns + 1), basis.T @ traced))
         found = np.empty((size, size, 3, 3))
         for a, (u, v) in enumerate(ends):
             for b, (w, x) in enumerate(ends):
@@ -160,15 +162,19 @@ class SymmetricNoise(KnownNoise):
 
     def restrict(self, index: IntArray) -> "SymmetricNoise":
         """Return the law of the block of some columns: the same, since it is known where each column stands."""
-        kept = np.flatnonzero(index == self.exact) if self.exact is not None else np.array([], np.int64)
-        return replace(self, exact=int(kept[0]) if kept.size else None)
+
+        def place(column: int | None) -> int | None:
+            kept = np.flatnonzero(index == column) if column is not None else np.array([], np.int64)
+            return int(kept[0]) if kept.size else None
+
+        return replace(self, exact=place(self.exact), apart=place(self.apart))
 
     def _spared(self, size: int) -> FloatArray:
         """Return by how much the covariance of the diagonal of N is below 2 I, shape `(d, d)`, in sigma^2."""
-        noised = self._noised(size)
-        spared: FloatArray = 2 * np.diag(1 - noised)
+        spared: FloatArray = 2 * np.diag(1 - self._noised(size))
         if self.trace_tight:
-            spared += 2 * np.outer(noised, noised) / (self.num_columns + 1)
+            traced = self._traced(size)
+            spared += 2 * np.outer(traced, traced) / (self.num_columns + 1)
         return spared
 
     def _noised(self, size: int) -> FloatArray:
@@ -177,3 +183,10 @@ class SymmetricNoise(KnownNoise):
         if self.exact is not None:
             noised[self.exact] = 0.0
         return noised
+
+    def _traced(self, size: int) -> FloatArray:
+        """Return 1 for every column that is one of the d of the trace, else 0; shape `(d,)`."""
+        traced = self._noised(size)
+        if self.apart is not None:
+            traced[self.apart] = 0.0
+        return traced

@@ -212,7 +212,7 @@ def test_only_rows_that_are_too_long_where_they_are_projected_count_as_shrunk() 
     assert given.shrinks(rows).tolist() == [False, True, False]
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
 @pytest.mark.parametrize("column", [0, 4])
 def test_a_row_that_is_not_finite_makes_no_report(value: float, column: int) -> None:
     row = np.zeros((1, 5))
