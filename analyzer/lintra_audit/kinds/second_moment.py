@@ -18,17 +18,20 @@ from lintra_protocol.task import Task
 
 
 def cases() -> list[Case]:
-    """Return products alone, with both options, and with those and a clip counter as large as everything else."""
+    """Return products alone, with both options, with a clip counter as large as everything else, and with null rows."""
     plain = SecondMoment(row_bound="1", fraction_bits=0, sigma=4)
     both = SecondMoment(row_bound="1", fraction_bits=0, sigma=4, intercept="0.7", trace=True)
     moments = make_case_task(plain, num_columns=2, min_clients=10, max_corrupt_clients=1)
     options = make_case_task(both, num_columns=2, min_clients=10, max_corrupt_clients=1)
     counted = both.model_copy(update={"clip_count_weight": "1"})
     counts = make_case_task(counted, num_columns=2, min_clients=10, max_corrupt_clients=1)
+    left_out = plain.model_copy(update={"intercept": "0.7", "count": "noisy"})
+    null = make_case_task(left_out, num_columns=2, min_clients=10, max_corrupt_clients=1, neighbours="zero-out")
     return [
         Case("second-moment", "products, n = 10, d = 2, t = 1", moments, 10),
         Case("second-moment-options", "products, intercept 0.7 and trace, n = 10, d = 2, t = 1", options, 10),
         Case("second-moment-count", "the same with a clip counter, n = 10, d = 2, t = 1", counts, 10),
+        Case("second-moment-missing", "a row against one that is left out, n = 10, d = 2, t = 1", null, 10),
     ]
 
 
@@ -61,6 +64,13 @@ def _intercept_words(mechanism: Mechanism, num_columns: int) -> slice:
     return slice(0, num_columns if cast("SecondMoment", mechanism).intercept_steps else 0)
 
 
+def _row_count(mechanism: Mechanism, num_columns: int) -> slice:
+    """Return where the rows are counted that were not left out: last, but for a clip counter."""
+    counted = cast("SecondMoment", mechanism)
+    last = mechanism.num_words(num_columns) - mechanism.clip_words
+    return slice(last - counted.count_words, last)
+
+
 AUDIT = KindAudit(
     cases=cases,
     faults={
@@ -75,6 +85,12 @@ AUDIT = KindAudit(
             without_noise_in("second_moment", _intercept_words),
             "second-moment-options",
             frozenset({"optimal test", "black box", "noise law", "lattice"}),
+        ),
+        "bare-row-count-of-products": Planted(
+            "rows with a missing number are left out of an exact count",
+            without_noise_in("second_moment", _row_count),
+            "second-moment-missing",
+            frozenset({"black box", "noise law"}),
         ),
         "free-clip-count-of-products": Planted(
             "clipped rows are counted, but the noise is that of a task without a count",
