@@ -27,6 +27,7 @@ class RonGaussSpecification(MechanismSpecification):
     `mean_weight` is r of that page. Of 2 `rounds` this makes the first, and the whole promise is shared by both; then
     r is as large as it may be. Here `row_bound` is the norm of mapped rows beyond which they may be shrunk; without it
     it follows from the encoding, so that few rows that are uniform between their bounds are.
+    `pairs`, `edges` and `cells` are for what a covariance cannot say (docs/mechanisms/ron_gauss.md#pairs).
     """
 
     kind: Literal["ron_gauss"]
@@ -35,6 +36,17 @@ class RonGaussSpecification(MechanismSpecification):
     bins: int = Field(default=16, ge=0, le=1024, strict=True)
     covariance: Literal["pooled", "per_class"] = "pooled"
     mean_weight: Number | None = None
+    pairs: list[tuple[Name, Name]] | Literal["rule"] = Field(
+        default=[], description='pairs of columns that are counted together, or "rule" for those that a rule chooses'
+    )
+    pair_weight: Number | None = Field(default=None, description="1 if not given: as much as all histograms together")
+    count_weight: Number | None = Field(default=None, description="1 if not given, which is free; for rare classes")
+    edges: dict[Name, list[Number]] = Field(
+        default={}, description="by column, where the cells of its histogram begin, the first left out"
+    )
+    cells: dict[Name, Literal["log"]] = Field(
+        default={}, description='"log" for a column whose numbers crowd at the lower bound, as counts do'
+    )
     rounds: Literal[1, 2] = 1
 
     @property

@@ -4,14 +4,16 @@ Nothing here is part of a guarantee, and no row is looked at. What comes out sta
 its error for columns that fill their bounds evenly.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from math import floor, isqrt, sqrt
 from typing import Literal
 
+from lintra_analysis.planning.cell_edges import edge_steps, log_edges
 from lintra_analysis.planning.clip_count import clip_count_deviation, with_clip_count
 from lintra_analysis.planning.option import KindPlan, Option, option_of, predict
+from lintra_analysis.planning.pair_tables import with_pairs
 from lintra_analysis.planning.question import Question
 from lintra_analysis.planning.row_norms import NormLaw, projected_bound
 from lintra_protocol.canonical import base64url
@@ -47,6 +49,11 @@ class JointQuestion:
         bins: cells of the histogram of a real column; 0 for no histograms at all.
         covariance: whether classes share one.
         mean_weight: r.
+        pairs: pairs of columns that are counted together, by name; or "rule" (see `planning.pair_tables`).
+        pair_weight: of all pair tables together, where that of all histograms together is 1.
+        count_weight: by which the noise of class counts is divided.
+        edges: by column, where cells of its histogram begin, the first left out, in the column's own unit.
+        cells: by column "log", for cells that are narrow near the lower bound and wider farther away.
     """
 
     label: str | None = None
@@ -55,6 +62,11 @@ class JointQuestion:
     bins: int = 16
     covariance: Literal["pooled", "per_class"] = "pooled"
     mean_weight: Real | None = None
+    pairs: Sequence[Sequence[str]] | Literal["rule"] = ()
+    pair_weight: Real | None = None
+    count_weight: Real | None = None
+    edges: Mapping[str, Sequence[Real]] = field(default_factory=dict)
+    cells: Mapping[str, Literal["log"]] = field(default_factory=dict)
 
 
 def plan_ron_gauss(
@@ -92,7 +104,12 @@ def plan_ron_gauss(
         raise InvalidTaskError(f"a frame of {num_features} x {dimension} takes a client too long; ask for fewer")
     made = projects and make_frame
     digest = frame_digest(frame(frame_seed, num_features, dimension)) if made else base64url(bytes(32))
-    return RonGauss(
+    chosen = {number: tuple(edges) for number, edges in chosen_edges(columns, question).items()}
+    bins = tuple(
+        0 if number == label and column.levels else histogram_bins(column, question.bins)
+        for number, column in enumerate(columns)
+    )
+    planned = RonGauss(
         row_bound=real(projected_bound(radius, num_features, dimension)),
         fraction_bits=0,
         sigma=MIN_SIGMA,
@@ -101,13 +118,30 @@ def plan_ron_gauss(
         frame_digest=digest if projects else "",
         label=label,
         levels=levels,
-        bins=tuple(
-            0 if number == label and column.levels else histogram_bins(column, question.bins)
-            for number, column in enumerate(columns)
-        ),
+        bins=tuple(len(chosen[number]) + 1 if number in chosen else cells for number, cells in enumerate(bins)),
         covariance=question.covariance,
         mean_weight=question.mean_weight or ("1" if num_classes > 1 else "0.6"),
+        edges=tuple(chosen.get(number, ()) for number in range(len(columns))) if chosen else (),
+        count_weight=question.count_weight or "1",
     )
+    return with_pairs(planned, claim, columns, question.pairs, question.pair_weight or "1")
+
+
+def chosen_edges(columns: Sequence[Column], question: JointQuestion) -> dict[int, list[int]]:
+    """Return by column number where the cells begin that were asked for, in steps of 2^-15.
+
+    Raises:
+        InvalidTaskError: a column is unknown, no number, or asked for twice; edges do not ascend inside its bounds.
+    """
+    by_name = {column.name: number for number, column in enumerate(columns)}
+    for name in [*question.edges, *question.cells]:
+        if name not in by_name or columns[by_name[name]].kind not in {"real", "integer"}:
+            raise InvalidTaskError(f"cells of {name!r}: that is no column of numbers of this task")
+    if both := sorted(set(question.edges) & set(question.cells)):
+        raise InvalidTaskError(f"cells of {both[0]!r}: give edges, or ask for log, not both")
+    found = {by_name[name]: edge_steps(columns[by_name[name]], edges) for name, edges in question.edges.items()}
+    bins = question.bins
+    return found | {by_name[name]: log_edges(columns[by_name[name]], bins) for name in question.cells if bins > 1}
 
 
 def useful_dimension(claim: Claim, num_blocks: int = 1) -> int:
@@ -223,6 +257,8 @@ def joint_option(question: Question, mechanism: RonGauss) -> Option:
         deviations["count"] = root * own.counts / mechanism.indicator
     if mechanism.histogram_columns:
         deviations["cell"] = root * own.histograms / mechanism.indicator
+    if mechanism.pairs:
+        deviations["pair"] = root * own.tables / mechanism.indicator
     deviations |= clip_count_deviation(mechanism, question.claim.min_clients)
     error = mechanism.num_blocks * (deviations["product"] ** 2 * size * (size - 1) + deviations["square"] ** 2 * size)
     return option_of(

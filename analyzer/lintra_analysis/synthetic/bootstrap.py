@@ -79,6 +79,8 @@ def bootstrap(
         raise InvalidAnalysisError(f"a bootstrap needs at least {MIN_RUNS} runs, got {runs}")
     if model.second_digest:
         raise InvalidAnalysisError("the bootstrap draws one release again, and this model rests on two rounds")
+    if model.release.tables:
+        raise InvalidAnalysisError("the bootstrap does not draw pair tables again, and this release has some")
     first = fit(model.release, shrink=False)
     values: list[FloatArray] = []
     errors: list[FloatArray] = []

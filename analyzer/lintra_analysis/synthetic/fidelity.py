@@ -24,7 +24,7 @@ CLIPPING_NOTE = (
 )
 MONOTONE_NOTE = (
     "two columns are related through their covariance alone: what rises and falls again (month and temperature) is "
-    "lost, without a sign of it here"
+    "lost, without a sign of it here, unless they have a pair table"
 )
 _SHOWN_PAIRS = 10
 GAUSSIAN_NOTE = "within a class the projected rows are taken to be Gaussian; nothing here tests that"

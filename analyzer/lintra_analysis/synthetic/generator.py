@@ -16,11 +16,15 @@ from lintra_analysis.synthetic.marginals import from_histogram, without_histogra
 from lintra_analysis.synthetic.model import GaussianModel
 from lintra_analysis.synthetic.repair import symmetric_root
 from lintra_analysis.synthetic.rows import SyntheticRows
+from lintra_analysis.synthetic.tilting import LEAST_ROWS, MOST_ROWS, fit_tilt
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.randomness import RandomBytes, derive_seed, keystream
 from lintra_protocol.ring import FloatArray, IntArray
 
 Space = Literal["columns", "projected"]
+
+_SPARE = 4
+"""So many rows of the model are drawn for one that is chosen, where pairs of columns were counted."""
 
 MAX_ROWS = 10_000_000
 MAX_NUMBERS = 1 << 28
@@ -42,21 +46,17 @@ def synthesize(model: GaussianModel, num_rows: int, seed: int, space: Space = "c
     if space not in ("columns", "projected"):
         raise InvalidAnalysisError(f"space: expected 'columns' or 'projected', got {space!r}")
     release = model.release
-    sizes = model.class_sizes(num_rows)
+    model.class_sizes(num_rows)
     if num_rows > MAX_ROWS or num_rows * max(release.num_coordinates, release.size) > MAX_NUMBERS:
         raise InvalidAnalysisError(f"{num_rows} rows at once are too many; draw them with several seeds")
     words = seed_bytes(seed)
-    classes, latent = draw_latent(model, sizes, words)
-    columns: dict[str, ColumnArray] = {}
-    if space == "projected":
-        columns = {f"h{number + 1}": latent[:, number] for number in range(release.dimension)}
+    if space == "columns" and release.tables:
+        most = MAX_NUMBERS // max(release.num_coordinates, release.size)
+        spare = min(max(_SPARE * num_rows, LEAST_ROWS), most)
+        columns = _tilted(model, _drawn(model, spare, words, space), num_rows, words)
     else:
-        columns = lift(model, latent[:, : release.dimension], _stream(words, "filler"))
+        columns = _drawn(model, num_rows, words, space)
     label = release.label
-    if label is not None and label.levels:
-        columns[label.name] = np.array(label.levels)[classes]
-    for feature in release.label_features:
-        columns[feature.name] = _column(feature, latent[:, -1:] / release.label_scale, model.marginals[-1])
     return SyntheticRows(
         columns=columns,
         label=None if label is None else label.name,
@@ -69,6 +69,49 @@ def synthesize(model: GaussianModel, num_rows: int, seed: int, space: Space = "c
         warnings=(*model.warnings, *weaknesses(model)),
         label_levels=release.levels,
     )
+
+
+def _drawn(model: GaussianModel, num_rows: int, words: bytes, space: Space) -> dict[str, ColumnArray]:
+    """Return rows of the Gaussian model by column, the label last."""
+    release = model.release
+    classes, latent = draw_latent(model, model.class_sizes(num_rows), words)
+    columns: dict[str, ColumnArray] = {}
+    if space == "projected":
+        columns = {f"h{number + 1}": latent[:, number] for number in range(release.dimension)}
+    else:
+        columns = lift(model, latent[:, : release.dimension], _stream(words, "filler"))
+    label = release.label
+    if label is not None and label.levels:
+        columns[label.name] = np.array(label.levels)[classes]
+    for feature in release.label_features:
+        columns[feature.name] = _column(feature, latent[:, -1:] / release.label_scale, model.marginals[-1])
+    return columns
+
+
+def _tilted(
+    model: GaussianModel, columns: dict[str, ColumnArray], num_rows: int, words: bytes
+) -> dict[str, ColumnArray]:
+    """Choose rows of the model by the released pair tables, and let numbers follow their histograms again.
+
+    A row may be chosen more than once. Afterwards equal values are set apart by the histogram, in random order.
+    """
+    release = model.release
+    some = {name: column[:MOST_ROWS] for name, column in columns.items()}
+    ends = np.cumsum(fit_tilt(release, some).weights(release, columns))
+    random = np.frombuffer(_stream(words, "choice")(8 * (num_rows + 1)), "<u8")
+    # Equally spaced points from a random start: every row is chosen as often as its weight says, to one.
+    points = (np.arange(num_rows) + random[0] * 2.0**-64) / num_rows * ends[-1]
+    chosen = np.minimum(np.searchsorted(ends, points, side="right"), ends.size - 1)
+    chosen = chosen[np.argsort(random[1:], kind="stable")]
+    found = {name: column[chosen] for name, column in columns.items()}
+    for feature, cells in zip(release.histogram_features, model.marginals, strict=True):
+        if cells.size and feature.width == 1:
+            own = feature.cells_of(found[feature.name]) if feature.kind == "category" else found[feature.name]
+            ties = np.frombuffer(_stream(words, f"ties of {feature.name}")(8 * num_rows), "<u8")
+            ranks = np.empty(num_rows)
+            ranks[np.lexsort((ties, np.asarray(own, np.float64)))] = np.arange(num_rows)
+            found[feature.name] = from_histogram(feature, ranks[:, np.newaxis], cells)
+    return found
 
 
 def seed_bytes(seed: int) -> bytes:

@@ -55,6 +55,21 @@ def test_everything_is_planned_from_the_columns_and_the_claim() -> None:
     assert Task.from_canonical(task.canonical()) == task
 
 
+def test_pairs_and_cells_are_asked_for_by_name_and_their_price_is_in_the_claim() -> None:
+    cells = {"cells": {"age": "log"}, "edges": {"income": [10_000, 50_000]}}
+    task, mechanism = built({"pairs": [["town", "age"], ["age", "income"]], "pair_weight": "1.5"} | cells)
+    assert mechanism.pairs == ((0, 1), (0, 3))
+    assert mechanism.pair_bins == (mechanism.bins[0], 3, 0, 3) or mechanism.pair_bins[0] < mechanism.bins[0]
+    assert mechanism.bins[1] == 3
+    assert 0.999 < task.privacy(1000).epsilon <= 1
+    assert Task.from_canonical(task.canonical()) == task
+    bare = built(cells)[1]
+    assert mechanism.sigma / 4**mechanism.fraction_bits > 1.1 * bare.sigma / 4**bare.fraction_bits
+    by_rule = built({"pairs": "rule", "label": "town", "count_weight": 2}, min_clients=100_000)[1]
+    assert len(by_rule.pairs) == 6
+    assert by_rule.count_weight == "2"
+
+
 def test_a_label_a_dimension_and_a_bound_are_kept() -> None:
     _, mechanism = built({"label": "town", "dimension": 2, "bins": 0, "covariance": "per_class"}, row_bound=1)
     assert (mechanism.num_classes, mechanism.dimension, mechanism.covariance) == (3, 2, "per_class")
