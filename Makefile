@@ -2,14 +2,16 @@
 PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Both workers have a core; what they compiled is kept, since tests start many processes.
+ALONE := env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 .PHONY: check test test-all vectors demo bench lock
 
 check: .venv/.stamp  ## lint, format, types
 	$(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/mypy
 test: .venv/.stamp  ## the quick tests, in under 5 minutes
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(ALONE) $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 test-all: .venv/.stamp  ## every test
-	$(BIN)/python -m pytest -n 2
+	$(ALONE) $(BIN)/python -m pytest -n 2 --dist worksteal
 vectors: .venv/.stamp  ## write the test vectors again from the reference implementation
 	$(BIN)/python tests/vectors/reference.py
 demo: .venv/.stamp  ## real processes on this machine, real data, one answer

@@ -9,7 +9,7 @@ from functools import cache
 
 import pytest
 
-from lintra_audit.release.cases import planted_faults, seams_of, standard_cases
+from lintra_audit.release.cases import planted_faults, seams_of
 from lintra_audit.release.run import Outcome, audit_case
 from lintra_audit.trials import pipeline
 from lintra_audit.trials.case import Case, make_case_task
@@ -21,8 +21,8 @@ from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.rules import Drawn
 from lintra_protocol.task import Task
 from lintra_protocol.transforms.osnap import BalancedOsnap
+from support.audit_cases import CASES
 
-CASES = {case.name: case for case in standard_cases()}
 SEED = bytes(range(32))
 
 

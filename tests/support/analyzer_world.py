@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx2
 import numpy as np
 import structlog
+from starlette.types import ASGIApp
 
 from lintra_analyzer.service import Service, World
 from lintra_analyzer.settings import KnownServer, Settings
@@ -95,6 +96,7 @@ class Life:
     wires: Wires
     settings: Settings
     service: Service = field(init=False)
+    web: ASGIApp = field(init=False)
 
     def __post_init__(self) -> None:
         self.restart()
@@ -103,11 +105,12 @@ class Life:
         """Start the analyzer from what is on its disk."""
         http = httpx2.AsyncClient(transport=self.wires)
         self.service = Service(self.settings, KEYS, World(http, lambda: NOW, seeded("analyzer")))
+        self.web = create_app(self.service)
 
     def rest(self, token: str | None = TOKEN) -> httpx2.AsyncClient:
         """Return an analyst's connection."""
         headers = {} if token is None else {"authorization": f"Bearer {token}"}
-        transport = httpx2.ASGITransport(create_app(self.service))
+        transport = httpx2.ASGITransport(self.web)
         return httpx2.AsyncClient(transport=transport, base_url="http://analyzer.test", headers=headers)
 
     async def create(self, kind: str = "second_moment", **changes: object) -> Task:

@@ -7,6 +7,7 @@ exact (docs/privacy.md#joint).
 
 from collections.abc import Sequence
 from fractions import Fraction
+from math import isqrt
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -249,4 +250,8 @@ class RonGauss(CountedCells):
                 and self._squared_mu(sigma, claim.neighbours, honest, Fraction(SMOOTHING)) <= target
             )
 
-        return smallest_whole(MIN_SIGMA, keeps)
+        # mu^2 falls nearly as 1/sigma^2: from where nothing is rounded up to an integer, one step of that law. What is left are steps of the smallest deviation.
+        planned = self.squared_row_distance(claim.neighbours) / (target * honest)
+        first = max(MIN_SIGMA, isqrt(int(planned)))
+        there = self._squared_mu(first, claim.neighbours, honest, Fraction(SMOOTHING))
+        return smallest_whole(MIN_SIGMA, keeps, guess=isqrt(int(first**2 * there / target)) + 1)

@@ -61,23 +61,34 @@ def bisect_whole(inside: int, outside: int, holds: Callable[[int], bool]) -> int
     return inside
 
 
-def smallest_whole(least: int, holds: Callable[[int], bool], most: int | None = None) -> int:
+def smallest_whole(least: int, holds: Callable[[int], bool], most: int | None = None, guess: int | None = None) -> int:
     """Return the smallest integer from `least` on at which a condition holds that stays true, by doubling and halves.
 
     Args:
         least: the smallest candidate, at least 1.
         holds: the condition.
         most: the largest candidate; None for no end.
+        guess: where to begin; the nearer it is, the fewer steps are taken, and the answer is the same.
 
     Raises:
         NoBoundaryError: it does not hold at `most` either.
     """
-    outside, candidate = least - 1, least
-    while not holds(candidate):
-        if candidate == most:
-            raise NoBoundaryError(f"the condition does not hold up to {most}")
-        outside, candidate = candidate, 2 * candidate if most is None else min(2 * candidate, most)
-    return bisect_whole(candidate, outside, holds)
+    candidate = max(least, guess or least) if most is None else min(max(least, guess or least), most)
+    step = least if guess is None else 1
+    if holds(candidate):
+        inside = candidate
+        while inside > least:
+            below = max(inside - step, least)
+            if not holds(below):
+                return bisect_whole(inside, below, holds)
+            inside, step = below, 2 * step
+        return least
+    while candidate != most:
+        outside, candidate = candidate, candidate + step if most is None else min(candidate + step, most)
+        if holds(candidate):
+            return bisect_whole(candidate, outside, holds)
+        step *= 2
+    raise NoBoundaryError(f"the condition does not hold up to {most}")
 
 
 def narrow(inside: float, outside: float, excess: Callable[[float], float], *, width: float) -> tuple[float, float]:

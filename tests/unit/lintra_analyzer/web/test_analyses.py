@@ -1,8 +1,14 @@
-"""Analyses over REST: every kind, its refusals, and what each answer repeats of the certificate."""
+"""Analyses over REST: every kind, its refusals, and what each answer repeats of the certificate.
 
-from pathlib import Path
+Questions change nothing, so all of them are put to one analyzer that holds one release of each kind.
+"""
 
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+import httpx2
 import pytest
+import pytest_asyncio
 
 from lintra_analysis.estimators.regression import regression
 from lintra_analysis.readings import read
@@ -11,14 +17,34 @@ from lintra_analyzer.web.analyses import REQUESTS, parse_request, summary
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
 from support.analyzer_world import CLIENTS, Life, living
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 # So few clients have variances that stand out of the noise only if there is little of it.
 LITTLE_NOISE = {"epsilon": 10, "row_bound": 0.6}
 
 
-async def released(life: Life, kind: str, count: int = CLIENTS, **changes: object) -> str:
-    task = await life.create(kind, **changes)
-    await life.upload(task, count)
-    return await life.release(task)
+@dataclass
+class Holder:
+    """An analyzer with its releases, each made when it is first asked for."""
+
+    life: Life
+    rest: httpx2.AsyncClient
+    made: dict[str, str] = field(default_factory=dict)
+
+    async def release(self, kind: str, count: int = CLIENTS, **changes: object) -> str:
+        """Return the identifier of a release of so many clients' rows."""
+        asked = repr((kind, count, changes))
+        if asked not in self.made:
+            task = await self.life.create(kind, **changes)
+            await self.life.upload(task, count)
+            self.made[asked] = await self.life.release(task)
+        return self.made[asked]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def holder(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Holder]:
+    async with living(tmp_path_factory.mktemp("analyses")) as life, life.rest() as rest:
+        yield Holder(life, rest)
 
 
 @pytest.mark.parametrize(
@@ -40,77 +66,71 @@ async def released(life: Life, kind: str, count: int = CLIENTS, **changes: objec
     ],
 )
 async def test_every_analysis_answers_and_spends_nothing(
-    tmp_path: Path, kind: str, request_body: dict[str, object], expected: dict[str, object]
+    holder: Holder, kind: str, request_body: dict[str, object], expected: dict[str, object]
 ) -> None:
-    async with living(tmp_path) as life, life.rest() as rest:
-        release_id = await released(life, kind, **LITTLE_NOISE)
-        answer = await rest.post(f"/v1/releases/{release_id}/analyses", json=request_body)
-        assert answer.status_code == 200, answer.text
-        document = answer.json()
-        assert {name: document["result"][name] for name in expected} == expected
-        assert document["kind"] == request_body["kind"]
-        assert document["certificate"]["privacy_spent"].startswith("nothing more")
-        assert document["certificate"]["num_clients"] == CLIENTS
+    release_id = await holder.release(kind, **LITTLE_NOISE)
+    answer = await holder.rest.post(f"/v1/releases/{release_id}/analyses", json=request_body)
+    assert answer.status_code == 200, answer.text
+    document = answer.json()
+    assert {name: document["result"][name] for name in expected} == expected
+    assert document["kind"] == request_body["kind"]
+    assert document["certificate"]["privacy_spent"].startswith("nothing more")
+    assert document["certificate"]["num_clients"] == CLIENTS
 
 
-async def test_an_analysis_is_that_of_the_estimator(tmp_path: Path) -> None:
-    async with living(tmp_path) as life, life.rest() as rest:
-        release_id = await released(life, "second_moment")
-        answer = await rest.post(f"/v1/releases/{release_id}/analyses", json={"kind": "ridge", "target": "b"})
-        record = life.service.record(release_id).record
-        release = read(life.service.task(record.task_id), *life.service.archive.read(record))
-        assert answer.json()["result"] == regression(release, "b", regularization=1.0).to_dict()
+async def test_an_analysis_is_that_of_the_estimator(holder: Holder) -> None:
+    release_id = await holder.release("second_moment")
+    answer = await holder.rest.post(f"/v1/releases/{release_id}/analyses", json={"kind": "ridge", "target": "b"})
+    record = holder.life.service.record(release_id).record
+    release = read(holder.life.service.task(record.task_id), *holder.life.service.archive.read(record))
+    assert answer.json()["result"] == regression(release, "b", regularization=1.0).to_dict()
 
 
-async def test_an_intercept_in_the_release_is_fitted_and_the_means_are_known(tmp_path: Path) -> None:
-    async with living(tmp_path) as life, life.rest() as rest:
-        task = await life.create("second_moment", mechanism={"kind": "second_moment", "intercept": 1, "trace": True})
-        await life.upload(task)
-        path = f"/v1/releases/{await life.release(task)}/analyses"
-        result = (await rest.post(path, json={"kind": "regression", "target": "a"})).json()["result"]
-        assert result["intercept_fitted"]
-        assert result["features"] == ["b", "c"]
-        assert (await rest.post(path, json={"kind": "pca"})).json()["result"]["about_means"]
-        found = (await rest.post(path, json={"kind": "means"})).json()["result"]
-        assert found["columns"] == ["a", "b", "c"]
+async def test_an_intercept_in_the_release_is_fitted_and_the_means_are_known(holder: Holder) -> None:
+    task = await holder.life.create("second_moment", mechanism={"kind": "second_moment", "intercept": 1, "trace": True})
+    await holder.life.upload(task)
+    path = f"/v1/releases/{await holder.life.release(task)}/analyses"
+    result = (await holder.rest.post(path, json={"kind": "regression", "target": "a"})).json()["result"]
+    assert result["intercept_fitted"]
+    assert result["features"] == ["b", "c"]
+    assert (await holder.rest.post(path, json={"kind": "pca"})).json()["result"]["about_means"]
+    found = (await holder.rest.post(path, json={"kind": "means"})).json()["result"]
+    assert found["columns"] == ["a", "b", "c"]
 
 
-async def test_bounds_that_rest_on_gaussian_noise_are_refused_for_random_examples(tmp_path: Path) -> None:
+async def test_bounds_that_rest_on_gaussian_noise_are_refused_for_random_examples(holder: Holder) -> None:
     wishart = {"mechanism": {"kind": "second_moment_wishart"}, "min_clients": CLIENTS, "neighbours": "zero-out"}
-    async with living(tmp_path) as life, life.rest() as rest:
-        path = f"/v1/releases/{await released(life, 'second_moment', **wishart)}/analyses"
-        asked = {"kind": "regression", "target": "a"}
-        assert (await rest.post(path, json=asked)).status_code == 200
-        answer = await rest.post(path, json=asked | {"simultaneous": True})
-        assert (answer.status_code, answer.json()["type"]) == (400, "urn:lintra:problem:invalid_analysis")
-        assert "Gaussian" in answer.json()["detail"]
+    path = f"/v1/releases/{await holder.release('second_moment', **wishart)}/analyses"
+    asked = {"kind": "regression", "target": "a"}
+    assert (await holder.rest.post(path, json=asked)).status_code == 200
+    answer = await holder.rest.post(path, json=asked | {"simultaneous": True})
+    assert (answer.status_code, answer.json()["type"]) == (400, "urn:lintra:problem:invalid_analysis")
+    assert "Gaussian" in answer.json()["detail"]
 
 
-async def test_the_accept_header_chooses_between_json_csv_and_text(tmp_path: Path) -> None:
-    async with living(tmp_path) as life, life.rest() as rest:
-        path = f"/v1/releases/{await released(life, 'second_moment', **LITTLE_NOISE)}/analyses"
-        needed: dict[str, dict[str, object]] = {
-            kind: {"target": "a"} for kind in ("ridge", "regression", "regression-path")
-        }
-        needed["low-rank"] = {"rank": 2}
-        for kind in ("ridge", "low-rank", "moments", "regression", "regression-path", "pca", "correlation"):
-            asked = {"kind": kind, **needed.get(kind, {})}
-            table = await rest.post(path, json=asked, headers={"accept": "text/csv"})
-            assert table.headers["content-type"] == "text/csv; charset=utf-8"
-            header, *lines = table.text.splitlines()
-            assert lines
-            assert {line.count(",") for line in lines} == {header.count(",")}
-            text = await rest.post(path, json=asked, headers={"accept": "text/plain, application/json"})
-            assert text.headers["content-type"] == "text/plain; charset=utf-8"
-            assert "spent nothing more" in " ".join(text.text.split())
-            for accept in ("*/*", "application/json, text/csv", "image/png"):
-                answer = await rest.post(path, json=asked, headers={"accept": accept})
-                assert answer.json()["kind"] == kind
+async def test_the_accept_header_chooses_between_json_csv_and_text(holder: Holder) -> None:
+    path = f"/v1/releases/{await holder.release('second_moment', **LITTLE_NOISE)}/analyses"
+    needed: dict[str, dict[str, object]] = {
+        kind: {"target": "a"} for kind in ("ridge", "regression", "regression-path")
+    }
+    needed["low-rank"] = {"rank": 2}
+    for kind in ("ridge", "low-rank", "moments", "regression", "regression-path", "pca", "correlation"):
+        asked = {"kind": kind, **needed.get(kind, {})}
+        table = await holder.rest.post(path, json=asked, headers={"accept": "text/csv"})
+        assert table.headers["content-type"] == "text/csv; charset=utf-8"
+        header, *lines = table.text.splitlines()
+        assert lines
+        assert {line.count(",") for line in lines} == {header.count(",")}
+        text = await holder.rest.post(path, json=asked, headers={"accept": "text/plain, application/json"})
+        assert text.headers["content-type"] == "text/plain; charset=utf-8"
+        assert "spent nothing more" in " ".join(text.text.split())
+        for accept in ("*/*", "application/json, text/csv", "image/png"):
+            answer = await holder.rest.post(path, json=asked, headers={"accept": accept})
+            assert answer.json()["kind"] == kind
 
 
-async def test_the_interface_description_knows_every_kind_and_form(tmp_path: Path) -> None:
-    async with living(tmp_path) as life, life.rest() as rest:
-        document = (await rest.get("/v1/openapi.json")).json()
+async def test_the_interface_description_knows_every_kind_and_form(holder: Holder) -> None:
+    document = (await holder.rest.get("/v1/openapi.json")).json()
     operation = document["paths"]["/v1/releases/{release_id}/analyses"]["post"]
     kinds = operation["requestBody"]["content"]["application/json"]["schema"]["oneOf"]
     assert [kind["properties"]["kind"]["const"] for kind in kinds] == list(REQUESTS)
@@ -151,45 +171,42 @@ MISFITS: dict[str, list[tuple[dict[str, object], str]]] = {
 
 
 @pytest.mark.parametrize("kind", MISFITS)
-async def test_an_analysis_that_does_not_fit_is_refused_in_words(tmp_path: Path, kind: str) -> None:
-    async with living(tmp_path) as life, life.rest() as rest:
-        release_id = await released(life, kind)
-        for request_body, complaint in MISFITS[kind]:
-            answer = await rest.post(f"/v1/releases/{release_id}/analyses", json=request_body)
-            assert (answer.status_code, answer.json()["type"]) == (400, "urn:lintra:problem:invalid_analysis")
-            assert complaint in answer.json()["detail"]
+async def test_an_analysis_that_does_not_fit_is_refused_in_words(holder: Holder, kind: str) -> None:
+    release_id = await holder.release(kind)
+    for request_body, complaint in MISFITS[kind]:
+        answer = await holder.rest.post(f"/v1/releases/{release_id}/analyses", json=request_body)
+        assert (answer.status_code, answer.json()["type"]) == (400, "urn:lintra:problem:invalid_analysis")
+        assert complaint in answer.json()["detail"]
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"1", b"\xff"])
-def test_what_is_no_request_is_refused(body: bytes) -> None:
+async def test_what_is_no_request_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidAnalysisError):
         parse_request(body)
 
 
-async def test_numbers_that_changed_on_the_disk_are_not_analysed(tmp_path: Path) -> None:
-    async with living(tmp_path) as life:
-        record = life.service.record(await released(life, "sum")).record
-        file = life.folder / "analyzer" / "releases" / f"{record.release_id}.npz"
-        whole = file.read_bytes()
-        other = life.service.record(await released(life, "sum", CLIENTS - 1)).record
-        for changed in (whole[: len(whole) // 2], b"", file.with_name(f"{other.release_id}.npz").read_bytes()):
-            file.write_bytes(changed)
-            with pytest.raises(InvalidReleaseError):
-                life.service.archive.read(record)
-        file.unlink()
+async def test_numbers_that_changed_on_the_disk_are_not_analysed(holder: Holder) -> None:
+    record = holder.life.service.record(await holder.release("sum", purpose="will be damaged")).record
+    file = holder.life.folder / "analyzer" / "releases" / f"{record.release_id}.npz"
+    whole = file.read_bytes()
+    other = holder.life.service.record(await holder.release("sum", CLIENTS - 1, purpose="lies beside it")).record
+    for changed in (whole[: len(whole) // 2], b"", file.with_name(f"{other.release_id}.npz").read_bytes()):
+        file.write_bytes(changed)
         with pytest.raises(InvalidReleaseError):
-            life.service.archive.read(record)
+            holder.life.service.archive.read(record)
+    file.unlink()
+    with pytest.raises(InvalidReleaseError):
+        holder.life.service.archive.read(record)
 
 
-async def test_flagged_rows_are_mentioned_with_every_answer(tmp_path: Path) -> None:
-    async with living(tmp_path) as life:
-        record = life.service.record(await released(life, "sum")).record
-        flagged = Plausibility(deviations="6", false_alarm="0.1", flagged_rows=(0,))
-        before = summary(record)["warnings"]
-        after = summary(record.model_copy(update={"plausibility": flagged}))["warnings"]
-        assert isinstance(before, list)
-        assert isinstance(after, list)
-        # So small a cohort has a warning about clipped rows, which noise alone may have caused.
-        assert len(after) == len(before) + 1
-        assert "1 rows" in str(after)
-        assert "implausible" not in str(before)
+async def test_flagged_rows_are_mentioned_with_every_answer(holder: Holder) -> None:
+    record = holder.life.service.record(await holder.release("sum")).record
+    flagged = Plausibility(deviations="6", false_alarm="0.1", flagged_rows=(0,))
+    before = summary(record)["warnings"]
+    after = summary(record.model_copy(update={"plausibility": flagged}))["warnings"]
+    assert isinstance(before, list)
+    assert isinstance(after, list)
+    # So small a cohort has a warning about clipped rows, which noise alone may have caused.
+    assert len(after) == len(before) + 1
+    assert "1 rows" in str(after)
+    assert "implausible" not in str(before)

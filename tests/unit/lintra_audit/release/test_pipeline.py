@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from lintra_audit.release.cases import seams_of, standard_cases
+from lintra_audit.release.cases import seams_of
 from lintra_audit.release.run import far_reports, far_rows, near_rows
 from lintra_audit.trials.case import Case
 from lintra_audit.trials.faults import FAULTS
@@ -16,8 +16,8 @@ from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import FloatArray, IntArray
 from support import SEED, source
+from support.audit_cases import CASES
 
-CASES = {case.name: case for case in standard_cases()}
 RELEASED = [case for case in CASES.values() if not case.must_refuse]
 UNSMOOTHED = [case for case in RELEASED if not case.task.mechanism.smoothing]
 

@@ -92,6 +92,24 @@ def test_whole_numbers_are_found_exactly(edge: int) -> None:
     assert bisect_whole(2**41, 0, lambda k: k >= edge) == edge
 
 
+@pytest.mark.parametrize("guess", [1, 2, 990, 1000, 1003, 2**50])
+def test_a_guess_changes_the_number_of_steps_and_not_the_answer(guess: int) -> None:
+    asked: list[int] = []
+
+    def holds(k: int) -> bool:
+        asked.append(k)
+        return k >= 1000
+
+    assert smallest_whole(3, holds, guess=guess) == 1000
+    assert 999 in asked
+    assert 1000 in asked
+    assert len(asked) <= 2 * max(1, abs(guess - 1000)).bit_length() + 3
+    assert smallest_whole(3, lambda k: k >= 2, guess=guess) == 3
+    assert smallest_whole(3, lambda k: k >= 1000, most=1000, guess=guess) == 1000
+    with pytest.raises(ValueError, match="up to 999"):
+        smallest_whole(3, lambda k: k >= 1000, most=999, guess=guess)
+
+
 def test_a_whole_number_that_nothing_satisfies_is_refused_and_the_last_candidate_is_tried() -> None:
     assert smallest_whole(3, lambda k: k >= 100, most=100) == 100
     with pytest.raises(ValueError, match="up to 99"):
