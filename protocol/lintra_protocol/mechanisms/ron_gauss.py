@@ -250,7 +250,8 @@ class RonGauss(CountedCells):
                 and self._squared_mu(sigma, claim.neighbours, honest, Fraction(SMOOTHING)) <= target
             )
 
-        # mu^2 falls nearly as 1/sigma^2: from where nothing is rounded up to an integer, one step of that law. What is left are steps of the smallest deviation.
+        # mu^2 falls nearly as 1/sigma^2: from where nothing is rounded up to an integer, one step of that law. What is
+        # left comes from the smallest deviation being whole.
         planned = self.squared_row_distance(claim.neighbours) / (target * honest)
         first = max(MIN_SIGMA, isqrt(int(planned)))
         there = self._squared_mu(first, claim.neighbours, honest, Fraction(SMOOTHING))
