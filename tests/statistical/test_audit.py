@@ -37,7 +37,7 @@ def failed(outcome: Outcome) -> set[str]:
     return {check.name for check in outcome.checks if not check.passed}
 
 
-LONG = set(CASES) - {"osnap", "osnap-2", "thin-row", "sum", "null-row", "second-moment", "pair", "twice", "ron-gauss"}
+LONG = set(CASES) - {"osnap", "thin-row", "sum", "null-row", "second-moment", "pair", "twice", "ron-gauss"}
 # What must be reached of the epsilon claimed. A promise of Wishart noise pays for rare events, and its null row lies
 # closer than two rows do; the mu of two copies is so small that so few runs leave it a wide interval.
 REACHED = {"wishart": 0.5, "wishart-null-row": 0.3, "published-2": 0.5}

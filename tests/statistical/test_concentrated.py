@@ -69,8 +69,9 @@ def test_each_coefficient_of_the_cohort_is_accepted_as_often_as_stated_and_with_
     right, small, linear = [], [], []
     for _ in range(DRAWS):
         release = released(generator, tight=tight)
-        right.append(sets(release).statements.at(TRUTH) <= LIMIT)
-        small.append(1.4**2 * sets(release).statements.at(TRUTH) <= LIMIT)
+        distance = sets(release).statements.at(TRUTH)
+        right.append(distance <= LIMIT)
+        small.append(1.4**2 * distance <= LIMIT)
         fit = solve(design(release, "c3"))
         assert fit.parts is not None
         error = np.sqrt(np.diagonal(fit.parts.cohort))

@@ -4,6 +4,8 @@
 the sum of the 300 others'.
 """
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -23,6 +25,7 @@ def calibrated(intercept: str, trace: bool) -> SecondMoment:
     return plain.calibrated(CLAIM, COLUMNS, 10 * CLIENTS)
 
 
+@cache
 def honest_noise(mechanism: SecondMoment, clients: int) -> FloatArray:
     """Return the summed noise of some clients in `ROUNDS` releases, decoded; shape `(ROUNDS, q, q)`."""
     random_bytes = source(f"noise {mechanism.trace} {clients}")

@@ -23,7 +23,15 @@ def counted(sample: np.ndarray, reach: int) -> np.ndarray:
     return np.append(np.bincount(inside + reach, minlength=2 * reach + 1), sample.size - inside.size)
 
 
-@pytest.mark.parametrize("scale", [Fraction(1, 3), Fraction(1), Fraction(7, 2), Fraction(100, 7)])
+@pytest.mark.parametrize(
+    "scale",
+    [
+        Fraction(1, 3),
+        pytest.param(Fraction(1), marks=pytest.mark.slow),
+        pytest.param(Fraction(7, 2), marks=pytest.mark.slow),
+        Fraction(100, 7),
+    ],
+)
 def test_counts_fit_the_law_and_this_test_would_notice_another_scale(scale: Fraction) -> None:
     # Four chi-square tests at 1e-4: a false alarm below 4e-4; at 5 % off all of them reject.
     sample = discrete_laplace(40_000, scale, source(f"laplace {scale}"))
