@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from lintra_protocol.errors import LintraError
+from support.sources import parsed, statements
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("protocol", "client", "server", "analyzer")
@@ -38,7 +39,7 @@ def error_definitions(source: str, error_names: frozenset[str]) -> list[str]:
     """Return the names of the classes in `source` that derive directly from one of `error_names`."""
     return [
         node.name
-        for node in ast.walk(ast.parse(source))
+        for node in statements(parsed(source))
         if isinstance(node, ast.ClassDef)
         for base in node.bases
         if (base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", None)) in error_names

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from support.sources import parsed, statements
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("protocol", "service", "client", "server", "analyzer")
 CODE = (*PACKAGES, "deploy", "benchmarks", "tests")
@@ -48,6 +50,7 @@ def files(*folders: str) -> Iterator[Path]:
                 yield path
 
 
+@cache
 def modules(*folders: str) -> list[tuple[str, str]]:
     """Return (path from the root, source) of every module that is not empty."""
     sources = [(p.relative_to(ROOT).as_posix(), p.read_text("utf-8")) for p in files(*folders) if p.suffix == ".py"]
@@ -62,16 +65,10 @@ def texts() -> Iterator[tuple[str, str]]:
             yield path.relative_to(ROOT).as_posix(), data.decode("utf-8", errors="replace")
 
 
-@cache
-def parsed(source: str) -> ast.Module:
-    """Return the syntax tree of a module; a second of work for all of them, which several tests need."""
-    return ast.parse(source)
-
-
 def long_functions(name: str, source: str) -> list[str]:
     """Return the functions with more than `FUNCTION_LINES` lines, their docstrings not counted."""
     found = []
-    for node in ast.walk(parsed(source)):
+    for node in statements(parsed(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             lines = _length(node) - (_length(node.body[0]) if ast.get_docstring(node) is not None else 0)
             if lines > FUNCTION_LINES:
@@ -86,6 +83,8 @@ def undocumented(name: str, source: str) -> list[str]:
 
 def numpy_random_uses(name: str, source: str) -> list[str]:
     """Return where `numpy.random` is imported or used."""
+    if "random" not in source:
+        return []
     return [f"{name}:{node.lineno}" for node in _nodes(source) if _is_numpy_random(node)]
 
 

@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from support.sources import parsed, statements
+
 ROOT = Path(__file__).resolve().parents[2]
 Graph = Mapping[str, frozenset[str]]
 
@@ -44,7 +46,7 @@ def import_graph(modules: Mapping[str, str]) -> Graph:
 
 
 def _imported(source: str, known: Mapping[str, str]) -> Iterator[str]:
-    for node in ast.walk(ast.parse(source)):
+    for node in statements(parsed(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in known)
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
