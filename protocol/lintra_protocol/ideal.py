@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lintra_protocol.manifest import merkle_root
 from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.report import Report, make_report, share_words
+from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.ring import FloatArray, IntArray, RingArray, from_ring
 from lintra_protocol.rules import check_cohort, draw_matrix
 from lintra_protocol.schema import Row
@@ -77,7 +77,7 @@ def release(
     # All servers: freeze the cohort, and only then draw the public matrix.
     reports = sorted(reports, key=lambda report: report.report_id)
     check_cohort(task, len(reports), len(reports))
-    drawn = draw_matrix(task, merkle_root([report.report_id for report in reports]), nonces, len(reports))
+    drawn = draw_matrix(task, ReportIds.of(report.report_id for report in reports).root, nonces, len(reports))
     sketch_shares = [server_sketch_share(task, server, reports, drawn.matrix) for server in range(task.num_servers)]
     for sketch_share, random_bytes in zip(sketch_shares, smoothing or (), strict=False):
         task.mechanism.smooth(sketch_share, random_bytes)

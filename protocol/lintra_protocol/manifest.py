@@ -1,95 +1,89 @@
-"""Which reports make a cohort: Merkle roots over sorted identifiers, differences between lists, intersections.
-
-A report identifier is 32 bytes; a list of them is always sorted and free of repetitions before it is hashed.
-"""
+"""The tree over a sorted list of report identifiers: its root stands for the list, and a proof shows who is in it."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from lintra_protocol.canonical import HASH_BYTES, domain_hash, framed
-from lintra_protocol.errors import InvalidMessageError, InventoryMismatchError
+from lintra_protocol.errors import InventoryMismatchError
 
-# `framed(label, part)` for the two hot hashes, with everything but the part computed once.
-_LEAF = framed("merkle leaf") + HASH_BYTES.to_bytes(8, "big")
+LEAF_IDS = 64
+"""Identifiers in a leaf: hashing a list costs one call for so many, and a proof carries so many."""
+
+# `framed(label, part)` of the hot hash, with everything but the part computed once.
 _NODE = framed("merkle node") + (2 * HASH_BYTES).to_bytes(8, "big")
 _EMPTY = domain_hash("merkle empty")
 
 
-def sorted_ids(report_ids: Iterable[bytes]) -> list[bytes]:
-    """Return the identifiers in ascending order.
+class InclusionProof(NamedTuple):
+    """That an identifier is in a list, for somebody who knows the list's root and length.
+
+    Attributes:
+        leaf: number of the leaf that holds it.
+        leaf_ids: the identifiers of that leaf, one after the other.
+        siblings: hashes beside the way from the leaf to the root, 32 bytes each.
+    """
+
+    leaf: int
+    leaf_ids: bytes
+    siblings: tuple[bytes, ...]
+
+
+def merkle_root(report_ids: npt.NDArray[np.uint8]) -> bytes:
+    """Return the Merkle root of sorted identifiers, shape `(n, 32)`; an odd node at a level's end moves up as it is."""
+    return _levels(report_ids)[-1][0] if len(report_ids) else _EMPTY
+
+
+def prove_inclusion(report_ids: npt.NDArray[np.uint8], position: int) -> InclusionProof:
+    """Prove that the identifier at a position is in a sorted list, shape `(n, 32)`."""
+    leaf = position // LEAF_IDS
+    place, siblings = leaf, []
+    for level in _levels(report_ids):
+        if place ^ 1 < len(level):
+            siblings.append(level[place ^ 1])
+        place //= 2
+    return InclusionProof(leaf, report_ids[leaf * LEAF_IDS : (leaf + 1) * LEAF_IDS].tobytes(), tuple(siblings))
+
+
+def verify_inclusion(root: bytes, count: int, report_id: bytes, proof: InclusionProof) -> None:
+    """Check that an identifier is in the list of this root and length.
+
+    The shape of the tree, and on which side each sibling stands, follow from the length and the leaf's number alone.
 
     Raises:
-        InvalidMessageError: one of them is not 32 bytes, or stands twice.
+        InventoryMismatchError: the proof does not show it.
     """
-    result = sorted(report_ids)
-    if any(len(report_id) != HASH_BYTES for report_id in result):
-        raise InvalidMessageError(f"a report identifier has {HASH_BYTES} bytes")
-    if any(map(bytes.__eq__, result, result[1:])):
-        raise InvalidMessageError("a report identifier is listed twice")
-    return result
+    place, size = proof.leaf, -(-count // LEAF_IDS)
+    ids_here = min(LEAF_IDS, count - place * LEAF_IDS)
+    held = {proof.leaf_ids[start : start + HASH_BYTES] for start in range(0, len(proof.leaf_ids), HASH_BYTES)}
+    if not 0 <= place < size or len(proof.leaf_ids) != HASH_BYTES * ids_here or report_id not in held:
+        raise InventoryMismatchError("the proof is not of this identifier")
+    node, siblings = _leaf(place, proof.leaf_ids), list(proof.siblings)
+    while size > 1:
+        if place ^ 1 < size:
+            if not siblings:
+                raise InventoryMismatchError("the proof does not reach the root")
+            sibling = siblings.pop(0)
+            node = hashlib.sha256(_NODE + (sibling + node if place & 1 else node + sibling)).digest()
+        place, size = place // 2, (size + 1) // 2
+    if siblings or node != root:
+        raise InventoryMismatchError("the proof does not lead to the root")
 
 
-def merkle_root(report_ids: Sequence[bytes]) -> bytes:
-    """Return the Merkle root of sorted identifiers; an odd node at the end of a level moves up unchanged."""
+def _levels(report_ids: npt.NDArray[np.uint8]) -> list[list[bytes]]:
+    """Return the tree's levels from the leaves to the root; the list is not empty."""
     sha256 = hashlib.sha256
-    level = [sha256(_LEAF + report_id).digest() for report_id in report_ids]
+    starts = range(0, len(report_ids), LEAF_IDS)
+    level = [_leaf(leaf, report_ids[start : start + LEAF_IDS].tobytes()) for leaf, start in enumerate(starts)]
+    levels = [level]
     while len(level) > 1:
         paired = [sha256(_NODE + left + right).digest() for left, right in zip(level[::2], level[1::2], strict=False)]
         level = paired + level[len(paired) * 2 :]
-    return level[0] if level else _EMPTY
+        levels.append(level)
+    return levels
 
 
-def merkle_path(report_ids: Sequence[bytes], position: int) -> list[tuple[bool, bytes]]:
-    """Return the siblings from a leaf to the root, each with whether it stands on the left."""
-    sha256 = hashlib.sha256
-    level = [sha256(_LEAF + report_id).digest() for report_id in report_ids]
-    path = []
-    while len(level) > 1:
-        sibling = position ^ 1
-        if sibling < len(level):
-            path.append((sibling < position, level[sibling]))
-        paired = [sha256(_NODE + left + right).digest() for left, right in zip(level[::2], level[1::2], strict=False)]
-        level = paired + level[len(paired) * 2 :]
-        position //= 2
-    return path
-
-
-def verify_merkle_path(root: bytes, report_id: bytes, path: Sequence[tuple[bool, bytes]]) -> None:
-    """Check that an identifier is in the list with this root.
-
-    Raises:
-        InventoryMismatchError: the path does not lead from the identifier to the root.
-    """
-    node = hashlib.sha256(_LEAF + report_id).digest()
-    for sibling_is_left, sibling in path:
-        pair = sibling + node if sibling_is_left else node + sibling
-        node = hashlib.sha256(_NODE + pair).digest()
-    if node != root:
-        raise InventoryMismatchError("the path does not lead to the root")
-
-
-def difference(own: Sequence[bytes], other: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
-    """Return (missing, extra): what `other` lacks of `own`, and what it has beyond it, each sorted."""
-    own_set, other_set = set(own), set(other)
-    return sorted(own_set - other_set), sorted(other_set - own_set)
-
-
-def apply_difference(own: Sequence[bytes], missing: Sequence[bytes], extra: Sequence[bytes]) -> list[bytes]:
-    """Rebuild another server's list from one's own and the difference to it.
-
-    Raises:
-        InventoryMismatchError: the difference does not fit one's own list.
-    """
-    own_set, missing_set = set(own), set(missing)
-    if not missing_set <= own_set or not own_set.isdisjoint(extra):
-        raise InventoryMismatchError("the difference does not fit this server's own list")
-    return sorted_ids([*(own_set - missing_set), *extra])
-
-
-def intersection(lists: Sequence[Sequence[bytes]]) -> list[bytes]:
-    """Return the identifiers that stand in every list, sorted."""
-    first, *others = lists
-    common = set(first)
-    for other in others:
-        common.intersection_update(other)
-    return sorted(common)
+def _leaf(number: int, leaf_ids: bytes) -> bytes:
+    return domain_hash("merkle leaf", number.to_bytes(8, "big"), leaf_ids)

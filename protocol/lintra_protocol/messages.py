@@ -6,7 +6,7 @@ from pydantic import Field, StringConstraints
 
 from lintra_protocol.canonical import base64url, domain_hash, parse_base64url
 from lintra_protocol.documents import Frozen, Key
-from lintra_protocol.manifest import merkle_root
+from lintra_protocol.report_ids import ReportIds, apply_difference, decode_positions, difference, encode_positions
 from lintra_protocol.sealing import SuiteName
 from lintra_protocol.signing import SigningKey, verify
 from lintra_protocol.task import Task
@@ -18,6 +18,8 @@ ServerIndex = Annotated[int, Field(ge=0, lt=256)]
 Count = Annotated[int, Field(ge=0, lt=2**53)]
 OptionalKey = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{0,2048}$")]
 """A `Key`, or nothing."""
+Packed = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]*$")]
+"""Any bytes in unpadded base64url."""
 
 
 class SealingKeyEntry(Frozen):
@@ -179,11 +181,44 @@ def sign(key: SigningKey, message: M) -> Signed[M]:
 
 
 class Difference(Frozen):
-    """How one server's list of reports differs from the receiver's own: what it lacks, what it has beyond."""
+    """How one server's list of reports differs from the receiver's own.
+
+    Attributes:
+        missing: where in the receiver's list stands what this server lacks (see `encode_positions`).
+        extra: the identifiers that it has beyond, sorted, one after the other.
+    """
 
     server: ServerIndex
-    missing: tuple[Key, ...]
-    extra: tuple[Key, ...]
+    missing: Packed
+    extra: Packed
+
+    @classmethod
+    def between(cls, server: int, own: ReportIds, other: ReportIds) -> "Difference":
+        """Say how the list of `server` differs from the receiver's."""
+        missing, extra = difference(own, other)
+        return cls(server=server, missing=base64url(encode_positions(missing)), extra=base64url(extra.encode()))
+
+    def rebuild(self, own: ReportIds) -> ReportIds:
+        """Return that server's list, from the receiver's own.
+
+        Raises:
+            InvalidMessageError: positions or identifiers are not spelled as they must be.
+            InventoryMismatchError: the difference does not fit one's own list.
+        """
+        extra = parse_base64url(self.extra)
+        positions = decode_positions(parse_base64url(self.missing))
+        return apply_difference(own, positions, ReportIds.parse(extra, len(extra)))
+
+
+class Inclusion(Frozen):
+    """A proof that a report is in the frozen cohort (see `manifest.InclusionProof`); the cohort is signed elsewhere."""
+
+    kind: Literal["inclusion"] = "inclusion"
+    root: Key
+    count: Count
+    leaf: Count
+    leaf_ids: Packed
+    siblings: tuple[Key, ...]
 
 
 class CohortRequest(Frozen):
@@ -240,30 +275,28 @@ def receipt_hash(report_ids: list[bytes]) -> str:
     return base64url(domain_hash("receipt reports", *report_ids))
 
 
-def inventory_of(
-    task: Task, server: int, report_ids: list[bytes], nonce: bytes, closed_at: int, start: int
-) -> Inventory:
+def inventory_of(task: Task, server: int, report_ids: ReportIds, nonce: bytes, closed_at: int, start: int) -> Inventory:
     """Describe a server's sorted report identifiers."""
     return Inventory(
         task_id=task.task_id,
         batch=BATCH,
         server=server,
         count=len(report_ids),
-        root=base64url(merkle_root(report_ids)),
+        root=base64url(report_ids.root),
         nonce_commitment=base64url(nonce_commitment(nonce)),
         closed_at=closed_at,
         start=start,
     )
 
 
-def census_of(task: Task, server: int, report_ids: list[bytes], counted_at: int) -> Census:
+def census_of(task: Task, server: int, report_ids: ReportIds, counted_at: int) -> Census:
     """Describe a server's sorted report identifiers while its batch is open."""
     return Census(
         task_id=task.task_id,
         batch=BATCH,
         server=server,
         count=len(report_ids),
-        root=base64url(merkle_root(report_ids)),
+        root=base64url(report_ids.root),
         counted_at=counted_at,
     )
 

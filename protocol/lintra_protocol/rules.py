@@ -21,10 +21,10 @@ from lintra_protocol.errors import (
     RowUnderfilledError,
     TooManyMissingError,
 )
-from lintra_protocol.manifest import merkle_root
 from lintra_protocol.mechanisms.base import LOG_MAX_WRAP, SEED_ATTEMPTS
 from lintra_protocol.messages import BATCH, Census, Cohort, Inventory, Signed, inventories_hash, nonce_commitment
 from lintra_protocol.privacy.statement import PrivacyStatement
+from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.task import Task
 from lintra_protocol.transforms.base import PublicMatrix
 
@@ -46,18 +46,18 @@ def verify_inventories(task: Task, inventories: Sequence[Signed[Inventory]]) -> 
     return messages
 
 
-def verify_list(inventory: Inventory, report_ids: list[bytes]) -> None:
-    """Check that a list of sorted identifiers is the one an inventory describes (R7).
+def verify_list(inventory: Inventory, report_ids: ReportIds) -> None:
+    """Check that a list of identifiers is the one an inventory describes (R7).
 
     Raises:
         InventoryMismatchError: another count or root.
     """
-    if inventory.count != len(report_ids) or inventory.root != base64url(merkle_root(report_ids)):
+    if inventory.count != len(report_ids) or inventory.root != base64url(report_ids.root):
         raise InventoryMismatchError(f"the list of server {inventory.server} is not the one it signed")
 
 
 def verify_census(
-    task: Task, census: Signed[Census], counted_ids: list[bytes], inventory: Signed[Inventory], held_ids: list[bytes]
+    task: Task, census: Signed[Census], counted_ids: ReportIds, inventory: Signed[Inventory], held_ids: ReportIds
 ) -> None:
     """Check that a server's inventory holds all reports of a census that it signed while the batch was open.
 
@@ -76,10 +76,10 @@ def verify_census(
     counted, held = census.verified(key), inventory.verified(key)
     if (counted.task_id, counted.batch, counted.server) != (held.task_id, held.batch, held.server):
         raise InventoryMismatchError(f"the census is not one of server {held.server} for this batch")
-    if counted.count != len(counted_ids) or counted.root != base64url(merkle_root(counted_ids)):
+    if counted.count != len(counted_ids) or counted.root != base64url(counted_ids.root):
         raise InventoryMismatchError(f"the census of server {held.server} is not of this list")
     verify_list(held, held_ids)
-    gone = len(set(counted_ids).difference(held_ids))
+    gone = int((~counted_ids.among(held_ids)).sum())
     if gone:
         raise InventoryMismatchError(
             f"server {held.server} signed for {gone} reports in its census that are not in its inventory"

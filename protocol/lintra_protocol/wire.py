@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from lintra_protocol.canonical import HASH_BYTES, domain_hash, framed
-from lintra_protocol.errors import InvalidMessageError, MessageTooLargeError
+from lintra_protocol.errors import InvalidMessageError
 from lintra_protocol.sealing import OVERHEAD_BYTES
 from lintra_protocol.sharing import SEED_BYTES
 from lintra_protocol.task import Task
@@ -176,25 +176,6 @@ def _cut(data: bytes, first: int, passes: Sequence[bytes], size: int, header_siz
         key_at = start + header_size
         sealed_at = key_at + KEY_ID_BYTES
         yield SealedReport(data[start:key_at], data[key_at:sealed_at], data[sealed_at : start + size], admission)
-
-
-def encode_ids(report_ids: Sequence[bytes]) -> bytes:
-    """Encode a sorted list of report identifiers."""
-    return b"".join(report_ids)
-
-
-def decode_ids(data: bytes, max_reports: int) -> list[bytes]:
-    """Parse a list of report identifiers; the caller checks its order through its Merkle root.
-
-    Raises:
-        InvalidMessageError: not a whole number of identifiers.
-        MessageTooLargeError: more than `max_reports`.
-    """
-    if len(data) % HASH_BYTES:
-        raise InvalidMessageError(f"identifiers take {HASH_BYTES} bytes each, got {len(data)} bytes")
-    if len(data) > HASH_BYTES * max_reports:
-        raise MessageTooLargeError(f"at most {max_reports} identifiers")
-    return [data[start : start + HASH_BYTES] for start in range(0, len(data), HASH_BYTES)]
 
 
 def encode_sealed_document(document: bytes, sealed: bytes) -> bytes:

@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 
-from lintra_protocol.canonical import HASH_BYTES, JsonValue, base64url, canonical_json, parse_base64url
+from lintra_protocol.canonical import HASH_BYTES, parse_base64url
 from lintra_protocol.errors import LintraError, OverloadedError, UnknownBatchError
 from lintra_protocol.messages import (
     BATCH,
@@ -23,8 +23,9 @@ from lintra_protocol.messages import (
     TaskRecord,
 )
 from lintra_protocol.randomness import RandomBytes, system_randomness
+from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.transport import MessageName, media_type, require_media_type
-from lintra_protocol.wire import KEY_ID_BYTES, encode_ids
+from lintra_protocol.wire import KEY_ID_BYTES
 from lintra_server.hot import Front
 from lintra_server.journal import Halt
 from lintra_server.keys import CACHE_SECONDS
@@ -117,10 +118,10 @@ def _add_census_routes(app: FastAPI, node: Node) -> None:
         return _listed(await run_in_threadpool(node.census.ids, held))
 
 
-def _listed(report_ids: list[bytes]) -> Response:
+def _listed(report_ids: ReportIds) -> Response:
     """Return a list of identifiers, a part at a time."""
     starts = range(0, len(report_ids), _IDS_PER_CHUNK)
-    chunks = (encode_ids(report_ids[start : start + _IDS_PER_CHUNK]) for start in starts)
+    chunks = (report_ids.array[start : start + _IDS_PER_CHUNK].tobytes() for start in starts)
     headers = {"content-type": media_type("ids"), "content-length": str(HASH_BYTES * len(report_ids))}
     return StreamingResponse(chunks, headers=headers)
 
@@ -174,9 +175,8 @@ def _add_release_routes(app: FastAPI, node: Node) -> None:
         _require_batch(batch)
         with proving:
             wanted = parse_base64url(report_id, HASH_BYTES)
-            root, path = await run_in_threadpool(node.gate.inclusion, held, wanted)
-        steps: list[JsonValue] = [{"left": left, "hash": base64url(sibling)} for left, sibling in path]
-        return answer("inclusion", canonical_json({"root": root, "path": steps}))
+            proof = await run_in_threadpool(node.gate.inclusion, held, wanted)
+        return answer("inclusion", proof.canonical())
 
 
 async def _registration(node: Node, request: Request) -> tuple[Signed[TaskRecord], tuple[bytes, bytes] | None]:

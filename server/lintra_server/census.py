@@ -9,10 +9,11 @@ from sqlalchemy import Connection, delete, insert, select
 
 from lintra_protocol.errors import BatchClosedError, UnknownResourceError
 from lintra_protocol.messages import Census, Signed, census_of, sign
+from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.signing import SigningKey
 from lintra_server.database import batches, censuses, reports
 from lintra_server.registry import Held
-from lintra_server.store import Store
+from lintra_server.store import Store, listed
 
 
 class CensusTaker:
@@ -49,7 +50,7 @@ class CensusTaker:
             connection.execute(insert(censuses), {"task": held.number, "document": document, "segments": num_segments})
             return document
 
-    def ids(self, held: Held) -> list[bytes]:
+    def ids(self, held: Held) -> ReportIds:
         """Return the sorted identifiers that the last census describes.
 
         Raises:
@@ -67,6 +68,6 @@ def _last(connection: Connection, task: int) -> tuple[bytes, int] | None:
     return None if row is None else (row.document, row.segments)
 
 
-def _ids(connection: Connection, task: int, num_segments: int) -> list[bytes]:
+def _ids(connection: Connection, task: int, num_segments: int) -> ReportIds:
     query = select(reports.c.report_id).where(reports.c.task == task, reports.c.segment < num_segments)
-    return list(connection.execute(query.order_by(reports.c.report_id)).scalars())
+    return listed(connection.execute(query.order_by(reports.c.report_id)).scalars())

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from threading import Lock
 from typing import NoReturn
 
-from lintra_protocol.canonical import HASH_BYTES, base64url, domain_hash, parse_base64url
+from lintra_protocol.canonical import base64url, domain_hash, parse_base64url
 from lintra_protocol.errors import (
     AbandonedError,
     AlreadyReleasedError,
@@ -21,12 +21,13 @@ from lintra_protocol.errors import (
     UnavailableError,
     UnknownResourceError,
 )
-from lintra_protocol.manifest import apply_difference, intersection, merkle_path, merkle_root
+from lintra_protocol.manifest import prove_inclusion
 from lintra_protocol.messages import (
     BATCH,
     AggregateRequest,
     Cohort,
     CohortRequest,
+    Inclusion,
     Inventory,
     Signed,
     SketchShareRecord,
@@ -35,6 +36,7 @@ from lintra_protocol.messages import (
     sign,
 )
 from lintra_protocol.randomness import RandomBytes
+from lintra_protocol.report_ids import ReportIds, intersection
 from lintra_protocol.ring import ring_bytes
 from lintra_protocol.rules import (
     Drawn,
@@ -125,7 +127,7 @@ class Gate:
         batch = self._batch(held)
         return batch.inventory or _not_yet(batch, "inventory")
 
-    def inventory_ids(self, held: Held) -> list[bytes]:
+    def inventory_ids(self, held: Held) -> ReportIds:
         """Return the sorted identifiers that the inventory describes (see `inventory` for errors)."""
         self.inventory(held)
         return self._store.report_ids(held.number)
@@ -151,24 +153,24 @@ class Gate:
         with self._busy[held.number]:
             self._stepper.settle()
             batch = self._batch(held)
-            own = self.inventory_ids(held)
             inventories = verify_inventories(held.task, request.inventories)  # (1)
             if request.inventories[held.server].canonical() != self.inventory(held):
                 raise InventoryMismatchError("this server gave out another inventory")  # (1)
+            if batch.cohort is not None:
+                # The inventories determine the cohort; so a repeated request is answered without its lists.
+                return self._same_cohort(batch.cohort, request.inventories)  # (5)
+            own = self.inventory_ids(held)
             lists = _lists(held, request, own)
             for inventory, report_ids in zip(inventories, lists, strict=True):
                 verify_list(inventory, report_ids)  # (2)
             cohort_ids = intersection(lists)  # (3)
             check_cohort(held.task, len(cohort_ids), len(own))  # (4)
-            if batch.cohort is not None:
-                return self._same_cohort(batch.cohort, request.inventories, cohort_ids)  # (5)
             cohort = self._cohort(held, request.inventories, cohort_ids)
-            members = set(cohort_ids)
             values: Values = {
                 "state": "frozen",
                 "cohort": cohort,
                 "inventories": CohortRequest(inventories=request.inventories, differences=()).canonical(),
-                "excluded": b"".join(report_id for report_id in own if report_id not in members),
+                "excluded": own.where(~own.among(cohort_ids)).encode(),
             }
             self._perform(held, Step(self._stepper.start, "frozen", held.task.id_bytes, "closed", values))  # (5)
             return cohort
@@ -183,8 +185,8 @@ class Gate:
         batch = self._batch(held)
         return batch.cohort or _not_yet(batch, "cohort")
 
-    def inclusion(self, held: Held, report_id: bytes) -> tuple[str, list[tuple[bool, bytes]]]:
-        """Return the frozen cohort's root, and the Merkle path to it from a report.
+    def inclusion(self, held: Held, report_id: bytes) -> Inclusion:
+        """Prove that a report is in the frozen cohort.
 
         Raises:
             BatchOpenError, UnknownResourceError: there is no cohort yet, or the report is not in it.
@@ -192,11 +194,17 @@ class Gate:
         """
         cohort = Signed[Cohort].from_canonical(self.cohort(held)).message
         report_ids = self._cohort_ids(held)
-        try:
-            position = report_ids.index(report_id)
-        except ValueError:
-            raise UnknownResourceError("the report is not in the frozen cohort") from None
-        return cohort.root, merkle_path(report_ids, position)
+        position = report_ids.position(report_id)
+        if position is None:
+            raise UnknownResourceError("the report is not in the frozen cohort")
+        proof = prove_inclusion(report_ids.array, position)
+        return Inclusion(
+            root=cohort.root,
+            count=cohort.count,
+            leaf=proof.leaf,
+            leaf_ids=base64url(proof.leaf_ids),
+            siblings=tuple(map(base64url, proof.siblings)),
+        )
 
     # --- (R8-R11) release --------------------------------------------------------------------------------------
 
@@ -282,28 +290,27 @@ class Gate:
         }
 
     @staticmethod
-    def _same_cohort(frozen: bytes, inventories: tuple[Signed[Inventory], ...], cohort_ids: list[bytes]) -> bytes:
-        cohort = Signed[Cohort].from_canonical(frozen).message
-        if (cohort.root, cohort.inventories) != (base64url(merkle_root(cohort_ids)), inventories_hash(inventories)):
+    def _same_cohort(frozen: bytes, inventories: tuple[Signed[Inventory], ...]) -> bytes:
+        if Signed[Cohort].from_canonical(frozen).message.inventories != inventories_hash(inventories):
             raise CohortConflictError("another cohort was frozen here before")
         return frozen
 
-    def _cohort(self, held: Held, inventories: tuple[Signed[Inventory], ...], cohort_ids: list[bytes]) -> bytes:
+    def _cohort(self, held: Held, inventories: tuple[Signed[Inventory], ...], cohort_ids: ReportIds) -> bytes:
         cohort = Cohort(
             task_id=held.task.task_id,
             batch=BATCH,
             server=held.server,
             count=len(cohort_ids),
-            root=base64url(merkle_root(cohort_ids)),
+            root=base64url(cohort_ids.root),
             inventories=inventories_hash(inventories),
             nonce=base64url(self._store.nonce(held.number)),
             start=self._stepper.start,
         )
         return sign(self._identity, cohort).canonical()
 
-    def _cohort_ids(self, held: Held) -> list[bytes]:
-        excluded = set(self._store.excluded_ids(held.number))
-        return [report_id for report_id in self._store.report_ids(held.number) if report_id not in excluded]
+    def _cohort_ids(self, held: Held) -> ReportIds:
+        stored = self._store.report_ids(held.number)
+        return stored.where(~stored.among(self._store.excluded_ids(held.number)))
 
     def _frozen_inventories(
         self, held: Held, request: AggregateRequest, frozen: bytes
@@ -335,19 +342,12 @@ class Gate:
         return encode_sealed_document(sign(self._identity, record).canonical(), sealed)
 
 
-def _lists(held: Held, request: CohortRequest, own: list[bytes]) -> list[list[bytes]]:
+def _lists(held: Held, request: CohortRequest, own: ReportIds) -> list[ReportIds]:
     """Return every server's list of reports, rebuilt from this server's own."""
     others = [server for server in range(held.task.num_servers) if server != held.server]
     if [difference.server for difference in request.differences] != others:
         raise InvalidMessageError(f"expected one difference for each of the servers {others}, in this order")
-    lists = [
-        apply_difference(
-            own,
-            [parse_base64url(report_id, HASH_BYTES) for report_id in difference.missing],
-            [parse_base64url(report_id, HASH_BYTES) for report_id in difference.extra],
-        )
-        for difference in request.differences
-    ]
+    lists = [difference.rebuild(own) for difference in request.differences]
     lists.insert(held.server, own)
     return lists
 

@@ -4,7 +4,7 @@ Shares are stored under their batch's data key, and that under the root key and 
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,6 +15,7 @@ from lintra_protocol.canonical import HASH_BYTES
 from lintra_protocol.errors import BatchClosedError, LintraError, TokenSpentError, UnavailableError
 from lintra_protocol.messages import BatchState
 from lintra_protocol.randomness import RandomBytes
+from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.ring import IntArray
 from lintra_server.batch_secrets import Secrets
 from lintra_server.database import Database, batches, reports, segments, spent_tokens, tasks
@@ -27,6 +28,7 @@ MAX_SEGMENT_BYTES = 1 << 20
 
 _IDS_PER_QUERY = 512
 _SEGMENTS_PER_READ = 8
+_ROWS_PER_READ = 1 << 14
 _SEGMENTS_PER_DELETE = 8
 
 # The statements of an upload, built once: building one costs more than running it.
@@ -242,26 +244,35 @@ class Store:
             connection.execute(_GROW, {"of_task": task, **grown})
         return outcomes, batch.num_reports + len(new)
 
-    def report_ids(self, task: int) -> list[bytes]:
+    def report_ids(self, task: int) -> ReportIds:
         """Return the identifiers of all stored reports, sorted."""
         query = select(reports.c.report_id).where(reports.c.task == task).order_by(reports.c.report_id)
         with self.database.reading() as connection:
-            return list(connection.execute(query).scalars())
+            return listed(connection.execute(query).scalars())
 
-    def excluded_ids(self, task: int) -> list[bytes]:
+    def excluded_ids(self, task: int) -> ReportIds:
         """Return the identifiers of stored reports that are not in the frozen cohort, sorted."""
         with self.database.reading() as connection:
             excluded = connection.execute(select(batches.c.excluded).where(batches.c.task == task)).scalar() or b""
-        return [excluded[start : start + HASH_BYTES] for start in range(0, len(excluded), HASH_BYTES)]
+        return ReportIds.parse(excluded, len(excluded))
 
     def places(self, task: int) -> tuple[IntArray, IntArray]:
         """Return where the frozen cohort's payloads lie: segment number and position by rank, each of shape `(n,)`."""
-        excluded = set(self.excluded_ids(task))
         query = select(reports.c.report_id, reports.c.segment, reports.c.position).where(reports.c.task == task)
+        ids: list[bytes] = []
+        segment_of: list[IntArray] = []
+        position_of: list[IntArray] = []
         with self.database.reading() as connection:
-            rows = connection.execution_options(yield_per=4096).execute(query.order_by(reports.c.report_id))
-            flat = np.fromiter((n for row in rows if row[0] not in excluded for n in row[1:]), np.int64)
-        return flat[0::2], flat[1::2]
+            rows = connection.execution_options(yield_per=_ROWS_PER_READ).execute(query.order_by(reports.c.report_id))
+            for part in rows.partitions():
+                of_part, numbers, positions = zip(*part, strict=True)
+                ids.append(b"".join(of_part))
+                segment_of.append(np.array(numbers, np.int64))
+                position_of.append(np.array(positions, np.int64))
+        stored = listed(ids)
+        kept = ~stored.among(self.excluded_ids(task))
+        nothing = np.zeros(0, np.int64)
+        return np.concatenate([nothing, *segment_of])[kept], np.concatenate([nothing, *position_of])[kept]
 
     def payloads(self, task: int) -> Iterator[tuple[int, bytes]]:
         """Yield (segment number, decrypted payloads), a few at a time."""
@@ -345,6 +356,12 @@ def _closed(state: BatchState) -> LintraError | None:
     if state == "closing":  # it may become open again
         return UnavailableError("its batch is just being closed")
     return BatchClosedError(f"it is {state}")
+
+
+def listed(report_ids: Iterable[bytes]) -> ReportIds:
+    """Return identifiers that the database gave in order."""
+    data = b"".join(report_ids)
+    return ReportIds.parse(data, len(data))
 
 
 def _known(connection: Connection, task: int, report_ids: Sequence[bytes]) -> set[bytes]:

@@ -94,6 +94,7 @@ PROTOCOL_LAYERS: tuple[frozenset[str], ...] = (
             "tokens",
         }
     ),
+    frozenset({"report_ids"}),
     frozenset({"transforms"}),
     frozenset({"mechanisms"}),
     frozenset({"task"}),

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from decimal import Decimal
 from fractions import Fraction
+from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from lintra_protocol import (
     transport,
     wire,
 )
-from lintra_protocol.canonical import canonical_json, parse_base64url
+from lintra_protocol.canonical import base64url, canonical_json, parse_base64url
 from lintra_protocol.clipping import quantise, quantise_entries
 from lintra_protocol.errors import LintraError, OutdatedKeyError
 from lintra_protocol.frame import frame_digest, orthonormal
@@ -39,6 +40,7 @@ from lintra_protocol.messages import Census, Cohort, Inventory, Signed
 from lintra_protocol.privacy.calibration import published_steps
 from lintra_protocol.privacy.statement import Claim, Neighbours
 from lintra_protocol.randomness import derive_seed, keystream
+from lintra_protocol.report_ids import ReportIds, decode_positions, encode_positions, intersection
 from lintra_protocol.ring import IntArray, RingArray, from_ring, ring_bytes, ring_from_bytes, to_ring
 from lintra_protocol.sealing import SealingKey
 from lintra_protocol.task import Task
@@ -192,12 +194,36 @@ def open_upload(task: str, server: int, key_id: str, private_key: str, upload: s
     return [{"report_id": name.hex(), "time": time, "payload": payload.hex()} for name, time, payload in opened]
 
 
-def merkle_path(ids: list[str], position: int) -> list[list[object]]:
-    return [[left, sibling.hex()] for left, sibling in manifest.merkle_path(unhexed(ids), position)]
+def listed(count: int) -> ReportIds:
+    """The identifiers that the vectors name by their number: SHA-256 of a text each."""
+    return ReportIds.of(sha256(f"report {index}".encode()).digest() for index in range(count))
 
 
-def verify_path(root: str, id: str, path: list[tuple[bool, str]]) -> None:  # noqa: A002
-    manifest.verify_merkle_path(unhex(root), unhex(id), [(left, unhex(sibling)) for left, sibling in path])
+def prove(count: int, position: int) -> dict[str, object]:
+    proof = manifest.prove_inclusion(listed(count).array, position)
+    return {"leaf": proof.leaf, "leaf_ids": proof.leaf_ids.hex(), "siblings": hexed(proof.siblings)}
+
+
+def verify_inclusion(root: str, count: int, id: str, leaf: int, leaf_ids: str, siblings: list[str]) -> None:  # noqa: A002
+    proof = manifest.InclusionProof(leaf, unhex(leaf_ids), tuple(unhexed(siblings)))
+    manifest.verify_inclusion(unhex(root), count, unhex(id), proof)
+
+
+def difference(own: list[str], other: list[str]) -> dict[str, object]:
+    found = messages.Difference.between(0, ReportIds.of(unhexed(own)), ReportIds.of(unhexed(other)))
+    extra = parse_base64url(found.extra)
+    return {"missing": parse_base64url(found.missing).hex(), "extra": hexed(ReportIds.parse(extra, len(extra)))}
+
+
+def rebuild(own: list[str], missing: str, extra: list[str]) -> list[str]:
+    packed = base64url(unhex(missing)), base64url(b"".join(unhexed(extra)))
+    return hexed(messages.Difference(server=0, missing=packed[0], extra=packed[1]).rebuild(ReportIds.of(unhexed(own))))
+
+
+def positions(data: str) -> list[int]:
+    found = decode_positions(unhex(data))
+    assert encode_positions(found) == unhex(data)
+    return [int(position) for position in found]
 
 
 def matrix(rows: int, clients: int, sparsity: int, seed: str) -> object:
@@ -275,9 +301,9 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "verify_census": lambda task, census, counted, inventory, held: rules.verify_census(
         task_of(task),
         Signed[Census].from_value(census),
-        unhexed(counted),
+        ReportIds.of(unhexed(counted)),
         Signed[Inventory].from_value(inventory),
-        unhexed(held),
+        ReportIds.of(unhexed(held)),
     ),
     "receipt_hash": lambda ids: messages.receipt_hash(unhexed(ids)),
     "parse_json": parse_json,
@@ -307,16 +333,15 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "decode_header": decode_header,
     "share_context": lambda task_id, server, header: wire.share_context(unhex(task_id), server, unhex(header)).hex(),
     "open_upload": open_upload,
-    "merkle_root": lambda ids: manifest.merkle_root(unhexed(ids)).hex(),
-    "merkle_path": merkle_path,
-    "verify_path": verify_path,
-    "difference": lambda own, other: [hexed(ids) for ids in manifest.difference(unhexed(own), unhexed(other))],
-    "apply_difference": lambda own, missing, extra: hexed(
-        manifest.apply_difference(unhexed(own), unhexed(missing), unhexed(extra))
-    ),
-    "intersection": lambda lists: hexed(manifest.intersection([unhexed(ids) for ids in lists])),
-    "sorted_ids": lambda ids: hexed(manifest.sorted_ids(unhexed(ids))),
-    "decode_ids": lambda data, maximum: hexed(wire.decode_ids(unhex(data), maximum)),
+    "merkle_root": lambda count: listed(count).root.hex(),
+    "prove": prove,
+    "verify_inclusion": verify_inclusion,
+    "difference": difference,
+    "rebuild": rebuild,
+    "positions": positions,
+    "intersection": lambda lists: hexed(intersection([ReportIds.of(unhexed(ids)) for ids in lists])),
+    "sorted_ids": lambda ids: hexed(ReportIds.of(unhexed(ids))),
+    "parse_ids": lambda data, maximum: hexed(ReportIds.parse(unhex(data), maximum)),
     "late_seed": lambda task, root, nonces, attempt: rules.late_seed(
         task_of(task), unhex(root), unhexed(nonces), attempt
     ).hex(),
@@ -330,7 +355,9 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "decode_sealed_document": decode_sealed_document,
     "verify_inventories": verify_inventories,
     "verify_cohorts": verify_cohorts,
-    "verify_list": lambda inventory, ids: rules.verify_list(Inventory.from_value(inventory), unhexed(ids)),
+    "verify_list": lambda inventory, ids: rules.verify_list(
+        Inventory.from_value(inventory), ReportIds.parse(b"".join(unhexed(ids)), 99)
+    ),
     "public_key": lambda private_key: signing.SigningKey(unhex(private_key)).public_key,
     "sign": lambda private_key, label, parts: signing.SigningKey(unhex(private_key)).sign(label, *unhexed(parts)),
     "verify": lambda public_key, signature, label, parts: signing.verify(public_key, signature, label, *unhexed(parts)),

@@ -3,7 +3,7 @@
 Where it is cheap, a second test shows that the attack works with the rule off: so the rule is what stops it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,6 @@ from numpy.testing import assert_array_equal
 
 from lintra_protocol import rules
 from lintra_protocol.canonical import base64url, domain_hash, parse_base64url
-from lintra_protocol.manifest import merkle_root
 from lintra_protocol.messages import (
     AggregateRequest,
     Cohort,
@@ -26,6 +25,7 @@ from lintra_protocol.messages import (
     sign,
 )
 from lintra_protocol.report import Report
+from lintra_protocol.report_ids import ReportIds, encode_positions
 from lintra_protocol.ring import from_ring
 from lintra_protocol.sharing import combine
 from lintra_protocol.task import Task
@@ -220,21 +220,22 @@ async def test_a_server_that_loses_too_many_reports_stops_the_release(tmp_path: 
         assert "5 of 17" in answer.json()["detail"]
 
 
-def forged_inventory(world: World, server: int, report_ids: list[bytes]) -> Signed[Inventory]:
+def forged_inventory(world: World, server: int, report_ids: Sequence[bytes]) -> Signed[Inventory]:
     """Return what a corrupt server would sign for a list of its choice."""
-    inventory = inventory_of(world.task, server, report_ids, bytes(32), 0, 1)
+    inventory = inventory_of(world.task, server, ReportIds.of(report_ids), bytes(32), 0, 1)
     return sign(world.apps[server].node.identity, inventory)
 
 
-def corrupt_request(world: World, own: Signed[Inventory], ids: list[bytes], claimed: list[bytes]) -> CohortRequest:
+def corrupt_request(
+    world: World, own: Signed[Inventory], ids: Sequence[bytes], claimed: Sequence[bytes]
+) -> CohortRequest:
     """Return a cohort request in which servers 1 and 2 pretend to hold the reports `claimed`."""
     inventories = (own, *(forged_inventory(world, server, claimed) for server in (1, 2)))
-    missing = tuple(base64url(report_id) for report_id in sorted(set(ids) - set(claimed)))
-    differences = tuple(Difference(server=server, missing=missing, extra=()) for server in (1, 2))
+    differences = tuple(Difference.between(server, ReportIds.of(ids), ReportIds.of(claimed)) for server in (1, 2))
     return CohortRequest(inventories=inventories, differences=differences)
 
 
-async def honest_side(world: World, count: int) -> tuple[Signed[Inventory], list[bytes]]:
+async def honest_side(world: World, count: int) -> tuple[Signed[Inventory], ReportIds]:
     await world.upload_everywhere(world.reports(count))
     own = Signed[Inventory].from_canonical((await world.close_batch(HONEST)).content)
     return own, await world.ids(HONEST)
@@ -331,7 +332,7 @@ async def test_without_that_rule_the_last_server_chooses_the_seed(
 
         def seed(nonce: bytes) -> bytes:
             nonces = [parse_base64url(request.cohorts[0].message.nonce), nonce, bytes(32)]
-            return rules.late_seed(world.task, merkle_root(ids), nonces)
+            return rules.late_seed(world.task, ids.root, nonces)
 
         wished = next(nonce for nonce in (n.to_bytes(32, "big") for n in range(999)) if seed(nonce)[0] == 0)
         other = request.cohorts[1].message.model_copy(update={"nonce": base64url(wished)})
@@ -365,7 +366,7 @@ async def test_servers_that_were_shown_different_cohorts_release_nothing(tmp_pat
 
 def with_difference(request: CohortRequest, field: str) -> CohortRequest:
     """Claim that server 2's list differs by a report that nobody has."""
-    unknown = (base64url(bytes(32)),)
+    unknown = base64url({"extra": bytes(32), "missing": encode_positions(np.array([10**6]))}[field])
     other = request.differences[1].model_copy(update={field: unknown})
     return request.model_copy(update={"differences": (request.differences[0], other)})
 

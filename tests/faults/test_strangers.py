@@ -15,13 +15,13 @@ from lintra_protocol.canonical import base64url
 from lintra_protocol.errors import InventoryMismatchError, PolicyRefusedError, TokenInvalidError
 from lintra_protocol.messages import Census, Inventory, Signed, TaskRecord, UploadAnswer, inventory_of, sign
 from lintra_protocol.privacy.statement import Claim, PrivacyStatement
+from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.rules import verify_census
 from lintra_protocol.schema import Column
 from lintra_protocol.sealing import seal
 from lintra_protocol.task import Task
 from lintra_protocol.tokens import PASS_BYTES, Token, derived_keys, key_context, make_token
 from lintra_protocol.transport import media_type
-from lintra_protocol.wire import decode_ids
 from lintra_server import gate, registry
 from lintra_server.intake import screening
 from lintra_server.settings import Policy
@@ -256,11 +256,11 @@ async def test_who_registers_first_cannot_bring_other_keys(tmp_path: Path) -> No
 # --- a census -------------------------------------------------------------------------------------------------
 
 
-async def census(world: World, server: int) -> tuple[Signed[Census], list[bytes]]:
+async def census(world: World, server: int) -> tuple[Signed[Census], ReportIds]:
     answer = await world.ask(server, "GET", "/batches/0/census")
     assert answer.status_code == 200, answer.text
     listed = await world.ask(server, "GET", "/batches/0/census/ids")
-    return Signed[Census].from_canonical(answer.content), decode_ids(listed.content, 1000)
+    return Signed[Census].from_canonical(answer.content), ReportIds.parse(listed.content, 1000)
 
 
 async def test_a_census_changes_nothing_and_stands_still_for_a_time_unit(tmp_path: Path) -> None:

@@ -1,81 +1,125 @@
-"""Lists: differences rebuild, paths prove members and nobody else."""
+"""Lists of reports: differences rebuild, proofs show members and nobody else, whatever the identifiers begin with."""
 
+from collections.abc import Iterator
+from itertools import product
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lintra_protocol.errors import InventoryMismatchError
-from lintra_protocol.manifest import (
+from lintra_protocol import report_ids
+from lintra_protocol.errors import InvalidMessageError, InventoryMismatchError
+from lintra_protocol.manifest import InclusionProof, prove_inclusion, verify_inclusion
+from lintra_protocol.report_ids import (
+    ReportIds,
     apply_difference,
+    decode_positions,
     difference,
+    encode_positions,
     intersection,
-    merkle_path,
-    merkle_root,
-    sorted_ids,
-    verify_merkle_path,
+    num_distinct,
 )
 from support import few
 
-# Few different bytes, so that lists overlap often.
-ids = st.integers(0, 40).map(lambda index: bytes([index]) * 32)
-lists = st.sets(ids, max_size=25).map(sorted)
+# Few different bytes at the front, so that lists overlap often and identifiers begin alike.
+POOL = [
+    bytes([a]) * 8 + bytes(8) + bytes([b]) * 8 + bytes([c]) * 8 for a, b, c in product((0, 7, 255), (0, 9), range(5))
+]
+sets = st.sets(st.sampled_from(POOL))
+
+
+@pytest.fixture(params=[2, 5, 1 << 18], autouse=True)
+def slices(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The same lists in slices of two, of five, and whole."""
+    monkeypatch.setattr(report_ids, "_SLICE", request.param)
+    return
 
 
 @few
-@given(lists, lists)
-def test_a_difference_rebuilds_the_other_list(own: list[bytes], other: list[bytes]) -> None:
-    assert apply_difference(own, *difference(own, other)) == other
+@given(sets, sets, sets)
+def test_lists_do_what_sets_of_identifiers_do(first: set[bytes], second: set[bytes], third: set[bytes]) -> None:
+    one, two, three = (ReportIds.of(each) for each in (first, second, third))
+    assert list(one) == sorted(first)
+    assert list(intersection([one, two, three])) == sorted(first & second & third)
+    assert num_distinct([one, two, three]) == len(first | second | third)
+    assert [each in one for each in POOL] == [each in first for each in POOL]
+    assert [one.position(each) for each in one] == list(range(len(one)))
+    assert (one == two) == (first == second) == (one.root == two.root)
+    assert ReportIds.parse(one.encode(), len(one)) == one
 
 
 @few
-@given(lists, lists, lists)
+@given(sets, sets)
+def test_a_difference_rebuilds_the_other_list(first: set[bytes], second: set[bytes]) -> None:
+    own, other = ReportIds.of(first), ReportIds.of(second)
+    missing, extra = difference(own, other)
+    assert [own[place] for place in missing] == sorted(first - second)
+    assert list(extra) == sorted(second - first)
+    assert apply_difference(own, missing, extra) == other
+
+
+@few
+@given(sets, sets, sets)
 def test_a_difference_applied_to_another_list_never_gives_an_unsorted_one(
-    own: list[bytes], other: list[bytes], third: list[bytes]
+    first: set[bytes], second: set[bytes], third: set[bytes]
 ) -> None:
     try:
-        rebuilt = apply_difference(third, *difference(own, other))
+        rebuilt = apply_difference(ReportIds.of(third), *difference(ReportIds.of(first), ReportIds.of(second)))
     except InventoryMismatchError:
         return
-    assert rebuilt == sorted_ids(rebuilt)
+    assert ReportIds.parse(rebuilt.encode(), len(rebuilt)) == rebuilt
 
 
 @few
-@given(lists.filter(bool), st.data())
-def test_a_path_proves_its_member(members: list[bytes], data: st.DataObject) -> None:
-    position = data.draw(st.integers(0, len(members) - 1))
-    verify_merkle_path(merkle_root(members), members[position], merkle_path(members, position))
+@given(st.lists(st.sampled_from(POOL), min_size=2, max_size=12))
+def test_a_list_is_parsed_only_if_it_is_sorted_and_without_repetition(ids: list[bytes]) -> None:
+    if ids == sorted(set(ids)):
+        assert list(ReportIds.parse(b"".join(ids), 12)) == ids
+    else:
+        with pytest.raises(InvalidMessageError, match=r"not sorted|twice"):
+            ReportIds.parse(b"".join(ids), 12)
 
 
 @few
-@given(lists.filter(bool), ids, st.data())
-def test_a_path_proves_nobody_else(members: list[bytes], other: bytes, data: st.DataObject) -> None:
-    position = data.draw(st.integers(0, len(members) - 1))
-    path = merkle_path(members, position)
-    if other != members[position]:
+@given(st.sets(st.integers(0, 2**35 - 1)))
+def test_positions_survive_the_round_trip(chosen: set[int]) -> None:
+    positions = np.array(sorted(chosen), np.int64)
+    np.testing.assert_array_equal(decode_positions(encode_positions(positions)), positions)
+
+
+@few
+@given(st.binary(max_size=12))
+def test_positions_have_one_spelling(data: bytes) -> None:
+    try:
+        positions = decode_positions(data)
+    except InvalidMessageError:
+        return
+    assert encode_positions(positions) == data
+    assert (np.diff(positions) > 0).all()
+
+
+@few
+@given(st.integers(1, 300), st.data())
+def test_a_proof_shows_its_members_and_nothing_that_was_changed_shows_anything(count: int, data: st.DataObject) -> None:
+    ids = ReportIds.of(index.to_bytes(32, "big") for index in range(count))
+    position = data.draw(st.integers(0, count - 1))
+    proof = prove_inclusion(ids.array, position)
+    verify_inclusion(ids.root, count, ids[position], proof)
+    outside = (position + 64) % count
+    wrong: list[tuple[bytes, int, InclusionProof]] = [
+        (count.to_bytes(32, "big"), count, proof),
+        (ids[position], count, proof._replace(leaf=proof.leaf + 1)),
+        (ids[position], count, proof._replace(siblings=(*proof.siblings, bytes(32)))),
+        (ids[position], count, proof._replace(leaf_ids=b"\x01" + proof.leaf_ids[1:])),
+    ]
+    if outside // 64 != position // 64:
+        wrong.append((ids[outside], count, proof))
+    if proof.siblings:
+        step = data.draw(st.integers(0, len(proof.siblings) - 1))
+        before, after = proof.siblings[:step], proof.siblings[step + 1 :]
+        wrong.append((ids[position], count, proof._replace(siblings=(*before, bytes(32), *after))))
+        wrong.append((ids[position], count, proof._replace(siblings=(*before, *after))))
+    for report_id, length, changed in wrong:
         with pytest.raises(InventoryMismatchError):
-            verify_merkle_path(merkle_root(members), other, path)
-
-
-@few
-@given(lists, lists)
-def test_roots_are_equal_only_for_equal_lists(first: list[bytes], second: list[bytes]) -> None:
-    assert (merkle_root(first) == merkle_root(second)) == (first == second)
-
-
-@few
-@given(lists.filter(lambda members: len(members) > 1), st.data())
-def test_a_changed_path_proves_nothing(members: list[bytes], data: st.DataObject) -> None:
-    position = data.draw(st.integers(0, len(members) - 1))
-    path = merkle_path(members, position)
-    step = data.draw(st.integers(0, len(path) - 1))
-    left, sibling = path[step]
-    for wrong in ((not left, sibling), (left, bytes(31) + b"\x01")):
-        with pytest.raises(InventoryMismatchError):
-            verify_merkle_path(merkle_root(members), members[position], [*path[:step], wrong, *path[step + 1 :]])
-
-
-@few
-@given(st.lists(lists, min_size=1, max_size=4))
-def test_the_intersection_is_sorted_and_in_every_list(many: list[list[bytes]]) -> None:
-    common = intersection(many)
-    assert common == sorted(set(many[0]).intersection(*many[1:]))
+            verify_inclusion(ids.root, length, report_id, changed)

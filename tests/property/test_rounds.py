@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from lintra_protocol.ideal import client_report, run, server_sketch_share
-from lintra_protocol.manifest import intersection, merkle_root
 from lintra_protocol.randomness import RandomBytes, derive_seed, expand
+from lintra_protocol.report_ids import ReportIds, intersection
 from lintra_protocol.ring import FloatArray, from_ring
 from lintra_protocol.rules import check_cohort, draw_matrix, verify_cohorts, verify_inventories
 from lintra_protocol.sharing import combine
@@ -58,11 +58,11 @@ def test_reports_that_one_server_lost_are_in_nobodys_sum(task: Task, block: Floa
     inventories = signed_inventories(task, lists)
     verify_inventories(task, inventories)
     agreed = verify_cohorts(task, signed_cohorts(task, lists, inventories), inventories)
-    common = intersection(lists)
+    common = intersection([ReportIds.of(held) for held in lists])
     assert agreed.count == len(common) == len(block) - len(lost)
 
     statement = check_cohort(task, len(common), len(lists[1]))
-    drawn = draw_matrix(task, merkle_root(common), nonces(task), len(common))
+    drawn = draw_matrix(task, common.root, nonces(task), len(common))
     assert drawn.privacy == statement
     cohort = [by_id[report_id] for report_id in common]
     sketch = combine(np.stack([server_sketch_share(task, j, cohort, drawn.matrix) for j in range(task.num_servers)]))

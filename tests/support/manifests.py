@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from lintra_protocol.canonical import base64url
-from lintra_protocol.manifest import intersection, merkle_root, sorted_ids
 from lintra_protocol.messages import BATCH, Cohort, Inventory, Signed, inventories_hash, inventory_of, sign
+from lintra_protocol.report_ids import ReportIds, intersection
 from lintra_protocol.task import Task
 from support.seeds import identity, nonce
 
@@ -14,7 +14,7 @@ def signed_inventories(
 ) -> tuple[Signed[Inventory], ...]:
     """Sign one inventory per server, of the identifiers that it holds, in any order."""
     return tuple(
-        sign(identity(f"server {index}"), inventory_of(task, index, sorted_ids(held), nonce(index), closed_at, 1))
+        sign(identity(f"server {index}"), inventory_of(task, index, ReportIds.of(held), nonce(index), closed_at, 1))
         for index, held in enumerate(lists)
     )
 
@@ -23,7 +23,7 @@ def signed_cohorts(
     task: Task, lists: Sequence[Iterable[bytes]], inventories: tuple[Signed[Inventory], ...]
 ) -> tuple[Signed[Cohort], ...]:
     """Sign one cohort per server: the intersection of all lists, with that server's nonce revealed."""
-    common = intersection([sorted_ids(held) for held in lists])
+    common = intersection([ReportIds.of(held) for held in lists])
     return tuple(
         sign(
             identity(f"server {index}"),
@@ -32,7 +32,7 @@ def signed_cohorts(
                 batch=BATCH,
                 server=index,
                 count=len(common),
-                root=base64url(merkle_root(common)),
+                root=base64url(common.root),
                 inventories=inventories_hash(inventories),
                 nonce=base64url(nonce(index)),
                 start=1,

@@ -17,7 +17,6 @@ import numpy as np
 from lintra_protocol.canonical import base64url, domain_hash, parse_base64url
 from lintra_protocol.documents import Frozen
 from lintra_protocol.ideal import client_report
-from lintra_protocol.manifest import difference
 from lintra_protocol.mechanisms import AnyMechanism, Osnap, SecondMoment, Sum
 from lintra_protocol.messages import (
     AggregateRequest,
@@ -36,6 +35,7 @@ from lintra_protocol.messages import (
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.randomness import RandomBytes, expand, system_randomness
 from lintra_protocol.report import Report
+from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.ring import RingArray, ring_from_bytes
 from lintra_protocol.rules import aggregate_context
 from lintra_protocol.schema import Column
@@ -44,7 +44,7 @@ from lintra_protocol.signing import SigningKey
 from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
 from lintra_protocol.tokens import Token, derived_keys, key_commitment, key_context, make_token
 from lintra_protocol.transport import MessageName, media_type, sign_request
-from lintra_protocol.wire import decode_ids, decode_sealed_document, encode_reports
+from lintra_protocol.wire import decode_sealed_document, encode_reports
 from lintra_server.app import create_app
 from lintra_server.hot import Front
 from lintra_server.settings import Policy, Settings
@@ -222,31 +222,25 @@ class World:
         assert [answer.status_code for answer in answers] == [200] * len(answers), [a.text for a in answers]
         return tuple(Signed[Inventory].from_canonical(answer.content) for answer in answers)
 
-    async def ids(self, server: int) -> list[bytes]:
+    async def ids(self, server: int) -> ReportIds:
         answer = await self.ask(server, "GET", "/batches/0/inventory/ids")
         assert answer.status_code == 200, answer.text
-        return decode_ids(answer.content, 10**6)
+        return ReportIds.parse(answer.content, 10**6)
 
     async def cohort_request(
         self,
         server: int,
         inventories: tuple[Signed[Inventory], ...] | None = None,
-        lists: list[list[bytes]] | None = None,
+        lists: Sequence[Sequence[bytes]] | None = None,
     ) -> CohortRequest:
         inventories = inventories or await self.inventories()
         lists = lists or [await self.ids(index) for index in range(len(self.apps))]
-        differences = []
-        for other in range(len(self.apps)):
-            if other != server:
-                missing, extra = difference(lists[server], lists[other])
-                differences.append(
-                    Difference(
-                        server=other,
-                        missing=tuple(map(base64url, missing)),
-                        extra=tuple(map(base64url, extra)),
-                    )
-                )
-        return CohortRequest(inventories=inventories, differences=tuple(differences))
+        differences = tuple(
+            Difference.between(other, ReportIds.of(lists[server]), ReportIds.of(lists[other]))
+            for other in range(len(self.apps))
+            if other != server
+        )
+        return CohortRequest(inventories=inventories, differences=differences)
 
     async def freeze(self, server: int, request: Frozen | None = None) -> httpx2.Response:
         request = request or await self.cohort_request(server)

@@ -6,7 +6,7 @@ from pathlib import Path
 import plain
 from cases_centred import centred_sketches
 from cases_joint import joint_sketches
-from given import MECHANISMS, Vector, bad, claim, definition, good, hexes, seed, task_id, text_rows
+from given import MECHANISMS, Vector, bad, claim, definition, good, hexes, identifiers, seed, task_id, text_rows
 from plain import b64, canonical, framed
 
 # --- tasks ----------------------------------------------------------------------------------------------------
@@ -122,60 +122,6 @@ def _published_tasks() -> list[Vector]:
     ]  # fmt: skip
 
 
-# --- lists ----------------------------------------------------------------------------------------------------
-
-
-def identifiers(count: int) -> list[bytes]:
-    return sorted(seed(f"report {index}") for index in range(count))
-
-
-def manifest() -> list[Vector]:
-    result = []
-    for count in (0, 1, 2, 3, 4, 5, 7, 8, 9, 33):
-        ids = identifiers(count)
-        result.append(good(f"root of {count}", "merkle_root", plain.merkle_root(ids).hex(), ids=hexes(ids)))
-        for position in sorted({0, count // 2, count - 1} & set(range(count))):
-            path = [[left, sibling.hex()] for left, sibling in plain.merkle_path(ids, position)]
-            inputs: dict[str, object] = {"ids": hexes(ids), "position": position}
-            result.append(good(f"path of {position} among {count}", "merkle_path", path, **inputs))
-    ids = identifiers(5)
-    right = {"root": plain.merkle_root(ids).hex(), "id": ids[1].hex()}
-    path = [[left, sibling.hex()] for left, sibling in plain.merkle_path(ids, 1)]
-    result.append(good("a member", "verify_path", None, path=path, **right))
-    wrong: dict[str, dict[str, object]] = {
-        "another identifier": {"id": ids[2].hex()}, "another root": {"root": seed("root").hex()},
-        "a step less": {"path": path[:-1]}, "no path": {"path": []},
-        "sides swapped": {"path": [[not path[0][0], path[0][1]], *path[1:]]},
-        "a sibling changed": {"path": [[path[0][0], seed("x").hex()], *path[1:]]},
-        "an inner node as a leaf": {"id": path[0][1], "path": path[1:]},
-    }  # fmt: skip
-    for name, change in wrong.items():
-        result.append(bad(name, "verify_path", "inventory_mismatch", **({"path": path} | right | change)))
-    return result + _lists(ids)
-
-
-def _lists(ids: list[bytes]) -> list[Vector]:
-    own, other = ids[:4], sorted([ids[0], ids[2], ids[4]])
-    missing, extra = [ids[1], ids[3]], [ids[4]]
-    named = {"own": hexes(own), "missing": hexes(missing), "extra": hexes(extra)}
-    fits = "inventory_mismatch"
-    return [
-        good("a difference", "difference", [hexes(missing), hexes(extra)], own=hexes(own), other=hexes(other)),
-        good("a list rebuilt", "apply_difference", hexes(other), **named),
-        bad("missing what is not there", "apply_difference", fits, **(named | {"missing": [seed("x").hex()]})),
-        bad("adding what is there", "apply_difference", fits, **(named | {"extra": [ids[0].hex()]})),
-        bad("adding twice", "apply_difference", "invalid_message", **(named | {"extra": hexes([ids[4]] * 2)})),
-        bad("adding half an identifier", "apply_difference", "invalid_message", **(named | {"extra": ["00" * 16]})),
-        good("three lists", "intersection", hexes([ids[0], ids[2]]), lists=[hexes(own), hexes(other), hexes(ids)]),
-        good("sorting", "sorted_ids", hexes(ids), ids=hexes(ids[::-1])),
-        bad("an identifier twice", "sorted_ids", "invalid_message", ids=hexes([ids[0], ids[0]])),
-        bad("31 bytes", "sorted_ids", "invalid_message", ids=["00" * 31]),
-        good("a list in bytes", "decode_ids", hexes(ids), data=b"".join(ids).hex(), maximum=5),
-        bad("a broken list", "decode_ids", "invalid_message", data=b"".join(ids)[:-1].hex(), maximum=5),
-        bad("too long a list", "decode_ids", "message_too_large", data=b"".join(ids).hex(), maximum=4),
-    ]
-
-
 # --- the release ----------------------------------------------------------------------------------------------
 
 
@@ -280,7 +226,7 @@ def examples() -> dict[str, dict[str, object]]:
     key = {"key_id": b64(bytes(8)), "suite": "x25519", "public_key": digest, "valid_from": 0, "valid_until": 2**40}
     receipt = {"kind": "receipt", "task_id": name, "server": 0, "count": 4, "reports": digest}
     failure = {"report_id": digest, "type": "batch_closed", "detail": "", "retryable": False}
-    difference = {"server": 1, "missing": [digest], "extra": []}
+    difference = {"server": 1, "missing": b64(plain.positions([2])), "extra": ""}
     return {
         "KeyList": {"kind": "keys", "identity_key": digest, "keys": [key]},
         "TaskRecord": {"kind": "task", "definition": task},
@@ -299,6 +245,9 @@ def examples() -> dict[str, dict[str, object]]:
         "CohortRequest": {
             "inventories": [signed(message, f"server {server}") for server, message in enumerate(inventories)],
             "differences": [difference],
+        },
+        "Inclusion": {
+            "kind": "inclusion", "root": digest, "count": 65, "leaf": 1, "leaf_ids": digest, "siblings": [digest],
         },
         "AggregateRequest": {"cohorts": [signed(cohort(task, 0, ids, inventories), "server 0")]},
         "UploadAnswer": {"failures": [failure], "receipt": signed(receipt, "server 0")},
@@ -373,8 +322,7 @@ def agreement() -> list[Vector]:
     result.append(good("a list", "verify_list", None, ids=hexes(ids), **held))
     for name, listed in {
         "one less": ids[1:],
-        "another": [*ids[1:], seed("x")],
-        "unsorted": ids[::-1],
+        "another": sorted([*ids[1:], seed("x")]),
         "none": [],
     }.items():
         result.append(bad(f"a list, {name}", "verify_list", "inventory_mismatch", ids=hexes(listed), **held))

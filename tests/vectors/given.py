@@ -20,6 +20,10 @@ def seed(name: str) -> bytes:
     return sha256(name.encode()).digest()
 
 
+def identifiers(count: int) -> list[bytes]:
+    return sorted(seed(f"report {index}") for index in range(count))
+
+
 def texts(values: list[int]) -> list[str]:
     return [str(value) for value in values]
 

@@ -233,19 +233,43 @@ def merkle_root(ids: list[bytes]) -> bytes:
     """The tree of RFC 6962 with labelled hashes: the left half is the largest power of two below the size."""
     if not ids:
         return H("merkle empty")
-    if len(ids) == 1:
-        return H("merkle leaf", ids[0])
-    half = _left_size(len(ids))
-    return H("merkle node", merkle_root(ids[:half]) + merkle_root(ids[half:]))
+    return _subtree([ids[start : start + 64] for start in range(0, len(ids), 64)], 0)
 
 
-def merkle_path(ids: list[bytes], position: int) -> list[tuple[bool, bytes]]:
-    if len(ids) == 1:
+def _subtree(leaves: list[list[bytes]], first: int) -> bytes:
+    if len(leaves) == 1:
+        return H("merkle leaf", first.to_bytes(8, "big"), b"".join(leaves[0]))
+    half = _left_size(len(leaves))
+    return H("merkle node", _subtree(leaves[:half], first) + _subtree(leaves[half:], first + half))
+
+
+def inclusion(ids: list[bytes], position: int) -> dict[str, object]:
+    leaves = [ids[start : start + 64] for start in range(0, len(ids), 64)]
+    siblings = [sibling.hex() for sibling in _siblings(leaves, 0, position // 64)]
+    return {"leaf": position // 64, "leaf_ids": b"".join(leaves[position // 64]).hex(), "siblings": siblings}
+
+
+def _siblings(leaves: list[list[bytes]], first: int, wanted: int) -> list[bytes]:
+    """From the leaf upwards."""
+    if len(leaves) == 1:
         return []
-    half = _left_size(len(ids))
-    if position < half:
-        return [*merkle_path(ids[:half], position), (False, merkle_root(ids[half:]))]
-    return [*merkle_path(ids[half:], position - half), (True, merkle_root(ids[:half]))]
+    half = _left_size(len(leaves))
+    left, right = leaves[:half], leaves[half:]
+    if wanted < first + half:
+        return [*_siblings(left, first, wanted), _subtree(right, first + half)]
+    return [*_siblings(right, first + half, wanted), _subtree(left, first)]
+
+
+def positions(ascending: list[int]) -> bytes:
+    """The gaps between them, seven bits a byte, the lowest first; a byte that is not the last has its top bit set."""
+    result, before = bytearray(), -1
+    for position in ascending:
+        gap, before = position - before - 1, position
+        while gap >= 128:
+            result.append(128 + gap % 128)
+            gap //= 128
+        result.append(gap)
+    return bytes(result)
 
 
 def _left_size(size: int) -> int:

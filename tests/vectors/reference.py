@@ -13,6 +13,7 @@ import cases_centred
 import cases_control
 import cases_data
 import cases_joint
+import cases_lists
 
 HERE = Path(__file__).resolve().parent
 
@@ -27,7 +28,7 @@ FILES = {
     "reports": cases_data.reports,
     "uploads": cases_data.uploads,
     "tasks": cases_control.tasks,
-    "manifest": cases_control.manifest,
+    "manifest": cases_lists.manifest,
     "release": cases_control.release,
     "messages": cases_control.messages,
     "agreement": cases_control.agreement,

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 
 from lintra_analyzer.exchange.servers import Server
 from lintra_analyzer.storage.store import Store
-from lintra_protocol import wire
 from lintra_protocol.canonical import HASH_BYTES, base64url
 from lintra_protocol.errors import InventoryMismatchError
-from lintra_protocol.manifest import intersection, merkle_root
 from lintra_protocol.messages import BATCH, Census, Inventory, Signed
+from lintra_protocol.report_ids import ReportIds, intersection, num_distinct
 from lintra_protocol.rules import verify_census
 from lintra_protocol.task import Task
 
@@ -58,16 +57,16 @@ async def take_census(task: Task, servers: Sequence[Server], store: Store) -> Ce
     """
     found = await asyncio.gather(*(_ask(task, server, store) for server in servers))
     lists = [report_ids for _, report_ids in found]
-    anywhere = set().union(*lists)
+    anywhere = num_distinct(lists)
     counts = tuple(
-        ServerCount(census.server, census.count, len(anywhere) - len(report_ids), census.counted_at)
+        ServerCount(census.server, census.count, anywhere - len(report_ids), census.counted_at)
         for census, report_ids in found
     )
-    return CensusResult(counts, len(intersection(lists)), len(anywhere))
+    return CensusResult(counts, len(intersection(lists)), anywhere)
 
 
 def require_honest_inventory(
-    task: Task, server: int, inventory: Signed[Inventory], held_ids: list[bytes], store: Store
+    task: Task, server: int, inventory: Signed[Inventory], held_ids: ReportIds, store: Store
 ) -> None:
     """Check that a server still holds what it signed in its last census, if one was taken.
 
@@ -77,10 +76,10 @@ def require_honest_inventory(
     census, ids = (store.document(task.task_id, kind, server) for kind in ("census", "census_ids"))
     if census is not None and ids is not None:
         signed = Signed[Census].from_canonical(census)
-        verify_census(task, signed, wire.decode_ids(ids, len(ids)), inventory, held_ids)
+        verify_census(task, signed, ReportIds.parse(ids, len(ids)), inventory, held_ids)
 
 
-async def _ask(task: Task, server: Server, store: Store) -> tuple[Census, list[bytes]]:
+async def _ask(task: Task, server: Server, store: Store) -> tuple[Census, ReportIds]:
     path = f"/v1/tasks/{task.task_id}/batches/{BATCH}/census"
     body = await server.ask("GET", path, "census")
     with server.blame():
@@ -92,8 +91,8 @@ async def _ask(task: Task, server: Server, store: Store) -> tuple[Census, list[b
             raise InventoryMismatchError(f"its census counts {census.count} reports, more than the task can have")
     listed = await server.ask("GET", f"{path}/ids", "ids", limit=HASH_BYTES * max(census.count, 1))
     with server.blame():
-        report_ids = wire.decode_ids(listed, census.count)
-        if len(report_ids) != census.count or base64url(merkle_root(report_ids)) != census.root:
+        report_ids = ReportIds.parse(listed, census.count)
+        if len(report_ids) != census.count or base64url(report_ids.root) != census.root:
             raise InventoryMismatchError("its list is not the one of its census")
     await asyncio.to_thread(store.replace_documents, task.task_id, server.index, {"census": body, "census_ids": listed})
     return census, report_ids

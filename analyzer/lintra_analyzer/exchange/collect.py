@@ -14,7 +14,6 @@ from lintra_analyzer.exchange.census import require_honest_inventory
 from lintra_analyzer.exchange.reconstruct import FrozenCohort, common_reports, open_sketch_share, verify_frozen
 from lintra_analyzer.exchange.servers import MAX_DOCUMENT_BYTES, Server
 from lintra_analyzer.storage.store import DocumentKind, Store
-from lintra_protocol import wire
 from lintra_protocol.canonical import HASH_BYTES, base64url, parse_base64url, parse_canonical_json
 from lintra_protocol.documents import fraction
 from lintra_protocol.errors import (
@@ -26,7 +25,6 @@ from lintra_protocol.errors import (
     NonceMismatchError,
     UnknownBatchError,
 )
-from lintra_protocol.manifest import difference, merkle_root
 from lintra_protocol.messages import (
     BATCH,
     AggregateRequest,
@@ -39,6 +37,7 @@ from lintra_protocol.messages import (
     inventories_hash,
     nonce_commitment,
 )
+from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.rules import verify_list
 from lintra_protocol.sealing import SealingKey
 from lintra_protocol.task import Task
@@ -83,8 +82,8 @@ class Exchange:
             report_ids = await asyncio.to_thread(common_reports, self._task, messages, lists)
         except CohortTooSmallError as error:
             raise AbandonedError(f"the batch is closed: {error.detail}") from None
-        await self._keep("cohort_ids", wire.encode_ids(report_ids))
-        root = base64url(await asyncio.to_thread(merkle_root, report_ids))
+        await self._keep("cohort_ids", report_ids.encode())
+        root = base64url(report_ids.root)
 
         async def freeze_one(server: Server) -> None:
             request = await asyncio.to_thread(_cohort_request, inventories, lists, server.index)
@@ -202,8 +201,11 @@ class Exchange:
             raise ValueError(f"the exchange has no {kind} of every server yet")
         return found
 
-    def _lists(self) -> list[list[bytes]]:
-        return [wire.decode_ids(body, len(body)) for body in self._documents("ids")]
+    def _lists(self) -> list[ReportIds]:
+        # Servers mostly hold the same reports: a list that stands there several times is checked and hashed once.
+        bodies = self._documents("ids")
+        distinct = {body: ReportIds.parse(body, len(body)) for body in bodies}
+        return [distinct[body] for body in bodies]
 
     async def _keep(self, kind: DocumentKind, body: bytes, server: int | None = None) -> None:
         where = {} if server is None else {"server": server}
@@ -217,28 +219,26 @@ class Exchange:
                 raise outcome
 
 
-def _verified_ids(inventory: Inventory, body: bytes) -> list[bytes]:
+def _verified_ids(inventory: Inventory, body: bytes) -> ReportIds:
     """Parse a list of identifiers and check that it is the one a server signed.
 
     Raises:
         InventoryMismatchError: it is not.
     """
-    report_ids = wire.decode_ids(body, inventory.count)
+    report_ids = ReportIds.parse(body, inventory.count)
     verify_list(inventory, report_ids)
     return report_ids
 
 
 def _cohort_request(
-    inventories: Sequence[Signed[Inventory]], lists: Sequence[list[bytes]], receiver: int
+    inventories: Sequence[Signed[Inventory]], lists: Sequence[ReportIds], receiver: int
 ) -> CohortRequest:
-    differences = []
-    for other, report_ids in enumerate(lists):
-        if other != receiver:
-            missing, extra = difference(lists[receiver], report_ids)
-            differences.append(
-                Difference(server=other, missing=tuple(map(base64url, missing)), extra=tuple(map(base64url, extra)))
-            )
-    return CohortRequest(inventories=tuple(inventories), differences=tuple(differences))
+    differences = tuple(
+        Difference.between(other, lists[receiver], report_ids)
+        for other, report_ids in enumerate(lists)
+        if other != receiver
+    )
+    return CohortRequest(inventories=tuple(inventories), differences=differences)
 
 
 def _batch_status(body: bytes) -> BatchStatus:

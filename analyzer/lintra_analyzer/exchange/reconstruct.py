@@ -12,10 +12,10 @@ import numpy as np
 from lintra_protocol import wire
 from lintra_protocol.canonical import base64url, domain_hash, parse_base64url
 from lintra_protocol.errors import CohortConflictError, InvalidReleaseError, LintraError
-from lintra_protocol.manifest import intersection, merkle_root
 from lintra_protocol.mechanisms.collusion import released_epsilons_if_colluding
 from lintra_protocol.messages import BATCH, Cohort, Inventory, Signed, SketchShareRecord
 from lintra_protocol.privacy.statement import PrivacyStatement
+from lintra_protocol.report_ids import ReportIds, intersection
 from lintra_protocol.ring import IntArray, RingArray, from_ring, ring_from_bytes
 from lintra_protocol.rules import (
     aggregate_context,
@@ -35,20 +35,22 @@ class FrozenCohort:
     """What the servers agreed on: the reports, and the seed of the public matrix.
 
     Attributes:
-        report_ids: sorted.
-        root: 32 bytes.
         seed: 32 bytes.
         privacy: of the release of exactly these reports.
         row_counts: shape `(m,)`, of the public matrix that the seed gives.
         if_colluding: epsilon of this release for several parts of the cohort that may collude, in per cent.
     """
 
-    report_ids: list[bytes] = field(repr=False)
-    root: bytes
+    report_ids: ReportIds = field(repr=False)
     seed: bytes
     privacy: PrivacyStatement
     row_counts: IntArray = field(repr=False)
     if_colluding: dict[int, float]
+
+    @property
+    def root(self) -> bytes:
+        """Return the cohort's Merkle root."""
+        return self.report_ids.root
 
     @property
     def num_clients(self) -> int:
@@ -65,7 +67,7 @@ class Reconstruction:
     sketch: IntArray = field(repr=False)
 
 
-def common_reports(task: Task, inventories: Sequence[Inventory], lists: Sequence[list[bytes]]) -> list[bytes]:
+def common_reports(task: Task, inventories: Sequence[Inventory], lists: Sequence[ReportIds]) -> ReportIds:
     """Compute the cohort as every server will, and refuse what they would refuse (R7, R9).
 
     Raises:
@@ -83,7 +85,7 @@ def common_reports(task: Task, inventories: Sequence[Inventory], lists: Sequence
 def verify_frozen(
     task: Task,
     inventories: Sequence[Signed[Inventory]],
-    lists: Sequence[list[bytes]],
+    lists: Sequence[ReportIds],
     cohorts: Sequence[Signed[Cohort]],
 ) -> FrozenCohort:
     """Check that what the servers froze is what follows from their own inventories, and derive the seed (R7 to R9).
@@ -94,13 +96,12 @@ def verify_frozen(
     """
     report_ids = common_reports(task, verify_inventories(task, inventories), lists)
     agreed = verify_cohorts(task, cohorts, inventories)
-    root = merkle_root(report_ids)
-    if (agreed.root, agreed.count) != (base64url(root), len(report_ids)):
+    if (agreed.root, agreed.count) != (base64url(report_ids.root), len(report_ids)):
         raise CohortConflictError("the servers froze another cohort than their inventories have in common")
     nonces = [parse_base64url(signed.message.nonce) for signed in cohorts]
-    drawn = draw_matrix(task, root, nonces, len(report_ids))
+    drawn = draw_matrix(task, report_ids.root, nonces, len(report_ids))
     colluding = released_epsilons_if_colluding(task.mechanism, task.claim, task.num_columns, drawn.matrix)
-    return FrozenCohort(report_ids, root, drawn.seed, drawn.privacy, drawn.matrix.row_counts(), colluding)
+    return FrozenCohort(report_ids, drawn.seed, drawn.privacy, drawn.matrix.row_counts(), colluding)
 
 
 def open_sketch_share(

@@ -11,9 +11,9 @@ import numpy as np
 
 from lintra_audit.trials.distinguish import leverages
 from lintra_protocol.errors import AlreadyReleasedError
-from lintra_protocol.manifest import merkle_root
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.randomness import RandomBytes, derive_seed
+from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.ring import FloatArray, IntArray, RingArray, from_ring, to_ring
 from lintra_protocol.rules import check_cohort, draw_matrix
 from lintra_protocol.sharing import combine, split
@@ -134,7 +134,7 @@ def request_release(task: Task, clients: IntArray, released: set[int], seed: byt
     """
     identifiers = sorted(derive_seed(seed, "report", client.to_bytes(8, "big")) for client in clients.tolist())
     nonces = [derive_seed(seed, "nonce", bytes([server])) for server in range(task.num_servers)]
-    matrix = seams.draw(task, merkle_root(identifiers), nonces, len(clients))
+    matrix = seams.draw(task, ReportIds.of(identifiers).root, nonces, len(clients))
     seams.ledger(released, clients)
     released.update(clients.tolist())
     return Release(clients, matrix)

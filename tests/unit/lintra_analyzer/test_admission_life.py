@@ -7,9 +7,9 @@ import pytest
 
 from lintra_client import Client
 from lintra_client.ledger import DISTINCT_SOURCES
-from lintra_protocol import wire
 from lintra_protocol.errors import TokenInvalidError
 from lintra_protocol.messages import census_of, sign
+from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.task import Task
 from support.analyzer_world import CLIENTS, NOW, Life, living, server_url, specification
 
@@ -81,12 +81,10 @@ async def test_an_inventory_without_a_report_of_the_servers_census_stops_the_exc
         await life.upload(task)
         assert (await rest.get(f"/v1/tasks/{task.task_id}/census")).status_code == 200
         # What the analyzer kept of server 1 now names one report more, which that server signed for.
-        ids = wire.decode_ids(life.service.store.document(task.task_id, "census_ids", 1) or b"", 10**6)
-        counted = sorted([*ids, bytes(32)])
+        ids = ReportIds.parse(life.service.store.document(task.task_id, "census_ids", 1) or b"", 10**6)
+        counted = ReportIds.of([*ids, bytes(32)])
         census = sign(life.servers[1].node.identity, census_of(task, 1, counted, 0)).canonical()
-        life.service.store.replace_documents(
-            task.task_id, 1, {"census": census, "census_ids": wire.encode_ids(counted)}
-        )
+        life.service.store.replace_documents(task.task_id, 1, {"census": census, "census_ids": counted.encode()})
         async with life.rest() as analyst:
             await analyst.put(f"/v1/tasks/{task.task_id}/batches/0/release")
             await life.service.jobs.finished(task.task_id)

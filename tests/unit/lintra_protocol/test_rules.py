@@ -20,10 +20,10 @@ from lintra_protocol.errors import (
     TooManyMissingError,
     UnauthorizedError,
 )
-from lintra_protocol.manifest import merkle_root
 from lintra_protocol.mechanisms import Osnap
 from lintra_protocol.messages import Cohort, Signed, sign
 from lintra_protocol.privacy.leverage import worst_leverage
+from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.rules import (
     aggregate_context,
     check_cohort,
@@ -73,10 +73,10 @@ def test_there_is_one_inventory_and_one_cohort_of_each_server(count: int) -> Non
 
 
 def test_a_list_is_the_one_that_its_server_signed() -> None:
-    verify_list(INVENTORIES[1].message, LISTS[1])
-    for wrong in (IDS, IDS[1:], LISTS[1][::-1], []):
+    verify_list(INVENTORIES[1].message, ReportIds.of(LISTS[1]))
+    for wrong in (IDS, IDS[1:], []):
         with pytest.raises(InventoryMismatchError, match="server 1"):
-            verify_list(INVENTORIES[1].message, wrong)
+            verify_list(INVENTORIES[1].message, ReportIds.of(wrong))
 
 
 def test_a_cohort_of_the_minimum_may_be_released() -> None:
@@ -212,7 +212,7 @@ def test_a_sum_over_fewer_reports_than_promised_is_refused() -> None:
 
 def test_agreeing_cohorts_give_the_one_cohort() -> None:
     agreed = verify_cohorts(TASK, COHORTS, INVENTORIES)
-    assert (agreed.count, agreed.root) == (8, base64url(merkle_root(IDS[1:9])))
+    assert (agreed.count, agreed.root) == (8, base64url(ReportIds.of(IDS[1:9]).root))
 
 
 @pytest.mark.parametrize(

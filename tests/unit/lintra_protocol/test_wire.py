@@ -2,7 +2,7 @@
 
 import pytest
 
-from lintra_protocol.errors import InvalidMessageError, MessageTooLargeError
+from lintra_protocol.errors import InvalidMessageError
 from lintra_protocol.sealing import HYBRID
 from lintra_protocol.wire import (
     MAX_REPORTS,
@@ -10,10 +10,8 @@ from lintra_protocol.wire import (
     SealedReport,
     commitment,
     decode_header,
-    decode_ids,
     decode_reports,
     decode_sealed_document,
-    encode_ids,
     encode_reports,
     encode_sealed_document,
     header_bytes,
@@ -81,19 +79,6 @@ def test_a_context_depends_on_task_server_and_header() -> None:
         share_context(bytes(32), 1, b"h"),
     }
     assert len(contexts | {share_context(bytes(32), 0, b"i")}) == 4
-
-
-def test_a_list_of_identifiers_survives_the_round_trip() -> None:
-    ids = [bytes([index]) * 32 for index in range(3)]
-    assert decode_ids(encode_ids(ids), 3) == ids
-    assert decode_ids(b"", 0) == []
-
-
-def test_a_list_that_is_too_long_or_broken_is_refused() -> None:
-    with pytest.raises(MessageTooLargeError, match="at most 2"):
-        decode_ids(bytes(96), 2)
-    with pytest.raises(InvalidMessageError, match="95 bytes"):
-        decode_ids(bytes(95), 9)
 
 
 def test_a_sealed_document_survives_the_round_trip() -> None:

@@ -11,8 +11,8 @@ from numpy.testing import assert_array_equal
 from lintra_protocol import ideal
 from lintra_protocol.canonical import base64url, parse_base64url
 from lintra_protocol.errors import InventoryMismatchError
-from lintra_protocol.manifest import verify_merkle_path
-from lintra_protocol.messages import AggregateRequest, Cohort, Receipt, Signed, TaskRecord, receipt_hash
+from lintra_protocol.manifest import InclusionProof, verify_inclusion
+from lintra_protocol.messages import AggregateRequest, Cohort, Inclusion, Receipt, Signed, TaskRecord, receipt_hash
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import from_ring
 from lintra_protocol.sealing import HYBRID
@@ -201,15 +201,17 @@ async def test_a_client_can_prove_that_its_report_is_in_the_cohort(tmp_path: Pat
         reports = world.reports(13)
         await world.upload_everywhere(reports)
         request = await world.aggregate_request()
-        root = request.cohorts[0].message.root
+        cohort = request.cohorts[0].message
+        root = parse_base64url(cohort.root)
         for report in reports:
             answer = await world.http[0].get(f"{BASE.format(world.task.task_id)}/inclusion/{text(report)}")
-            proof = json.loads(answer.content)
-            path = [(step["left"], parse_base64url(step["hash"])) for step in proof["path"]]
-            assert proof["root"] == root
-            verify_merkle_path(parse_base64url(root), report.report_id, path)
+            found = Inclusion.from_canonical(answer.content)
+            assert (found.root, found.count) == (cohort.root, cohort.count)
+            siblings = tuple(map(parse_base64url, found.siblings))
+            proof = InclusionProof(found.leaf, parse_base64url(found.leaf_ids), siblings)
+            verify_inclusion(root, cohort.count, report.report_id, proof)
         with pytest.raises(InventoryMismatchError):
-            verify_merkle_path(parse_base64url(root), reports[0].report_id, path)
+            verify_inclusion(root, cohort.count, bytes(32), proof)
 
 
 async def test_counters_add_up(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from lintra_analyzer.service import INTERACTIVE_ATTEMPTS
 from lintra_analyzer.web.app import OPENAPI_PATH
 from lintra_analyzer.web.internal import create_internal_app
 from lintra_protocol.canonical import base64url, parse_base64url
-from lintra_protocol.manifest import merkle_root
+from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.rules import late_seed
 from lintra_protocol.task import Task
 from support.analyzer_world import KEYS, NAMES, Answer, Life, living, server_url, specification
@@ -280,7 +280,7 @@ async def test_an_auditor_can_derive_the_seed_from_what_is_public(tmp_path: Path
         record = signed.verified(KEYS.identity.public_key)
         ids = (await rest.get(f"/v1/releases/{release_id}/cohort")).json()["report_ids"]
         task = life.service.task(record.task_id)
-        root = merkle_root([parse_base64url(report_id) for report_id in ids])
+        root = ReportIds.of(parse_base64url(report_id) for report_id in ids).root
         nonces = [parse_base64url(part.nonce) for part in record.servers]
         assert base64url(root) == record.cohort_root
         assert base64url(late_seed(task, root, nonces)) == record.seed
