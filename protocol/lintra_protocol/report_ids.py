@@ -96,7 +96,8 @@ class ReportIds(Sequence[bytes]):
     def __getitem__(self, place: int | slice) -> bytes | list[bytes]:
         if isinstance(place, slice):
             return [row.tobytes() for row in self.array[place]]
-        return self.array[place].tobytes()
+        report_id: bytes = self.array[place].tobytes()
+        return report_id
 
     def __iter__(self) -> Iterator[bytes]:
         return (row.tobytes() for row in self.array)
@@ -166,10 +167,11 @@ def encode_positions(positions: IntArray) -> bytes:
     """Encode ascending positions below 2^35 by the gaps between them, seven bits a byte, the lowest first (LEB128)."""
     gaps = np.diff(positions, prepend=-1) - 1
     parts = np.stack([gaps >> 7 * place & 0x7F for place in range(5)], axis=1)
-    length = 1 + sum((gaps >> 7 * place > 0).astype(np.int64) for place in range(1, 5))
-    used = np.arange(5) < length[:, np.newaxis]
-    parts |= np.where(np.arange(5) < length[:, np.newaxis] - 1, 0x80, 0)
-    return parts[used].astype(np.uint8).tobytes()
+    # Whether a byte is used, and whether another follows it: something is left of the gap.
+    left = np.stack([gaps >> 7 * place > 0 for place in range(1, 6)], axis=1)
+    used = np.concatenate([np.ones((len(gaps), 1), bool), left[:, :-1]], axis=1)
+    spelled: Bytes = (parts | np.where(left, 0x80, 0))[used].astype(np.uint8)
+    return spelled.tobytes()
 
 
 def decode_positions(data: bytes) -> IntArray:

@@ -80,7 +80,7 @@ LATER_LIES: dict[str, list[tuple[Lie, str]]] = {
         (lambda body, _: body[32:], "inventory_mismatch"),
         (lambda body, _: body[:-1], "invalid_message"),
         (lambda body, _: body + bytes(32), "message_too_large"),
-        (lambda body, _: body[32:64] + body[:32] + body[64:], "inventory_mismatch"),
+        (lambda body, _: body[32:64] + body[:32] + body[64:], "invalid_message"),
     ],
     "cohort": [
         (lie_about_cohort(root=ELSE), "cohort_conflict"),

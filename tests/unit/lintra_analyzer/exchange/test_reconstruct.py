@@ -11,6 +11,7 @@ from lintra_analysis.releases.totals import Totals
 from lintra_analyzer.exchange.reconstruct import FrozenCohort, reconstruct
 from lintra_protocol.errors import InvalidReleaseError
 from lintra_protocol.randomness import expand
+from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.task import Task
 from support import make_task, sealing_key
@@ -128,6 +129,6 @@ def test_the_threshold_grows_with_the_number_of_entries() -> None:
 
 def test_all_sketch_shares_are_needed() -> None:
     task = a_task("sum")
-    cohort = FrozenCohort([], bytes(32), SEED, task.privacy(CLIENTS), np.array([CLIENTS]), {})
+    cohort = FrozenCohort(ReportIds.of([]), SEED, task.privacy(CLIENTS), np.array([CLIENTS]), {})
     with pytest.raises(InvalidReleaseError, match="2 of 3"):
         reconstruct(task, [b"", b""], cohort, sealing_key("analyzer"))
