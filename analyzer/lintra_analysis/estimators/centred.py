@@ -95,7 +95,7 @@ def centred(release: HasSecondMoment, columns: Sequence[str] | None = None, abou
     matrix = whole.matrix[1:, 1:] - np.outer(slopes, slopes) * total + adapted
     errors = CombinedError(whole.errors, whole.matrix, basis)
     gram = GramEstimate(
-        whole.columns[1:], (matrix + matrix.T) / 2, errors, gram.num_clients, gram.row_bound, gram.counted
+        whole.columns[1:], (matrix + matrix.T) / 2, errors, gram.num_clients, gram.row_bound, gram.counted, gram.clipped
     )
     return Centred(gram, slopes * value, True, gram.num_rows - 1, whole, basis)
 

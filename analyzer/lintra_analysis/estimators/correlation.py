@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from lintra_analysis.estimators.concentrated.pairs import Pairs
 from lintra_analysis.estimators.estimates import Interval, Of, check_confidence, check_of, quantile, two_sided
 from lintra_analysis.estimators.pca import notes_of
 from lintra_analysis.estimators.quantities import standard_error
+from lintra_analysis.estimators.shrinking import correlation_warnings
 from lintra_analysis.estimators.spectral import floor_eigenvalues, smallest_eigenvalue
 from lintra_analysis.estimators.tables import Cell, Tabular, closing, csv_text, facts, levels, number, table, title
 from lintra_analysis.releases.gram import GramEstimate, HasSecondMoment
@@ -217,6 +218,8 @@ def correlation(
         raise InvalidAnalysisError(f"noise has swallowed the variance of {', '.join(lost)}; no correlation is left")
     root = np.sqrt(diagonal[usable])
     repaired, matrix = _repaired(gram.matrix[np.ix_(usable, usable)] / np.outer(root, root))
+    tested = gram.clipped is None or gram.clipped.tests_hold
+    pairs = _pairs(_Told(gram, names, usable, allowed, of, confidence))
     return CorrelationEstimate(
         columns=tuple(name for name in names if name not in lost),
         lost=lost,
@@ -226,13 +229,13 @@ def correlation(
         about_means=moments.about_means,
         matrix=matrix,
         repaired=repaired,
-        pairs=tuple(_pairs(_Told(gram, names, usable, allowed, of, confidence))),
+        pairs=tuple(pairs if tested else (replace(pair, p_value=None) for pair in pairs)),
         notes=(
             *notes_of(moments.about_means, of),
             LINEAR_NOTE if allowed is None else ALLOWED_NOTE,
             *gram.count_notes,
         ),
-        warnings=_warnings(lost, repaired),
+        warnings=(*_warnings(lost, repaired), *correlation_warnings(gram, usable)),
     )
 
 

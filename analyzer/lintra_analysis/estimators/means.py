@@ -16,6 +16,7 @@ from lintra_analysis.estimators.centred import Centred, centred
 from lintra_analysis.estimators.coefficients import StandardError
 from lintra_analysis.estimators.estimates import Interval, Of, check_confidence, check_of, sampling_bound
 from lintra_analysis.estimators.quantities import Quantity, error_of, standard_error, with_count
+from lintra_analysis.estimators.shrinking import mean_limits, shrinking_warnings, square_warning
 from lintra_analysis.estimators.spectral import floor_eigenvalues
 from lintra_analysis.estimators.tables import (
     Cell,
@@ -261,8 +262,11 @@ def _of_totals(release: Totals, confidence: float, of: Of) -> MeansEstimate:
     names = tuple(column.name for column in release.columns)
     about = BOUND_NOTE if of == "population" else COHORT_NOTE
     notes, columns = (about, NO_SECOND_NOTE, *release.count_notes), release.columns
+    warnings = tuple(shrinking_warnings(release.clipped, "means", mean_limits(release.clipped, columns)))
     reports, own = release.num_clients, tuple(found)
-    return MeansEstimate(names, reports, of, float(confidence), own, None, None, notes, scaled_columns=columns)
+    return MeansEstimate(
+        names, reports, of, float(confidence), own, None, None, notes, warnings, scaled_columns=columns
+    )
 
 
 def _of_second_moment(gram: GramEstimate, columns: Sequence[str] | None, confidence: float, of: Of) -> MeansEstimate:
@@ -289,6 +293,10 @@ def _of_second_moment(gram: GramEstimate, columns: Sequence[str] | None, confide
         mean_squares=squares,
         root_mean_squares=tuple(_root(square) for square in squares),
         notes=(*notes, *gram.count_notes),
+        warnings=(
+            *shrinking_warnings(gram.clipped, "means", mean_limits(gram.clipped, moments.columns if found else ())),
+            *square_warning(gram.clipped, gram),
+        ),
         scaled_columns=moments.columns,
     )
 

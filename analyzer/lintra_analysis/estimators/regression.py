@@ -93,6 +93,7 @@ def regression(
     if simultaneous:
         bounds = Simultaneous(*simultaneous_intervals(chosen, fit, to_units, offsets, confidence))
     told = _linearised(chosen, fit, asked) if sets is None else _by_distance(sets, fit)
+    told = _beside_clipping(told, chosen, fit, to_units)
     return _report(chosen, fit, told, bounds, asked)
 
 
@@ -191,6 +192,38 @@ def _by_distance(sets: Regression, fit: Fit) -> _Told:
         told, remark = _fit_from_sums(told, sets)
         warnings += remark
     return replace(told, warnings=tuple(warnings))
+
+
+def _beside_clipping(told: _Told, chosen: Design, fit: Fit, to_units: FloatArray) -> _Told:
+    """Return what is told with the words about clipped rows, and without p values where too many were clipped."""
+    clipped, names = chosen.gram.clipped, _names(chosen)
+    if clipped is None:
+        return told
+    # Loaded only where somebody counted.
+    from lintra_analysis.estimators.shrinking import coefficient_limits, shrinking_warnings, square_warning
+
+    limits = coefficient_limits(chosen.gram, fit, to_units, names if chosen.constant else names[:-1])
+    told = replace(
+        told,
+        warnings=(
+            *told.warnings,
+            *shrinking_warnings(clipped, "coefficients", limits),
+            *square_warning(clipped, chosen.gram),
+        ),
+    )
+    if clipped.tests_hold:
+        return told
+    penalised = told.penalised
+    if penalised is not None:
+        *own, last = _without_tests((*penalised.coefficients, penalised.intercept))
+        penalised = replace(penalised, coefficients=tuple(own), intercept=last)
+    f_test = (told.f_test[0], told.f_test[1], None)
+    return replace(told, coefficients=_without_tests(told.coefficients), f_test=f_test, penalised=penalised)
+
+
+def _without_tests(coefficients: tuple[Coefficient, ...]) -> tuple[Coefficient, ...]:
+    """Return coefficients without p values."""
+    return tuple(replace(one, p_value=None) for one in coefficients)
 
 
 def _fit_from_sums(told: _Told, sets: Regression) -> tuple[_Told, list[str]]:

@@ -49,10 +49,25 @@ def simultaneous_intervals(
             "simultaneous bounds rest on the known Gaussian noise of a second moment; this release's is of another kind"
         )
     norm = proved_noise_norm(design.release_columns, sigma, confidence)
-    shrinkage = float(np.linalg.norm(fit.inverse, 2)) * norm
-    values = linear @ fit.solution + offsets
-    if shrinkage >= 1 or fit.regularised:
+    values, reach = linear @ fit.solution + offsets, reach_of(fit, linear, norm)
+    if reach is None:
         return norm, (None,) * len(values)
-    length = math.hypot(float(np.linalg.norm(fit.solution)), 1.0) / (1 - shrinkage)
-    reach = np.linalg.norm(linear @ fit.inverse, axis=1) * norm * length
     return norm, tuple((float(value - r), float(value + r)) for value, r in zip(values, reach, strict=True))
+
+
+def reach_of(fit: Fit, linear: FloatArray, norm: float) -> FloatArray | None:
+    """Return how far coefficients may move if the matrix moves by a symmetric one of some norm, shape `(k,)`.
+
+    Args:
+        fit: the solution.
+        linear: the map from normalised coefficients to those reported, shape `(k, p)`.
+        norm: of the largest change, as an operator.
+
+    Returns:
+        None where the change may make features dependent.
+    """
+    shrinkage = float(np.linalg.norm(fit.inverse, 2)) * norm
+    if shrinkage >= 1 or fit.regularised:
+        return None
+    length = math.hypot(float(np.linalg.norm(fit.solution)), 1.0) / (1 - shrinkage)
+    return np.asarray(np.linalg.norm(linear @ fit.inverse, axis=1) * norm * length)

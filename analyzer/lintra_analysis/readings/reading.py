@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -11,6 +11,7 @@ from lintra_analysis.releases.clipped import ClippedRows
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.release import Release
 from lintra_analysis.releases.row_count import RowCount
+from lintra_protocol.documents import fraction
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.row_count import CountedRows
 from lintra_protocol.ring import FloatArray, IntArray
@@ -66,19 +67,26 @@ class Reading(Generic[AnyOf]):
     band: Callable[[Task, AnyOf, IntArray, float], FloatArray] = band_of_sums
 
 
-def clipped_rows(mechanism: Mechanism, sketch: IntArray, row_counts: IntArray) -> ClippedRows | None:
+def clipped_rows(task: Task, sketch: IntArray, row_counts: IntArray, *, shrunk_only: bool = True) -> ClippedRows | None:
     """Return what the clip counter of released integers says, or None without one.
 
     Args:
-        mechanism: of the task.
+        task: the task, whose mechanism shrinks rows to its bound.
         sketch: shape `(1, w)`, in ring units.
         row_counts: the reports in the one row, shape `(1,)`.
+        shrunk_only: whether a row within its columns' bounds is shrunk to `row_bound` and nothing else, so that it is
+            known how far clipping can have moved it.
     """
+    mechanism = task.mechanism
     if not mechanism.clip_words:
         return None
     num_clients = int(row_counts.sum())
     sd = math.sqrt(num_clients) * mechanism.sigma / mechanism.clip_steps
-    return ClippedRows(mechanism.clipped_rows(sketch), sd, num_clients)
+    counted = ClippedRows(mechanism.clipped_rows(sketch), sd, num_clients)
+    if not shrunk_only:
+        return counted
+    farthest = task.schema_arrays.largest_norm()
+    return replace(counted, row_bound=float(fraction(mechanism.row_bound)), farthest=farthest)
 
 
 def counted_rows(

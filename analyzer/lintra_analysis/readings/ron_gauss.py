@@ -78,7 +78,7 @@ def _read(task: Task, mechanism: RonGauss, sketch: IntArray, row_counts: IntArra
     promise = promise_of(task.privacy(num_clients), mechanism.kind)
     noise = noise_law(mechanism, num_clients)
     sums = projected_sums(mechanism, task.columns, sketch, num_clients, noise, promise)
-    return replace(sums, clipped=clipped_rows(mechanism, sketch, row_counts))
+    return replace(sums, clipped=clipped_rows(task, sketch, row_counts, shrunk_only=False))
 
 
 READING = Reading(_read)

@@ -35,7 +35,7 @@ def _read(
         row_bound=row_bound,
         trace_columns=trace_columns,
         exact=exact,
-        clipped=clipped_rows(mechanism, sketch, row_counts),
+        clipped=clipped_rows(task, sketch, row_counts),
         counted=counted_rows(mechanism, sketch, row_counts, math.sqrt(2)),
     )
 

@@ -15,7 +15,7 @@ def _read(task: Task, mechanism: Sum, sketch: IntArray, row_counts: IntArray, ea
     num_clients = int(row_counts.sum())
     noise_sd = math.sqrt(num_clients) * mechanism.sigma * 2.0**-mechanism.fraction_bits
     values = mechanism.decode(sketch, task.num_columns)
-    clipped, row_bound = clipped_rows(mechanism, sketch, row_counts), float(fraction(mechanism.row_bound))
+    clipped, row_bound = clipped_rows(task, sketch, row_counts), float(fraction(mechanism.row_bound))
     counted = counted_rows(mechanism, sketch, row_counts)
     return Totals(scaled_columns(task), values, noise_sd, num_clients, row_bound, clipped, counted)
 

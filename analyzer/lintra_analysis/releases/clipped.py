@@ -23,15 +23,51 @@ class ClippedRows:
         estimate: in rows; noise may carry it below 0 or above their number.
         sd: deviation of its noise, in rows.
         num_clients: n.
+        row_bound: B, the norm that rows were shrunk to, without a constant column; 0 if rows are not shrunk to a norm.
+        farthest: B_max, the norm of the farthest corner of the columns' bounds.
     """
 
     estimate: float
     sd: float
     num_clients: int
+    row_bound: float = 0.0
+    farthest: float = 0.0
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.estimate) and 0 <= self.sd < math.inf and self.num_clients >= 1):
             raise InvalidReleaseError("a number of clipped rows is finite, with a deviation, of at least one row")
+        if not (0 <= self.row_bound < math.inf and 0 <= self.farthest < math.inf):
+            raise InvalidReleaseError("the bound of a row and its farthest corner are finite and not negative")
+
+    @property
+    def limited(self) -> bool:
+        """Whether it is known how much a row within the columns' bounds may have been shrunk."""
+        return self.row_bound > 0
+
+    @property
+    def worth_a_word(self) -> bool:
+        """Whether more than a few rows may have been clipped."""
+        return self.upper_share > FEW
+
+    @property
+    def tests_hold(self) -> bool:
+        """Whether so few rows were clipped that tests say something about the real ones."""
+        return self.upper_share <= MANY
+
+    @property
+    def most_shrunk(self) -> float:
+        """Return by which part the norm bound shrinks the longest row that the columns' bounds allow."""
+        return max(1 - self.row_bound / self.farthest, 0.0) if self.farthest > 0 else 0.0
+
+    @property
+    def square_limit(self) -> float:
+        """Return by how much X^T X of the unshrunk rows may exceed the one at hand, in Frobenius norm."""
+        return self.upper_rows * max(self.farthest**2 - self.row_bound**2, 0.0)
+
+    def product_limit(self, constant: float) -> float:
+        """Return the same of rows that begin with a constant, which shrinking leaves alone."""
+        longer = max(self.farthest - self.row_bound, 0.0)
+        return math.hypot(self.square_limit, math.sqrt(2) * constant * self.upper_rows * longer)
 
     @property
     def share(self) -> float:

@@ -6,7 +6,7 @@ the answer may be; all laws answer the same questions, so that no estimator need
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from lintra_analysis.releases.columns import ScaledColumn, positions
 from lintra_analysis.releases.noise_laws.law import ErrorLaw
 from lintra_analysis.releases.row_count import RowCount
 from lintra_protocol.ring import FloatArray
+
+if TYPE_CHECKING:
+    from lintra_analysis.releases.clipped import ClippedRows
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -27,6 +30,7 @@ class GramEstimate:
         num_clients: reports, each a row of Z or, where rows are counted, left out.
         row_bound: the L2 norm that no row of Z exceeds.
         counted: how many rows there are, if some may have been left out; None if every report is a row.
+        clipped: how many rows clipping changed; None if nobody counted.
     """
 
     columns: tuple[ScaledColumn, ...]
@@ -35,6 +39,7 @@ class GramEstimate:
     num_clients: int
     row_bound: float
     counted: RowCount | None = None
+    clipped: "ClippedRows | None" = None
 
     @property
     def num_rows(self) -> int:
@@ -69,6 +74,7 @@ class GramEstimate:
             num_clients=self.num_clients,
             row_bound=self.row_bound,
             counted=self.counted,
+            clipped=self.clipped,
         )
 
     def totals(self) -> None:

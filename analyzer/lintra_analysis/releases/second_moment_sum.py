@@ -76,7 +76,7 @@ class SecondMomentSum(Refusals):
         exact = names.index(self.exact) if self.exact else None
         apart = names.index(INTERCEPT) if self.counted is not None and INTERCEPT in names else None
         errors = SymmetricNoise(self.noise_sd, self.trace_columns > 0, self.trace_columns, exact, self.gaussian, apart)
-        return GramEstimate(self.columns, matrix, errors, self.num_clients, self.row_bound, self.counted)
+        return GramEstimate(self.columns, matrix, errors, self.num_clients, self.row_bound, self.counted, self.clipped)
 
     def table(self) -> tuple[list[str], FloatArray]:
         """Return the matrix row by row."""

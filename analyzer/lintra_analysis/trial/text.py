@@ -4,10 +4,8 @@ import textwrap
 from collections.abc import Iterator
 
 from lintra_analysis.estimators.tables import number, table
+from lintra_analysis.releases.clipped import FEW, MANY
 from lintra_analysis.trial.trial import HARDLY, TELLS, Trial
-
-FEW, SOME = 0.005, 0.05
-"""Shares of clipped rows below which they are few, and above which answers are about other rows."""
 
 
 def show(trial: Trial) -> str:
@@ -60,7 +58,7 @@ _PENALISED = (
 
 def _remarks(trial: Trial) -> Iterator[str]:
     share = trial.clipped_share
-    word = "few" if share < FEW else "some" if share < SOME else "many: answers are about shrunk rows"
+    word = "few" if share <= FEW else "some" if share <= MANY else "many: answers are about shrunk rows"
     yield f"Bounds changed {100 * share:.2g} % of the rows ({word})."
     if trial.incomplete:
         yield f"{trial.incomplete:,} rows were left out because a number was missing."

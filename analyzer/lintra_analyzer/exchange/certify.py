@@ -94,7 +94,7 @@ def _noise(task: Task, row_counts: IntArray) -> RecordedNoise:
 
 
 def _clipping(task: Task, sketch: IntArray, row_counts: IntArray) -> RecordedClipping | None:
-    counted = clipped_rows(task.mechanism, sketch, row_counts)
+    counted = clipped_rows(task, sketch, row_counts)
     if counted is None:
         return None
     return RecordedClipping(
