@@ -6,6 +6,7 @@ has a level for each of its most frequent values and one, `OTHER`, for the rest 
 
 import csv
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,10 +26,15 @@ MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "nil", "-", "?", ".
 MAX_LEVELS = 12
 """Most levels that a category of a file gets, `OTHER` not counted; every level but the first costs a column."""
 
+LEAST_NUMBERED = 50
+"""Fewer whole numbers that all differ are not taken for identifiers."""
+
 LARGEST = 1e15
 """No larger number is collected: a document holds 18 digits before the point, a float 15 in all."""
 
 DAYS = "days since 1970-01-01"
+
+_POINTED = re.compile(r"^(\s*[+-]?\d*),(\d+(?:[eE][+-]?\d+)?\s*)$")
 
 _EPOCH = date(1970, 1, 1).toordinal()
 
@@ -143,10 +149,19 @@ def typed_column(name: str, cells: Sequence[str]) -> FileColumn:
         parsed = [math.nan if cell.lower() in MISSING else parse(cell) for cell in stripped]
         if None not in parsed:
             values = np.array(parsed, np.float64)
+            if parse is _number and _numbers_the_rows(values):
+                raise _UnusableError("it numbers the rows, as identifiers do")
             if np.nanmax(np.abs(values)) > LARGEST:
                 raise _UnusableError(f"its numbers are beyond {LARGEST:g}; choose a larger unit")
             return FileColumn(name, kind_of(values[~np.isnan(values)]), values)
     return _category(name, stripped)
+
+
+def _numbers_the_rows(values: FloatArray) -> bool:
+    """Return whether whole numbers, each of them once, leave hardly one out: at least 50, of which half are there."""
+    if values.size < LEAST_NUMBERED or np.isnan(values).any() or (values != np.rint(values)).any():
+        return False
+    return np.unique(values).size == values.size and float(np.ptp(values)) < 2 * values.size
 
 
 def _kind_of_numbers(known: FloatArray) -> FileKind:
@@ -195,16 +210,36 @@ def _days(cell: str) -> float | None:
 
 def _csv(file: Path) -> tuple[list[str], list[list[str]]]:
     with file.open(encoding="utf-8-sig", newline="") as lines:
-        reader = csv.reader(lines)
         try:
+            first = lines.readline()
+            lines.seek(0)
+            separator = _separator(first)
+            reader = csv.reader(lines, delimiter=separator)
             names = [name.strip() for name in next(reader, [])]
             rows = [cells for cells in reader if cells]
         except (csv.Error, UnicodeDecodeError) as error:
-            raise InvalidRowError(f"{file.name} is no CSV file in UTF-8: {error}") from None
+            raise InvalidRowError(
+                f"{file.name} is no CSV file in UTF-8: {error}; save it as CSV with the encoding UTF-8"
+            ) from None
+    if separator == ";":
+        rows = _with_points(rows)
     for number, cells in enumerate(rows, 1):
         if len(cells) != len(names):
             raise InvalidRowError(f"row {number} has {len(cells)} cells, the first line has {len(names)} names")
     return names, rows
+
+
+def _separator(first: str) -> str:
+    """Return what separates the names in the first line: commas, or semicolons or tabs where there is no comma."""
+    return next((mark for mark in (",", ";", "\t") if mark in first), ",")
+
+
+def _with_points(rows: list[list[str]]) -> list[list[str]]:
+    """Return the cells of a file with semicolons, with 1,5 as 1.5, unless a number in it has a point."""
+    cells = [cell for row in rows for cell in row]
+    if any("." in cell and _number(cell.strip()) is not None for cell in cells):
+        return rows
+    return [[_POINTED.sub(r"\1.\2", cell) for cell in row] for row in rows]
 
 
 def _parquet(file: Path) -> tuple[list[str], list[list[str]]]:

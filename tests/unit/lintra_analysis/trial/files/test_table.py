@@ -123,3 +123,36 @@ def test_parquet_gives_what_csv_gives(tmp_path: Path) -> None:
     for one, other in zip(ours.columns, theirs.columns, strict=True):
         assert (one.name, one.kind, one.levels) == (other.name, other.kind, other.levels)
         assert_array_equal(one.values, other.values)
+
+
+@pytest.mark.parametrize(("separator", "decimal"), [(",", "."), (";", "."), (";", ","), ("\t", ".")])
+def test_semicolons_tabs_and_decimal_commas_are_read_alike(tmp_path: Path, separator: str, decimal: str) -> None:
+    lines = [["a", "b", "when"], ["1.5", "-2", "2024-01-02"], ["-.25", "3e2", "2024-02-03"], ["", "7", "2024-03-04"]]
+    text = "\n".join(separator.join(cell.replace(".", decimal) for cell in line) for line in lines)
+    file = tmp_path / "rows.csv"
+    file.write_text(text, "utf-8")
+    table = read_table(file)
+    assert [column.kind for column in table.columns] == ["real", "integer", "date"]
+    np.testing.assert_array_equal(table.columns[0].values, [1.5, -0.25, np.nan])
+    assert table.columns[1].values.tolist() == [-2, 300, 7]
+
+
+def test_a_file_that_is_not_utf_8_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    for encoding in ("latin-1", "utf-16"):
+        file = tmp_path / "rows.csv"
+        file.write_text("größe,b\n1,2\n3,4\n", encoding)
+        with pytest.raises(InvalidRowError, match="save it as CSV with the encoding UTF-8"):
+            read_table(file)
+
+
+def test_a_column_that_numbers_the_rows_is_left_out_and_one_that_measures_is_not(tmp_path: Path) -> None:
+    generator = np.random.default_rng(2)
+    numbers = 70_000 + generator.permutation(120)
+    incomes = generator.choice(90_000, 120, replace=False)
+    few = generator.integers(0, 5, 120)
+    file = tmp_path / "rows.csv"
+    lines = [f"{number},{income},{size}" for number, income, size in zip(numbers, incomes, few, strict=True)]
+    file.write_text("\n".join(["id,income,size", *lines]), "utf-8")
+    table = read_table(file)
+    assert [column.name for column in table.columns] == ["income", "size"]
+    assert "identifiers" in table.left_out["id"]
