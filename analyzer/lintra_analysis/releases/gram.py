@@ -12,11 +12,11 @@ import numpy as np
 
 from lintra_analysis.releases.columns import ScaledColumn, positions
 from lintra_analysis.releases.noise_laws.law import ErrorLaw
-from lintra_analysis.releases.row_count import RowCount
 from lintra_protocol.ring import FloatArray
 
 if TYPE_CHECKING:
     from lintra_analysis.releases.clipped import ClippedRows
+    from lintra_analysis.releases.row_count import RowCount
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -38,7 +38,7 @@ class GramEstimate:
     errors: ErrorLaw
     num_clients: int
     row_bound: float
-    counted: RowCount | None = None
+    counted: "RowCount | None" = None
     clipped: "ClippedRows | None" = None
 
     @property
