@@ -16,7 +16,7 @@ from lintra_analysis.synthetic.bootstrap import bootstrap
 from lintra_analysis.synthetic.generator import synthesize
 from lintra_analysis.synthetic.model import fit
 from lintra_analysis.synthetic.rows import SyntheticRows
-from lintra_curator.promise.claim import CentralClaim
+from lintra_curator.promise.claim import curator_claim
 from lintra_curator.ron_gauss.ron_gauss import mapped_column, release_ron_gauss
 from lintra_protocol.randomness import expand
 from lintra_protocol.ring import FloatArray
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     covered, naive, width = [], [], []
     for run in range(runs):
         words = expand(bytes([7]) * 32, f"coverage {SEED} {run}")
-        release = release_ron_gauss(people(run), columns, CentralClaim(2.0, 1e-6), words, question=question)
+        release = release_ron_gauss(people(run), columns, curator_claim(2.0, 1e-6), words, question=question)
         model = fit(release)
         low, high = bootstrap(model, slope, num_rows=300, seed=run, runs=100, space="projected").interval[0]
         covered.append(low <= SLOPES[0] <= high)

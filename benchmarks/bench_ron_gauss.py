@@ -23,7 +23,7 @@ from lintra_analysis.synthetic.model import fit
 from lintra_analysis.synthetic.rows import SyntheticRows
 from lintra_curator.papers.ron_gauss import PaperQuestion, release_paper
 from lintra_curator.papers.ron_gauss_sensitivity import published_delta, published_factor
-from lintra_curator.promise.claim import CentralClaim
+from lintra_curator.promise.claim import curator_claim
 from lintra_curator.ron_gauss.ron_gauss import category_column, mapped_column, release_ron_gauss
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.frame import frame
@@ -246,7 +246,7 @@ def ours(split: Split, label: str, epsilon: float, dimension: int | None, covari
     release = release_ron_gauss(
         np.column_stack([own.raw, last])[split.train],
         own.columns(label),
-        CentralClaim(epsilon, DELTA),
+        curator_claim(epsilon, DELTA),
         split.words(f"ours {dimension} {covariance} {epsilon}"),
         question=question,
         frame_seed=split.frame_seed,
@@ -342,7 +342,7 @@ def columns_of(split: Split, epsilon: float, bins: int) -> tuple[float, float]:
     release = release_ron_gauss(
         np.column_stack([own.raw, own.classes])[split.train],
         own.columns("class"),
-        CentralClaim(epsilon, DELTA),
+        curator_claim(epsilon, DELTA),
         split.words(f"columns {bins} {epsilon}"),
         question=JointQuestion(label="class", bins=bins),
         frame_seed=split.frame_seed,

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from lintra_analysis.estimators.regression import regression
 from lintra_curator.papers import published
 from lintra_curator.papers.second_moment import PublishedInverseWishartDraw, PublishedProjection, PublishedWishartNoise
-from lintra_curator.promise.claim import CentralClaim
+from lintra_curator.promise.claim import curator_claim
 from lintra_curator.second_moment import calibration
 from lintra_curator.second_moment.bounded_table import BoundedTable, plain_columns
 from lintra_curator.second_moment.central_second_moment import CentralSecondMoment, Noise
@@ -29,6 +29,7 @@ from lintra_curator.second_moment.inverse_wishart import InverseWishartDraw
 from lintra_curator.second_moment.projection import GaussianProjection
 from lintra_curator.second_moment.wishart_noise import WishartNoise, wishart_factor
 from lintra_protocol.privacy.gaussian import gaussian_mu
+from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.randomness import RandomBytes, expand
 
 FloatArray = NDArray[np.float64]
@@ -36,7 +37,7 @@ FloatArray = NDArray[np.float64]
 SQUARED_BOUND = 50.0
 FEATURES = 20
 REDUNDANT, REDUNDANT_RESIDUAL = 9, 0.16
-CLAIM = CentralClaim(0.1, math.exp(-9))
+CLAIM = curator_claim(0.1, math.exp(-9))
 BLOCK = 1 << 13
 SMALLEST_EIGENVALUE = 0.05
 """A public guess of the smallest eigenvalue per row, from which the rows of a projection are chosen beforehand."""
@@ -148,13 +149,13 @@ def published_wishart(table: SummedTable, source: RandomBytes) -> FloatArray:
     if np.linalg.eigvalsh(release.values)[0] > 0:
         return release.values
     size, degrees = len(table.columns), published.wishart_degrees(CLAIM, len(table.columns))
-    sure = math.sqrt(degrees) - math.sqrt(size) - math.sqrt(2 * math.log(4 / CLAIM.delta))
+    sure = math.sqrt(degrees) - math.sqrt(size) - math.sqrt(2 * math.log(4 / CLAIM.float_delta))
     return release.raw - max(sure, 0.0) ** 2 * SQUARED_BOUND * np.eye(size)
 
 
-def half_claim() -> CentralClaim:
+def half_claim() -> Claim:
     """Return what the published algorithms spend on each of look and draw."""
-    return CentralClaim(CLAIM.epsilon / 2, CLAIM.delta / 2)
+    return curator_claim(CLAIM.float_epsilon / 2, CLAIM.float_delta / 2)
 
 
 def published_look(
@@ -178,7 +179,7 @@ def published_look(
 
 def exact_look(table: SummedTable, inverse: bool, source: RandomBytes) -> FloatArray:
     """Return Algorithm 2 or 5 with the joint exact curve."""
-    look = gaussian_mu(CLAIM.epsilon, CLAIM.delta) / 2
+    look = gaussian_mu(CLAIM.float_epsilon, CLAIM.float_delta) / 2
     rows = sketch_rows(table, lambda count: SQUARED_BOUND / calibration.adaptive_weight(CLAIM, count, look))
     if inverse:
         return InverseWishartDraw(degrees=rows, adaptive=True).release(table, CLAIM, source).raw
@@ -225,7 +226,7 @@ def print_calibrations() -> None:
     print("| --- | --- | --- | --- | --- |")
     tiny = BoundedTable.of(np.zeros((22, 22)), plain_columns(map(str, range(22)), 1.0), 1.0)
     for epsilon, delta in ((0.05, math.exp(-9)), (0.1, math.exp(-9)), (0.5, math.exp(-9)), (1.0, 1e-6)):
-        claim, source = CentralClaim(epsilon, delta), expand(bytes(32), "calibrations")
+        claim, source = curator_claim(epsilon, delta), expand(bytes(32), "calibrations")
         ridges = (
             1 / calibration.projection_weight(claim, 44),
             published.theorem_3_1_ridge(claim, 44),

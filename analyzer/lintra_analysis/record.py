@@ -9,23 +9,20 @@ import io
 import math
 import zipfile
 from collections.abc import Mapping
-from decimal import ROUND_CEILING, Context, Decimal
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 from pydantic import Field
 
 from lintra_protocol.canonical import base64url, domain_hash
-from lintra_protocol.documents import Frozen, Key, Real, real
+from lintra_protocol.documents import Frozen, Key, Real, float_of, rounded_up
 from lintra_protocol.errors import InvalidReleaseError
 from lintra_protocol.messages import Count, ServerIndex
-from lintra_protocol.privacy.statement import Neighbours, PrivacyStatement, Threat
+from lintra_protocol.privacy.statement import IfColluding, PrivacyStatement
 from lintra_protocol.ring import IntArray, ring_bytes, to_ring
 from lintra_protocol.signing import verify
 from lintra_protocol.task import Task
-
-_DIGITS = Decimal(1).scaleb(-40)
-_CONTEXT = Context(prec=80)
 
 TRUSTED = (
     "privacy holds as long as at least one of the servers follows the protocol and at most max_corrupt_clients "
@@ -38,40 +35,6 @@ NOT_PROMISED = (
     "that the numbers are right needs all servers to be honest; a server that errs is not found out by this record",
     "other tasks over the same rows have their own privacy loss, which adds up",
 )
-
-
-class IfColluding(Frozen):
-    """Epsilon at the claim's delta if this part of the cohort colludes; left empty where no privacy is left."""
-
-    percent: Count
-    epsilon: Real | None
-
-
-class RecordedPrivacy(Frozen):
-    """The privacy statement of the actual cohort and matrix; reals are rounded up.
-
-    Attributes:
-        leverage: the largest of any honest client, mu being distance times its root over sigma; for a sketch with
-            several entries per column, of the very matrix that was drawn.
-        remark: what has to be said beside these numbers; mostly nothing.
-        if_colluding: epsilon if other parts of the cohort leave out their noise than were promised for.
-    """
-
-    neighbours: Neighbours
-    epsilon: Real
-    delta: Real
-    mu: Real
-    slack: Real
-    delta_coalition: Real
-    num_clients: Count
-    honest_clients: Count
-    leverage: Real
-    max_corrupt_clients: Count
-    threat: Threat
-    if_colluding: tuple[IfColluding, ...]
-    remark: str
-    trusted: str = TRUSTED
-    not_promised: tuple[str, ...] = NOT_PROMISED
 
 
 class RecordedNoise(Frozen):
@@ -150,6 +113,7 @@ class ReleaseRecord(Frozen):
 
     Attributes:
         definition: SHA-256 of the canonical task definition, without label.
+        privacy: of the actual cohort and matrix, spelled in decimal strings, rounded up.
         values: hash of the released integers, little-endian in row order.
         clipped: what the clip counter says; left out of a release without one.
         released_at: seconds since the epoch.
@@ -168,7 +132,7 @@ class ReleaseRecord(Frozen):
     inventories: Key
     servers: tuple[ServerPart, ...]
     values: Key
-    privacy: RecordedPrivacy
+    privacy: PrivacyStatement
     noise: RecordedNoise
     plausibility: Plausibility
     clipped: RecordedClipping | None = Field(default=None, exclude_if=lambda clipped: clipped is None)
@@ -197,33 +161,31 @@ class SignedRecord(Frozen):
         return self.record
 
 
-def stated(privacy: PrivacyStatement, remark: str, if_colluding: Mapping[int, float]) -> RecordedPrivacy:
-    """Spell a privacy statement in decimal strings, with what the mechanism that it is about says beside it."""
-    return RecordedPrivacy(
-        neighbours=privacy.neighbours,
-        epsilon=rounded_up(privacy.epsilon),
-        delta=rounded_up(privacy.delta),
-        mu=rounded_up(privacy.mu),
-        slack=rounded_up(privacy.slack),
-        delta_coalition=rounded_up(privacy.delta_coalition),
-        num_clients=privacy.num_clients,
-        honest_clients=privacy.honest_clients,
-        leverage=rounded_up(privacy.leverage),
-        max_corrupt_clients=privacy.max_corrupt_clients,
-        threat=privacy.threat,
+def stated(privacy: PrivacyStatement, remark: str, if_colluding: Mapping[int, float]) -> PrivacyStatement:
+    """Return a statement as a record holds it: with what its mechanism says beside it, and who has to be trusted.
+
+    Numbers below 1e-23 are rounded up to the digits that a document spells, so that a record is what it is read as.
+    """
+    return replace(
+        privacy,
+        epsilon=_spelled(privacy.epsilon),
+        delta=_spelled(privacy.delta),
+        mu=_spelled(privacy.mu),
+        slack=_spelled(privacy.slack),
+        delta_coalition=_spelled(privacy.delta_coalition),
+        leverage=_spelled(privacy.leverage),
+        remark=remark,
         if_colluding=tuple(
-            IfColluding(percent=percent, epsilon=rounded_up(epsilon) if epsilon < math.inf else None)
+            IfColluding(percent, _spelled(epsilon) if epsilon < math.inf else math.inf)
             for percent, epsilon in if_colluding.items()
         ),
-        remark=remark,
+        trusted=TRUSTED,
+        not_promised=NOT_PROMISED,
     )
 
 
-def rounded_up(value: float | Decimal) -> Real:
-    """Spell a number that is not negative with at most 40 decimals, rounded up where that loses digits."""
-    shortest = value if isinstance(value, Decimal) else Decimal(repr(value))
-    rounded = shortest.quantize(_DIGITS, ROUND_CEILING, _CONTEXT)
-    return real(shortest if rounded == shortest else rounded)
+def _spelled(value: float) -> float:
+    return float_of(rounded_up(value))
 
 
 def definition_hash(task: Task) -> str:

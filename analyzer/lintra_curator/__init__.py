@@ -5,7 +5,7 @@ A session keeps a budget; every other function makes one release, with a claim o
 | name | gives |
 | --- | --- |
 | `Session` | releases from one's own table under one budget |
-| `CentralClaim` | the promise to calibrate to |
+| `curator_claim` | the claim to calibrate to |
 | `BoundedTable`, `plain_columns` | rows that lie within a public bound, and their columns |
 | `GaussianNoise`, `GaussianProjection`, `WishartNoise`, `InverseWishartDraw` | a second moment, by `release` |
 | `random_projection` | a sketch of the rows |
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lintra_curator.least_squares.private_least_squares import private_least_squares
     from lintra_curator.ndis.curve import PrivacyProfile, privacy_profile
     from lintra_curator.projection.random_projection import random_projection
-    from lintra_curator.promise.claim import CalibrationError, CentralClaim
+    from lintra_curator.promise.claim import CalibrationError, curator_claim
     from lintra_curator.ron_gauss.pure import release_ron_gauss_pure
     from lintra_curator.ron_gauss.ron_gauss import (
         category_column,
@@ -44,7 +44,6 @@ __all__ = [
     "BoundedTable",
     "BudgetExceededError",
     "CalibrationError",
-    "CentralClaim",
     "GaussianNoise",
     "GaussianProjection",
     "InverseWishartDraw",
@@ -55,6 +54,7 @@ __all__ = [
     "calibrate",
     "calibrated_draw",
     "category_column",
+    "curator_claim",
     "logistic_regression",
     "mapped_column",
     "plain_columns",
@@ -69,7 +69,6 @@ _HOMES = {
     "BoundedTable": "second_moment.bounded_table",
     "BudgetExceededError": "session",
     "CalibrationError": "promise.claim",
-    "CentralClaim": "promise.claim",
     "GaussianNoise": "second_moment.gaussian_noise",
     "GaussianProjection": "second_moment.projection",
     "InverseWishartDraw": "second_moment.inverse_wishart",
@@ -80,6 +79,7 @@ _HOMES = {
     "calibrate": "calibrated.calibrated_gaussian",
     "calibrated_draw": "calibrated.calibrated_gaussian",
     "category_column": "ron_gauss.ron_gauss",
+    "curator_claim": "promise.claim",
     "private_least_squares": "least_squares.private_least_squares",
     "logistic_regression": "calibrated.logistic_regression",
     "mapped_column": "ron_gauss.ron_gauss",

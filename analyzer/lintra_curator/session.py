@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from lintra_analysis.planning.ron_gauss import JointQuestion
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.joint_sums import ProjectedSums
-from lintra_curator.promise.claim import CentralClaim
+from lintra_curator.promise.claim import curator_claim
 from lintra_curator.ron_gauss.ron_gauss import category_column, mapped_column, prepare_ron_gauss
 from lintra_curator.second_moment.bounded_table import BoundedTable
 from lintra_curator.second_moment.central_second_moment import CentralSecondMoment
@@ -24,7 +24,7 @@ from lintra_protocol.documents import fraction
 from lintra_protocol.errors import InvalidRowError
 from lintra_protocol.mechanisms.second_moment import INTERCEPT
 from lintra_protocol.privacy.composition import Spent
-from lintra_protocol.privacy.statement import Neighbours
+from lintra_protocol.privacy.statement import Claim, Neighbours
 from lintra_protocol.randomness import RandomBytes, bulk_system_randomness
 from lintra_protocol.ring import FloatArray
 from lintra_protocol.schema import Column
@@ -96,7 +96,7 @@ more than its budget of epsilon 1; it has spent epsilon 0.8
         neighbours: Neighbours = "replace-one",
         random_bytes: RandomBytes | None = None,
     ) -> None:
-        self._budget = CentralClaim(epsilon, delta, neighbours)
+        self._budget = curator_claim(epsilon, delta, neighbours)
         self._columns = _described(bounds or {}, levels or {})
         self._values = _values(frame, self._columns)
         self._random_bytes = random_bytes or bulk_system_randomness()
@@ -106,7 +106,7 @@ more than its budget of epsilon 1; it has spent epsilon 0.8
     def __repr__(self) -> str:
         return (
             f"Session(columns={list(self._columns)}, rows={len(self._values)}, spent {self.epsilon_spent:.3g} of "
-            f"epsilon {self._budget.epsilon:g} at delta {self._budget.delta:g}, {self._budget.neighbours})"
+            f"epsilon {self._budget.float_epsilon:g} at delta {self._budget.float_delta:g}, {self._budget.neighbours})"
         )
 
     @property
@@ -117,7 +117,7 @@ more than its budget of epsilon 1; it has spent epsilon 0.8
     @property
     def epsilon_spent(self) -> float:
         """The epsilon of all releases so far together, at the session's delta; 0 before the first."""
-        return self._spent.epsilon_at(self._budget.delta)
+        return self._spent.epsilon_at(self._budget.float_delta)
 
     def second_moment(
         self, names: Sequence[str], *, epsilon: float, intercept: bool = True, row_bound: float | None = None
@@ -172,19 +172,19 @@ more than its budget of epsilon 1; it has spent epsilon 0.8
         self._charge(Spent.of(prepared.statement))
         return prepared.draw(self._random_bytes)
 
-    def _claim(self, epsilon: float) -> CentralClaim:
-        return CentralClaim(epsilon, self._budget.delta, self._budget.neighbours)
+    def _claim(self, epsilon: float) -> Claim:
+        return curator_claim(epsilon, self._budget.float_delta, self._budget.neighbours)
 
     def _charge(self, price: Spent) -> None:
         """Charge a release before it is drawn: what fails afterwards has been paid for."""
-        budget = self._budget
+        epsilon, delta = self._budget.float_epsilon, self._budget.float_delta
         with self._lock:
             together = self._spent + price
-            # Not `delta > budget`: a NaN must be refused too.
-            if not together.delta_at(budget.epsilon) <= budget.delta:
+            # Not `.. > delta`: a NaN must be refused too.
+            if not together.delta_at(epsilon) <= delta:
                 raise BudgetExceededError(
-                    f"this release would bring the session to epsilon {together.epsilon_at(budget.delta):.3g} at "
-                    f"delta {budget.delta:g}, more than its budget of epsilon {budget.epsilon:g}; it has spent "
+                    f"this release would bring the session to epsilon {together.epsilon_at(delta):.3g} at "
+                    f"delta {delta:g}, more than its budget of epsilon {epsilon:g}; it has spent "
                     f"epsilon {self.epsilon_spent:.3g}"
                 )
             self._spent = together

@@ -4,12 +4,22 @@ A document holds strings and integers only. Reals are decimal strings with one s
 hash means one thing on every machine.
 """
 
+import math
 import re
-from decimal import Decimal
+from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    PlainSerializer,
+    StringConstraints,
+    ValidationError,
+    WithJsonSchema,
+)
 
 from lintra_protocol.canonical import canonical_json, parse_canonical_json
 from lintra_protocol.errors import InvalidMessageError
@@ -92,6 +102,58 @@ def real(value: float | int | str | Decimal) -> Real:
     if not re.match(_REAL, text):
         raise ValueError(f"a real has at most 18 digits before the point and 40 behind it, got {value}")
     return text
+
+
+_LAST_DIGIT = Decimal(1).scaleb(-40)
+_CONTEXT = Context(prec=80)
+
+
+def rounded_up(value: float | Decimal) -> Real:
+    """Spell a number that is not negative with at most 40 decimals, rounded up where that loses digits."""
+    shortest = value if isinstance(value, Decimal) else Decimal(repr(value))
+    rounded = shortest.quantize(_LAST_DIGIT, ROUND_CEILING, _CONTEXT)
+    return real(shortest if rounded == shortest else rounded)
+
+
+def float_of(text: object) -> float:
+    """Return the float that `rounded_up` spells like this; a float stays what it is.
+
+    Raises:
+        ValueError: not a `Real`, or more digits than any float is spelled with.
+    """
+    if isinstance(text, float):
+        return text
+    if not isinstance(text, str) or not re.match(_REAL, text):
+        raise ValueError("a real is a decimal string")
+    nearest = float(text)
+    # Below 1e-23 the last of 40 decimals may be finer than a float's own digits; then a neighbour is meant.
+    for found in (nearest, math.nextafter(nearest, 0), math.nextafter(nearest, math.inf)):
+        if rounded_up(found) == text:
+            return found
+    raise ValueError(f"no float is spelled {text}")
+
+
+def _float_or_infinite(text: object) -> float:
+    return math.inf if text is None else float_of(text)
+
+
+def _spelled_if_finite(value: float) -> Real | None:
+    return None if value == math.inf else rounded_up(value)
+
+
+_REAL_SCHEMA = {"type": "string", "pattern": _REAL}
+RoundedUp = Annotated[
+    float, BeforeValidator(float_of), PlainSerializer(rounded_up, return_type=str), WithJsonSchema(_REAL_SCHEMA)
+]
+"""A float from 0 on that documents spell as a `Real`, rounded up, so that what they say is never too good."""
+
+RoundedUpOrNone = Annotated[
+    float,
+    BeforeValidator(_float_or_infinite),
+    PlainSerializer(_spelled_if_finite, return_type=str | None),
+    WithJsonSchema({"anyOf": [_REAL_SCHEMA, {"type": "null"}]}),
+]
+"""The same, with nothing for an infinite number."""
 
 
 def real_below(value: Fraction) -> Real:

@@ -177,7 +177,7 @@ class Task(Frozen):
         statement = self.privacy(self.claim.min_clients)
         if not self.mechanism.smoothing:
             return statement
-        epsilon = float(fraction(self.claim.epsilon))
+        epsilon = self.claim.float_epsilon
         allowed = gaussian_mu(epsilon, self.claim.noise_delta * (1 + 1e-14)) * (1 + 1e-12)
         mu = max(statement.mu, allowed)
         return replace(

@@ -16,7 +16,7 @@ from lintra_analysis.synthetic.generator import synthesize
 from lintra_analysis.synthetic.model import fit
 from lintra_analysis.synthetic.rows import SyntheticRows
 from lintra_curator.papers.ron_gauss import PaperQuestion, release_paper
-from lintra_curator.promise.claim import CentralClaim
+from lintra_curator.promise.claim import curator_claim
 from lintra_curator.ron_gauss.ron_gauss import category_column, exact_sum, mapped_column, release_ron_gauss
 from lintra_protocol.frame import frame
 from lintra_protocol.privacy.gaussian import gaussian_mu
@@ -67,7 +67,7 @@ def test_clients_and_curator_give_the_same_law_and_5_per_cent_more_noise_is_reje
 def test_a_curators_release_has_the_deviations_that_it_states() -> None:
     # 400 releases: the mean square of 17 words has a deviation of 1.7 %; four leave a false alarm below 1e-4, and 5 %
     # in the deviation are six.
-    rows, claim = few_rows(), CentralClaim(2.0, 1e-5)
+    rows, claim = few_rows(), curator_claim(2.0, 1e-5)
     found = [release_ron_gauss(rows, COLUMNS, claim, source(f"one {run}"), question=QUESTION) for run in range(400)]
     law = found[0].noise
     values = np.vstack([release.table()[1] for release in found])
@@ -137,7 +137,7 @@ def accuracies(values: np.ndarray, classes: np.ndarray, epsilon: float, train: i
     size = values.shape[1]
     levels = tuple(str(number) for number in range(10))
     columns = [mapped_column(f"x{number}", -1, 1) for number in range(size)] + [category_column("kind", levels)]
-    question, claim = JointQuestion(label="kind", bins=0), CentralClaim(epsilon, 1e-6)
+    question, claim = JointQuestion(label="kind", bins=0), curator_claim(epsilon, 1e-6)
     joint, seed = np.column_stack([values, classes])[:train], bytes([run + 1]) * 32
     release = release_ron_gauss(joint, columns, claim, source(f"floor {run}"), question=question, frame_seed=seed)
     shape = np.eye(size) if release.frame is None else release.frame

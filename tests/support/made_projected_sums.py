@@ -6,9 +6,9 @@ import numpy as np
 
 from lintra_analysis.releases.features import ClassLabel, Feature, Label, NumericLabel
 from lintra_analysis.releases.joint_sums import NoiseLaw, ProjectedSums
-from lintra_analysis.releases.promise import Promise
+from lintra_protocol.privacy.statement import PrivacyStatement
 
-PROMISE = Promise(1.0, 1e-6, "replace-one", "ron_gauss", "a test", 0.2367)
+PROMISE = PrivacyStatement("replace-one", 1.0, 1e-6, 0.2367, mechanism="ron_gauss", note="a test")
 EXACT = NoiseLaw(0.0, 0.0, 0.0, 0.0, 0.0, "discrete Gaussian")
 
 

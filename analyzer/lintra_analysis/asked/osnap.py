@@ -7,7 +7,6 @@ from pydantic import Field
 from lintra_analysis.asked.asking import Asking, Circumstances, MechanismSpecification, row_bound_warnings
 from lintra_analysis.asked.bounds import require_size
 from lintra_analysis.planning.coalition import calibrated_sketch, most_rows
-from lintra_protocol.documents import fraction
 from lintra_protocol.errors import RowUnderfilledError
 from lintra_protocol.mechanisms.osnap import Osnap
 from lintra_protocol.privacy.gaussian import gaussian_mu
@@ -50,7 +49,7 @@ def default_rows(claim: Claim, num_columns: int) -> int:
 
 def balanced_rows(claim: Claim, num_columns: int) -> float:
     """Return m* of `default_rows`, before it is clamped; below 4 d a sketch says little."""
-    mu = gaussian_mu(float(fraction(claim.epsilon)), claim.noise_delta)
+    mu = gaussian_mu(claim.float_epsilon, claim.noise_delta)
     ratio = 4 if claim.neighbours == "replace-one" else 1
     return claim.min_clients * mu**2 / (ratio * num_columns)
 

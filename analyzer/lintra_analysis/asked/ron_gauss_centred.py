@@ -13,7 +13,7 @@ from lintra_analysis.asked.asking import Asking, no_warnings
 from lintra_analysis.planning.two_rounds import claim_with_mu, mu_of_rounds
 from lintra_analysis.releases.joint_sums import ProjectedSums
 from lintra_analysis.synthetic.model import RELIABLE, GaussianModel
-from lintra_protocol.documents import fraction, real
+from lintra_protocol.documents import real
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms.base import MIN_SIGMA
 from lintra_protocol.mechanisms.joint import FEATURE_BITS
@@ -71,8 +71,8 @@ def require_together(total: Claim, first: Task, second: Task) -> None:
         InvalidTaskError: they do not.
     """
     spent = [Spent.of(task.privacy(task.claim.min_clients)) for task in (first, second)]
-    found = (spent[0] + spent[1]).delta_at(float(fraction(total.epsilon)))
-    if not found <= float(fraction(total.delta)):
+    found = (spent[0] + spent[1]).delta_at(total.float_epsilon)
+    if not found <= total.float_delta:
         raise InvalidTaskError(f"together both rounds have delta {found:.6g}, promised are {total.delta}")
 
 

@@ -59,7 +59,7 @@ def plan_sketch(question: Question) -> Option:
 def yardsticks(question: Question) -> Yardsticks:
     """Return the noise that others would need for the same promise, sketch and row bound."""
     claim, m, s, d = question.claim, question.sketch_rows, question.sparsity, question.columns
-    epsilon, delta = float(fraction(claim.epsilon)), float(fraction(claim.delta))
+    epsilon, delta = claim.float_epsilon, claim.float_delta
     entry_bound, corrupt = float(fraction(question.row_bound)) / math.sqrt(d), claim.max_corrupt_clients
     published, real_epsilon, undefined = None, math.inf, ""
     try:

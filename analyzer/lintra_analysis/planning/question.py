@@ -80,7 +80,7 @@ class Question:
     @property
     def mu(self) -> float:
         """Return mu*, the Gaussian privacy parameter that the claim leaves to the noise."""
-        return gaussian_mu(float(fraction(self.claim.epsilon)), self.claim.noise_delta)
+        return gaussian_mu(self.claim.float_epsilon, self.claim.noise_delta)
 
     @property
     def expected_trace(self) -> float:

@@ -154,7 +154,7 @@ def useful_dimension(claim: Claim, num_blocks: int = 1) -> int:
         num_blocks: K, matrices of products that share the clients: one, or one per class.
     """
     honest = claim.min_clients - claim.max_corrupt_clients
-    mu = discrete_mu(float(fraction(claim.epsilon)), claim.noise_delta, MAX_SLACK)
+    mu = discrete_mu(claim.float_epsilon, claim.noise_delta, MAX_SLACK)
     useful: float = (honest * mu / (sqrt(2) * num_blocks)) ** (2 / 3)
     return floor(useful)
 

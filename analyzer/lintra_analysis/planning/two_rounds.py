@@ -50,7 +50,7 @@ def first_round(total: Claim, mechanism: RonGauss) -> tuple[Claim, RonGauss]:
 
 def mu_of_rounds(total: Claim) -> float:
     """Return mu that both rounds may have together: the square is the sum of their squares."""
-    return discrete_mu(float(fraction(total.epsilon)), total.noise_delta, 2 * MAX_SLACK)
+    return discrete_mu(total.float_epsilon, total.noise_delta, 2 * MAX_SLACK)
 
 
 def claim_with_mu(total: Claim, mu: float) -> Claim:

@@ -1,11 +1,11 @@
 """What both rounds of `ron_gauss` read alike: the columns, the label and the promise behind their numbers."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from lintra_analysis.releases.features import ClassLabel, Feature, Label, NumericLabel
-from lintra_analysis.releases.promise import Promise
 from lintra_protocol.documents import fraction
 from lintra_protocol.frame import FRAME_BITS
 from lintra_protocol.mechanisms.joint import Edges
@@ -15,20 +15,13 @@ from lintra_protocol.ring import FloatArray
 from lintra_protocol.schema import Column
 
 
-def promise_of(statement: PrivacyStatement, mechanism: str) -> Promise:
-    """Return the promise of a privacy statement."""
-    corrupt = statement.max_corrupt_clients
-    return Promise(
-        epsilon=statement.epsilon,
-        delta=statement.delta,
-        neighbours=statement.neighbours,
-        mechanism=mechanism,
-        note=(
-            f"exact Gaussian differential privacy of {statement.num_clients} rows, "
-            f"{statement.honest_clients} honest clients' noise counted, {corrupt} corrupt ones tolerated"
-        ),
-        mu=statement.mu,
+def promise_of(statement: PrivacyStatement, mechanism: str) -> PrivacyStatement:
+    """Return a statement that goes about without its task: with its mechanism, and what it rests on in words."""
+    note = (
+        f"exact Gaussian differential privacy of {statement.num_clients} rows, {statement.honest_clients} honest "
+        f"clients' noise counted, {statement.max_corrupt_clients} corrupt ones tolerated"
     )
+    return replace(statement, mechanism=mechanism, note=note)
 
 
 def frame_of(mechanism: ProjectedRows) -> FloatArray | None:

@@ -9,16 +9,21 @@ import numpy as np
 from lintra_analysis.readings.projected_columns import features_of, frame_of, label_of, promise_of
 from lintra_analysis.readings.reading import Earlier, Reading, clipped_rows
 from lintra_analysis.releases.joint_sums import NoiseLaw, PairTable, ProjectedSums
-from lintra_analysis.releases.promise import Promise
 from lintra_protocol.documents import fraction
 from lintra_protocol.mechanisms import RonGauss
+from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.ring import IntArray
 from lintra_protocol.schema import Column
 from lintra_protocol.task import Task
 
 
 def projected_sums(
-    mechanism: RonGauss, columns: Sequence[Column], total: IntArray, num_rows: int, noise: NoiseLaw, promise: Promise
+    mechanism: RonGauss,
+    columns: Sequence[Column],
+    total: IntArray,
+    num_rows: int,
+    noise: NoiseLaw,
+    promise: PrivacyStatement,
 ) -> ProjectedSums:
     """Return a noisy sum of reports in the units of mapped rows.
 

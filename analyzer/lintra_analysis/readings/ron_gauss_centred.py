@@ -9,16 +9,16 @@ from lintra_analysis.readings.projected_columns import frame_of, label_of, promi
 from lintra_analysis.readings.reading import Earlier, Reading
 from lintra_analysis.releases.both_rounds import BothRounds
 from lintra_analysis.releases.centred_products import CentredProducts
-from lintra_analysis.releases.promise import Promise
 from lintra_protocol.documents import fraction
 from lintra_protocol.mechanisms import RonGaussCentred
+from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.ring import IntArray
 from lintra_protocol.schema import Column
 from lintra_protocol.task import Task
 
 
 def centred_products(
-    mechanism: RonGaussCentred, columns: Sequence[Column], total: IntArray, num_rows: int, promise: Promise
+    mechanism: RonGaussCentred, columns: Sequence[Column], total: IntArray, num_rows: int, promise: PrivacyStatement
 ) -> CentredProducts:
     """Return a noisy sum of a second round's reports in the units of mapped rows.
 

@@ -13,9 +13,9 @@ import numpy as np
 from lintra_analysis.releases.clipped import ClippedRows
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.features import Label
-from lintra_analysis.releases.promise import Promise
 from lintra_analysis.releases.refusals import refuse_rounds
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
+from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.ring import FloatArray
 
 
@@ -46,7 +46,7 @@ class CentredProducts:
     num_clients: int
     radius: float
     first_task: str
-    promise: Promise
+    promise: PrivacyStatement
     grid: float = 0.0
 
     def __post_init__(self) -> None:

@@ -19,10 +19,10 @@ from lintra_analysis.releases.features import (
     starts_of,
 )
 from lintra_analysis.releases.gram import GramEstimate
-from lintra_analysis.releases.promise import Promise
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
 from lintra_protocol.canonical import base64url, canonical_json, domain_hash
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
+from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.ring import FloatArray
 
 
@@ -106,7 +106,7 @@ class ProjectedSums:
     num_clients: int
     radius: float
     noise: NoiseLaw
-    promise: Promise = field(compare=False)
+    promise: PrivacyStatement = field(compare=False)
     clipped: ClippedRows | None = None
     tables: tuple[PairTable, ...] = ()
 

@@ -7,13 +7,11 @@ import numpy as np
 
 from lintra_analysis.releases.centred_products import CentredProducts
 from lintra_analysis.releases.joint_sums import ProjectedSums
-from lintra_analysis.releases.promise import Promise
 from lintra_analysis.synthetic.model import GaussianModel, fit
 from lintra_analysis.synthetic.repair import repair
 from lintra_protocol.canonical import base64url, domain_hash
 from lintra_protocol.errors import InvalidAnalysisError
-from lintra_protocol.privacy.discrete import discrete_epsilon
-from lintra_protocol.privacy.statement import MAX_SLACK
+from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.ring import FloatArray
 
 CENTER_STEP = 2.0**-14
@@ -62,19 +60,23 @@ def fit_two_rounds(first: ProjectedSums, second: CentredProducts) -> GaussianMod
     )
 
 
-def _together(first: Promise, second: Promise) -> Promise:
-    if first.mu is None or second.mu is None:
+def _together(first: PrivacyStatement, second: PrivacyStatement) -> PrivacyStatement:
+    if not (first.mu < math.inf and second.mu < math.inf):
         raise InvalidAnalysisError("two rounds add up where both are Gaussian")
-    mu, delta = math.hypot(first.mu, second.mu) * (1 + 1e-15), max(first.delta, second.delta)
     spent = f"mu {first.mu:.6g} and {second.mu:.6g}"
-    return Promise(
-        epsilon=discrete_epsilon(mu, delta, 2 * MAX_SLACK),
-        delta=delta,
-        neighbours=first.neighbours,
+    both = replace(
+        first,
+        delta=max(first.delta, second.delta),
+        mu=math.hypot(first.mu, second.mu) * (1 + 1e-15),
+        slack=(first.slack + second.slack) * (1 + 1e-15),
+        delta_coalition=min(1.0, (first.delta_coalition + second.delta_coalition) * (1 + 1e-15)),
+        num_clients=min(first.num_clients, second.num_clients),
+        honest_clients=min(first.honest_clients, second.honest_clients),
+        leverage=max(first.leverage, second.leverage),
         mechanism=f"{first.mechanism}, then {second.mechanism}",
         note=f"two rounds about the same people, {spent}; first: {first.note}; second: {second.note}",
-        mu=mu,
     )
+    return replace(both, epsilon=both.epsilon_at(both.delta))
 
 
 def _offsets(first: ProjectedSums, second: CentredProducts, model: GaussianModel) -> FloatArray:

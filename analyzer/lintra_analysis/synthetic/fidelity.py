@@ -11,10 +11,10 @@ import numpy as np
 from lintra_analysis.estimators.estimates import Interval, check_confidence, quantile
 from lintra_analysis.estimators.tables import Cell, Tabular, csv_text
 from lintra_analysis.planning.row_norms import NormLaw
-from lintra_analysis.releases.promise import Promise
 from lintra_analysis.synthetic.model import GaussianModel, count_interval, mean_error
 from lintra_analysis.synthetic.pairs import PairReport, judge_pairs, word
 from lintra_analysis.synthetic.rows import WARNING
+from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.ring import FloatArray
 
 OUTSIDE_NOTE = "outside the {p} projected of {m} coordinates the model knows nothing: all directions vary alike there"
@@ -118,7 +118,7 @@ class FidelityReport(Tabular):
         model_digest: hash of the release.
     """
 
-    promise: Promise
+    promise: PrivacyStatement
     num_clients: int
     coordinates: int
     dimension: int

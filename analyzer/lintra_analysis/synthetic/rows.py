@@ -15,8 +15,8 @@ import numpy as np
 
 from lintra_analysis.estimators.estimates import Plain, to_plain
 from lintra_analysis.releases.features import ColumnArray, Feature
-from lintra_analysis.releases.promise import Promise
 from lintra_protocol.errors import InvalidAnalysisError
+from lintra_protocol.privacy.statement import PrivacyStatement
 
 WARNING = (
     "synthetic rows: intervals and tests computed from them as if they were data are wrong (95 % intervals of a slope "
@@ -63,7 +63,7 @@ class SyntheticRows:
     columns: dict[str, ColumnArray]
     label: str | None
     features: tuple[Feature, ...]
-    promise: Promise
+    promise: PrivacyStatement
     num_clients: int
     seed: int
     model_digest: str

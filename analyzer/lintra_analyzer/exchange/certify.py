@@ -13,13 +13,12 @@ from lintra_analysis.record import (
     ServerPart,
     SignedRecord,
     definition_hash,
-    rounded_up,
     stated,
     values_hash,
 )
 from lintra_analyzer.exchange.reconstruct import Reconstruction
 from lintra_protocol.canonical import base64url
-from lintra_protocol.documents import real
+from lintra_protocol.documents import real, rounded_up
 from lintra_protocol.messages import BATCH, Cohort, Signed, inventories_hash
 from lintra_protocol.messages import Inventory as InventoryMessage
 from lintra_protocol.ring import IntArray

@@ -19,7 +19,7 @@ from lintra_analysis.releases.release import Release
 from lintra_analysis.synthetic.analysis import SyntheticEstimate, gaussian_model, synthesize
 from lintra_analysis.synthetic.fidelity import FidelityReport, fidelity
 from lintra_analysis.synthetic.generator import Space
-from lintra_protocol.documents import first_complaint
+from lintra_protocol.documents import first_complaint, rounded_up
 from lintra_protocol.errors import InvalidAnalysisError
 
 MAX_SYNTHETIC_ROWS = 1_000_000
@@ -248,8 +248,8 @@ def promise(record: ReleaseRecord) -> str:
     """Return in one line what the release promises."""
     privacy = record.privacy
     return (
-        f"epsilon {float(privacy.epsilon):.6g} at delta {privacy.delta} ({privacy.neighbours}); this analysis spent "
-        f"{PRIVACY_SPENT}"
+        f"epsilon {privacy.epsilon:.6g} at delta {rounded_up(privacy.delta)} ({privacy.neighbours}); "
+        f"this analysis spent {PRIVACY_SPENT}"
     )
 
 
@@ -266,8 +266,8 @@ def summary(record: ReleaseRecord) -> dict[str, object]:
         "release_id": record.release_id,
         "task_id": record.task_id,
         "num_clients": record.num_clients,
-        "epsilon": privacy.epsilon,
-        "delta": privacy.delta,
+        "epsilon": rounded_up(privacy.epsilon),
+        "delta": rounded_up(privacy.delta),
         "neighbours": privacy.neighbours,
         "max_corrupt_clients": privacy.max_corrupt_clients,
         "privacy_spent": PRIVACY_SPENT,

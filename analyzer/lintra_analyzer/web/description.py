@@ -9,12 +9,12 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.security import HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field
 
-from lintra_analysis.releases.promise import Promise
 from lintra_analysis.synthetic.analysis import SyntheticEstimate
 from lintra_analyzer.web.analyses import REQUESTS
 from lintra_analyzer.web.export import CSV, JSON, NPZ, TEXT
 from lintra_analyzer.web.result_schema import Schema, result_schema
 from lintra_analyzer.web.views import CertificateView
+from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.problems import MEDIA_TYPE
 
 BEARER = HTTPBearer(
@@ -38,7 +38,7 @@ _SYNTHETIC: Schema = {
                 "seed": {"type": "string"},
                 "model_digest": {"type": "string"},
                 "num_clients": {"type": "integer"},
-                "privacy": result_schema(Promise),
+                "privacy": result_schema(PrivacyStatement),
                 "warnings": {"type": "array", "items": {"type": "string"}},
             },
             "required": ["rows", "columns", "seed", "privacy", "warnings"],

@@ -5,11 +5,13 @@ import math
 from pydantic import BaseModel, ConfigDict, Field
 
 from lintra_analysis.asked.task import warnings_of
-from lintra_analysis.record import RecordedPrivacy, ReleaseRecord, stated
+from lintra_analysis.record import ReleaseRecord, stated
 from lintra_analyzer.exchange.census import CensusResult
 from lintra_analyzer.storage.store import Job, JobState, Problem, Registration, ServerState, Stage
+from lintra_protocol.documents import rounded_up
 from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
 from lintra_protocol.messages import BATCH, Counters
+from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.task import Task
 from lintra_protocol.wire import message_bytes
 
@@ -63,7 +65,7 @@ class TaskView(TaskSummary):
     """A task: its definition, which `task_id` is the hash of, and what follows from it at the minimum cohort."""
 
     definition: dict[str, object]
-    privacy: RecordedPrivacy
+    privacy: PrivacyStatement
     headroom: Headroom
     upload: Upload
     warnings: list[str]
@@ -259,7 +261,7 @@ def release_summary(record: ReleaseRecord) -> ReleaseSummary:
         task_id=record.task_id,
         mechanism=record.mechanism,
         num_clients=record.num_clients,
-        epsilon=record.privacy.epsilon,
-        delta=record.privacy.delta,
+        epsilon=rounded_up(record.privacy.epsilon),
+        delta=rounded_up(record.privacy.delta),
         released_at=record.released_at,
     )

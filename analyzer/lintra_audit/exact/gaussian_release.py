@@ -9,7 +9,7 @@ from math import sqrt
 import numpy as np
 
 from lintra_audit.exact.task_audit import TaskAudit
-from lintra_audit.gaussian.gaussian import Claim, audit_pair
+from lintra_audit.gaussian.gaussian import audit_pair
 from lintra_curator.ndis.linear import SparseSketch, ltm_certificate
 from lintra_curator.ndis.pair import Pair
 from lintra_protocol.documents import fraction
@@ -46,7 +46,7 @@ def audit_gaussian_release(task: Task, matrix: PublicMatrix) -> TaskAudit:
     distance, norm = (
         sqrt(mechanism.squared_distance(each, task.num_columns) / mechanism.copies) for each in (claim, null)
     )
-    epsilon = float(fraction(claim.epsilon))
+    epsilon = claim.float_epsilon
     recomputed = ltm_certificate(
         audited,
         sigma=float(mechanism.sigma),
@@ -64,7 +64,7 @@ def audit_gaussian_release(task: Task, matrix: PublicMatrix) -> TaskAudit:
         columns=task.sketch_words,
         corrupt=corrupt if exact else 0,
     )
-    promised = Claim(epsilon, float(fraction(claim.delta)) - float(fraction(claim.delta_coalition)))
+    promised = (epsilon, claim.float_delta - float(fraction(claim.delta_coalition)))
     audit = audit_pair(Pair([0.0], [1.0], [mu**2]), [promised], neighbour=f"client {recomputed.worst_client}")
     return TaskAudit(stated, recomputed, mu, corrupt, audit, absence.delta)
 

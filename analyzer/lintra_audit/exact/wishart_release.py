@@ -12,7 +12,7 @@ import numpy as np
 
 from lintra_audit.exact.gaussian_release import sketch_of
 from lintra_audit.exact.task_audit import TaskAudit
-from lintra_audit.gaussian.gaussian import Claim, Finding, GaussianAudit
+from lintra_audit.gaussian.gaussian import Finding, GaussianAudit
 from lintra_curator.ndis.certified import Certified
 from lintra_curator.ndis.linear import ltm_certificate
 from lintra_curator.ndis.pair import Pair
@@ -49,7 +49,7 @@ def audit_wishart_release(task: Task, matrix: PublicMatrix) -> TaskAudit:
     corrupt = min(mechanism.quota(claim), claim.max_corrupt_clients)
     freedom = matrix.num_clients - corrupt - task.num_columns + 1
     weight = mechanism.squared_bound / mechanism.variance
-    epsilon, delta = float(fraction(claim.epsilon)), float(fraction(claim.delta))
+    epsilon, delta = claim.float_epsilon, claim.float_delta
 
     def curve(at: float) -> float:
         return wishart_delta(at, freedom, weight, claim.neighbours)
@@ -58,7 +58,7 @@ def audit_wishart_release(task: Task, matrix: PublicMatrix) -> TaskAudit:
     failure = stated.delta_coalition - float(fraction(claim.delta_coalition))
     mu = max(_mu_above(at, curve(at), failure) for at in _EPSILONS * epsilon)
     found = curve(epsilon)
-    promised = Claim(epsilon, delta - float(fraction(claim.delta_coalition)))
+    promised = (epsilon, delta - float(fraction(claim.delta_coalition)))
     finding = Finding(promised, "the worst of three pairs of rows", "forward", Certified.of(found, RTOL * found))
     sketch = sketch_of(matrix)
     certificate = ltm_certificate(

@@ -13,7 +13,7 @@ import typer
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from rich.console import Console
 
-from lintra_audit.gaussian.gaussian import Claim, GaussianAudit, audit_pair
+from lintra_audit.gaussian.gaussian import GaussianAudit, Point, audit_pair
 from lintra_audit.gaussian.output import (
     gaussian_document,
     require_svg,
@@ -83,7 +83,7 @@ def gaussian(
         pair = laws.pair()
         audit = audit_pair(pair, claims, rtol)
         if plot is not None:
-            largest = max(2 * max(claim.epsilon for claim in claims), 1.0)
+            largest = max(2 * max(epsilon for epsilon, _ in claims), 1.0)
             write_plot(plot, pair_profile(pair, np.linspace(0.0, largest, _CURVE_POINTS), max(rtol, 1e-6)), claims)
     except ValidationError as error:
         raise typer.BadParameter(_complaint(error), param_hint="FILE") from None
@@ -115,12 +115,12 @@ def _report(audit: GaussianAudit, *, as_json: bool) -> None:
         raise typer.Exit(code)
 
 
-def _claims(laws: LawsFile, epsilons: list[float] | None, delta: float | None) -> list[Claim]:
+def _claims(laws: LawsFile, epsilons: list[float] | None, delta: float | None) -> list[Point]:
     chosen = epsilons or (laws.epsilon if isinstance(laws.epsilon, list) else [laws.epsilon])
     target = laws.delta if delta is None else delta
     if not chosen or target is None:
         raise ValueError("a claim needs epsilon and delta, in the file or as options")
-    return [Claim(epsilon, target) for epsilon in chosen]
+    return [(epsilon, target) for epsilon in chosen]
 
 
 def _text(file: str) -> str:

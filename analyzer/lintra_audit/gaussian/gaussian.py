@@ -20,30 +20,22 @@ Law = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 """From a data set to mean, shape `(k,)`, and covariance, shape `(k, k)`, of what is released about it."""
 
 
-@dataclass(frozen=True)
-class Claim:
-    """(epsilon, delta)-differential privacy, as claimed."""
-
-    epsilon: float
-    delta: float
-
-    def __post_init__(self) -> None:
-        if not (0 <= self.epsilon < np.inf and 0 <= self.delta <= 1):
-            raise ValueError(f"a claim has epsilon >= 0 and delta in [0, 1], got {self.epsilon} and {self.delta}")
+Point = tuple[float, float]
+"""A claimed point of a curve: epsilon from 0 on, and the delta from 0 to 1 that there is at most."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One claim against one pair in one direction.
+    """One claimed point against one pair in one direction.
 
     Attributes:
-        claim: what was claimed.
+        claimed: epsilon, and delta at most.
         neighbour: which neighbouring input, in words.
         direction: `forward` for the given law against its neighbour's, `backward` for the reverse.
-        found: the pair's exact delta at the claim's epsilon.
+        found: the pair's exact delta at that epsilon.
     """
 
-    claim: Claim
+    claimed: Point
     neighbour: str
     direction: Literal["forward", "backward"]
     found: Certified
@@ -51,9 +43,10 @@ class Finding:
     @property
     def verdict(self) -> Verdict:
         """VIOLATION if delta is certainly above the claim, WITHIN if certainly not, else UNDECIDED."""
-        if self.found.lo > self.claim.delta:
+        most = self.claimed[1]
+        if self.found.lo > most:
             return "VIOLATION"
-        return "WITHIN" if self.found.hi <= self.claim.delta else "UNDECIDED"
+        return "WITHIN" if self.found.hi <= most else "UNDECIDED"
 
 
 @dataclass(frozen=True)
@@ -81,9 +74,9 @@ class GaussianAudit:
     @property
     def worst_findings(self) -> tuple[Finding, ...]:
         """The finding with the largest delta for each claim."""
-        claims = dict.fromkeys(finding.claim for finding in self.findings)
+        claims = dict.fromkeys(finding.claimed for finding in self.findings)
         return tuple(
-            max((each for each in self.findings if each.claim == claim), key=lambda each: each.found.value)
+            max((each for each in self.findings if each.claimed == claim), key=lambda each: each.found.value)
             for claim in claims
         )
 
@@ -92,12 +85,12 @@ class GaussianAudit:
         return epsilon(self.worst, target, self.rtol)
 
 
-def audit_pair(pair: Pair, claims: Sequence[Claim], rtol: float = RTOL, neighbour: str = "given") -> GaussianAudit:
+def audit_pair(pair: Pair, claims: Sequence[Point], rtol: float = RTOL, neighbour: str = "given") -> GaussianAudit:
     """Compare the exact profile of one pair, in both directions, with claims.
 
     Args:
         pair: the law on one input against the law on a neighbouring one.
-        claims: at least one.
+        claims: at least one point.
         rtol: relative error of the profile; claims closer than it stay undecided.
         neighbour: what the pair is, in words.
 
@@ -110,7 +103,7 @@ def audit_pair(pair: Pair, claims: Sequence[Claim], rtol: float = RTOL, neighbou
 def audit_law(
     law: Law,
     data: FloatArray,
-    claims: Sequence[Claim],
+    claims: Sequence[Point],
     neighbours: Iterable[tuple[str, FloatArray]] | None = None,
     rtol: float = RTOL,
 ) -> GaussianAudit:
@@ -119,7 +112,7 @@ def audit_law(
     Args:
         law: the mechanism, by the Gaussian law of what it releases.
         data: rows, shape `(n, d)`.
-        claims: at least one.
+        claims: at least one point.
         neighbours: (name, data) of neighbouring data sets; by default `data` without each of its rows.
         rtol: relative error of the profile.
 
@@ -136,14 +129,17 @@ def without_each_row(data: FloatArray) -> list[tuple[str, FloatArray]]:
     return [(f"without row {row}", np.delete(data, row, axis=0)) for row in range(len(data))]
 
 
-def _audit(pairs: Sequence[tuple[str, Pair]], claims: Sequence[Claim], rtol: float) -> GaussianAudit:
+def _audit(pairs: Sequence[tuple[str, Pair]], claims: Sequence[Point], rtol: float) -> GaussianAudit:
     if not (pairs and claims):
         raise ValueError("an audit needs at least one claim and one pair of neighbours")
+    for at, most in claims:
+        if not (0 <= at < np.inf and 0 <= most <= 1):
+            raise ValueError(f"a claim has epsilon >= 0 and delta in [0, 1], got {at} and {most}")
     findings: list[Finding] = []
     worst: tuple[float, Pair] | None = None
     for name, pair in pairs:
         for direction, each in (("forward", pair), ("backward", pair.reverse())):
-            found = [delta(each, claim.epsilon, rtol) for claim in claims]
+            found = [delta(each, at, rtol) for at, _ in claims]
             for claim, interval in zip(claims, found, strict=True):
                 findings.append(Finding(claim, name, "forward" if direction == "forward" else "backward", interval))
             if worst is None or found[0].value > worst[0]:

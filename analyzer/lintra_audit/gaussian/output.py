@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lintra_analysis.synthetic.plots import decay
-from lintra_audit.gaussian.gaussian import Claim, GaussianAudit
+from lintra_audit.gaussian.gaussian import GaussianAudit, Point
 from lintra_curator.ndis.certified import Certified
 from lintra_curator.ndis.curve import PrivacyProfile
 
@@ -19,13 +19,13 @@ Document = dict[str, Any]
 
 def gaussian_document(audit: GaussianAudit) -> Document:
     """Return the findings, ready for JSON; with the epsilon that the worst pair allows at each claimed delta."""
-    allowed = {claim.delta: _epsilon(audit, claim.delta) for claim in dict.fromkeys(f.claim for f in audit.findings)}
+    allowed = {most: _epsilon(audit, most) for _, most in dict.fromkeys(f.claimed for f in audit.findings)}
     return {
         "verdict": audit.verdict,
         "findings": [
             {
-                "epsilon": finding.claim.epsilon,
-                "delta": finding.claim.delta,
+                "epsilon": finding.claimed[0],
+                "delta": finding.claimed[1],
                 "neighbour": finding.neighbour,
                 "direction": finding.direction,
                 "delta_lo": finding.found.lo,
@@ -64,7 +64,7 @@ def show_gaussian(console: Console, document: Document) -> None:
     console.print(f"verdict: {document['verdict']}", highlight=False)
 
 
-def write_plot(path: Path, profile: PrivacyProfile, claims: Sequence[Claim]) -> None:
+def write_plot(path: Path, profile: PrivacyProfile, claims: Sequence[Point]) -> None:
     """Draw delta over epsilon, logarithmically, with the claims as points, as SVG.
 
     Args:
@@ -76,8 +76,7 @@ def write_plot(path: Path, profile: PrivacyProfile, claims: Sequence[Claim]) -> 
         ValueError: the file would not be SVG, or matplotlib is not installed (`lintra[plot]`).
     """
     require_svg(path)
-    points = [(claim.epsilon, claim.delta) for claim in claims]
-    drawing = decay(profile.epsilons, profile.hi, points, ("epsilon", "delta"))
+    drawing = decay(profile.epsilons, profile.hi, list(claims), ("epsilon", "delta"))
     path.write_text(f'<?xml version="1.0" encoding="utf-8"?>\n{drawing}', encoding="utf-8")
 
 

@@ -15,10 +15,11 @@ import numpy as np
 from lintra_analysis.sampling import gaussians
 from lintra_curator.ndis.bounds import log_kappa, split_bound
 from lintra_curator.ndis.one_dimension import delta_one_dimension
-from lintra_curator.promise.claim import CalibrationError, CentralClaim
-from lintra_curator.promise.promise import Promise, require_epsilon
+from lintra_curator.promise.claim import CalibrationError, point_statement
+from lintra_curator.promise.rows import require_epsilon
 from lintra_protocol.privacy.boundary import NoBoundaryError, furthest, log_excess
 from lintra_protocol.privacy.gaussian import gaussian_delta
+from lintra_protocol.privacy.statement import Claim, PrivacyStatement
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import FloatArray
 
@@ -141,10 +142,10 @@ class CalibratedPlan:
 
     sigma: float
     sensitivity: Sensitivity
-    promise: Promise
+    promise: PrivacyStatement
 
 
-def calibrate(claim: CentralClaim, sensitivity: Callable[[float], Sensitivity]) -> CalibratedPlan:
+def calibrate(claim: Claim, sensitivity: Callable[[float], Sensitivity]) -> CalibratedPlan:
     """Return the smallest noise for which the envelope keeps a claim.
 
     Args:
@@ -155,24 +156,25 @@ def calibrate(claim: CentralClaim, sensitivity: Callable[[float], Sensitivity]) 
     Raises:
         CalibrationError: no sigma below 1e300 keeps the claim.
 
-    >>> from lintra_curator import CentralClaim
-    >>> plan = calibrate(CentralClaim(1.0, 1e-6), lambda sigma: Sensitivity(1 / max(sigma, 1e-9), 0, 0, True))
+    >>> from lintra_curator import curator_claim
+    >>> plan = calibrate(curator_claim(1.0, 1e-6), lambda sigma: Sensitivity(1 / max(sigma, 1e-9), 0, 0, True))
     >>> round(plan.sigma, 3)  # without any scatter of its own this is the Gaussian mechanism
     4.225
     """
-    require_epsilon(claim.epsilon)
+    require_epsilon(claim.float_epsilon)
 
     def bound(sigma: float) -> float:
-        return envelope(claim.epsilon, sensitivity(sigma))
+        return envelope(claim.float_epsilon, sensitivity(sigma))
 
     sigma = 0.0
-    if not bound(0.0) <= claim.delta:
+    allowed = claim.float_delta
+    if not bound(0.0) <= allowed:
         try:
-            sigma = furthest(1.0, lambda at: log_excess(bound(at), claim.delta), width=_WIDTH, factor=1 / math.e**2)
+            sigma = furthest(1.0, lambda at: log_excess(bound(at), allowed), width=_WIDTH, factor=1 / math.e**2)
         except NoBoundaryError as error:
             raise CalibrationError("no amount of noise keeps this claim") from error
     reason = "envelope over all neighbours within a proved sensitivity"
-    return CalibratedPlan(sigma, sensitivity(sigma), Promise(claim, bound(sigma), "proved", reason))
+    return CalibratedPlan(sigma, sensitivity(sigma), point_statement(claim, bound(sigma), "proved", reason))
 
 
 def calibrated_draw(mean: FloatArray, covariance: FloatArray, sigma: float, random_bytes: RandomBytes) -> FloatArray:

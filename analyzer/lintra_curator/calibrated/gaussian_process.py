@@ -12,8 +12,8 @@ import numpy as np
 
 from lintra_analysis.sampling import FLOATING_POINT_LAW
 from lintra_curator.calibrated.calibrated_gaussian import CalibratedPlan, Sensitivity, calibrate, calibrated_draw
-from lintra_curator.promise.claim import CentralClaim
-from lintra_curator.promise.promise import checked_rows, require_bound, require_count
+from lintra_curator.promise.rows import checked_rows, require_bound, require_count
+from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import FloatArray
 
@@ -121,7 +121,7 @@ def mean_shift(amplitude: float, noise_variance: float, target_bound: float, max
 
 
 def plan_gaussian_process(
-    claim: CentralClaim, kernel: RadialKernel, noise_variance: float, target_bound: float, max_rows: int
+    claim: Claim, kernel: RadialKernel, noise_variance: float, target_bound: float, max_rows: int
 ) -> GaussianProcessPlan:
     """Return the noise of a private prediction, from public parameters alone.
 

@@ -16,8 +16,8 @@ from scipy.special import expit
 from lintra_analysis.sampling import FLOATING_POINT_LAW
 from lintra_curator.calibrated.calibrated_gaussian import CalibratedPlan, Sensitivity, calibrate, calibrated_draw
 from lintra_curator.projection.random_projection import named_columns
-from lintra_curator.promise.claim import CentralClaim
-from lintra_curator.promise.promise import CLIPPED, bounded_rows, require_bound, require_count
+from lintra_curator.promise.rows import CLIPPED, bounded_rows, require_bound, require_count
+from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import FloatArray
 
@@ -88,9 +88,7 @@ def logistic_sensitivity(
     return Sensitivity(distance / spread if spread > 0 else math.inf, ratio, ratio, one_direction=True)
 
 
-def plan_logistic(
-    claim: CentralClaim, row_bound: float, regularization: float, max_rows: int | None = None
-) -> CalibratedPlan:
+def plan_logistic(claim: Claim, row_bound: float, regularization: float, max_rows: int | None = None) -> CalibratedPlan:
     """Return the noise of a private logistic regression, from public parameters alone.
 
     Args:
@@ -114,7 +112,7 @@ def plan_logistic(
 def logistic_regression(
     features: FloatArray,
     labels: FloatArray,
-    claim: CentralClaim,
+    claim: Claim,
     row_bound: float,
     regularization: float,
     random_bytes: RandomBytes,
@@ -143,7 +141,8 @@ def logistic_regression(
     >>> generator = np.random.default_rng(0)
     >>> hours = generator.uniform(-1, 1, size=(4000, 1))
     >>> passed = (hours[:, 0] + generator.normal(0, 0.3, 4000) > 0).astype(float)
-    >>> claim = CentralClaim(1.0, 1e-6, "zero-out")
+    >>> from lintra_curator import curator_claim
+    >>> claim = curator_claim(1.0, 1e-6, "zero-out")
     >>> release = logistic_regression(hours, passed, claim, 1.0, 20.0, bulk_system_randomness())
     >>> bool(release.coef[0] > 0)
     True
@@ -162,7 +161,7 @@ def logistic_regression(
 
 
 @functools.lru_cache(maxsize=64)
-def _planned(claim: CentralClaim, row_bound: float, regularization: float, max_rows: int | None) -> CalibratedPlan:
+def _planned(claim: Claim, row_bound: float, regularization: float, max_rows: int | None) -> CalibratedPlan:
     return calibrate(claim, lambda sigma: logistic_sensitivity(sigma, row_bound, regularization, max_rows))
 
 

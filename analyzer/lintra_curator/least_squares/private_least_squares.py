@@ -17,16 +17,16 @@ from scipy.optimize import minimize_scalar
 from lintra_analysis.sampling import FLOATING_POINT_LAW, chi_squares, gaussians
 from lintra_curator.ndis.least_squares import delta_als, delta_ols
 from lintra_curator.projection.random_projection import ProjectionRelease, named_columns, plan_projection, project
-from lintra_curator.promise.claim import CalibrationError, CentralClaim
-from lintra_curator.promise.promise import (
+from lintra_curator.promise.claim import CalibrationError, curator_claim, point_statement
+from lintra_curator.promise.rows import (
     CLIPPED,
-    Promise,
     bounded_rows,
     require_bound,
     require_count,
     require_epsilon,
 )
 from lintra_protocol.privacy.boundary import NoBoundaryError, furthest, log_excess
+from lintra_protocol.privacy.statement import Claim, PrivacyStatement
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import FloatArray
 
@@ -65,7 +65,7 @@ class LeastSquaresPlan:
     law: Law
     region: Region
     worst: tuple[float, float] | None
-    promise: Promise
+    promise: PrivacyStatement
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -149,7 +149,7 @@ def worst_influence(epsilon: float, total: float, sketch_rows: int, features: in
 
 
 def plan_least_squares(
-    claim: CentralClaim,
+    claim: Claim,
     sketch_rows: int,
     features: int,
     row_bound: float,
@@ -178,11 +178,11 @@ def plan_least_squares(
     if law == "sketch":
         plan = plan_projection(claim, sketch_rows, row_bound)
         return LeastSquaresPlan(sketch_rows, features, row_bound, plan.sigma2, law, region, None, plan.promise)
-    ratio = _ratio(claim.epsilon, claim.delta, sketch_rows, features, law, region)
+    ratio = _ratio(claim.float_epsilon, claim.float_delta, sketch_rows, features, law, region)
     sigma2 = row_bound**2 / ratio * CLIPPED
-    worst = worst_influence(claim.epsilon, ratio / (1 + ratio), sketch_rows, features, law)
+    worst = worst_influence(claim.float_epsilon, ratio / (1 + ratio), sketch_rows, features, law)
     reason = "exact law; worst leverage and residual share searched for"
-    promise = Promise(claim, worst.delta * _QUADRATURE, "numerical supremum", reason)
+    promise = point_statement(claim, worst.delta * _QUADRATURE, "numerical supremum", reason)
     place = (worst.leverage, worst.share)
     return LeastSquaresPlan(sketch_rows, features, row_bound, sigma2, law, region, place, promise)
 
@@ -197,14 +197,14 @@ def ols_sigma(
     region: Region = "triangle",
 ) -> float:
     """Return the square root of the ridge of `plan_least_squares`, neighbours "zero-out", in row units."""
-    claim = CentralClaim(epsilon, delta, "zero-out")
+    claim = curator_claim(epsilon, delta, "zero-out")
     return math.sqrt(plan_least_squares(claim, sketch_rows, features, row_bound, law, region).sigma2)
 
 
 def private_least_squares(
     features: FloatArray,
     target: FloatArray,
-    claim: CentralClaim,
+    claim: Claim,
     sketch_rows: int,
     row_bound: float,
     random_bytes: RandomBytes,
@@ -243,7 +243,7 @@ def private_least_squares(
     >>> from lintra_protocol.randomness import bulk_system_randomness
     >>> generator = np.random.default_rng(0)
     >>> hours = generator.uniform(-1, 1, size=(4000, 1))
-    >>> claim = CentralClaim(1.0, 1e-6, "zero-out")
+    >>> claim = curator_claim(1.0, 1e-6, "zero-out")
     >>> release = private_least_squares(hours, hours[:, 0] / 2, claim, 100, 2.0, bulk_system_randomness(), law="sketch")
     >>> release.features, release.coef.shape
     (('x0',), (1,))
@@ -329,12 +329,12 @@ def _ratio(epsilon: float, delta: float, sketch_rows: int, features: int, law: L
         raise CalibrationError(f"no ridge keeps epsilon={epsilon}, delta={delta}") from error
 
 
-def _require(claim: CentralClaim, sketch_rows: int, features: int, row_bound: float, law: Law, region: Region) -> None:
+def _require(claim: Claim, sketch_rows: int, features: int, row_bound: float, law: Law, region: Region) -> None:
     if law not in ("gaussian", "t", "sketch"):
         raise ValueError(f"the law is 'gaussian', 't' or 'sketch', got {law!r}")
     if region not in ("triangle", "corner"):
         raise ValueError(f"the region is 'triangle' or 'corner', got {region!r}")
-    require_epsilon(claim.epsilon)
+    require_epsilon(claim.float_epsilon)
     require_count(features, "features")
     require_bound(row_bound)
     require_count(sketch_rows, "sketch_rows", 1 if law == "gaussian" else features + 2)

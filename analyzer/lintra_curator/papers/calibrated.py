@@ -10,9 +10,10 @@ from scipy.special import ndtri
 from lintra_curator.calibrated.calibrated_gaussian import Sensitivity, renyi_envelope
 from lintra_curator.ndis.closed import rp_pstar
 from lintra_curator.projection.ptr_projection import EigenvalueTest, PtrPlan, require_ptr
-from lintra_curator.promise.claim import CentralClaim
-from lintra_curator.promise.promise import CLIPPED, Promise
+from lintra_curator.promise.claim import point_statement
+from lintra_curator.promise.rows import CLIPPED
 from lintra_protocol.privacy.gaussian import gaussian_mu
+from lintra_protocol.privacy.statement import Claim
 
 
 def published_covariance_delta(epsilon: float, log_ratio: float, log_volume: float) -> float:
@@ -52,7 +53,7 @@ def published_logistic_sensitivity(
     return Sensitivity(shift, ratio, features * ratio, one_direction=features == 1)
 
 
-def plan_ptr_published(claim: CentralClaim, sketch_rows: int, row_bound: float) -> PtrPlan:
+def plan_ptr_published(claim: Claim, sketch_rows: int, row_bound: float) -> PtrPlan:
     """Return the published accounting with epsilon in halves and delta in thirds: test, release, failure of the test.
 
     Wei et al. 2023, v4 Figure 4; they leave the split free. Sound, but the parts never use up delta together: tested
@@ -62,8 +63,10 @@ def plan_ptr_published(claim: CentralClaim, sketch_rows: int, row_bound: float) 
         ValueError: if an argument is out of range.
     """
     require_ptr(claim, sketch_rows, row_bound)
-    epsilon, delta = claim.epsilon / 2, claim.delta / 3
+    epsilon, delta = claim.float_epsilon / 2, claim.float_delta / 3
     deviation = 1 / gaussian_mu(epsilon, delta) * CLIPPED
     test = EigenvalueTest(deviation, deviation * -float(ndtri(delta)), 1 / rp_pstar(epsilon, delta, sketch_rows))
-    promise = Promise(claim, 3 * delta * (1 - 1e-15), "proved", "basic composition of test, release and failure")
+    promise = point_statement(
+        claim, 3 * delta * (1 - 1e-15), "proved", "basic composition of test, release and failure"
+    )
     return PtrPlan(sketch_rows, row_bound, test, promise)

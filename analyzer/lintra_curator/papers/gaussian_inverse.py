@@ -13,13 +13,13 @@ import numpy as np
 
 from lintra_analysis.releases.columns import ScaledColumn, positions
 from lintra_analysis.sampling import FLOATING_POINT_LAW
-from lintra_curator.promise.claim import CentralClaim
 from lintra_curator.second_moment.bounded_table import BoundedTable
 from lintra_curator.second_moment.central_second_moment import finite_positive, symmetric_mean
 from lintra_curator.second_moment.gaussian_noise import weighted_noise
 from lintra_curator.second_moment.projection import ridge_root
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.privacy.gaussian import gaussian_delta, gaussian_mu
+from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import FloatArray
 
@@ -44,7 +44,7 @@ class CentralInverse:
     values: FloatArray
     sigma: float
     ridge: float
-    claim: CentralClaim
+    claim: Claim
     mu: float
     law: str
     num_clients: int
@@ -101,7 +101,7 @@ class GaussianInverse:
 
     ridge: float
 
-    def release(self, table: BoundedTable, claim: CentralClaim, random_bytes: RandomBytes) -> CentralInverse:
+    def release(self, table: BoundedTable, claim: Claim, random_bytes: RandomBytes) -> CentralInverse:
         """Release the inverse of a table's second moment.
 
         Raises:
@@ -109,7 +109,7 @@ class GaussianInverse:
         """
         finite_positive(self.ridge, "the ridge w2")
         size = table.rows.shape[1]
-        mu = gaussian_mu(claim.epsilon, claim.delta) * (1 - 1e-12)
+        mu = gaussian_mu(claim.float_epsilon, claim.float_delta) * (1 - 1e-12)
         change = table.squared_bound / (self.ridge * (self.ridge + table.squared_bound))
         sigma = change / mu * (1.0 if claim.neighbours == "replace-one" else math.sqrt(0.5))
         inverse_root = np.linalg.inv(ridge_root(table.products(), self.ridge))

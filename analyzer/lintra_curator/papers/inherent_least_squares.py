@@ -13,8 +13,8 @@ import numpy as np
 from lintra_curator.least_squares.private_least_squares import Law, influence_delta, plan_least_squares, worst_influence
 from lintra_curator.ndis.least_squares import influences
 from lintra_curator.papers.inherent_privacy import ANALYSIS_ONLY
-from lintra_curator.promise.claim import CentralClaim
-from lintra_curator.promise.promise import bounded_rows
+from lintra_curator.promise.claim import curator_claim
+from lintra_curator.promise.rows import bounded_rows
 from lintra_protocol.privacy.boundary import bisect
 from lintra_protocol.ring import FloatArray
 
@@ -71,7 +71,7 @@ def inherent_least_squares(
     features = tables[0].shape[1] - 1
     if features < 1 or any(table.shape[1] != features + 1 for table in tables):
         raise ValueError("every data set needs the same columns, at least one feature and the target")
-    plan = plan_least_squares(CentralClaim(epsilon, delta, "zero-out"), sketch_rows, features, row_bound, law)
+    plan = plan_least_squares(curator_claim(epsilon, delta, "zero-out"), sketch_rows, features, row_bound, law)
 
     def largest(sigma2: float) -> float:
         return max(_largest(table, sigma2, epsilon, sketch_rows, law) for table in tables)

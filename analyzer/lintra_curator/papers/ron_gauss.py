@@ -13,19 +13,19 @@ from typing import Literal
 import numpy as np
 
 from lintra_analysis.releases.features import ColumnArray
-from lintra_analysis.releases.promise import Promise
 from lintra_analysis.sampling import gaussians
 from lintra_analysis.synthetic.generator import seed_bytes
 from lintra_analysis.synthetic.model import split_by_largest_remainder
 from lintra_analysis.synthetic.repair import repair, symmetric_root
 from lintra_analysis.synthetic.rows import SyntheticRows
 from lintra_curator.papers.ron_gauss_noise import PaperNoise, Sizes, gaussian_noise, laplace_noise, published_noise
-from lintra_curator.promise.claim import CalibrationError, CentralClaim
+from lintra_curator.promise.claim import CalibrationError, curator_claim
 from lintra_curator.second_moment.gaussian_noise import exact_products
 from lintra_protocol.canonical import base64url
 from lintra_protocol.clipping import quantise
 from lintra_protocol.errors import InvalidRowError
 from lintra_protocol.frame import FRAME_BITS, frame
+from lintra_protocol.privacy.statement import Claim, PrivacyStatement
 from lintra_protocol.randomness import RandomBytes, derive_seed, keystream
 from lintra_protocol.ring import FloatArray, IntArray
 
@@ -85,7 +85,7 @@ class PaperRelease:
     means: FloatArray
     moments: tuple[FloatArray, ...]
     num_rows: int
-    promise: Promise
+    promise: PrivacyStatement
 
     def __repr__(self) -> str:
         return f"PaperRelease({self.question.algorithm}, dimension={self.question.dimension}, rows={self.num_rows})"
@@ -178,7 +178,7 @@ class _Calibrated:
     """Which noise is asked for; how much follows from the sizes."""
 
     epsilon: float
-    claim: CentralClaim | None
+    claim: Claim | None
     published: bool
 
     def noise(self, sizes: Sizes) -> PaperNoise:
@@ -204,7 +204,7 @@ def _calibration(
         return _Calibrated(epsilon, None, published=True)
     if calibration != "exact":
         raise ValueError(f"the calibration is 'exact' or 'published', got {calibration!r}")
-    return _Calibrated(epsilon, CentralClaim(epsilon, delta) if delta else None, published=False)
+    return _Calibrated(epsilon, curator_claim(epsilon, delta) if delta else None, published=False)
 
 
 def _fitting_noise(calibrated: _Calibrated, shape: tuple[int, ...], question: PaperQuestion) -> tuple[PaperNoise, int]:

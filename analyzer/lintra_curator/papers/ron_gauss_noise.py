@@ -11,13 +11,12 @@ from typing import Literal
 
 import numpy as np
 
-from lintra_analysis.releases.promise import Promise
 from lintra_curator.papers.ron_gauss_sensitivity import triangle_distance
-from lintra_curator.promise.claim import CalibrationError, CentralClaim
+from lintra_curator.promise.claim import CalibrationError
 from lintra_curator.ron_gauss.laplace import MAX_SCALE, discrete_laplace, laplace_sd
 from lintra_protocol.noise import MAX_SIGMA, discrete_gaussian
 from lintra_protocol.privacy.discrete import discrete_epsilon, discrete_mu, row_slack
-from lintra_protocol.privacy.statement import MAX_SLACK, SMOOTHING
+from lintra_protocol.privacy.statement import MAX_SLACK, SMOOTHING, Claim, PrivacyStatement
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import IntArray
 
@@ -93,7 +92,7 @@ class PaperNoise:
     sums: Fraction
     products: Fraction
     squares: Fraction
-    promise: Promise
+    promise: PrivacyStatement
 
     def draw(self, scale: Fraction, count: int, random_bytes: RandomBytes) -> IntArray:
         """Return `count` integers of one of the scales."""
@@ -128,17 +127,19 @@ def laplace_noise(sizes: Sizes, epsilon: float) -> PaperNoise:
         "products": _up(sizes.product_distance / shares[2]),
     }
     _require_scales(scales)
-    promise = Promise(epsilon, 0.0, "replace-one", "the paper's pipeline, corrected", "pure differential privacy")
+    promise = PrivacyStatement(
+        "replace-one", epsilon, 0.0, mechanism="the paper's pipeline, corrected", note="pure differential privacy"
+    )
     return PaperNoise("discrete Laplace", squares=scales["products"], promise=promise, **scales)
 
 
-def gaussian_noise(sizes: Sizes, claim: CentralClaim) -> PaperNoise:
+def gaussian_noise(sizes: Sizes, claim: Claim) -> PaperNoise:
     """Return discrete Gaussian noise that keeps a claim; the diagonal of products has sqrt(2) times the deviation.
 
     Raises:
         CalibrationError: a deviation is larger than the sampler draws; a coarser grid may do.
     """
-    mu = discrete_mu(claim.epsilon, claim.delta, MAX_SLACK)
+    mu = discrete_mu(claim.float_epsilon, claim.float_delta, MAX_SLACK)
     weights = _shares(sizes, 1.0)
     deviations = [
         math.isqrt(math.ceil(((distance * math.hypot(*weights) / (weight * mu)) ** 2 + SMOOTHING) * (1 + 1e-11))) + 1
@@ -148,7 +149,7 @@ def gaussian_noise(sizes: Sizes, claim: CentralClaim) -> PaperNoise:
     ]
     squares = math.isqrt(2 * deviations[2] ** 2 - 1) + 1
     if max(*deviations, squares) > MAX_SIGMA:
-        raise CalibrationError(f"epsilon {claim.epsilon:g} needs a coarser grid than {sizes.unit} steps")
+        raise CalibrationError(f"epsilon {claim.float_epsilon:g} needs a coarser grid than {sizes.unit} steps")
     spent = math.sqrt(
         sum(
             distance**2 / (deviation**2 - SMOOTHING)
@@ -158,19 +159,20 @@ def gaussian_noise(sizes: Sizes, claim: CentralClaim) -> PaperNoise:
     )
     least = min(deviation for deviation in deviations if deviation)
     slack = row_slack(1, sizes.words, float(least) ** 2, SMOOTHING)
-    promise = Promise(
-        epsilon=discrete_epsilon(spent * _ROUNDED_UP, claim.delta, slack),
-        delta=claim.delta,
+    promise = PrivacyStatement(
+        epsilon=discrete_epsilon(spent * _ROUNDED_UP, claim.float_delta, slack),
+        delta=claim.float_delta,
         neighbours=claim.neighbours,
         mechanism="the paper's pipeline, corrected",
         note="exact Gaussian differential privacy",
         mu=spent * _ROUNDED_UP,
+        slack=slack,
     )
     counts, sums, products = (Fraction(deviation) for deviation in deviations)
     return PaperNoise("discrete Gaussian", counts, sums, products, Fraction(squares), promise)
 
 
-def _distances(sizes: Sizes, claim: CentralClaim) -> tuple[float, float, float]:
+def _distances(sizes: Sizes, claim: Claim) -> tuple[float, float, float]:
     """Return how far one row moves counts, sums and products in L2, the latter in deviations off the diagonal.
 
     A row whose class changes moves two counts by T, two sums by T each (in one class one sum by 2T) and two products
@@ -193,7 +195,7 @@ def published_noise(sizes: Sizes, epsilon: float) -> PaperNoise:
     exact = mean + distance / float(scales["products"]) * _ROUNDED_UP
     classes = sizes.classes > 1
     public = "; only for neighbours of the same class, class sizes are taken as public" if classes else ""
-    promise = Promise(
+    promise = PrivacyStatement(
         epsilon=exact,
         delta=0.0,
         neighbours="replace-one within its class" if classes else "replace-one",

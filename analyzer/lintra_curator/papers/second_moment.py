@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 from lintra_analysis.sampling import FLOATING_POINT_LAW
 from lintra_curator.papers import published
-from lintra_curator.promise.claim import CentralClaim
-from lintra_curator.promise.promise import require_count
+from lintra_curator.promise.rows import require_count
 from lintra_curator.second_moment.bounded_table import BoundedTable
 from lintra_curator.second_moment.central_second_moment import CentralSecondMoment, Noise
 from lintra_curator.second_moment.gaussian_noise import symmetric_noise
 from lintra_curator.second_moment.inverse_wishart import draw_inverse_wishart
 from lintra_curator.second_moment.projection import draw_projection, fixed_ridge
 from lintra_curator.second_moment.wishart_noise import draw_wishart
+from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.randomness import RandomBytes
 
 
@@ -23,7 +23,7 @@ from lintra_protocol.randomness import RandomBytes
 class PublishedGaussianNoise:
     """Noise of one deviation in every entry, in floating point (Dwork et al. 2014, Analyze Gauss)."""
 
-    def release(self, table: BoundedTable, claim: CentralClaim, random_bytes: RandomBytes) -> CentralSecondMoment:
+    def release(self, table: BoundedTable, claim: Claim, random_bytes: RandomBytes) -> CentralSecondMoment:
         """Release the second moment of a table.
 
         Counted on and above the diagonal, neighbours are sqrt(2) B^2 ("replace-one") or B^2 apart: orthogonal rows
@@ -44,7 +44,7 @@ class PublishedProjection:
 
     sketch_rows: int
 
-    def release(self, table: BoundedTable, claim: CentralClaim, random_bytes: RandomBytes) -> CentralSecondMoment:
+    def release(self, table: BoundedTable, claim: Claim, random_bytes: RandomBytes) -> CentralSecondMoment:
         """Release the second moment of a table."""
         require_count(self.sketch_rows, "sketch_rows")
         weight = 1 / published.theorem_3_1_ridge(claim, self.sketch_rows)
@@ -58,7 +58,7 @@ class PublishedInverseWishartDraw:
 
     degrees: int
 
-    def release(self, table: BoundedTable, claim: CentralClaim, random_bytes: RandomBytes) -> CentralSecondMoment:
+    def release(self, table: BoundedTable, claim: Claim, random_bytes: RandomBytes) -> CentralSecondMoment:
         """Release the second moment of a table."""
         require_count(self.degrees, "degrees", table.rows.shape[1] + 4)
         weight = 1 / published.theorem_3_1_ridge(claim, self.degrees)
@@ -70,7 +70,7 @@ class PublishedInverseWishartDraw:
 class PublishedWishartNoise:
     """Wishart noise with the k of Sheffet 2019, Algorithm 3, at c = 1, which is more than the claim needs."""
 
-    def release(self, table: BoundedTable, claim: CentralClaim, random_bytes: RandomBytes) -> CentralSecondMoment:
+    def release(self, table: BoundedTable, claim: Claim, random_bytes: RandomBytes) -> CentralSecondMoment:
         """Release the second moment of a table."""
         degrees = published.wishart_degrees(claim, table.rows.shape[1])
         return draw_wishart(table, claim, 1.0, degrees, "published", random_bytes)

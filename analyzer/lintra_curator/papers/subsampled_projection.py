@@ -14,14 +14,15 @@ import numpy as np
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.sampling import FLOATING_POINT_LAW, uniforms
 from lintra_curator.projection.random_projection import ProjectionPlan, named_columns, plan_projection, project
-from lintra_curator.promise.claim import CalibrationError, CentralClaim
-from lintra_curator.promise.promise import Promise, bounded_rows
+from lintra_curator.promise.claim import CalibrationError, curator_claim, point_statement
+from lintra_curator.promise.rows import bounded_rows
 from lintra_protocol.errors import InvalidAnalysisError
+from lintra_protocol.privacy.statement import Claim, PrivacyStatement
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import FloatArray
 
 
-def unsampled_claim(claim: CentralClaim, rate: float) -> CentralClaim:
+def unsampled_claim(claim: Claim, rate: float) -> Claim:
     """Return what a mechanism must promise on the sample for the whole to keep `claim`.
 
     epsilon' = ln(1 + (e^epsilon - 1) / q) and delta' = delta / q (Balle, Barthe, Gaboardi 2018, Theorem 8, backwards).
@@ -37,10 +38,11 @@ def unsampled_claim(claim: CentralClaim, rate: float) -> CentralClaim:
         raise ValueError("Poisson sampling is accounted for neighbours 'zero-out' only")
     if not 0 < rate <= 1:
         raise ValueError(f"a sampling rate lies in (0, 1], got {rate}")
-    if claim.delta >= rate:
-        raise CalibrationError(f"a sampling rate must exceed delta = {claim.delta}, got {rate}")
-    inner = math.log1p(math.expm1(claim.epsilon) / rate) if claim.epsilon < 700 else claim.epsilon - math.log(rate)
-    return CentralClaim(inner, claim.delta / rate, claim.neighbours)
+    if claim.float_delta >= rate:
+        raise CalibrationError(f"a sampling rate must exceed delta = {claim.float_delta}, got {rate}")
+    epsilon = claim.float_epsilon
+    inner = math.log1p(math.expm1(epsilon) / rate) if epsilon < 700 else epsilon - math.log(rate)
+    return curator_claim(inner, claim.float_delta / rate, claim.neighbours)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -62,7 +64,7 @@ class SubsampledRelease:
     sigma2: float
     rate: float
     num_clients: int
-    promise: Promise
+    promise: PrivacyStatement
     law: str = FLOATING_POINT_LAW
 
     def __repr__(self) -> str:
@@ -87,7 +89,7 @@ class SubsampledRelease:
         )
 
 
-def plan_subsampled(claim: CentralClaim, rate: float, sketch_rows: int, row_bound: float) -> ProjectionPlan:
+def plan_subsampled(claim: Claim, rate: float, sketch_rows: int, row_bound: float) -> ProjectionPlan:
     """Return the ridge of a projection of a Poisson sample, with the promise for the whole.
 
     Args:
@@ -100,14 +102,16 @@ def plan_subsampled(claim: CentralClaim, rate: float, sketch_rows: int, row_boun
         ValueError: if an argument is out of range.
     """
     inner = plan_projection(unsampled_claim(claim, rate), sketch_rows, row_bound)
-    delta_hi = min(rate * inner.promise.delta_hi, claim.delta)
-    promise = Promise(claim, delta_hi, "proved", f"{inner.promise.reason}; amplified by secret sampling at {rate:g}")
+    delta_hi = min(rate * inner.promise.delta, claim.float_delta)
+    promise = point_statement(
+        claim, delta_hi, "proved", f"{inner.promise.note}; amplified by secret sampling at {rate:g}"
+    )
     return ProjectionPlan(sketch_rows, row_bound, inner.sigma2, inner.leverage, promise)
 
 
 def subsampled_projection(
     rows: FloatArray,
-    claim: CentralClaim,
+    claim: Claim,
     rate: float,
     sketch_rows: int,
     row_bound: float,

@@ -16,10 +16,9 @@ from scipy.optimize import minimize_scalar
 from lintra_analysis.sampling import gaussians
 from lintra_curator.ndis.closed import delta_rp, rp_pstar
 from lintra_curator.projection.random_projection import ProjectionRelease, named_columns, project
-from lintra_curator.promise.claim import CalibrationError, CentralClaim
-from lintra_curator.promise.promise import (
+from lintra_curator.promise.claim import CalibrationError, point_statement
+from lintra_curator.promise.rows import (
     CLIPPED,
-    Promise,
     bounded_rows,
     require_bound,
     require_count,
@@ -27,6 +26,7 @@ from lintra_curator.promise.promise import (
 )
 from lintra_protocol.privacy.boundary import furthest, log_excess, retreat
 from lintra_protocol.privacy.gaussian import gaussian_delta, gaussian_mu
+from lintra_protocol.privacy.statement import Claim, PrivacyStatement
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import FloatArray
 
@@ -78,10 +78,10 @@ class PtrPlan:
     sketch_rows: int
     row_bound: float
     test: EigenvalueTest
-    promise: Promise
+    promise: PrivacyStatement
 
 
-def plan_ptr(claim: CentralClaim, sketch_rows: int, row_bound: float, *, deviation: float, margin: float) -> PtrPlan:
+def plan_ptr(claim: Claim, sketch_rows: int, row_bound: float, *, deviation: float, margin: float) -> PtrPlan:
     """Return the test of smallest cap that keeps a claim under the exact joint law of t and the sketch.
 
     Args:
@@ -96,25 +96,27 @@ def plan_ptr(claim: CentralClaim, sketch_rows: int, row_bound: float, *, deviati
         ValueError: if an argument is out of range.
     """
     require_ptr(claim, sketch_rows, row_bound)
-    aim = claim.delta * (1 - _ROOM)
-    floor = 1 / rp_pstar(claim.epsilon, claim.delta, sketch_rows)
+    epsilon, aim = claim.float_epsilon, claim.float_delta * (1 - _ROOM)
+    floor = 1 / rp_pstar(epsilon, claim.float_delta, sketch_rows)
 
     def worst(cap: float, shares: Sequence[float] = (1.0,)) -> float:
-        return ptr_delta(claim.epsilon, EigenvalueTest(deviation, margin, cap), sketch_rows, shares)
+        return ptr_delta(epsilon, EigenvalueTest(deviation, margin, cap), sketch_rows, shares)
 
-    alone = gaussian_delta(claim.epsilon, 1 / deviation) if deviation > 0 else 1.0
+    alone = gaussian_delta(epsilon, 1 / deviation) if deviation > 0 else 1.0
     if not (alone < aim and worst(_MOST_CAP * floor) <= aim):
         raise CalibrationError(
             f"no cap keeps {claim} with a deviation of {deviation}; "
-            f"{1 / gaussian_mu(claim.epsilon, claim.delta):.4g} is the least that the eigenvalue alone needs"
+            f"{1 / gaussian_mu(epsilon, claim.float_delta):.4g} is the least that the eigenvalue alone needs"
         )
     least = furthest(floor, lambda cap: log_excess(worst(cap), aim), width=_WIDTH, factor=1 / 1.5)
 
     def searched(cap: float) -> float:
         return worst(cap, SHARES) * (1 + _ROOM / 2)
 
-    cap = retreat(least, 1e-3 * least, lambda cap: searched(cap) <= claim.delta)
-    promise = Promise(claim, searched(cap), "numerical supremum", "exact joint law; worst eigenvalue searched for")
+    cap = retreat(least, 1e-3 * least, lambda cap: searched(cap) <= claim.float_delta)
+    promise = point_statement(
+        claim, searched(cap), "numerical supremum", "exact joint law; worst eigenvalue searched for"
+    )
     return PtrPlan(sketch_rows, row_bound, EigenvalueTest(deviation, margin, cap), promise)
 
 
@@ -221,13 +223,13 @@ class PtrRelease:
     projection: ProjectionRelease
 
 
-def require_ptr(claim: CentralClaim, sketch_rows: int, row_bound: float) -> None:
+def require_ptr(claim: Claim, sketch_rows: int, row_bound: float) -> None:
     """Refuse what propose-test-release is not accounted for.
 
     Raises:
         ValueError: if an argument is out of range.
     """
-    require_epsilon(claim.epsilon)
+    require_epsilon(claim.float_epsilon)
     require_count(sketch_rows, "sketch_rows")
     require_bound(row_bound)
     if claim.neighbours != "zero-out":

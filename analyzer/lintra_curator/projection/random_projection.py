@@ -20,17 +20,16 @@ from lintra_curator.ndis.closed import FEW_COLUMNS, delta_rp, rp_ceiling, rp_pai
 from lintra_curator.ndis.pair import Pair
 from lintra_curator.ndis.profile import delta as certified_delta
 from lintra_curator.projection.wishart_error import WishartError
-from lintra_curator.promise.claim import CentralClaim
-from lintra_curator.promise.promise import (
+from lintra_curator.promise.claim import curator_claim, point_statement
+from lintra_curator.promise.rows import (
     CLIPPED,
-    Promise,
     bounded_rows,
     require_bound,
     require_count,
     require_epsilon,
 )
 from lintra_protocol.privacy.boundary import furthest, log_excess, retreat
-from lintra_protocol.privacy.statement import Neighbours
+from lintra_protocol.privacy.statement import Claim, Neighbours, PrivacyStatement
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import FloatArray
 
@@ -57,7 +56,7 @@ class ProjectionPlan:
     row_bound: float
     sigma2: float
     leverage: float
-    promise: Promise
+    promise: PrivacyStatement
 
 
 def replacement_pair(ratio: float, sketch_rows: float) -> Pair:
@@ -100,7 +99,7 @@ def projection_delta(epsilon: float, leverage: float, sketch_rows: float, neighb
     return max(certified_delta(pair, epsilon).hi, certified_delta(pair.reverse(), epsilon).hi)
 
 
-def plan_projection(claim: CentralClaim, sketch_rows: int, row_bound: float) -> ProjectionPlan:
+def plan_projection(claim: Claim, sketch_rows: int, row_bound: float) -> ProjectionPlan:
     """Return the smallest ridge with which a projection keeps a claim for all data.
 
     The leverage of a row of norm at most l is at most l^2 / (l^2 + sigma^2), attained where it is alone, so that
@@ -114,7 +113,7 @@ def plan_projection(claim: CentralClaim, sketch_rows: int, row_bound: float) -> 
     Raises:
         ValueError: if an argument is out of range.
     """
-    require_epsilon(claim.epsilon)
+    require_epsilon(claim.float_epsilon)
     require_count(sketch_rows, "sketch_rows")
     require_bound(row_bound)
     leverage, reason = _largest_leverage(claim, sketch_rows)
@@ -122,14 +121,14 @@ def plan_projection(claim: CentralClaim, sketch_rows: int, row_bound: float) -> 
     if not 0 < sigma2 < math.inf:
         raise ValueError(f"no finite ridge keeps {claim} with a row bound of {row_bound}")
     delta_hi = _delta_hi(claim, leverage, sketch_rows)
-    return ProjectionPlan(sketch_rows, row_bound, sigma2, leverage, Promise(claim, delta_hi, "proved", reason))
+    return ProjectionPlan(sketch_rows, row_bound, sigma2, leverage, point_statement(claim, delta_hi, "proved", reason))
 
 
 def rp_sigma(
     epsilon: float, delta: float, sketch_rows: int, row_bound: float, neighbours: Neighbours = "zero-out"
 ) -> float:
     """Return the noise deviation of `plan_projection` for epsilon, delta and neighbours, in row units."""
-    plan = plan_projection(CentralClaim(epsilon, delta, neighbours), sketch_rows, row_bound)
+    plan = plan_projection(curator_claim(epsilon, delta, neighbours), sketch_rows, row_bound)
     return math.sqrt(plan.sigma2)
 
 
@@ -153,7 +152,7 @@ class ProjectionRelease:
     sigma2: float
     num_clients: int
     row_bound: float
-    promise: Promise
+    promise: PrivacyStatement
     route: Route
     law: str = FLOATING_POINT_LAW
 
@@ -194,7 +193,7 @@ class ProjectionRelease:
 
 def random_projection(
     rows: FloatArray,
-    claim: CentralClaim,
+    claim: Claim,
     sketch_rows: int,
     row_bound: float,
     random_bytes: RandomBytes,
@@ -226,7 +225,7 @@ def random_projection(
     >>> from lintra_protocol.randomness import bulk_system_randomness
     >>> generator = np.random.default_rng(0)
     >>> rows = generator.normal(0, 0.5, size=(4000, 2))
-    >>> release = random_projection(rows, CentralClaim(1.0, 1e-6), 50, 2.0, bulk_system_randomness())
+    >>> release = random_projection(rows, curator_claim(1.0, 1e-6), 50, 2.0, bulk_system_randomness())
     >>> release.values.shape, release.promise.status
     ((50, 2), 'proved')
     """
@@ -274,23 +273,23 @@ def named_columns(names: Sequence[str] | None, size: int, row_bound: float) -> t
 
 
 @functools.lru_cache(maxsize=256)
-def _largest_leverage(claim: CentralClaim, sketch_rows: int) -> tuple[float, str]:
+def _largest_leverage(claim: Claim, sketch_rows: int) -> tuple[float, str]:
     """Return the largest leverage that keeps a claim, on the safe side, and why that is enough."""
     if claim.neighbours == "zero-out":
-        start = rp_pstar(claim.epsilon, claim.delta, sketch_rows)
-        leverage = retreat(start, -start * 1e-13, lambda p: _delta_hi(claim, p, sketch_rows) <= claim.delta)
+        start = rp_pstar(claim.float_epsilon, claim.float_delta, sketch_rows)
+        leverage = retreat(start, -start * 1e-13, lambda p: _delta_hi(claim, p, sketch_rows) <= claim.float_delta)
         return leverage, "delta increases in the leverage, whose maximum is attained"
 
     def excess(ratio: float) -> float:
-        return log_excess(_delta_hi(claim, ratio / (1 + ratio), sketch_rows), claim.delta)
+        return log_excess(_delta_hi(claim, ratio / (1 + ratio), sketch_rows), claim.float_delta)
 
     ratio = furthest(1 / math.sqrt(sketch_rows), excess, width=_WIDTH)
     return ratio / (1 + ratio), "orthogonal rows of full length are the worst replacement"
 
 
 @functools.lru_cache(maxsize=256)
-def _delta_hi(claim: CentralClaim, leverage: float, sketch_rows: int) -> float:
-    return projection_delta(claim.epsilon, leverage, sketch_rows, claim.neighbours)
+def _delta_hi(claim: Claim, leverage: float, sketch_rows: int) -> float:
+    return projection_delta(claim.float_epsilon, leverage, sketch_rows, claim.neighbours)
 
 
 def _mixed(rows: FloatArray, sketch_rows: int, random_bytes: RandomBytes) -> FloatArray:

@@ -14,13 +14,13 @@ import numpy as np
 from lintra_analysis.planning.ron_gauss import JointQuestion, plan_ron_gauss
 from lintra_analysis.readings.ron_gauss import projected_sums
 from lintra_analysis.releases.joint_sums import NoiseLaw, ProjectedSums
-from lintra_analysis.releases.promise import Promise
-from lintra_curator.promise.claim import CalibrationError, CentralClaim
+from lintra_curator.promise.claim import CalibrationError, curator_claim
 from lintra_curator.ron_gauss.laplace import MAX_SCALE, discrete_laplace, laplace_sd
-from lintra_curator.ron_gauss.ron_gauss import checked_values, exact_sum, planned_mechanism, protocol_claim
+from lintra_curator.ron_gauss.ron_gauss import checked_values, claim_of_rows, exact_sum, planned_mechanism
 from lintra_protocol.documents import real
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
+from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.schema import Column, Row
@@ -97,12 +97,12 @@ def release_ron_gauss_pure(
     if not 0 < epsilon < math.inf:
         raise CalibrationError(f"epsilon must be positive and finite, got {epsilon}")
     values = checked_values(rows, columns)
-    planning = CentralClaim(epsilon, float(_PLANNING_DELTA))
+    planning = curator_claim(epsilon, float(_PLANNING_DELTA))
     asked = question or JointQuestion()
     if asked.dimension is None:
-        most = plan_ron_gauss(protocol_claim(planning, len(values), 0), columns, replace(asked, dimension=1), bytes(32))
+        most = plan_ron_gauss(claim_of_rows(planning, len(values), 0), columns, replace(asked, dimension=1), bytes(32))
         asked = replace(asked, dimension=_pure_dimension(len(values), most.num_features, epsilon))
-    claim = protocol_claim(planning, len(values), 0)
+    claim = claim_of_rows(planning, len(values), 0)
     mechanism = planned_mechanism(len(values), columns, claim, asked, frame_seed, random_bytes)
     mechanism = mechanism.model_copy(update={"fraction_bits": PURE_BITS})
     largest = min(_MAX_SQUARED, _MAX_TOTAL // len(values))
@@ -114,7 +114,7 @@ def release_ron_gauss_pure(
     mechanism.check_columns(columns)
     scales = pure_scales(mechanism, Fraction(real(epsilon)), shares or PureShares())
     total = exact_sum(mechanism, columns, values) + _laplace_noise(mechanism, scales, random_bytes)
-    promise = Promise(
+    promise = PrivacyStatement(
         epsilon=float(epsilon),
         delta=0.0,
         neighbours="replace-one",

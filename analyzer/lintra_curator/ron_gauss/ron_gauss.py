@@ -6,7 +6,7 @@ docs/mechanisms/central_ron_gauss.md).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 
@@ -15,8 +15,7 @@ import numpy as np
 from lintra_analysis.planning.ron_gauss import JointQuestion, plan_ron_gauss
 from lintra_analysis.readings.ron_gauss import noise_law, projected_sums
 from lintra_analysis.releases.joint_sums import ProjectedSums
-from lintra_analysis.releases.promise import Promise
-from lintra_curator.promise.claim import CalibrationError, CentralClaim
+from lintra_curator.promise.claim import CalibrationError
 from lintra_curator.second_moment.gaussian_noise import exact_products
 from lintra_protocol.documents import fraction, real
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
@@ -65,7 +64,7 @@ def category_column(name: str, levels: Sequence[str]) -> Column:
 def release_ron_gauss(
     rows: FloatArray | Sequence[Row],
     columns: Sequence[Column],
-    claim: CentralClaim,
+    claim: Claim,
     random_bytes: RandomBytes,
     *,
     question: JointQuestion | None = None,
@@ -86,11 +85,12 @@ def release_ron_gauss(
         InvalidTaskError: the columns or the question do not fit the mechanism.
         CalibrationError: fewer than two rows.
 
+    >>> from lintra_curator import curator_claim
     >>> from lintra_protocol.randomness import bulk_system_randomness
     >>> generator = np.random.default_rng(0)
     >>> rows = np.column_stack([generator.uniform(0, 10, 2000), generator.integers(0, 2, 2000)])
     >>> columns = [mapped_column("hours", 0, 10), category_column("passed", ["no", "yes"])]
-    >>> release = release_ron_gauss(rows, columns, CentralClaim(1.0, 1e-6), bulk_system_randomness())
+    >>> release = release_ron_gauss(rows, columns, curator_claim(1.0, 1e-6), bulk_system_randomness())
     >>> release.num_clients, release.promise.delta
     (2000, 1e-06)
     """
@@ -120,13 +120,10 @@ class PreparedRonGauss:
         mechanism, statement, count = self.mechanism, self.statement, len(self.values)
         total = exact_sum(mechanism, self.columns, self.values)
         total = total + mechanism.noise(1, len(self.columns), random_bytes)
-        promise = Promise(
-            epsilon=statement.epsilon,
-            delta=statement.delta,
-            neighbours=statement.neighbours,
+        promise = replace(
+            statement,
             mechanism="ron_gauss by a trusted curator",
             note=f"exact Gaussian differential privacy of {count} rows; added up by a curator who sees them",
-            mu=statement.mu,
         )
         return projected_sums(mechanism, self.columns, total, count, noise_law(mechanism, 1), promise)
 
@@ -134,7 +131,7 @@ class PreparedRonGauss:
 def prepare_ron_gauss(
     rows: FloatArray | Sequence[Row],
     columns: Sequence[Column],
-    claim: CentralClaim,
+    claim: Claim,
     random_bytes: RandomBytes,
     *,
     question: JointQuestion | None = None,
@@ -145,10 +142,10 @@ def prepare_ron_gauss(
     Args, and what is raised, as there; `random_bytes` gives the seed of the frame if none is given.
     """
     values = checked_values(rows, columns)
-    planned_for = protocol_claim(claim, len(values), 0)
+    planned_for = claim_of_rows(claim, len(values), 0)
     mechanism = planned_mechanism(len(values), columns, planned_for, question, frame_seed, random_bytes)
     # One party's noise is all there is: as if all others were corrupt and added none.
-    alone = protocol_claim(claim, len(values), len(values) - 1)
+    alone = claim_of_rows(claim, len(values), len(values) - 1)
     mechanism.check_columns(columns)
     mechanism = mechanism.calibrated(alone, len(columns), len(values))
     statement = mechanism.privacy(alone, len(columns), len(values))
@@ -202,21 +199,15 @@ def planned_mechanism(
     return plan_ron_gauss(claim, columns, question or JointQuestion(), frame_seed or random_bytes(SEED_BYTES))
 
 
-def protocol_claim(claim: CentralClaim, num_rows: int, silent: int) -> Claim:
-    """Return a claim in the protocol's words, with `silent` rows whose holders add no noise.
+def claim_of_rows(claim: Claim, num_rows: int, silent: int) -> Claim:
+    """Return a claim with as many clients as rows, `silent` rows whose holders add no noise.
 
     Raises:
         CalibrationError: fewer than two rows.
     """
     if num_rows < 2:
         raise CalibrationError(f"a release needs at least 2 rows, got {num_rows}")
-    return Claim(
-        epsilon=real(claim.epsilon),
-        delta=real(claim.delta),
-        neighbours=claim.neighbours,
-        min_clients=num_rows,
-        max_corrupt_clients=silent,
-    )
+    return claim.model_copy(update={"min_clients": num_rows, "max_corrupt_clients": silent})
 
 
 def checked_values(rows: FloatArray | Sequence[Row], columns: Sequence[Column]) -> FloatArray:

@@ -6,15 +6,16 @@ private. Results are cached by their arguments.
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from functools import lru_cache
 
 from lintra_curator.projection.random_projection import plan_projection
-from lintra_curator.promise.claim import CalibrationError, CentralClaim
+from lintra_curator.promise.claim import CalibrationError
 from lintra_curator.second_moment.adaptive import LOOK_SHARE, gaussian_then_projection
 from lintra_curator.second_moment.curves import LARGEST_EPSILON, wishart_delta
+from lintra_protocol.documents import real
 from lintra_protocol.privacy.boundary import NoBoundaryError, furthest, log_excess, retreat
 from lintra_protocol.privacy.gaussian import gaussian_mu
+from lintra_protocol.privacy.statement import Claim
 
 _TOLERANCE = 1e-12
 _WIDTH = 1e-13
@@ -23,14 +24,14 @@ _MAX_FREEDOM = 1e6
 _CACHE = 256
 
 
-def gaussian_sigma(claim: CentralClaim) -> float:
+def gaussian_sigma(claim: Claim) -> float:
     """Return sigma / B^2 of weighted symmetric noise: 1 / mu for "replace-one", 1 / (sqrt(2) mu) for "zero-out"."""
-    mu = gaussian_mu(claim.epsilon, claim.delta)
+    mu = gaussian_mu(claim.float_epsilon, claim.float_delta)
     return (1 if claim.neighbours == "replace-one" else math.sqrt(0.5)) / mu * (1 + _TOLERANCE)
 
 
 @lru_cache(_CACHE)
-def projection_weight(claim: CentralClaim, rows: int) -> float:
+def projection_weight(claim: Claim, rows: int) -> float:
     """Return the largest q = B^2 / w2 at which a projection to `rows` rows keeps the claim, that of `plan_projection`.
 
     Raises:
@@ -38,14 +39,14 @@ def projection_weight(claim: CentralClaim, rows: int) -> float:
     """
     _require_rows(rows)
     # Beyond it the curve is taken at the largest epsilon, which asks for more noise.
-    within = replace(claim, epsilon=min(claim.epsilon, LARGEST_EPSILON))
+    within = claim.model_copy(update={"epsilon": real(min(claim.float_epsilon, LARGEST_EPSILON))})
     leverage = plan_projection(within, rows, row_bound=1.0).leverage
     # A shade less, so that going back from the weight to the leverage does not round beyond it.
     return leverage / (1 - leverage) * (1 - _WIDTH)
 
 
 @lru_cache(_CACHE)
-def adaptive_weight(claim: CentralClaim, rows: int, look_mu: float) -> float:
+def adaptive_weight(claim: Claim, rows: int, look_mu: float) -> float:
     """Return the largest q at which a look of `look_mu` and then a projection together keep the claim.
 
     A tenth of delta is kept for a look that overstates the smallest eigenvalue.
@@ -54,36 +55,36 @@ def adaptive_weight(claim: CentralClaim, rows: int, look_mu: float) -> float:
         CalibrationError: the look alone spends the claim, `rows` is not between 1 and 1e6, or no weight was found.
     """
     _require_rows(rows)
-    delta = claim.delta * (1 - LOOK_SHARE)
-    spent = gaussian_mu(claim.epsilon, delta)
+    delta = claim.float_delta * (1 - LOOK_SHARE)
+    spent = gaussian_mu(claim.float_epsilon, delta)
     if not 0 < look_mu < spent:
         raise CalibrationError(f"the look's mu must lie between 0 and {spent:.6g}, which spends all, got {look_mu}")
     start = math.sqrt((spent**2 - look_mu**2) / rows)
-    return _largest(start, delta, lambda q: gaussian_then_projection(claim.epsilon, look_mu, q, rows))
+    return _largest(start, delta, lambda q: gaussian_then_projection(claim.float_epsilon, look_mu, q, rows))
 
 
 @lru_cache(_CACHE)
-def wishart_freedom(claim: CentralClaim, scale: float) -> float:
+def wishart_freedom(claim: Claim, scale: float) -> float:
     """Return the smallest real m = k - d + 1 at which Wishart noise of scale c B^2 keeps the claim.
 
     Raises:
         CalibrationError: the claim needs more than 1e6 degrees of freedom.
     """
     weight = _weight_of(scale)
-    if _wishart(claim, _MIN_FREEDOM, weight, thorough=True) <= claim.delta:
+    if _wishart(claim, _MIN_FREEDOM, weight, thorough=True) <= claim.float_delta:
         return _MIN_FREEDOM
-    start = max((weight / gaussian_mu(claim.epsilon, claim.delta)) ** 2, 3.0)
+    start = max((weight / gaussian_mu(claim.float_epsilon, claim.float_delta)) ** 2, 3.0)
     # In 1 / (m - 2) the curve grows, and small numbers are private.
     found = _largest(
         1 / start,
-        claim.delta,
+        claim.float_delta,
         lambda inverse: _wishart(claim, 2 + 1 / inverse, weight, thorough=False),
         lambda inverse: _wishart(claim, 2 + 1 / inverse, weight, thorough=True),
     )
     return 2 + 1 / found
 
 
-def wishart_degrees(claim: CentralClaim, num_columns: int, scale: float) -> int:
+def wishart_degrees(claim: Claim, num_columns: int, scale: float) -> int:
     """Return the smallest whole k at which Wishart noise W_d(c B^2 I, k) keeps the claim.
 
     Raises:
@@ -93,7 +94,7 @@ def wishart_degrees(claim: CentralClaim, num_columns: int, scale: float) -> int:
 
 
 @lru_cache(_CACHE)
-def wishart_scale(claim: CentralClaim, freedom: float) -> float:
+def wishart_scale(claim: Claim, freedom: float) -> float:
     """Return the smallest c at which Wishart noise of m = k - d + 1 = `freedom` degrees keeps the claim.
 
     Raises:
@@ -101,20 +102,20 @@ def wishart_scale(claim: CentralClaim, freedom: float) -> float:
     """
     if not 2 < freedom <= _MAX_FREEDOM:
         raise CalibrationError(f"k - d + 1 must lie above 2 and up to {_MAX_FREEDOM:g}, got {freedom}")
-    start = gaussian_mu(claim.epsilon, claim.delta) * math.sqrt(freedom)
+    start = gaussian_mu(claim.float_epsilon, claim.float_delta) * math.sqrt(freedom)
     weight = _largest(
         start,
-        claim.delta,
+        claim.float_delta,
         lambda s: _wishart(claim, freedom, s, thorough=False),
         lambda s: _wishart(claim, freedom, s, thorough=True),
     )
     return 1 / weight
 
 
-def _wishart(claim: CentralClaim, freedom: float, weight: float, thorough: bool) -> float:
+def _wishart(claim: Claim, freedom: float, weight: float, thorough: bool) -> float:
     if freedom > _MAX_FREEDOM:
         raise CalibrationError(f"{claim} needs more than {_MAX_FREEDOM:g} degrees of freedom; choose a smaller scale")
-    return wishart_delta(claim.epsilon, freedom, weight, claim.neighbours, thorough)
+    return wishart_delta(claim.float_epsilon, freedom, weight, claim.neighbours, thorough)
 
 
 def _largest(

@@ -16,10 +16,10 @@ from lintra_analysis.releases.noise_laws.law import ErrorLaw
 from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
 from lintra_analysis.releases.refusals import Refusals
 from lintra_curator.projection.wishart_error import WishartError
-from lintra_curator.promise.claim import CentralClaim
 from lintra_curator.second_moment.adaptive import LOOK_SHARE, gaussian_then_projection
 from lintra_curator.second_moment.curves import projection_delta, wishart_delta
 from lintra_protocol.privacy.discrete import discrete_delta
+from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.ring import FloatArray
 
 Mechanism = Literal["gaussian", "projection", "wishart", "inverse-wishart"]
@@ -56,7 +56,7 @@ class Noise:
     """
 
     mechanism: Mechanism
-    claim: CentralClaim
+    claim: Claim
     calibration: Calibration
     law: str
     sigma: float
@@ -85,7 +85,7 @@ class Noise:
         if self.look_mu is None:
             return projection_delta(epsilon, self.weight, int(self.degrees), neighbours)
         joint = gaussian_then_projection(epsilon, self.look_mu, self.weight, int(self.degrees))
-        return min(1.0, joint + LOOK_SHARE * self.claim.delta)
+        return min(1.0, joint + LOOK_SHARE * self.claim.float_delta)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lintra_analysis.sampling import FLOATING_POINT_LAW, gaussians
-from lintra_curator.promise.claim import CalibrationError, CentralClaim
+from lintra_curator.promise.claim import CalibrationError
 from lintra_curator.second_moment.bounded_table import BoundedTable
 from lintra_curator.second_moment.calibration import gaussian_sigma
 from lintra_curator.second_moment.central_second_moment import INTEGER_LAW, CentralSecondMoment, Noise
@@ -19,7 +19,7 @@ from lintra_protocol.clipping import quantise
 from lintra_protocol.noise import MAX_SIGMA, discrete_gaussian
 from lintra_protocol.privacy.composition import Spent
 from lintra_protocol.privacy.discrete import discrete_delta, discrete_mu, row_slack
-from lintra_protocol.privacy.statement import MAX_SLACK, SMOOTHING
+from lintra_protocol.privacy.statement import MAX_SLACK, SMOOTHING, Claim
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import FloatArray, IntArray
 
@@ -38,20 +38,20 @@ class GaussianNoise:
         trace_tight: lower the noise of the trace by sqrt(d + 1), at no cost, for "replace-one" only. Its law is
             continuous, in floating point; without this option everything happens in integers.
 
-    >>> from lintra_curator import BoundedTable, CentralClaim, plain_columns
+    >>> from lintra_curator import BoundedTable, curator_claim, plain_columns
     >>> import numpy as np
     >>> from lintra_protocol.randomness import bulk_system_randomness
     >>> generator = np.random.default_rng(0)
     >>> rows = generator.normal(0, 0.5, size=(4000, 2))
     >>> table = BoundedTable.of(rows, plain_columns(["left", "right"], 2.0), row_bound=2.0)
-    >>> release = GaussianNoise().release(table, CentralClaim(1.0, 1e-6), bulk_system_randomness())
+    >>> release = GaussianNoise().release(table, curator_claim(1.0, 1e-6), bulk_system_randomness())
     >>> release.values.shape, release.noise.delta_at(1.0) <= 1e-6
     ((2, 2), True)
     """
 
     trace_tight: bool = False
 
-    def release(self, table: BoundedTable, claim: CentralClaim, random_bytes: RandomBytes) -> CentralSecondMoment:
+    def release(self, table: BoundedTable, claim: Claim, random_bytes: RandomBytes) -> CentralSecondMoment:
         """Release the second moment of a table.
 
         Args:
@@ -66,7 +66,7 @@ class GaussianNoise:
         draw = _trace_tight if self.trace_tight else _integers
         return draw(table, claim, random_bytes)
 
-    def price(self, claim: CentralClaim, num_columns: int) -> Spent:
+    def price(self, claim: Claim, num_columns: int) -> Spent:
         """Return what a release of so many columns spends, known before anything is drawn.
 
         Raises:
@@ -98,7 +98,7 @@ def exact_products(steps: IntArray, squared_bound: int) -> IntArray:
     return total
 
 
-def integer_plan(claim: CentralClaim, num_columns: int) -> tuple[int, int, float, float]:
+def integer_plan(claim: Claim, num_columns: int) -> tuple[int, int, float, float]:
     """Return the grid's bits g, sigma in squared steps, mu and the slack K of Theorem D1 for one party.
 
     A row is counted in steps of B 2^-g, so that its squared norm is at most 4^g and neighbours are 4^g (or
@@ -108,9 +108,9 @@ def integer_plan(claim: CentralClaim, num_columns: int) -> tuple[int, int, float
         CalibrationError: not even the coarsest grid fits the sampler.
     """
     words = num_columns * (num_columns + 1) // 2
-    if claim.epsilon <= 4 * MAX_SLACK:
-        raise CalibrationError(f"epsilon {claim.epsilon} leaves nothing after the slack for integers")
-    planned = discrete_mu(claim.epsilon, claim.delta, MAX_SLACK)
+    if claim.float_epsilon <= 4 * MAX_SLACK:
+        raise CalibrationError(f"epsilon {claim.float_epsilon} leaves nothing after the slack for integers")
+    planned = discrete_mu(claim.float_epsilon, claim.float_delta, MAX_SLACK)
     for bits in range(GRID_BITS, _COARSEST_BITS - 1, -1):
         squared = 16**bits if claim.neighbours == "replace-one" else 16**bits // 2
         sigma = math.isqrt(math.ceil((squared / planned**2 + SMOOTHING) * (1 + 1e-11))) + 1
@@ -118,7 +118,7 @@ def integer_plan(claim: CentralClaim, num_columns: int) -> tuple[int, int, float
             continue
         mu = math.sqrt(squared / (sigma * sigma - SMOOTHING)) * (1 + 1e-12)
         slack = row_slack(1, words, float(sigma) ** 2, SMOOTHING)
-        if slack <= MAX_SLACK and discrete_delta(claim.epsilon, mu, slack) <= claim.delta:
+        if slack <= MAX_SLACK and discrete_delta(claim.float_epsilon, mu, slack) <= claim.float_delta:
             return bits, sigma, mu, slack
     raise CalibrationError(f"{claim} needs more noise than can be drawn in integers")
 
@@ -128,7 +128,7 @@ def _diagonal(sigma: int) -> int:
     return math.isqrt(2 * sigma * sigma - 1) + 1
 
 
-def _integers(table: BoundedTable, claim: CentralClaim, random_bytes: RandomBytes) -> CentralSecondMoment:
+def _integers(table: BoundedTable, claim: Claim, random_bytes: RandomBytes) -> CentralSecondMoment:
     """Quantise, sum and noise in integers, so that the promise does not rest on floating point."""
     size = table.rows.shape[1]
     bits, sigma, mu, slack = integer_plan(claim, size)
@@ -158,7 +158,7 @@ def weighted_noise(size: int, random_bytes: RandomBytes) -> FloatArray:
     return symmetric_noise(size, math.sqrt(2), random_bytes)
 
 
-def _trace_tight(table: BoundedTable, claim: CentralClaim, random_bytes: RandomBytes) -> CentralSecondMoment:
+def _trace_tight(table: BoundedTable, claim: Claim, random_bytes: RandomBytes) -> CentralSecondMoment:
     """Add N - (tr N / d) (1 - 1 / sqrt(d + 1)) I, in floating point."""
     if claim.neighbours != "replace-one":
         raise ValueError("trace-tight noise protects against 'replace-one' only")

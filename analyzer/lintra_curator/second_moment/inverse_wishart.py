@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lintra_curator.promise.claim import CentralClaim
-from lintra_curator.promise.promise import require_count
+from lintra_curator.promise.rows import require_count
 from lintra_curator.second_moment.bounded_table import BoundedTable
 from lintra_curator.second_moment.central_second_moment import CentralSecondMoment, Noise, symmetric_mean
 from lintra_curator.second_moment.projection import ridge_plan, ridge_root, whole_degrees
 from lintra_curator.second_moment.wishart_noise import wishart_factor
+from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import FloatArray
 
@@ -28,13 +28,13 @@ class InverseWishartDraw:
             own nu0 + n is possible, but needs a ridge that grows with sqrt(n).
         adaptive: pay for a look at the smallest eigenvalue of S, and add less of a ridge where it is large.
 
-    >>> from lintra_curator import BoundedTable, CentralClaim, plain_columns
+    >>> from lintra_curator import BoundedTable, curator_claim, plain_columns
     >>> import numpy as np
     >>> from lintra_protocol.randomness import bulk_system_randomness
     >>> generator = np.random.default_rng(0)
     >>> rows = generator.normal(0, 0.5, size=(4000, 2))
     >>> table = BoundedTable.of(rows, plain_columns(["left", "right"], 2.0), row_bound=2.0)
-    >>> release = InverseWishartDraw(degrees=200).release(table, CentralClaim(1.0, 1e-6), bulk_system_randomness())
+    >>> release = InverseWishartDraw(degrees=200).release(table, curator_claim(1.0, 1e-6), bulk_system_randomness())
     >>> release.values.shape, release.noise.delta_at(1.0) <= 1e-6
     ((2, 2), True)
     """
@@ -42,7 +42,7 @@ class InverseWishartDraw:
     degrees: int
     adaptive: bool = False
 
-    def release(self, table: BoundedTable, claim: CentralClaim, random_bytes: RandomBytes) -> CentralSecondMoment:
+    def release(self, table: BoundedTable, claim: Claim, random_bytes: RandomBytes) -> CentralSecondMoment:
         """Release the second moment of a table.
 
         Args:

@@ -8,8 +8,7 @@ from scipy import special
 
 from lintra_analysis.estimators.estimates import Measured, check_confidence
 from lintra_analysis.sampling import FLOATING_POINT_LAW, gaussians
-from lintra_curator.promise.claim import CentralClaim
-from lintra_curator.promise.promise import require_count
+from lintra_curator.promise.rows import require_count
 from lintra_curator.second_moment.adaptive import LOOK_SHARE, lower_bound
 from lintra_curator.second_moment.bounded_table import BoundedTable
 from lintra_curator.second_moment.calibration import adaptive_weight, projection_weight
@@ -23,6 +22,7 @@ from lintra_curator.second_moment.central_second_moment import (
 from lintra_curator.second_moment.wishart_noise import wishart_factor
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.privacy.gaussian import gaussian_mu
+from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import FloatArray
 
@@ -35,13 +35,13 @@ class GaussianProjection:
         sketch_rows: r, fixed without a look at the rows.
         adaptive: pay for a look at the smallest eigenvalue of S, and add less of a ridge where it is large.
 
-    >>> from lintra_curator import BoundedTable, CentralClaim, plain_columns
+    >>> from lintra_curator import BoundedTable, curator_claim, plain_columns
     >>> import numpy as np
     >>> from lintra_protocol.randomness import bulk_system_randomness
     >>> generator = np.random.default_rng(0)
     >>> rows = generator.normal(0, 0.5, size=(4000, 2))
     >>> table = BoundedTable.of(rows, plain_columns(["left", "right"], 2.0), row_bound=2.0)
-    >>> release = GaussianProjection(sketch_rows=200).release(table, CentralClaim(1.0, 1e-6), bulk_system_randomness())
+    >>> release = GaussianProjection(sketch_rows=200).release(table, curator_claim(1.0, 1e-6), bulk_system_randomness())
     >>> release.values.shape, release.noise.delta_at(1.0) <= 1e-6
     ((2, 2), True)
     """
@@ -49,7 +49,7 @@ class GaussianProjection:
     sketch_rows: int
     adaptive: bool = False
 
-    def release(self, table: BoundedTable, claim: CentralClaim, random_bytes: RandomBytes) -> CentralSecondMoment:
+    def release(self, table: BoundedTable, claim: Claim, random_bytes: RandomBytes) -> CentralSecondMoment:
         """Release the second moment of a table.
 
         Args:
@@ -82,7 +82,7 @@ def draw_projection(
 def ridge_plan(
     table: BoundedTable,
     products: FloatArray,
-    claim: CentralClaim,
+    claim: Claim,
     mechanism: Mechanism,
     degrees: int,
     adaptive: bool,
@@ -91,18 +91,18 @@ def ridge_plan(
     """Return the ridge to add before a draw of `degrees` degrees, its privacy, and what a look showed."""
     if not adaptive:
         return fixed_ridge(table, claim, mechanism, degrees, projection_weight(claim, degrees), "exact")
-    look_mu = gaussian_mu(claim.epsilon, claim.delta) / 2
+    look_mu = gaussian_mu(claim.float_epsilon, claim.float_delta) / 2
     noise = fixed_ridge(table, claim, mechanism, degrees, adaptive_weight(claim, degrees, look_mu), "exact")
     scatter = float(gaussians((1,), random_bytes)[0]) * table.squared_bound / look_mu
     look = float(np.linalg.eigvalsh(products)[0]) + scatter
-    known = lower_bound(look, table.squared_bound, look_mu, LOOK_SHARE * claim.delta)
+    known = lower_bound(look, table.squared_bound, look_mu, LOOK_SHARE * claim.float_delta)
     ridge = max(0.0, noise.ridge - known)
     return replace(noise, ridge=ridge, debias=ridge, look_mu=look_mu, look=look)
 
 
 def fixed_ridge(
     table: BoundedTable,
-    claim: CentralClaim,
+    claim: Claim,
     mechanism: Mechanism,
     degrees: int,
     weight: float,

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from lintra_analysis.sampling import FLOATING_POINT_LAW, chi_squares, gaussians
-from lintra_curator.promise.claim import CentralClaim
 from lintra_curator.second_moment.bounded_table import BoundedTable
 from lintra_curator.second_moment.calibration import wishart_degrees, wishart_scale
 from lintra_curator.second_moment.central_second_moment import (
@@ -16,6 +15,7 @@ from lintra_curator.second_moment.central_second_moment import (
     finite_positive,
     symmetric_mean,
 )
+from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import FloatArray
 
@@ -31,13 +31,13 @@ class WishartNoise:
         scale: c; k follows. 1 by default, which is an example as long as the bound.
         degrees: k, above d + 1; c follows. Give one of the two at most.
 
-    >>> from lintra_curator import BoundedTable, CentralClaim, plain_columns
+    >>> from lintra_curator import BoundedTable, curator_claim, plain_columns
     >>> import numpy as np
     >>> from lintra_protocol.randomness import bulk_system_randomness
     >>> generator = np.random.default_rng(0)
     >>> rows = generator.normal(0, 0.5, size=(4000, 2))
     >>> table = BoundedTable.of(rows, plain_columns(["left", "right"], 2.0), row_bound=2.0)
-    >>> release = WishartNoise().release(table, CentralClaim(1.0, 1e-6), bulk_system_randomness())
+    >>> release = WishartNoise().release(table, curator_claim(1.0, 1e-6), bulk_system_randomness())
     >>> release.values.shape, release.noise.delta_at(1.0) <= 1e-6
     ((2, 2), True)
     """
@@ -51,7 +51,7 @@ class WishartNoise:
                 "give the scale or the degrees of Wishart noise, not both: the other follows from the claim"
             )
 
-    def release(self, table: BoundedTable, claim: CentralClaim, random_bytes: RandomBytes) -> CentralSecondMoment:
+    def release(self, table: BoundedTable, claim: Claim, random_bytes: RandomBytes) -> CentralSecondMoment:
         """Release the second moment of a table.
 
         Args:
@@ -75,7 +75,7 @@ class WishartNoise:
 
 def draw_wishart(
     table: BoundedTable,
-    claim: CentralClaim,
+    claim: Claim,
     scale: float,
     degrees: float,
     calibration: Calibration,

@@ -361,7 +361,7 @@ class Mechanism(ClipCounter):
             # `privacy` knows the words for this refusal.
             self.privacy(claim, num_columns, claim.min_clients)
         # MAX_SLACK stands in for the true slack, which is far below it: the price is 1e-12 of epsilon.
-        mu = discrete_mu(float(fraction(claim.epsilon)), claim.noise_delta, MAX_SLACK)
+        mu = discrete_mu(claim.float_epsilon, claim.noise_delta, MAX_SLACK)
         variance = (float(self.squared_distance(claim, num_columns)) / mu**2 + SMOOTHING) / smallest_row * (1 + 1e-11)
         return max(MIN_SIGMA, isqrt(int(variance)) + 1)
 

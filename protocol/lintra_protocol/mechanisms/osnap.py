@@ -173,7 +173,7 @@ class Osnap(Mechanism):
         """Return the smallest integer sigma that keeps the claim as planned (see `Mechanism.smallest_sigma`)."""
         if self.sparsity == 1:
             return super().smallest_sigma(claim, num_columns)
-        mu = discrete_mu(float(fraction(claim.epsilon)), claim.noise_delta, MAX_SLACK)
+        mu = discrete_mu(claim.float_epsilon, claim.noise_delta, MAX_SLACK)
         squared = float(self.squared_distance(claim, num_columns))
         variance = squared * float(fraction(self.leverage)) / mu**2 * (1 + 1e-11)
         return max(self.min_sigma, isqrt(int(variance)) + 1)

@@ -241,7 +241,7 @@ class RonGauss(CountedCells):
             self.privacy(claim, num_columns, claim.min_clients)  # which knows the words for this refusal
         if not self.bound:
             return MIN_SIGMA  # which `check` refuses
-        mu = discrete_mu(float(fraction(claim.epsilon)), claim.noise_delta, MAX_SLACK)
+        mu = discrete_mu(claim.float_epsilon, claim.noise_delta, MAX_SLACK)
         target = Fraction(mu * (1 - 1e-11)) ** 2
 
         def keeps(sigma: int) -> bool:

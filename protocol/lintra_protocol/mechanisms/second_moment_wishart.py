@@ -162,7 +162,7 @@ class WishartSecondMoment(Mechanism):
         return PrivacyStatement(
             neighbours=claim.neighbours,
             epsilon=discrete_epsilon(mu, left, slack) if left > 0 and mu < inf else inf,
-            delta=float(fraction(claim.delta)),
+            delta=claim.float_delta,
             mu=mu,
             slack=slack,
             delta_coalition=min(1.0, float(fraction(claim.delta_coalition)) + failure),
@@ -203,7 +203,7 @@ class WishartSecondMoment(Mechanism):
         Raises:
             RowUnderfilledError: the minimum cohort leaves too few honest clients.
         """
-        epsilon, delta = float(fraction(claim.epsilon)), float(fraction(claim.delta))
+        epsilon, delta = claim.float_epsilon, claim.float_delta
 
         def keeps(coarse: int) -> bool:
             candidate = self.model_copy(update={"sigma": coarse**2 + _FINE_VARIANCE})
@@ -229,13 +229,13 @@ class WishartSecondMoment(Mechanism):
         if honest - num_columns + 1 < MIN_FREEDOM:
             self.privacy(claim, num_columns, claim.min_clients)  # which knows the words for this refusal
         noise_delta = claim.noise_delta * (1 - 1 / _FAILURES)
-        mu = discrete_mu(float(fraction(claim.epsilon)), noise_delta, MAX_SLACK)
+        mu = discrete_mu(claim.float_epsilon, noise_delta, MAX_SLACK)
         return _scale_for(mu, honest - num_columns + 1, claim.neighbours, failure_allowed(claim))
 
 
 def failure_allowed(claim: Claim) -> float:
     """Return the planned probability of failure; with all that joins it, about a 16th of delta is used."""
-    largest_mu = min(gaussian_mu(float(fraction(claim.epsilon)), claim.noise_delta), 3.0)
+    largest_mu = min(gaussian_mu(claim.float_epsilon, claim.noise_delta), 3.0)
     return claim.noise_delta / _FAILURES * erfc(largest_mu / sqrt(8)) * 0.99
 
 

@@ -1,23 +1,28 @@
 """What a task promises, and what the parameters and the cohort of a release actually give.
 
 A `Claim` stands in the task, in decimal strings. A `PrivacyStatement` is computed from it, from the noise and from the
-public row counts, by everybody alike; it is never read from another party.
+public row counts, by everybody alike; it is never read from another party. These two are all there is: a curator, an
+audit and a signed record speak of privacy in them too (docs/decisions/0029-claim-and-statement.md).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import fsum
-from typing import Literal
+from math import fsum, inf
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
-from lintra_protocol.documents import Frozen, Real, fraction
+from lintra_protocol.documents import Frozen, Real, RoundedUp, RoundedUpOrNone, fraction
 from lintra_protocol.errors import FalseClaimError, RowUnderfilledError
 from lintra_protocol.privacy.coalition import static_quota
 from lintra_protocol.privacy.discrete import discrete_delta, discrete_epsilon, row_slack
 
 Neighbours = Literal["replace-one", "zero-out"]
 Threat = Literal["static", "adaptive"]
+Relation = Literal["replace-one", "zero-out", "replace-one within its class"]
+"""Who is a neighbour in a statement; the last only where a published mechanism does not cover a change of class."""
+
+Status = Literal["proved", "numerical supremum", "asymptotic, heuristic"]
 
 SMOOTHING = 4.0
 """theta^2 of Theorem D1 (docs/privacy.md#integers): how much honest variance pays for the lattice."""
@@ -51,6 +56,19 @@ class Claim(Frozen):
             )
         return self
 
+    def __str__(self) -> str:
+        return f"epsilon {self.epsilon} at delta {self.delta} ({self.neighbours})"
+
+    @property
+    def float_epsilon(self) -> float:
+        """Return epsilon as the nearest float."""
+        return float(fraction(self.epsilon))
+
+    @property
+    def float_delta(self) -> float:
+        """Return delta as the nearest float."""
+        return float(fraction(self.delta))
+
     @property
     def noise_delta(self) -> float:
         """Return the part of delta left to the noise, after the coalition's share, rounded down."""
@@ -71,40 +89,77 @@ class Claim(Frozen):
 
 
 @dataclass(frozen=True)
+class IfColluding:
+    """Epsilon at the claim's delta if this part of the cohort colludes; infinite where no privacy is left."""
+
+    percent: int
+    epsilon: RoundedUpOrNone
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(strict=True, extra="forbid")
+
+
+@dataclass(frozen=True)
 class PrivacyStatement:
-    """The exact privacy of one release: every neighbour pair is at most as distinguishable as N(0,1) and N(mu,1).
+    """What was computed of the privacy of one release: a point (epsilon, delta), and the Gaussian curve through it.
+
+    With the curve, every neighbour pair is at most as distinguishable as N(0,1) and N(mu,1) but for slack and
+    `delta_coalition`. Where the noise has no such curve mu is infinite, and only the point is known.
 
     Attributes:
+        epsilon: smallest epsilon at `delta`; infinite where nothing is promised.
+        delta: the claim's delta; where only a point is known, an upper bound of the delta at the claim's epsilon.
         mu: Gaussian privacy parameter after the lattice correction (Dong, Roth, Su 2022).
-        slack: K of Theorem D1 or D2, the price of integers.
+        slack: K of Theorem D1 or D2, the price of integers; 0 for continuous laws.
         delta_coalition: probability that a static coalition fills a row beyond its quota; with Wishart noise, also that
             of what no mu covers.
         honest_clients: smallest number of honest clients whose noise stands behind a released entry.
         leverage: that of the honest client of whom the release shows most: one over the honest clients of its row,
             added up over its rows where each has a copy of its own, or an upper bound of its leverage score where rows
             share noise. mu is distance times sqrt(leverage) over sigma.
-        epsilon: smallest epsilon at the claim's delta.
-        delta: the claim's delta.
+        mechanism: what made the release, where the statement goes about alone; else empty.
+        status: "proved" if a proof covers every pair of neighbours; "numerical supremum" if the worst pair was
+            searched for; "asymptotic, heuristic" if the law itself holds only in the limit.
+        note: the argument, in a few words, or why there is none.
+        remark: what has to be said beside these numbers as a warning; mostly nothing.
+        if_colluding: epsilon if other parts of the cohort leave out their noise than were promised for.
+        trusted: who has to be honest.
+        not_promised: what nobody promised.
     """
 
-    neighbours: Neighbours
-    epsilon: float
-    delta: float
-    mu: float
-    slack: float
-    delta_coalition: float
-    num_clients: int
-    honest_clients: int
-    leverage: float
-    max_corrupt_clients: int
-    threat: Threat
+    neighbours: Relation
+    epsilon: RoundedUp
+    delta: RoundedUp
+    mu: RoundedUp = inf
+    slack: RoundedUp = 0.0
+    delta_coalition: RoundedUp = 0.0
+    num_clients: int = 1
+    honest_clients: int = 1
+    leverage: RoundedUp = 1.0
+    max_corrupt_clients: int = 0
+    threat: Threat = "static"
+    mechanism: Annotated[str, Field(exclude=True)] = ""
+    status: Annotated[Status, Field(exclude=True)] = "proved"
+    note: Annotated[str, Field(exclude=True)] = ""
+    remark: str = ""
+    if_colluding: tuple[IfColluding, ...] = ()
+    trusted: str = ""
+    not_promised: tuple[str, ...] = ()
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(strict=True, extra="forbid")
+
+    def __str__(self) -> str:
+        return f"epsilon {self.epsilon:.6g} at delta {self.delta:g} ({self.neighbours})"
 
     def delta_at(self, epsilon: float) -> float:
-        """Return the smallest delta for which the release is (epsilon, delta)-differentially private."""
+        """Return the smallest delta for which the release is known to be (epsilon, delta)-differentially private."""
+        if self.mu == inf:
+            return min(1.0, self.delta) if epsilon >= self.epsilon else 1.0
         return min(1.0, self.delta_coalition + discrete_delta(epsilon, self.mu, self.slack))
 
     def epsilon_at(self, delta: float) -> float:
-        """Return the smallest epsilon for which the release is (epsilon, delta)-differentially private."""
+        """Return the smallest epsilon for which the release is known to be (epsilon, delta)-differentially private."""
+        if self.mu == inf:
+            return self.epsilon if delta >= self.delta else inf
         if delta <= self.delta_coalition:
             return float("inf")
         return discrete_epsilon(self.mu, (delta - self.delta_coalition) * (1 - 1e-15), self.slack)
@@ -115,10 +170,9 @@ class PrivacyStatement:
         Raises:
             FalseClaimError: it is not; the detail has both numbers.
         """
-        promised = float(fraction(claim.epsilon))
         if not self.slack <= MAX_SLACK:
             raise FalseClaimError(f"the noise is too coarse for integers: slack {self.slack:.3g} exceeds {MAX_SLACK}")
-        if not self.delta_at(promised) <= float(fraction(claim.delta)):
+        if not self.delta_at(claim.float_epsilon) <= claim.float_delta:
             raise FalseClaimError(
                 f"promised epsilon {claim.epsilon} at delta {claim.delta}, but the parameters give "
                 f"epsilon {self.epsilon!r} ({self.honest_clients} honest clients behind every released number)"
@@ -226,7 +280,7 @@ def _statement(
     return PrivacyStatement(
         neighbours=claim.neighbours,
         epsilon=discrete_epsilon(mu, claim.noise_delta, slack),
-        delta=float(fraction(claim.delta)),
+        delta=claim.float_delta,
         mu=mu,
         slack=slack,
         delta_coalition=float(fraction(claim.delta_coalition)),

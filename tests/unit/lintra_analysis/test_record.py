@@ -12,13 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lintra_analysis.record import SignedRecord, require_values, rounded_up, stated
+from lintra_analysis.record import SignedRecord, require_values, stated
 from lintra_analyzer.web.analyses import summary
 from lintra_protocol.canonical import base64url, parse_base64url
-from lintra_protocol.documents import Frozen, Real
-from lintra_protocol.errors import InvalidReleaseError, UnauthorizedError
+from lintra_protocol.documents import Frozen, Real, float_of, rounded_up
+from lintra_protocol.errors import InvalidMessageError, InvalidReleaseError, UnauthorizedError
 from lintra_protocol.mechanisms.collusion import released_epsilons_if_colluding
 from lintra_protocol.privacy.leverage import worst_leverage
+from lintra_protocol.privacy.statement import IfColluding
 from lintra_protocol.signing import SigningKey
 from support.analyzer_world import CLIENTS, KEYS, NOW, living, seeded
 
@@ -34,6 +35,62 @@ def test_every_number_has_a_spelling_that_is_not_below_it(value: float) -> None:
     assert math.isclose(float(text), value, rel_tol=1e-12, abs_tol=1e-39)
 
 
+@given(st.floats(min_value=0, max_value=1e17) | st.floats(min_value=1e-26, max_value=1e-22))
+def test_a_spelling_is_read_as_a_number_with_that_spelling(value: float) -> None:
+    text = rounded_up(value)
+    assert rounded_up(float_of(text)) == text
+    assert float_of(text) >= value or math.isclose(float_of(text), value, rel_tol=1e-15)
+
+
+@pytest.mark.parametrize("text", ["0.12345678901234567891", "1e-3", "01", "", "nan"])
+def test_what_no_number_is_spelled_like_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"real|float"):
+        float_of(text)
+
+
+OLD = json.loads((Path(__file__).parents[2] / "support" / "records_before_statements.json").read_text())
+"""Signed records written before a record held a `PrivacyStatement`, and the key that signed them."""
+
+
+@pytest.mark.parametrize("kind", ["osnap", "ron_gauss"])
+def test_records_written_before_are_read_and_their_signature_holds(kind: str) -> None:
+    data = OLD[kind].encode()
+    signed = SignedRecord.from_canonical(data)
+    assert signed.canonical() == data
+    privacy = signed.verified(OLD["identity_key"]).privacy
+    given = json.loads(data)["record"]["privacy"]
+    assert rounded_up(privacy.mu) == given["mu"]
+    assert rounded_up(privacy.slack) == given["slack"]
+    assert privacy.delta_at(privacy.epsilon) <= privacy.delta
+    assert privacy.not_promised == tuple(given["not_promised"])
+
+
+def test_an_epsilon_left_empty_is_infinite_and_is_left_empty_again() -> None:
+    document = json.loads(OLD["osnap"])
+    document["record"]["privacy"]["if_colluding"][3]["epsilon"] = None
+    data = json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
+    signed = SignedRecord.from_canonical(data)
+    assert signed.record.privacy.if_colluding[3] == IfColluding(20, math.inf)
+    assert signed.canonical() == data
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"mu": 1}, "privacy.mu"),
+        ({"status": "proved"}, "defaults|left out"),
+        ({"more": "1"}, "privacy.more"),
+        ({"slack": "0.12345678901234567891"}, "privacy.slack"),
+        ({"num_clients": "12"}, "privacy.num_clients"),
+    ],
+)
+def test_a_record_with_another_statement_is_refused(change: dict[str, object], complaint: str) -> None:
+    document = json.loads(OLD["osnap"])
+    document["record"]["privacy"] |= change
+    with pytest.raises(InvalidMessageError, match=complaint):
+        SignedRecord.from_canonical(json.dumps(document, sort_keys=True, separators=(",", ":")).encode())
+
+
 @pytest.mark.parametrize("kind", ["osnap", "sum", "second_moment"])
 async def test_the_record_says_what_happened(tmp_path: Path, kind: str) -> None:
     async with living(tmp_path) as life:
@@ -47,8 +104,8 @@ async def test_the_record_says_what_happened(tmp_path: Path, kind: str) -> None:
         assert record.task_id == task.task_id
         assert record.definition == base64url(hashlib.sha256(task.canonical()).digest())
         assert record.seed == base64url(ideal.seed)
-        assert float(record.privacy.epsilon) == ideal.privacy.epsilon
-        assert float(record.privacy.mu) == ideal.privacy.mu
+        assert record.privacy.epsilon == ideal.privacy.epsilon
+        assert record.privacy.mu == ideal.privacy.mu
         assert record.privacy.honest_clients == ideal.privacy.honest_clients
         assert record.privacy.not_promised
         assert record.num_clients == CLIENTS
@@ -106,8 +163,8 @@ async def test_a_sketch_whose_rows_overlap_is_released_with_its_leverages_privac
         found = released_epsilons_if_colluding(task.mechanism, task.claim, task.num_columns, matrix)
         assert record.privacy == stated(exact, "", found)
         numbers, signs = matrix.entries(np.arange(CLIENTS))
-        assert float(record.privacy.leverage) == worst_leverage(4, numbers, signs, 0, 0)
-        assert float(record.privacy.epsilon) < float(task.claim.epsilon)
+        assert record.privacy.leverage == worst_leverage(4, numbers, signs, 0, 0)
+        assert record.privacy.epsilon < float(task.claim.epsilon)
 
 
 async def test_the_published_calibration_goes_through_all_services_and_its_certificate_says_what_it_is(
@@ -126,7 +183,7 @@ async def test_the_published_calibration_goes_through_all_services_and_its_certi
         assert record.noise.fewest_reports == record.noise.most_reports == 60
         deviation = (60 / 2) ** 0.5 * task.mechanism.sigma / 2**task.mechanism.fraction_bits
         assert float(record.noise.largest_sd) == pytest.approx(deviation)
-        assert float(record.privacy.leverage) == pytest.approx(1 / 60 + 1 / 60)
+        assert record.privacy.leverage == pytest.approx(1 / 60 + 1 / 60)
         ideal = life.ideal(task, 60)
         matrix = task.mechanism.public_matrix(60, ideal.seed)
         found = released_epsilons_if_colluding(task.mechanism, task.claim, task.num_columns, matrix)

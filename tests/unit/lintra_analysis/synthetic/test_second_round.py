@@ -1,5 +1,6 @@
 """Two rounds: the model of both releases, what they promise together, and what does not belong together."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -87,13 +88,13 @@ def test_the_noise_of_the_means_is_taken_off_on_average() -> None:
 def test_two_rounds_promise_what_both_spend() -> None:
     first, second, _ = rounds()
     promise = fit_two_rounds(first, second).release.promise
-    assert promise.mu == pytest.approx(2**0.5 * PROMISE.mu)  # type: ignore[operator]
+    assert promise.mu == pytest.approx(2**0.5 * PROMISE.mu)
     assert promise.epsilon > PROMISE.epsilon
     assert promise.delta == PROMISE.delta
     other = fit_two_rounds(first, replace(second, promise=replace(PROMISE, note="fewer are tolerated")))
     assert "fewer are tolerated" in other.release.promise.note
     with pytest.raises(InvalidAnalysisError, match="Gaussian"):
-        fit_two_rounds(replace(first, promise=replace(PROMISE, mu=None)), second)
+        fit_two_rounds(replace(first, promise=replace(PROMISE, mu=math.inf)), second)
 
 
 def test_the_second_release_counts_in_the_digest_and_the_bootstrap_does_not_know_of_it() -> None:

@@ -9,14 +9,14 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from lintra_audit.exact.gaussian_release import sketch_of, worst_coalition
-from lintra_audit.gaussian.gaussian import Claim, audit_law, audit_pair, without_each_row
+from lintra_audit.gaussian.gaussian import audit_law, audit_pair, without_each_row
 from lintra_audit.gaussian.output import write_plot
 from lintra_audit.release.cli import app
 from lintra_audit.task.task import audit_matrix, audit_task
 from lintra_curator.ndis import Pair, delta, pair_from_gaussians, pair_profile, rp_pair, rp_pstar
 from lintra_protocol.errors import RowUnderfilledError
 from lintra_protocol.mechanisms import Osnap, OsnapPublished, WishartSecondMoment
-from lintra_protocol.privacy.statement import Claim as PrivacyClaim
+from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.task import Task
 from lintra_protocol.transforms.ones import Ones
 from lintra_protocol.transforms.osnap import BalancedOsnap
@@ -34,15 +34,14 @@ def run(*arguments: str, stdin: str | None = None) -> Result:
 def test_a_claim_below_the_exact_delta_is_a_violation_and_one_above_is_not() -> None:
     pair = rp_pair(0.05, 30)
     exact = delta(pair, 1.0).value
-    verdicts = [audit_pair(pair, [Claim(1.0, factor * exact)], rtol=1e-6).verdict for factor in (0.99, 1.0, 1.01)]
+    verdicts = [audit_pair(pair, [(1.0, factor * exact)], rtol=1e-6).verdict for factor in (0.99, 1.0, 1.01)]
     assert verdicts == ["VIOLATION", "UNDECIDED", "WITHIN"]
 
 
 def test_a_violation_in_the_other_direction_is_found() -> None:
     pair = rp_pair(0.05, 30).reverse()
-    claim = Claim(1.0, 1e-8)
-    assert delta(pair, 1.0).hi < claim.delta
-    audit = audit_pair(pair, [claim])
+    assert delta(pair, 1.0).hi < 1e-8
+    audit = audit_pair(pair, [(1.0, 1e-8)])
     assert audit.verdict == "VIOLATION"
     assert {finding.direction: finding.verdict for finding in audit.findings} == {
         "forward": "WITHIN",
@@ -52,19 +51,19 @@ def test_a_violation_in_the_other_direction_is_found() -> None:
 
 
 def test_every_claim_is_judged_by_itself() -> None:
-    audit = audit_pair(rp_pair(0.05, 30), [Claim(1.0, 1e-4), Claim(0.5, 1e-4), Claim(3.0, 1e-12)])
+    audit = audit_pair(rp_pair(0.05, 30), [(1.0, 1e-4), (0.5, 1e-4), (3.0, 1e-12)])
     assert [finding.verdict for finding in audit.worst_findings] == ["WITHIN", "VIOLATION", "WITHIN"]
     assert audit.verdict == "VIOLATION"
 
 
 def test_the_epsilon_of_a_pair_is_certified() -> None:
-    found = audit_pair(rp_pair(0.05, 30), [Claim(1.0, 1e-4)]).epsilon_at(8.85509089968e-6)
+    found = audit_pair(rp_pair(0.05, 30), [(1.0, 1e-4)]).epsilon_at(8.85509089968e-6)
     assert found.lo <= 1.0 <= found.hi
     assert found.hi - found.lo < 1e-8
 
 
 def test_disjoint_laws_violate_every_claim_below_1() -> None:
-    audit = audit_pair(Pair([], [], [], disjoint=True), [Claim(1e9, 0.999)])
+    audit = audit_pair(Pair([], [], [], disjoint=True), [(1e9, 0.999)])
     assert audit.verdict == "VIOLATION"
 
 
@@ -75,11 +74,11 @@ def test_a_mechanism_is_audited_on_all_neighbours_of_its_data() -> None:
     def noisy_sum(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return rows.sum(axis=0), 16.0 * np.eye(2)
 
-    audit = audit_law(noisy_sum, data, [Claim(1.0, 1e-4)])
+    audit = audit_law(noisy_sum, data, [(1.0, 1e-4)])
     assert audit.verdict == "VIOLATION"
     assert {f.neighbour for f in audit.findings if f.verdict == "VIOLATION"} == {"without row 20"}
     assert len(audit.findings) == 42
-    assert audit_law(noisy_sum, data[:20], [Claim(1.0, 1e-4)]).verdict == "WITHIN"
+    assert audit_law(noisy_sum, data[:20], [(1.0, 1e-4)]).verdict == "WITHIN"
 
 
 def test_the_published_noise_of_a_projection_is_within_and_a_row_beyond_the_bound_violates() -> None:
@@ -91,23 +90,23 @@ def test_the_published_noise_of_a_projection_is_within_and_a_row_beyond_the_boun
     def columns(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.zeros(3), rows.T @ rows + ridge * np.eye(3)
 
-    single = audit_law(columns, data, [Claim(1.0, 1e-5)], without_each_row(data)[:5], rtol=1e-4)
+    single = audit_law(columns, data, [(1.0, 1e-5)], without_each_row(data)[:5], rtol=1e-4)
     assert single.verdict == "WITHIN"
     far = np.vstack([np.zeros((4, 3)), [[40.0, 0, 0]]])
-    assert audit_law(columns, far, [Claim(1.0, 1e-5)], without_each_row(far)[-1:], rtol=1e-4).verdict == "VIOLATION"
+    assert audit_law(columns, far, [(1.0, 1e-5)], without_each_row(far)[-1:], rtol=1e-4).verdict == "VIOLATION"
 
 
 @pytest.mark.parametrize("numbers", [(-1.0, 0.1), (math.nan, 0.1), (math.inf, 0.1), (1.0, -0.1), (1.0, 1.1)])
 def test_what_is_no_claim_is_refused(numbers: tuple[float, float]) -> None:
     with pytest.raises(ValueError, match="claim"):
-        Claim(*numbers)
+        audit_pair(rp_pair(0.1, 3), [numbers])
 
 
 def test_an_audit_of_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one"):
         audit_pair(rp_pair(0.1, 3), [])
     with pytest.raises(ValueError, match="at least one"):
-        audit_law(lambda rows: (rows.sum(axis=0), np.eye(2)), np.zeros((0, 2)), [Claim(1.0, 0.1)])
+        audit_law(lambda rows: (rows.sum(axis=0), np.eye(2)), np.zeros((0, 2)), [(1.0, 0.1)])
 
 
 # --- the command ----------------------------------------------------------------------------------------------
@@ -277,7 +276,7 @@ def test_a_statement_below_the_recomputed_mu_is_inconsistent() -> None:
 
 @pytest.mark.parametrize("neighbours", ["replace-one", "zero-out"])
 def test_wishart_noise_is_audited_by_its_own_curve(neighbours: str) -> None:
-    claim = PrivacyClaim(epsilon="1", delta="0.000001", neighbours=neighbours, min_clients=60, max_corrupt_clients=2)
+    claim = Claim(epsilon="1", delta="0.000001", neighbours=neighbours, min_clients=60, max_corrupt_clients=2)
     task = make_task("second_moment_wishart", claim=claim)
     audit = audit_task(task, 60, SEED)
     assert audit.passed

@@ -16,7 +16,7 @@ from lintra_curator.papers.ron_gauss_noise import (
     published_noise,
 )
 from lintra_curator.papers.ron_gauss_sensitivity import triangle_distance
-from lintra_curator.promise.claim import CalibrationError, CentralClaim
+from lintra_curator.promise.claim import CalibrationError, curator_claim
 from lintra_protocol.errors import InvalidAnalysisError, InvalidRowError
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from support import source
@@ -53,8 +53,7 @@ def test_corrected_laplace_noise_spends_what_is_asked_for() -> None:
 @pytest.mark.parametrize("classes", [1, 3])
 @pytest.mark.parametrize("neighbours", ["replace-one", "zero-out"])
 def test_corrected_gaussian_noise_spends_what_is_asked_for(classes: int, neighbours: str) -> None:
-    noise = gaussian_noise(Sizes(8, 3, classes, 4096, 0), CentralClaim(1.0, 1e-6, neighbours))  # type: ignore[arg-type]
-    assert noise.promise.mu is not None
+    noise = gaussian_noise(Sizes(8, 3, classes, 4096, 0), curator_claim(1.0, 1e-6, neighbours))  # type: ignore[arg-type]
     assert 0.9999 * gaussian_mu(1.0, 1e-6) < noise.promise.mu <= gaussian_mu(1.0, 1e-6)
     assert noise.promise.epsilon <= 1
     assert noise.squares >= noise.products * 2**0.5

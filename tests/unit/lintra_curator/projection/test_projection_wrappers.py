@@ -17,12 +17,12 @@ from lintra_curator.projection.ptr_projection import (
     ptr_projection,
 )
 from lintra_curator.projection.random_projection import plan_projection, rp_sigma
-from lintra_curator.promise.claim import CalibrationError, CentralClaim
+from lintra_curator.promise.claim import CalibrationError, curator_claim
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.privacy.gaussian import gaussian_delta, gaussian_mu
 from support import source
 
-CLAIM = CentralClaim(1.0, 1e-6, "zero-out")
+CLAIM = curator_claim(1.0, 1e-6, "zero-out")
 CLOSE = functools.cache(lambda: plan_ptr(CLAIM, 100, 2.0, deviation=8.0, margin=1.0))
 DATA = np.random.default_rng(2).uniform(-0.5, 0.5, size=(3000, 3))
 
@@ -32,13 +32,13 @@ DATA = np.random.default_rng(2).uniform(-0.5, 0.5, size=(3000, 3))
 
 def test_the_claim_on_the_sample_is_the_published_one() -> None:
     inner = unsampled_claim(CLAIM, 0.1)
-    assert inner.epsilon == pytest.approx(2.900477097889, rel=1e-12)
-    assert inner.delta == pytest.approx(1e-5)
-    assert rp_pstar(inner.epsilon, inner.delta, 100) == pytest.approx(0.07879872862204, rel=1e-9)
+    assert inner.float_epsilon == pytest.approx(2.900477097889, rel=1e-12)
+    assert inner.float_delta == pytest.approx(1e-5)
+    assert rp_pstar(inner.float_epsilon, inner.float_delta, 100) == pytest.approx(0.07879872862204, rel=1e-9)
     plan = plan_subsampled(CLAIM, 0.1, 100, 2.0)
     assert plan.sigma2 == pytest.approx(4 * (1 / 0.07879872862204 - 1), rel=1e-9)
-    assert plan.promise.claim == CLAIM
-    assert plan.promise.delta_hi <= CLAIM.delta
+    assert (plan.promise.epsilon, plan.promise.neighbours) == (1.0, "zero-out")
+    assert plan.promise.delta <= CLAIM.float_delta
     assert unsampled_claim(CLAIM, 1.0) == CLAIM
 
 
@@ -46,14 +46,14 @@ def test_sampling_never_makes_the_estimate_more_accurate() -> None:
     for epsilon in (0.1, 1.0, 4.0):
         for sketch_rows in (10, 100, 1000):
             whole = rp_sigma(epsilon, 1e-6, sketch_rows, 1.0) ** 2
-            claim = CentralClaim(epsilon, 1e-6, "zero-out")
+            claim = curator_claim(epsilon, 1e-6, "zero-out")
             for rate in (0.9, 0.3, 0.01):
                 assert plan_subsampled(claim, rate, sketch_rows, 1.0).sigma2 / rate > whole
 
 
 def test_the_estimate_of_a_sample_is_scaled_to_all_rows() -> None:
     # The trace has deviation below sqrt(2 / r) (tr + d sigma2) / q + sqrt(tr / q); five of them.
-    release = subsampled_projection(DATA, CentralClaim(8.0, 1e-3, "zero-out"), 0.2, 2**14, 1.0, source("rate"))
+    release = subsampled_projection(DATA, curator_claim(8.0, 1e-3, "zero-out"), 0.2, 2**14, 1.0, source("rate"))
     truth = np.trace(DATA.T @ DATA)
     slack = 5 * (math.sqrt(2 / 2**14) * (0.2 * truth + 3 * release.sigma2) / 0.2 + math.sqrt(truth / 0.2))
     assert slack < truth / 2
@@ -77,7 +77,7 @@ def test_a_rate_below_delta_and_replaced_rows_are_refused() -> None:
     with pytest.raises(CalibrationError, match="exceed delta"):
         plan_subsampled(CLAIM, 1e-7, 10, 1.0)
     with pytest.raises(ValueError, match="zero-out"):
-        plan_subsampled(CentralClaim(1.0, 1e-6, "replace-one"), 0.5, 10, 1.0)
+        plan_subsampled(curator_claim(1.0, 1e-6, "replace-one"), 0.5, 10, 1.0)
 
 
 # --- testing --------------------------------------------------------------------------------------------------
@@ -96,14 +96,14 @@ def test_the_exact_law_moves_the_break_even_eigenvalue_from_80_to_28() -> None:
     assert break_even(published.test, sigma2) == pytest.approx(80.02, abs=0.01)
     exact = CLOSE()
     assert exact.promise.status == "numerical supremum"
-    assert exact.promise.delta_hi <= CLAIM.delta
+    assert exact.promise.delta <= CLAIM.float_delta
     assert exact.test.cap == pytest.approx(62.5, abs=0.1)
     assert break_even(exact.test, sigma2) == pytest.approx(28.0, abs=0.1)
 
 
 def test_the_published_accounting_spends_less_than_a_thousandth_of_its_delta() -> None:
     published = plan_ptr_published(CLAIM, 100, 1.0)
-    assert ptr_delta(1.0, published.test, 100) < 1e-3 * CLAIM.delta
+    assert ptr_delta(1.0, published.test, 100) < 1e-3 * CLAIM.float_delta
 
 
 def test_a_test_that_never_lowers_the_ridge_has_the_delta_of_both_parts_composed() -> None:
@@ -127,9 +127,9 @@ def test_the_worst_neighbour_moves_the_eigenvalue_as_far_as_it_can() -> None:
 
 def test_a_smaller_cap_or_deviation_breaks_the_promise() -> None:
     plan = CLOSE()
-    assert ptr_delta(1.0, plan.test, 100) <= CLAIM.delta
-    assert ptr_delta(1.0, EigenvalueTest(8.0, 1.0, 0.98 * plan.test.cap), 100) > CLAIM.delta
-    assert ptr_delta(1.0, EigenvalueTest(6.0, 1.0, plan.test.cap), 100) > CLAIM.delta
+    assert ptr_delta(1.0, plan.test, 100) <= CLAIM.float_delta
+    assert ptr_delta(1.0, EigenvalueTest(8.0, 1.0, 0.98 * plan.test.cap), 100) > CLAIM.float_delta
+    assert ptr_delta(1.0, EigenvalueTest(6.0, 1.0, plan.test.cap), 100) > CLAIM.float_delta
 
 
 def test_data_that_fill_every_direction_get_less_ridge_and_the_release_says_so() -> None:
@@ -162,6 +162,6 @@ def test_tests_without_a_meaning_are_refused(numbers: tuple[float, float, float]
     with pytest.raises(ValueError, match="positive deviation"):
         EigenvalueTest(*numbers)
     with pytest.raises(ValueError, match="zero-out"):
-        plan_ptr(CentralClaim(1.0, 1e-6, "replace-one"), 10, 1.0, deviation=8.0, margin=1.0)
+        plan_ptr(curator_claim(1.0, 1e-6, "replace-one"), 10, 1.0, deviation=8.0, margin=1.0)
     with pytest.raises(CalibrationError, match="epsilon"):
-        plan_ptr_published(CentralClaim(1000.0, 1e-6, "zero-out"), 10, 1.0)
+        plan_ptr_published(curator_claim(1000.0, 1e-6, "zero-out"), 10, 1.0)

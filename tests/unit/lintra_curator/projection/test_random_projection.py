@@ -16,12 +16,12 @@ from lintra_curator.projection.random_projection import (
     replacement_pair,
     rp_sigma,
 )
-from lintra_curator.promise.claim import CentralClaim
-from lintra_curator.promise.promise import Promise, bounded_rows
+from lintra_curator.promise.claim import curator_claim, point_statement
+from lintra_curator.promise.rows import bounded_rows
 from lintra_protocol.errors import InvalidReleaseError
 from support import source
 
-CLAIM = CentralClaim(1.0, 1e-6, "zero-out")
+CLAIM = curator_claim(1.0, 1e-6, "zero-out")
 
 
 def made_rows(count: int = 400) -> np.ndarray:
@@ -43,11 +43,11 @@ def made_rows(count: int = 400) -> np.ndarray:
 def test_the_ridge_is_tight_at_the_largest_private_leverage(
     epsilon: float, target: float, sketch_rows: int, leverage: float
 ) -> None:
-    plan = plan_projection(CentralClaim(epsilon, target, "zero-out"), sketch_rows, 2.0)
+    plan = plan_projection(curator_claim(epsilon, target, "zero-out"), sketch_rows, 2.0)
     assert plan.leverage == pytest.approx(leverage, rel=1e-9)
     assert plan.sigma2 == pytest.approx(4 * (1 / leverage - 1), rel=1e-9)
-    assert plan.promise.delta_hi <= target
-    assert plan.promise.delta_hi == pytest.approx(target, rel=1e-6)
+    assert plan.promise.delta <= target
+    assert plan.promise.delta == pytest.approx(target, rel=1e-6)
     assert plan.promise.status == "proved"
     # The published ridge is l^2 more than this one.
     assert plan.sigma2 + 4 == pytest.approx(4 / leverage, rel=1e-9)
@@ -78,7 +78,7 @@ def test_the_noise_grows_smoothly_through_the_sizes_at_which_powers_overflow(ske
 
 def test_a_not_a_number_is_infeasible() -> None:
     with pytest.raises(ValueError, match="does not keep"):
-        Promise(CLAIM, math.nan, "proved", "none")
+        point_statement(CLAIM, math.nan, "proved", "none")
 
 
 def test_replacement_has_the_curve_of_two_orthogonal_rows() -> None:
@@ -133,7 +133,7 @@ def test_a_release_says_what_it_is() -> None:
     rows = made_rows()
     release = random_projection(rows, CLAIM, 60, 1.0, source("says"), names=["a", "b", "c", "y"])
     assert release.law == "continuous, floating point"
-    assert release.promise.claim == CLAIM
+    assert (release.promise.epsilon, release.promise.neighbours) == (1.0, "zero-out")
     assert release.num_clients == len(rows)
     assert release.sigma2 == plan_projection(CLAIM, 60, 1.0).sigma2
     assert [column.name for column in release.columns] == ["a", "b", "c", "y"]
@@ -143,7 +143,7 @@ def test_a_release_says_what_it_is() -> None:
 def test_estimators_read_the_release_with_the_law_of_its_error() -> None:
     # An entry of the estimate has a deviation of at most (tr + sigma2) sqrt(2 / r); five of them fail once in 1e5.
     rows = made_rows(4000)
-    release = random_projection(rows, CentralClaim(8.0, 1e-3, "zero-out"), 2**14, 1.0, source("gram"))
+    release = random_projection(rows, curator_claim(8.0, 1e-3, "zero-out"), 2**14, 1.0, source("gram"))
     gram = release.second_moment()
     assert np.abs(gram.matrix - rows.T @ rows).max() < 5 * (np.trace(rows.T @ rows) + release.sigma2) / 2**6.5
     assert gram.matrix == pytest.approx(release.sketch().second_moment().matrix)
@@ -205,8 +205,8 @@ def test_a_row_on_the_sphere_passes_unclipped() -> None:
 @pytest.mark.parametrize("target", [1e-15, 0.5])
 @pytest.mark.parametrize("sketch_rows", [1, 5, 10**6])
 def test_extreme_claims_are_kept_and_used_up(epsilon: float, target: float, sketch_rows: int) -> None:
-    plan = plan_projection(CentralClaim(epsilon, target, "zero-out"), sketch_rows, 1.0)
-    assert 0.99 * target < plan.promise.delta_hi <= target
+    plan = plan_projection(curator_claim(epsilon, target, "zero-out"), sketch_rows, 1.0)
+    assert 0.99 * target < plan.promise.delta <= target
 
 
 def test_the_noise_falls_with_the_claim_and_grows_with_the_sketch_and_the_bound() -> None:

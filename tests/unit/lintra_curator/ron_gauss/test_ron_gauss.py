@@ -1,5 +1,6 @@
 """The curator's joint vector: the same integers as the clients', noise as promised, refusals."""
 
+import math
 from dataclasses import replace
 from fractions import Fraction
 
@@ -11,7 +12,7 @@ from lintra_analysis.releases.features import ClassLabel, NumericLabel
 from lintra_analysis.releases.joint_sums import ProjectedSums
 from lintra_analysis.synthetic.generator import synthesize
 from lintra_analysis.synthetic.model import fit
-from lintra_curator.promise.claim import CalibrationError, CentralClaim
+from lintra_curator.promise.claim import CalibrationError, curator_claim
 from lintra_curator.ron_gauss.pure import PureShares, pure_scales, release_ron_gauss_pure
 from lintra_curator.ron_gauss.ron_gauss import category_column, exact_sum, mapped_column, release_ron_gauss
 from lintra_protocol.errors import InvalidRowError, InvalidTaskError
@@ -28,7 +29,7 @@ COLUMNS = (
     category_column("region", ("north", "south", "west")),
     category_column("kind", ("good", "bad")),
 )
-CLAIM = CentralClaim(1.0, 1e-6)
+CLAIM = curator_claim(1.0, 1e-6)
 BY_CLASS = JointQuestion(label="kind")
 
 
@@ -66,7 +67,6 @@ def test_the_fast_sum_is_the_sum_of_the_clients_own_vectors(question: JointQuest
 def test_the_release_keeps_its_promise_with_one_noise() -> None:
     release = release_ron_gauss(table(800), COLUMNS, CLAIM, source("central"), question=BY_CLASS)
     assert isinstance(release.label, ClassLabel)
-    assert release.promise.mu is not None
     assert gaussian_mu(1.0, 1e-6) * 0.999 < release.promise.mu <= gaussian_mu(1.0, 1e-6)
     assert release.promise.epsilon <= 1
     assert release.noise.diagonal == pytest.approx(2**0.5 * release.noise.product, rel=1e-6)
@@ -109,7 +109,7 @@ def test_a_numeric_label_and_rows_by_name_are_taken() -> None:
 
 def test_without_noise_to_speak_of_the_model_is_that_of_the_rows() -> None:
     rows = table(3000, seed=3)
-    claim = CentralClaim(200.0, 1e-6)
+    claim = curator_claim(200.0, 1e-6)
     release = release_ron_gauss(rows, COLUMNS, claim, source("clear"), question=replace(BY_CLASS, radius=Fraction(5)))
     model = fit(release)
     heights = (rows[:, 0] - 160) / 60
@@ -137,7 +137,7 @@ def test_pure_noise_spends_exactly_its_epsilon() -> None:
 
 def test_a_pure_release_says_so_and_makes_rows() -> None:
     release = release_ron_gauss_pure(table(2000), COLUMNS, 2.0, source("pure"), question=BY_CLASS)
-    assert (release.promise.epsilon, release.promise.delta, release.promise.mu) == (2.0, 0.0, None)
+    assert (release.promise.epsilon, release.promise.delta, release.promise.mu) == (2.0, 0.0, math.inf)
     assert release.noise.law == "discrete Laplace"
     assert release.noise.product == release.noise.diagonal
     assert len(synthesize(fit(release), 50, 1)) == 50

@@ -6,6 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from lintra_protocol.errors import FalseClaimError, RowUnderfilledError
+from lintra_protocol.privacy.composition import Spent
 from lintra_protocol.privacy.gaussian import gaussian_delta
 from lintra_protocol.privacy.statement import SMOOTHING, Claim, PrivacyStatement, additive_statement
 
@@ -116,3 +117,17 @@ def test_without_a_coalitions_allowance_all_corrupt_clients_may_share_a_row(
 def test_with_an_allowance_a_row_holds_little_more_than_its_share() -> None:
     spread = claim(max_corrupt_clients=8000, min_clients=80_000, delta_coalition="0.0000001")
     assert 1000 < spread.quota(8) < 1400
+
+
+def test_a_statement_without_a_gaussian_curve_knows_its_point_and_nothing_else() -> None:
+    point = PrivacyStatement("zero-out", 1.0, 1e-6, status="numerical supremum", note="searched for")
+    assert [point.delta_at(epsilon) for epsilon in (0.999, 1.0, 2.0)] == [1.0, 1e-6, 1e-6]
+    assert [point.epsilon_at(delta) for delta in (9e-7, 1e-6, 0.5)] == [math.inf, 1.0, 1.0]
+    assert str(point) == "epsilon 1 at delta 1e-06 (zero-out)"
+    with pytest.raises(ValueError, match="finite"):
+        Spent.of(point)
+
+
+def test_a_claim_gives_its_numbers_as_floats_and_says_itself_in_words() -> None:
+    assert (claim(epsilon="0.1").float_epsilon, claim(delta="0.25").float_delta) == (0.1, 0.25)
+    assert str(claim()) == "epsilon 1 at delta 0.000001 (replace-one)"

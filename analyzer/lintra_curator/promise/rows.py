@@ -1,50 +1,18 @@
-"""What a mechanism of the NDIS papers promises, how it is known, and the rows it may read.
-
-All promises are for a trusted curator, about the continuous law of the release; a floating-point implementation
-draws from it up to rounding (docs/mechanisms/random_projection.md#what-is-promised).
-"""
+"""What mechanisms ask of public parameters, and the rows that they may read."""
 
 import math
-from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
-from lintra_curator.promise.claim import CalibrationError, CentralClaim
+from lintra_curator.promise.claim import CalibrationError
 from lintra_protocol.clipping import clip_norms
 from lintra_protocol.ring import FloatArray
-
-Status = Literal["proved", "numerical supremum", "asymptotic, heuristic"]
 
 CLIPPED = 1 + 2.0**-40
 """A clipped row is longer than its bound by less than this factor, which calibrations allow for."""
 
 MAX_EPSILON = 600.0
 """Largest epsilon for which noise is calibrated; far below it a promise means nothing."""
-
-
-@dataclass(frozen=True)
-class Promise:
-    """A claim together with the delta that the release really has.
-
-    Attributes:
-        claim: epsilon, delta and the neighbours. Deleting a row and making it the null row give these mechanisms the
-            same law, so that "zero-out" is the papers' add-or-remove; the number of rows counts as public here.
-        delta_hi: upper bound of delta at the claim's epsilon, at most the claim's delta.
-        status: "proved" if a proof covers every pair of neighbours; "numerical supremum" if the worst pair was
-            searched for; "asymptotic, heuristic" if the law itself holds only in the limit.
-        reason: the argument, in a few words.
-    """
-
-    claim: CentralClaim
-    delta_hi: float
-    status: Status
-    reason: str
-
-    def __post_init__(self) -> None:
-        # Not `delta_hi > delta`: a NaN must be refused too.
-        if not 0 <= self.delta_hi <= self.claim.delta:
-            raise ValueError(f"delta {self.delta_hi} does not keep the claim of {self.claim.delta}")
 
 
 def require_epsilon(epsilon: float) -> None:
