@@ -16,7 +16,7 @@ from lintra_analysis.estimators.regression import regression
 from lintra_analysis.estimators.spectral import noise_norm_quantile
 from lintra_curator.promise.claim import curator_claim
 from lintra_curator.promise.quadrature import chi_square_rule
-from lintra_curator.second_moment.adaptive import LOOK_SHARE, lower_bound
+from lintra_curator.second_moment.adaptive import LOOK_SHARE, look_at_eigenvalue
 from lintra_curator.second_moment.bounded_table import BoundedTable, plain_columns
 from lintra_curator.second_moment.calibration import adaptive_weight, projection_weight, wishart_freedom
 from lintra_curator.second_moment.central_second_moment import CentralSecondMoment
@@ -193,8 +193,7 @@ def test_a_look_and_the_draw_that_rests_on_it_keep_the_claim_together_and_would_
 
     def delta(weight: float, look_mu: float) -> tuple[float, float]:
         looks = held.min() + generator.normal(size=DRAWS) / look_mu
-        known = [lower_bound(look, 1.0, look_mu, LOOK_SHARE * claim.float_delta) for look in looks]
-        added = np.maximum(0.0, 1 / weight - np.array(known))[:, np.newaxis]
+        added = look_at_eigenvalue(look_mu, LOOK_SHARE * claim.float_delta, weight).ridge(looks)[:, np.newaxis]
         first, second = held + added, other + added
         squares = first * generator.chisquare(rows, size=(DRAWS, 2))
         losses = look_mu**2 * ((looks - other.min()) ** 2 - (looks - held.min()) ** 2) / 2

@@ -10,7 +10,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lintra_curator.projection.ptr_projection import EigenvalueTest, PtrPlan, joint_delta, ptr_projection
+from lintra_curator.projection.eigenvalue_look import EigenvalueTest
+from lintra_curator.projection.ptr_projection import PtrPlan, joint_delta, ptr_projection
 from lintra_curator.promise.claim import curator_claim, point_statement
 from support import source
 

@@ -9,7 +9,8 @@ from scipy.special import ndtri
 
 from lintra_curator.calibrated.calibrated_gaussian import Sensitivity, renyi_envelope
 from lintra_curator.ndis.closed import rp_pstar
-from lintra_curator.projection.ptr_projection import EigenvalueTest, PtrPlan, require_ptr
+from lintra_curator.projection.eigenvalue_look import EigenvalueTest
+from lintra_curator.projection.ptr_projection import PtrPlan, require_ptr
 from lintra_curator.promise.claim import point_statement
 from lintra_curator.promise.rows import CLIPPED
 from lintra_protocol.privacy.gaussian import gaussian_mu

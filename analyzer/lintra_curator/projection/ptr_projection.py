@@ -5,6 +5,7 @@ less ridge (Wei et al. 2023, v4 Figure 4). Everything below is in units of the s
 release.
 """
 
+import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from scipy.optimize import minimize_scalar
 
 from lintra_analysis.sampling import gaussians
 from lintra_curator.ndis.closed import delta_rp, rp_pstar
+from lintra_curator.projection.eigenvalue_look import EigenvalueTest, delta_after_look
 from lintra_curator.projection.random_projection import ProjectionRelease, named_columns, project
 from lintra_curator.promise.claim import CalibrationError, point_statement
 from lintra_curator.promise.rows import (
@@ -43,32 +45,6 @@ _ROOM = 2e-3
 _WIDTH = 1e-4
 _MOST_CAP = 1e4
 """Share of delta left free for what a finite search may miss."""
-
-
-@dataclass(frozen=True)
-class EigenvalueTest:
-    """How the smallest eigenvalue is tested and the ridge chosen; in units of the squared row bound.
-
-    The noisy eigenvalue is t = lambda_min + deviation Z, and the ridge max(cap - max(t - margin, 0), 0).
-
-    Attributes:
-        deviation: of the noise on the smallest eigenvalue, which one row moves by at most 1.
-        margin: subtracted from t, so that the result is rarely above lambda_min.
-        cap: the ridge of data that may be singular.
-    """
-
-    deviation: float
-    margin: float
-    cap: float
-
-    def __post_init__(self) -> None:
-        if not (0 < self.deviation < math.inf and math.isfinite(self.margin) and 0 < self.cap < math.inf):
-            raise ValueError(f"a test needs a positive deviation and cap and a finite margin, got {self}")
-
-    def ridge(self, noisy_eigenvalue: FloatArray) -> FloatArray:
-        """Return the ridge for values of t, any shape."""
-        ridge: FloatArray = np.maximum(self.cap - np.maximum(noisy_eigenvalue - self.margin, 0), 0)
-        return ridge
 
 
 @dataclass(frozen=True)
@@ -172,8 +148,10 @@ def joint_delta(epsilon: float, eigenvalue: float, share: float, test: Eigenvalu
         loss = slope * z + offset
         ridge = test.ridge(mean + test.deviation * z)
         leverage = 1 / (max(eigenvalue, 1.0) + ridge)
-        deltas = delta_rp(epsilon - loss, leverage, sketch_rows, "remove" if remove else "add")
-        total = max(total, float(weights @ deltas) + _TAIL)
+        curve = functools.partial(
+            delta_rp, leverage=leverage, columns=sketch_rows, direction="remove" if remove else "add"
+        )
+        total = max(total, delta_after_look(epsilon, loss, weights, curve) + _TAIL)
     return total
 
 

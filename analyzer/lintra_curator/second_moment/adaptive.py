@@ -6,9 +6,9 @@ eigenvalue is paid for by the joint curve of both releases, docs/mechanisms/cent
 
 from scipy import special
 
+from lintra_curator.projection.eigenvalue_look import EigenvalueTest, delta_after_look
 from lintra_curator.promise.quadrature import normal_rule
 from lintra_curator.second_moment.curves import projection_deltas
-from lintra_protocol.ring import FloatArray
 
 LOOK_SHARE = 0.1
 """The share of delta that is kept for the event that the first look overstates the smallest eigenvalue."""
@@ -28,22 +28,18 @@ def gaussian_then_projection(epsilon: float, mu: float, weight: float, rows: int
     if not (epsilon >= 0 and mu > 0):
         raise ValueError(f"a joint curve needs epsilon >= 0 and mu > 0, got {epsilon} and {mu}")
     x, weights = normal_rule()
-    return _joint(epsilon, mu * mu / 2 + mu * x, weights, weight, rows)
+    return delta_after_look(epsilon, mu * mu / 2 + mu * x, weights, lambda left: projection_deltas(left, weight, rows))
 
 
-def lower_bound(look: float, squared_bound: float, mu: float, failure: float) -> float:
-    """Return what the smallest eigenvalue of the rows common to two neighbouring tables is at least.
+def look_at_eigenvalue(mu: float, failure: float, weight: float) -> EigenvalueTest:
+    """Return the test that a ridge of B^2 / `weight` shrinks by, in units of B^2.
+
+    The look is short of the smallest eigenvalue of the rows common to two neighbouring tables, but for `failure`: by
+    one row, which a neighbour may lack, and by the quantile of the look's noise.
 
     Args:
-        look: the smallest eigenvalue of S with noise of deviation B^2 / `mu`.
-        squared_bound: B^2.
         mu: of the look.
         failure: how likely the bound may be false.
+        weight: q = B^2 / w2 of the projection that follows.
     """
-    margin = squared_bound * (1 - float(special.ndtri(failure)) / mu)
-    return max(0.0, look - margin)
-
-
-def _joint(epsilon: float, losses: FloatArray, weights: FloatArray, weight: float, rows: int) -> float:
-    """Return the mean of the projection's delta over the first release's loss."""
-    return float(weights @ projection_deltas(epsilon - losses, weight, rows))
+    return EigenvalueTest(1 / mu, 1 - float(special.ndtri(failure)) / mu, 1 / weight)

@@ -9,7 +9,7 @@ from scipy import special
 from lintra_analysis.estimators.estimates import Measured, check_confidence
 from lintra_analysis.sampling import FLOATING_POINT_LAW, gaussians
 from lintra_curator.promise.rows import require_count
-from lintra_curator.second_moment.adaptive import LOOK_SHARE, lower_bound
+from lintra_curator.second_moment.adaptive import LOOK_SHARE, look_at_eigenvalue
 from lintra_curator.second_moment.bounded_table import BoundedTable
 from lintra_curator.second_moment.calibration import adaptive_weight, projection_weight
 from lintra_curator.second_moment.central_second_moment import (
@@ -92,11 +92,12 @@ def ridge_plan(
     if not adaptive:
         return fixed_ridge(table, claim, mechanism, degrees, projection_weight(claim, degrees), "exact")
     look_mu = gaussian_mu(claim.float_epsilon, claim.float_delta) / 2
-    noise = fixed_ridge(table, claim, mechanism, degrees, adaptive_weight(claim, degrees, look_mu), "exact")
-    scatter = float(gaussians((1,), random_bytes)[0]) * table.squared_bound / look_mu
+    weight = adaptive_weight(claim, degrees, look_mu)
+    noise = fixed_ridge(table, claim, mechanism, degrees, weight, "exact")
+    test = look_at_eigenvalue(look_mu, LOOK_SHARE * claim.float_delta, weight)
+    scatter = float(gaussians((1,), random_bytes)[0]) * table.squared_bound * test.deviation
     look = float(np.linalg.eigvalsh(products)[0]) + scatter
-    known = lower_bound(look, table.squared_bound, look_mu, LOOK_SHARE * claim.float_delta)
-    ridge = max(0.0, noise.ridge - known)
+    ridge = table.squared_bound * float(test.ridge(np.asarray(look / table.squared_bound)))
     return replace(noise, ridge=ridge, debias=ridge, look_mu=look_mu, look=look)
 
 

@@ -17,8 +17,10 @@ from lintra_curator.projection.random_projection import (
     rp_sigma,
 )
 from lintra_curator.promise.claim import curator_claim, point_statement
-from lintra_curator.promise.rows import bounded_rows
+from lintra_curator.promise.rows import CLIPPED, bounded_rows
+from lintra_curator.second_moment.calibration import projection_weight
 from lintra_protocol.errors import InvalidReleaseError
+from lintra_protocol.privacy.statement import Neighbours
 from support import source
 
 CLAIM = curator_claim(1.0, 1e-6, "zero-out")
@@ -217,3 +219,11 @@ def test_the_noise_falls_with_the_claim_and_grows_with_the_sketch_and_the_bound(
         for sigmas in (by_epsilon, by_delta, by_rows):
             assert sigmas == sorted(sigmas, reverse=True)
         assert rp_sigma(1.0, 1e-6, 30, 7.0, neighbours) == pytest.approx(7 * by_rows[2])
+
+
+@pytest.mark.parametrize("neighbours", ["zero-out", "replace-one"])
+def test_a_sketch_and_a_second_moment_by_projection_have_one_ridge(neighbours: Neighbours) -> None:
+    claim = curator_claim(1.0, 1e-6, neighbours)
+    ridge = 4.0 / projection_weight(claim, 60)
+    # The sketch's allows for a row that clipping left 2^-40 too long.
+    assert plan_projection(claim, 60, 2.0).sigma2 / CLIPPED == pytest.approx(ridge, rel=1e-12)

@@ -2,11 +2,12 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from lintra_curator.papers import published
 from lintra_curator.promise.claim import CalibrationError, curator_claim
-from lintra_curator.second_moment.adaptive import LOOK_SHARE, gaussian_then_projection, lower_bound
+from lintra_curator.second_moment.adaptive import LOOK_SHARE, gaussian_then_projection, look_at_eigenvalue
 from lintra_curator.second_moment.calibration import (
     adaptive_weight,
     gaussian_sigma,
@@ -129,9 +130,10 @@ def test_the_joint_calibration_keeps_a_tenth_of_delta_for_the_look_and_spends_th
     assert weight < projection_weight(WEAK, 44)
 
 
-def test_the_lower_bound_falls_short_of_the_look_by_one_row_and_the_quantile_of_its_noise() -> None:
-    assert lower_bound(5000.0, 4.0, 0.1, 0.025) == pytest.approx(5000 - 4 * (1 + 1.959963985 / 0.1))
-    assert lower_bound(10.0, 4.0, 0.1, 0.025) == 0
+def test_the_ridge_falls_short_of_the_look_by_one_row_and_the_quantile_of_its_noise() -> None:
+    test = look_at_eigenvalue(0.1, 0.025, 1e-4)
+    assert 1e4 - test.ridge(np.array(1250.0)) == pytest.approx(1250 - (1 + 1.959963985 / 0.1))
+    assert test.ridge(np.array(2.5)) == 1e4
 
 
 @pytest.mark.parametrize(
