@@ -181,23 +181,3 @@ def test_every_package_of_the_house_is_looked_at(graph: Graph) -> None:
     assert {"lintra_protocol", "lintra_client", "lintra_server", "lintra_analysis", "lintra_analyzer"} <= set(
         packages(graph)
     )
-
-
-def test_privacy_is_promised_by_a_claim_and_stated_by_a_statement_and_by_no_third_type() -> None:
-    words = ("claim", "promise", "privacy", "statement", "guarantee")
-    found = {
-        f"{module}.{node.name}"
-        for module, source in sources().items()
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.ClassDef) and any(word in node.name.lower() for word in words)
-    }
-    assert found == {
-        "lintra_protocol.privacy.statement.Claim",
-        "lintra_protocol.privacy.statement.PrivacyStatement",
-        # An error, a whole curve, and a comparison of noise levels: none of them promises anything.
-        "lintra_protocol.errors.FalseClaimError",
-        "lintra_curator.ndis.curve.PrivacyProfile",
-        "lintra_curator.papers.inherent_privacy.InherentPrivacy",
-        # Linear statements l . b = c, about coefficients.
-        "lintra_analysis.estimators.concentrated.hyperplanes.Statements",
-    }
