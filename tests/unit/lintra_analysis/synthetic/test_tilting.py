@@ -13,7 +13,7 @@ from lintra_analysis.synthetic.generator import synthesize
 from lintra_analysis.synthetic.model import fit
 from lintra_analysis.synthetic.rows import SyntheticRows
 from lintra_analysis.synthetic.tilting import fit_tilt
-from lintra_curator import CentralClaim, category_column, mapped_column, release_ron_gauss
+from lintra_curator import category_column, curator_claim, mapped_column, release_ron_gauss
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
 from lintra_protocol.mechanisms.joint import merged_cells
 from lintra_protocol.randomness import expand
@@ -32,7 +32,7 @@ COLUMNS = [
 
 
 def release(question: JointQuestion) -> ProjectedSums:
-    return release_ron_gauss(TABLE, COLUMNS, CentralClaim(1.0, 1e-6), expand(bytes(32), "a year"), question=question)
+    return release_ron_gauss(TABLE, COLUMNS, curator_claim(1.0, 1e-6), expand(bytes(32), "a year"), question=question)
 
 
 def variation(rows: SyntheticRows) -> float:
