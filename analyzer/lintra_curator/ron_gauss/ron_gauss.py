@@ -218,8 +218,8 @@ def checked_values(rows: FloatArray | Sequence[Row], columns: Sequence[Column]) 
     """
     schema = Schema(columns)
     if isinstance(rows, np.ndarray):
-        return schema.rows(rows)
-    return np.array([schema.row(row) for row in rows]).reshape(len(rows), len(columns))
+        return schema.rows(rows, strict=True)
+    return np.array([schema.row(row, strict=True) for row in rows]).reshape(len(rows), len(columns))
 
 
 def _decimal(value: Fraction) -> str:
