@@ -181,6 +181,11 @@ def census(task_id: str, url: Url = _DEFAULT_URL, token: Token = "", as_json: As
         return
     for server in found["servers"]:
         typer.echo(f"server {server['server']}: {server['reports']} reports, {server['missing']} missing")
+        if server["start"] < server["highest_start"]:
+            typer.echo(
+                f"server {server['server']} says that it began {server['start']} times, and said "
+                f"{server['highest_start']} before: it was set back, or this census is from before its last start"
+            )
     typer.echo(f"{found['common']} reports are at every server, {found['min_clients']} are needed")
 
 

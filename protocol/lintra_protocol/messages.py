@@ -98,11 +98,13 @@ class Inventory(Frozen):
 class Census(Frozen):
     """What one server holds of an open batch: changes nothing, and is signed at most once per time unit.
 
-    A later inventory of this server without one of these reports is a proven lie.
+    An inventory of this server without one of these reports is a proven lie, unless it began again in between: then it
+    may have been restored from an older copy.
 
     Attributes:
         root: Merkle root over the sorted report identifiers.
         counted_at: in the task's units.
+        start: how often this server had begun.
     """
 
     kind: Literal["census"] = "census"
@@ -112,6 +114,7 @@ class Census(Frozen):
     count: Count
     root: Key
     counted_at: Count
+    start: Count
 
 
 class Cohort(Frozen):
@@ -289,7 +292,7 @@ def inventory_of(task: Task, server: int, report_ids: ReportIds, nonce: bytes, c
     )
 
 
-def census_of(task: Task, server: int, report_ids: ReportIds, counted_at: int) -> Census:
+def census_of(task: Task, server: int, report_ids: ReportIds, counted_at: int, start: int) -> Census:
     """Describe a server's sorted report identifiers while its batch is open."""
     return Census(
         task_id=task.task_id,
@@ -298,6 +301,7 @@ def census_of(task: Task, server: int, report_ids: ReportIds, counted_at: int) -
         count=len(report_ids),
         root=base64url(report_ids.root),
         counted_at=counted_at,
+        start=start,
     )
 
 

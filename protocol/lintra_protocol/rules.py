@@ -58,8 +58,11 @@ def verify_list(inventory: Inventory, report_ids: ReportIds) -> None:
 
 def verify_census(
     task: Task, census: Signed[Census], counted_ids: ReportIds, inventory: Signed[Inventory], held_ids: ReportIds
-) -> None:
+) -> int:
     """Check that a server's inventory holds all reports of a census that it signed while the batch was open.
+
+    A server that began again in between may have been restored from a copy that lacked them, so its census binds it no
+    longer: whoever asks is told how many reports are gone, and says so.
 
     Args:
         task: the task.
@@ -68,9 +71,12 @@ def verify_census(
         inventory: of that server.
         held_ids: the list that the inventory describes.
 
+    Returns:
+        How many reports are gone since the census, which was taken under another start number; 0 under the same one.
+
     Raises:
-        InventoryMismatchError: a list is not the one that was signed; or reports are gone, which the two signatures
-            prove to anybody: a server never forgets a report of an open batch.
+        InventoryMismatchError: a list is not the one that was signed; or reports are gone under the same start number,
+            which the two signatures prove to anybody: a server that runs on never forgets a report of an open batch.
     """
     key = task.servers[inventory.message.server].identity_key
     counted, held = census.verified(key), inventory.verified(key)
@@ -80,10 +86,11 @@ def verify_census(
         raise InventoryMismatchError(f"the census of server {held.server} is not of this list")
     verify_list(held, held_ids)
     gone = int((~counted_ids.among(held_ids)).sum())
-    if gone:
+    if gone and counted.start == held.start:
         raise InventoryMismatchError(
             f"server {held.server} signed for {gone} reports in its census that are not in its inventory"
         )
+    return gone
 
 
 def check_cohort(task: Task, num_clients: int, num_own: int) -> PrivacyStatement:

@@ -19,8 +19,9 @@ from lintra_server.store import Store, listed
 class CensusTaker:
     """Takes the censuses of one server."""
 
-    def __init__(self, store: Store, identity: SigningKey, now: Callable[[], float]) -> None:
-        """Count in one store; `now` is the clock, in seconds since the epoch."""
+    def __init__(self, store: Store, identity: SigningKey, now: Callable[[], float], start: int) -> None:
+        """Count in one store; `now` is the clock, in seconds since the epoch, `start` how often this server began."""
+        self._start = start
         self._store = store
         self._identity = identity
         self._now = now
@@ -45,7 +46,8 @@ class CensusTaker:
                 return last[0]
             # Segments are only ever added, so their number keeps the list that is signed here.
             report_ids = _ids(connection, held.number, num_segments)
-            document = sign(self._identity, census_of(held.task, held.server, report_ids, unit)).canonical()
+            census = census_of(held.task, held.server, report_ids, unit, self._start)
+            document = sign(self._identity, census).canonical()
             connection.execute(delete(censuses).where(censuses.c.task == held.number))
             connection.execute(insert(censuses), {"task": held.number, "document": document, "segments": num_segments})
             return document

@@ -120,7 +120,7 @@ class Node:
         self._upkeep = Upkeep(
             parts.store, parts.states, stepper, parts.journal, parts.folder.files, abandon_after, self._running
         )
-        self.census = CensusTaker(parts.store, parts.identity, self.now)
+        self.census = CensusTaker(parts.store, parts.identity, self.now, stepper.start)
         self.doorkeeper = Doorkeeper()
         # One system call per request would cost more than the stream does.
         self._request_ids = bulk_system_randomness()

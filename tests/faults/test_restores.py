@@ -13,9 +13,12 @@ from numpy.testing import assert_array_equal
 from sqlalchemy import select, update
 
 from faults.test_attacks import HONEST, corrupt_cohorts, corrupt_request, honest_side
-from lintra_protocol.messages import Cohort, Inventory, Signed
+from lintra_protocol.errors import InventoryMismatchError
+from lintra_protocol.messages import Census, Cohort, Inventory, Signed, sign
 from lintra_protocol.randomness import system_randomness
+from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.ring import RingArray
+from lintra_protocol.rules import verify_census
 from lintra_server import founding, node, registry, starting
 from lintra_server.batch_secrets import Secrets
 from lintra_server.database import batches, journal
@@ -251,6 +254,30 @@ async def test_a_main_file_without_its_log_is_noticed_at_the_start(tmp_path: Pat
         world.start(HONEST)
         await world.upload(HONEST, world.reports(12))
         assert await state(world) == "open for release"
+
+
+@pytest.mark.parametrize("rule", [True, False], ids=["on", "off"])
+async def test_an_honest_server_restored_after_a_census_is_no_proven_liar(tmp_path: Path, rule: bool) -> None:
+    async with a_world(tmp_path, "sum") as world:
+        await world.upload(HONEST, world.reports(12))
+        copy = copy_data(world, tmp_path / "copy")
+        await world.upload(HONEST, world.reports(14))
+        census = Signed[Census].from_canonical((await world.ask(HONEST, "GET", "/batches/0/census")).content)
+        counted = ReportIds.parse((await world.ask(HONEST, "GET", "/batches/0/census/ids")).content, 100)
+        world.kill(HONEST)
+        put_data(world, copy)
+        assert restored(world, never_copied=True).kept == 1
+        world.start(HONEST)
+        inventory = Signed[Inventory].from_canonical((await world.close_batch(HONEST)).content)
+        assert inventory.message.start > census.message.start
+        held = await world.ids(HONEST)
+        if not rule:  # as if numbers were not signed
+            message = census.message.model_copy(update={"start": inventory.message.start})
+            census = sign(world.apps[HONEST].node.identity, message)
+            with pytest.raises(InventoryMismatchError, match="signed for 2 reports"):
+                verify_census(world.task, census, counted, inventory, held)
+        else:
+            assert verify_census(world.task, census, counted, inventory, held) == 2
 
 
 @pytest.mark.parametrize("witnessed", [True, False], ids=["on", "off"])

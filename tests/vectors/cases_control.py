@@ -198,7 +198,7 @@ def inventory(task: dict[str, object], server: int, ids: list[bytes]) -> dict[st
 def census(task: dict[str, object], server: int, ids: list[bytes]) -> dict[str, object]:
     return {
         "kind": "census", "task_id": b64(task_id(task)), "batch": 0, "server": server, "count": len(ids),
-        "root": b64(plain.merkle_root(ids)), "counted_at": 11,
+        "root": b64(plain.merkle_root(ids)), "counted_at": 11, "start": 3,
     }  # fmt: skip
 
 
@@ -334,11 +334,11 @@ def _censuses(task: dict[str, object], ids: list[bytes]) -> list[Vector]:
     held = signed(inventory(task, 0, ids), "server 0")
     common: dict[str, object] = {"task": canonical(task), "inventory": held, "held": hexes(ids)}
 
-    def case(name: str, token: str | None, counted: list[bytes], **change: object) -> Vector:
+    def case(name: str, token: str | None, counted: list[bytes], lost: int = 0, **change: object) -> Vector:
         own = signed(census(task, 0, counted) | change, str(change.pop("signer", "server 0")))
         fields = {"census": own, "counted": hexes(counted), **common}
         if token is None:
-            return good(name, "verify_census", None, **fields)
+            return good(name, "verify_census", lost, **fields)
         return bad(name, "verify_census", token, **fields)
 
     gone = signed(census(task, 0, ids), "stranger")
@@ -347,6 +347,9 @@ def _censuses(task: dict[str, object], ids: list[bytes]) -> list[Vector]:
         case("a census of some of them", None, ids[1:]),
         case("a census before any report", None, []),
         case("a census with a report that is gone", "inventory_mismatch", sorted([*ids, seed("gone")])),
+        case("a report that is gone since an earlier start", None, sorted([*ids, seed("gone")]), lost=1, start=2),
+        case("a report that is gone though the start number fell", None, sorted([*ids, seed("gone")]), lost=1, start=4),
+        case("a census of an earlier start with all its reports", None, ids[1:], start=2),
         case("a census of another server", "inventory_mismatch", ids, server=1),
         case("a census of another task", "inventory_mismatch", ids, task_id=b64(seed("task"))),
         case("a census with another count", "inventory_mismatch", ids, count=3),

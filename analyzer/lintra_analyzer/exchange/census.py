@@ -1,12 +1,15 @@
 """A census: what every server holds of an open batch, before the analyst decides to close it.
 
 It decides nothing. What was signed is kept, and every report in it must be in that server's inventory later; otherwise
-the two signatures prove that the server lied.
+the two signatures prove that the server lied. One that began again in between may have been restored from an older copy
+instead, which is said and not held against it.
 """
 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+import structlog
 
 from lintra_analyzer.exchange.servers import Server
 from lintra_analyzer.storage.store import Store
@@ -17,6 +20,8 @@ from lintra_protocol.report_ids import ReportIds, intersection, num_distinct
 from lintra_protocol.rules import verify_census
 from lintra_protocol.task import Task
 
+log = structlog.get_logger()
+
 
 @dataclass(frozen=True)
 class ServerCount:
@@ -26,12 +31,17 @@ class ServerCount:
         reports: how many reports it has counted.
         missing: how many of those that some other server holds it lacks.
         counted_at: in the task's units.
+        start: how often it had begun, as it says.
+        highest_start: the largest number it ever said to this analyzer; if `start` is less, the server was set back, or
+            shows a census from before its last start.
     """
 
     server: int
     reports: int
     missing: int
     counted_at: int
+    start: int
+    highest_start: int
 
 
 @dataclass(frozen=True)
@@ -56,11 +66,11 @@ async def take_census(task: Task, servers: Sequence[Server], store: Store) -> Ce
         LintraError: a server does not answer, or refuses.
     """
     found = await asyncio.gather(*(_ask(task, server, store) for server in servers))
-    lists = [report_ids for _, report_ids in found]
+    lists = [report_ids for _, report_ids, _ in found]
     anywhere = num_distinct(lists)
     counts = tuple(
-        ServerCount(census.server, census.count, anywhere - len(report_ids), census.counted_at)
-        for census, report_ids in found
+        ServerCount(census.server, census.count, anywhere - len(report_ids), census.counted_at, census.start, highest)
+        for census, report_ids, highest in found
     )
     return CensusResult(counts, len(intersection(lists)), anywhere)
 
@@ -76,10 +86,32 @@ def require_honest_inventory(
     census, ids = (store.document(task.task_id, kind, server) for kind in ("census", "census_ids"))
     if census is not None and ids is not None:
         signed = Signed[Census].from_canonical(census)
-        verify_census(task, signed, ReportIds.parse(ids, len(ids)), inventory, held_ids)
+        gone = verify_census(task, signed, ReportIds.parse(ids, len(ids)), inventory, held_ids)
+        if gone:
+            began, now = signed.message.start, inventory.message.start
+            log.warning(
+                "a server began again and lacks reports that it had counted: it was restored, or it hides them",
+                server=server, lacks=gone, counted_at_start=began, start=now,
+            )  # fmt: skip
 
 
-async def _ask(task: Task, server: Server, store: Store) -> tuple[Census, ReportIds]:
+def watch_start(task: Task, server: int, start: int, store: Store) -> int:
+    """Remember how often a server had begun, and say so if it said a larger number before; return the largest.
+
+    Nothing is refused for it: an answer from before its last start is rightly shown again. But a server whose number
+    falls for good was set back, with all that it had released, and its operator may not know.
+    """
+    highest = store.highest_start(task.servers[server].identity_key, start)
+    if start < highest:
+        log.warning(
+            "a server's start number fell: it was set back, or gave an answer from before its last start",
+            server=server, start=start, highest=highest,
+        )  # fmt: skip
+    return highest
+
+
+async def _ask(task: Task, server: Server, store: Store) -> tuple[Census, ReportIds, int]:
+    """Return a server's census, its list, and the largest start number that this server ever said."""
     path = f"/v1/tasks/{task.task_id}/batches/{BATCH}/census"
     body = await server.ask("GET", path, "census")
     with server.blame():
@@ -95,4 +127,4 @@ async def _ask(task: Task, server: Server, store: Store) -> tuple[Census, Report
         if len(report_ids) != census.count or base64url(report_ids.root) != census.root:
             raise InventoryMismatchError("its list is not the one of its census")
     await asyncio.to_thread(store.replace_documents, task.task_id, server.index, {"census": body, "census_ids": listed})
-    return census, report_ids
+    return census, report_ids, await asyncio.to_thread(watch_start, task, server.index, census.start, store)

@@ -8,9 +8,7 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable, Sequence
 
-import structlog
-
-from lintra_analyzer.exchange.census import require_honest_inventory
+from lintra_analyzer.exchange.census import require_honest_inventory, watch_start
 from lintra_analyzer.exchange.reconstruct import FrozenCohort, common_reports, open_sketch_share, verify_frozen
 from lintra_analyzer.exchange.servers import MAX_DOCUMENT_BYTES, Server
 from lintra_analyzer.storage.store import DocumentKind, Store
@@ -41,8 +39,6 @@ from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.rules import verify_list
 from lintra_protocol.sealing import SealingKey
 from lintra_protocol.task import Task
-
-log = structlog.get_logger()
 
 
 class Exchange:
@@ -91,7 +87,8 @@ class Exchange:
                 "PUT", f"{self._batch}/cohort", "cohort", body=request.canonical(), message="cohort-request"
             )
             with server.blame():
-                self._check_cohort(server.index, body, inventories, root, len(report_ids))
+                cohort = self._check_cohort(server.index, body, inventories, root, len(report_ids))
+            await asyncio.to_thread(watch_start, self._task, server.index, cohort.start, self._store)
             await self._keep("cohort", body, server.index)
 
         await self._each(self._missing("cohort"), freeze_one)
@@ -156,6 +153,7 @@ class Exchange:
                 raise InventoryMismatchError("of another task, batch or server")
             if inventory.count > self._most_reports():
                 raise InventoryMismatchError(f"{inventory.count} reports are more than this task can release")
+        await asyncio.to_thread(watch_start, self._task, server.index, inventory.start, self._store)
         await self._keep("inventory", body, server.index)
 
     async def _fetch_ids(self, server: Server) -> None:
@@ -171,7 +169,7 @@ class Exchange:
 
     def _check_cohort(
         self, index: int, body: bytes, inventories: Sequence[Signed[Inventory]], root: str, count: int
-    ) -> None:
+    ) -> Cohort:
         cohort = Signed[Cohort].from_canonical(body).verified(self._task.servers[index].identity_key)
         expected = (self._task.task_id, BATCH, index, root, count, inventories_hash(tuple(inventories)))
         found = (cohort.task_id, cohort.batch, cohort.server, cohort.root, cohort.count, cohort.inventories)
@@ -180,10 +178,7 @@ class Exchange:
         commitment = base64url(nonce_commitment(parse_base64url(cohort.nonce)))
         if commitment != inventories[index].message.nonce_commitment:
             raise NonceMismatchError
-        closed_at_start = inventories[index].message.start
-        if cohort.start < closed_at_start:
-            # Nothing is refused for it: the cohort is right. But its operator should know, and the analyst as well.
-            log.warning("a server was set back", server=index, closed_at_start=closed_at_start, start=cohort.start)
+        return cohort
 
     def _most_reports(self) -> int:
         # With more, too many would be missing elsewhere even from the largest cohort (R9).

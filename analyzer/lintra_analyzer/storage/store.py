@@ -17,7 +17,7 @@ from lintra_analyzer.storage import tables
 from lintra_protocol.errors import TaskConflictError, UnknownResourceError, UnknownTaskError
 from lintra_service.settings import InvalidSettingsError
 
-REVISION = "0002"
+REVISION = "0003"
 """The newest of `migrations/versions`; its tables are those of `tables`."""
 
 _MIGRATIONS = Path(__file__).with_name("migrations")
@@ -129,6 +129,18 @@ class Store:
                 .on_conflict_do_nothing(index_elements=["url"])
             )
             return str(connection.scalar(select(tables.pins.c.identity_key).where(tables.pins.c.url == url)))
+
+    def highest_start(self, identity_key: str, start: int) -> int:
+        """Remember how often a server says it has begun; return the largest number it ever said."""
+        table = tables.starts
+        statement = upsert(table).values(identity_key=identity_key, highest=start)
+        higher = statement.on_conflict_do_update(
+            index_elements=["identity_key"], set_={"highest": start}, where=table.c.highest < start
+        )
+        with self._engine.begin() as connection:
+            connection.execute(higher)
+            found = connection.scalar(select(table.c.highest).where(table.c.identity_key == identity_key))
+            return int(found or start)
 
     # --- tasks ---------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,9 @@ from sqlalchemy.pool import ConnectionPoolEntry
 metadata = MetaData()
 alembic_version = Table("alembic_version", metadata, Column("version_num", String(32), primary_key=True))
 pins = Table("pins", metadata, Column("url", String, primary_key=True), Column("identity_key", String, nullable=False))
+starts = Table(
+    "starts", metadata, Column("identity_key", String, primary_key=True), Column("highest", Integer, nullable=False)
+)
 tasks = Table(
     "tasks",
     metadata,

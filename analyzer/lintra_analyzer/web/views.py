@@ -87,12 +87,18 @@ class Tokens(_View):
 
 
 class CensusServer(_View):
-    """What one server holds: `missing` of the reports that some other server has are not there."""
+    """What one server holds: `missing` of the reports that some other server has are not there.
+
+    If `start`, how often it says that it had begun, is less than `highest_start`, the largest number it ever said, it
+    was set back, or this census is from before its last start.
+    """
 
     server: int
     reports: int
     missing: int
     counted_at_seconds: int
+    start: int
+    highest_start: int
 
 
 class CensusView(_View):
@@ -236,6 +242,8 @@ def census_view(task: Task, census: CensusResult) -> CensusView:
                 reports=count.reports,
                 missing=count.missing,
                 counted_at_seconds=count.counted_at * task.time_precision,
+                start=count.start,
+                highest_start=count.highest_start,
             )
             for count in census.servers
         ],

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from structlog.testing import capture_logs
 
 from lintra_client import Client
 from lintra_client.ledger import DISTINCT_SOURCES
@@ -81,9 +82,10 @@ async def test_an_inventory_without_a_report_of_the_servers_census_stops_the_exc
         await life.upload(task)
         assert (await rest.get(f"/v1/tasks/{task.task_id}/census")).status_code == 200
         # What the analyzer kept of server 1 now names one report more, which that server signed for.
+        start = life.servers[1].node.stepper.start
         ids = ReportIds.parse(life.service.store.document(task.task_id, "census_ids", 1) or b"", 10**6)
         counted = ReportIds.of([*ids, bytes(32)])
-        census = sign(life.servers[1].node.identity, census_of(task, 1, counted, 0)).canonical()
+        census = sign(life.servers[1].node.identity, census_of(task, 1, counted, 0, start)).canonical()
         life.service.store.replace_documents(task.task_id, 1, {"census": census, "census_ids": counted.encode()})
         async with life.rest() as analyst:
             await analyst.put(f"/v1/tasks/{task.task_id}/batches/0/release")
@@ -92,3 +94,42 @@ async def test_an_inventory_without_a_report_of_the_servers_census_stops_the_exc
         assert job["state"] == "failed"
         assert job["problem"]["type"] == "urn:lintra:problem:inventory_mismatch"
         assert "signed for 1 reports in its census" in job["problem"]["detail"]
+
+
+async def test_a_server_that_began_again_is_not_called_a_liar_and_the_analyst_hears_of_what_is_gone(
+    tmp_path: Path,
+) -> None:
+    async with living(tmp_path) as life, life.rest() as rest:
+        task = await life.create("sum")
+        await life.upload(task)
+        assert (await rest.get(f"/v1/tasks/{task.task_id}/census")).status_code == 200
+        ids = ReportIds.parse(life.service.store.document(task.task_id, "census_ids", 1) or b"", 10**6)
+        counted = ReportIds.of([*ids, bytes(32)])
+        earlier = life.servers[1].node.stepper.start - 1
+        census = sign(life.servers[1].node.identity, census_of(task, 1, counted, 0, earlier)).canonical()
+        life.service.store.replace_documents(task.task_id, 1, {"census": census, "census_ids": counted.encode()})
+        with capture_logs() as logs:
+            record = life.service.record(await life.release(task)).record
+        assert record.num_clients == CLIENTS
+        said = next(entry for entry in logs if "lacks reports that it had counted" in entry["event"])
+        assert (said["server"], said["lacks"]) == (1, 1)
+
+
+async def test_a_start_number_that_falls_is_said_and_refuses_nothing(tmp_path: Path) -> None:
+    async with living(tmp_path) as life, life.rest() as rest:
+        # Another task of the same server was answered under a later number: it was set back since.
+        first = await life.create("sum")
+        start = life.servers[1].node.stepper.start
+        assert life.service.store.highest_start(first.servers[1].identity_key, start + 4) == start + 4
+        await life.upload(first)
+        with capture_logs() as logs:
+            found = (await rest.get(f"/v1/tasks/{first.task_id}/census")).json()["servers"]
+            assert life.service.record(await life.release(first)).record.num_clients == CLIENTS
+        assert [(each["start"], each["highest_start"]) for each in found] == [
+            (start, start), (start, start + 4), (start, start),
+        ]  # fmt: skip
+        # In the census, the inventory and the cohort.
+        fell = [entry for entry in logs if "start number fell" in entry["event"]]
+        assert [(entry["server"], entry["highest"]) for entry in fell] == [
+            (1, start + 4)
+        ] * 3  # census, inventory, cohort
