@@ -254,7 +254,10 @@ class UploadAnswer(Frozen):
 
 
 class Counters(Frozen):
-    """What became of every report that reached a server: received = accepted + repeated + refused."""
+    """What became of every report that reached a server: received = accepted + repeated + refused.
+
+    A server tells it at most once per time unit of the task: told oftener it would say when each report came.
+    """
 
     received: Count
     accepted: Count
@@ -266,11 +269,17 @@ BatchState = Literal["open", "closing", "closed", "frozen", "released", "abandon
 
 
 class BatchStatus(Frozen):
-    """Where a batch stands at one server."""
+    """Where a batch stands at one server.
+
+    Attributes:
+        count: of reports; while the batch is open, as counted once per time unit of the task.
+        enough: whether it holds the task's `min_clients` reports now, so that it could be closed.
+    """
 
     batch: Count
     state: BatchState
     count: Count
+    enough: bool
 
 
 def receipt_hash(report_ids: list[bytes]) -> str:

@@ -16,7 +16,6 @@ from lintra_protocol.errors import LintraError, OverloadedError, UnknownBatchErr
 from lintra_protocol.messages import (
     BATCH,
     AggregateRequest,
-    BatchStatus,
     CohortRequest,
     Registration,
     Signed,
@@ -95,14 +94,12 @@ def _add_task_routes(app: FastAPI, node: Node) -> None:
     @app.get("/v1/tasks/{task_id}/counters")
     async def counters(task_id: str, request: Request) -> Response:
         held, _ = await _analyzer(node, request, task_id)
-        batch = await run_in_threadpool(node.store.batch, held.number)
-        return answer("counters", node.intake.counters(held, batch.num_reports).canonical())
+        return answer("counters", await run_in_threadpool(node.census.counters, held))
 
     @app.get("/v1/tasks/{task_id}/batches")
     async def batches(task_id: str, request: Request) -> Response:
         held, _ = await _analyzer(node, request, task_id)
-        batch = await run_in_threadpool(node.store.batch, held.number)
-        status = BatchStatus(batch=BATCH, state=batch.state, count=batch.num_reports)
+        status = await run_in_threadpool(node.census.status, held)
         return answer("batches", b'{"batches":[%b]}' % status.canonical())
 
 

@@ -1,55 +1,92 @@
-"""What an open batch holds, signed at most once per time unit of its task, before anybody decides to close it.
+"""What the analyst hears of an open batch: one look at it per time unit of its task, census and counters alike.
 
-The analyst sees who lacks how many reports, and waits or goes on. Counted oftener, it would tell when each report came.
+The analyst sees who lacks how many reports, and waits or goes on. Told oftener, it would say when each report came.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, insert, select, update
 
 from lintra_protocol.errors import BatchClosedError, UnknownResourceError
-from lintra_protocol.messages import Census, Signed, census_of, sign
+from lintra_protocol.messages import BATCH, BatchStatus, Counters, census_of, sign
 from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.signing import SigningKey
-from lintra_server.database import batches, censuses, reports
+from lintra_server.database import batches, looks, reports
 from lintra_server.registry import Held
 from lintra_server.store import Store, listed
 
+Tell = Callable[[Held, int, Counters | None], Counters]
+"""Returns what became of the reports of a task: of so many that are stored, and of those counted before it began."""
+
+
+@dataclass(frozen=True)
+class _Look:
+    """The last look at a batch; `counted_at` and `census` are None if none was taken while it was open."""
+
+    told_at: int
+    counters: bytes
+    counted_at: int | None
+    reports: int
+    segments: int
+    census: bytes | None
+
+
+_LOOK = select(looks.c.told_at, looks.c.counters, looks.c.counted_at, looks.c.reports, looks.c.segments, looks.c.census)
+
 
 class CensusTaker:
-    """Takes the censuses of one server."""
+    """Looks at the batches of one server."""
 
-    def __init__(self, store: Store, identity: SigningKey, now: Callable[[], float], start: int) -> None:
-        """Count in one store; `now` is the clock, in seconds since the epoch, `start` how often this server began."""
-        self._start = start
+    def __init__(self, store: Store, identity: SigningKey, now: Callable[[], float], start: int, tell: Tell) -> None:
+        """Count in one store.
+
+        Args:
+            store: with the batches.
+            identity: signs censuses.
+            now: the clock, in seconds since the epoch.
+            start: how often this server began.
+            tell: knows what became of the reports that were not stored, since this process began.
+        """
         self._store = store
         self._identity = identity
         self._now = now
+        self._start = start
+        self._tell = tell
+        self._told_before: dict[int, Counters | None] = {}
+
+    def counters(self, held: Held) -> bytes:
+        """Return this time unit's counters."""
+        with self._store.database.writing() as connection:
+            return self._look(connection, held).counters
+
+    def status(self, held: Held) -> BatchStatus:
+        """Return the state of the batch, and its reports as counted in this time unit."""
+        with self._store.database.writing() as connection:
+            look = self._look(connection, held)
+            state, stored = connection.execute(
+                select(batches.c.state, batches.c.num_reports).where(batches.c.task == held.number)
+            ).one()
+        count = look.reports if state in ("open", "closing") else stored
+        return BatchStatus(batch=BATCH, state=state, count=count, enough=stored >= held.task.claim.min_clients)
 
     def take(self, held: Held) -> bytes:
-        """Return this time unit's signed census; after closing, the last one that was taken before.
+        """Return this time unit's signed census; after closing, the last one before it.
 
         Raises:
-            BatchClosedError: the batch is closed, and no census was taken before.
+            BatchClosedError: the batch is closed, and nobody looked before.
         """
-        unit = int(self._now()) // held.task.time_precision
         with self._store.database.writing() as connection:
-            last = _last(connection, held.number)
-            if last is not None and Signed[Census].from_canonical(last[0]).message.counted_at >= unit:
-                return last[0]
-            state, num_segments = connection.execute(
-                select(batches.c.state, batches.c.segments).where(batches.c.task == held.number)
-            ).one()
-            if state != "open":
-                if last is None:
-                    raise BatchClosedError("its inventory says what it holds; no census was taken before")
-                return last[0]
+            look = self._look(connection, held)
+            if look.census is not None:
+                return look.census
+            if look.counted_at is None:
+                raise BatchClosedError("its inventory says what it holds; no census was taken before")
             # Segments are only ever added, so their number keeps the list that is signed here.
-            report_ids = _ids(connection, held.number, num_segments)
-            census = census_of(held.task, held.server, report_ids, unit, self._start)
+            report_ids = _ids(connection, held.number, look.segments)
+            census = census_of(held.task, held.server, report_ids, look.counted_at, self._start)
             document = sign(self._identity, census).canonical()
-            connection.execute(delete(censuses).where(censuses.c.task == held.number))
-            connection.execute(insert(censuses), {"task": held.number, "document": document, "segments": num_segments})
+            connection.execute(update(looks).where(looks.c.task == held.number).values(census=document))
             return document
 
     def ids(self, held: Held) -> ReportIds:
@@ -60,14 +97,36 @@ class CensusTaker:
         """
         with self._store.database.reading() as connection:
             last = _last(connection, held.number)
-            if last is None:
+            if last is None or last.census is None:
                 raise UnknownResourceError("no census was taken of this batch")
-            return _ids(connection, held.number, last[1])
+            return _ids(connection, held.number, last.segments)
+
+    def _look(self, connection: Connection, held: Held) -> _Look:
+        """Return this time unit's look, which is taken now if none was."""
+        last = _last(connection, held.number)
+        unit = int(self._now()) // held.task.time_precision
+        if held.number not in self._told_before:
+            self._told_before[held.number] = None if last is None else Counters.from_canonical(last.counters)
+        if last is not None and last.told_at >= unit:
+            return last
+        state, stored, segments = connection.execute(
+            select(batches.c.state, batches.c.num_reports, batches.c.segments).where(batches.c.task == held.number)
+        ).one()
+        counters = self._tell(held, stored, self._told_before[held.number]).canonical()
+        if state == "open":
+            look = _Look(unit, counters, unit, stored, segments, None)
+        elif last is None:
+            look = _Look(unit, counters, None, stored, segments, None)
+        else:
+            look = _Look(unit, counters, last.counted_at, last.reports, last.segments, last.census)
+        connection.execute(looks.delete().where(looks.c.task == held.number))
+        connection.execute(insert(looks), {"task": held.number, **vars(look)})
+        return look
 
 
-def _last(connection: Connection, task: int) -> tuple[bytes, int] | None:
-    row = connection.execute(select(censuses.c.document, censuses.c.segments).where(censuses.c.task == task)).first()
-    return None if row is None else (row.document, row.segments)
+def _last(connection: Connection, task: int) -> _Look | None:
+    row = connection.execute(_LOOK.where(looks.c.task == task)).one_or_none()
+    return None if row is None else _Look(*row)
 
 
 def _ids(connection: Connection, task: int, num_segments: int) -> ReportIds:

@@ -36,7 +36,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from lintra_server.folders import sync_file, write_new
 from lintra_service.settings import InvalidSettingsError
 
-REVISION = "0003"
+REVISION = "0004"
 """The newest of `migrations/versions`; its tables are the ones below."""
 
 BUSY_SECONDS = 30
@@ -75,6 +75,7 @@ tasks = Table(
     Column("task", Integer, primary_key=True),
     Column("task_id", LargeBinary, nullable=False, unique=True),
     Column("definition", LargeBinary, nullable=False),
+    Column("author", String, nullable=False, server_default=""),
     Column("server", Integer, nullable=False),
     Column("ends", Integer, nullable=False),
     Column("retention", Integer, nullable=False),
@@ -112,22 +113,18 @@ reports = Table(
     sqlite_with_rowid=False,
 )
 
-spent_tokens = Table(
-    "spent_tokens",
-    _metadata,
-    Column("task", Integer, primary_key=True, autoincrement=False),
-    Column("window", Integer, primary_key=True, autoincrement=False),
-    Column("serial", LargeBinary, primary_key=True),
-    Column("report_id", LargeBinary, nullable=False),
-    sqlite_with_rowid=False,
-)
-
-censuses = Table(
-    "censuses",
+# The last look at a batch that the analyst heard of: what it held at `counted_at`, and what became of all reports that
+# came until `told_at`, both in time units of the task.
+looks = Table(
+    "looks",
     _metadata,
     Column("task", Integer, ForeignKey("tasks.task"), primary_key=True, autoincrement=False),
-    Column("document", LargeBinary, nullable=False),
+    Column("told_at", Integer, nullable=False),
+    Column("counters", LargeBinary, nullable=False),
+    Column("counted_at", Integer),
+    Column("reports", Integer, nullable=False),
     Column("segments", Integer, nullable=False),
+    Column("census", LargeBinary),
 )
 
 segments = Table(
@@ -136,6 +133,8 @@ segments = Table(
     Column("segment", Integer, primary_key=True),
     Column("task", Integer, nullable=False, index=True),
     Column("number", Integer, nullable=False),
+    # Of the tokens of its reports, in their order. They stand before the payloads, so that these need not be read.
+    Column("serials", LargeBinary),
     Column("payloads", LargeBinary, nullable=False),
 )
 

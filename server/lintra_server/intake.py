@@ -58,17 +58,19 @@ def max_upload_bytes(held: Held) -> int:
 class Tally:
     """What became of the reports of one task that were not stored, since this process started.
 
-    How many were stored the store knows, whatever process stored them.
+    How many were stored the store knows, whatever process stored them. What the analyst was told of the others before
+    this process began the store knows too.
     """
 
     repeated: int = 0
     refused: Counter[str] = field(default_factory=Counter)
 
-    def message(self, stored: int) -> Counters:
-        """Return it as a message; the parts add up because nothing is counted apart from them."""
-        refused = dict(sorted(self.refused.items()))
-        received = stored + self.repeated + sum(refused.values())
-        return Counters(received=received, accepted=stored, repeated=self.repeated, refused=refused)
+    def message(self, stored: int, before: Counters | None) -> Counters:
+        """Return it with what was told before; the parts add up because nothing is counted apart from them."""
+        counted = Counter(before.refused if before else {}) + self.refused
+        repeated = self.repeated + (before.repeated if before else 0)
+        received = stored + repeated + counted.total()
+        return Counters(received=received, accepted=stored, repeated=repeated, refused=dict(sorted(counted.items())))
 
 
 class Intake:
@@ -102,9 +104,9 @@ class Intake:
         self._openers = ThreadPoolExecutor(OPENERS, thread_name_prefix="lintra-opener")
         self._tallies: defaultdict[int, Tally] = defaultdict(Tally)
 
-    def counters(self, held: Held, stored: int) -> Counters:
-        """Return what became of the reports of a task: what is `stored`, for ever; the rest since it started."""
-        return self._tallies[held.number].message(stored)
+    def counters(self, held: Held, stored: int, before: Counters | None) -> Counters:
+        """Return what became of a task's reports: `stored` ones, and the rest with what was told `before`."""
+        return self._tallies[held.number].message(stored, before)
 
     async def accept(self, held: Held, body: bytes) -> UploadAnswer:
         """Store the good reports of an upload durably, and say which ones failed.

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import structlog
 from starlette.types import Scope
 
+from lintra_protocol.canonical import base64url
 from lintra_protocol.errors import UnavailableError
 from lintra_protocol.randomness import RandomBytes, bulk_system_randomness
 from lintra_server import rotation
@@ -116,11 +117,11 @@ class Node:
         self.intake = Intake(self.writer, self.keys.find, parts.identity, queue.max_wait_seconds, self.now, observe)
         self.metrics.pending_bytes.set_function(lambda: self.uploads.used)
         self.gate = Gate(parts.store, parts.states, stepper, parts.identity, random_bytes, self.now)
-        abandon_after = settings.abandon_after_days * DAY
         self._upkeep = Upkeep(
-            parts.store, parts.states, stepper, parts.journal, parts.folder.files, abandon_after, self._running
-        )
-        self.census = CensusTaker(parts.store, parts.identity, self.now, stepper.start)
+            parts.store, parts.states, stepper, parts.journal, parts.folder.files, settings.abandon_after_days * DAY,
+            settings.cut_after_days * DAY, self._running, lambda task_id: self.registry.forget(base64url(task_id)),
+        )  # fmt: skip
+        self.census = CensusTaker(parts.store, parts.identity, self.now, stepper.start, self.intake.counters)
         self.doorkeeper = Doorkeeper()
         # One system call per request would cost more than the stream does.
         self._request_ids = bulk_system_randomness()

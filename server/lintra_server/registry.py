@@ -19,8 +19,8 @@ from lintra_server.store import Store
 SKEW_UNITS = 1
 """By how many of a task's time units a client's clock may differ from this server's."""
 
-MOST_HELD = 64
-"""Tasks that are kept in memory; the others are read again when they are asked for."""
+MOST_HELD, MOST_HELD_BYTES = 64, 4 << 20
+"""Tasks that are kept in memory, and the bytes of their definitions; others are read again when they are asked for."""
 
 
 @dataclass(frozen=True)
@@ -84,18 +84,38 @@ class Registry:
             except InvalidMessageError:
                 row = None
             if row is None:
-                raise UnknownTaskError("it was never registered at this server")
+                raise UnknownTaskError(self._what_is_known(task_id))
             task = Task.from_canonical(row.definition)
             record = sign(self._identity, TaskRecord(definition=task)).canonical()
             admission = None if row.token_key is None else Admission(row.token_key, task.id_bytes)
-            if len(self._held) >= MOST_HELD:
-                self._held.pop(next(iter(self._held)), None)  # the one that was not asked for the longest
+            self._make_room(len(row.definition))
             self._held[task_id] = Held(row.task, task, row.server, record, admission)
         else:
             # Asked for last, so that it stays the longest.
             with suppress(KeyError):
                 self._held[task_id] = self._held.pop(task_id)
         return self._held.get(task_id) or self.find(task_id)
+
+    def _what_is_known(self, task_id: str) -> str:
+        try:
+            state = self._store.ending(parse_base64url(task_id, 32))
+        except InvalidMessageError:
+            state = None
+        if state is None:
+            return "it was never registered at this server"
+        return f"it ended long ago, or this server was restored; all that is left of it is that its batch is {state}"
+
+    def _make_room(self, size: int) -> None:
+        """Forget the tasks that were not asked for the longest, until there is room for one with `size` bytes."""
+        while self._held and (
+            len(self._held) >= MOST_HELD
+            or size + sum(len(held.record) for held in list(self._held.values())) > MOST_HELD_BYTES
+        ):
+            self._held.pop(next(iter(self._held)), None)
+
+    def forget(self, task_id: str) -> None:
+        """Read a task again when it is asked for."""
+        self._held.pop(task_id, None)
 
     def register(
         self, task_id: str, signed: Signed[TaskRecord], sealed_key: tuple[bytes, bytes] | None = None
@@ -139,6 +159,7 @@ class Registry:
         created = self._store.add_task(
             task.id_bytes,
             task.canonical(),
+            author=task.author_key,
             server=server,
             capacity=task.max_clients,
             ends=task.not_after * task.time_precision,
@@ -215,6 +236,10 @@ class Registry:
             (
                 not task.uses_tokens or fraction(task.max_missing) <= Fraction(policy.max_missing),
                 f"max_missing {task.max_missing} exceeds {policy.max_missing}: servers could leave out most clients",
+            ),
+            (
+                self._store.definition_bytes() + len(task.canonical()) <= policy.max_definitions_bytes,
+                f"the definitions of all tasks here would have more than {policy.max_definitions_bytes} bytes",
             ),
             (task.num_words <= policy.max_words, f"{task.num_words} words exceed {policy.max_words}"),
             (task.suite in policy.allowed_suites, f"suite {task.suite} is not allowed"),

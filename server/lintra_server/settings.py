@@ -31,6 +31,7 @@ class Policy(Section):
         max_tasks: of one author that have not ended.
         max_days: from now until a task ends.
         max_definition_bytes: of a task's definition.
+        max_definitions_bytes: of the definitions of all tasks that are kept here, whoever registered them.
         max_epsilon: largest epsilon, at `delta` and not at the delta that the author chose.
         max_delta: largest promised delta.
         max_missing: of a task with tokens: the largest part of this server's reports that others may leave out. Half by
@@ -44,6 +45,7 @@ class Policy(Section):
     max_tasks: int = Field(default=200, ge=1)
     max_days: int = Field(default=400, ge=1, le=36_500)
     max_definition_bytes: int = Field(default=1 << 20, ge=1 << 10, le=4 << 20)
+    max_definitions_bytes: int = Field(default=256 << 20, ge=1 << 10)
     max_epsilon: Decimal = Field(default=Decimal(10), gt=0)
     max_delta: Decimal = Field(default=Decimal("0.0001"), gt=0, lt=1)
     delta: Decimal | None = Field(default=None, gt=0, lt=1)
@@ -101,6 +103,7 @@ class Settings(ServiceSettings):
     storage_root_key: SecretStr | None = None
     storage_root_key_file: Path | None = None
     abandon_after_days: int = Field(default=90, ge=1)
+    cut_after_days: int = Field(default=365, ge=1)
     policy: Policy = Policy()
     queue: Queue = Queue()
     keys: Keys = Keys()

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, insert, select, update
 
 from lintra_protocol.errors import CohortTooSmallError
 from lintra_protocol.messages import BatchState
-from lintra_server.database import Database, batches, journal, sealing_keys, tasks
+from lintra_server.database import Database, batches, journal, looks, reports, sealing_keys, tasks
 from lintra_server.journal import Head
 from lintra_server.steps import ForkedError, Step
 
@@ -44,13 +44,17 @@ class BatchRow:
     ends: int
     retention: int
     released_at: int | None
+    is_cut: bool
     secret: bytes | None = field(repr=False)
 
 
 _ROWS = select(
     batches.c.task, tasks.c.task_id, batches.c.state, tasks.c.ends, tasks.c.retention, batches.c.released_at,
-    batches.c.secret,
+    tasks.c.definition == b"", batches.c.secret,
 ).join(tasks)  # fmt: skip
+
+_DOCUMENTS = ("inventory", "inventories", "cohort", "excluded", "request_hash", "aggregate")
+"""Columns of a batch that go when its task is cut."""
 
 
 class BatchStates:
@@ -111,7 +115,8 @@ class BatchStates:
                 select(batches.c.state, batches.c.num_reports).where(batches.c.task == task)
             ).one()
             if state == "open" and count < min_clients:
-                raise CohortTooSmallError(f"{count} of at least {min_clients} reports are here; nothing was closed")
+                # Not how many: who asks again and again would hear when each came.
+                raise CohortTooSmallError(f"fewer than {min_clients} reports are here; nothing was closed")
             if state == "open":
                 _set(connection, task, {"state": "closing"})
         return state in ("open", "closing")
@@ -130,6 +135,19 @@ class BatchStates:
             state = connection.execute(select(batches.c.state).where(batches.c.task == task)).scalar_one()
             last = {"released": "scrubbed"}.get(state, state)
             _set(connection, task, {"state": last, "wrapped_key": None, "wrapped_nonce": None, "secret": None})
+
+    def cut(self, task: int) -> None:
+        """Keep of a task only its identifier, how it ended, and how many reports there were.
+
+        The shares of its batch were destroyed before; a journal line, too, says for ever what became of it.
+        """
+        with self._database.writing() as connection:
+            self._require_last(connection)
+            for table in (reports, looks):
+                connection.execute(table.delete().where(table.c.task == task))
+            _set(connection, task, dict.fromkeys(_DOCUMENTS))
+            bare = {"definition": b"", "author": "", "wrapped_token_key": None}
+            connection.execute(update(tasks).where(tasks.c.task == task).values(**bare))
 
     def rows(self) -> Sequence[BatchRow]:
         """Return all batches."""

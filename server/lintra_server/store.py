@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from sqlalchemy import Connection, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as insert_once
 
 from lintra_protocol.canonical import HASH_BYTES
@@ -18,15 +18,12 @@ from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.ring import IntArray
 from lintra_server.batch_secrets import Secrets
-from lintra_server.database import Database, batches, reports, segments, spent_tokens, tasks
-from lintra_server.spent import Spent
+from lintra_server.database import Database, batches, reports, segments, tasks
+from lintra_server.segments import known, write_segments
+from lintra_server.spent import Spent, SpentTables
 from lintra_server.steps import ForkedError
 from lintra_server.vault import KEY_BYTES, DataKey, Vault
 
-MAX_SEGMENT_BYTES = 1 << 20
-"""Payload bytes in a segment, unless one payload alone is larger; bounds the memory of a release."""
-
-_IDS_PER_QUERY = 512
 _SEGMENTS_PER_READ = 8
 _ROWS_PER_READ = 1 << 14
 _SEGMENTS_PER_DELETE = 8
@@ -37,10 +34,6 @@ _BATCH = select(batches.c.state, batches.c.num_reports, batches.c.capacity, batc
 _GROW = update(batches).where(_OF_TASK).values(num_reports=bindparam("reports"), segments=bindparam("segments"))
 _WRAPPED_KEY = select(batches.c.wrapped_key, batches.c.secret).where(_OF_TASK)
 _ADD_TASK = insert_once(tasks).on_conflict_do_nothing().returning(tasks.c.task)
-_ADD_SEGMENT, _ADD_REPORTS = insert(segments), insert(reports)
-_KNOWN = select(reports.c.report_id).where(
-    reports.c.task == bindparam("task"), reports.c.report_id.in_(bindparam("ids", expanding=True))
-)
 
 
 @dataclass(frozen=True)
@@ -106,6 +99,7 @@ class Store:
         self._random_bytes = random_bytes
         self._data_keys: dict[int, DataKey] = {}
         self._held = database.num_reports()
+        self._spent = SpentTables(random_bytes)
 
     def commits(self) -> int:
         """Return how many reports and tasks this process knows to be durable; it never falls."""
@@ -124,6 +118,7 @@ class Store:
         task_id: bytes,
         definition: bytes,
         *,
+        author: str = "",
         server: int,
         capacity: int,
         ends: int,
@@ -135,6 +130,7 @@ class Store:
         Args:
             task_id: 32 bytes.
             definition: canonical.
+            author: the public key of who signed it.
             server: this server's index in it.
             capacity: most reports the batch may take.
             ends: seconds since the epoch when it stops taking them.
@@ -142,7 +138,8 @@ class Store:
             token_key: checks the tokens of its reports, if it has any.
         """
         values = {
-            "task_id": task_id, "definition": definition, "server": server, "ends": ends, "retention": retention,
+            "task_id": task_id, "definition": definition, "author": author, "server": server, "ends": ends,
+            "retention": retention,
             "wrapped_token_key": None if token_key is None else self._vault.wrap(token_key, "token key", task_id),
         }  # fmt: skip
         if self._known_task(task_id, values):
@@ -183,9 +180,20 @@ class Store:
 
     def unended_tasks(self, author_key: str, now: int) -> int:
         """Return how many tasks of an author end after `now`, in seconds since the epoch."""
+        query = select(func.count()).select_from(tasks).where(tasks.c.ends > now, tasks.c.author == author_key)
         with self.database.reading() as connection:
-            running = connection.execute(select(tasks.c.definition).where(tasks.c.ends > now)).scalars()
-            return sum(f'"author_key":"{author_key}"'.encode() in definition for definition in running)
+            return int(connection.execute(query).scalar_one())
+
+    def definition_bytes(self) -> int:
+        """Return how many bytes the definitions of all tasks have that are still kept."""
+        with self.database.reading() as connection:
+            return int(connection.execute(select(func.sum(func.length(tasks.c.definition)))).scalar() or 0)
+
+    def ending(self, task_id: bytes) -> str | None:
+        """Return the state of a task's batch, also of one without a definition, or None."""
+        query = select(batches.c.state).join(tasks).where(tasks.c.task_id == task_id)
+        with self.database.reading() as connection:
+            return connection.execute(query).scalar()
 
     def number(self, task_id: bytes) -> int | None:
         """Return the number of a task, also of one without a definition, or None."""
@@ -201,22 +209,32 @@ class Store:
             by_task[upload.task].append(upload)
         outcomes: dict[int, list[Outcome]] = {}
         held: dict[int, int] = {}
-        with self.database.writing() as connection:
-            for task, group in by_task.items():
-                taken, held[task] = self._add_to_batch(connection, task, group)
-                outcomes |= taken
+        used: list[Spent] = []
+        try:
+            with self.database.writing() as connection:
+                for task, group in by_task.items():
+                    taken, held[task], spent = self._add_to_batch(connection, task, group)
+                    outcomes |= taken
+                    used.append(spent)
+        except BaseException:
+            for task in by_task:  # whatever became of the commit, the disk knows
+                self._spent.forget(task)
+            raise
         self._held |= held
+        for spent in used:
+            spent.settle()
         return [outcomes[id(upload)] for upload in uploads]
 
     def _add_to_batch(
         self, connection: Connection, task: int, group: Sequence[Upload]
-    ) -> tuple[dict[int, list[Outcome]], int]:
+    ) -> tuple[dict[int, list[Outcome]], int, Spent]:
         batch = connection.execute(_BATCH, {"of_task": task}).one()
         if batch.num_reports < self._held.get(task, 0):
             raise ForkedError("the database holds fewer reports than were stored in it: it was set back")
-        known = _known(connection, task, [report_id for upload in group for report_id in upload.report_ids])
+        stored = known(connection, task, [report_id for upload in group for report_id in upload.report_ids])
         closed = _closed(batch.state)
-        spent = Spent(connection, task, [serial for upload in group for serial in upload.serials])
+        serials = [serial for upload in group for serial in upload.serials]
+        spent = Spent(self._spent, connection, task, () if closed else serials)
         full = BatchClosedError(f"it holds the task's maximum of {batch.capacity} reports")
         space = batch.capacity - batch.num_reports
         new: dict[bytes, bytes] = {}
@@ -225,24 +243,25 @@ class Store:
             refusal = upload.refusal or closed
             taken: list[Outcome] = []
             outcomes[id(upload)] = taken
-            serials: Sequence[bytes | None] = upload.serials or [None] * len(upload.report_ids)
-            for report_id, payload, serial in zip(upload.report_ids, upload.payloads, serials, strict=True):
-                if report_id in known or report_id in new:
+            own: Sequence[bytes | None] = upload.serials or [None] * len(upload.report_ids)
+            for report_id, payload, serial in zip(upload.report_ids, upload.payloads, own, strict=True):
+                if report_id in stored or report_id in new:
                     taken.append(False)
                 elif refusal or len(new) >= space:
                     taken.append(refusal or full)
-                elif spent.is_used(serial):
+                elif serial in spent.used:
                     taken.append(TokenSpentError())
                 else:
-                    spent.use(serial, report_id)
+                    if serial is not None:
+                        spent.use(serial)
                     new[report_id] = payload
                     taken.append(True)
         if new:
-            written = _write_segments(connection, task, batch.segments, new, self._data_key(connection, task))
-            spent.keep()
+            key = self._data_key(connection, task)
+            written = write_segments(connection, task, batch.segments, new, spent.new, key)
             grown = {"reports": batch.num_reports + len(new), "segments": batch.segments + written}
             connection.execute(_GROW, {"of_task": task, **grown})
-        return outcomes, batch.num_reports + len(new)
+        return outcomes, batch.num_reports + len(new), spent
 
     def report_ids(self, task: int) -> ReportIds:
         """Return the identifiers of all stored reports, sorted."""
@@ -335,8 +354,7 @@ class Store:
 
     def delete_shares(self, task: int) -> None:
         """Delete the stored shares of a batch, a few at a time so that uploads to others go on between."""
-        with self.database.writing() as connection:
-            connection.execute(delete(spent_tokens).where(spent_tokens.c.task == task))
+        self._spent.forget(task)
         some = select(segments.c.segment).where(segments.c.task == task).limit(_SEGMENTS_PER_DELETE)
         while True:
             with self.database.writing() as connection:
@@ -362,32 +380,3 @@ def listed(report_ids: Iterable[bytes]) -> ReportIds:
     """Return identifiers that the database gave in order."""
     data = b"".join(report_ids)
     return ReportIds.parse(data, len(data))
-
-
-def _known(connection: Connection, task: int, report_ids: Sequence[bytes]) -> set[bytes]:
-    known: set[bytes] = set()
-    for start in range(0, len(report_ids), _IDS_PER_QUERY):
-        ids = report_ids[start : start + _IDS_PER_QUERY]
-        known.update(connection.execute(_KNOWN, {"task": task, "ids": ids}).scalars())
-    return known
-
-
-def _write_segments(connection: Connection, task: int, first: int, new: Mapping[bytes, bytes], key: DataKey) -> int:
-    """Write payloads and their places; return how many segments that took."""
-    report_ids = list(new)
-    # All payloads of a task have one length.
-    per_segment = max(1, MAX_SEGMENT_BYTES // len(new[report_ids[0]]))
-    number = first
-    for start in range(0, len(report_ids), per_segment):
-        ids = report_ids[start : start + per_segment]
-        encrypted = key.encrypt(b"".join([new[report_id] for report_id in ids]), number)
-        connection.execute(_ADD_SEGMENT, {"task": task, "number": number, "payloads": encrypted})
-        connection.execute(
-            _ADD_REPORTS,
-            [
-                {"task": task, "report_id": report_id, "segment": number, "position": position}
-                for position, report_id in enumerate(ids)
-            ],
-        )
-        number += 1
-    return number - first

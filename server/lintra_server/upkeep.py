@@ -27,7 +27,9 @@ class Upkeep:
         journal: Journal,
         files: StepFiles,
         abandon_after: int,
+        cut_after: int,
         running: Callable[[], float],
+        forget: Callable[[bytes], None],
     ) -> None:
         """Look after one store.
 
@@ -38,7 +40,9 @@ class Upkeep:
             journal: with the lines that step files belong to.
             files: the step files.
             abandon_after: seconds after a task's end when an unreleased batch is given up.
+            cut_after: seconds after a task's end when a batch in a final state is cut to that state.
             running: counts seconds, and nobody sets it.
+            forget: is told the identifier of a task that was cut.
         """
         self._store = store
         self._states = states
@@ -46,6 +50,8 @@ class Upkeep:
         self._journal = journal
         self._files = files
         self._abandon_after = abandon_after
+        self._cut_after = cut_after
+        self._forget = forget
         self._overdue = Overdue(running)
 
     def run(self, clock: Clock, database: Database) -> int:
@@ -61,7 +67,10 @@ class Upkeep:
         now = clock.now()
         due = {row.task: row for row in self._states.rows() if row.secret is not None and self._is_due(row, now)}
         late = {number for number in self._release_files() if self._files.age(number, now) >= RELEASE_FILE_DAYS * DAY}
-        settled = self._overdue.settled({("batch", task) for task in due} | {("file", number) for number in late})
+        old = {row.task: row for row in self._states.rows() if self._is_old(row, now)}
+        settled = self._overdue.settled(
+            {("batch", task) for task in due} | {("file", number) for number in late} | {("task", task) for task in old}
+        )
         destroyed = [due[task] for task in due if ("batch", task) in settled]
         for row in destroyed:
             if row.state not in FINAL_STATES:
@@ -72,6 +81,10 @@ class Upkeep:
         for number in late:
             if ("file", number) in settled:
                 self._files.remove(number)
+        for task, row in old.items():
+            if ("task", task) in settled:
+                self._states.cut(task)
+                self._forget(row.task_id)
         if at_once or destroyed:
             database.forget_log()
         return len(at_once) + len(destroyed)
@@ -84,6 +97,10 @@ class Upkeep:
         if row.state == "released":
             return (row.released_at or 0) + row.retention <= now
         return row.state in ("open", "closed", "frozen") and row.ends + self._abandon_after <= now
+
+    def _is_old(self, row: BatchRow, now: float) -> bool:
+        destroyed = row.state in ("scrubbed", "abandoned") and row.secret is None
+        return destroyed and not row.is_cut and row.ends + self._cut_after <= now
 
     def _destroy(self, row: BatchRow) -> None:
         self._store.forget_key(row.task)

@@ -252,7 +252,7 @@ def examples() -> dict[str, dict[str, object]]:
         "AggregateRequest": {"cohorts": [signed(cohort(task, 0, ids, inventories), "server 0")]},
         "UploadAnswer": {"failures": [failure], "receipt": signed(receipt, "server 0")},
         "Counters": {"received": 9, "accepted": 6, "repeated": 1, "refused": {"batch_closed": 2}},
-        "BatchStatus": {"batch": 0, "state": "open", "count": 4},
+        "BatchStatus": {"batch": 0, "state": "open", "count": 4, "enough": True},
     }  # fmt: skip
 
 

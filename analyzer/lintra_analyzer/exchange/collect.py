@@ -141,8 +141,8 @@ class Exchange:
         needed = self._task.claim.min_clients
         with server.blame():
             status = _batch_status(body)
-            if status.state == "open" and status.count < needed:
-                raise CohortTooSmallError(f"{status.count} of at least {needed} reports are here; the batch stays open")
+            if status.state == "open" and not status.enough:
+                raise CohortTooSmallError(f"fewer than {needed} reports are here; the batch stays open")
 
     async def _close_one(self, server: Server) -> None:
         body = await server.ask("POST", f"{self._batch}/inventory", "inventory")

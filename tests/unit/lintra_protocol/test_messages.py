@@ -97,7 +97,7 @@ def test_keys_of_messages_are_base64url() -> None:
 @pytest.mark.parametrize("count", [-1, 2**53, 1.0, "1", True, None])
 def test_a_count_is_a_small_integer(count: object) -> None:
     with pytest.raises(ValueError, match="count"):
-        BatchStatus.model_validate({"batch": 0, "state": "open", "count": count})
+        BatchStatus.model_validate({"batch": 0, "state": "open", "count": count, "enough": True})
 
 
 def test_refusals_are_counted_by_their_token() -> None:

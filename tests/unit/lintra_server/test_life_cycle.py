@@ -17,10 +17,10 @@ from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import from_ring
 from lintra_protocol.sealing import HYBRID
 from lintra_protocol.sharing import combine
-from lintra_server import store, transform
+from lintra_server import census, segments, transform
 from lintra_server.clock import SETTLING_SECONDS
 from lintra_server.gate import Gate
-from support.server_world import BASE, World, a_world, seeded, text
+from support.server_world import BASE, PRECISION, World, a_world, seeded, text
 
 
 async def released(world: World, request: AggregateRequest) -> np.ndarray:
@@ -120,7 +120,7 @@ async def test_the_default_hybrid_suite_gives_the_same(tmp_path: Path) -> None:
 
 
 async def test_many_small_segments_and_blocks_give_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "MAX_SEGMENT_BYTES", 50)
+    monkeypatch.setattr(segments, "MAX_SEGMENT_BYTES", 50)
     monkeypatch.setattr(transform, "BLOCK_BYTES", 100)
     async with a_world(tmp_path) as world:
         await world.upload_everywhere(world.reports(15))
@@ -187,6 +187,8 @@ async def test_states_and_counts_are_shown_to_the_analyzer(tmp_path: Path) -> No
 
         assert await state() == ("open", 0)
         await world.upload_everywhere(world.reports(12))
+        assert await state() == ("open", 0)  # counted once per time unit
+        world.clock.seconds += PRECISION
         assert await state() == ("open", 12)
         await world.close_batch(0)
         assert await state() == ("closed", 12)
@@ -226,6 +228,53 @@ async def test_counters_add_up(tmp_path: Path) -> None:
             "repeated": 3,
             "refused": {"report_too_late": 1},
         }
+
+
+@pytest.mark.parametrize("rule", [True, False], ids=["on", "off"])
+async def test_polling_does_not_tell_when_a_report_came(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: bool
+) -> None:
+    async with a_world(tmp_path) as world:
+        if not rule:  # every request looks anew
+            monkeypatch.setattr(census, "_last", lambda *_: None)
+        await world.upload(0, world.reports(2))
+
+        async def polled() -> tuple[object, ...]:
+            counters = (await world.ask(0, "GET", "/counters")).json()
+            (batch,) = (await world.ask(0, "GET", "/batches")).json()["batches"]
+            counted = (await world.ask(0, "GET", "/batches/0/census")).json()["message"]["count"]
+            closing = (await world.close_batch(0)).json()["detail"]
+            return counters["received"], counters["accepted"], batch["count"], counted, closing
+
+        before = await polled()
+        await world.upload(0, world.reports(3))
+        assert (await polled() == before) == rule
+        world.reopen(0)
+        assert (await polled() == before) == rule
+        world.clock.seconds += PRECISION
+        assert (await polled())[1:4] == (3, 3, 3)
+
+
+async def test_what_the_counters_said_outlives_the_process_and_only_grows(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+        late = world.reports(1, "late", time=world.task.not_after)
+        for round_ in range(1, 4):
+            await world.upload(0, [*world.reports(2), *late])
+            counters = (await world.ask(0, "GET", "/counters")).json()
+            assert counters["refused"] == {"report_too_late": round_}
+            assert (counters["accepted"], counters["repeated"]) == (2, 2 * (round_ - 1))
+            world.clock.seconds += PRECISION
+            if round_ == 2:
+                world.reopen(0)
+
+
+async def test_a_batch_says_whether_it_could_be_closed_now(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+        reports = world.reports(12)
+        for count, enough in ((11, False), (12, True)):
+            await world.upload(0, reports[:count])
+            (batch,) = (await world.ask(0, "GET", "/batches")).json()["batches"]
+            assert (batch["count"], batch["enough"]) == (11, enough)
 
 
 async def test_a_released_batch_is_scrubbed_after_its_retention_and_not_before(tmp_path: Path) -> None:

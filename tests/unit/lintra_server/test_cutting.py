@@ -1,0 +1,87 @@
+"""What is kept of a task for ever: its identifier and how it ended; everything else goes in time."""
+
+from pathlib import Path
+
+from lintra_protocol.canonical import base64url
+from lintra_server import registry
+from lintra_server.clock import DAY, SETTLING_SECONDS
+from support.server_world import POLICY, World, a_world, text, token
+
+
+def pass_days(world: World, days: int) -> None:
+    """Let time pass with the server running, and what is due settle."""
+    world.clock.seconds = world.task.not_after * world.task.time_precision + days * DAY
+    for _ in range(2):
+        world.apps[0].node.maintain()
+        world.clock.seconds += SETTLING_SECONDS
+    world.apps[0].node.maintain()
+
+
+def counted(world: World, table: str) -> int:
+    with world.apps[0].node.database.reading() as connection:
+        return int(connection.exec_driver_sql(f"SELECT count(*) FROM {table}").scalar_one())
+
+
+async def test_a_released_task_is_cut_to_its_end_a_year_later_and_never_taken_again(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+        reports = world.reports(12)
+        await world.upload_everywhere(reports)
+        assert (await world.ask(0, "GET", "/counters")).status_code == 200
+        assert (await world.release(0)).status_code == 200
+        pass_days(world, 364)
+        path = f"/v1/tasks/{world.task.task_id}"
+        assert (await world.http[0].get(path)).status_code == 200
+        assert (await world.http[0].get(f"{path}/batches/0/inclusion/{text(reports[0])}")).status_code == 200
+        commits = world.apps[0].node.store.commits()
+        pass_days(world, 366)
+        for _ in range(2):
+            gone = await world.http[0].get(path)
+            assert (gone.status_code, token(gone)) == (404, "unrecognized_task")
+            assert "its batch is scrubbed" in gone.text
+            assert [counted(world, name) for name in ("reports", "segments", "looks")] == [0, 0, 0]
+            assert world.apps[0].node.store.definition_bytes() == 0
+            # What was noted in the key folder still holds: nothing looks lost at the next start.
+            assert world.apps[0].node.store.commits() == commits
+            world.reopen(0)
+        # Even with the clock set back its end stays: it is known, and takes nothing.
+        world.clock.seconds = world.task.not_before * world.task.time_precision
+        world.apps[0].node.clock.accept()
+        world.apps[0].node.keys.maintain()
+        assert (await world.register(0)).status_code == 200
+        refused = (await world.upload(0, reports)).failures
+        assert {failure.type for failure in refused} == {"batch_closed"}
+
+
+async def test_a_task_that_was_given_up_is_cut_as_well(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+        await world.upload(0, world.reports(3))
+        pass_days(world, 100)
+        assert (await world.ask(0, "GET", "/batches/0/inventory")).status_code == 410
+        pass_days(world, 366)
+        gone = await world.http[0].get(f"/v1/tasks/{world.task.task_id}")
+        assert "its batch is abandoned" in gone.text
+
+
+async def test_all_definitions_together_have_a_quota_of_bytes(tmp_path: Path) -> None:
+    size = 4000
+    async with a_world(tmp_path, policy=POLICY.model_copy(update={"max_definitions_bytes": size})) as world:
+        answers = []
+        for number in range(8):
+            task = world.task.model_copy(update={"salt": base64url(bytes([number]) * 32)})
+            answers.append(await world.register(0, task))
+        refused = [answer for answer in answers if answer.status_code == 403]
+        assert refused
+        assert f"more than {size} bytes" in refused[0].text
+        assert world.apps[0].node.store.definition_bytes() <= size
+
+
+async def test_memory_holds_tasks_up_to_a_number_of_bytes(tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    async with a_world(tmp_path) as world:
+        held = world.apps[0].node.registry
+        size = len(held.find(world.task.task_id).record)
+        monkeypatch.setattr(registry, "MOST_HELD_BYTES", 3 * size)
+        for number in range(6):
+            task = world.task.model_copy(update={"salt": base64url(bytes([number]) * 32)})
+            assert (await world.register(0, task)).status_code == 201
+        assert 1 <= len(held._held) <= 3
+        assert (await world.http[0].get(f"/v1/tasks/{world.task.task_id}")).status_code == 200

@@ -1,0 +1,82 @@
+"""Used tokens: the set in memory is exact, and follows what the disk has, whatever became of a commit."""
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sqlalchemy import event
+
+from lintra_protocol.errors import TokenSpentError
+from lintra_protocol.randomness import system_randomness
+from lintra_server.batch_secrets import Secrets
+from lintra_server.database import Database
+from lintra_server.spent import SerialSet
+from lintra_server.store import Store, Upload
+from lintra_server.vault import Vault
+from support.server_world import seeded
+
+
+def test_the_set_answers_as_a_plain_one_does_while_it_grows_and_serials_meet() -> None:
+    ours, plain = SerialSet(seeded("factors")), set[bytes]()
+    draw = random.Random(5)
+    for size in (0, 1, 40, 300, 5, 2000):
+        # Few different first halves, so that many meet in one slot.
+        drawn = {bytes([draw.randrange(3)]) * 8 + draw.randbytes(8) for _ in range(size)} | {bytes(16)}
+        assert list(ours.has(b"".join(drawn))) == [each in plain for each in drawn]
+        new = drawn - plain
+        ours.add(b"".join(new))
+        plain |= new
+        assert len(ours) == len(plain)
+        assert np.all(ours.has(b"".join(plain)))
+
+
+def test_serials_that_an_author_chose_to_meet_are_spread_by_secret_factors() -> None:
+    # They would all lie in one slot if the slot were a part of the serial.
+    ours = SerialSet(seeded("factors"))
+    ours.add(b"".join(number.to_bytes(8, "big") + bytes(8) for number in range(4000)))
+    slots = ours._split(b"".join(number.to_bytes(8, "big") + bytes(8) for number in range(4000)))[2]
+    assert np.bincount(slots).max() < 12
+
+
+def a_store(folder: Path) -> Store:
+    (folder / "keys").mkdir(exist_ok=True)
+    vault = Vault([bytes(32)], system_randomness)
+    return Store(Database(folder / "a.sqlite"), vault, Secrets(folder / "keys", system_randomness), system_randomness)
+
+
+def used(store: Store, report: int, serial: int) -> object:
+    upload = Upload(1, [bytes([report]) * 32], [bytes(112)], None, [bytes([serial]) * 16])
+    return store.add_reports([upload])[0][0]
+
+
+def test_a_token_is_free_again_if_its_commit_failed_and_used_for_ever_if_it_did_not(tmp_path: Path) -> None:
+    store = a_store(tmp_path)
+    store.add_task(bytes(32), b"{}", server=0, capacity=99, ends=9, retention=0, token_key=bytes(32))
+    assert used(store, 1, 1) is True
+
+    def fail(_connection: object) -> None:
+        raise OSError("the disk is full")
+
+    event.listen(store.database._engine, "commit", fail)
+    with pytest.raises(OSError, match="full"):
+        used(store, 2, 2)
+    event.remove(store.database._engine, "commit", fail)
+    for _ in range(2):
+        assert used(store, 2, 2) in (True, False)  # now, and once more the same
+        assert isinstance(used(store, 3, 2), TokenSpentError)
+        assert isinstance(used(store, 3, 1), TokenSpentError)
+        store.database.close()
+        store = a_store(tmp_path)
+    store.delete_shares(1)
+    store.database.close()
+
+
+def test_two_reports_of_one_upload_cannot_share_a_token(tmp_path: Path) -> None:
+    store = a_store(tmp_path)
+    store.add_task(bytes(32), b"{}", server=0, capacity=99, ends=9, retention=0, token_key=bytes(32))
+    both = Upload(1, [b"a" * 32, b"b" * 32], [bytes(112)] * 2, None, [bytes(16)] * 2)
+    first, second = store.add_reports([both])[0]
+    assert first is True
+    assert isinstance(second, TokenSpentError)
+    store.database.close()
