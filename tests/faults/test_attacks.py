@@ -191,7 +191,7 @@ async def test_a_batch_too_small_to_release_is_not_closed_and_loses_nothing(tmp_
         await world.upload_everywhere(world.reports(11))
         answer = await world.close_batch(0)
         assert (answer.status_code, token(answer)) == (409, "cohort_too_small")
-        assert "11 of at least 12" in answer.json()["detail"]
+        assert "fewer than 12 reports" in answer.json()["detail"]
         await world.upload_everywhere(world.reports(12))
         assert (await world.close_batch(0)).status_code == 200
 
