@@ -17,10 +17,8 @@ from typing import Self
 from lintra_client.ledger_book import Book, Source, Vouched, all_charges, epsilon_of, sum_of, total_of
 from lintra_client.ledger_file import LedgerFile
 from lintra_protocol.errors import LedgerRefusedError
-from lintra_protocol.mechanisms import WishartSecondMoment
 from lintra_protocol.messages import BATCH
 from lintra_protocol.privacy.composition import Spent
-from lintra_protocol.privacy.wishart import failure_of_two_steps
 from lintra_protocol.task import Task
 
 SELF = "self"
@@ -208,9 +206,7 @@ def price_of(task: Task) -> Spent:
     """
     statement = task.worst_privacy()
     if statement.neighbours == "zero-out":
-        failure = statement.delta_coalition
-        if isinstance(task.mechanism, WishartSecondMoment):
-            failure = failure_of_two_steps(failure, statement.mu)  # unlike a crowded row it depends on the data
+        failure = task.mechanism.failure_of_two_steps(statement)
         statement = replace(statement, neighbours="replace-one", mu=2 * statement.mu, delta_coalition=failure)
     try:
         return Spent.of(statement)

@@ -232,7 +232,7 @@ def test_no_module_stands_in_two_layers() -> None:
         ("protocol/lintra_protocol/novelty.py", ""),
         ("protocol/lintra_protocol/cli.py", "import httpx2"),
         ("analyzer/lintra_analysis/estimators/path.py", "import fastapi"),
-        ("analyzer/lintra_analysis/estimators/path.py", "from lintra_curator.promise.claim import CentralClaim"),
+        ("analyzer/lintra_analysis/estimators/path.py", "from lintra_curator.promise.claim import curator_claim"),
         ("analyzer/lintra_curator/promise/claim.py", "from lintra_audit.trials import case"),
         ("client/lintra_client/upload.py", "from lintra_server.app import create_app"),
         ("client/lintra_client/upload.py", "from scipy import sparse"),

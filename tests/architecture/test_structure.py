@@ -181,3 +181,92 @@ def test_every_package_of_the_house_is_looked_at(graph: Graph) -> None:
     assert {"lintra_protocol", "lintra_client", "lintra_server", "lintra_analysis", "lintra_analyzer"} <= set(
         packages(graph)
     )
+
+
+# --- one way to ask -------------------------------------------------------------------------------------------
+
+ROOTS = {"Mechanism", "Estimate"}
+"""Classes whose kinds are told apart by a table or a method, never by asking for the class; releases are found."""
+
+
+def classes_of(source: str) -> list[ast.ClassDef]:
+    """Return the classes that a module defines."""
+    return [node for node in statements(parsed(source)) if isinstance(node, ast.ClassDef)]
+
+
+def kinds_of(modules: Mapping[str, str]) -> set[str]:
+    """Return the names of all mechanisms, of all answers, and of all releases: what has a `second_moment`."""
+    classes = {node.name: node for source in modules.values() for node in classes_of(source)}
+    bases = {name: {_last(base) for base in node.bases} for name, node in classes.items()}
+    found = ROOTS & classes.keys() | {
+        name
+        for name, node in classes.items()
+        if any(isinstance(each, ast.FunctionDef) and each.name == "second_moment" for each in node.body)
+    }
+    while more := {name for name in classes if bases[name] & found} - found:
+        found |= more
+    return found
+
+
+def _last(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def asked_kinds(source: str, kinds: set[str]) -> list[str]:
+    """Return which of the classes a module asks for, by `isinstance`, `issubclass`, a pattern or `type(..) is`."""
+    asked: list[ast.AST] = []
+    if not any(word in source for word in ("isinstance", "issubclass", "match ", " is ", " == ", " in ")):
+        return []
+    if not any(kind in source for kind in kinds):
+        return []
+    for node in ast.walk(parsed(source)):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in {"isinstance", "issubclass"}:
+            asked += node.args[1:]
+        elif isinstance(node, ast.MatchClass):
+            asked.append(node.cls)
+        elif isinstance(node, ast.Compare):
+            asked += node.comparators
+    names = (_last(inner) for each in asked for inner in ast.walk(each) if isinstance(inner, ast.Name | ast.Attribute))
+    return sorted({name for name in names if name in kinds})
+
+
+def test_no_module_asks_which_mechanism_release_or_answer_it_was_given() -> None:
+    modules = sources()
+    kinds = kinds_of(modules)
+    assert {"WishartSecondMoment", "Sketch", "CentralSecondMoment", "ProjectedSums", "SyntheticEstimate"} <= kinds
+    found = {module: asked for module, source in modules.items() if (asked := asked_kinds(source, kinds))}
+    assert found == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "isinstance(task.mechanism, WishartSecondMoment)",
+        "isinstance(release, (int, releases.Sketch))",
+        "issubclass(kind, Sketch | int)",
+        "type(release) is Sketch",
+        "match release:\n    case Sketch():\n        pass",
+    ],
+)
+def test_a_planted_question_is_reported(line: str) -> None:
+    assert asked_kinds(line, {"Sketch", "WishartSecondMoment"})
+    assert not asked_kinds(line, {"Other"})
+
+
+def test_privacy_is_promised_by_a_claim_and_stated_by_a_statement_and_by_no_third_type() -> None:
+    words = ("claim", "promise", "privacy", "statement", "guarantee")
+    found = {
+        f"{module}.{node.name}"
+        for module, source in sources().items()
+        for node in classes_of(source)
+        if any(word in node.name.lower() for word in words)
+    }
+    assert found == {
+        "lintra_protocol.privacy.statement.Claim",
+        "lintra_protocol.privacy.statement.PrivacyStatement",
+        # An error, a whole curve, a comparison of noise levels, and linear statements about coefficients.
+        "lintra_protocol.errors.FalseClaimError",
+        "lintra_curator.ndis.curve.PrivacyProfile",
+        "lintra_curator.papers.inherent_privacy.InherentPrivacy",
+        "lintra_analysis.estimators.concentrated.hyperplanes.Statements",
+    }

@@ -108,7 +108,7 @@ def of_projection(stages: list[Names], printed: str) -> None:
     assert isinstance(release, ProjectionRelease)
     assert isinstance(estimate, RegressionEstimate)
     assert release.promise.status == "proved"
-    assert release.promise.delta_hi <= 1e-6
+    assert release.promise.delta <= 1e-6
     error = estimate.coefficients[0].standard_error
     assert error is not None
     assert abs(estimate.coefficients[0].value - 0.6) < 10 * error.total
@@ -122,7 +122,7 @@ def of_least_squares(stages: list[Names], printed: str) -> None:
     release = made["release"]
     assert isinstance(release, LeastSquaresRelease)
     assert release.plan.promise.status == "numerical supremum"
-    assert release.plan.promise.delta_hi <= 1e-6
+    assert release.plan.promise.delta <= 1e-6
     # A coefficient scatters by |e| / sqrt(r) / |column|, .1 / .29 / sqrt(2000) = .008; ten of them, and the ridge.
     assert np.abs(release.coef - [0.6, -0.3]).max() < 0.1
 
@@ -133,7 +133,7 @@ def of_logistic_regression(stages: list[Names], printed: str) -> None:
     made = stages[-1]
     release = made["release"]
     assert isinstance(release, LogisticRelease)
-    assert release.plan.promise.delta_hi <= 1e-6
+    assert release.plan.promise.delta <= 1e-6
     # Noise of .46 and a scatter of .05 in each coefficient; seven of them, and the prior's pull.
     assert np.abs(release.coef - [4.0, -2.0]).max() < 4.0
     assert 0 < release.plan.sigma < 0.5

@@ -11,7 +11,7 @@ from lintra_curator.calibrated.calibrated_gaussian import calibrated_draw
 from lintra_curator.calibrated.logistic_regression import plan_logistic
 from lintra_curator.ndis.pair import pair_from_gaussians
 from lintra_curator.ndis.profile import delta
-from lintra_curator.promise.claim import CentralClaim
+from lintra_curator.promise.claim import curator_claim
 from support import source
 
 RUNS = 8000
@@ -37,7 +37,7 @@ def test_neighbours_of_a_logistic_surrogate_stay_below_the_claim_at_the_calibrat
     None
 ):
     # One record, against none, with the optimum moved as far as l / lambda: no data do worse in both at once.
-    claim = CentralClaim(1.0, 1e-4, "zero-out")
+    claim = curator_claim(1.0, 1e-4, "zero-out")
     sigma = plan_logistic(claim, 1.0, 2.0).sigma
 
     def reached(noise: float) -> float:
@@ -45,5 +45,5 @@ def test_neighbours_of_a_logistic_surrogate_stay_below_the_claim_at_the_calibrat
         pair = pair_from_gaussians([0.5], spread[0], [0.0], spread[1])
         return max(delta(each, 1.0).hi for each in (pair, pair.reverse()))
 
-    assert reached(sigma) <= claim.delta
-    assert reached(sigma / 2) > claim.delta
+    assert reached(sigma) <= claim.float_delta
+    assert reached(sigma / 2) > claim.float_delta

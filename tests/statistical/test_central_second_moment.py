@@ -14,9 +14,9 @@ from scipy import special, stats
 
 from lintra_analysis.estimators.regression import regression
 from lintra_analysis.estimators.spectral import noise_norm_quantile
-from lintra_curator.promise.claim import CentralClaim
+from lintra_curator.promise.claim import curator_claim
 from lintra_curator.promise.quadrature import chi_square_rule
-from lintra_curator.second_moment.adaptive import LOOK_SHARE, lower_bound
+from lintra_curator.second_moment.adaptive import LOOK_SHARE, look_at_eigenvalue
 from lintra_curator.second_moment.bounded_table import BoundedTable, plain_columns
 from lintra_curator.second_moment.calibration import adaptive_weight, projection_weight, wishart_freedom
 from lintra_curator.second_moment.central_second_moment import CentralSecondMoment
@@ -41,7 +41,7 @@ BOUND = 2.0
 RUNS = 400
 DRAWS = 60_000
 NAMES = ("c0", "c1", "c2", "c3", "c4")
-CLAIM = CentralClaim(1.0, 1e-6)
+CLAIM = curator_claim(1.0, 1e-6)
 Maker = Callable[[BoundedTable, RandomBytes], CentralSecondMoment]
 
 MECHANISMS: dict[str, Maker] = {
@@ -151,7 +151,7 @@ def random_pair(generator: np.random.Generator, size: int) -> tuple[FloatArray, 
 
 def test_no_pair_of_rows_exceeds_the_delta_that_a_projection_is_calibrated_to_and_some_come_close() -> None:
     rows, size = 20, 4
-    claim = CentralClaim(0.5, 1e-5)
+    claim = curator_claim(0.5, 1e-5)
     ridge = 1 / projection_weight(claim, rows)
     generator = np.random.default_rng(23)
     worst = 0.0
@@ -161,15 +161,17 @@ def test_no_pair_of_rows_exceeds_the_delta_that_a_projection_is_calibrated_to_an
         relative = np.linalg.eigvals(np.linalg.solve(base + np.outer(v, v), base + np.outer(u, u))).real
         high, low = max(relative.max(), 1 + 1e-12), min(relative.min(), 1 - 1e-12)
         worst = max(
-            worst, pair_delta(claim.epsilon, high, low, rows), pair_delta(claim.epsilon, 1 / low, 1 / high, rows)
+            worst,
+            pair_delta(claim.float_epsilon, high, low, rows),
+            pair_delta(claim.float_epsilon, 1 / low, 1 / high, rows),
         )
-    assert worst <= claim.delta * (1 + 1e-6)
-    assert worst > 0.9 * claim.delta
+    assert worst <= claim.float_delta * (1 + 1e-6)
+    assert worst > 0.9 * claim.float_delta
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.2])
 def test_no_pair_of_rows_exceeds_the_delta_that_wishart_noise_is_calibrated_to(scale: float) -> None:
-    claim = CentralClaim(0.5, 1e-5)
+    claim = curator_claim(0.5, 1e-5)
     freedom = wishart_freedom(claim, scale)
     generator = np.random.default_rng(24)
     worst = 0.0
@@ -177,33 +179,32 @@ def test_no_pair_of_rows_exceeds_the_delta_that_wishart_noise_is_calibrated_to(s
         u, v, _ = random_pair(generator, 5)
         values = np.linalg.eigvalsh(np.outer(u, u) - np.outer(v, v)) / scale
         up, down = max(values[-1], 1e-9), max(-values[0], 1e-9)
-        worst = max(worst, wishart_pair_delta(claim.epsilon, freedom, up, down))
-    assert worst <= claim.delta * (1 + 1e-6)
-    assert worst > 0.8 * claim.delta
-    assert wishart_delta(claim.epsilon, freedom, 1 / scale, "replace-one") <= claim.delta
+        worst = max(worst, wishart_pair_delta(claim.float_epsilon, freedom, up, down))
+    assert worst <= claim.float_delta * (1 + 1e-6)
+    assert worst > 0.8 * claim.float_delta
+    assert wishart_delta(claim.float_epsilon, freedom, 1 / scale, "replace-one") <= claim.float_delta
 
 
 def test_a_look_and_the_draw_that_rests_on_it_keep_the_claim_together_and_would_not_if_the_look_were_free() -> None:
-    claim, rows = CentralClaim(0.5, 0.05), 10
+    claim, rows = curator_claim(0.5, 0.05), 10
     generator = np.random.default_rng(26)
     # Replacing the row e_2 by e_1 lowers the smallest eigenvalue by 1, as much as a row can.
     held, other = np.array([1.0, 1.0]), np.array([2.0, 0.0])
 
     def delta(weight: float, look_mu: float) -> tuple[float, float]:
         looks = held.min() + generator.normal(size=DRAWS) / look_mu
-        known = [lower_bound(look, 1.0, look_mu, LOOK_SHARE * claim.delta) for look in looks]
-        added = np.maximum(0.0, 1 / weight - np.array(known))[:, np.newaxis]
+        added = look_at_eigenvalue(look_mu, LOOK_SHARE * claim.float_delta, weight).ridge(looks)[:, np.newaxis]
         first, second = held + added, other + added
         squares = first * generator.chisquare(rows, size=(DRAWS, 2))
         losses = look_mu**2 * ((looks - other.min()) ** 2 - (looks - held.min()) ** 2) / 2
         losses += (rows / 2 * np.log(second / first) + squares * (1 / second - 1 / first) / 2).sum(axis=1)
-        return measured_delta(losses, claim.epsilon)
+        return measured_delta(losses, claim.float_epsilon)
 
-    mu = gaussian_mu(claim.epsilon, claim.delta)
+    mu = gaussian_mu(claim.float_epsilon, claim.float_delta)
     found, error = delta(adaptive_weight(claim, rows, mu / 2), mu / 2)
-    assert 0.5 * claim.delta < found < claim.delta - 4 * error
+    assert 0.5 * claim.float_delta < found < claim.float_delta - 4 * error
     free, error = delta(projection_weight(claim, rows), mu)
-    assert free > claim.delta + 4 * error
+    assert free > claim.float_delta + 4 * error
 
 
 def test_two_products_are_at_most_root_two_apart_and_orthogonal_rows_are() -> None:

@@ -15,11 +15,11 @@ from lintra_curator.least_squares.private_least_squares import (
     private_least_squares,
     solved,
 )
-from lintra_curator.promise.claim import CentralClaim
+from lintra_curator.promise.claim import curator_claim
 from support import source
 
 RUNS, SKETCH_ROWS, SIZE = 4000, 9, 3
-CLAIM = CentralClaim(4.0, 1e-2, "zero-out")
+CLAIM = curator_claim(4.0, 1e-2, "zero-out")
 GENERATOR = np.random.default_rng(9)
 FEATURES = GENERATOR.uniform(-0.5, 0.5, size=(30, SIZE))
 TARGET = FEATURES @ [0.5, 0.2, -0.4] + 0.2 * GENERATOR.normal(size=30)

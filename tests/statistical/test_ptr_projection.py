@@ -10,15 +10,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lintra_curator.projection.ptr_projection import EigenvalueTest, PtrPlan, joint_delta, ptr_projection
-from lintra_curator.promise.claim import CentralClaim
-from lintra_curator.promise.promise import Promise
+from lintra_curator.projection.eigenvalue_look import EigenvalueTest
+from lintra_curator.projection.ptr_projection import PtrPlan, joint_delta, ptr_projection
+from lintra_curator.promise.claim import curator_claim, point_statement
 from support import source
 
 RUNS, SKETCH_ROWS, EPSILON, ROWS = 12_000, 20, 0.4, 2
 TEST = EigenvalueTest(deviation=2.5, margin=0.5, cap=5.0)
 PLAN = PtrPlan(
-    SKETCH_ROWS, 2.0, TEST, Promise(CentralClaim(EPSILON, 0.5, "zero-out"), 0.5, "numerical supremum", "none")
+    SKETCH_ROWS, 2.0, TEST, point_statement(curator_claim(EPSILON, 0.5, "zero-out"), 0.5, "numerical supremum", "none")
 )
 
 

@@ -24,6 +24,10 @@ class Tabular(Estimate, ABC):
     def to_csv(self) -> str:
         """Return a table with one header line; a number that is not available is an empty cell."""
 
+    def headers(self) -> dict[str, str]:
+        """Return HTTP headers that go with the table; mostly none."""
+        return {}
+
 
 def csv_text(header: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
     """Return CSV in which every number reads back as the same number."""

@@ -48,6 +48,7 @@ _SYNTHETIC: Schema = {
     "required": ["columns", "provenance"],
     "additionalProperties": False,
 }
+_WRITTEN_OUT: dict[type, Schema] = {SyntheticEstimate: _SYNTHETIC}
 _TEXT_OF = {CSV: "a table with one line of names", TEXT: "for people"}
 
 
@@ -102,7 +103,7 @@ def _analysis(kind: str) -> Schema:
     properties = {
         "release_id": {"type": "string"},
         "kind": {"const": kind},
-        "result": _SYNTHETIC if estimate is SyntheticEstimate else result_schema(estimate),
+        "result": _WRITTEN_OUT.get(estimate) or result_schema(estimate),
         "certificate": CertificateView.model_json_schema(),
     }
     return {"type": "object", "title": kind, "properties": properties, "required": list(properties)}

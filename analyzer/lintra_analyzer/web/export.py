@@ -8,7 +8,6 @@ from fastapi.responses import JSONResponse, Response
 from lintra_analysis.estimators.tables import Tabular
 from lintra_analysis.readings import read
 from lintra_analysis.record import ReleaseRecord
-from lintra_analysis.synthetic.analysis import SyntheticEstimate
 from lintra_analyzer.service import Service
 from lintra_analyzer.web.analyses import promise, summary
 
@@ -46,8 +45,7 @@ def analysis_response(record: ReleaseRecord, estimate: Tabular, accept: str) -> 
     if chosen == JSON:
         return None
     if chosen == CSV:
-        headers = estimate.headers() if isinstance(estimate, SyntheticEstimate) else None
-        return Response(estimate.to_csv(), media_type=CSV, headers=headers)
+        return Response(estimate.to_csv(), media_type=CSV, headers=estimate.headers())
     text = estimate.summary(promise(record))
     warnings = summary(record)["warnings"]
     lines = [f"Warning: {warning}.\n" for warning in warnings] if isinstance(warnings, list) else []

@@ -1,7 +1,6 @@
 """What a curator's release claims, and what no calibration here can promise."""
 
 import math
-from dataclasses import dataclass
 
 from lintra_protocol.documents import real
 from lintra_protocol.privacy.statement import Claim, Neighbours, PrivacyStatement, Status
@@ -66,29 +65,3 @@ def point_statement(claim: Claim, delta: float, status: Status, note: str) -> Pr
     if not 0 <= delta <= claim.float_delta:
         raise ValueError(f"delta {delta} does not keep the claim of {claim}")
     return PrivacyStatement(claim.neighbours, claim.float_epsilon, delta, status=status, note=note)
-
-
-@dataclass(frozen=True)
-class CentralClaim:
-    """What tests that are not yet moved to `curator_claim` call a claim."""
-
-    epsilon: float
-    delta: float
-    neighbours: Neighbours = "replace-one"
-
-    def __post_init__(self) -> None:
-        curator_claim(self.epsilon, self.delta, self.neighbours)
-
-    @property
-    def float_epsilon(self) -> float:
-        """Return epsilon."""
-        return self.epsilon
-
-    @property
-    def float_delta(self) -> float:
-        """Return delta."""
-        return self.delta
-
-    def model_copy(self, *, update: dict[str, object]) -> Claim:
-        """Return a claim."""
-        return curator_claim(self.epsilon, self.delta, self.neighbours).model_copy(update=update)

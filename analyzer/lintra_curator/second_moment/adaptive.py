@@ -43,9 +43,3 @@ def look_at_eigenvalue(mu: float, failure: float, weight: float) -> EigenvalueTe
         weight: q = B^2 / w2 of the projection that follows.
     """
     return EigenvalueTest(1 / mu, 1 - float(special.ndtri(failure)) / mu, 1 / weight)
-
-
-def lower_bound(look: float, squared_bound: float, mu: float, failure: float) -> float:
-    """Return what tests that are not yet moved ask for: how much less than a huge cap the ridge is."""
-    unit = EigenvalueTest(1 / mu, 1 - float(special.ndtri(failure)) / mu, 1e12)
-    return squared_bound * max(0.0, look / squared_bound - unit.margin)

@@ -161,6 +161,13 @@ class Mechanism(ClipCounter):
         del privacy
         return ""
 
+    def failure_of_two_steps(self, privacy: PrivacyStatement) -> float:
+        """Return the failure between two rows of which each is one step, to the null row, from the other's release.
+
+        A coalition that crowds a row fails for all rows alike, so that two steps cost no more than one.
+        """
+        return privacy.delta_coalition
+
     # --- what one says whose rows overlap ----------------------------------------------------------------------
 
     @property

@@ -22,7 +22,7 @@ from lintra_protocol.privacy.discrete import discrete_epsilon, discrete_mu, kapp
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.privacy.headroom import log_wrap_probability
 from lintra_protocol.privacy.statement import MAX_SLACK, SMOOTHING, Claim, Neighbours, PrivacyStatement
-from lintra_protocol.privacy.wishart import MIN_FREEDOM, dominating_mu, failure_of, passed_on
+from lintra_protocol.privacy.wishart import MIN_FREEDOM, dominating_mu, failure_of, failure_of_two_steps, passed_on
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import RING_BITS, FloatArray, IntArray, ring_from_bytes
 from lintra_protocol.transforms.ones import Ones
@@ -181,6 +181,10 @@ class WishartSecondMoment(Mechanism):
         crossed = 2 * z * 2 * fine * sqrt(self.variance) * (sqrt(honest) + z)
         squared = _FINE_VARIANCE * fine**2 * (1.4 * honest + 2 * z**2)
         return sqrt(words) * (rounded + crossed + squared) / sqrt(honest * self.rounding**2 - SMOOTHING)
+
+    def failure_of_two_steps(self, privacy: PrivacyStatement) -> float:
+        """Return the failure between two rows, which depends on the data, unlike that of a crowded row."""
+        return failure_of_two_steps(privacy.delta_coalition, privacy.mu)
 
     def check(self, claim: Claim, num_columns: int, max_clients: int) -> None:
         """Refuse parameters that break the claim or may overflow the ring (see `Mechanism.check`).

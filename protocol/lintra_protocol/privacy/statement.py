@@ -150,11 +150,6 @@ class PrivacyStatement:
     def __str__(self) -> str:
         return f"epsilon {self.epsilon:.6g} at delta {self.delta:g} ({self.neighbours})"
 
-    @property
-    def delta_hi(self) -> float:
-        """Return delta, for tests that are not yet moved."""
-        return self.delta
-
     def delta_at(self, epsilon: float) -> float:
         """Return the smallest delta for which the release is known to be (epsilon, delta)-differentially private."""
         if self.mu == inf:

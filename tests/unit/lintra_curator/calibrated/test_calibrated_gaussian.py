@@ -30,11 +30,11 @@ from lintra_curator.calibrated.logistic_regression import (
 from lintra_curator.ndis.pair import Pair
 from lintra_curator.ndis.profile import delta
 from lintra_curator.papers.calibrated import published_covariance_delta, published_logistic_sensitivity
-from lintra_curator.promise.claim import CentralClaim
+from lintra_curator.promise.claim import curator_claim
 from lintra_protocol.privacy.gaussian import gaussian_delta, gaussian_mu
 from support import source
 
-CLAIM = CentralClaim(1.0, 1e-6, "zero-out")
+CLAIM = curator_claim(1.0, 1e-6, "zero-out")
 KERNEL = RadialKernel(1.0, 0.5)
 
 
@@ -107,13 +107,13 @@ def test_an_infinite_sensitivity_is_never_private_and_one_that_is_no_number_is_r
 def test_a_fixed_covariance_gives_the_analytic_gaussian_mechanism() -> None:
     plan = calibrate(CLAIM, lambda sigma: Sensitivity(2 / sigma if sigma else math.inf, 0.0, 0.0, True))
     assert plan.sigma == pytest.approx(2 / gaussian_mu(1.0, 1e-6), rel=1e-9)
-    assert plan.promise.delta_hi <= CLAIM.delta
+    assert plan.promise.delta <= CLAIM.float_delta
 
 
 def test_no_noise_is_added_where_the_scatter_is_enough() -> None:
     plan = calibrate(CLAIM, lambda sigma: Sensitivity(0.01, 1e-4, 1e-4, True))
     assert plan.sigma == 0
-    assert plan.promise.delta_hi < CLAIM.delta
+    assert plan.promise.delta < CLAIM.float_delta
 
 
 def test_a_sensitivity_that_noise_does_not_lower_is_refused() -> None:
@@ -151,13 +151,13 @@ def test_one_moving_eigenvalue_asks_for_far_less_noise_than_the_published_route(
     plan = plan_logistic(CLAIM, 1.0, regularization, max_rows)
     assert plan.sigma == pytest.approx(sigma, rel=1e-6)
     assert plan.promise.status == "proved"
-    assert plan.promise.delta_hi <= CLAIM.delta
+    assert plan.promise.delta <= CLAIM.float_delta
     # The claim holds, with little to spare, for the pair that takes all that the sensitivity allows.
     found = plan.sensitivity
     pair = Pair([math.expm1(found.log_ratio)], [1.0], [found.shift**2 * math.exp(-found.log_ratio)])
-    assert 0.8 * CLAIM.delta < delta(pair, 1.0).hi <= CLAIM.delta
+    assert 0.8 * CLAIM.float_delta < delta(pair, 1.0).hi <= CLAIM.float_delta
     far = published_logistic_sensitivity(published, 1.0, regularization, 10, max_rows)
-    assert envelope(1.0, far) == pytest.approx(CLAIM.delta, rel=1e-3)
+    assert envelope(1.0, far) == pytest.approx(CLAIM.float_delta, rel=1e-3)
     assert 1 / regularization / gaussian_mu(1.0, 1e-6) == pytest.approx(4.2247 / regularization, rel=1e-4)
 
 
@@ -222,8 +222,8 @@ def test_one_record_moves_the_optimum_by_no_more_than_the_sensitivity_says() -> 
         ({"row_bound": math.inf}, "row_bound"),
         ({"max_rows": 1}, "more records"),
         ({"max_rows": 0}, "max_rows"),
-        ({"claim": CentralClaim(1.0, 1e-6, "replace-one")}, "zero-out"),
-        ({"claim": CentralClaim(1000.0, 1e-6, "zero-out")}, "epsilon"),
+        ({"claim": curator_claim(1.0, 1e-6, "replace-one")}, "zero-out"),
+        ({"claim": curator_claim(1000.0, 1e-6, "zero-out")}, "epsilon"),
     ],
 )
 def test_wrong_arguments_of_a_logistic_regression_are_refused(change: dict, complaint: str) -> None:
@@ -298,7 +298,7 @@ def test_a_record_that_the_others_bear_against_moves_the_mean_by_all_of_the_boun
 
 def test_a_prediction_is_a_draw_about_the_posterior_mean() -> None:
     inputs = np.linspace(-1, 1, 21)[:, np.newaxis]
-    plan = plan_gaussian_process(CentralClaim(5.0, 1e-2, "zero-out"), KERNEL, 0.5, 1.0, 30)
+    plan = plan_gaussian_process(curator_claim(5.0, 1e-2, "zero-out"), KERNEL, 0.5, 1.0, 30)
     median = lambda count: (1 << 63).to_bytes(8, "little") * (count // 8)  # noqa: E731
     release = gaussian_process_prediction(inputs, 3 * np.ones(21), np.zeros(1), plan, median)
     mean, variance = posterior(plan, inputs, np.ones(21), np.zeros((1, 1)))
@@ -340,4 +340,4 @@ def test_plans_of_a_prediction_without_bounds_are_refused(numbers: tuple[float, 
     with pytest.raises(ValueError, match="amplitude"):
         RadialKernel(math.nan, 1.0)
     with pytest.raises(ValueError, match="zero-out"):
-        plan_gaussian_process(CentralClaim(1.0, 1e-6, "replace-one"), KERNEL, 1.0, 1.0, 5)
+        plan_gaussian_process(curator_claim(1.0, 1e-6, "replace-one"), KERNEL, 1.0, 1.0, 5)

@@ -17,10 +17,10 @@ from lintra_curator.ndis.least_squares import als_max_loss, delta_als, delta_ols
 from lintra_curator.ndis.profile import delta
 from lintra_curator.papers.inherent_least_squares import inherent_least_squares
 from lintra_curator.projection.random_projection import rp_sigma
-from lintra_curator.promise.claim import CentralClaim
+from lintra_curator.promise.claim import curator_claim
 from support import source
 
-CLAIM = CentralClaim(1.0, 1e-5, "zero-out")
+CLAIM = curator_claim(1.0, 1e-5, "zero-out")
 
 
 def made_data(count: int = 300) -> tuple[np.ndarray, np.ndarray]:
@@ -82,7 +82,7 @@ def test_no_row_that_the_bound_allows_is_worse_than_the_one_found(law: str, sket
     for _ in range(60):
         share, depth = generator.uniform(), generator.uniform() ** 0.3
         found = influence_delta(1.0, total * depth * share, total * depth * (1 - share), sketch_rows, features, law)
-        assert found <= plan.promise.delta_hi <= CLAIM.delta
+        assert found <= plan.promise.delta <= CLAIM.float_delta
 
 
 @pytest.mark.slow
@@ -93,21 +93,21 @@ def test_a_dense_grid_finds_no_worse_row_than_the_search(seed: int) -> None:
     features = int(generator.integers(1, min(sketch_rows - 2, 40) + 1))
     epsilon, target = float(np.exp(generator.uniform(-3, 2))), float(10 ** generator.uniform(-9, -1.5))
     law = ("gaussian", "t")[seed // 2 % 2]
-    plan = plan_least_squares(CentralClaim(epsilon, target, "zero-out"), sketch_rows, features, 1.0, law)
+    plan = plan_least_squares(curator_claim(epsilon, target, "zero-out"), sketch_rows, features, 1.0, law)
     total = 1 / (1 + plan.sigma2)
     shares = np.concatenate([[0, 0.003, 0.01, 0.03], np.linspace(0.05, 0.95, 61), [0.97, 0.99, 0.997, 1]])
     for depth in (1, 0.99, 0.95, 0.85, 0.7, 0.5, 0.3, 0.15, 0.05):
         for share in shares:
             p, s = total * depth * share, total * depth * (1 - share)
-            assert influence_delta(epsilon, p, s, sketch_rows, features, law) <= plan.promise.delta_hi
+            assert influence_delta(epsilon, p, s, sketch_rows, features, law) <= plan.promise.delta
 
 
 def test_the_gaussian_law_at_its_worst_row_is_certified() -> None:
     plan = plan_least_squares(CLAIM, 200, 5, 1.0, "gaussian")
     pair = ols_pair(*plan.worst, 200, 5)
     largest = max(delta(each, 1.0).hi for each in (pair, pair.reverse()))
-    assert largest <= CLAIM.delta
-    assert largest == pytest.approx(plan.promise.delta_hi, rel=1e-6)
+    assert largest <= CLAIM.float_delta
+    assert largest == pytest.approx(plan.promise.delta, rel=1e-6)
 
 
 @pytest.mark.parametrize("law", ["gaussian", "t"])
@@ -214,8 +214,8 @@ def test_a_row_that_decides_the_rank_needs_a_ridge() -> None:
         ({"target": np.zeros(4)}, "shapes"),
         ({"features": np.full((3, 3), math.inf)}, "finite"),
         ({"features": 9 * np.eye(3), "clip": False}, "longer than the bound"),
-        ({"claim": CentralClaim(1.0, 1e-5, "replace-one")}, "zero-out"),
-        ({"claim": CentralClaim(1000.0, 1e-5, "zero-out")}, "epsilon"),
+        ({"claim": curator_claim(1.0, 1e-5, "replace-one")}, "zero-out"),
+        ({"claim": curator_claim(1000.0, 1e-5, "zero-out")}, "epsilon"),
         ({"names": ["a", "b"]}, "3 columns"),
     ],
 )
@@ -235,7 +235,7 @@ def test_rank_deficient_features_have_a_solution_because_of_the_ridge() -> None:
 
 
 def test_replacement_is_promised_through_the_sketch() -> None:
-    claim = CentralClaim(1.0, 1e-5, "replace-one")
+    claim = curator_claim(1.0, 1e-5, "replace-one")
     plan = plan_least_squares(claim, 40, 3, 1.0, "sketch")
     assert math.sqrt(plan.sigma2) == rp_sigma(1.0, 1e-5, 40, 1.0, "replace-one")
 

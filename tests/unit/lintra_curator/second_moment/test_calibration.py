@@ -2,11 +2,12 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from lintra_curator.papers import published
-from lintra_curator.promise.claim import CalibrationError, CentralClaim
-from lintra_curator.second_moment.adaptive import LOOK_SHARE, gaussian_then_projection, lower_bound
+from lintra_curator.promise.claim import CalibrationError, curator_claim
+from lintra_curator.second_moment.adaptive import LOOK_SHARE, gaussian_then_projection, look_at_eigenvalue
 from lintra_curator.second_moment.calibration import (
     adaptive_weight,
     gaussian_sigma,
@@ -17,11 +18,11 @@ from lintra_curator.second_moment.calibration import (
 )
 from lintra_curator.second_moment.curves import projection_delta, wishart_delta
 from lintra_protocol.privacy.gaussian import gaussian_delta, gaussian_mu
-from lintra_protocol.privacy.statement import Neighbours
+from lintra_protocol.privacy.statement import Claim, Neighbours
 
 NINE = math.exp(-9)
-WEAK = CentralClaim(0.1, NINE)
-STRONG = CentralClaim(1, 1e-6)
+WEAK = curator_claim(0.1, NINE)
+STRONG = curator_claim(1, 1e-6)
 
 RIDGES: list[tuple[float, float, int, Neighbours, float]] = [
     (0.1, NINE, 44, "replace-one", 162.08151611),
@@ -52,14 +53,14 @@ PUBLISHED_AGAINST_EXACT = [
 def test_projection_ridges_have_their_reference_values(
     epsilon: float, delta: float, rows: int, neighbours: Neighbours, ridge: float
 ) -> None:
-    assert 1 / projection_weight(CentralClaim(epsilon, delta, neighbours), rows) == pytest.approx(ridge, rel=1e-8)
+    assert 1 / projection_weight(curator_claim(epsilon, delta, neighbours), rows) == pytest.approx(ridge, rel=1e-8)
 
 
 @pytest.mark.parametrize(("epsilon", "delta", "neighbours", "freedom"), FREEDOMS)
 def test_wishart_degrees_have_their_reference_values(
     epsilon: float, delta: float, neighbours: Neighbours, freedom: float
 ) -> None:
-    assert wishart_freedom(CentralClaim(epsilon, delta, neighbours), 1.0) == pytest.approx(freedom, rel=1e-8)
+    assert wishart_freedom(curator_claim(epsilon, delta, neighbours), 1.0) == pytest.approx(freedom, rel=1e-8)
 
 
 def test_wishart_scales_of_one_example_for_each_client_have_their_reference_values() -> None:
@@ -69,9 +70,9 @@ def test_wishart_scales_of_one_example_for_each_client_have_their_reference_valu
 
 def test_gaussian_deviations_have_their_reference_values() -> None:
     assert 50 * gaussian_sigma(WEAK) == pytest.approx(1194.864439, rel=1e-8)
-    assert 50 * gaussian_sigma(CentralClaim(0.1, NINE, "zero-out")) == pytest.approx(844.896748, rel=1e-8)
+    assert 50 * gaussian_sigma(curator_claim(0.1, NINE, "zero-out")) == pytest.approx(844.896748, rel=1e-8)
     assert 50 * gaussian_sigma(STRONG) == pytest.approx(211.233944, rel=1e-8)
-    assert 50 * gaussian_sigma(CentralClaim(1, 1e-6, "zero-out")) == pytest.approx(149.364955, rel=1e-8)
+    assert 50 * gaussian_sigma(curator_claim(1, 1e-6, "zero-out")) == pytest.approx(149.364955, rel=1e-8)
 
 
 @pytest.mark.parametrize(("epsilon", "delta", "ridges", "degrees", "sigmas"), PUBLISHED_AGAINST_EXACT)
@@ -82,7 +83,7 @@ def test_published_and_exact_calibrations_stand_side_by_side_as_in_the_table(
     degrees: tuple[int, int],
     sigmas: tuple[float, float],
 ) -> None:
-    claim = CentralClaim(epsilon, delta)
+    claim = curator_claim(epsilon, delta)
     found = [
         1 / projection_weight(claim, 44),
         published.theorem_3_1_ridge(claim, 44),
@@ -103,35 +104,36 @@ def test_the_published_gaussian_noise_does_not_keep_its_promise_when_a_row_is_re
     assert gaussian_delta(1, mu) == pytest.approx(9.3e-6, rel=0.01)
 
 
-@pytest.mark.parametrize("claim", [CentralClaim(e, d) for e, d in ((0.1, 1e-6), (1, 1e-15), (5, 1e-9), (0.3, 0.2))])
+@pytest.mark.parametrize("claim", [curator_claim(e, d) for e, d in ((0.1, 1e-6), (1, 1e-15), (5, 1e-9), (0.3, 0.2))])
 @pytest.mark.parametrize("neighbours", ["replace-one", "zero-out"])
 def test_every_calibration_keeps_its_claim_and_slightly_less_noise_breaks_it(
-    claim: CentralClaim, neighbours: Neighbours
+    claim: Claim, neighbours: Neighbours
 ) -> None:
-    claim = CentralClaim(claim.epsilon, claim.delta, neighbours)
+    claim = curator_claim(claim.float_epsilon, claim.float_delta, neighbours)
     weight = projection_weight(claim, 30)
-    assert projection_delta(claim.epsilon, weight, 30, neighbours) <= claim.delta
-    assert projection_delta(claim.epsilon, weight * 1.0001, 30, neighbours) > claim.delta
+    assert projection_delta(claim.float_epsilon, weight, 30, neighbours) <= claim.float_delta
+    assert projection_delta(claim.float_epsilon, weight * 1.0001, 30, neighbours) > claim.float_delta
     freedom = wishart_freedom(claim, 0.5)
-    assert wishart_delta(claim.epsilon, freedom, 2.0, neighbours) <= claim.delta
-    assert wishart_delta(claim.epsilon, freedom - 1e-4 * (freedom - 2), 2.0, neighbours) > claim.delta
+    assert wishart_delta(claim.float_epsilon, freedom, 2.0, neighbours) <= claim.float_delta
+    assert wishart_delta(claim.float_epsilon, freedom - 1e-4 * (freedom - 2), 2.0, neighbours) > claim.float_delta
     scale = wishart_scale(claim, 80.0)
-    assert wishart_delta(claim.epsilon, 80.0, 1 / scale, neighbours) <= claim.delta
-    assert wishart_delta(claim.epsilon, 80.0, 1.0001 / scale, neighbours) > claim.delta
+    assert wishart_delta(claim.float_epsilon, 80.0, 1 / scale, neighbours) <= claim.float_delta
+    assert wishart_delta(claim.float_epsilon, 80.0, 1.0001 / scale, neighbours) > claim.float_delta
 
 
 def test_the_joint_calibration_keeps_a_tenth_of_delta_for_the_look_and_spends_the_rest() -> None:
-    look = gaussian_mu(WEAK.epsilon, WEAK.delta) / 2
+    look = gaussian_mu(WEAK.float_epsilon, WEAK.float_delta) / 2
     weight = adaptive_weight(WEAK, 44, look)
-    spent = gaussian_then_projection(WEAK.epsilon, look, weight, 44)
-    assert spent == pytest.approx((1 - LOOK_SHARE) * WEAK.delta, rel=1e-9)
-    assert spent <= (1 - LOOK_SHARE) * WEAK.delta
+    spent = gaussian_then_projection(WEAK.float_epsilon, look, weight, 44)
+    assert spent == pytest.approx((1 - LOOK_SHARE) * WEAK.float_delta, rel=1e-9)
+    assert spent <= (1 - LOOK_SHARE) * WEAK.float_delta
     assert weight < projection_weight(WEAK, 44)
 
 
-def test_the_lower_bound_falls_short_of_the_look_by_one_row_and_the_quantile_of_its_noise() -> None:
-    assert lower_bound(5000.0, 4.0, 0.1, 0.025) == pytest.approx(5000 - 4 * (1 + 1.959963985 / 0.1))
-    assert lower_bound(10.0, 4.0, 0.1, 0.025) == 0
+def test_the_ridge_falls_short_of_the_look_by_one_row_and_the_quantile_of_its_noise() -> None:
+    test = look_at_eigenvalue(0.1, 0.025, 1e-4)
+    assert 1e4 - test.ridge(np.array(1250.0)) == pytest.approx(1250 - (1 + 1.959963985 / 0.1))
+    assert test.ridge(np.array(2.5)) == 1e4
 
 
 @pytest.mark.parametrize(
@@ -140,7 +142,7 @@ def test_the_lower_bound_falls_short_of_the_look_by_one_row_and_the_quantile_of_
 )
 def test_a_claim_that_cannot_be_calibrated_to_is_refused(epsilon: float, delta: float) -> None:
     with pytest.raises(CalibrationError, match="must"):
-        CentralClaim(epsilon, delta)
+        curator_claim(epsilon, delta)
 
 
 @pytest.mark.parametrize("neighbours", ["replace-one", "zero-out"])
@@ -148,7 +150,7 @@ def test_a_claim_that_cannot_be_calibrated_to_is_refused(epsilon: float, delta: 
 def test_claims_that_promise_nearly_nothing_are_calibrated_all_the_same(
     epsilon: float, delta: float, neighbours: Neighbours
 ) -> None:
-    claim = CentralClaim(epsilon, delta, neighbours)
+    claim = curator_claim(epsilon, delta, neighbours)
     assert projection_delta(epsilon, projection_weight(claim, 3), 3, neighbours) <= delta
     assert wishart_delta(epsilon, wishart_freedom(claim, 1.0), 1.0, neighbours) <= delta
 
@@ -162,6 +164,6 @@ def test_calibrations_outside_their_domain_are_refused() -> None:
     with pytest.raises(CalibrationError, match="above 2"):
         wishart_scale(WEAK, 2.0)
     with pytest.raises(CalibrationError, match="smaller scale"):
-        wishart_freedom(CentralClaim(1e-5, 1e-9), 1.0)
+        wishart_freedom(curator_claim(1e-5, 1e-9), 1.0)
     with pytest.raises(CalibrationError, match="spends all"):
-        adaptive_weight(WEAK, 44, gaussian_mu(WEAK.epsilon, WEAK.delta))
+        adaptive_weight(WEAK, 44, gaussian_mu(WEAK.float_epsilon, WEAK.float_delta))

@@ -19,6 +19,7 @@ from lintra_curator.second_moment.curves import (
 )
 from lintra_protocol.privacy.gaussian import gaussian_delta
 from lintra_protocol.privacy.statement import Neighbours
+from lintra_protocol.privacy.wishart import wishart_delta as tabulated_wishart_delta
 
 PROJECTION: list[tuple[Neighbours, float, float, int, float]] = [
     ("zero-out", 1, 0.05, 44, 2.999577348515e-05),
@@ -52,6 +53,16 @@ def test_the_wishart_replace_curve_has_its_reference_values(
     epsilon: float, freedom: float, weight: float, delta: float
 ) -> None:
     assert wishart_delta(epsilon, freedom, weight, "replace-one") == pytest.approx(delta, rel=1e-8)
+
+
+@pytest.mark.parametrize("neighbours", ["replace-one", "zero-out"])
+@pytest.mark.parametrize(("epsilon", "freedom", "weight"), [(0.0, 20, 0.5), (0.1, 100, 1.0), (0.5, 900, 12.0)])
+def test_the_tables_of_the_parties_and_the_curator_s_integrals_give_the_same_wishart_curve(
+    epsilon: float, freedom: int, weight: float, neighbours: Neighbours
+) -> None:
+    """Two routes that share no code: an audit takes this one because the service takes the other."""
+    tabulated = tabulated_wishart_delta(epsilon, freedom, weight, neighbours)
+    assert tabulated == pytest.approx(wishart_delta(epsilon, freedom, weight, neighbours), rel=1e-7)
 
 
 def test_with_few_degrees_of_freedom_the_worst_wishart_pair_is_a_row_against_none_and_not_two_rows() -> None:

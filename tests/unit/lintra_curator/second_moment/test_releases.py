@@ -19,7 +19,7 @@ from lintra_curator.papers.second_moment import (
     PublishedProjection,
     PublishedWishartNoise,
 )
-from lintra_curator.promise.claim import CalibrationError, CentralClaim
+from lintra_curator.promise.claim import CalibrationError, curator_claim
 from lintra_curator.second_moment.bounded_table import BoundedTable, plain_columns
 from lintra_curator.second_moment.calibration import projection_weight
 from lintra_curator.second_moment.central_second_moment import CentralSecondMoment
@@ -32,17 +32,17 @@ from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
 from lintra_protocol.noise import MAX_SIGMA
 from lintra_protocol.privacy.discrete import discrete_delta
 from lintra_protocol.privacy.gaussian import gaussian_mu
-from lintra_protocol.privacy.statement import Neighbours
+from lintra_protocol.privacy.statement import Claim, Neighbours
 from lintra_protocol.randomness import RandomBytes
 from support import few, source
 
 NAMES = ("c0", "c1", "c2", "c3")
 COLUMNS = plain_columns(NAMES, 2.0)
-CLAIM = CentralClaim(1.0, 1e-6)
-WEAK = CentralClaim(0.1, math.exp(-9))
+CLAIM = curator_claim(1.0, 1e-6)
+WEAK = curator_claim(0.1, math.exp(-9))
 ROWS = np.random.default_rng(1).normal(size=(80, 4))
 
-Maker = Callable[[BoundedTable, CentralClaim, RandomBytes], CentralSecondMoment]
+Maker = Callable[[BoundedTable, Claim, RandomBytes], CentralSecondMoment]
 MAKERS: dict[str, Maker] = {
     "gaussian": GaussianNoise().release,
     "trace-tight": lambda table, claim, source: GaussianNoise(trace_tight=True).release(table, claim, source),
@@ -74,17 +74,17 @@ def table(row_bound: float = 2.0, rows: int = 80) -> BoundedTable:
     return BoundedTable.of(ROWS[:rows], COLUMNS, row_bound)
 
 
-@pytest.mark.parametrize("claim", [CLAIM, WEAK, CentralClaim(0.5, 1e-5, "zero-out")])
+@pytest.mark.parametrize("claim", [CLAIM, WEAK, curator_claim(0.5, 1e-5, "zero-out")])
 @pytest.mark.parametrize("name", MAKERS)
-def test_every_exactly_calibrated_release_states_a_curve_that_keeps_its_claim(name: str, claim: CentralClaim) -> None:
+def test_every_exactly_calibrated_release_states_a_curve_that_keeps_its_claim(name: str, claim: Claim) -> None:
     if name == "trace-tight" and claim.neighbours == "zero-out":
         with pytest.raises(ValueError, match="'replace-one' only"):
             MAKERS[name](table(), claim, source(name))
         return
     release = MAKERS[name](table(), claim, source(name))
     assert release.noise.calibration == "exact"
-    assert 0.5 * claim.delta < release.noise.delta_at(claim.epsilon) <= claim.delta
-    assert release.noise.delta_at(0.9 * claim.epsilon) > claim.delta
+    assert 0.5 * claim.float_delta < release.noise.delta_at(claim.float_epsilon) <= claim.float_delta
+    assert release.noise.delta_at(0.9 * claim.float_epsilon) > claim.float_delta
     assert release.noise.law == ("discrete, exact integers" if name == "gaussian" else "continuous, floating point")
     assert (release.num_clients, release.row_bound) == (80, 2.0)
     assert_allclose(release.values, release.values.T)
@@ -111,7 +111,7 @@ def test_published_calibrations_are_the_columns_of_the_table() -> None:
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_every_estimator_reads_every_release(name: str) -> None:
-    release = MAKERS[name](table(), CentralClaim(50.0, 0.1), source(f"estimators {name}"))
+    release = MAKERS[name](table(), curator_claim(50.0, 0.1), source(f"estimators {name}"))
     found = regression(release, "c0", regularization=100.0)
     assert all(coefficient.standard_error is not None for coefficient in found.coefficients)
     assert pca(release, 2).n_components_ == 2
@@ -188,7 +188,7 @@ def test_sums_of_products_stay_exact_beyond_53_bits_and_are_refused_beyond_62() 
 def test_the_integer_plan_keeps_the_claim_and_half_a_percent_less_noise_breaks_it(
     epsilon: float, delta: float, neighbours: Neighbours
 ) -> None:
-    claim = CentralClaim(epsilon, delta, neighbours)
+    claim = curator_claim(epsilon, delta, neighbours)
     bits, sigma, mu, slack = integer_plan(claim, 30)
     assert sigma <= MAX_SIGMA
     distance = 4.0**bits * (1 if neighbours == "replace-one" else math.sqrt(0.5))
@@ -203,7 +203,7 @@ def test_integer_noise_costs_next_to_nothing() -> None:
 
 def test_a_claim_that_no_integer_noise_keeps_is_refused() -> None:
     with pytest.raises(CalibrationError, match="more noise"):
-        integer_plan(CentralClaim(1e-9, 1e-15), 3)
+        integer_plan(curator_claim(1e-9, 1e-15), 3)
 
 
 # --- what is refused -------------------------------------------------------------------------------------------
@@ -283,7 +283,7 @@ def test_parameters_that_do_not_fit_are_refused(
 
 
 def test_a_table_with_large_eigenvalues_gets_a_smaller_ridge_and_a_table_without_does_not() -> None:
-    claim = CentralClaim(1.0, 1e-3)
+    claim = curator_claim(1.0, 1e-3)
     large = BoundedTable.of(np.tile(2.0 * np.eye(4), (2000, 1)), COLUMNS, 2.0)
     full = 4 / projection_weight(claim, 30)
     rich = GaussianProjection(sketch_rows=30, adaptive=True).release(large, claim, source("rich"))
@@ -302,7 +302,7 @@ def test_a_table_with_large_eigenvalues_gets_a_smaller_ridge_and_a_table_without
 def test_rows_and_bound_in_another_unit_give_the_same_release_in_that_unit(make: Maker, factor: float) -> None:
     rows = np.tile(np.eye(4), (500, 1))
     plain, other = (
-        make(BoundedTable.of(unit * rows, plain_columns(NAMES, unit), unit), CentralClaim(1.0, 1e-3), source("unit"))
+        make(BoundedTable.of(unit * rows, plain_columns(NAMES, unit), unit), curator_claim(1.0, 1e-3), source("unit"))
         for unit in (1.0, factor)
     )
     assert_array_equal(other.values, factor**2 * plain.values)
@@ -313,7 +313,7 @@ def test_rows_and_bound_in_another_unit_give_the_same_release_in_that_unit(make:
 @pytest.mark.parametrize("bound", [0.1, 1.0, 7.0])
 def test_what_common_rows_and_ridge_hold_together_is_never_below_the_plan_and_not_far_above_it(bound: float) -> None:
     # An attacker who knows all rows but one sees which it is if ridge and common rows fall short of the planned ridge.
-    claim, copies = CentralClaim(1.0, 1e-3), 400
+    claim, copies = curator_claim(1.0, 1e-3), 400
     held = BoundedTable.of(np.tile(bound * np.eye(4), (copies, 1)), COLUMNS, bound)
     common = (copies - 1) * bound**2
     drawn = source(f"common rows {bound}")
@@ -342,7 +342,7 @@ def test_a_noisy_inverse_gives_ridge_coefficients_and_nothing_else() -> None:
     rows = np.tile(ROWS, (2000, 1))
     rows[:, 0] = 0.5 * rows[:, 1] + 0.3 * rows[:, 0]
     data = BoundedTable.of(rows, COLUMNS, 10.0, clip=False)
-    release = GaussianInverse(ridge=20000.0).release(data, CentralClaim(1.0, 1e-5), source("inverse"))
+    release = GaussianInverse(ridge=20000.0).release(data, curator_claim(1.0, 1e-5), source("inverse"))
     products = rows.T @ rows
     expected = np.linalg.solve(products[1:, 1:] + 20000 * np.eye(3), products[1:, 0])
     assert_allclose(release.coefficients("c0"), expected, atol=0.15)
