@@ -81,6 +81,16 @@ class Feature:
         """Return how many coordinates of z the column takes."""
         return feature_width(len(self.levels))
 
+    def mapped(self, values: ColumnArray) -> FloatArray:
+        """Return values of the column as coordinates of a mapped row, shape `(n, width)`."""
+        if self.kind == "category":
+            places = {level: number for number, level in enumerate(self.levels)}
+            index = np.array([places[str(value)] for value in values.tolist()], np.int64)
+            levels = np.arange(1, 2) if self.width == 1 else np.arange(len(self.levels))
+            return np.where(index[:, np.newaxis] == levels, 1.0, -1.0)
+        middle, half = (self.upper + self.lower) / 2, (self.upper - self.lower) / 2
+        return ((np.asarray(values, np.float64) - middle) / half)[:, np.newaxis]
+
     def emitted(self, values: FloatArray) -> ColumnArray:
         """Return real values of shape `(n,)` as the column holds them: inside its bounds and of its own type.
 

@@ -20,7 +20,7 @@ from lintra_analysis.releases.features import (
 )
 from lintra_analysis.releases.gram import GramEstimate
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
-from lintra_protocol.canonical import base64url, canonical_json, domain_hash
+from lintra_protocol.canonical import JsonValue, base64url, canonical_json, domain_hash
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
 from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.ring import FloatArray
@@ -200,11 +200,13 @@ class ProjectedSums:
         arrays = [self.counts, self.sums, self.products, *self.histograms, *(table.cells for table in self.tables)]
         if self.frame is not None:
             arrays.append(self.frame)
-        said = [repr(self.features), repr(self.label), self.num_clients, repr(self.noise)]
+        said: list[JsonValue] = [repr(self.features), repr(self.label), self.num_clients, repr(self.noise)]
         # Said only where they are, so that a release without them keeps its digest.
-        edges = [list(feature.edges) for feature in self.histogram_features if feature.edges]
-        pairs = [[table.first, table.second, repr(self.noise.table)] for table in self.tables]
-        public = canonical_json([*said, *([edges, pairs] if edges or pairs else [])])
+        edges: list[JsonValue] = [list(feature.edges) for feature in self.histogram_features if feature.edges]
+        pairs: list[JsonValue] = [[table.first, table.second, repr(self.noise.table)] for table in self.tables]
+        if edges or pairs:
+            said += [edges, pairs]
+        public = canonical_json(said)
         parts = [np.ascontiguousarray(array, "<f8").tobytes() for array in arrays]
         return base64url(domain_hash("joint sums", public, *parts))
 

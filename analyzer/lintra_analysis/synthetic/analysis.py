@@ -8,7 +8,7 @@ from lintra_analysis.estimators.tables import Tabular
 from lintra_analysis.releases.release import Release
 from lintra_analysis.synthetic import generator
 from lintra_analysis.synthetic.centred_model import fit_two_rounds
-from lintra_analysis.synthetic.generator import MAX_NUMBERS, Space
+from lintra_analysis.synthetic.drawing import MAX_NUMBERS, Space
 from lintra_analysis.synthetic.model import GaussianModel, fit
 from lintra_analysis.synthetic.rows import SyntheticRows
 from lintra_protocol.errors import InvalidAnalysisError

@@ -13,7 +13,8 @@ import numpy as np
 from lintra_analysis.estimators.estimates import Estimate, check_confidence, quantile
 from lintra_analysis.releases.joint_sums import ProjectedSums
 from lintra_analysis.sampling import chi_squares, gaussians, uniforms
-from lintra_analysis.synthetic.generator import Space, seed_bytes, synthesize
+from lintra_analysis.synthetic.drawing import Space, seed_bytes
+from lintra_analysis.synthetic.generator import synthesize
 from lintra_analysis.synthetic.model import GaussianModel, fit
 from lintra_analysis.synthetic.repair import symmetric_root
 from lintra_analysis.synthetic.rows import SyntheticRows

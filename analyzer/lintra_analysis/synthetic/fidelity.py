@@ -4,6 +4,7 @@ Every number stands beside the deviation of its noise, and every judgement is a 
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from lintra_analysis.estimators.estimates import Interval, check_confidence, quantile
 from lintra_analysis.estimators.tables import Cell, Tabular, csv_text
 from lintra_analysis.planning.row_norms import NormLaw
+from lintra_analysis.releases.features import ColumnArray
 from lintra_analysis.synthetic.model import GaussianModel, count_interval, mean_error
 from lintra_analysis.synthetic.pairs import PairReport, judge_pairs, word
 from lintra_analysis.synthetic.rows import WARNING
@@ -159,8 +161,15 @@ class FidelityReport(Tabular):
         return "\n".join(lines) + "\n"
 
 
-def fidelity(model: GaussianModel, confidence: float = 0.95) -> FidelityReport:
+def fidelity(
+    model: GaussianModel, confidence: float = 0.95, *, drawn: Mapping[str, ColumnArray] | None = None
+) -> FidelityReport:
     """Report on a model from public numbers alone.
+
+    Args:
+        model: of `fit`.
+        confidence: of the intervals.
+        drawn: rows of the model by name, if there are some already (see `judge_pairs`).
 
     Raises:
         InvalidAnalysisError: `confidence` is no confidence level.
@@ -169,7 +178,7 @@ def fidelity(model: GaussianModel, confidence: float = 0.95) -> FidelityReport:
     release = model.release
     columns = zip(release.histogram_features, release.histograms, strict=True)
     histograms = tuple(_histogram(model, feature.name, cells.size) for feature, cells in columns if cells.size)
-    pairs = judge_pairs(model)
+    pairs = judge_pairs(model, drawn)
     notes = [GAUSSIAN_NOTE, MONOTONE_NOTE, _clipping_note(model)]
     if release.dimension < release.num_coordinates:
         notes.append(OUTSIDE_NOTE.format(p=release.dimension, m=release.num_coordinates))
@@ -193,9 +202,9 @@ def fidelity(model: GaussianModel, confidence: float = 0.95) -> FidelityReport:
     )
 
 
-def weaknesses(model: GaussianModel) -> tuple[str, ...]:
+def weaknesses(model: GaussianModel, drawn: Mapping[str, ColumnArray] | None = None) -> tuple[str, ...]:
     """Return what goes with every copy of the rows: the parts that noise has drowned, and signs that it leaves open."""
-    report = fidelity(model)
+    report = fidelity(model, drawn=drawn)
     drowned = ("mostly noise", "not usable")
     said = [f"{part} {name}".strip() for part, name, _, verdict in report.lines() if any(w in verdict for w in drowned)]
     found = [f"weak: mostly noise ({', '.join(said)})"] if said else []

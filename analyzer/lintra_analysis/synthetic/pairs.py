@@ -4,11 +4,14 @@ The noise N of a covariance is symmetric and isotropic, so that <N, A> has varia
 the deviation of an entry off the diagonal; a correlation is such a product to first order.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from lintra_analysis.releases.features import starts_of
+from lintra_analysis.releases.clipped import MANY
+from lintra_analysis.releases.features import ColumnArray, starts_of
+from lintra_analysis.synthetic.drawing import drawn_columns
 from lintra_analysis.synthetic.model import GaussianModel
 from lintra_protocol.ring import FloatArray, IntArray
 
@@ -17,6 +20,9 @@ SIGN_REACH = 1.959963984540054
 
 MOST_PAIRS = 1000
 """So many pairs, the worst, stand in a report; the rest is counted."""
+
+DRAWN_ROWS = 4_000
+"""So many rows are drawn to see what becomes of a correlation: by chance it is off by .016."""
 
 GOOD, ROUGH = 0.1, 0.3
 """Errors up to these are called good and rough; what is beyond is called weak, and beyond 1 mostly noise."""
@@ -32,7 +38,9 @@ class PairReport:
         correlation: as released, before it is shrunk; it may lie beyond 1.
         noise_error: its deviation by noise, to first order.
         projection_error: root mean square of what the frame loses, averaged over frames; 0 if nothing is projected.
-        error: both together.
+        bend: how far the rows' own correlation lies from the released one: columns that are not Gaussian, a repaired
+            covariance, pair tables.
+        error: what the rows' correlation is within, in 95 % of releases: the bend, and 1.96 deviations of the rest.
         sign_open: whether the noise alone could have given the correlation its sign.
         verdict: in words.
     """
@@ -42,6 +50,7 @@ class PairReport:
     correlation: float
     noise_error: float
     projection_error: float
+    bend: float
     error: float
     sign_open: bool
     verdict: str
@@ -69,11 +78,16 @@ class Pairs:
     open_signs: int
 
 
-def judge_pairs(model: GaussianModel) -> Pairs:
+def judge_pairs(model: GaussianModel, drawn: Mapping[str, ColumnArray] | None = None) -> Pairs:
     """Judge all pairs of columns, a numeric label among them.
 
-    Rows of different classes are taken together, as in a table of synthetic rows. The classes' counts and means are
-    taken as they are; of a covariance the noise counts that `repair` was given, means included.
+    What the model makes of a correlation is seen in rows that are drawn from it. Rows of different classes are taken
+    together, as in a table of synthetic rows. The classes' counts and means are taken as they are; of a covariance the
+    noise counts that `repair` was given, means included.
+
+    Args:
+        model: of `fit`.
+        drawn: rows of it by name, if there are some already; fewer than `DRAWN_ROWS` are not used.
     """
     names, owners, axes = _axes(model)
     if len(names) < 2:
@@ -85,14 +99,33 @@ def judge_pairs(model: GaussianModel) -> Pairs:
     high, low = _blocks(values, starts, np.maximum), _blocks(values, starts, np.minimum)
     strongest, deviations = np.where(high >= -low, high, low), _blocks(noise, starts, np.maximum)
     first, second = np.triu_indices(len(names), 1)
-    opened, errors = clear[first, second] <= 0, np.hypot(deviations, lost)[first, second]
+    bends = _blocks(np.abs(_rows_correlations(model, drawn) - np.clip(values, -1, 1)), starts, np.maximum)
+    opened = clear[first, second] <= 0
+    errors = (bends + SIGN_REACH * np.hypot(deviations, lost))[first, second]
+    # Of rows that many clips changed the release tells the correlation, not of the rows that people have.
+    clipped = model.release.clipped
+    shrunk = clipped is not None and clipped.upper_share > MANY
     found = []
     for pair in np.argsort(-errors, kind="stable")[:MOST_PAIRS].tolist():
         one, two, error, is_open = int(first[pair]), int(second[pair]), float(errors[pair]), bool(opened[pair])
-        said = f"correlation {word(error)}" + ("; its sign is open" if is_open else "")
-        correlation, deviation = float(strongest[one, two]), float(deviations[one, two])
-        found.append(PairReport(names[one], names[two], correlation, deviation, lost, error, is_open, said))
+        called = "rough: of rows that clipping changed" if shrunk and error <= ROUGH else word(error)
+        said = f"correlation {called}" + ("; its sign is open" if is_open else "")
+        correlation, deviation, bend = (float(part[one, two]) for part in (strongest, deviations, bends))
+        found.append(PairReport(names[one], names[two], correlation, deviation, lost, bend, error, is_open, said))
     return Pairs(tuple(found), len(errors), int(opened.sum()))
+
+
+def _rows_correlations(model: GaussianModel, drawn: Mapping[str, ColumnArray] | None) -> FloatArray:
+    """Return the correlations of rows drawn from the model, in the coordinates of a mapped row, `(M, M)`."""
+    columns = drawn
+    if columns is None or len(next(iter(columns.values()))) < DRAWN_ROWS:
+        columns = drawn_columns(model, DRAWN_ROWS, bytes(32), "columns")
+    mapped = np.hstack([feature.mapped(columns[feature.name]) for feature in model.release.histogram_features])
+    centred = mapped - mapped.mean(axis=0)
+    lengths = np.linalg.norm(centred, axis=0)
+    unit = np.divide(centred, lengths, out=np.zeros_like(centred), where=lengths > 0)
+    correlations: FloatArray = unit.T @ unit
+    return correlations
 
 
 def _blocks(matrix: FloatArray, starts: IntArray, over: np.ufunc) -> FloatArray:

@@ -17,8 +17,8 @@ from lintra_analysis.record import ReleaseRecord
 from lintra_analysis.releases.clipped import FEW
 from lintra_analysis.releases.release import Release
 from lintra_analysis.synthetic.analysis import SyntheticEstimate, gaussian_model, synthesize
+from lintra_analysis.synthetic.drawing import Space
 from lintra_analysis.synthetic.fidelity import FidelityReport, fidelity
-from lintra_analysis.synthetic.generator import Space
 from lintra_protocol.documents import first_complaint, rounded_up
 from lintra_protocol.errors import InvalidAnalysisError
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from lintra_analysis.releases.features import ColumnArray
 from lintra_analysis.sampling import gaussians
-from lintra_analysis.synthetic.generator import seed_bytes
+from lintra_analysis.synthetic.drawing import seed_bytes
 from lintra_analysis.synthetic.model import split_by_largest_remainder
 from lintra_analysis.synthetic.repair import repair, symmetric_root
 from lintra_analysis.synthetic.rows import SyntheticRows

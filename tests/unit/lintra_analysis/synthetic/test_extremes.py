@@ -5,7 +5,8 @@ import pytest
 
 from lintra_analysis.releases.features import ClassLabel, Feature
 from lintra_analysis.releases.joint_sums import NoiseLaw
-from lintra_analysis.synthetic.generator import Space, synthesize
+from lintra_analysis.synthetic.drawing import Space
+from lintra_analysis.synthetic.generator import synthesize
 from lintra_analysis.synthetic.model import fit
 from support.made_projected_sums import numeric, released
 
