@@ -34,7 +34,9 @@ class Secrets:
             secret = self._path(name).read_bytes()
         except FileNotFoundError:
             return None
-        return secret if len(secret) == SECRET_BYTES else None
+        # Overwritten, but a crash came before the name was removed.
+        destroyed = len(secret) != SECRET_BYTES or secret == bytes(SECRET_BYTES)
+        return None if destroyed else secret
 
     def destroy(self, name: bytes) -> None:
         """Overwrite and remove a secret; nothing happens if there is none."""

@@ -1,0 +1,95 @@
+"""Real processes that get SIGKILL before any one of their writes, from the start to the release.
+
+Afterwards the server starts, without a restore, and says the same bytes that were said, or says them for the first
+time; no report is lost.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lintra_protocol.messages import Cohort, Inventory, Signed
+from support.server_world import World, a_world
+
+TESTS = Path(__file__).parents[1]
+REPORTS = 14
+
+
+async def prepared(folder: Path) -> World:
+    """Leave the folders of three servers behind, each with an open batch of reports."""
+    async with a_world(folder, "sum") as world:
+        await world.upload_everywhere(world.reports(REPORTS))
+        (folder / "task.json").write_bytes(world.task.canonical())
+    return world
+
+
+def killed_at(folder: Path, first: int, last: int, step: int = 1) -> list[dict[str, object]]:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])}
+    command = [sys.executable, "-m", "support.killed_gate", str(folder), *map(str, (first, last, step))]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=500)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def require_once(found: dict[str, object]) -> None:
+    """Check that a process was killed, and that the next one said the same and the rest, of all reports."""
+    said, after = found["said"], found["after"]
+    assert isinstance(said, list)
+    assert isinstance(after, list)
+    assert (found["ended"], found["again"]) == (-signal.SIGKILL, 0), found["at"]
+    assert after[: len(said)] == said
+    assert len(after) == 3
+    assert Signed[Inventory].from_canonical(bytes.fromhex(after[0])).message.count == REPORTS
+    assert Signed[Cohort].from_canonical(bytes.fromhex(after[1])).message.count == REPORTS
+
+
+async def test_a_process_killed_at_some_of_its_writes_says_the_same_afterwards(tmp_path: Path) -> None:
+    await prepared(tmp_path)
+    found = killed_at(tmp_path, 9, 37, 14)
+    assert len(found) == 3
+    for each in found:
+        require_once(each)
+
+
+async def test_a_crash_between_overwriting_a_secret_and_removing_it_does_not_stop_the_next_start(
+    tmp_path: Path,
+) -> None:
+    async with a_world(tmp_path, "sum") as world:
+        await world.upload_everywhere(world.reports(REPORTS))
+        (secret,) = (path for path in secrets(world) if path.name == name_of(world))
+        released = await world.release(0)
+        assert not secret.exists()
+        world.kill(0)
+        secret.write_bytes(bytes(32))
+        secret.chmod(0o600)
+        world.start(0)
+        assert not secret.exists()
+        assert (await world.ask(0, "GET", "/batches/0/aggregate")).content == released.content
+
+
+def secrets(world: World) -> list[Path]:
+    return list((world.settings[0].key_dir / "secrets").iterdir())
+
+
+def name_of(world: World) -> str:
+    (row,) = world.apps[0].node.states.rows()
+    return f"{(row.secret or b'').hex()}.secret"
+
+
+@pytest.mark.slow
+async def test_a_process_killed_at_any_of_its_writes_says_the_same_afterwards(tmp_path: Path) -> None:
+    await prepared(tmp_path)
+    found = killed_at(tmp_path, 1, 1000)
+    *killed, whole = found
+    assert len(killed) > 40
+    assert (whole["ended"], whole["said"]) == (0, whole["after"])
+    for each in killed:
+        require_once(each)
+    # Every answer was cut off once before it was said, and once after.
+    assert {len(each["said"]) for each in killed} == {0, 1, 2, 3}  # type: ignore[arg-type]
