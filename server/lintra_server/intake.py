@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from lintra_protocol.canonical import base64url
 from lintra_protocol.errors import (
     LintraError,
+    OutdatedKeyError,
     ReportTooEarlyError,
     ReportTooLateError,
     TaskEndedError,
@@ -40,6 +41,7 @@ from lintra_server.store import Outcome, Upload
 from lintra_server.writer import Writer
 
 FindKey = Callable[[bytes], SealingKey]
+FindStored = Callable[[int, Sequence[bytes]], set[bytes]]
 Opened = tuple[bytes, bytes, bytes | LintraError]
 """A report identifier, the serial of its token if it has one, and its payload or why it is refused."""
 
@@ -80,6 +82,7 @@ class Intake:
         self,
         writer: Writer,
         find_key: FindKey,
+        find_stored: FindStored,
         identity: SigningKey,
         max_wait_seconds: float,
         now: Callable[[], float],
@@ -90,6 +93,7 @@ class Intake:
         Args:
             writer: stores them.
             find_key: returns the private key with an identifier, or raises `OutdatedKeyError`.
+            find_stored: returns which of some reports of a task, given by its number, are stored durably.
             identity: signs receipts.
             max_wait_seconds: of work that may be ahead of an upload.
             now: the clock, in seconds since the epoch.
@@ -97,6 +101,7 @@ class Intake:
         """
         self._writer = writer
         self._find_key = find_key
+        self._find_stored = find_stored
         self._identity = identity
         self._backlog = Backlog(max_wait_seconds)
         self._now = now
@@ -128,16 +133,27 @@ class Intake:
     async def _results(self, held: Held, reports: Sequence[SealedReport]) -> list[Result]:
         loop = asyncio.get_running_loop()
         opened = await loop.run_in_executor(self._openers, open_reports, held, reports, self._find_key)
+        # A key may go between a commit and a lost answer: what is stored need not be opened to be known.
+        outdated = [report_id for report_id, _, error in opened if isinstance(error, OutdatedKeyError)]
+        known = set[bytes]()
+        if outdated:
+            known = await loop.run_in_executor(self._openers, self._find_stored, held.number, outdated)
+        results: dict[bytes, bool | LintraError] = {
+            report_id: False if report_id in known else error
+            for report_id, _, error in opened
+            if isinstance(error, LintraError)
+        }
         good = [each for each in opened if isinstance(each[2], bytes)]
-        if not good:
-            return [(report_id, error) for report_id, _, error in opened if isinstance(error, LintraError)]
-        report_ids, serials, payloads = zip(*good, strict=True)
-        used = serials if held.admission else ()
-        upload = Upload(held.number, report_ids, payloads, clock_refusal(held.task, self._now()), used)
-        stored: list[Outcome] = await asyncio.wrap_future(self._writer.submit(upload))
-        outcomes = iter(stored)
+        outcomes: list[Outcome] = []
+        if good:
+            report_ids, serials, payloads = zip(*good, strict=True)
+            used = serials if held.admission else ()
+            upload = Upload(held.number, report_ids, payloads, clock_refusal(held.task, self._now()), used)
+            outcomes = await asyncio.wrap_future(self._writer.submit(upload))
+        stored = iter(outcomes)
         return [
-            (report_id, next(outcomes) if isinstance(payload, bytes) else payload) for report_id, _, payload in opened
+            (report_id, next(stored) if isinstance(payload, bytes) else results[report_id])
+            for report_id, _, payload in opened
         ]
 
     def _count(self, held: Held, outcomes: Sequence[bool | LintraError]) -> None:

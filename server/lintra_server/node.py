@@ -114,7 +114,15 @@ class Node:
         self.registrations = Room(queue.max_registration_bytes)
         self.writer = Writer(parts.store.add_reports, queue.max_pending_bytes, self.metrics.observe_commit, halt)
         observe = self.metrics.observe_reports
-        self.intake = Intake(self.writer, self.keys.find, parts.identity, queue.max_wait_seconds, self.now, observe)
+        self.intake = Intake(
+            self.writer,
+            self.keys.find,
+            self.store.stored,
+            parts.identity,
+            queue.max_wait_seconds,
+            self.now,
+            observe,
+        )
         self.metrics.pending_bytes.set_function(lambda: self.uploads.used)
         self.gate = Gate(parts.store, parts.states, stepper, parts.identity, random_bytes, self.now)
         self._upkeep = Upkeep(

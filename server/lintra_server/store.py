@@ -263,6 +263,11 @@ class Store:
             connection.execute(_GROW, {"of_task": task, **grown})
         return outcomes, batch.num_reports + len(new), spent
 
+    def stored(self, task: int, report_ids: Sequence[bytes]) -> set[bytes]:
+        """Return which of some reports of a task are stored, that is, durable."""
+        with self.database.reading() as connection:
+            return _known(connection, task, report_ids)
+
     def report_ids(self, task: int) -> ReportIds:
         """Return the identifiers of all stored reports, sorted."""
         query = select(reports.c.report_id).where(reports.c.task == task).order_by(reports.c.report_id)

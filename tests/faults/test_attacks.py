@@ -77,6 +77,21 @@ async def test_a_report_changed_anywhere_is_refused_and_the_others_are_stored(
         assert (await world.upload(HONEST, reports)).failures == ()
 
 
+async def test_a_report_that_is_stored_is_known_by_its_identifier_though_its_key_is_gone(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+        reports = world.reports(3)
+        assert (await world.upload(HONEST, reports[:2])).failures == ()
+        sealed = decode_reports(await world.body(HONEST, reports), world.task, HONEST)
+        gone = encode_reports([SealedReport(r.header, flip(r.key_id, 0), r.sealed) for r in sealed])
+        answer = UploadAnswer.from_canonical((await world.post(HONEST, gone)).content)
+        # Only the one that is not here has to be sealed anew; for the others the answer is a receipt.
+        assert [each.report_id for each in answer.failures] == [text(reports[2])]
+        assert answer.receipt.message.count == 2
+        # With the rule off a client that lost the first answer would give up a report that is stored.
+        world.apps[HONEST].node.intake._find_stored = lambda task, report_ids: set()
+        assert failures((await world.post(HONEST, gone)).content) == ["outdated_key"] * 3
+
+
 @pytest.mark.parametrize("cut", [0, 1, 2, 100, -1])
 async def test_a_truncated_upload_is_refused_whole_and_loses_nothing(tmp_path: Path, cut: int) -> None:
     async with a_world(tmp_path) as world:

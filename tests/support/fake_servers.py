@@ -104,20 +104,29 @@ class FakeServer:
                 if error is not None:
                     raise error
                 _, time, payload = open_share(self.task, self.index, sealed, self.find_key)
+            except OutdatedKeyError as failure:
+                if known in self.payloads:  # stored before the key went: known by its identifier
+                    taken.append(known)
+                    continue
+                failures.append(refusal_of(known, failure))
+                continue
             except LintraError as failure:
-                failures.append(
-                    Failure(
-                        report_id=base64url(known),
-                        type=str(to_problem(failure)["type"]),
-                        detail=failure.detail,
-                        retryable=failure.retryable,
-                    )
-                )
+                failures.append(refusal_of(known, failure))
                 continue
             self.payloads[known], self.times[known] = payload, time
             taken.append(known)
         receipt = Receipt(task_id=self.task.task_id, server=self.index, count=len(taken), reports=receipt_hash(taken))
         return UploadAnswer(failures=tuple(failures), receipt=sign(self.identity, receipt))
+
+
+def refusal_of(report: bytes, error: LintraError) -> Failure:
+    """Return what an answer says about a report that was not taken."""
+    return Failure(
+        report_id=base64url(report),
+        type=str(to_problem(error)["type"]),
+        detail=error.detail,
+        retryable=error.retryable,
+    )
 
 
 class Network(httpx2.MockTransport):

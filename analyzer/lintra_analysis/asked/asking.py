@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Generic, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
@@ -18,6 +18,8 @@ from lintra_protocol.schema import Column, Schema
 from lintra_protocol.task import Task
 
 M = TypeVar("M", bound=Mechanism)
+
+Count = Literal["exact", "noisy"]
 
 
 def _spelled(value: object) -> object:
@@ -50,6 +52,7 @@ class Circumstances:
         row_bound: norm that rows are clipped to, in normalised units, if one was given.
         max_clients: largest cohort.
         random_bytes: a cryptographic source.
+        missing: the names of columns whose numbers are expected to be missing in some rows.
     """
 
     claim: Claim
@@ -57,6 +60,11 @@ class Circumstances:
     row_bound: Real | None
     max_clients: int
     random_bytes: RandomBytes
+    missing: Sequence[str] = ()
+
+    def count(self, asked: Count | None) -> Count:
+        """Return how rows are counted: as asked, or noisily where numbers are expected to be missing."""
+        return asked or ("noisy" if self.missing else "exact")
 
     def uncalibrated(self, kind: str) -> dict[str, object]:
         """Return the fields of a mechanism that needs a row bound; calibration replaces grid and sigma.
@@ -97,6 +105,8 @@ class MechanismSpecification(Asked):
     )
     is_sketch: ClassVar[bool] = False
     """Whether a report enters some rows of many, so that corrupt clients may crowd into one."""
+    takes_missing: ClassVar[bool] = False
+    """Whether missing numbers have a place of their own: their rows can be left out, or they have no cell."""
 
     @property
     def num_rounds(self) -> int:

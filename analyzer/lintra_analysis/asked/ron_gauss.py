@@ -1,7 +1,7 @@
 """Asking for `ron_gauss`, in one round or in two."""
 
 from math import sqrt
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -31,6 +31,7 @@ class RonGaussSpecification(MechanismSpecification):
     """
 
     kind: Literal["ron_gauss"]
+    takes_missing: ClassVar[bool] = True
     label: Name | None = None
     dimension: int | None = Field(default=None, ge=1, le=2**15, strict=True)
     bins: int = Field(default=16, ge=0, le=1024, strict=True)

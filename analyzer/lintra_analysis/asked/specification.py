@@ -11,14 +11,16 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from lintra_analysis.asked.asking import ASKINGS, Asked, MechanismSpecification, Number
 from lintra_protocol.canonical import canonical_json
 from lintra_protocol.privacy.statement import Neighbours, Threat
-from lintra_protocol.schema import Kind, Name
+from lintra_protocol.schema import OTHER, Kind, Name
 from lintra_protocol.sealing import HYBRID, SuiteName
 
 
 class ColumnSpecification(Asked):
     """A column: its public bounds; by default its middle is the centre and half its width the scale.
 
-    A category has `levels` instead, and a boolean needs neither.
+    A category has `levels` instead, and a boolean needs neither. Where values are expected to be `missing`, a category
+    gets the level "(other)" for them, and a number makes the task count rows with noise, so that rows without it are
+    left out; else a number that is missing nevertheless stands at its centre.
     """
 
     name: Name
@@ -29,6 +31,7 @@ class ColumnSpecification(Asked):
     unit: str = ""
     kind: Kind = "real"
     levels: tuple[Name, ...] = Field(default=(), max_length=1024)
+    missing: bool = Field(default=False, strict=True)
 
     @model_validator(mode="before")
     @classmethod
@@ -40,6 +43,9 @@ class ColumnSpecification(Asked):
             return {"lower": 0, "upper": 1, **value}
         levels = value.get("levels")
         if value.get("kind") == "category" and isinstance(levels, Sequence):
+            if value.get("missing") is True and OTHER not in levels:
+                levels = [*levels, OTHER]
+                value = {**value, "levels": levels}
             return {"lower": 0, "upper": len(levels) - 1, "center": 0, "scale": 1, **value}
         return value
 
@@ -106,7 +112,12 @@ class Specification(Asked):
     )
     threat: Threat = "static"
     delta_coalition: Number | None = Field(
-        default=None, description="half of delta for a sketch that tolerates a static coalition, else 0, if not given"
+        default=None,
+        description="half of delta over reports_per_source for a sketch that tolerates a static coalition, else 0, if "
+        "not given",
+    )
+    reports_per_source: Whole = Field(
+        default=1, ge=1, le=1000, description="how many tasks like this the same people are asked to take part in"
     )
     max_missing: Number | None = Field(
         default=None, description="0.25 with tokens, or twice the part of corrupt clients if that is more"

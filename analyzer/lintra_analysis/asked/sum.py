@@ -1,21 +1,27 @@
 """Asking for `sum`."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
-from lintra_analysis.asked.asking import Asking, Circumstances, MechanismSpecification
+from lintra_analysis.asked.asking import Asking, Circumstances, Count, MechanismSpecification
 from lintra_analysis.planning.clip_count import with_clip_count
 from lintra_protocol.mechanisms.sum import Sum
 from lintra_protocol.privacy.statement import Claim
 
 
 class SumSpecification(MechanismSpecification):
-    """The sum of the rows."""
+    """The sum of the rows.
+
+    With `count` noisy, which is usual where a column may be missing, rows in which a number is missing are left out.
+    """
 
     kind: Literal["sum"]
+    count: Count | None = None
+    takes_missing: ClassVar[bool] = True
 
     def wanted(self, circumstances: Circumstances) -> tuple[Claim, Sum]:
         """Return the sum with the row bound that was given."""
-        plain, claim = Sum.model_validate(circumstances.uncalibrated(self.kind)), circumstances.claim
+        count, claim = {"count": circumstances.count(self.count)}, circumstances.claim
+        plain = Sum.model_validate(circumstances.uncalibrated(self.kind) | count)
         mechanism = with_clip_count(plain, claim.neighbours, self.clip_count_weight)
         return claim, circumstances.calibrated(mechanism, claim)
 

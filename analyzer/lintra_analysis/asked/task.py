@@ -66,7 +66,13 @@ def build_task(
         claim = claim_of(asked)
         columns = tuple(_column(column) for column in asked.columns)
         max_clients = asked.max_clients or min(10 * asked.min_clients, 2**32)
-        around = Circumstances(claim, columns, asked.row_bound, max_clients, random_bytes)
+        missing = [column.name for column in asked.columns if column.missing and column.kind != "category"]
+        if missing and not asked.mechanism.takes_missing:
+            raise InvalidTaskError(
+                f"columns: {missing[0]!r} may be missing, and {asked.mechanism.kind} cannot leave rows out: missing "
+                "numbers would stand at their centres; ask for second_moment or sum, or leave the word out"
+            )
+        around = Circumstances(claim, columns, asked.row_bound, max_clients, random_bytes, missing)
         claim, mechanism = asked.mechanism.wanted(around)
         if asked.mechanism.clip_count_weight not in (None, "0") and not mechanism.clip_words:
             raise InvalidTaskError(f"clip_count_weight: {mechanism.kind} cannot count clipped rows; leave it out")
@@ -118,6 +124,7 @@ def claim_of(asked: Specification) -> Claim:
         threat=asked.threat,
         delta_coalition=asked.delta_coalition,
         is_sketch=asked.mechanism.is_sketch,
+        reports_per_source=asked.reports_per_source,
     )
 
 

@@ -1,4 +1,4 @@
-"""The clip counter of a planned task: its weight, and how exact the count will be."""
+"""The counts of a planned task: the clip counter's weight, and how exact both counts will be."""
 
 import math
 from typing import TypeVar
@@ -6,6 +6,7 @@ from typing import TypeVar
 from lintra_protocol.documents import Real, fraction, real
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.mechanisms.row_count import CountedRows
 from lintra_protocol.privacy.statement import Neighbours
 
 USUAL_WEIGHT: Real = "0.2"
@@ -49,3 +50,16 @@ def clip_count_deviation(mechanism: Mechanism, num_clients: int) -> dict[str, fl
     if not mechanism.clip_words:
         return {}
     return {"clipped rows": math.sqrt(num_clients) * mechanism.sigma / mechanism.clip_steps}
+
+
+def row_count_deviation(mechanism: CountedRows, num_clients: int, relative: float = 1.0) -> dict[str, float]:
+    """Return the deviation of the number of rows that are not left out; nothing where every report is a row.
+
+    Args:
+        mechanism: calibrated.
+        num_clients: reports.
+        relative: deviation of the count word's noise, in multiples of `sigma`.
+    """
+    if not mechanism.count_words:
+        return {}
+    return {"rows": relative * math.sqrt(num_clients) * mechanism.sigma / mechanism.count_steps}

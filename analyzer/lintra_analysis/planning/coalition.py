@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from lintra_protocol.documents import Real, real_below
+from lintra_protocol.documents import Real, fraction, real_below
 from lintra_protocol.errors import RowUnderfilledError
 from lintra_protocol.mechanisms import Osnap
 from lintra_protocol.mechanisms.collusion import default_corrupt_clients, half_of
@@ -24,11 +24,13 @@ def usual_claim(
     max_corrupt_clients: int | None = None,
     threat: Threat = "static",
     delta_coalition: Real | None = None,
+    reports_per_source: int = 1,
 ) -> Claim:
     """Return a promise with what was left open filled in.
 
     5 % of the smallest cohort may be corrupt. In a sketch half of delta then goes to the case that too many of them
-    share a row: with nothing for it, one row would have to bear all of them (docs/privacy.md#coalitions).
+    share a row: with nothing for it, one row would have to bear all of them (docs/privacy.md#coalitions). These parts
+    of all that a source is asked for add up, and must stay below its ledger's delta: `reports_per_source` share them.
 
     Raises:
         ValidationError: no claim has these numbers.
@@ -36,7 +38,8 @@ def usual_claim(
     delta = default_delta(min_clients) if delta is None else delta
     corrupt = default_corrupt_clients(min_clients) if max_corrupt_clients is None else max_corrupt_clients
     if delta_coalition is None:
-        delta_coalition = half_of(delta) if is_sketch and corrupt > 0 and threat == "static" else "0"
+        shared = is_sketch and corrupt > 0 and threat == "static"
+        delta_coalition = real_below(fraction(half_of(delta)) / reports_per_source) if shared else "0"
     return Claim(
         epsilon=epsilon,
         delta=delta,

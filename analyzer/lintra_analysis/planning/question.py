@@ -36,6 +36,7 @@ class Question:
         dimension: p of `ron_gauss`, or None for the rule.
         bins: cells of a column's histogram for `ron_gauss`.
         covariance: of `ron_gauss`, whether classes share one.
+        count: whether rows with a missing number are left out and the others counted with noise.
         clip_count_weight: w of the clip counter; if not given, the usual one where a mechanism can count.
         usual_coalition: whether the tolerated coalition follows from the smallest cohort (see `usual_claim`).
     """
@@ -57,6 +58,7 @@ class Question:
     bins: int = 16
     covariance: Literal["pooled", "per_class"] = "pooled"
     clip_count_weight: Real | None = None
+    count: Literal["exact", "noisy"] = "exact"
     usual_coalition: bool = False
 
     def __post_init__(self) -> None:

@@ -2,7 +2,7 @@
 
 import math
 
-from lintra_analysis.planning.clip_count import clip_count_deviation, with_clip_count
+from lintra_analysis.planning.clip_count import clip_count_deviation, row_count_deviation, with_clip_count
 from lintra_analysis.planning.option import KindPlan, Option, option_of, predict
 from lintra_analysis.planning.question import Question
 from lintra_protocol.mechanisms.base import MIN_SIGMA
@@ -25,6 +25,7 @@ def plan_second_moment(question: Question) -> Option:
         sigma=MIN_SIGMA,
         intercept=question.intercept,
         trace=question.trace,
+        count=question.count,
     )
     asked = with_clip_count(plain, claim.neighbours, question.clip_count_weight)
     mechanism = asked.calibrated(claim, d, question.max_clients)
@@ -37,6 +38,7 @@ def plan_second_moment(question: Question) -> Option:
         constant = mechanism.intercept_steps * 2.0**-mechanism.fraction_bits
         deviations["sum"] = math.sqrt(variance) / constant
         deviations["mean"] = deviations["sum"] / claim.min_clients
+    deviations |= row_count_deviation(mechanism, claim.min_clients, math.sqrt(2))
     deviations |= clip_count_deviation(mechanism, claim.min_clients)
     error = variance * d * (d - 1) + square * d
     return option_of(question, mechanism, sigma=sigma, deviations=deviations, predicted=predict(question, error))

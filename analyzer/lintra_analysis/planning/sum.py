@@ -2,7 +2,7 @@
 
 import math
 
-from lintra_analysis.planning.clip_count import clip_count_deviation, with_clip_count
+from lintra_analysis.planning.clip_count import clip_count_deviation, row_count_deviation, with_clip_count
 from lintra_analysis.planning.option import KindPlan, Option, option_of
 from lintra_analysis.planning.question import Question
 from lintra_protocol.mechanisms.base import MIN_SIGMA
@@ -15,11 +15,12 @@ def plan_sum(question: Question) -> Option:
     Raises:
         InvalidTaskError, RowUnderfilledError: no such task is possible.
     """
-    plain = Sum(row_bound=question.row_bound, fraction_bits=0, sigma=MIN_SIGMA)
+    plain = Sum(row_bound=question.row_bound, fraction_bits=0, sigma=MIN_SIGMA, count=question.count)
     asked = with_clip_count(plain, question.claim.neighbours, question.clip_count_weight)
     mechanism = asked.calibrated(question.claim, question.columns, question.max_clients)
     sigma, clients = mechanism.sigma * 2.0**-mechanism.fraction_bits, question.claim.min_clients
     deviations = {"sum": math.sqrt(clients) * sigma, "mean": sigma / math.sqrt(clients)}
+    deviations |= row_count_deviation(mechanism, clients)
     deviations |= clip_count_deviation(mechanism, clients)
     return option_of(question, mechanism, sigma=sigma, deviations=deviations)
 

@@ -168,6 +168,20 @@ async def test_with_a_new_key_the_same_shares_are_sealed_once_and_after_a_restar
     assert [len(server.payloads) for server in second.servers] == [1, 0, 1]
 
 
+async def test_a_key_that_rotates_between_storing_and_a_lost_answer_costs_no_report(tmp_path: Path) -> None:
+    network = Network(make_task())
+    rotated = network.servers[1]
+    stores_but_answers_503(rotated)
+    async with client(network, tmp_path) as one:
+        with pytest.raises(UnavailableError):
+            await one.send(ROW)
+    rotated.keys = [sealing_key("the next key", network.task.suite)]
+    rotated.around = lambda request, answer: answer()
+    async with client(network, tmp_path) as one:
+        assert (await one.send(ROW)).repeated
+    assert [len(server.payloads) for server in network.servers] == [1, 1, 1]
+
+
 async def test_a_charge_without_a_message_sends_nothing_more(tmp_path: Path) -> None:
     network = Network(make_task())
     for server in network.servers:
