@@ -41,6 +41,13 @@ def infer(
         for name, end in questions(documents):
             answer = typer.prompt(f"{name}: {end} bound that is public (empty to leave open)", default="", err=True)
             complete_with(documents, name, end, answer)
+    for document in documents:
+        column = table.column(str(document["name"]))
+        if column.missing:
+            document["missing"] = True
+            typer.echo(
+                f"{column.name}: {column.missing} values are missing; rows without them will be left out", err=True
+            )
     for name, reason in table.left_out.items():
         typer.echo(f"left out {name}: {reason}", err=True)
     typer.echo(json.dumps(documents, indent=2, ensure_ascii=False))
