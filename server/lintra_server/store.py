@@ -266,7 +266,7 @@ class Store:
     def stored(self, task: int, report_ids: Sequence[bytes]) -> set[bytes]:
         """Return which of some reports of a task are stored, that is, durable."""
         with self.database.reading() as connection:
-            return _known(connection, task, report_ids)
+            return known(connection, task, report_ids)
 
     def report_ids(self, task: int) -> ReportIds:
         """Return the identifiers of all stored reports, sorted."""
