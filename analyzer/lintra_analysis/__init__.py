@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from lintra_analysis.access.downloaded import open_release
     from lintra_analysis.access.rest_client import AnalyzerClient, connect
     from lintra_analysis.estimators.correlation import CorrelationEstimate, correlation
+    from lintra_analysis.estimators.histogram import histogram
+    from lintra_analysis.estimators.histogram_estimate import HistogramEstimate
     from lintra_analysis.estimators.means import MeansEstimate, means
     from lintra_analysis.estimators.pca import pca
     from lintra_analysis.estimators.pca_estimate import PcaEstimate
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AnalyzerClient",
     "CorrelationEstimate",
+    "HistogramEstimate",
     "MeansEstimate",
     "PcaEstimate",
     "RegressionEstimate",
@@ -36,6 +39,7 @@ __all__ = [
     "SyntheticRows",
     "connect",
     "correlation",
+    "histogram",
     "means",
     "open_release",
     "pca",
@@ -46,6 +50,7 @@ __all__ = [
 _MODULES = {
     "AnalyzerClient": "access.rest_client",
     "CorrelationEstimate": "estimators.correlation",
+    "HistogramEstimate": "estimators.histogram_estimate",
     "MeansEstimate": "estimators.means",
     "PcaEstimate": "estimators.pca_estimate",
     "RegressionEstimate": "estimators.regression_estimate",
@@ -53,6 +58,7 @@ _MODULES = {
     "SyntheticRows": "synthetic.rows",
     "connect": "access.rest_client",
     "correlation": "estimators.correlation",
+    "histogram": "estimators.histogram",
     "means": "estimators.means",
     "open_release": "access.downloaded",
     "pca": "estimators.pca",

@@ -202,6 +202,19 @@ def release(
     typer.echo(release_id)
 
 
+@app.command(context_settings=_IDENTIFIERS)
+def download(
+    release_id: Annotated[str, typer.Argument()],
+    name: Annotated[Path, typer.Argument(help="NAME.npz, NAME.json and NAME.task.json are written.")],
+    url: Url = _DEFAULT_URL,
+    token: Token = "",
+) -> None:
+    """Write a release as three files, which lintra_analysis.open_release reads without a network."""
+    with _client(url, token) as client:
+        client.download_release(release_id, name)
+    typer.echo(f"{name}.npz")
+
+
 @app.command("releases")
 def list_releases(url: Url = _DEFAULT_URL, token: Token = "", as_json: AsJson = False) -> None:
     """List all releases, the newest first."""

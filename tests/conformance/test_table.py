@@ -214,6 +214,7 @@ async def second_of_two(life: Life) -> str:
 PUBLISHED = {"kind": "osnap_published", "rows": 2, "entry_bound": 1, "published_epsilon": 4}
 PUBLISHED_CLAIM = {"delta": 0.0001, "epsilon": 50, "min_clients": 200, "max_corrupt_clients": 0}
 ENDS: dict[str, Callable[[Life], Awaitable[str]]] = {
+    "histogram": lambda life: once(life, mechanism={"kind": "histogram", "cells": 4}, row_bound=None),
     "osnap": lambda life: once(life, mechanism={"kind": "osnap", "rows": 4}),
     "osnap_published": lambda life: once(life, 200, mechanism=PUBLISHED, row_bound=None, **PUBLISHED_CLAIM),
     "ron_gauss": lambda life: once(life, mechanism={"kind": "ron_gauss", "bins": 4}),

@@ -30,10 +30,19 @@ def adults() -> FloatArray:
     return np.column_stack([generator.integers(20, 80, PEOPLE), generator.uniform(20, 150, PEOPLE)])
 
 
+AGES = [{"name": "age", "lower": 18, "upper": 90, "kind": "integer"}, {"name": "smoker", "kind": "boolean"}]
+
+
+def ages() -> FloatArray:
+    """Return age and whether somebody smokes."""
+    generator = np.random.default_rng(3)
+    return np.column_stack([generator.integers(20, 80, PEOPLE), generator.random(PEOPLE) < 0.2]).astype(np.float64)
+
+
 async def released(life: Life, columns: Sequence[object], rows: FloatArray, mechanism: dict[str, object]) -> str:
     """Collect rows, release them, and return the identifier of the release."""
     asked = {"columns": columns, "mechanism": mechanism, "row_bound": 1.7, "epsilon": 8, "delta": 1e-6}
-    if mechanism["kind"] == "ron_gauss":
+    if mechanism["kind"] in ("ron_gauss", "histogram"):
         del asked["row_bound"]
     task = await life.create(**asked, min_clients=PEOPLE - 20)
     await life.upload(task, rows=[(row, seeded(f"example {number}")) for number, row in enumerate(rows)])
@@ -43,6 +52,7 @@ async def released(life: Life, columns: Sequence[object], rows: FloatArray, mech
 async def example_releases(life: Life) -> dict[str, str]:
     """Return the identifiers of both releases by the names that the examples have for them; `flights` is the newest."""
     return {
+        "ages": await released(life, AGES, ages(), {"kind": "histogram", "cells": 12}),
         "people": await released(life, ADULTS, adults(), {"kind": "ron_gauss", "bins": 4}),
         "flights": await released(life, FLIGHTS, flights(), {"kind": "second_moment", "intercept": 0.8}),
     }

@@ -6,6 +6,7 @@ from lintra_protocol.canonical import base64url
 from lintra_protocol.documents import real
 from lintra_protocol.mechanisms import (
     AnyMechanism,
+    Histogram,
     Osnap,
     OsnapPublished,
     RonGauss,
@@ -33,6 +34,9 @@ def uncalibrated(kind: str, row_bound: float = 1.0, rows: int = 2, sparsity: int
             return Osnap(row_bound=real(row_bound), fraction_bits=0, sigma=4, rows=rows, sparsity=sparsity)
         case "osnap_published":
             return OsnapPublished(entry_bound=real(row_bound), fraction_bits=0, sigma=4, rows=rows, sparsity=sparsity)
+        case "histogram":
+            # A row bound has no meaning here.
+            return Histogram(sigma=4, edges=(("-1", "0", "1"),) * columns, levels=(0,) * columns)
         case "sum":
             return Sum(row_bound=real(row_bound), fraction_bits=0, sigma=4)
         case "second_moment":

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import plain
 from cases_centred import centred_sketches
+from cases_histogram import histogram_sketches
 from cases_joint import joint_sketches
 from given import MECHANISMS, Vector, bad, claim, definition, good, hexes, identifiers, seed, task_id, text_rows
 from plain import b64, canonical, framed
@@ -155,7 +156,7 @@ def release() -> list[Vector]:
         result.append(good(f"{rows} rows for {clients} clients, {sparsity} each", "matrix", entries, **inputs))
     for name in MECHANISMS:
         result += _sketches(name, 2)
-    return result + joint_sketches() + centred_sketches()
+    return result + joint_sketches() + centred_sketches() + histogram_sketches()
 
 
 def _sketches(name: str, columns: int) -> list[Vector]:

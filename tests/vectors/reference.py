@@ -12,6 +12,7 @@ from pathlib import Path
 import cases_centred
 import cases_control
 import cases_data
+import cases_histogram
 import cases_joint
 import cases_lists
 
@@ -24,6 +25,7 @@ FILES = {
     "encoding": cases_data.encoding,
     "joint": cases_joint.joint,
     "centred": cases_centred.centred,
+    "histogram": cases_histogram.histogram,
     "sharing": cases_data.sharing,
     "reports": cases_data.reports,
     "uploads": cases_data.uploads,

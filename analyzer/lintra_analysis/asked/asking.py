@@ -146,11 +146,14 @@ class Asking(Generic[M]):
         mechanism: the kind's class.
         specification: how it is asked for; None if it only follows another task.
         warnings: what an analyst should know about a valid task of this kind before it starts, in plain words.
+        own_units: whether values enter the encoder as they are; else by default less the middle of their bounds, over
+            half the width.
     """
 
     mechanism: type[M]
     specification: type[MechanismSpecification] | None
     warnings: Callable[[Task, M], list[str]] = row_bound_warnings
+    own_units: bool = False
 
 
 # Each entry is about the mechanism that it is looked up for; a type that says so for all of them cannot be written.

@@ -64,7 +64,8 @@ def build_task(
         raise InvalidTaskError(f"columns: the name {INTERCEPT!r} belongs to the intercept; choose another")
     try:
         claim = claim_of(asked)
-        columns = tuple(_column(column) for column in asked.columns)
+        own_units = ASKINGS[asked.mechanism.kind].own_units
+        columns = tuple(_column(column, own_units=own_units) for column in asked.columns)
         max_clients = asked.max_clients or min(10 * asked.min_clients, 2**32)
         missing = [column.name for column in asked.columns if column.missing and column.kind != "category"]
         if missing and not asked.mechanism.takes_missing:
@@ -128,7 +129,10 @@ def claim_of(asked: Specification) -> Claim:
     )
 
 
-def _column(asked: ColumnSpecification) -> Column:
+def _column(asked: ColumnSpecification, *, own_units: bool = False) -> Column:
+    if own_units:
+        kept = asked.model_dump(include={"name", "lower", "upper", "unit", "kind", "levels"})
+        return Column(**kept, center=asked.center or "0", scale=asked.scale or "1")
     lower, upper = float(fraction(asked.lower)), float(fraction(asked.upper))
     center = asked.center if asked.center is not None else real((lower + upper) / 2)
     # Bounds in the wrong order are refused by `Column`, in its own words; here they only must not divide it.

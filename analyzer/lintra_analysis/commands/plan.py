@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from rich.console import Console
 from rich.table import Table
 
-from lintra_analysis.commands.plan_file import plan_file
+from lintra_analysis.commands.plan_file import main_file, pilot_file, plan_file
 from lintra_analysis.planning.coalition import default_delta, usual_claim
 from lintra_analysis.planning.grid import show_grid
 from lintra_analysis.planning.option import PLANS, Option, Prediction, plan_option, predict
@@ -35,6 +35,17 @@ Document = dict[str, object]
 MOST_COLUMNS_OF_PRODUCTS = 500
 """Beyond this a report of second moments takes more than a megabyte for each server."""
 
+PublicSample = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="With SPEC.json: public or synthetic rows, CSV or Parquet.")
+]
+Pilot = Annotated[
+    bool, typer.Option("--pilot", help="With SPEC.json: print the SPEC of its pilot, with a tenth of mu^2.")
+]
+PilotRelease = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE.npz", help="With SPEC.json: print the main SPEC, bounds from the pilot's release."),
+]
+
 COMPARED = ("osnap", "second_moment")
 """The mechanisms that a plan compares when none is named; both are planned for if one of them is."""
 
@@ -45,12 +56,12 @@ def plan(
     specification: Annotated[
         Path | None, typer.Argument(metavar="[SPEC.json]", help="Plan this task; the options below are not read then.")
     ] = None,
-    public_sample: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="With SPEC.json: public or synthetic rows, CSV or Parquet.")
-    ] = None,
+    public_sample: PublicSample = None,
     target: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="With SPEC.json: the column that a regression explains.")
     ] = None,
+    pilot: Pilot = False,
+    pilot_release: PilotRelease = None,
     columns: Annotated[int, typer.Option(help="Columns d of a row.")] = 10,
     clients: Annotated[int, typer.Option(help="The smallest cohort; errors are predicted for it.")] = 100_000,
     epsilon: Annotated[float, typer.Option(help="Of the promise.")] = 1.0,
@@ -80,16 +91,21 @@ def plan(
     trace: Annotated[bool, typer.Option("--trace", help="Of second_moment: send the squared norm too.")] = False,
     label: Annotated[int, typer.Option(help="Of ron_gauss: 0 none, 1 a number, K a category of K levels.")] = 0,
     dimension: Annotated[int | None, typer.Option(help="Of ron_gauss: numbers that a row is projected to.")] = None,
-    bins: Annotated[int, typer.Option(help="Of ron_gauss: cells of each histogram; 0 for none.")] = 16,
+    bins: Annotated[int, typer.Option(help="Of histogram and ron_gauss: cells of each; 0 for none.")] = 16,
     covariance: Annotated[Literal["pooled", "per_class"], typer.Option(help="Of ron_gauss.")] = "pooled",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     grid: Annotated[bool, typer.Option("--grid", help="Print the comparison of calibrations instead.")] = False,
 ) -> None:
     """Plan a task: noise, predicted error, bytes and limits, without any data."""
     if specification is not None:
-        plan_file(specification, public_sample, target, as_json=as_json)
-    elif public_sample is not None or target is not None:
-        raise InvalidTaskError("--public-sample and --target go with a SPEC.json")
+        if pilot:
+            pilot_file(specification)
+        elif pilot_release is not None:
+            main_file(specification, pilot_release)
+        else:
+            plan_file(specification, public_sample, target, as_json=as_json)
+    elif pilot or any(given is not None for given in (pilot_release, public_sample, target)):
+        raise InvalidTaskError("--public-sample, --target, --pilot and --pilot-release go with a SPEC.json")
     elif grid:
         show_grid(as_json)
     else:

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import typer
 
+from lintra_analysis.access.downloaded import open_release
 from lintra_analysis.trial.files.table import read_table
 from lintra_analysis.trial.foresight import foresee
+from lintra_analysis.trial.pilot import main_document, pilot_document
 from lintra_analysis.trial.plan_text import document, show
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.randomness import system_randomness
@@ -20,13 +22,42 @@ def plan_file(specification: Path, public_sample: Path | None, target: str | Non
         InvalidTaskError: the file cannot be read, is no JSON object, or asks for no possible task.
         InvalidRowError: the sample does not fit.
     """
+    asked = _read(specification)
+    sample = None if public_sample is None else read_table(public_sample)
+    found = foresee(asked, sample, target, int(time.time()), system_randomness)
+    text = json.dumps(document(found), ensure_ascii=False, allow_nan=False) + "\n" if as_json else show(found)
+    typer.echo(text, nl=False)
+
+
+def pilot_file(specification: Path) -> None:
+    """Print the specification of the pilot of a study.
+
+    Raises:
+        InvalidTaskError: as `plan_file`, or the promise cannot be shared.
+    """
+    _print(pilot_document(_read(specification)))
+
+
+def main_file(specification: Path, pilot_release: Path) -> None:
+    """Print the specification of the main task of a study, with bounds from the pilot's release.
+
+    Raises:
+        InvalidTaskError: as `plan_file`, or the release is of other columns.
+        InvalidAnalysisError: the release is no histogram.
+        LintraError: the release is not what it says.
+    """
+    _print(main_document(_read(specification), open_release(pilot_release).cells()))
+
+
+def _read(specification: Path) -> dict[str, object]:
     try:
         asked = json.loads(specification.read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise InvalidTaskError(f"{specification}: {error}") from None
     if not isinstance(asked, dict):
         raise InvalidTaskError(f"{specification}: a specification is a JSON object")
-    sample = None if public_sample is None else read_table(public_sample)
-    found = foresee(asked, sample, target, int(time.time()), system_randomness)
-    text = json.dumps(document(found), ensure_ascii=False, allow_nan=False) + "\n" if as_json else show(found)
-    typer.echo(text, nl=False)
+    return asked
+
+
+def _print(document: dict[str, object]) -> None:
+    typer.echo(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))

@@ -121,3 +121,30 @@ def draw_path(
     axes.set_title(title, parse_math=False)
     for text in axes.legend(fontsize=8).get_texts():
         text.set_parse_math(False)
+
+
+def draw_cells(
+    axes: "Axes",
+    edges: Sequence[float],
+    levels: Sequence[str],
+    shares: Sequence[float],
+    intervals: Sequence[Interval],
+) -> None:
+    """Draw a bar for every cell, as wide as the cell, with its interval as a line.
+
+    Args:
+        axes: to draw on.
+        edges: of m cells, m + 1 of them; or none, where there are levels.
+        levels: names of the m cells, or none.
+        shares: of the cells.
+        intervals: of the shares.
+    """
+    ends = np.asarray(edges) if edges else np.arange(len(levels) + 1) - 0.5
+    middles = (ends[:-1] + ends[1:]) / 2
+    axes.bar(middles, shares, np.diff(ends), color="C0", alpha=0.6, edgecolor="white", linewidth=0.5)
+    axes.vlines(middles, [low for low, _ in intervals], [high for _, high in intervals], color="C0", linewidth=1)
+    if levels:
+        axes.set_xticks(range(len(levels)), levels, rotation=45, ha="right", parse_math=False)
+    axes.set_ylim(bottom=0)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_ylabel("share of the rows")

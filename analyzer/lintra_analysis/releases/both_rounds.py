@@ -8,6 +8,7 @@ from lintra_analysis.releases.centred_products import CentredProducts
 from lintra_analysis.releases.clipped import ClippedRows
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.joint_sums import ProjectedSums
+from lintra_analysis.releases.refusals import refuse_cells
 from lintra_protocol.ring import FloatArray
 
 
@@ -57,6 +58,14 @@ class BothRounds:
     def rounds(self) -> tuple[ProjectedSums, CentredProducts]:
         """Return the releases of both rounds."""
         return self.first, self.second
+
+    def cells(self) -> NoReturn:
+        """Refuse: the release is no histogram.
+
+        Raises:
+            InvalidAnalysisError: always.
+        """
+        refuse_cells()
 
     def table(self) -> tuple[list[str], FloatArray]:
         """Return a name for every number of the second round, and the numbers, shape `(1, w)`."""

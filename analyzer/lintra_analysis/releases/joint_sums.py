@@ -6,7 +6,7 @@ Numbers are in units of mapped rows z, counts in rows. A `repr` shows shapes and
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NoReturn
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from lintra_analysis.releases.features import (
     starts_of,
 )
 from lintra_analysis.releases.gram import GramEstimate
+from lintra_analysis.releases.refusals import refuse_cells
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
 from lintra_protocol.canonical import JsonValue, base64url, canonical_json, domain_hash
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
@@ -217,6 +218,14 @@ class ProjectedSums:
     def rounds(self) -> tuple["ProjectedSums", None]:
         """Return the release itself; there was no second round."""
         return self, None
+
+    def cells(self) -> NoReturn:
+        """Refuse: the release is no histogram.
+
+        Raises:
+            InvalidAnalysisError: always.
+        """
+        refuse_cells()
 
     @property
     def columns(self) -> tuple[ScaledColumn, ...]:

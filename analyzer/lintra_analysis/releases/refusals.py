@@ -26,6 +26,25 @@ class Refusals:
         """
         refuse_rounds()
 
+    def cells(self) -> NoReturn:
+        """Refuse: the release is no histogram.
+
+        Raises:
+            InvalidAnalysisError: always.
+        """
+        refuse_cells()
+
+
+def refuse_cells() -> NoReturn:
+    """Say that a release holds no cells.
+
+    Raises:
+        InvalidAnalysisError: always.
+    """
+    raise InvalidAnalysisError(
+        "this release counts no rows in cells, so it holds no quantiles; release a histogram of these columns"
+    )
+
 
 def refuse_rounds() -> NoReturn:
     """Say that a release is not one that synthetic rows can be modelled on.

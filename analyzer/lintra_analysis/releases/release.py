@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from lintra_analysis.releases.cell_counts import CellCounts
 from lintra_analysis.releases.centred_products import CentredProducts
 from lintra_analysis.releases.clipped import ClippedRows
 from lintra_analysis.releases.columns import ScaledColumn
@@ -70,6 +71,14 @@ class Release(Protocol):
 
         Raises:
             InvalidAnalysisError: the release holds no joint sums.
+        """
+        ...
+
+    def cells(self) -> CellCounts:
+        """Return the rows in each cell of each column.
+
+        Raises:
+            InvalidAnalysisError: the release is no histogram.
         """
         ...
 

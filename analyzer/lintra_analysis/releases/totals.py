@@ -9,7 +9,7 @@ import numpy as np
 from lintra_analysis.releases.checks import check_noise_sd, check_release, checked_shape
 from lintra_analysis.releases.clipped import ClippedRows
 from lintra_analysis.releases.columns import ScaledColumn, positions, require_workable
-from lintra_analysis.releases.refusals import refuse_rounds
+from lintra_analysis.releases.refusals import refuse_cells, refuse_rounds
 from lintra_analysis.releases.row_count import RowCount
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray
@@ -77,6 +77,14 @@ class Totals:
             InvalidAnalysisError: always.
         """
         refuse_rounds()
+
+    def cells(self) -> NoReturn:
+        """Refuse: a sum of rows counts none in cells.
+
+        Raises:
+            InvalidAnalysisError: always.
+        """
+        refuse_cells()
 
     def table(self) -> tuple[list[str], FloatArray]:
         """Return the sums in one row."""

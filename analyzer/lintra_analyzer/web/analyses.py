@@ -7,6 +7,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter,
 from lintra_analysis.estimators.centred import About
 from lintra_analysis.estimators.correlation import CorrelationEstimate, correlation
 from lintra_analysis.estimators.estimates import Of
+from lintra_analysis.estimators.histogram import USUAL_QUANTILES, histogram
+from lintra_analysis.estimators.histogram_estimate import HistogramEstimate
 from lintra_analysis.estimators.means import MeansEstimate, means
 from lintra_analysis.estimators.path import RegressionPath, regression_path
 from lintra_analysis.estimators.pca import pca
@@ -29,6 +31,9 @@ MAX_SYNTHETIC_NUMBERS = 1 << 24
 """Most numbers in one answer."""
 
 
+MAX_QUANTILES = 1000
+
+
 def _no_boolean(value: object) -> object:
     """Refuse true and false, which would pass as 1 and 0."""
     if isinstance(value, bool):
@@ -37,6 +42,7 @@ def _no_boolean(value: object) -> object:
 
 
 Number = Annotated[float, BeforeValidator(_no_boolean)]
+Quantile = Annotated[Number, Field(gt=0, lt=1)]
 Penalty = Annotated[Number, Field(ge=0, allow_inf_nan=False)]
 
 
@@ -165,6 +171,18 @@ class MeansRequest(_AskedOf):
         return means(release, self.columns, self.confidence, of=self.of)
 
 
+class HistogramRequest(_AskedOf):
+    """Shares of cells and quantiles of a `histogram` release, by default of all columns."""
+
+    kind: Literal["histogram"]
+    columns: list[str] | None = None
+    quantiles: list[Quantile] = Field(default=list(USUAL_QUANTILES), max_length=MAX_QUANTILES)
+
+    def run(self, release: Release) -> HistogramEstimate:
+        """Run the estimator."""
+        return histogram(release, self.columns, self.quantiles, self.confidence, of=self.of)
+
+
 class SyntheticRequest(BaseModel):
     """Synthetic rows from the model of a `ron_gauss` release; the same seed gives the same rows."""
 
@@ -199,6 +217,7 @@ Request = (
     | PcaRequest
     | CorrelationRequest
     | MeansRequest
+    | HistogramRequest
     | SyntheticRequest
     | FidelityRequest
 )
@@ -211,6 +230,7 @@ REQUESTS: dict[str, type[Request]] = {
     "pca": PcaRequest,
     "correlation": CorrelationRequest,
     "means": MeansRequest,
+    "histogram": HistogramRequest,
     "synthetic": SyntheticRequest,
     "fidelity": FidelityRequest,
 }

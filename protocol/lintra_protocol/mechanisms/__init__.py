@@ -7,6 +7,7 @@ from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.mechanisms.histogram import Histogram
 from lintra_protocol.mechanisms.osnap import Osnap
 from lintra_protocol.mechanisms.osnap_published import OsnapPublished
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
@@ -17,7 +18,7 @@ from lintra_protocol.mechanisms.sum import Sum
 
 MECHANISMS: dict[str, type[Mechanism]] = {
     member.model_fields["kind"].default: member
-    for member in (Osnap, OsnapPublished, RonGauss, RonGaussCentred, Sum, SecondMoment, WishartSecondMoment)
+    for member in (Histogram, Osnap, OsnapPublished, RonGauss, RonGaussCentred, Sum, SecondMoment, WishartSecondMoment)
 }
 """By kind. Whoever reads a document looks a mechanism up here, and nowhere is it asked which class one is."""
 
@@ -38,6 +39,7 @@ AnyMechanism = Annotated[Mechanism, _ByKind()]
 __all__ = [
     "MECHANISMS",
     "AnyMechanism",
+    "Histogram",
     "Mechanism",
     "Osnap",
     "OsnapPublished",

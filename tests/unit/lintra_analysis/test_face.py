@@ -21,10 +21,11 @@ from support.analyzer_world import KEYS, TOKEN, living, seeded
 from support.blocking import Bridge, Loop
 from support.example_releases import example_releases
 
-FUNCTIONS = {"connect", "correlation", "means", "open_release", "pca", "regression", "synthesize"}
+FUNCTIONS = {"connect", "correlation", "histogram", "means", "open_release", "pca", "regression", "synthesize"}
 TYPES = {
     "AnalyzerClient",
     "CorrelationEstimate",
+    "HistogramEstimate",
     "MeansEstimate",
     "PcaEstimate",
     "RegressionEstimate",

@@ -13,7 +13,7 @@ import numpy as np
 from lintra_analysis.trial.files.table import DAYS, FileColumn, FileTable
 from lintra_protocol.documents import Real, real
 from lintra_protocol.ring import FloatArray
-from lintra_protocol.schema import Column, Schema
+from lintra_protocol.schema import Column, Kind, Schema
 
 LOWER, UPPER = 0.1, 99.9
 """Percentiles that become the bounds of a column."""
@@ -34,6 +34,14 @@ class Bounds:
     intercept: Real
 
 
+@dataclass(frozen=True)
+class Spread:
+    """Mean and deviation of the square of one normalised number."""
+
+    mean: float
+    deviation: float
+
+
 def bounds_of(table: FileTable) -> Bounds:
     """Apply the rule to a table.
 
@@ -48,9 +56,15 @@ def bounds_of(table: FileTable) -> Bounds:
     block, _ = table.complete()
     schema = Schema(columns, indicators=True)
     squares = np.square(schema.normalise(block))
-    squared = float(squares.mean(axis=0).sum() + 2 * squares.std(axis=0).sum())
-    bound = min(math.sqrt(squared), schema.largest_norm())
-    return Bounds(columns, _rounded(bound), _rounded(bound / 2))
+    means, deviations = squares.mean(axis=0).tolist(), squares.std(axis=0).tolist()
+    return row_bound_of(columns, [Spread(*pair) for pair in zip(means, deviations, strict=True)])
+
+
+def row_bound_of(columns: Sequence[Column], spreads: Sequence[Spread]) -> Bounds:
+    """Return columns with the norm bound that the spread of each squared normalised number gives."""
+    squared = sum(each.mean for each in spreads) + 2 * sum(each.deviation for each in spreads)
+    bound = min(math.sqrt(squared), Schema(columns, indicators=True).largest_norm())
+    return Bounds(tuple(columns), _rounded(bound), _rounded(bound / 2))
 
 
 def clipped_share(columns: Sequence[Column], row_bound: float, rows: FloatArray) -> float:
@@ -63,8 +77,7 @@ def clipped_share(columns: Sequence[Column], row_bound: float, rows: FloatArray)
 
 def _column(column: FileColumn) -> Column:
     if column.kind == "boolean":
-        share = float(np.nanmean(column.values))
-        return Column(name=column.name, lower="0", upper="1", center=_spelled(round(share, DIGITS)), kind="boolean")
+        return bounded_column(column.name, "boolean", (0.0, 0.0, 1.0, 1.0), float(np.nanmean(column.values)))
     if column.kind == "category":
         last = str(len(column.levels) - 1)
         return Column(name=column.name, lower="0", upper=last, kind="category", levels=column.levels)
@@ -74,24 +87,49 @@ def _column(column: FileColumn) -> Column:
         lower, upper = known.min(), known.max()
     if column.kind == "integer":
         lower, upper = math.floor(lower), math.ceil(upper)
-    scale = max((ninetieth - tenth) / 2, (upper - lower) / 4)
+    kind: Kind = "integer" if column.kind == "integer" else "real"
+    unit = DAYS if column.kind == "date" else ""
     center = float(np.clip(known, lower, upper).mean())
+    return bounded_column(column.name, kind, (lower, tenth, ninetieth, upper), center, unit=unit)
+
+
+def bounded_column(
+    name: str,
+    kind: Kind,
+    points: tuple[float, float, float, float],
+    center: float,
+    *,
+    unit: str = "",
+    within: tuple[float, float] = (-math.inf, math.inf),
+) -> Column:
+    """Return a column whose numbers are rounded to digits that matter.
+
+    Args:
+        name: of the column.
+        kind: "real", "integer" or "boolean".
+        points: lower bound, 10 % point, 90 % point, upper bound.
+        center: its centre.
+        unit: its unit.
+        within: bounds that its own may not exceed.
+    """
+    if kind == "boolean":
+        return Column(name=name, lower="0", upper="1", center=_spelled(round(center, DIGITS)), kind="boolean")
+    lower, tenth, ninetieth, upper = points
+    if kind == "integer":
+        lower, upper = math.floor(lower), math.ceil(upper)
+    scale = max((ninetieth - tenth) / 2, (upper - lower) / 4)
     # Rounded to the scale, so that a large number keeps the digits that matter.
     step = 10.0 ** (math.floor(math.log10(scale)) - DIGITS + 1)
-    spelled = {
-        "lower": lower if column.kind == "integer" else math.floor(lower / step) * step,
-        "upper": upper if column.kind == "integer" else math.ceil(upper / step) * step,
-        "center": round(center / step) * step,
-        "scale": math.ceil(scale / step) * step,
-    }
+    if kind != "integer":
+        lower, upper = math.floor(lower / step) * step, math.ceil(upper / step) * step
     return Column(
-        name=column.name,
-        kind="integer" if column.kind == "integer" else "real",
-        unit=DAYS if column.kind == "date" else "",
-        lower=_spelled(spelled["lower"]),
-        upper=_spelled(spelled["upper"]),
-        center=_spelled(spelled["center"]),
-        scale=_spelled(spelled["scale"]),
+        name=name,
+        kind=kind,
+        unit=unit,
+        lower=_spelled(max(lower, within[0])),
+        upper=_spelled(min(upper, within[1])),
+        center=_spelled(round(center / step) * step),
+        scale=_spelled(math.ceil(scale / step) * step),
     )
 
 

@@ -1,0 +1,179 @@
+"""Shares, quantiles and the distribution of single columns, from the rows that were counted in public cells."""
+
+import math
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from scipy.optimize import isotonic_regression
+
+from lintra_analysis.estimators.coefficients import StandardError
+from lintra_analysis.estimators.estimates import Interval, Of, check_confidence, check_of, quantile
+from lintra_analysis.estimators.histogram_estimate import ColumnHistogram, HistogramEstimate, Quantile
+from lintra_analysis.estimators.quantities import Quantity
+from lintra_analysis.releases.cell_counts import CellCounts
+from lintra_analysis.releases.columns import ScaledColumn
+from lintra_protocol.errors import InvalidAnalysisError
+from lintra_protocol.ring import FloatArray
+
+USUAL_QUANTILES = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
+
+COHORT_NOTE = "errors and intervals are for the cohort's own rows; the sampling of clients would come on top"
+POPULATION_NOTE = "the sampling part takes the clients to be drawn one by one from the population"
+LINE_NOTE = (
+    "a quantile is read off a straight line within its cell; its interval is made of whole cells, since nothing is "
+    "known of how rows lie inside one"
+)
+OUTER_NOTE = "the outer cells hold the rows beyond the bounds too"
+
+
+class HoldsCells(Protocol):
+    """A release of rows counted in cells."""
+
+    def cells(self) -> CellCounts:
+        """Return the rows in each cell of each column."""
+        ...
+
+
+def histogram(
+    release: HoldsCells,
+    columns: Sequence[str] | None = None,
+    quantiles: Sequence[float] = USUAL_QUANTILES,
+    confidence: float = 0.95,
+    *,
+    of: Of = "population",
+) -> HistogramEstimate:
+    """Return for each column the share of every cell, and quantiles.
+
+    >>> from lintra_analysis import histogram, open_release
+    >>> estimate = histogram(open_release("ages.npz"), ["age"], quantiles=[0.5])
+    >>> median = estimate["age"].quantiles[0]
+    >>> median.interval[0] <= median.value <= median.interval[1]
+    True
+
+    Args:
+        release: a histogram.
+        columns: by default all.
+        quantiles: each strictly between 0 and 1.
+        confidence: of the intervals, each on its own.
+        of: whom the errors are about: the "population" that the clients are a sample of, or the "cohort".
+
+    Raises:
+        InvalidAnalysisError: the release is no histogram, or an argument does not fit it.
+    """
+    check_confidence(confidence)
+    check_of(of)
+    asked = sorted(set(map(float, quantiles)))
+    if not all(0 < at < 1 for at in asked):
+        raise InvalidAnalysisError(f"quantiles lie strictly between 0 and 1, such as 0.5; got {list(quantiles)}")
+    held = release.cells() if columns is None else release.cells().restrict(columns)
+    numeric = any(ends.size for ends in held.edges)
+    return HistogramEstimate(
+        num_clients=held.num_clients,
+        of=of,
+        confidence=float(confidence),
+        columns=tuple(_column(held, i, asked, confidence, of) for i in range(len(held.columns))),
+        notes=(COHORT_NOTE if of == "cohort" else POPULATION_NOTE, *((LINE_NOTE, OUTER_NOTE) if numeric else ())),
+        warnings=(),
+    )
+
+
+def distribution(counts: FloatArray, missing: float, num_clients: int) -> FloatArray:
+    """Return a distribution function at the m + 1 edges of m noisy counts: rising from 0 to 1, shape `(m + 1,)`.
+
+    What the cells miss of the number of rows, which is exact, is spread over them; their running sum is then made
+    monotone by the nearest monotone one (Barlow, Bartholomew, Bremner, Brunk 1972).
+
+    Args:
+        counts: of the m cells.
+        missing: rows without a value, which the function leaves out.
+        num_clients: all rows.
+    """
+    inner = _running(_adjusted(counts, missing, num_clients))[1:-1]
+    rising = np.clip(np.asarray(isotonic_regression(inner).x), 0.0, 1.0) if inner.size else inner
+    return np.concatenate([[0.0], rising, [1.0]])
+
+
+def at_quantile(edges: FloatArray, rising: FloatArray, at: float) -> float:
+    """Return where a distribution function of shape `(m + 1,)` reaches `at`, along straight lines between edges."""
+    cell = min(max(int(np.searchsorted(rising, at, side="left")), 1), edges.size - 1)
+    low, high = float(rising[cell - 1]), float(rising[cell])
+    part = (at - low) / (high - low) if high > low else 0.5
+    return float(edges[cell - 1] + part * (edges[cell] - edges[cell - 1]))
+
+
+def _adjusted(counts: FloatArray, missing: float, num_clients: int) -> FloatArray:
+    """Return counts that add up to the number of rows, missing values last; what they lack is spread over all alike."""
+    whole: FloatArray = np.append(counts, missing)
+    whole += (num_clients - whole.sum()) / whole.size
+    return whole
+
+
+def _present(adjusted: FloatArray) -> float:
+    """Return the rows that have a value; one at least, so that shares of them are numbers."""
+    return max(float(adjusted[:-1].sum()), 1.0)
+
+
+def _running(adjusted: FloatArray) -> FloatArray:
+    """Return the share below each of the m + 1 edges, of the rows that have a value."""
+    below: FloatArray = np.concatenate([[0.0], np.cumsum(adjusted[:-1]) / _present(adjusted)])
+    below[-1] = 1.0
+    return below
+
+
+def _column(held: CellCounts, i: int, asked: Sequence[float], confidence: float, of: Of) -> ColumnHistogram:
+    column, edges, counts, rows = held.columns[i], held.edges[i], held.counts[i], held.num_clients
+    whole = _adjusted(counts, float(held.missing[i]), rows)
+    privacy = held.noise_sd * math.sqrt(1 - 1 / whole.size) / rows
+    shares = [_share(share, privacy, rows, confidence, of) for share in (whole / rows).tolist()]
+    return ColumnHistogram(
+        name=column.name,
+        unit=column.unit,
+        edges=tuple(edges.tolist()),
+        levels=held.levels[i],
+        shares=tuple(shares[:-1]),
+        missing=shares[-1],
+        quantiles=_quantiles(held, i, asked, confidence, of) if edges.size else (),
+    )
+
+
+def _share(share: float, privacy: float, rows: int, confidence: float, of: Of) -> Quantity:
+    inside = min(max(share, 0.0), 1.0)
+    sampling = math.sqrt(inside * (1 - inside) / rows) if of == "population" else 0.0
+    error = StandardError(privacy, 0.0, sampling, math.hypot(privacy, sampling))
+    return Quantity.normal(share, error, confidence, 0.0, 1.0)
+
+
+def _quantiles(held: CellCounts, i: int, asked: Sequence[float], confidence: float, of: Of) -> tuple[Quantile, ...]:
+    """Return quantiles with intervals that hold whatever lies inside a cell.
+
+    A cell may hold the quantile unless the share below its lower end is surely larger, or that below its upper end
+    surely smaller. With m cells and that of missing values, all adjusted, the sum of i cells has the variance
+    v i (m + 1 - i) / (m + 1), and its covariance with that of all m is v i / (m + 1); the share is the ratio of both,
+    to first order.
+    """
+    edges, counts, missing = held.edges[i], held.counts[i], float(held.missing[i])
+    whole = _adjusted(counts, missing, held.num_clients)
+    rising, below = distribution(counts, missing, held.num_clients), _running(whole)
+    place, cells, part = np.arange(edges.size), whole.size, np.clip(below, 0, 1)
+    factor = place * (cells - place) - 2 * part * place + part**2 * counts.size
+    variance = held.noise_sd**2 * np.maximum(factor, 0) / cells / _present(whole) ** 2
+    if of == "population":
+        variance = variance + part * (1 - part) / _present(whole)
+    reach = quantile(confidence) * np.sqrt(variance)
+    low, high = below - reach, below + reach
+    found = []
+    for at in asked:
+        value = at_quantile(edges, rising, at)
+        held_by = np.flatnonzero((low[:-1] <= at) & (high[1:] >= at))
+        ends = (min(float(edges[held_by[0]]), value), max(float(edges[held_by[-1] + 1]), value))
+        found.append(_in_kind(held.columns[i], Quantile(at, value, ends)))
+    return tuple(found)
+
+
+def _in_kind(column: ScaledColumn, found: Quantile) -> Quantile:
+    """Return a quantile of whole numbers as one, and the whole numbers between the ends of its interval."""
+    if column.kind != "integer":
+        return found
+    ends: Interval = (float(math.ceil(found.interval[0])), float(math.floor(found.interval[1])))
+    return Quantile(found.at, min(max(float(round(found.value)), ends[0]), ends[1]), ends)

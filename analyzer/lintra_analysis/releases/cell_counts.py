@@ -1,0 +1,110 @@
+"""A released histogram: how many rows lie in each public cell of each column."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NoReturn
+
+import numpy as np
+
+from lintra_analysis.releases.checks import check_noise_sd, check_release, checked_shape
+from lintra_analysis.releases.columns import ScaledColumn, positions, require_workable
+from lintra_analysis.releases.refusals import refuse_rounds
+from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
+from lintra_protocol.ring import FloatArray
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CellCounts:
+    """The noisy number of rows in each cell.
+
+    Attributes:
+        columns: the d columns.
+        edges: of each column in its own unit, shape `(m + 1,)`, m its cells; empty where it has levels.
+        levels: names of the m levels of each column; empty where it has edges.
+        counts: of each column, shape `(m,)`.
+        missing: rows in which the value of each column is missing, shape `(d,)`.
+        noise_sd: sd of the noise in every cell, in rows.
+        num_clients: rows altogether, which is exact.
+    """
+
+    columns: tuple[ScaledColumn, ...]
+    edges: tuple[FloatArray, ...]
+    levels: tuple[tuple[str, ...], ...]
+    counts: tuple[FloatArray, ...]
+    missing: FloatArray
+    noise_sd: float
+    num_clients: int
+
+    def __post_init__(self) -> None:
+        check_release(self.columns, self.num_clients, 1.0)
+        check_noise_sd(self.noise_sd)
+        if not len(self.columns) == len(self.edges) == len(self.levels) == len(self.counts):
+            raise InvalidReleaseError("a histogram has edges or levels, and counts, for each column")
+        checked_shape(self.missing, (len(self.columns),))
+        for column, ends, names, counts in zip(self.columns, self.edges, self.levels, self.counts, strict=True):
+            cells = len(names) if names else len(ends) - 1
+            if bool(names) == bool(len(ends)) or cells < 1 or (np.diff(ends) <= 0).any():
+                raise InvalidReleaseError(f"column {column.name!r} needs either levels or increasing edges")
+            checked_shape(counts, (cells,))
+            require_workable(counts, self.noise_sd, 1.0)
+
+    def __repr__(self) -> str:
+        return f"CellCounts(columns={len(self.columns)}, num_clients={self.num_clients})"
+
+    def restrict(self, names: Sequence[str]) -> "CellCounts":
+        """Return the release of the named columns only, in that order."""
+        index = positions(self.columns, names).tolist()
+        return replace(
+            self,
+            columns=tuple(self.columns[i] for i in index),
+            edges=tuple(self.edges[i] for i in index),
+            levels=tuple(self.levels[i] for i in index),
+            counts=tuple(self.counts[i] for i in index),
+            missing=self.missing[index],
+        )
+
+    def cells(self) -> "CellCounts":
+        """Return the release itself."""
+        return self
+
+    @property
+    def clipped(self) -> None:
+        """Return None: no row is clipped."""
+        return
+
+    def totals(self) -> None:
+        """Return None: the release holds no sums of rows."""
+        return
+
+    def rounds(self) -> NoReturn:
+        """Refuse: synthetic rows are modelled on joint sums.
+
+        Raises:
+            InvalidAnalysisError: always.
+        """
+        refuse_rounds()
+
+    def table(self) -> tuple[list[str], FloatArray]:
+        """Return a line for each cell: numbers of its column and of itself, its ends, its rows.
+
+        A level has its own number for both ends. The cell of missing values has the number -1 and the ends 0, and
+        stands behind the others of its column.
+        """
+        lines = []
+        for column, (ends, counts) in enumerate(zip(self.edges, self.counts, strict=True)):
+            numbers = np.arange(counts.size)
+            low, high = (ends[:-1], ends[1:]) if ends.size else (numbers, numbers)
+            lines.append(np.column_stack([np.full(counts.size, column), numbers, low, high, counts]))
+            lines.append(np.array([[column, -1, 0, 0, self.missing[column]]]))
+        return ["column", "cell", "lower", "upper", "rows"], np.concatenate(lines).astype(np.float64)
+
+    def second_moment(self) -> NoReturn:
+        """Refuse: a histogram says nothing about how columns move together.
+
+        Raises:
+            InvalidAnalysisError: always.
+        """
+        raise InvalidAnalysisError(
+            "a histogram looks at each column alone and holds no second moments; ask for `histogram`, whose quantiles "
+            "it does hold, or release a second moment or a sketch of these columns"
+        )

@@ -1,0 +1,172 @@
+"""A pilot: a first task, a histogram, that tells the main one its bounds, where nobody knows how large values are.
+
+Both tasks go to the same clients and share one promise: their mu add up in squares, also though the second is made from
+the first's release (Dong, Roth, Su 2022, Corollary 2). What is read off the pilot's release costs nothing more, so the
+rule here may look at it as it likes; it is fixed beforehand all the same, and the same for every table.
+"""
+
+import math
+from collections.abc import Mapping
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+from pydantic import ValidationError
+
+from lintra_analysis.asked.histogram import USUAL_CELLS
+from lintra_analysis.asked.specification import ColumnSpecification, Specification
+from lintra_analysis.asked.task import claim_of
+from lintra_analysis.estimators.histogram import at_quantile, distribution
+from lintra_analysis.planning.two_rounds import claim_with_mu, mu_of_rounds
+from lintra_analysis.releases.cell_counts import CellCounts
+from lintra_analysis.releases.columns import ScaledColumn
+from lintra_analysis.trial.files.bounds import INNER, LOWER, UPPER, Bounds, Spread, bounded_column, row_bound_of
+from lintra_protocol.documents import first_complaint, real
+from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.ring import FloatArray
+from lintra_protocol.schema import Column, Kind
+
+SHARE = Fraction(1, 10)
+"""Which part of mu^2 the pilot has: it costs the main task 5.4 % more noise."""
+
+Document = dict[str, object]
+
+_NOT_OF_A_PILOT = ("row_bound", "mechanism", "epsilon", "delta", "delta_coalition", "threat")
+
+
+def pilot_document(study: Mapping[str, object], cells: int = USUAL_CELLS, share: Fraction = SHARE) -> Document:
+    """Return the specification of the pilot of a study.
+
+    Args:
+        study: a specification whose promise is that of pilot and main task together, and whose columns have bounds
+            as wide as anybody can say in public.
+        cells: of each number.
+        share: of mu^2, for the pilot.
+
+    Raises:
+        InvalidTaskError: the study is malformed, or its promise cannot be shared.
+    """
+    asked = _specification(study)
+    total = claim_of(asked)
+    claim = claim_with_mu(total, mu_of_rounds(total) * math.sqrt(_within(share)))
+    columns = [
+        {name: value for name, value in _document_of(column).items() if name not in ("center", "scale")}
+        for column in asked.columns
+    ]
+    kept = {name: value for name, value in study.items() if name not in _NOT_OF_A_PILOT}
+    return kept | {
+        "purpose": f"Pilot, how values are spread; then: {asked.purpose}"[:2000],
+        "columns": columns,
+        "mechanism": {"kind": "histogram", "cells": cells},
+        "epsilon": claim.epsilon,
+        # A part of delta that is kept for crowded rows is the main task's: a histogram has one row.
+        "delta": real(Decimal(total.delta) - Decimal(total.delta_coalition)),
+    }
+
+
+def main_document(study: Mapping[str, object], release: CellCounts, share: Fraction = SHARE) -> Document:
+    """Return the specification of the main task of a study, with bounds from the release of its pilot.
+
+    Args:
+        study: that `pilot_document` was given.
+        release: of the pilot.
+        share: that `pilot_document` was given.
+
+    Raises:
+        InvalidTaskError: the study is malformed, or the release is of other columns.
+    """
+    asked = _specification(study)
+    total = claim_of(asked)
+    claim = claim_with_mu(total, mu_of_rounds(total) * math.sqrt(1 - _within(share)))
+    names = [column.name for column in asked.columns]
+    if names != [column.name for column in release.columns]:
+        raise InvalidTaskError(
+            f"columns: the study has {', '.join(names)}; the pilot's release has "
+            f"{', '.join(column.name for column in release.columns)}"
+        )
+    found = bounds_of_pilot(release)
+    mechanism = asked.mechanism.model_dump(mode="json", exclude_unset=True)
+    if asked.mechanism.kind == "second_moment":
+        mechanism = {"intercept": found.intercept} | mechanism
+    return dict(study) | {
+        "columns": [
+            _document_of(given) | ({} if column.kind == "category" else _numbers_of(column))
+            for given, column in zip(asked.columns, found.columns, strict=True)
+        ],
+        "mechanism": mechanism,
+        "row_bound": found.row_bound,
+        "epsilon": claim.epsilon,
+        "delta": total.delta,
+        "delta_coalition": total.delta_coalition,
+    }
+
+
+def bounds_of_pilot(release: CellCounts) -> Bounds:
+    """Apply the rule of `trial.files.bounds` to counted cells, each of which stands for its middle.
+
+    The bounds of a number are its .1 % and 99.9 % points, inside the pilot's own.
+    """
+    columns, spreads = [], []
+    for i, column in enumerate(release.columns):
+        rising = distribution(release.counts[i], float(release.missing[i]), release.num_clients)
+        parts = np.diff(rising)
+        found = _column(column, release.levels[i], release.edges[i], rising)
+        columns.append(found)
+        spreads += _spreads(found, release.edges[i], parts)
+    return row_bound_of(tuple(columns), spreads)
+
+
+def _column(column: ScaledColumn, levels: tuple[str, ...], edges: FloatArray, rising: FloatArray) -> Column:
+    if column.kind == "category":
+        return Column(name=column.name, lower="0", upper=str(len(levels) - 1), kind="category", levels=levels)
+    points = [LOWER, *INNER, UPPER]
+    if column.kind == "boolean":
+        share = float(np.diff(rising)[1])
+        return bounded_column(column.name, "boolean", (0.0, 0.0, 1.0, 1.0), share)
+    low, tenth, ninetieth, high = (at_quantile(edges, rising, point / 100) for point in points)
+    if column.kind == "integer":
+        # Edges lie halfway between whole numbers, so that a point belongs to the nearest.
+        low, high = math.floor(low + 0.5), math.ceil(high - 0.5)
+    if not low < high:
+        low, high = column.lower, column.upper
+    middles = np.clip((edges[:-1] + edges[1:]) / 2, low, high)
+    center = float(np.diff(rising) @ middles)
+    within = (column.lower, column.upper)
+    kind: Kind = "integer" if column.kind == "integer" else "real"
+    return bounded_column(column.name, kind, (low, tenth, ninetieth, high), center, unit=column.unit, within=within)
+
+
+def _spreads(column: Column, edges: FloatArray, parts: FloatArray) -> list[Spread]:
+    """Return mean and deviation of each squared normalised number that a column becomes."""
+    if column.kind == "category":
+        return [Spread(float(part), math.sqrt(max(part * (1 - part), 0.0))) for part in parts[1:]]
+    values = np.array([0.0, 1.0]) if column.kind == "boolean" else (edges[:-1] + edges[1:]) / 2
+    inside = np.clip(values, float(column.lower), float(column.upper))
+    squares = np.square((inside - float(column.center)) / float(column.scale))
+    mean = float(parts @ squares)
+    return [Spread(mean, math.sqrt(max(float(parts @ np.square(squares)) - mean**2, 0.0)))]
+
+
+def _specification(study: Mapping[str, object]) -> Specification:
+    try:
+        return Specification.model_validate(dict(study))
+    except ValidationError as error:
+        raise InvalidTaskError(first_complaint(error)) from None
+
+
+def _document_of(column: ColumnSpecification) -> Document:
+    """Return a column as it was asked for, without the bounds that its kind alone gives."""
+    known = {"boolean": ("lower", "upper"), "category": ("lower", "upper", "center", "scale")}.get(column.kind, ())
+    document = column.model_dump(mode="json", exclude_unset=True)
+    return {name: value for name, value in document.items() if name not in known}
+
+
+def _numbers_of(column: Column) -> Document:
+    names = ("center", "scale") if column.kind == "boolean" else ("lower", "upper", "center", "scale")
+    return {name: getattr(column, name) for name in names}
+
+
+def _within(share: Fraction) -> Fraction:
+    if not 0 < share < 1:
+        raise InvalidTaskError(f"the pilot's share of mu^2 lies between 0 and 1, got {float(share):g}")
+    return share

@@ -1,0 +1,185 @@
+"""`histogram`: how many rows lie in each of some public cells, column by column; hence shares, quantiles and bounds.
+
+A row adds `indicator` to one cell of every column, so that it moves the sum by a fixed distance whatever it holds:
+nothing has to be clipped, and the promise is exact (docs/mechanisms/histogram.md).
+"""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import accumulate, pairwise
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from lintra_protocol.documents import Real, fraction
+from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.privacy.statement import Claim, Neighbours
+from lintra_protocol.ring import FloatArray, IntArray
+from lintra_protocol.schema import Column
+from lintra_protocol.transforms.ones import Ones
+
+MAX_CELLS = 4096
+"""Most cells of one column."""
+
+
+class Histogram(Mechanism):
+    """The noisy number of rows in each cell of each column; the servers' matrix is one row of ones.
+
+    Words: the cells of the first column from the lowest up, then one for rows in which its value is missing; then those
+    of the second, and so on. The number of rows needs no word, since it is that of the reports.
+
+    Attributes:
+        edges: for each column e_0 < .. < e_m in its own unit, which make the cells [e_i, e_{i+1}), the last one closed;
+            e_0 and e_m are the column's bounds. Empty for a column with `levels`.
+        levels: for each column how many levels it has, one cell each: those of a category, 2 of a boolean, 0 of a
+            number.
+        indicator: U, what a row adds to its cell; larger means finer noise.
+        row_bound: "1", and `fraction_bits` 0: nothing is clipped or scaled.
+    """
+
+    kind: Literal["histogram"] = "histogram"
+    row_bound: Real = "1"
+    fraction_bits: int = Field(default=0, ge=0, le=40)
+    edges: tuple[Annotated[tuple[Real, ...], Field(max_length=MAX_CELLS + 1)], ...]
+    levels: tuple[Annotated[int, Field(ge=0, le=1024)], ...]
+    indicator: int = Field(default=4096, ge=1, le=2**30)
+
+    takes_levels: ClassVar[bool] = True
+    start_bits: ClassVar[int] = 0
+
+    @model_validator(mode="after")
+    def _cells_of_columns(self) -> "Histogram":
+        if len(self.edges) != len(self.levels):
+            raise ValueError(f"{len(self.edges)} columns have edges, {len(self.levels)} have levels")
+        for column, (ends, num_levels) in enumerate(zip(self.edges, self.levels, strict=True)):
+            if num_levels == 1 or (num_levels > 0) == (len(ends) > 0) or len(ends) == 1:
+                raise ValueError(f"column {column} has either at least 2 levels, or at least 2 edges")
+            if any(fraction(low) >= fraction(high) for low, high in pairwise(ends)):
+                raise ValueError(f"the edges of column {column} do not increase")
+        return self
+
+    # --- sizes -------------------------------------------------------------------------------------------------
+
+    @property
+    def num_rows(self) -> int:
+        """Return 1."""
+        return 1
+
+    @property
+    def cells(self) -> tuple[int, ...]:
+        """Return how many cells each column has, that of missing values left out."""
+        return tuple(n or len(ends) - 1 for n, ends in zip(self.levels, self.edges, strict=True))
+
+    def num_words(self, num_columns: int) -> int:
+        """Return w, the cells of all columns, with one more of each for missing values."""
+        return sum(self.cells) + len(self.cells)
+
+    # --- bounds ------------------------------------------------------------------------------------------------
+
+    def squared_row_distance(self, neighbours: Neighbours) -> Fraction:
+        """Return 2 H U^2 where one row is replaced, H U^2 where it becomes the null row, which lies in no cell.
+
+        A row has U in one cell of each of the H columns; that of another row differs from it in two words at most.
+        """
+        return Fraction(2 if neighbours == "replace-one" else 1) * len(self.edges) * self.indicator**2
+
+    def squared_distance(self, claim: Claim, num_columns: int) -> Fraction:
+        """Return `squared_row_distance`, which is attained by rows that share no cell."""
+        return self.squared_row_distance(claim.neighbours)
+
+    def largest_word(self) -> int:
+        """Return U."""
+        return self.indicator
+
+    # --- the roles' parts --------------------------------------------------------------------------------------
+
+    def public_matrix(self, num_clients: int, seed: bytes) -> Ones:
+        """Return the row of ones."""
+        return Ones(num_clients)
+
+    def round_rows(self, rows: FloatArray) -> IntArray:
+        """Return the cell of each value of rows in own units, both of shape `(n, d)`.
+
+        A value is compared with the double nearest to an edge. What lies beyond the first or last edge counts in the
+        first or last cell, and a level is rounded to a whole number. What is missing, a NaN, has the last cell.
+
+        Raises:
+            ValueError: the rows have another number of columns.
+        """
+        if rows.shape[1:] != (len(self.edges),):
+            raise ValueError(f"expected rows of {len(self.edges)} columns; rows are checked before")
+        found = np.empty(rows.shape, np.int64)
+        for column, (ends, cells) in enumerate(zip(self.edges, self.cells, strict=True)):
+            inner = np.array([float(fraction(end)) for end in ends[1:-1]])
+            missing = np.isnan(rows[:, column])
+            values = np.where(missing, 0.0, rows[:, column])
+            own = np.searchsorted(inner, values, side="right") if ends else np.rint(np.clip(values, 0, cells - 1))
+            found[:, column] = np.where(missing, cells, own)
+        return found
+
+    def filled(self, rows: FloatArray) -> FloatArray:
+        """Return the rows as they are: a missing number has a cell of its own."""
+        return rows
+
+    def encode_exactly(self, steps: IntArray) -> IntArray:
+        """Turn the numbers of cells, shape `(n, d)`, into noiseless reports of shape `(n, w)`."""
+        ends = list(accumulate(number + 1 for number in self.cells))
+        words = np.zeros((len(steps), ends[-1]), np.int64)
+        starts = np.array([0, *ends[:-1]])
+        words[np.arange(len(steps))[:, np.newaxis], starts + steps] = self.indicator
+        return words
+
+    def shrinks(self, rows: FloatArray) -> NDArray[np.bool_]:
+        """Return False for each row: none is too large."""
+        return np.zeros(len(rows), np.bool_)
+
+    def decode(self, sketch: IntArray, num_columns: int) -> FloatArray:
+        """Return the rows in every cell, shape `(w,)`; noise may make a number negative."""
+        counts: FloatArray = sketch[0] / np.float64(self.indicator)
+        return counts
+
+    def by_column(self, counts: FloatArray) -> tuple[FloatArray, ...]:
+        """Return the decoded numbers, shape `(w,)`, as one array for each column, missing values last."""
+        return tuple(np.split(counts, list(accumulate(number + 1 for number in self.cells))[:-1]))
+
+    def clipping_rule(self) -> str:
+        """Return in words what a client does to a row that is too large."""
+        return "a row is counted in one cell of each column; what lies beyond the outer edges counts in the outer cells"
+
+    # --- what a task may say -----------------------------------------------------------------------------------
+
+    def check(self, claim: Claim, num_columns: int, max_clients: int) -> None:
+        """Refuse parameters that break the claim or may overflow the ring.
+
+        Raises:
+            InvalidTaskError, RowUnderfilledError, FalseClaimError: see `Mechanism.check`.
+        """
+        if (self.row_bound, self.fraction_bits) != ("1", 0):
+            raise InvalidTaskError("a histogram has row_bound 1 and fraction_bits 0: nothing is clipped or scaled")
+        if len(self.edges) != num_columns:
+            raise InvalidTaskError(f"edges are those of {len(self.edges)} columns, the task has {num_columns}")
+        super().check(claim, num_columns, max_clients)
+
+    def check_columns(self, columns: Sequence[Column]) -> None:
+        """Refuse columns that this mechanism does not fit.
+
+        Raises:
+            InvalidTaskError: levels differ, values are centred or scaled, or the outer edges are not the bounds.
+        """
+        for column, ends, num_levels in zip(columns, self.edges, self.levels, strict=True):
+            held = 2 if column.kind == "boolean" else len(column.levels)
+            if held != num_levels:
+                raise InvalidTaskError(f"column {column.name!r} has {held} levels, not {num_levels}")
+            if (column.center, column.scale) != ("0", "1"):
+                raise InvalidTaskError(
+                    f"column {column.name!r}: a histogram counts values in their own unit; give center 0 and scale 1"
+                )
+            outer = tuple(fraction(end) for end in (ends[0], ends[-1])) if ends else ()
+            if ends and outer != (fraction(column.lower), fraction(column.upper)):
+                raise InvalidTaskError(
+                    f"column {column.name!r}: the outer edges {ends[0]} and {ends[-1]} are not its bounds "
+                    f"{column.lower} and {column.upper}"
+                )

@@ -1,0 +1,156 @@
+"""A pilot and its main task: one promise for both, and bounds by the rule that a whole table would give."""
+
+import json
+import math
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from lintra_analysis.asked.specification import Specification
+from lintra_analysis.asked.task import build_task
+from lintra_analysis.commands.plan import app
+from lintra_analysis.releases.cell_counts import CellCounts
+from lintra_analysis.releases.columns import ScaledColumn
+from lintra_analysis.trial.collection import placeholder_keys, placeholder_servers
+from lintra_analysis.trial.files.bounds import bounds_of, clipped_share
+from lintra_analysis.trial.files.table import read_table
+from lintra_analysis.trial.pilot import SHARE, bounds_of_pilot, main_document, pilot_document
+from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.privacy.discrete import discrete_epsilon
+from lintra_protocol.privacy.statement import MAX_SLACK
+from lintra_protocol.ring import FloatArray
+from lintra_protocol.task import Task
+from support import source
+
+STUDY: dict[str, object] = {
+    "purpose": "How blood pressure depends on age.",
+    "columns": [
+        {"name": "age", "lower": 0, "upper": 150, "kind": "integer", "unit": "years"},
+        {"name": "bmi", "lower": 0, "upper": 200, "center": 30},
+        {"name": "female", "kind": "boolean"},
+        {"name": "smoker", "kind": "category", "levels": ["never", "former", "now"]},
+    ],
+    "mechanism": {"kind": "second_moment"},
+    "epsilon": 1,
+    "delta": 1e-6,
+    "min_clients": 5000,
+}
+COLUMNS = (
+    ScaledColumn("age", 0, 1, 0, 150, "years", "integer"),
+    ScaledColumn("bmi", 0, 1, 0, 200),
+    ScaledColumn("female", 0, 1, 0, 1, "", "boolean"),
+    ScaledColumn("smoker", 0, 1, 0, 2, "", "category"),
+)
+LEVELS = ((), (), ("0", "1"), ("never", "former", "now"))
+AGES, BMIS, NONE = np.concatenate([[0], np.arange(150) + 0.5, [150]]), np.linspace(0, 200, 2001), np.array([])
+
+
+def people(count: int = 20_000) -> FloatArray:
+    generator = np.random.default_rng(1)
+    smoker = generator.choice(3, count, p=[0.6, 0.3, 0.1])
+    return np.column_stack(
+        [
+            generator.integers(18, 90, count),
+            25 + 4 * generator.normal(size=count),
+            generator.random(count) < 0.52,
+            smoker,
+        ]
+    )
+
+
+def counted(rows: FloatArray, noise_sd: float = 0.0) -> CellCounts:
+    generator = np.random.default_rng(2)
+    counts = [
+        np.histogram(rows[:, 0], AGES)[0],
+        np.histogram(rows[:, 1], BMIS)[0],
+        np.bincount(rows[:, 2].astype(int), minlength=2),
+        np.bincount(rows[:, 3].astype(int), minlength=3),
+    ]
+    noised = tuple(count + noise_sd * generator.normal(size=count.size) for count in counts)
+    return CellCounts(
+        COLUMNS, (AGES, BMIS, NONE, NONE), LEVELS, noised, noise_sd * generator.normal(size=4), noise_sd, len(rows)
+    )
+
+
+def task_of(document: dict[str, object]) -> Task:
+    random_bytes = source("pilot")
+    asked = Specification.model_validate(document)
+    return build_task(asked, placeholder_servers(random_bytes), placeholder_keys(random_bytes), 10**9, random_bytes)
+
+
+@pytest.mark.parametrize("kind", ["second_moment", "sum", "osnap"])
+def test_both_tasks_together_keep_the_promise_of_the_study_and_use_it_up(kind: str) -> None:
+    study = STUDY | {"mechanism": {"kind": kind} | ({"rows": 40} if kind == "osnap" else {})}
+    pilot = task_of(pilot_document(study))
+    main = task_of(main_document(study, counted(people())))
+    squares = [task.privacy(5000).mu ** 2 for task in (pilot, main)]
+    noise_delta = main.claim.noise_delta
+    together = discrete_epsilon(math.sqrt(sum(squares)), noise_delta, 2 * MAX_SLACK)
+    assert 0.999 < together <= 1
+    assert squares[0] / sum(squares) == pytest.approx(0.1, abs=1e-3)
+    assert pilot.claim.noise_delta <= noise_delta
+    assert noise_delta + float(main.claim.delta_coalition) == pytest.approx(1e-6)
+    assert pilot.mechanism.kind == "histogram"
+    assert (pilot.claim.min_clients, pilot.claim.max_corrupt_clients) == (5000, main.claim.max_corrupt_clients)
+
+
+def test_without_noise_the_cells_give_what_the_rows_would(tmp_path: Path) -> None:
+    rows = people(4000)
+    lines = ["age,bmi,female,smoker"]
+    names = LEVELS[3]
+    lines += [f"{int(a)},{b},{int(f)},{names[int(s)]}" for a, b, f, s in rows.tolist()]
+    file = tmp_path / "people.csv"
+    file.write_text("\n".join(lines) + "\n", "utf-8")
+    table = read_table(file)
+    truth, found = bounds_of(table), bounds_of_pilot(counted(rows))
+    for one, other in zip(truth.columns[:3], found.columns[:3], strict=True):
+        for end in ("lower", "upper", "center", "scale"):
+            assert float(getattr(other, end)) == pytest.approx(float(getattr(one, end)), rel=0.01, abs=0.7), one.name
+    assert float(found.row_bound) == pytest.approx(float(truth.row_bound), rel=0.02)
+    assert float(found.intercept) == pytest.approx(float(found.row_bound) / 2, rel=1e-3)
+
+
+def test_with_the_noise_of_a_tenth_hardly_a_row_is_clipped_and_bounds_stay_inside_the_studys() -> None:
+    rows = people()
+    pilot = task_of(pilot_document(STUDY | {"min_clients": len(rows)}))
+    sd = math.sqrt(len(rows)) * pilot.mechanism.sigma / 4096
+    found = bounds_of_pilot(counted(rows, sd))
+    assert clipped_share(found.columns, float(found.row_bound), rows) < 0.05
+    for given, column in zip(COLUMNS, found.columns, strict=True):
+        assert given.lower <= float(column.lower) < float(column.upper) <= given.upper
+
+
+def test_the_main_task_has_the_bounds_and_everything_else_of_the_study() -> None:
+    document = main_document(STUDY | {"purpose": "P", "retention": 60}, counted(people()))
+    assert document["retention"] == 60
+    assert document["mechanism"]["intercept"] == bounds_of_pilot(counted(people())).intercept  # type: ignore[index]
+    age, bmi, female, smoker = document["columns"]  # type: ignore[misc]
+    assert (age["unit"], age["kind"]) == ("years", "integer")
+    assert float(bmi["center"]) == pytest.approx(25, abs=0.2)
+    assert female.keys() == {"name", "kind", "center", "scale"}
+    assert smoker == STUDY["columns"][3]  # type: ignore[index]
+    kept = main_document(STUDY | {"mechanism": {"kind": "second_moment", "intercept": "0.3"}}, counted(people()))
+    assert kept["mechanism"]["intercept"] == "0.3"  # type: ignore[index]
+
+
+def test_a_release_of_other_columns_is_refused() -> None:
+    with pytest.raises(InvalidTaskError, match=r"the pilot's release has bmi, age"):
+        main_document(STUDY, counted(people()).restrict(["bmi", "age"]))
+    with pytest.raises(InvalidTaskError, match="between 0 and 1"):
+        pilot_document(STUDY, share=Fraction(1))
+    with pytest.raises(InvalidTaskError, match="columns"):
+        pilot_document(STUDY | {"columns": []})
+
+
+def test_the_command_prints_a_pilot_that_can_be_asked_for(tmp_path: Path) -> None:
+    file = tmp_path / "study.json"
+    file.write_text(json.dumps(STUDY), "utf-8")
+    answer = CliRunner().invoke(app, [str(file), "--pilot"])
+    assert answer.exit_code == 0
+    assert json.loads(answer.stdout) == pilot_document(STUDY)
+    assert task_of(json.loads(answer.stdout)).mechanism.kind == "histogram"
+    assert CliRunner().invoke(app, ["--pilot"]).exit_code != 0
+    assert Fraction(1, 10) == SHARE

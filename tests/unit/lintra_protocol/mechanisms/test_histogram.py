@@ -1,0 +1,120 @@
+"""`histogram`: which cell a value lies in, how far two rows lie apart, and what a task may not say."""
+
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+
+from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.mechanisms import Histogram
+from lintra_protocol.privacy.statement import Claim
+from lintra_protocol.schema import Column
+from support import make_task, source
+
+EDGES = (("0", "1", "2.5", "4"), ("-3", "3"), ())
+MIXED = Histogram(sigma=4, edges=EDGES, levels=(0, 0, 3), indicator=5)
+COLUMNS = (
+    Column(name="a", lower="0", upper="4"),
+    Column(name="b", lower="-3", upper="3"),
+    Column(name="c", lower="0", upper="2", kind="category", levels=("x", "y", "z")),
+)
+
+
+def claim(neighbours: str) -> Claim:
+    return Claim(epsilon="1", delta="0.000001", min_clients=20, max_corrupt_clients=1, neighbours=neighbours)
+
+
+def every_row() -> np.ndarray:
+    """Return one row for each choice of cells, and values on and beside every edge."""
+    ends = [0.0, 1.0, 2.5, 4.0]
+    first = sorted({*ends, *(float(np.nextafter(end, end + side)) for end in ends for side in (-1, 1)), -9.0, 1e300})
+    return np.array(list(product(first, [-3.0, 0.0, 99.0], [0.0, 1.0, 2.0])))
+
+
+@pytest.mark.parametrize("neighbours", ["replace-one", "zero-out"])
+def test_no_two_rows_are_farther_apart_than_the_stated_distance_and_some_are_as_far(neighbours: str) -> None:
+    reports = MIXED.exact_reports(every_row())
+    assert set(map(tuple, reports.tolist())) == {
+        (*(5 * (k == i) for k in range(3)), 0, 5, 0, *(5 * (k == j) for k in range(3)), 0)
+        for i in range(3)
+        for j in range(3)
+    }
+    found = {tuple(report) for report in reports.tolist()}
+    others = found if neighbours == "replace-one" else {(0,) * 10}
+    farthest = max(sum((a - b) ** 2 for a, b in zip(one, two, strict=True)) for one in found for two in others)
+    stated = MIXED.squared_distance(claim(neighbours), 3)
+    # Values that are not missing never differ in the column of one cell.
+    assert stated == Fraction(2 if neighbours == "replace-one" else 1) * 3 * 25
+    assert farthest == (2 * 2 * 25 if neighbours == "replace-one" else stated)
+    whole = MIXED.model_copy(update={"edges": (EDGES[0], ("-3", "0", "3"), ())})
+    reports = whole.exact_reports(every_row())
+    distances = ((reports[:, np.newaxis] - reports) ** 2).sum(axis=2)
+    assert distances.max() == whole.squared_distance(claim("replace-one"), 3)
+
+
+def test_a_cell_holds_its_lower_end_and_the_last_one_both() -> None:
+    values = np.array([[0.0], [1.0], [np.nextafter(1.0, 0)], [2.5], [4.0], [-7.0], [70.0]])
+    rows = np.hstack([values, np.zeros((7, 2))])
+    assert MIXED.round_rows(rows)[:, 0].tolist() == [0, 1, 0, 2, 2, 0, 2]
+
+
+def test_counts_are_those_that_numpy_finds() -> None:
+    generator = np.random.default_rng(1)
+    rows = np.column_stack(
+        [generator.uniform(0, 4, 5000), generator.uniform(-3, 3, 5000), generator.integers(0, 3, 5000)]
+    )
+    total = MIXED.exact_reports(rows).sum(axis=0)
+    first, second, third = MIXED.by_column(MIXED.decode(total[np.newaxis], 3))
+    assert first.tolist() == [*np.histogram(rows[:, 0], [0, 1, 2.5, 4])[0].tolist(), 0]
+    assert second.tolist() == [5000, 0]
+    assert third.tolist() == [*np.bincount(rows[:, 2].astype(int)).tolist(), 0]
+
+
+@pytest.mark.parametrize(
+    ("columns", "clients", "neighbours", "sigma"),
+    # organisations.md, V9; against the null row the noise is that of 1 / sqrt(2) of the distance.
+    [(1, 5, "replace-one", 12236), (1, 5, "zero-out", 8653), (2, 20, "replace-one", 7940)],
+)
+def test_the_noise_of_one_row_at_epsilon_1_is_known(columns: int, clients: int, neighbours: str, sigma: int) -> None:
+    given = claim(neighbours).model_copy(update={"min_clients": clients})
+    plain = Histogram(sigma=4, edges=(("0", "1", "2"),) * columns, levels=(0,) * columns)
+    assert plain.calibrated(given, columns, 100).sigma == sigma
+
+
+def test_the_noise_does_not_depend_on_the_number_of_cells() -> None:
+    given = claim("replace-one")
+    few, many = (
+        Histogram(sigma=4, edges=(tuple(str(edge) for edge in range(count + 1)),), levels=(0,)) for count in (2, 4096)
+    )
+    assert few.calibrated(given, 1, 100).sigma == many.calibrated(given, 1, 100).sigma
+
+
+def test_a_missing_value_has_a_cell_of_its_own_and_is_as_far_from_others_as_they_are() -> None:
+    missing = MIXED.exact_reports(np.array([[np.nan, 0.0, np.nan], [0.0, np.nan, 1.0]]))
+    assert missing.tolist() == [[0, 0, 0, 5, 5, 0, 0, 0, 0, 5], [5, 0, 0, 0, 0, 5, 0, 5, 0, 0]]
+    assert ((missing[0] - missing[1]) ** 2).sum() == MIXED.squared_distance(claim("replace-one"), 3)
+
+
+def test_rows_of_another_length_are_not_counted() -> None:
+    with pytest.raises(ValueError, match="expected rows of 3 columns"):
+        MIXED.encode(np.zeros((1, 2)), source("noise"))
+
+
+def test_its_columns_are_those_of_the_task() -> None:
+    mechanism = MIXED.model_copy(update={"indicator": 4096}).calibrated(claim("replace-one"), 3, 100)
+    make_task(mechanism, columns=COLUMNS, claim=claim("replace-one"), max_clients=100)
+    wrong = [
+        (COLUMNS[0].model_copy(update={"center": "1"}), "give center 0 and scale 1"),
+        (COLUMNS[0].model_copy(update={"scale": "2"}), "give center 0 and scale 1"),
+        (COLUMNS[0].model_copy(update={"upper": "5"}), "are not its bounds 0 and 5"),
+        (Column(name="a", lower="0", upper="1", kind="boolean"), "has 2 levels, not 0"),
+    ]
+    for column, said in wrong:
+        with pytest.raises(InvalidTaskError, match=said):
+            make_task(mechanism, columns=(column, *COLUMNS[1:]), claim=claim("replace-one"), max_clients=100)
+
+
+def test_nothing_shrinks_a_row_and_nothing_is_said_to() -> None:
+    assert not MIXED.shrinks(every_row()).any()
+    assert "outer cells" in MIXED.clipping_rule()
