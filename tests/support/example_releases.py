@@ -42,8 +42,10 @@ def ages() -> FloatArray:
 async def released(life: Life, columns: Sequence[object], rows: FloatArray, mechanism: dict[str, object]) -> str:
     """Collect rows, release them, and return the identifier of the release."""
     asked = {"columns": columns, "mechanism": mechanism, "row_bound": 1.7, "epsilon": 8, "delta": 1e-6}
-    if mechanism["kind"] in ("ron_gauss", "histogram"):
+    if mechanism["kind"] == "ron_gauss":
         del asked["row_bound"]
+    if mechanism["kind"] == "histogram":
+        asked["row_bound"] = None
     task = await life.create(**asked, min_clients=PEOPLE - 20)
     await life.upload(task, rows=[(row, seeded(f"example {number}")) for number, row in enumerate(rows)])
     return await life.release(task)
