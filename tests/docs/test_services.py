@@ -1,0 +1,229 @@
+"""Every command of a page is typed as it stands, and examples that talk to servers talk to real ones on this machine.
+
+Two servers and an analyzer are started once, under the names that the pages give them. What cannot be typed in a test
+is listed here with its reason, word for word.
+"""
+
+import asyncio
+import csv
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from services import analyst_token, local_services, running
+
+from lintra_analysis.access.rest_client import AnalyzerClient
+from lintra_client import Client, SendSummary
+from lintra_protocol.ring import FloatArray
+from lintra_service.tokens import token_hash
+from support.names import answering
+from support.pages import blocks, commands, every_block, pages, run_python
+from support.tasks import make_task
+from support.terminal import typed
+
+MINUTES = "a benchmark of minutes, which would say nothing on a machine that runs tests; `make bench` runs it"
+LONG = "some minutes, as the page says; tests/statistical runs all its cases"
+INSTALLS = "asks a package index, which tests do not"
+CONTAINERS = "needs a container engine"
+NOT_TYPED = {
+    "pip install 'lintra[analysis,client-cli]'": INSTALLS,
+    'pip install "lintra[server]"': INSTALLS,
+    "make test": "runs these tests",
+    "make check": "runs beside the tests",
+    "make demo": "takes four minutes; tests/unit/deploy and tests/e2e run its parts",
+    "docker-compose up -d --build": CONTAINERS,
+    "docker-compose build demo && docker-compose run --rm demo": CONTAINERS,
+    "docker-compose kill -s SIGKILL server-a && docker-compose start server-a": CONTAINERS,
+    "docker-compose down -v": CONTAINERS,
+    "lintra audit release": LONG,
+    "lintra audit release --task task.json": LONG,
+    "lintra audit release --fault sigma": LONG,
+    "lintra audit release --json": LONG,
+    "lintra plan --grid": "minutes; tests/unit/lintra_analysis/planning runs a part of the grid",
+    "pytest benchmarks/bench_noise.py": MINUTES,
+    "python benchmarks/bench_client.py": MINUTES,
+    "python benchmarks/bench_server.py": MINUTES,
+    "python benchmarks/bench_ridge_floor.py": MINUTES,
+    "python benchmarks/bench_ndis_leverage.py --plot leverage.svg": MINUTES,
+    "python benchmarks/bench_ndis_survey.py": MINUTES,
+    "python benchmarks/bench_second_moment_regression.py --max-log2n 20": MINUTES,
+    "python benchmarks/bench_ron_gauss.py": MINUTES,
+    "python benchmarks/bench_ron_gauss.py --sets factor_wide factor_small --runs 2": MINUTES,
+    "python benchmarks/bench_ron_gauss.py --data FOLDER --sets flight_wide uci_protein": MINUTES,
+}
+ELSEWHERE = {"docs/operations.md": "tests/unit/lintra_server/test_operations.py types them, in one process"}
+FAILS = {
+    "docs/ndis.md": ["1 lintra audit gaussian -"],  # VIOLATION, as the page says
+}
+"""Commands whose page says that they end with another status than 0."""
+
+NAMES = ("stats.a.example", "stats.b.example", "analyzer.example")
+CLIENTS = 60
+
+
+def bare(command: str) -> str:
+    """Return a command without the comment behind it."""
+    return re.split(r"\s+# ", command)[0].rstrip()
+
+
+def typed_blocks(page: str) -> list[str]:
+    """Return the shell blocks of a page that are typed: all without a command that is listed above."""
+    return [
+        block.text
+        for block in blocks(page)
+        if block.kind == "shell" and not any(bare(command) in NOT_TYPED for command in commands(block.text))
+    ]
+
+
+def test_what_is_not_typed_stands_on_a_page_and_has_a_reason() -> None:
+    every = {bare(command) for block in every_block("shell") for command in commands(block.text)}
+    assert set(NOT_TYPED) <= every, set(NOT_TYPED) - every
+    assert {block.page for block in every_block("shell")} >= {*ELSEWHERE, *FAILS}
+    assert all(len(reason.split()) > 2 for reason in (*NOT_TYPED.values(), *ELSEWHERE.values()))
+
+
+def test_a_command_that_can_be_typed_is_not_left_out_because_of_its_neighbours() -> None:
+    for block in every_block("shell"):
+        left_out = {bare(command) in NOT_TYPED for command in commands(block.text)}
+        assert len(left_out) == 1, f"{block.page}:{block.line}: some of its commands can be typed: split the block"
+
+
+@dataclass
+class Place:
+    """Services that run, and what the examples ask them about."""
+
+    environment: dict[str, str]
+    port: int
+    sent: dict[str, str]
+    released: dict[str, str]
+
+
+def rows_of(columns: list[dict[str, object]], count: int = CLIENTS) -> FloatArray:
+    """Return made-up rows between the bounds of some columns, the last one driven by the first."""
+    generator = np.random.default_rng(5)
+    shares = generator.uniform(0.2, 0.8, (count, len(columns)))
+    shares[:, -1] = 0.5 * shares[:, 0] + 0.25 + 0.05 * generator.normal(size=count)
+    lower, upper = (np.array([float(str(column[end])) for column in columns]) for end in ("lower", "upper"))
+    return lower + shares * (upper - lower)
+
+
+PATIENTS: list[dict[str, object]] = [
+    {"name": "age", "lower": 0, "upper": 120},
+    {"name": "bmi", "lower": 10, "upper": 60},
+    {"name": "systolic", "lower": 60, "upper": 240},
+]
+FLIGHTS: list[dict[str, object]] = [
+    {"name": "hour", "lower": 0, "upper": 24},
+    {"name": "distance", "lower": 0, "upper": 3000},
+    {"name": "arr_delay", "lower": -60, "upper": 180},
+]
+
+
+def asked(columns: list[dict[str, object]], kind: str = "second_moment", **changes: object) -> dict[str, object]:
+    """Return the specification of a task for the examples."""
+    bound = {} if kind == "ron_gauss" else {"row_bound": 1.7}
+    specification = {"purpose": "An example.", "columns": columns, "mechanism": {"kind": kind}, "epsilon": 2, **bound}
+    return {**specification, "delta": 1e-6, "min_clients": CLIENTS - 10, "suite": "x25519", **changes}
+
+
+async def sent_to(task_id: str, rows: FloatArray) -> SendSummary:
+    async with Client(task_id, [f"https://{name}" for name in NAMES[:2]], ledger=None) as client:
+        return await client.send_many(rows)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    folder = tmp_path_factory.mktemp("services")
+    servers, analyzer = local_services(folder, 2)
+    for server, name in zip(servers, NAMES, strict=False):
+        text = server.config.read_text()
+        server.config.write_text(text.replace(f'public_url = "{server.url}"', f'public_url = "https://{name}"'))
+        analyzer.config.write_text(analyzer.config.read_text().replace(f'"{server.url}"', f'"https://{name}"'))
+    token = analyst_token(folder)
+    with (folder / "analyzer-data" / "token-hashes").open("a") as file:
+        file.write(token_hash("lintra_...") + "\n")  # the token of a page
+    ports = [int(service.url.rpartition(":")[2]) for service in (*servers, analyzer)]
+    with answering(folder, dict(zip(NAMES, ports, strict=True))) as found, pytest.MonkeyPatch.context() as patched:
+        for name, value in found.items():
+            patched.setenv(name, value)
+        with running([*servers, analyzer]), AnalyzerClient(f"https://{NAMES[2]}", token) as client:
+            environment = {"TOKEN": token, "LINTRA_ANALYZER_URL": f"https://{NAMES[2]}", "LINTRA_ANALYZER_TOKEN": token}
+            made = Place({**found, **environment}, ports[2], {}, {})
+            adults = [{"name": "age", "lower": 18, "upper": 90}, {"name": "income", "lower": 0, "upper": 200}]
+            for name, specification in {
+                "patients": asked(PATIENTS),
+                "flights": asked(FLIGHTS),
+                "adults": asked(adults, "ron_gauss", epsilon=8),
+            }.items():
+                columns: list[dict[str, object]] = specification["columns"]  # type: ignore[assignment]
+                for where in (made.sent, made.released):
+                    task_id = client.create_task(specification)["task_id"]
+                    assert asyncio.run(sent_to(task_id, rows_of(columns))).sent == CLIENTS
+                    where[name] = client.release(task_id) if where is made.released else task_id
+            made.sent["tokens"] = client.create_task(asked(PATIENTS, client_auth="token"))["task_id"]
+            made.sent["two"] = client.create_task(asked(PATIENTS[:2]))["task_id"]
+            yield made
+
+
+def prepared(page: str, place: Place, folder: Path) -> dict[str, str]:
+    """Put the files that a page names into a folder, and return the variables that it uses."""
+    rows = rows_of(PATIENTS, 2000)
+    for name in ("patients.csv", "survey.csv"):
+        with (folder / name).open("w", newline="") as file:
+            csv.writer(file).writerows([[column["name"] for column in PATIENTS], *rows.tolist()])
+    with (folder / "rows.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["name", "age", "bmi"], *([f"p{k}", 40 + k, 22.5] for k in range(3))])
+    (folder / "SPEC.json").write_text(json.dumps(asked(PATIENTS)))
+    (folder / "task.json").write_bytes(make_task("osnap", min_clients=600).canonical())
+    topic = {"docs/analyzer.md": "flights", "docs/synthetic.md": "adults"}.get(page, "patients")
+    task = {"docs/deploying.md": "tokens", "docs/client.md": "two"}.get(page, topic)
+    own = {"TASK": place.sent[task], "RELEASE": place.released[topic], "XDG_STATE_HOME": str(folder / "state")}
+    if page == "docs/analyzer.md":
+        # Its first commands start an analyzer of their own; the others ask the one that has releases.
+        _, service = local_services(folder, 2)
+        assert service.config == folder / "analyzer.toml"
+    return {**place.environment, **own}
+
+
+WITH_COMMANDS = [page for page in pages() if page not in ELSEWHERE and typed_blocks(page)]
+
+
+@pytest.mark.slow
+@pytest.mark.e2e
+@pytest.mark.parametrize("page", WITH_COMMANDS)
+def test_every_command_of_a_page_does_what_the_page_says(page: str, place: Place, tmp_path: Path) -> None:
+    variables = prepared(page, place, tmp_path)
+    sources = [block for block in blocks(page) if block.kind == "shell" and block.text in typed_blocks(page)]
+    printed, failed = typed(sources, tmp_path, variables, [f"127.0.0.1:8700:127.0.0.1:{place.port}"])
+    assert failed == FAILS.get(page, []), printed[:1500] + printed[-1500:]
+
+
+@pytest.mark.slow
+@pytest.mark.e2e
+@pytest.mark.parametrize("page", ["README.md", "docs/client.md"])
+def test_every_block_of_python_that_talks_to_servers_runs(
+    page: str, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    task = place.sent["patients" if page == "README.md" else "two"]
+    rows = rows_of(PATIENTS[:2])
+    names: dict[str, object] = {"task_id": task, "rows": rows, "row": {"age": 41, "bmi": 22.4}}
+    stages = run_python([block for block in blocks(page) if block.kind == "python"], names)
+    assert stages[-1]["receipt"] is not None
+    if page == "docs/client.md":
+        assert stages[-1]["summary"].sent == CLIENTS  # type: ignore[attr-defined]
+
+
+def test_a_command_that_fails_is_noticed_wherever_it_stands(tmp_path: Path) -> None:
+    (block,) = [block for block in blocks("docs/ndis.md") if block.kind == "shell"]
+    wrong = type(block)(block.page, 1, "shell", "false\nalias no=false\ntrue\nno\necho so | grep -c other\necho end\n")
+    printed, failed = typed([wrong], tmp_path, {})
+    assert printed.endswith("end\n")
+    assert [line.split()[:2] for line in failed] == [["1", "false"], ["1", "false"], ["1", "grep"]]
+    assert os.environ.get("HOME") != str(tmp_path)
