@@ -24,6 +24,8 @@ done
 exit 1
 """
 SECONDS = 240
+ENTER = "\n"
+"""The answer to every question that a command asks."""
 
 
 def typed(
@@ -53,7 +55,7 @@ def typed(
     variables = {"PATH": f"{own}:{os.environ['PATH']}", "FAILED": str(own / "failed"), "HOME": str(own), **environment}
     try:
         ended = subprocess.run(
-            ["bash", str(script)], cwd=folder, env={**os.environ, **variables}, stdin=subprocess.DEVNULL,
+            ["bash", str(script)], cwd=folder, env={**os.environ, **variables}, input=ENTER * 1000,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=SECONDS, check=False,
         )  # fmt: skip
     finally:
