@@ -159,7 +159,7 @@ def _weights(release: ProjectedSums, counts: FloatArray) -> tuple[FloatArray, li
     if lost.all():
         raise InvalidAnalysisError(
             f"no class has {RELIABLE * release.noise.count:.0f} rows, {RELIABLE:g} deviations of the noise of a count "
-            f"({release.noise.count:.3g} rows); more clients, a larger epsilon or a larger mean_weight are needed"
+            f"({release.noise.count:.3g} rows); more clients, a larger epsilon, mean_weight or count_weight are needed"
         )
     names = [level for level, gone in zip(release.levels, lost.tolist(), strict=True) if gone]
     least = RELIABLE * release.noise.count
