@@ -16,6 +16,7 @@ from lintra_client.bulk import Progress, SendSummary
 from lintra_client.channel import Retries
 from lintra_client.check import Policy
 from lintra_client.client import Client, OwnLedger, SendReceipt, Servers
+from lintra_client.frames import Frame
 from lintra_client.ledger import SELF, Distinct, Ledger
 from lintra_client.report import Parcel
 from lintra_protocol.randomness import RandomBytes, system_randomness
@@ -103,9 +104,10 @@ class BlockingClient:
 
     def send_many(
         self,
-        rows: Iterable[Row] | FloatArray,
+        rows: Iterable[Row] | FloatArray | Frame,
         *,
         source_for: Callable[[int], str] | Distinct | None = None,
+        source_column: str | None = None,
         token_for: Callable[[int], str] | None = None,
         random_bytes_for: Callable[[int], RandomBytes] | None = None,
         progress: Progress | None = None,
@@ -116,6 +118,7 @@ class BlockingClient:
             self._client.send_many(
                 rows,
                 source_for=source_for,
+                source_column=source_column,
                 token_for=token_for,
                 random_bytes_for=random_bytes_for,
                 progress=progress,

@@ -51,6 +51,8 @@ class SendSummary:
         stopped: why no more rows were read: one server took nothing of a whole block, the task's window is over, or the
             ledger lets no report leave.
         incomplete: in how many of the rows sent a value was missing, or outside the task's columns.
+        repeated: how many of the rows sent had a report before this call, which was completed; the row itself was not
+            looked at.
     """
 
     sent: int
@@ -58,6 +60,7 @@ class SendSummary:
     failed: tuple[FailedRow, ...]
     stopped: LintraError | None = None
     incomplete: int = 0
+    repeated: int = 0
 
     def require_complete(self) -> None:
         """Raise the first failure unless every row was read and sent.
@@ -143,6 +146,7 @@ class Tally:
         self._sent = 0
         self._clipped = 0
         self._incomplete = 0
+        self._repeated = 0
         self._failed: list[FailedRow] = []
         self.stopped: LintraError | None = None
 
@@ -169,21 +173,52 @@ class Tally:
                 self.stopped = self.stopped or next(iter(delivery.failures.values()))
         self._tell()
 
+    def repeat(self, rows: Mapping[int, tuple[str, LintraError | None]]) -> None:
+        """Count rows whose reports were made before this call, by index: their identifier, and what is amiss."""
+        for index, (report_id, error) in rows.items():
+            if error is None:
+                self._sent += 1
+                self._repeated += 1
+            else:
+                self._failed.append(FailedRow(index, error, report_id))
+        self._tell()
+
     def summary(self) -> SendSummary:
         """Return the account so far."""
         failed = tuple(sorted(self._failed, key=lambda row: row.index))
-        return SendSummary(self._sent, self._clipped, failed, self.stopped, self._incomplete)
+        return SendSummary(self._sent, self._clipped, failed, self.stopped, self._incomplete, self._repeated)
 
     def _tell(self) -> None:
         if self._progress is not None:
             self._progress(self._sent + len(self._failed))
 
 
+Carry = Callable[[Block, Parcel, Tally], Awaitable[None]]
+
+
+def directly(
+    charge: Callable[[Parcel], Awaitable[Mapping[bytes, LintraError]]],
+    deliver: Callable[[Parcel], Awaitable[Sequence[Delivery]]],
+) -> Carry:
+    """Return the way of blocks that are not kept on disk.
+
+    Args:
+        charge: returns the reports that must not leave, or raises if none may.
+        deliver: takes a parcel to all servers.
+    """
+
+    async def carry(block: Block, parcel: Parcel, tally: Tally) -> None:
+        charged = await _charged(block, parcel, charge, tally)
+        if charged is not None:
+            tally.settle(*charged, await deliver(charged[1]))
+
+    return carry
+
+
 async def send_blocks(
     blocks: Iterator[Block],
     encode: Callable[[Block], Parcel],
-    charge: Callable[[Parcel], Awaitable[Mapping[bytes, LintraError]]],
-    deliver: Callable[[Parcel], Awaitable[Sequence[Delivery]]],
+    carry: Carry,
     tally: Tally,
 ) -> SendSummary:
     """Encode, charge and deliver blocks, at most `BLOCKS_UNDER_WAY` at once, until they end or one stops the call.
@@ -191,8 +226,7 @@ async def send_blocks(
     Args:
         blocks: checked rows.
         encode: turns a block into a parcel.
-        charge: returns the reports that must not leave, or raises if none may.
-        deliver: takes a parcel to all servers.
+        carry: charges a parcel, takes it to all servers and tells the tally.
         tally: what became of the rows.
 
     Raises:
@@ -203,9 +237,7 @@ async def send_blocks(
 
     async def settle(block: Block, parcel: Parcel) -> None:
         try:
-            charged = await _charged(block, parcel, charge, tally)
-            if charged is not None:
-                tally.settle(*charged, await deliver(charged[1]))
+            await carry(block, parcel, tally)
         finally:
             slots.release()
 

@@ -60,6 +60,14 @@ Strict = Annotated[
     ),
 ]
 
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--tokens", metavar="FILE", exists=True, dir_okay=False, help="The rows' tokens, one a line, if the task asks."
+    ),
+]
+OneToken = Annotated[str | None, typer.Option("--token", metavar="TEXT", help="The token of a file of one row.")]
+
 _SHOWN_FAILURES = 10
 
 
@@ -98,6 +106,8 @@ def send(
     ceiling: Ceiling = MAX_EPSILON,
     ledger_delta: LedgerDelta = DELTA,
     strict: Strict = False,
+    token: OneToken = None,
+    tokens: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Send every row of a CSV file as a report of its own; exit 1 unless all of them are stored everywhere."""
@@ -105,10 +115,11 @@ def send(
     with refusals():
         if no_ledger and ledger is not None:
             raise ValueError("--ledger and --no-ledger exclude each other")
+        passes = _tokens(token, tokens, _count_rows(file))
         path = ledger or default_path()
         with nullcontext() if no_ledger else Ledger(path, max_epsilon=ceiling, delta=ledger_delta) as opened:
             client = Client(task_id, _servers(server), policy=policy, ledger=opened, strict=strict)
-            summary = asyncio.run(_send_file(client, file, source_column, quiet=as_json))
+            summary = asyncio.run(_send_file(client, file, source_column, passes, quiet=as_json))
     if as_json:
         typer.echo(json.dumps(_account(summary), ensure_ascii=False))
     else:
@@ -122,7 +133,25 @@ async def _opened(client: Client) -> Task:
         return client.task
 
 
-async def _send_file(client: Client, file: Path, source_column: str | None, *, quiet: bool) -> SendSummary:
+def _tokens(one: str | None, file: Path | None, rows: int) -> list[str] | None:
+    """Return a token for each row, or None for a task without.
+
+    Raises:
+        ValueError: there are not as many tokens as rows.
+    """
+    if one is None and file is None:
+        return None
+    if one is not None and file is not None:
+        raise ValueError("--token and --tokens exclude each other")
+    found = [one] if one is not None else [] if file is None else file.read_text("ascii").split()
+    if len(found) != rows:
+        raise ValueError(f"{len(found)} tokens for {rows} rows: each row takes one, and keeps it when it is sent again")
+    return found
+
+
+async def _send_file(
+    client: Client, file: Path, source_column: str | None, tokens: list[str] | None, *, quiet: bool
+) -> SendSummary:
     sources = None if source_column is None else read_sources(file, source_column)
     total = _count_rows(file)
     columns = (TextColumn("sending"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -135,6 +164,7 @@ async def _send_file(client: Client, file: Path, source_column: str | None, *, q
             return await client.send_many(
                 rows,
                 source_for=DISTINCT_SOURCES if sources is None else sources.__getitem__,
+                token_for=None if tokens is None else tokens.__getitem__,
                 progress=lambda done: bar.update(work, completed=done),
             )
 

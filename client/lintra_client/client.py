@@ -5,18 +5,20 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 
 import httpx2
 import numpy as np
 
-from lintra_client.bulk import Block, Progress, SendSummary, Tally, blocks_of, send_blocks
+from lintra_client.block_sending import BlockSending
+from lintra_client.bulk import Block, Progress, SendSummary, Tally, blocks_of, directly, send_blocks
 from lintra_client.channel import Channel, Retries
 from lintra_client.check import Policy, agreed_task, require_distinct
+from lintra_client.frames import Frame, rows_of_frame, sources_of_frame
 from lintra_client.ledger import DISTINCT_SOURCES, SELF, Distinct, Ledger, default_path, price_of, require_source
 from lintra_client.ledger_book import Source, Vouched
 from lintra_client.outbox import Outbox
@@ -242,9 +244,10 @@ class Client:
 
     async def send_many(
         self,
-        rows: Iterable[Row] | FloatArray,
+        rows: Iterable[Row] | FloatArray | Frame,
         *,
         source_for: Callable[[int], str] | Distinct | None = None,
+        source_column: str | None = None,
         token_for: Callable[[int], str] | None = None,
         random_bytes_for: Callable[[int], RandomBytes] | None = None,
         progress: Progress | None = None,
@@ -253,17 +256,20 @@ class Client:
 
         Args:
             rows: an array of shape `(n, d)`, checked as a whole before anything leaves; or any iterable of rows, of
-                which a row that does not fit is reported in the summary while the others go on.
+                which a row that does not fit is reported in the summary while the others go on; or a data frame with
+                the task's columns by name, in any order.
             source_for: returns whose facts the row with this index states, asked after the row was read. Or
                 `DISTINCT_SOURCES`: the caller vouches that no two rows are about the same source, and all rows of
                 this call are one charge, which counts for every source. Needed if the client has a ledger.
+            source_column: instead, the column of a data frame that says whose facts a row states; it is not sent.
             token_for: returns the token of the row with this index, in a task that asks for tokens.
             random_bytes_for: returns the source of the row with this index; rows are then encoded one by one.
             progress: told after every block how many rows are done.
 
         Returns:
-            What became of every row that was read. A server that takes nothing of a whole block stops the call, and
-            so does a ledger that lets no report leave.
+            What became of every row that was read. With a ledger and sources that have names, a repeated call completes
+            what an earlier one began (`repeated`) and makes nothing anew. A server that takes nothing of a whole block
+            stops the call, and so does a ledger that lets no report leave.
 
         Raises:
             ValueError: the client has a ledger, and nobody says whose facts the rows state.
@@ -271,6 +277,12 @@ class Client:
             Exception: what the iterable raised, after all rows before it were dealt with.
         """
         task = self.task
+        if source_column is not None:
+            if source_for is not None or not isinstance(rows, Frame):
+                raise ValueError("source_column names a column of a data frame, and takes the place of source_for")
+            source_for = sources_of_frame(rows, source_column)
+        if isinstance(rows, Frame):
+            rows = cast("Iterator[Row]", rows_of_frame(rows, task.columns, source_column))
         if self._ledger is not None and source_for is not DISTINCT_SOURCES and not callable(source_for):
             raise ValueError("with a ledger, say whose facts each row states: give source_for")
         blocks = blocks_of(task.schema_arrays, rows, block_size(task), strict=self._strict)
@@ -289,7 +301,10 @@ class Client:
             tokens = [token_for(index) if token_for else self._token for index in block.indices]
             return replace(parcel, sources=tuple(sources), tokens=self._tokens(tokens))
 
-        return await send_blocks(blocks, encode, self._charge, self._deliver, Tally(progress))
+        carry = directly(self._charge, self._deliver)
+        if callable(source_for) and self._ledger is not None and self._outbox is not None:
+            carry = BlockSending(task, self._open(), self._ledger, self._outbox).carry
+        return await send_blocks(blocks, encode, carry, Tally(progress))
 
     # --- inside ------------------------------------------------------------------------------------------------
 

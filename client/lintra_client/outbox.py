@@ -7,7 +7,7 @@ after a restart, since nobody has the shares; it is given up.
 
 import sqlite3
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -83,11 +83,7 @@ class Outbox:
             found = db.execute(
                 "SELECT report_id FROM parcels WHERE task_id = ? AND batch = ? AND source = ?", (task_id, batch, source)
             ).fetchone()
-            if found is None:
-                return None
-            rows = db.execute("SELECT server, sealed, receipt FROM messages WHERE report_id = ?", found).fetchall()
-        sealed = {server: bytes(body) for server, body, _ in rows if body is not None}
-        return Kept(bytes(found[0]), sealed, {server: bytes(word) for server, _, word in rows if word is not None})
+            return None if found is None else _kept(db, bytes(found[0]))
 
     def keep(
         self, task_id: str, batch: int, source: str, report_id: bytes, sealed: Mapping[int, bytes], expires: int
@@ -113,22 +109,66 @@ class Outbox:
             db.executemany("INSERT INTO messages (report_id, server, sealed) VALUES (?, ?, ?)", rows)
         return True
 
-    def acknowledge(self, report_id: bytes, server: int, receipt: bytes) -> None:
-        """Keep a server's receipt in place of its message."""
+    def find_many(self, task_id: str, batch: int, sources: Sequence[str]) -> dict[str, Kept]:
+        """Return what is kept of some sources' reports in a task, by source."""
+        found: dict[str, Kept] = {}
+        with _Transaction(self) as db:
+            for source in sources:
+                query = "SELECT report_id FROM parcels WHERE task_id = ? AND batch = ? AND source = ?"
+                row = db.execute(query, (task_id, batch, source)).fetchone()
+                if row is not None:
+                    found[source] = _kept(db, bytes(row[0]))
+        return found
+
+    def keep_many(
+        self,
+        task_id: str,
+        batch: int,
+        sources: Mapping[bytes, str],
+        sealed: Mapping[bytes, Mapping[int, bytes]],
+        expires: int,
+    ) -> list[bytes]:
+        """Keep reports before they are charged, all in one transaction; see `keep`.
+
+        Args:
+            task_id: in base64url.
+            batch: of the task.
+            sources: by report, whose facts it states.
+            sealed: by report and server, what will be uploaded.
+            expires: seconds since the epoch when no server takes them any more.
+
+        Returns:
+            The reports that are kept: the others' sources have a report here already.
+        """
+        taken = []
+        with _Transaction(self) as db:
+            for report_id, source in sources.items():
+                values = (task_id, batch, source, report_id, expires)
+                if db.execute("INSERT OR IGNORE INTO parcels VALUES (?, ?, ?, ?, ?)", values).rowcount:
+                    taken.append(report_id)
+            rows = [(known, server, body) for known in taken for server, body in sealed[known].items()]
+            db.executemany("INSERT INTO messages (report_id, server, sealed) VALUES (?, ?, ?)", rows)
+        return taken
+
+    def acknowledge(self, report_ids: Sequence[bytes], server: int, receipt: bytes) -> None:
+        """Keep a server's receipt in place of its messages."""
         with _Transaction(self) as db:
             change = "UPDATE messages SET sealed = NULL, receipt = ? WHERE report_id = ? AND server = ?"
-            db.execute(change, (receipt, report_id, server))
+            db.executemany(change, [(receipt, report_id, server) for report_id in report_ids])
 
     def replace(self, report_id: bytes, server: int, sealed: bytes | None) -> None:
         """Keep what was sealed anew in place of what was sealed before; nothing, if it is given up."""
         with _Transaction(self) as db:
             db.execute("UPDATE messages SET sealed = ? WHERE report_id = ? AND server = ?", (sealed, report_id, server))
 
-    def forget(self, report_id: bytes) -> None:
-        """Forget a report that was never charged, and so never sent."""
+    def forget(self, *report_ids: bytes) -> None:
+        """Forget reports that were never charged, and so never sent."""
+        if not report_ids:
+            return
         with _Transaction(self) as db:
-            db.execute("DELETE FROM parcels WHERE report_id = ?", (report_id,))
-            db.execute("DELETE FROM messages WHERE report_id = ?", (report_id,))
+            gone = [(report_id,) for report_id in report_ids]
+            db.executemany("DELETE FROM parcels WHERE report_id = ?", gone)
+            db.executemany("DELETE FROM messages WHERE report_id = ?", gone)
 
     def expire(self, now: float) -> None:
         """Forget what no server takes any more."""
@@ -136,6 +176,13 @@ class Outbox:
             over = "DELETE FROM messages WHERE report_id IN (SELECT report_id FROM parcels WHERE expires <= ?)"
             db.execute(over, (now,))
             db.execute("DELETE FROM parcels WHERE expires <= ?", (now,))
+
+
+def _kept(db: sqlite3.Connection, report_id: bytes) -> Kept:
+    """Return a report that is kept, within a transaction."""
+    rows = db.execute("SELECT server, sealed, receipt FROM messages WHERE report_id = ?", (report_id,)).fetchall()
+    sealed = {server: bytes(body) for server, body, _ in rows if body is not None}
+    return Kept(report_id, sealed, {server: bytes(word) for server, _, word in rows if word is not None})
 
 
 class _Transaction:

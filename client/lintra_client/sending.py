@@ -20,6 +20,14 @@ from lintra_protocol.wire import decode_reports, encode_reports
 _SKEW_UNITS = 1
 """After the window servers still take a report for so many of the task's units (docs/protocol.md#times)."""
 
+GIVEN_UP = "its report was given up: a server has another key than it was sealed to"
+"""What is said of a report that can never be complete."""
+
+
+def expiry_of(task: Task) -> int:
+    """Return when no server takes a report of a task any more, in seconds since the epoch."""
+    return (task.not_after + _SKEW_UNITS) * task.time_precision
+
 
 @dataclass(frozen=True)
 class Sent:
@@ -55,7 +63,7 @@ class Sending:
             destination.index: encode_reports(await parcel.sealed(task, destination.index, await destination.key()))
             for destination in self._destinations
         }
-        expires = (task.not_after + _SKEW_UNITS) * task.time_precision
+        expires = expiry_of(task)
         if not await asyncio.to_thread(self._outbox.keep, task.task_id, BATCH, source, report_id, sealed, expires):
             return None
         await self._charge(source, report_id)
@@ -83,7 +91,7 @@ class Sending:
             if any(error.token == "outdated_key" for error in found.failures.values()):
                 await asyncio.to_thread(self._outbox.replace, kept.report_id, index, None)
         nothing = Delivery({}, ())
-        given_up = LedgerRefusedError("its report was given up: a server has another key than it was sealed to")
+        given_up = LedgerRefusedError(GIVEN_UP)
         ordered = [
             by_index.get(each.index) or (nothing if each.index in kept.receipts else Delivery({b"": given_up}, ()))
             for each in self._destinations
@@ -110,7 +118,7 @@ class Sending:
             if delivery.receipts and not delivery.failures:
                 receipts[destination.index] = delivery.receipts[-1]
                 word = delivery.receipts[-1].canonical()
-                await asyncio.to_thread(self._outbox.acknowledge, report_id, destination.index, word)
+                await asyncio.to_thread(self._outbox.acknowledge, [report_id], destination.index, word)
             for error in delivery.failures.values():
                 first = first or error
         if first is not None:

@@ -143,7 +143,8 @@ class Schema:
         read = _value if strict else _value_or_missing
         pairs = zip(self.columns, values, strict=True)
         checked: FloatArray = np.array([read(column, value, by_number=by_number) for column, value in pairs])
-        return self._of_their_kinds(checked[np.newaxis], strict)[0]
+        whole: FloatArray = self._of_their_kinds(checked[np.newaxis], strict)[0]
+        return whole
 
     def rows(self, rows: FloatArray, *, strict: bool = False) -> FloatArray:
         """Check a block of rows of shape `(n, d)`; the result is float64 of the same shape, in the user's units.

@@ -11,10 +11,16 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from lintra_client import DISTINCT_SOURCES, BlockingClient, Client, Ledger, cli
-from lintra_protocol.errors import BatchClosedError, InvalidRowError, LedgerRefusedError, UnavailableError
+from lintra_protocol.errors import (
+    BatchClosedError,
+    InvalidRowError,
+    LedgerRefusedError,
+    OutdatedKeyError,
+    UnavailableError,
+)
 from lintra_protocol.wire import decode_reports, report_id
-from support import make_task
-from support.fake_servers import IMPATIENT, NOW, Network
+from support import make_task, sealing_key
+from support.fake_servers import IMPATIENT, NOW, Network, problem
 
 ROW = [0.5, -0.25, 0.125]
 
@@ -166,7 +172,8 @@ def test_the_blocking_client_charges_alike(path: Path, ledger: Ledger) -> None:
         client.send(ROW, source="ann")
         client.deliver(client.prepare(ROW, source="bob"))
         summary = client.send_many([ROW] * 3, source_for=["ann", "cem", "bob"].__getitem__)
-    assert (summary.sent, [failed.index for failed in summary.failed]) == (1, [0, 2])
+    # What `deliver` sent was not kept, so that it cannot be sent again; nothing else is made in its place.
+    assert (summary.sent, summary.repeated, [failed.index for failed in summary.failed]) == (2, 1, [2])
     assert [entry.source for entry in ledger.entries()] == ["ann", "bob", "cem"]
 
 
@@ -189,10 +196,55 @@ async def test_a_call_that_was_cut_off_goes_on_where_it_was(ledger: Ledger) -> N
     rows = np.zeros((600, 3))
     async with charging(network, ledger) as client:
         await client.send_many(rows[:300], source_for=str)
-        # The first block is refused as a whole, which is no reason to stop.
         summary = await client.send_many(rows, source_for=str)
-    assert (summary.sent, len(summary.failed), summary.stopped) == (300, 300, None)
+    assert (summary.sent, summary.repeated, summary.failed, summary.stopped) == (600, 300, (), None)
     assert stored(network) == 600
+
+
+async def test_a_server_that_stores_blocks_and_denies_it_gets_the_same_reports_again(ledger: Ledger) -> None:
+    network = Network(make_task())
+    rows = np.zeros((300, 3))
+
+    def denying(request: httpx2.Request, answer: object) -> httpx2.Response:
+        honest = answer()  # type: ignore[operator]
+        return problem(UnavailableError()) if request.method == "POST" else honest
+
+    network.servers[1].around = denying
+    for _ in range(2):
+        async with charging(network, ledger) as client:
+            summary = await client.send_many(rows, source_for=str)
+            assert (summary.sent, summary.repeated) == (0, 0)
+    network.servers[1].around = lambda request, answer: answer()
+    async with charging(network, ledger) as client:
+        summary = await client.send_many(rows, source_for=str)
+    assert (summary.sent, summary.repeated, summary.failed) == (300, 300, ())
+    assert stored(network) == len(ledger.entries()) == 300
+
+
+async def test_a_charge_of_a_block_without_its_messages_sends_nothing_more(ledger: Ledger) -> None:
+    network = Network(make_task())
+    async with charging(network, ledger) as client:
+        await client.send_many(np.zeros((20, 3)), source_for=str)
+    for each in ledger.outbox_path.parent.glob(f"{ledger.outbox_path.name}*"):
+        each.unlink()
+    async with charging(network, ledger) as client:
+        summary = await client.send_many(np.zeros((20, 3)), source_for=str)
+    assert (summary.sent, {type(failed.error) for failed in summary.failed}) == (0, {LedgerRefusedError})
+    assert stored(network) == 20
+
+
+async def test_with_a_new_key_blocks_are_sealed_anew_once_and_after_a_restart_given_up(ledger: Ledger) -> None:
+    network = Network(make_task())
+    network.servers[1].refuse = lambda known: UnavailableError()
+    async with charging(network, ledger) as client:
+        await client.send_many(np.zeros((5, 3)), source_for=str)
+    network.servers[1].refuse = lambda known: None
+    network.servers[1].keys = [sealing_key("the next key", network.task.suite)]
+    async with charging(network, ledger) as client:
+        for kind in (OutdatedKeyError, LedgerRefusedError):
+            summary = await client.send_many(np.zeros((5, 3)), source_for=str)
+            assert (summary.sent, {type(failed.error) for failed in summary.failed}) == (0, {kind})
+    assert [len(server.payloads) for server in network.servers] == [5, 0, 5]
 
 
 async def test_rows_that_are_vouched_for_are_one_charge_in_one_call(path: Path, ledger: Ledger) -> None:

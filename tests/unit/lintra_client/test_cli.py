@@ -122,3 +122,22 @@ def test_send_says_why_it_stopped(network: Network, tmp_path: Path) -> None:
 def test_a_server_may_be_reached_elsewhere_than_at_its_url() -> None:
     options = ["https://a.test=http://localhost:1", "https://b.test"]
     assert cli._servers(options) == {"https://a.test": "http://localhost:1", "https://b.test": "https://b.test"}
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--token", "t"], "1 tokens for 2 rows"),
+        (["--tokens", "one.txt"], "1 tokens for 2 rows"),
+        (["--token", "t", "--tokens", "one.txt"], "exclude each other"),
+    ],
+)
+def test_every_row_needs_a_token_of_its_own(
+    network: Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], complaint: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("one.txt").write_text("token\n", "ascii")
+    result = run(network, "send", csv_file(tmp_path, "a,b,c", "0,0,0", "0,0,0"), "--no-ledger", *options)
+    assert result.exit_code == 1
+    assert complaint in result.stderr
+    assert network.nothing_left()

@@ -1,0 +1,84 @@
+"""A data frame as rows: by column name, and a column of the frame that says whose facts a row states.
+
+Nothing here needs pandas: a frame is whatever has `columns`, `dtypes` and `itertuples` as pandas' has.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol, runtime_checkable
+
+from lintra_protocol.errors import InvalidRowError
+from lintra_protocol.schema import Column
+
+_FITTING = {"real": "iufO", "integer": "iufO", "boolean": "biufO", "category": "OUT"}
+"""Kinds of NumPy's types that a column of a frame may have, by the kind of the task's column; O is any object."""
+
+
+@runtime_checkable
+class Frame(Protocol):
+    """What is needed of a data frame."""
+
+    @property
+    def columns(self) -> Iterable[object]:
+        """The names of its columns."""
+        ...
+
+    @property
+    def dtypes(self) -> Iterable[object]:
+        """The types of its columns, in the same order."""
+        ...
+
+    def itertuples(self, index: bool = True, name: str | None = None) -> Iterable[tuple[object, ...]]:
+        """Return its rows."""
+        ...
+
+
+def rows_of_frame(frame: Frame, columns: Sequence[Column], without: str | None = None) -> Iterator[dict[str, object]]:
+    """Return the rows of a frame by column name, read as they are sent; what pandas calls missing is None.
+
+    Args:
+        frame: with exactly the task's columns, in any order.
+        columns: of the task.
+        without: a column of the frame that is no part of the rows.
+
+    Raises:
+        InvalidRowError: other columns, or one whose type holds no value of the task's column; nothing was read yet.
+    """
+    names = [str(name) for name in frame.columns]
+    known = {column.name: column for column in columns}
+    if without in known:
+        raise InvalidRowError(f"column {without!r} belongs to the task, so that it cannot name the sources")
+    if sorted(name for name in names if name != without) != sorted(known):
+        raise InvalidRowError(f"the frame has columns {', '.join(names)}; the task has {', '.join(known)}")
+    for name, dtype in zip(names, frame.dtypes, strict=True):
+        # A column of another type would be missing in every row, silently.
+        if name != without and getattr(dtype, "kind", "O") not in _FITTING[known[name].kind]:
+            raise InvalidRowError(f"column {name!r}: a column of {dtype} holds no values of kind {known[name].kind}")
+    return (
+        {name: _value(value) for name, value in zip(names, row, strict=True) if name != without}
+        for row in frame.itertuples(index=False, name=None)
+    )
+
+
+def sources_of_frame(frame: Frame, column: str) -> Callable[[int], str]:
+    """Return who stands in a column of a frame, by the number of the row.
+
+    Raises:
+        InvalidRowError: the frame has not exactly one column of this name.
+    """
+    names = [str(name) for name in frame.columns]
+    if names.count(column) != 1:
+        raise InvalidRowError(f"the frame has columns {', '.join(names)}; sources stand in {column!r}, once")
+    place = names.index(column)
+    values = [row[place] for row in frame.itertuples(index=False, name=None)]
+    lacking = [number for number, value in enumerate(values) if _value(value) is None]
+    if lacking:
+        raise InvalidRowError(f"row {lacking[0]}, column {column!r}: nobody stands there")
+    return [str(value) for value in values].__getitem__
+
+
+def _value(value: object) -> object:
+    """Return a value, or None for NaN, NaT and NA, which are not equal to themselves."""
+    try:
+        return value if value == value else None
+    except TypeError:  # of pandas' NA nothing can be said
+        return None
