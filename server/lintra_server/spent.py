@@ -129,7 +129,7 @@ class Spent:
         self.new: list[bytes] = []
         self._table = tables.of(connection, task) if serials else None
         found = self._table.has(b"".join(serials)) if self._table is not None else np.zeros(0, bool)
-        self.used = {serials[place] for place in np.flatnonzero(found)}
+        self.used = {serials[place] for place in np.flatnonzero(found).tolist()}
 
     def use(self, serial: bytes) -> None:
         """Use a token for the next report that is stored in this transaction."""
