@@ -21,6 +21,7 @@ from support.analyzer_world import CLIENTS, TOKEN, Life, clients, living
 from support.blocking import Bridge, Loop
 
 NUMBER = {"mechanism": {"kind": "ron_gauss", "label": "c", "bins": 4}, "epsilon": 10}
+PAIRED = {"mechanism": {"kind": "ron_gauss", "label": "c", "bins": 4, "pairs": [["c", "a"]]}, "epsilon": 10}
 PROJECTED = {"mechanism": {"kind": "ron_gauss", "dimension": 2, "bins": 0}, "epsilon": 10}
 
 
@@ -38,7 +39,7 @@ async def ask(life: Life, release_id: str, body: dict[str, object], accept: str 
 async def test_a_release_holds_the_sums_of_the_clients_rows_up_to_its_stated_noise(tmp_path: Path) -> None:
     rows = np.array([row for row, _ in clients(CLIENTS)])
     async with living(tmp_path) as life:
-        release_id = await released(life, NUMBER)
+        release_id = await released(life, PAIRED)
         record = life.service.record(release_id).record
         release = read(life.service.task(record.task_id), *life.service.archive.read(record))
     assert isinstance(release, ProjectedSums)
@@ -51,7 +52,12 @@ async def test_a_release_holds_the_sums_of_the_clients_rows_up_to_its_stated_noi
     for column, cells in zip(rows.T, release.histograms, strict=True):
         exact = np.histogram(column, 4, (-1, 1))[0]
         np.testing.assert_allclose(cells, exact, atol=6 * release.noise.cell)
-    assert release.noise.sum < 3
+    (table,) = release.tables
+    assert (table.first, table.second, table.cells.shape) == ("a", "c", (2, 2))
+    exact = np.histogram2d(rows[:, 0], rows[:, 2], 2, ((-1, 1), (-1, 1)))[0]
+    np.testing.assert_allclose(table.cells, exact, atol=6 * release.noise.table)
+    assert release.noise.table < 4
+    assert release.noise.sum < 4
     assert release.promise.epsilon <= 10
     assert release.num_clients == CLIENTS
 
