@@ -134,7 +134,7 @@ def encode_together(task: Task, rows: FloatArray, time: int, random_bytes: Rando
     """Turn checked rows of shape `(n, d)` into a parcel, all from one source of randomness; the fast way."""
     noised = task.encode(rows, random_bytes)
     reports = tuple(make_report(task, row, time, random_bytes) for row in noised)
-    missing: NDArray[np.bool_] = np.isnan(rows).any(axis=1)
+    missing = np.logical_or.reduce(np.isnan(rows), axis=1)
     return Parcel(reports, tuple(were_clipped(task, rows).tolist()), tuple(missing.tolist()))
 
 
