@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from coverage_grid.batches import Batch, r2_accepts
 from coverage_grid.cohorts import Cohort
-from lintra_analysis.estimators.concentrated.regressions import penalty_beside
+from lintra_analysis.estimators.concentrated.regressions import Regression, penalty_beside
 from lintra_analysis.estimators.design import design
 from lintra_analysis.estimators.estimates import Of
 from lintra_analysis.estimators.regression import regression
@@ -153,7 +153,10 @@ def _r2(held: Cohort, epsilon: float, matrices: FloatArray, bounded: NDArray[np.
     linear = np.zeros(len(matrices), bool)
     for i in np.flatnonzero(bounded):
         chosen = design(held.released(matrices[i], epsilon), "y")
-        raw = solve(chosen, repaired=False)
+        raw, size = solve(chosen, repaired=False), chosen.fitted
+        sets = Regression.of_design(chosen, 0.0, "cohort", 0.95, np.eye(size), np.zeros(size))
+        if sets is None or not sets.nearly_linear:
+            continue
         if raw.r2 is not None and raw.r2_sd is not None and not solve(chosen).regularised:
             reach = TWO_SIDED * raw.r2_sd
             low, high = max(raw.r2 - reach, 0.0), min(raw.r2 + reach, 1.0)

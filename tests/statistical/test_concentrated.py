@@ -155,3 +155,14 @@ def test_a_correlation_is_accepted_as_often_as_stated_however_small_the_variance
     # The sd of a share is .007. Where both variances are lost in noise the set is a little too small.
     assert (0.9 if first < 2 else 0.93) <= accepted <= 0.97
     assert understated < 0.9
+
+
+def test_r2_is_linearised_only_where_noise_cannot_change_what_features_explain_by_half() -> None:
+    # p = 2 features with sigma 1: 4 sqrt(2) = 5.66.
+    for smallest, linear in ((5.0, False), (6.5, True)):
+        matrix = np.array([[smallest, 0.0, 2.0], [0.0, 4000.0, 3000.0], [2.0, 3000.0, 4000.0]])
+        found = regression(GramEstimate(columns(3), matrix, SymmetricNoise(1.0), CLIENTS, 2.0), "c2", of="cohort")
+        assert found.bounded
+        assert not found.regularised
+        assert found.r2_interval is not None
+        assert (found.r2_standard_error is not None) == linear

@@ -188,7 +188,7 @@ def _by_distance(sets: Regression, fit: Fit) -> _Told:
             f"the coefficients cannot be told at this epsilon: along {named(sets.undetermined)} the features may be "
             "dependent for all that the noise shows; name fewer features, or read the penalised coefficients"
         )
-    if raw is None or raw.r2 is None or fit.regularised:
+    if raw is None or raw.r2 is None or fit.regularised or not sets.nearly_linear:
         told, remark = _fit_from_sums(told, sets)
         warnings += remark
     return replace(told, warnings=tuple(warnings))

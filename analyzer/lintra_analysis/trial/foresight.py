@@ -13,13 +13,16 @@ from pydantic import ValidationError
 from lintra_analysis.asked.specification import Specification
 from lintra_analysis.asked.task import build_task, warnings_of
 from lintra_analysis.estimators.correlation import correlation
+from lintra_analysis.estimators.design import design
 from lintra_analysis.estimators.means import means
 from lintra_analysis.estimators.regression import regression
+from lintra_analysis.estimators.spectral import smallest_eigenvalue
 from lintra_analysis.readings import read
 from lintra_analysis.releases.release import Release
 from lintra_analysis.trial.collection import placeholder_keys, placeholder_servers
 from lintra_analysis.trial.files.table import FileTable
-from lintra_protocol.documents import first_complaint
+from lintra_analysis.trial.prospects import Prospect, outlook
+from lintra_protocol.documents import first_complaint, fraction
 from lintra_protocol.errors import InvalidAnalysisError, InvalidRowError, InvalidTaskError
 from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
 from lintra_protocol.randomness import RandomBytes
@@ -39,8 +42,10 @@ class Foresight:
         task: that the specification becomes.
         rows_from: where the rows come from that errors are expected for.
         means: by column, the deviation that the noise causes in its mean, in its unit; None if means are not released.
-        correlations: the median and the largest deviation over all pairs; None if there are none.
+        correlations: for every pair of columns the deviation that the noise causes; None if there are none. A pair that
+            noise drowns is left out.
         coefficients: by feature, value and deviation (None where noise leaves it unbounded); None without a target.
+        prospects: how well coefficients could be told from other cohorts and at other epsilons; None without a target.
         if_colluding: what epsilon becomes if so many per cent of the smallest cohort collude.
         warnings: in plain words.
     """
@@ -48,8 +53,9 @@ class Foresight:
     task: Task
     rows_from: str
     means: dict[str, float] | None
-    correlations: tuple[float, float] | None
+    correlations: dict[tuple[str, str], float] | None
     coefficients: dict[str, tuple[float, float | None]] | None
+    prospects: tuple[Prospect, ...] | None
     if_colluding: dict[int, float]
     warnings: tuple[str, ...]
 
@@ -89,6 +95,7 @@ def foresee(
         means=_means(release),
         correlations=_correlations(release),
         coefficients=None if target is None else _coefficients(release, target),
+        prospects=None if target is None else _prospects(task, release, target),
         if_colluding=epsilons_if_colluding(task.mechanism, task.claim, task.num_columns),
         warnings=tuple(warnings_of(task)),
     )
@@ -146,19 +153,29 @@ def _means(release: Release) -> dict[str, float] | None:
     return {name: each.standard_error.privacy for name, each in pairs if each.standard_error is not None}
 
 
-def _correlations(release: Release) -> tuple[float, float] | None:
+def _correlations(release: Release) -> dict[tuple[str, str], float] | None:
     try:
         found = correlation(release)
     except InvalidAnalysisError:
         return None
-    known = [pair.privacy for pair in found.pairs if pair.privacy is not None]
-    return (float(np.median(known)), float(np.max(known))) if known else None
+    known = {(pair.first, pair.second): pair.privacy for pair in found.pairs if pair.privacy is not None}
+    return known or None
 
 
 def _coefficients(release: Release, target: str) -> dict[str, tuple[float, float | None]]:
     found = regression(release, target, of="cohort")
     errors = found.bse
     return {each.name: (each.value, errors[each.name]) for each in found.rows}
+
+
+def _prospects(task: Task, release: Release, target: str) -> tuple[Prospect, ...] | None:
+    gram = design(release, target).gram
+    noise = gram.errors.spectral_sigma
+    if not noise:
+        return None
+    claim = task.claim
+    smallest = smallest_eigenvalue(gram.matrix[:-1, :-1])
+    return outlook(smallest, noise, claim.min_clients, float(fraction(claim.epsilon)), claim.noise_delta)
 
 
 def _as_declared(column: Column, sample: FileTable) -> FloatArray:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from lintra_analysis.estimators.tables import number, table
 from lintra_analysis.trial.foresight import Foresight
+from lintra_analysis.trial.prospects import prospects_table
 from lintra_protocol.mechanisms.collusion import in_words
 
 
@@ -20,10 +21,20 @@ def document(found: Foresight) -> dict[str, object]:
         "means": found.means,
         "correlations": None
         if found.correlations is None
-        else {"median": found.correlations[0], "largest": found.correlations[1]},
+        else [
+            {"first": first, "second": second, "deviation": error}
+            for (first, second), error in found.correlations.items()
+        ],
         "coefficients": None
         if coefficients is None
         else [{"name": name, "value": value, "standard_error": error} for name, (value, error) in coefficients.items()],
+        "prospects": None
+        if found.prospects is None
+        else [
+            {"epsilon": each.epsilon, "num_clients": each.num_clients, "strength": each.strength}
+            | {"coefficients": each.verdict}
+            for each in found.prospects
+        ],
         "epsilon_if_colluding": {str(percent): value for percent, value in found.if_colluding.items() if value < 1e308},
         "warnings": list(found.warnings),
     }
@@ -48,8 +59,8 @@ def _answers(found: Foresight) -> Iterator[str]:
         yield from table(["mean of", "deviation"], [[name, number(error)] for name, error in found.means.items()])
         yield ""
     if found.correlations is not None:
-        median, largest = found.correlations
-        yield f"Correlations: deviation {number(median)} in the median, {number(largest)} at most."
+        rows = [[f"{first}, {second}", number(error)] for (first, second), error in found.correlations.items()]
+        yield from table(["correlation of", "deviation"], rows)
         yield ""
     if found.coefficients is not None:
         rows = [
@@ -57,4 +68,8 @@ def _answers(found: Foresight) -> Iterator[str]:
             for name, (value, error) in found.coefficients.items()
         ]
         yield from table(["coefficient of", "expected", "deviation"], rows)
+        yield ""
+    if found.prospects is not None:
+        yield "How well coefficients could be told (smallest eigenvalue of the features over the noise):"
+        yield from prospects_table(found.prospects)
         yield ""

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 from lintra_analysis.estimators.tables import number, table
 from lintra_analysis.releases.clipped import FEW, MANY
-from lintra_analysis.trial.trial import HARDLY, TELLS, Trial
+from lintra_analysis.trial.prospects import HARDLY, TELLS, prospects_table
+from lintra_analysis.trial.trial import Trial
 
 
 def show(trial: Trial) -> str:
@@ -21,7 +22,7 @@ def show(trial: Trial) -> str:
         *_remarks(trial),
         "",
         "How well coefficients could be told, from so many rows like these:",
-        *_prospects(trial),
+        *prospects_table(trial.prospects),
         "",
         _verdict(trial),
     ]
@@ -68,14 +69,6 @@ def _remarks(trial: Trial) -> Iterator[str]:
         yield f"The noise drowns {', '.join(trial.unseen)}: no coefficient is asked about it."
     for warning in trial.estimate.warnings:
         yield f"Warning: {warning}."
-
-
-def _prospects(trial: Trial) -> list[str]:
-    epsilons = sorted({each.epsilon for each in trial.prospects})
-    cells = {(each.num_clients, each.epsilon): each.verdict for each in trial.prospects}
-    sizes = sorted({each.num_clients for each in trial.prospects})
-    header = ["rows", *(f"epsilon {number(epsilon)}" for epsilon in epsilons)]
-    return table(header, [[f"{size:,}", *(cells[size, epsilon] for epsilon in epsilons)] for size in sizes])
 
 
 def _verdict(trial: Trial) -> str:

@@ -19,10 +19,10 @@ from lintra_analysis.trial.collection import Collected, collect
 from lintra_analysis.trial.files.bounds import Bounds, bounds_of, clipped_share
 from lintra_analysis.trial.files.schema import column_documents
 from lintra_analysis.trial.files.table import FileTable
+from lintra_analysis.trial.prospects import TELLS, Prospect, outlook
 from lintra_protocol.clipping import clip_norms
 from lintra_protocol.documents import fraction, real
 from lintra_protocol.errors import InvalidAnalysisError, InvalidRowError
-from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import FloatArray
 from lintra_protocol.schema import Schema
@@ -30,12 +30,6 @@ from lintra_protocol.schema import Schema
 CONFIDENCE = 0.95
 LEAST_ROWS = 50
 """Fewer rows than this say nothing that survives the noise at any usual epsilon."""
-
-TELLS, HARDLY = 5.0, 2.0
-"""Strengths from which hardly any interval is unbounded, and below which most are (docs/estimators.md#strength)."""
-
-EPSILONS = (0.5, 1.0, 2.0, 4.0)
-COHORTS = (1, 4, 16)
 
 
 @dataclass(frozen=True)
@@ -58,28 +52,6 @@ class TriedCoefficient:
     penalised: tuple[float, Interval | None] | None
     clipped: float | None
     non_private: float | None
-
-
-@dataclass(frozen=True)
-class Prospect:
-    """How well coefficients could be told from another cohort or at another epsilon.
-
-    Attributes:
-        epsilon: promised.
-        num_clients: rows like those of the table.
-        strength: smallest eigenvalue of the features' products over the noise's deviation.
-    """
-
-    epsilon: float
-    num_clients: int
-    strength: float
-
-    @property
-    def verdict(self) -> str:
-        """Return in words what the strength means for the intervals."""
-        if self.strength >= TELLS:
-            return "told"
-        return "some told" if self.strength >= HARDLY else "hardly any told"
 
 
 @dataclass(frozen=True, repr=False)
@@ -345,14 +317,4 @@ def prospects(
     chosen = [place for place, column in enumerate(schema.encoded) if column.name in features]
     design = np.column_stack([np.full(len(block), constant), block[:, chosen]])
     smallest = float(np.linalg.eigvalsh(design.T @ design)[0])
-    own_delta = 1e-6 if delta is None else delta
-    here = gaussian_mu(epsilon, own_delta)
-    return tuple(
-        Prospect(
-            epsilon=epsilon * factor,
-            num_clients=len(rows) * times,
-            strength=max(smallest, 0.0) * times / noise * gaussian_mu(epsilon * factor, own_delta) / here,
-        )
-        for times in COHORTS
-        for factor in EPSILONS
-    )
+    return outlook(smallest, noise, len(rows), epsilon, 1e-6 if delta is None else delta)

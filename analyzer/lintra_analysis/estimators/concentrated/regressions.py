@@ -17,12 +17,13 @@ from lintra_analysis.estimators.concentrated.hyperplanes import Statements
 from lintra_analysis.estimators.concentrated.residuals import Residual, explained_share
 from lintra_analysis.estimators.design import Design
 from lintra_analysis.estimators.estimates import Interval, Of
-from lintra_analysis.estimators.spectral import floor_eigenvalues
+from lintra_analysis.estimators.spectral import floor_eigenvalues, smallest_eigenvalue
 from lintra_protocol.ring import FloatArray
 
 _RESIDUAL_LEVEL = 0.96
 _TOTAL_LEVEL = 0.99
 _DIRECTIONS = 4
+_NEARLY_LINEAR = 4.0
 
 
 def penalty_beside(sigma: float, fitted: int) -> float:
@@ -111,6 +112,18 @@ class Regression:
     def bounded(self) -> bool:
         """Whether the confidence sets are bounded: the features are told apart from dependent ones."""
         return self._infinity[0] > self.limit
+
+    @property
+    def nearly_linear(self) -> bool:
+        """Whether sums of squared residuals may be linearised about the released matrix.
+
+        The noise of p features hardly ever exceeds 2 sigma sqrt(p) in norm, so from twice that on it changes what they
+        explain by at most half of itself; below, a residual that noise made smaller or larger would look certain.
+        """
+        if self.regularization > 0:
+            return True
+        smallest = smallest_eigenvalue(self.design.gram.matrix[:-1, :-1])
+        return smallest >= _NEARLY_LINEAR * self.sigma * float(np.sqrt(self.design.fitted))
 
     @property
     def undetermined(self) -> tuple[str, ...]:

@@ -1,0 +1,72 @@
+"""What a specification will tell: the errors of every number, and the strength at other cohorts and epsilons."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lintra_analysis.trial.files.table import read_table
+from lintra_analysis.trial.foresight import foresee
+from lintra_analysis.trial.plan_text import document, show
+from lintra_analysis.trial.prospects import Prospect
+from lintra_protocol.privacy.gaussian import gaussian_mu
+from support import source
+
+COLUMNS = [{"name": name, "lower": -3, "upper": 3, "scale": 1} for name in ("a", "b", "y")]
+
+
+def asked(clients: int, epsilon: float = 1.0) -> dict[str, object]:
+    return {
+        "purpose": "a test",
+        "columns": COLUMNS,
+        "mechanism": {"kind": "second_moment", "intercept": 1, "trace": True},
+        "row_bound": 3,
+        "epsilon": epsilon,
+        "delta": "0.000001",
+        "min_clients": clients,
+        "max_corrupt_clients": 0,
+    }
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    generator = np.random.default_rng(3)
+    first, second = generator.normal(size=(2, 300))
+    rows = np.column_stack([first, second, first - second])
+    file = tmp_path_factory.mktemp("sample") / "sample.csv"
+    lines = [",".join(f"{value:.6f}" for value in row) for row in rows]
+    file.write_text("\n".join(["a,b,y", *lines]), "utf-8")
+    return file
+
+
+def test_every_mean_pair_and_coefficient_has_an_expected_error(sample: Path) -> None:
+    found = foresee(asked(5000), read_table(sample), "y", 10**9, source("foresee"))
+    assert found.means is not None
+    assert set(found.means) == {"a", "b", "y"}
+    assert found.correlations is not None
+    assert set(found.correlations) == {("a", "b"), ("a", "y"), ("b", "y")}
+    assert found.coefficients is not None
+    assert set(found.coefficients) == {"a", "b", "(intercept)"}
+    plain = document(found)
+    text = show(found)
+    for name in ("correlation of", "a, y", "How well coefficients could be told"):
+        assert name in text
+    assert isinstance(plain["prospects"], list)
+    assert len(plain["prospects"]) == 12
+
+
+def test_the_strength_grows_with_the_cohort_and_as_the_noise_falls(sample: Path) -> None:
+    table = read_table(sample)
+    here = foresee(asked(5000), table, "y", 10**9, source("here")).prospects
+    other = foresee(asked(20_000, 2.0), table, "y", 10**9, source("other")).prospects
+    assert here is not None
+    assert other is not None
+    cells = {(each.num_clients, each.epsilon): each.strength for each in here}
+    assert cells[20_000, 2.0] == pytest.approx(next(x for x in other if x.epsilon == 2.0).strength, rel=1e-3)
+    ratio = gaussian_mu(4, 1e-6) / gaussian_mu(1, 1e-6)
+    assert cells[5000, 4.0] == pytest.approx(cells[5000, 1.0] * ratio, rel=1e-6)
+
+
+def test_verdicts_follow_the_strength() -> None:
+    words = [Prospect(1.0, 100, strength).verdict for strength in (1.9, 2.0, 4.9, 5.0)]
+    assert words == ["hardly any told", "some told", "some told", "told"]
