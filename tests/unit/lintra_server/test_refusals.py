@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from lintra_protocol.canonical import base64url
 from lintra_protocol.errors import OverloadedError
@@ -22,6 +23,17 @@ from support.server_world import ANALYZER, AUTHOR, STRANGER, World, a_world, new
 async def state(world: World, server: int = 0) -> tuple[str, int]:
     batch = world.apps[server].node.store.batch(1)
     return batch.state, batch.num_reports
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def filled(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
+    """Three servers with twelve reports, for refusals: they change nothing, so all may ask the same servers."""
+    async with a_world(tmp_path_factory.mktemp("filled")) as world:
+        await world.upload_everywhere(world.reports(12))
+        yield world
+
+
+asks_the_same = pytest.mark.asyncio(loop_scope="module")
 
 
 # --- registering ----------------------------------------------------------------------------------------------
@@ -72,17 +84,19 @@ def other_url(task: Task) -> Task:
         (changed(not_before=1, not_after=2), {}, 403, "policy_refused"),
     ],
 )
+@asks_the_same
 async def test_a_task_that_breaks_its_promise_or_the_policy_is_not_registered(
-    tmp_path: Path, change: Callable[[Task], Task], policy: dict[str, object], status: int, kind: str
+    filled: World, tmp_path: Path, change: Callable[[Task], Task], policy: dict[str, object], status: int, kind: str
 ) -> None:
-    world = new_world(
-        tmp_path, change=change, policy=Policy.model_validate({"allowed_authors": "any", "open": True} | policy)
-    )
-    answer = await world.register(0)
+    allowed = Policy.model_validate({"allowed_authors": "any", "open": True} | policy)
+    world = new_world(tmp_path, policy=allowed) if policy else filled
+    task = change(world.task)
+    answer = await world.register(0, task)
     assert (answer.status_code, token(answer)) == (status, kind)
-    missing = await world.http[0].get(f"/v1/tasks/{world.task.task_id}")
+    missing = await world.http[0].get(f"/v1/tasks/{task.task_id}")
     assert (missing.status_code, token(missing)) == (404, "unrecognized_task")
-    world.close()
+    if policy:
+        world.close()
 
 
 async def test_a_policy_that_just_fits_lets_the_task_in(tmp_path: Path) -> None:
@@ -196,14 +210,13 @@ BODY_NAMES = {"/batches/0/cohort": "cohort-request", "/batches/0/aggregate": "ag
 
 
 @pytest.mark.parametrize(("method", "resource"), ANALYZER_ONLY)
-async def test_only_the_tasks_analyzer_is_answered(tmp_path: Path, method: str, resource: str) -> None:
-    async with a_world(tmp_path) as world:
-        await world.upload_everywhere(world.reports(12))
-        name = BODY_NAMES.get(resource) if method == "PUT" else None
-        for key in (None, STRANGER, AUTHOR):
-            answer = await world.ask(0, method, resource, key=key, name=name)  # type: ignore[arg-type]
-            assert (answer.status_code, token(answer)) == (401, "unauthorized")
-        assert await state(world) == ("open", 12)
+@asks_the_same
+async def test_only_the_tasks_analyzer_is_answered(filled: World, method: str, resource: str) -> None:
+    name = BODY_NAMES.get(resource) if method == "PUT" else None
+    for key in (None, STRANGER, AUTHOR):
+        answer = await filled.ask(0, method, resource, key=key, name=name)  # type: ignore[arg-type]
+        assert (answer.status_code, token(answer)) == (401, "unauthorized")
+    assert await state(filled) == ("open", 12)
 
 
 async def test_a_signed_request_counts_once_and_for_its_own_words_only(tmp_path: Path) -> None:

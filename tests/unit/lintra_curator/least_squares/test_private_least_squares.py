@@ -33,7 +33,7 @@ def made_data(count: int = 300) -> tuple[np.ndarray, np.ndarray]:
     ("sketch_rows", "features", "count", "corner", "triangle", "exact", "projection"),
     [
         (300, 12, 2809, 7.148826589, 4.993151613, 4.887102956, 6.104096087),
-        (1200, 2, 327346, 11.80385988, 8.312531550, 8.268376657, 10.12996210),
+        pytest.param(1200, 2, 327346, 11.80385988, 8.312531550, 8.268376657, 10.12996210, marks=pytest.mark.slow),
         pytest.param(3000, 91, 515345, 15.05512049, 10.61901668, 10.51140365, 12.78258615, marks=pytest.mark.slow),
     ],
 )
