@@ -135,6 +135,8 @@ def test_a_hostile_row_is_clipped_into_the_ball_or_box(member: str, row: list[fl
     farthest = (largest + 1) ** 2 - 1
     if member in ("osnap_published", "osnap_published, s=2"):
         farthest = exact.size * largest**2
+    if member == "histogram":
+        farthest = COLUMNS * largest**2
     if "intercept" in member:
         farthest += mechanism.intercept_steps**2 * mechanism.squared_bound
     if "count" in member:
@@ -247,6 +249,7 @@ def test_against_a_null_row_the_same_noise_gives_the_stated_fraction_of_mu(membe
         # The null row has no constant either: c^2 + B^2 against its root of 2, and B^2 + B^2/4 against 4 B^2.
         "second_moment, intercept and count": 2**-0.5,
         "sum, count": 5**0.5 / 4,
+        "histogram": 2**-0.5,
     }.get(member, 0.5)
     rounded = member in ("second_moment, intercept", "ron_gauss", "sum, count")
     if member == "second_moment_wishart":
@@ -303,8 +306,13 @@ def test_a_bound_that_is_not_positive_is_refused(member: str) -> None:
 
 @pytest.mark.parametrize(
     ("member", "row_bound"),
-    # Projected rows have a grid of their own, so that there is no other scale.
-    [(member, bound) for member in MEMBERS for bound in (0.001, 1, 1000) if "ron_gauss" not in member or bound == 1],
+    # Projected rows and histograms have a grid of their own, so that there is no other scale.
+    [
+        (member, bound)
+        for member in MEMBERS
+        for bound in (0.001, 1, 1000)
+        if not ("ron_gauss" in member or member == "histogram") or bound == 1
+    ],
 )
 def test_decoding_undoes_the_grid(member: str, row_bound: float) -> None:
     given = claim()
@@ -323,6 +331,7 @@ def test_decoding_undoes_the_grid(member: str, row_bound: float) -> None:
     exactly["second_moment_wishart"] = row.T @ row
     exactly["ron_gauss"] = np.concatenate([row[0], (row.T @ row)[np.triu_indices(COLUMNS)]])
     exactly["ron_gauss_centred"] = (row.T @ row)[np.triu_indices(COLUMNS)]
+    exactly["histogram"] = np.array([0, 1, 0, 1, 0, 0, 0, 1, 0])
     truth = exactly.get(member, np.abs(row) / sparsity_of(member) ** 0.5)
     decoded = np.abs(decoded).max(axis=0, keepdims=True) if mechanism.kind.startswith("osnap") else decoded
     scale = row_bound**2 if mechanism.kind.startswith("second_moment") else row_bound

@@ -11,10 +11,12 @@ from matplotlib.axes import Axes
 from numpy.testing import assert_allclose
 
 from lintra_analysis.estimators.correlation import correlation
+from lintra_analysis.estimators.histogram import histogram
 from lintra_analysis.estimators.means import means
 from lintra_analysis.estimators.path import regression_path
 from lintra_analysis.estimators.pca import pca
 from lintra_analysis.estimators.regression import regression
+from lintra_analysis.releases.cell_counts import CellCounts
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_protocol.errors import InvalidAnalysisError
 from support.made_releases import columns, mixed_columns, regression_rows, second_moment, with_constant
@@ -125,6 +127,19 @@ def test_a_path_speaks_as_a_regression_does() -> None:
     assert path._repr_html_().startswith("<pre>")
     with pytest.raises(ValueError, match="the rows lack the columns c1"):
         path.predict({"c3": np.zeros(1)})
+
+
+def test_a_histogram_draws_a_bar_for_each_cell() -> None:
+    edges, counts = np.array([0.0, 2.0, 3.0, 7.0]), np.array([30.0, 50.0, 20.0])
+    named = (ScaledColumn("age", 0, 1, 0, 7, "years"), ScaledColumn("smoker", 0, 1, 0, 1, "", "boolean"))
+    levels = ((), ("0", "1"))
+    held = CellCounts(named, (edges, np.array([])), levels, (counts, np.array([70.0, 30.0])), np.zeros(2), 0.0, 100)
+    drawn, other = histogram(held).plot(), histogram(held).plot(column="smoker")
+    assert_allclose([bar.get_height() for bar in drawn.patches], counts / 100)
+    assert_allclose([bar.get_x() for bar in drawn.patches], edges[:-1])
+    assert_allclose([bar.get_width() for bar in drawn.patches], np.diff(edges))
+    assert drawn.get_xlabel() == "age in years"
+    assert [label.get_text() for label in other.get_xticklabels()] == ["0", "1"]
 
 
 def test_without_matplotlib_the_refusal_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,7 @@ OPTIONS: dict[str, tuple[str, dict[str, object]]] = {
     "second_moment, trace": ("second_moment", {"trace": True}),
     "second_moment, both": ("second_moment", {"intercept": "0.5", "trace": True}),
     "second_moment_wishart": ("second_moment_wishart", {}),
+    "histogram": ("histogram", {"bins": 7}),
     "ron_gauss": ("ron_gauss", {"bins": 0}),
     "ron_gauss, classes": ("ron_gauss", {"label": 2, "bins": 4, "covariance": "per_class"}),
     "ron_gauss, number": ("ron_gauss", {"label": 1, "bins": 4, "dimension": 2}),
@@ -52,12 +53,23 @@ def released(option: Option, columns: int) -> FloatArray:
     return np.array(parts) * math.sqrt(behind)
 
 
+def asked_cells(option: Option) -> int:
+    return option.mechanism.cells[0]  # type: ignore[attr-defined, no-any-return]
+
+
 def measured(kind: str, values: FloatArray, option: Option) -> dict[str, float]:
     """Return the deviations of decoded noise, by what the numbers are."""
     if kind.startswith("osnap"):
         return {"entry": float(values.std())}
     if kind == "sum":
         return {"sum": float(values.std()), "mean": float(values.std()) / CLIENTS}
+    if kind == "histogram":
+        cells = asked_cells(option)
+        level = values[:, : cells + 1] - values[:, : cells + 1].mean(axis=1, keepdims=True)
+        below, present = level[:, : cells // 2].sum(axis=1), level[:, :cells].sum(axis=1)
+        middle = float((below - cells // 2 / cells * present).std()) / CLIENTS
+        cell = float(values.std())
+        return {"cell": cell, "share of a cell": cell / CLIENTS, "share below an edge": middle}
     if kind.startswith("second_moment"):
         inner = values[:, -COLUMNS:, -COLUMNS:]
         found = {"product": inner[:, 0, 1:].std(), "square": inner[:, range(COLUMNS), range(COLUMNS)].std()}
@@ -126,7 +138,7 @@ def test_every_plan_states_bytes_limits_and_a_kept_promise(name: str) -> None:
     assert 0.9 < option.epsilon / 2 <= 1 or kind == "osnap_published"
     assert option.epsilon <= 2
     assert option.max_clients >= asked.max_clients
-    assert (option.predicted is None) == (kind == "sum") == (not PLANS[kind].predicts)
+    assert (option.predicted is None) == (kind in ("sum", "histogram")) == (not PLANS[kind].predicts)
 
 
 def test_both_rounds_together_cost_what_was_promised_and_products_gain_by_the_second() -> None:
@@ -147,7 +159,7 @@ def test_every_mechanism_has_a_plan_of_its_own() -> None:
 
 
 def test_what_is_not_possible_is_refused_in_words() -> None:
-    with pytest.raises(InvalidTaskError, match="there is no mechanism 'luck'; there are osnap"):
+    with pytest.raises(InvalidTaskError, match="there is no mechanism 'luck'; there are histogram, osnap"):
         plan_option("luck", question())
     with pytest.raises(RowUnderfilledError):
         plan_option("second_moment_wishart", question(columns=590))
