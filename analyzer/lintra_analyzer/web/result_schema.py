@@ -42,6 +42,8 @@ def result_schema(estimate: type) -> Schema:
 
 def _schema_of(hint: object) -> Schema:
     origin, arguments = get_origin(hint), get_args(hint)
+    # From Python 3.12 on numpy's NDArray is an alias that keeps its own name; its value says what it stands for.
+    origin = get_origin(getattr(origin, "__value__", None)) or origin
     if hint in _SCALARS:
         return dict(_SCALARS[hint])
     if origin in _SCALARS:
