@@ -1,14 +1,11 @@
 """What the interface says about itself is true: forms of answers, refusals, who may ask, and the page for people."""
 
 import re
-from dataclasses import make_dataclass
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import jsonschema_rs
-import numpy as np
 import pytest
-from typing_extensions import TypeAliasType
 
 from lintra_analysis.synthetic.analysis import SyntheticEstimate
 from lintra_analyzer.web.analyses import REQUESTS
@@ -20,14 +17,6 @@ NEEDED: dict[str, dict[str, object]] = {
     **{kind: {"target": "a"} for kind in ("ridge", "regression", "regression-path")},
     "low-rank": {"rank": 2},
 }
-
-
-def test_an_array_whose_type_is_an_alias_with_a_name_of_its_own_is_an_array() -> None:
-    # From Python 3.12 on numpy's NDArray is one; the service did not start there.
-    scalar = TypeVar("scalar", bound=np.generic)
-    alias = TypeAliasType("NDArray", np.ndarray[tuple[int, ...], np.dtype[scalar]], type_params=(scalar,))
-    estimate = make_dataclass("Drawn", [("values", alias[np.float64])])
-    assert result_schema(estimate)["properties"]["values"]["type"] == "array"
 
 
 async def described(life: Life) -> dict[str, Any]:
