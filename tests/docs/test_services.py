@@ -22,17 +22,17 @@ from lintra_client import Client, SendSummary
 from lintra_protocol.ring import FloatArray
 from lintra_service.tokens import token_hash
 from support.names import answering
-from support.pages import blocks, commands, every_block, pages, run_python
+from support.pages import ROOT, blocks, commands, every_block, pages, run_python
 from support.tasks import make_task
 from support.terminal import typed
 
-MINUTES = "a benchmark of minutes, which would say nothing on a machine that runs tests; `make bench` runs it"
 LONG = "some minutes, as the page says; tests/statistical runs all its cases"
 INSTALLS = "asks a package index, which tests do not"
 CONTAINERS = "needs a container engine"
 NOT_TYPED = {
     "pip install 'lintra[analysis,client-cli]'": INSTALLS,
     'pip install "lintra[server]"': INSTALLS,
+    "python -m venv peers && peers/bin/pip install dpmm==0.1.9": INSTALLS,
     "make test": "runs these tests",
     "make check": "runs beside the tests",
     "make demo": "takes four minutes; tests/unit/deploy and tests/e2e run its parts",
@@ -45,17 +45,9 @@ NOT_TYPED = {
     "lintra audit release --fault sigma": LONG,
     "lintra audit release --json": LONG,
     "lintra plan --grid": "minutes; tests/unit/lintra_analysis/planning runs a part of the grid",
-    "pytest benchmarks/bench_noise.py": MINUTES,
-    "python benchmarks/bench_client.py": MINUTES,
-    "python benchmarks/bench_server.py": MINUTES,
-    "python benchmarks/bench_ridge_floor.py": MINUTES,
-    "python benchmarks/bench_ndis_leverage.py --plot leverage.svg": MINUTES,
-    "python benchmarks/bench_ndis_survey.py": MINUTES,
-    "python benchmarks/bench_second_moment_regression.py --max-log2n 20": MINUTES,
-    "python benchmarks/bench_ron_gauss.py": MINUTES,
-    "python benchmarks/bench_ron_gauss.py --sets factor_wide factor_small --runs 2": MINUTES,
-    "python benchmarks/bench_ron_gauss.py --data FOLDER --sets flight_wide uci_protein": MINUTES,
 }
+BENCHMARK = re.compile(r"^(?:python|pytest) (benchmarks/\S+\.py)((?: \S+)*)$")
+"""Benchmarks take minutes, and say nothing on a machine that runs tests; `make bench` runs them."""
 ELSEWHERE = {"docs/operations.md": "tests/unit/lintra_server/test_operations.py types them, in one process"}
 FAILS = {
     "docs/ndis.md": ["1 lintra audit gaussian -"],  # VIOLATION, as the page says
@@ -71,12 +63,16 @@ def bare(command: str) -> str:
     return re.split(r"\s+# ", command)[0].rstrip()
 
 
+def is_typed(command: str) -> bool:
+    return bare(command) not in NOT_TYPED and not BENCHMARK.match(bare(command))
+
+
 def typed_blocks(page: str) -> list[str]:
-    """Return the shell blocks of a page that are typed: all without a command that is listed above."""
+    """Return the shell blocks of a page that are typed: all without a command that is left out above."""
     return [
         block.text
         for block in blocks(page)
-        if block.kind == "shell" and not any(bare(command) in NOT_TYPED for command in commands(block.text))
+        if block.kind == "shell" and all(is_typed(command) for command in commands(block.text))
     ]
 
 
@@ -89,8 +85,17 @@ def test_what_is_not_typed_stands_on_a_page_and_has_a_reason() -> None:
 
 def test_a_command_that_can_be_typed_is_not_left_out_because_of_its_neighbours() -> None:
     for block in every_block("shell"):
-        left_out = {bare(command) in NOT_TYPED for command in commands(block.text)}
-        assert len(left_out) == 1, f"{block.page}:{block.line}: some of its commands can be typed: split the block"
+        typed_ones = {is_typed(command) for command in commands(block.text)}
+        assert len(typed_ones) == 1, f"{block.page}:{block.line}: some of its commands can be typed: split the block"
+
+
+def test_every_benchmark_of_a_page_is_a_file_that_knows_its_options() -> None:
+    found = [BENCHMARK.match(bare(command)) for block in every_block("shell") for command in commands(block.text)]
+    assert len([match for match in found if match]) >= 8
+    for match in filter(None, found):
+        source = (ROOT / match[1]).read_text("utf-8")
+        for option in re.findall(r"--[\w-]+", match[2]):
+            assert f'"{option}"' in source, match[0]
 
 
 @dataclass
