@@ -6,7 +6,7 @@ audit and a signed record speak of privacy in them too (docs/decisions/0029-clai
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import fsum, inf
 from typing import Annotated, ClassVar, Literal
 
@@ -129,7 +129,7 @@ class PrivacyStatement:
     neighbours: Relation
     epsilon: RoundedUp
     delta: RoundedUp
-    mu: RoundedUp = inf
+    mu: RoundedUp = field(default_factory=lambda: inf)  # a plain default would have to stand in JSON
     slack: RoundedUp = 0.0
     delta_coalition: RoundedUp = 0.0
     num_clients: int = 1

@@ -12,6 +12,7 @@ from lintra_analyzer.web.analyses import REQUESTS
 from lintra_analyzer.web.result_schema import result_schema
 from support.analyzer_world import Life, living
 
+OF_HISTOGRAM: dict[str, dict[str, Any]] = {"histogram": {}}
 OF_RON_GAUSS: dict[str, dict[str, object]] = {"synthetic": {"num_rows": 3, "seed": 1}, "fidelity": {}}
 NEEDED: dict[str, dict[str, object]] = {
     **{kind: {"target": "a"} for kind in ("ridge", "regression", "regression-path")},
@@ -24,8 +25,9 @@ async def described(life: Life) -> dict[str, Any]:
         return cast("dict[str, Any]", (await rest.get("/v1/openapi.json")).json())
 
 
-async def released(life: Life, **changes: object) -> str:
-    task = await life.create(epsilon=10, row_bound=0.6, **changes)
+async def released(life: Life, mechanism: dict[str, object]) -> str:
+    bound = None if mechanism["kind"] == "histogram" else 0.6
+    task = await life.create(epsilon=10, row_bound=bound, mechanism=mechanism)
     await life.upload(task)
     return f"/v1/releases/{await life.release(task)}/analyses"
 
@@ -38,9 +40,11 @@ def answer_to(document: dict[str, Any], kind: str) -> dict[str, Any]:
     return cast("dict[str, Any]", found)
 
 
-@pytest.mark.parametrize("mechanism", ["second_moment", "ron_gauss"])
+@pytest.mark.parametrize("mechanism", ["second_moment", "ron_gauss", "histogram"])
 async def test_every_answer_has_the_form_that_is_declared_and_lacks_nothing(tmp_path: Path, mechanism: str) -> None:
-    asked = OF_RON_GAUSS if mechanism == "ron_gauss" else {k: NEEDED.get(k, {}) for k in REQUESTS.keys() - OF_RON_GAUSS}
+    others = REQUESTS.keys() - {*OF_RON_GAUSS, *OF_HISTOGRAM}
+    own = {"ron_gauss": OF_RON_GAUSS, "histogram": OF_HISTOGRAM}
+    asked = own.get(mechanism) or {kind: NEEDED.get(kind, {}) for kind in others}
     async with living(tmp_path) as life, life.rest() as rest:
         path = await released(life, mechanism={"kind": mechanism})
         document = await described(life)
