@@ -14,7 +14,7 @@ from lintra_analysis.estimators.estimates import Estimate, check_confidence, qua
 from lintra_analysis.releases.joint_sums import ProjectedSums
 from lintra_analysis.sampling import chi_squares, gaussians, uniforms
 from lintra_analysis.synthetic.drawing import Space, seed_bytes
-from lintra_analysis.synthetic.generator import synthesize
+from lintra_analysis.synthetic.generator import plain_rows
 from lintra_analysis.synthetic.model import GaussianModel, fit
 from lintra_analysis.synthetic.repair import symmetric_root
 from lintra_analysis.synthetic.rows import SyntheticRows
@@ -89,7 +89,7 @@ def bootstrap(
         own = derive_seed(seed_bytes(seed), "bootstrap", run.to_bytes(8, "big"))
         again = fit(draw_release(first, keystream(derive_seed(own, "release"))), shrink=False)
         same = int.from_bytes(derive_seed(own, "rows"), "big")
-        value, found = (_numbers(statistic(synthesize(source, num_rows, same, space))) for source in (first, again))
+        value, found = (_numbers(statistic(plain_rows(source, num_rows, same, space))) for source in (first, again))
         if {value.size, found.size} != {(values or [value])[0].size}:
             raise InvalidAnalysisError("the statistic must give equally many numbers each time")
         values.append(value)

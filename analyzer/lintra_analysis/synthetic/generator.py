@@ -4,6 +4,7 @@ The same seed gives the same rows in every process (see `synthetic.drawing`).
 """
 
 import operator
+from dataclasses import replace
 
 from lintra_analysis.synthetic.drawing import MAX_NUMBERS, Space, drawn_columns, seed_bytes
 from lintra_analysis.synthetic.fidelity import weaknesses
@@ -26,6 +27,13 @@ def synthesize(model: GaussianModel, num_rows: int, seed: int, space: Space = "c
     Raises:
         InvalidAnalysisError: `num_rows`, `seed` or `space` does not fit.
     """
+    rows = plain_rows(model, num_rows, seed, space)
+    said = weaknesses(model, rows.columns if space == "columns" else None)
+    return replace(rows, warnings=(*rows.warnings, *said))
+
+
+def plain_rows(model: GaussianModel, num_rows: int, seed: int, space: Space = "columns") -> SyntheticRows:
+    """Draw rows as `synthesize` does, without its judgement of them, for those who draw very often."""
     if space not in ("columns", "projected"):
         raise InvalidAnalysisError(f"space: expected 'columns' or 'projected', got {space!r}")
     release = model.release
@@ -43,6 +51,6 @@ def synthesize(model: GaussianModel, num_rows: int, seed: int, space: Space = "c
         seed=operator.index(seed),
         model_digest=model.digest,
         space=space,
-        warnings=(*model.warnings, *weaknesses(model, columns if space == "columns" else None)),
+        warnings=model.warnings,
         label_levels=release.levels,
     )
