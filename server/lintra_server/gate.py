@@ -98,17 +98,19 @@ class Gate:
         Raises:
             CohortTooSmallError: too few reports; the batch stays open.
             AbandonedError: the batch was given up.
+            UnknownResourceError: it was released, and the database was restored since, with the release alone.
         """
         # An inventory leaves this server only if
         #   (1) none left before;
         #   (2) no report can be stored any more that it does not list: uploads were stopped before it was computed;
         #   (3) its nonce and its list were written down first, so that no other inventory can ever follow.
-        with self._busy[held.number]:
+        with self._busy[held.number], self._stepper.guarded():
             self._stepper.settle()
             batch = self._batch(held)
             if batch.inventory is not None:
                 return batch.inventory  # (1)
-            self._states.begin_closing(held.number, held.task.claim.min_clients)  # (2)
+            if not self._states.begin_closing(held.number, held.task.claim.min_clients):  # (2)
+                raise UnknownResourceError(f"the batch is {batch.state}, and a restore lost its inventory")
             try:
                 inventory, values = self._new_inventory(held)
                 self._perform(held, Step(self._stepper.start, "closed", held.task.id_bytes, "closing", values))  # (3)
@@ -265,8 +267,17 @@ class Gate:
 
     # --- what the steps are made of ----------------------------------------------------------------------------
 
+    def batch(self, held: Held) -> Batch:
+        """Return a batch as it is stored.
+
+        Raises:
+            UnavailableError: the database was set back beneath this process, which ends.
+        """
+        with self._stepper.guarded():
+            return self._store.batch(held.number)
+
     def _batch(self, held: Held) -> Batch:
-        batch = self._store.batch(held.number)
+        batch = self.batch(held)
         if batch.state == "abandoned":
             raise AbandonedError("its task ended long ago and nobody released it, or the server's disk was restored")
         return batch

@@ -6,7 +6,8 @@ before anybody hears of it. So whatever is lost, the journal knows at least as m
 
 import hashlib
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -239,6 +240,19 @@ class Stepper:
         self._in_flight = None
         if step.state not in KEPT_STATES:
             self._files.remove(after.length)  # 7
+
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """End the process if what is done here finds that the database is not where this process left it.
+
+        Raises:
+            UnavailableError: that was found.
+        """
+        try:
+            yield
+        except ForkedError as error:
+            self._end(str(error))
+            raise UnavailableError("the database is not where this server left it") from None
 
     def _require_known(self, step: Step) -> None:
         """End the process if the journal says that the batch is in another state than the database does."""

@@ -228,8 +228,8 @@ class Store:
     def _add_to_batch(
         self, connection: Connection, task: int, group: Sequence[Upload]
     ) -> tuple[dict[int, list[Outcome]], int, Spent]:
-        batch = connection.execute(_BATCH, {"of_task": task}).one()
-        if batch.num_reports < self._held.get(task, 0):
+        batch = connection.execute(_BATCH, {"of_task": task}).one_or_none()
+        if batch is None or batch.num_reports < self._held.get(task, 0):
             raise ForkedError("the database holds fewer reports than were stored in it: it was set back")
         stored = known(connection, task, [report_id for upload in group for report_id in upload.report_ids])
         closed = _closed(batch.state)
@@ -324,10 +324,18 @@ class Store:
     # --- what a batch keeps ------------------------------------------------------------------------------------
 
     def batch(self, task: int) -> Batch:
-        """Return the state of a task's batch."""
+        """Return the state of a task's batch.
+
+        Raises:
+            ForkedError: it holds fewer reports than this process stored, or is not there: the database was set back.
+        """
         columns = (batches.c[name] for name in Batch.__dataclass_fields__)
+        held = self._held.get(task, 0)  # before the look: what is stored meanwhile is no loss
         with self.database.reading() as connection:
-            return Batch(*connection.execute(select(*columns).where(batches.c.task == task)).one())
+            row = connection.execute(select(*columns).where(batches.c.task == task)).one_or_none()
+        if row is None or row.num_reports < held:
+            raise ForkedError("the database holds fewer reports than were stored in it: it was set back")
+        return Batch(*row)
 
     def wrapped_nonce(self, task: int, nonce: bytes) -> bytes:
         """Return a batch's nonce encrypted, as it is stored until the cohort is frozen."""

@@ -99,11 +99,14 @@ class Writer:
             outcomes = self._commit([upload for upload, _ in group])
         except LintraError as error:
             _fail(group, error)
+        except ForkedError as error:
+            self._halt(f"the database cannot be trusted: {error}")
+            _fail(group, UnavailableError("the database is not where this server left it"))
         except Exception as error:  # whatever it was, nothing of the group is durable
             # As text: a renderer of its own might show local variables, shares among them.
             self.failed = True
             log.error("commit failed", uploads=len(group), traceback=traceback.format_exc())
-            if isinstance(error, ForkedError) or _FAILED_SYNC in str(error):
+            if _FAILED_SYNC in str(error):
                 self._halt(f"the database cannot be trusted: {type(error).__name__}")
             _fail(group, UnavailableError(f"the commit failed: {type(error).__name__}"))
         else:

@@ -1,0 +1,31 @@
+"""A database set back beneath a running server is noticed before anything is said that the lost part would change."""
+
+from pathlib import Path
+
+from sqlalchemy import update
+
+from lintra_server.database import batches
+from support.server_world import a_world, token
+
+HONEST = 0
+
+
+async def test_a_batch_is_not_closed_without_the_reports_that_a_failover_lost(tmp_path: Path) -> None:
+    # No upload comes and no step was made since the older state, so neither the writer nor the journal's head tells.
+    async with a_world(tmp_path, "sum") as world:
+        await world.upload(HONEST, world.reports(14))
+        with world.apps[HONEST].node.database.writing() as connection:
+            connection.execute(update(batches).values(num_reports=13))
+        answer = await world.close_batch(HONEST)
+        assert (answer.status_code, token(answer)) == (503, "unavailable")
+        assert "it was set back" in world.halts[0]
+
+
+async def test_a_task_that_a_failover_lost_ends_the_server_at_the_next_upload(tmp_path: Path) -> None:
+    async with a_world(tmp_path, "sum") as world:
+        body = await world.body(HONEST, world.reports(1))
+        with world.apps[HONEST].node.database.writing() as connection:
+            connection.execute(batches.delete())
+        answer = await world.post(HONEST, body)
+        assert (answer.status_code, token(answer)) == (503, "unavailable")
+        assert "it was set back" in world.halts[0]
