@@ -1,5 +1,6 @@
 """The analyses that an analyst can ask for over one release; all of them are post-processing and cost no privacy."""
 
+import json
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
@@ -240,6 +241,20 @@ _adapter: TypeAdapter[Request] = TypeAdapter(Annotated[Request, Field(discrimina
 PRIVACY_SPENT = "nothing more: an analysis reads the release, never a report"
 
 
+NO_LOGISTIC = (
+    "a logistic regression cannot be had from second moments: odds ratios and probabilities need what they lack, "
+    "and the quadratic approximation is a multiple of least squares (Huggins, Adams, Broderick 2017); ask for the "
+    "regression of the target for a ranking, or fit lintra_curator's logistic_regression where the rows are"
+)
+_LOGISTIC = frozenset({"logistic", "logistic-regression", "logit"})
+
+
+def _asked_kind(body: bytes) -> object:
+    """Return the kind that a request names, which is not one that there is; None if it names none."""
+    asked = json.loads(body) if body.strip().startswith(b"{") else {}
+    return asked.get("kind")
+
+
 def parse_request(body: bytes) -> Request:
     """Read a request.
 
@@ -251,6 +266,8 @@ def parse_request(body: bytes) -> Request:
     except ValidationError as error:
         complaint = error.errors(include_input=False, include_url=False)[0]
         if complaint["type"] in {"union_tag_invalid", "union_tag_not_found"}:
+            if _asked_kind(body) in _LOGISTIC:
+                raise InvalidAnalysisError(NO_LOGISTIC) from None
             raise InvalidAnalysisError(f"kind: expected one of {', '.join(REQUESTS)}") from None
         if complaint["type"] == "extra_forbidden" and len(complaint["loc"]) == 2:
             kind, name = map(str, complaint["loc"])

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from lintra_analysis.access.rest_client import AnalyzerClient
+from lintra_analysis.commands.plan import app as plan
 from lintra_analysis.estimators.regression import regression
 from lintra_analyzer import cli
 from lintra_analyzer.settings import Settings
@@ -218,6 +219,26 @@ def test_tasks_and_releases_are_listed_and_a_waiting_command_says_what_it_waits_
     assert f"sum, {CLIENTS} clients, epsilon " in release
     assert json.loads(desk.type("tasks", "--json")[1]) == desk.client.tasks()
     assert json.loads(desk.type("releases", "--json")[1]) == desk.client.releases()
+
+
+def test_a_pilot_is_asked_for_released_and_gives_the_main_task_its_bounds(desk: Desk, tmp_path: Path) -> None:
+    study = tmp_path / "study.json"
+    study.write_text(json.dumps(specification("second_moment", row_bound=None)), "utf-8")
+    asked = CliRunner().invoke(plan, [str(study), "--pilot"])
+    (tmp_path / "pilot.json").write_text(asked.stdout, "utf-8")
+    task_id = desk.type("task", "create", str(tmp_path / "pilot.json"))[1]
+    desk.upload(task_id)
+    release_id = desk.type("release", task_id)[1]
+    assert desk.type("download", release_id, str(tmp_path / "pilot")) == (0, str(tmp_path / "pilot.npz"), "")
+    main = CliRunner().invoke(plan, [str(study), "--pilot-release", str(tmp_path / "pilot.npz")])
+    (tmp_path / "main.json").write_text(main.stdout, "utf-8")
+    second = desk.type("task", "create", str(tmp_path / "main.json"))[1]
+    first_task, second_task = (desk.life.service.task(each) for each in (task_id, second))
+    squares = [task.privacy(task.claim.min_clients).mu ** 2 for task in (first_task, second_task)]
+    whole = desk.life.service.task(desk.client.create_task(specification("second_moment"))["task_id"])
+    assert sum(squares) <= whole.privacy(whole.claim.min_clients).mu ** 2 * (1 + 1e-6)
+    assert second_task.mechanism.kind == "second_moment"
+    assert "rows below" in desk.type("analyse", release_id, "--kind", "histogram")[1]
 
 
 def test_a_file_that_is_no_specification_is_named(desk: Desk, tmp_path: Path) -> None:

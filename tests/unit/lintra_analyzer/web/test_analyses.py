@@ -141,6 +141,8 @@ MISFITS: dict[str, list[tuple[dict[str, object], str]]] = {
     "sum": [
         ({}, "kind: expected one of ridge, low-rank, moments"),
         ({"kind": "magic"}, "kind: expected one of ridge, low-rank, moments"),
+        ({"kind": "logistic"}, "fit lintra_curator's logistic_regression where the rows are"),
+        ({"kind": "logistic-regression", "target": "a"}, "cannot be had from second moments"),
         ({"kind": "ridge", "target": "a"}, "a sum of rows holds no second moments"),
     ],
     "second_moment": [

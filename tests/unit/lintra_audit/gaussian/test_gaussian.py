@@ -195,6 +195,7 @@ TASKS = [
     make_task("second_moment", min_clients=12, max_corrupt_clients=2),
     make_task("osnap", rows=2, min_clients=20, max_corrupt_clients=3),
     make_task("osnap", rows=4, sparsity=2, min_clients=40),
+    make_task("histogram", min_clients=12, max_corrupt_clients=2),
     make_task("ron_gauss", min_clients=60, max_corrupt_clients=1),
     make_task("ron_gauss_centred", min_clients=60, max_corrupt_clients=1),
     make_task("osnap_published", rows=2, sparsity=1, min_clients=400, columns=2),

@@ -99,6 +99,7 @@ TWINS = {
     "osnap": {"rows": 5},
     "second_moment": {},
     "osnap_published": {"rows": 4, "sparsity": 2},
+    "histogram": {},
     "ron_gauss": {},
     "ron_gauss_centred": {},
 }
