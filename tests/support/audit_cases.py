@@ -1,5 +1,17 @@
 """The standard cases of the audits by name: calibrating them takes more than a second, once for all who run them."""
 
+import numpy as np
+
 from lintra_audit.release.cases import standard_cases
+from lintra_audit.release.run import far_reports
+from lintra_audit.trials.case import Case
 
 CASES = {case.name: case for case in standard_cases()}
+
+
+def reached(case: Case) -> float:
+    """Return the squared distance of the audit's two rows as a part of what the claim allows, 1 but for rounding."""
+    mechanism = case.task.mechanism
+    worlds = [reports[0].astype(np.float64) for reports in far_reports(case, 0)]
+    scaled = (worlds[1] - worlds[0]) * mechanism.sigma / mechanism.sigmas(case.task.num_columns)
+    return float(scaled @ scaled) / float(mechanism.squared_distance(case.task.claim, case.task.num_columns))
