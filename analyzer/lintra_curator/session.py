@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lintra_analysis.planning.ron_gauss import JointQuestion
-from lintra_analysis.releases.columns import ScaledColumn
+from lintra_analysis.releases.columns import INTERCEPT, ScaledColumn
 from lintra_analysis.releases.joint_sums import ProjectedSums
 from lintra_curator.promise.claim import curator_claim
 from lintra_curator.ron_gauss.ron_gauss import category_column, mapped_column, prepare_ron_gauss
@@ -22,7 +22,6 @@ from lintra_curator.second_moment.central_second_moment import CentralSecondMome
 from lintra_curator.second_moment.gaussian_noise import GaussianNoise
 from lintra_protocol.documents import fraction
 from lintra_protocol.errors import InvalidRowError
-from lintra_protocol.mechanisms.second_moment import INTERCEPT
 from lintra_protocol.privacy.composition import Spent
 from lintra_protocol.privacy.statement import Claim, Neighbours
 from lintra_protocol.randomness import RandomBytes, bulk_system_randomness

@@ -122,8 +122,3 @@ def _presence(settings: Settings, folder: KeyFolder) -> list[tuple[str, bool]]:
         (f"the journal in {settings.key_dir}", folder.has_journal),
         (f"the database {database_path(settings)}", database_path(settings).exists()),
     ]
-
-
-def is_untouched(settings: Settings, folder: KeyFolder) -> bool:
-    """Return whether nothing of a server is here yet, not even a key."""
-    return not any(there for _, there in _presence(settings, folder))

@@ -30,11 +30,10 @@ from lintra_analysis.estimators.tables import (
     table,
     title,
 )
-from lintra_analysis.releases.columns import ScaledColumn, centers, positions, scales
+from lintra_analysis.releases.columns import INTERCEPT, ScaledColumn, centers, positions, scales
 from lintra_analysis.releases.gram import GramEstimate
 from lintra_analysis.releases.totals import Totals
 from lintra_protocol.errors import InvalidAnalysisError
-from lintra_protocol.mechanisms.second_moment import INTERCEPT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -18,9 +18,6 @@ from lintra_protocol.privacy.statement import Claim, Neighbours
 from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.transforms.ones import Ones
 
-INTERCEPT = "(intercept)"
-"""The name of the constant column in a release."""
-
 
 class SecondMoment(CountedRows):
     """The noisy matrix sum of x x^T; a report is its upper triangle in the order (1,1), (1,2), .., (1,d), (2,2), ..
