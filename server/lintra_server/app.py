@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 
 from lintra_protocol.canonical import HASH_BYTES, parse_base64url
-from lintra_protocol.errors import LintraError, OverloadedError, UnknownBatchError
+from lintra_protocol.errors import LintraError, OverloadedError, UnavailableError, UnknownBatchError
 from lintra_protocol.messages import (
     BATCH,
     AggregateRequest,
@@ -30,6 +30,7 @@ from lintra_server.journal import Halt
 from lintra_server.keys import CACHE_SECONDS
 from lintra_server.node import Node, end_process
 from lintra_server.registry import Held
+from lintra_server.reserve import is_full
 from lintra_server.settings import Settings
 from lintra_service.answers import answer, as_lintra_error, problem, read_body
 from lintra_service.room import Room
@@ -238,7 +239,7 @@ def _require_batch(batch: str) -> None:
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
-    known = as_lintra_error(error)
+    known = UnavailableError("the disk is full") if is_full(error) else as_lintra_error(error)
     request.state.error = known.token
     response = problem(known, request.state.request_id)
     response.headers.update(getattr(error, "headers", None) or {})

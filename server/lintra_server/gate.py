@@ -109,14 +109,16 @@ class Gate:
             batch = self._batch(held)
             if batch.inventory is not None:
                 return batch.inventory  # (1)
-            if not self._states.begin_closing(held.number, held.task.claim.min_clients):  # (2)
+            least = held.task.claim.min_clients
+            if not self._stepper.with_room(lambda: self._states.begin_closing(held.number, least)):  # (2)
                 raise UnknownResourceError(f"the batch is {batch.state}, and a restore lost its inventory")
             try:
                 inventory, values = self._new_inventory(held)
                 self._perform(held, Step(self._stepper.start, "closed", held.task.id_bytes, "closing", values))  # (3)
             finally:
                 if not self._stepper.in_flight:
-                    self._states.reopen(held.number)  # of a batch that was closed it changes nothing
+                    # Of a batch that was closed it changes nothing.
+                    self._stepper.with_room(lambda: self._states.reopen(held.number))
             return inventory
 
     def inventory(self, held: Held) -> bytes:

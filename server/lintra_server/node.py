@@ -142,6 +142,7 @@ class Node:
         self.readiness = Readiness(
             [settings.data_dir, settings.key_dir],
             {
+                "reserve": parts.reserve.refill,
                 "clock": self.clock.check,
                 "journal": self._check_journal,
                 "database": self._check_database,

@@ -9,6 +9,7 @@ from lintra_server.database import Database
 from lintra_server.folders import make_folder, require_private
 from lintra_server.journal import Journal
 from lintra_server.key_folder import KeyFolder, journal_key
+from lintra_server.reserve import Reserve
 from lintra_server.settings import Settings
 from lintra_server.states import BatchStates
 from lintra_server.store import Store
@@ -35,6 +36,7 @@ class Parts:
     witness: FolderWitness | None
     states: BatchStates
     store: Store
+    reserve: Reserve
 
     def close(self) -> None:
         """Let go of both folders."""
@@ -103,7 +105,8 @@ def _opened(
 ) -> Parts:
     database = Database(database_path(settings))
     store = Store(database, vault, folder.secrets, random_bytes)
-    return Parts(folder, identity, vault, database, journal, witness, BatchStates(database), store)
+    reserve = Reserve([folder.path, settings.data_dir], settings.reserve_bytes)
+    return Parts(folder, identity, vault, database, journal, witness, BatchStates(database), store, reserve)
 
 
 def parts_with(

@@ -102,6 +102,7 @@ class Settings(ServiceSettings):
     identity_key_file: Path | None = None
     storage_root_key: SecretStr | None = None
     storage_root_key_file: Path | None = None
+    reserve_bytes: int = Field(default=16 << 20, ge=0)
     abandon_after_days: int = Field(default=90, ge=1)
     cut_after_days: int = Field(default=365, ge=1)
     policy: Policy = Policy()

@@ -10,6 +10,7 @@ from lintra_protocol.canonical import base64url
 from lintra_protocol.messages import Inventory, Signed
 from lintra_server.journal import EMPTY, Halt, Head
 from lintra_server.parts import NotStartedError, Parts
+from lintra_server.reserve import is_full
 from lintra_server.states import FINAL_STATES
 from lintra_server.steps import KEPT_STATES, Step, Stepper
 
@@ -26,7 +27,10 @@ def begin(parts: Parts, halt: Halt) -> Stepper:
         NotStartedError: they do not fit together.
         UnavailableError: the witness cannot be reached, or the disk does not take the first step.
     """
-    stepper = Stepper(parts.states, parts.journal, parts.folder.files, parts.witness, halt)
+    stepper = Stepper(
+        parts.states, parts.journal, parts.folder.files, parts.witness, halt,
+        lambda error: is_full(error) and parts.reserve.use(),
+    )  # fmt: skip
     in_flight = compare(parts)
     _require_all_commits(parts)
     if in_flight is not None:

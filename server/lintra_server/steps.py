@@ -6,21 +6,23 @@ before anybody hears of it. So whatever is lost, the journal knows at least as m
 
 import hashlib
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import structlog
 
 from lintra_protocol.canonical import JsonValue, base64url, canonical_json, parse_base64url, parse_canonical_json
-from lintra_protocol.errors import InvalidMessageError, UnavailableError
+from lintra_protocol.errors import InvalidMessageError, LintraError, UnavailableError
 from lintra_server.folders import destroy, make_folder, write_new
 from lintra_server.journal import Halt, Head, Journal, JournalState, Line, UnsyncedError
 from lintra_server.witness import Witness, WitnessError
 
 log = structlog.get_logger()
+
+T = TypeVar("T")
 
 Values = Mapping[str, str | bytes | int | None]
 """Columns of a batch and what they become."""
@@ -146,7 +148,15 @@ class States(Protocol):
 class Stepper:
     """Performs steps, one at a time over all tasks; thread-safe."""
 
-    def __init__(self, states: States, journal: Journal, files: StepFiles, witness: Witness | None, halt: Halt) -> None:
+    def __init__(
+        self,
+        states: States,
+        journal: Journal,
+        files: StepFiles,
+        witness: Witness | None,
+        halt: Halt,
+        make_room: Callable[[Exception], bool] = lambda _: False,
+    ) -> None:
         """Perform steps.
 
         Args:
@@ -155,8 +165,10 @@ class Stepper:
             files: where each step's bytes are kept until the database has them.
             witness: on another machine, if there is one.
             halt: ends the process.
+            make_room: is told why a write failed; returns whether there is room now that was kept for this.
         """
         self.start = 0
+        self._make_room = make_room
         self._states = states
         self._journal = journal
         self._files = files
@@ -207,18 +219,42 @@ class Stepper:
             number = before.length + 1
             data = step.encode()
             line = Line(number, step.start, step.state, step.task_id, hashlib.sha256(data).digest())
+            self._write_down(line, data)  # 1, 2
+            self._in_flight = (step, before)
+            self._finish()  # 3, 4
+        return True
+
+    def with_room(self, write: Callable[[], T]) -> T:
+        """Do another write that a release needs, once more if the disk was full and there is room kept for it.
+
+        Raises:
+            LintraError, ForkedError: what the write says.
+            UnavailableError: the disk does not take it.
+        """
+        while True:
             try:
-                self._files.write(number, data)  # 1
+                return write()
+            except (LintraError, ForkedError):
+                raise
+            except Exception as error:  # whatever it was, nothing of the write is durable
+                if not self._make_room(error):
+                    log.error("write failed", error=type(error).__name__)
+                    raise UnavailableError("the disk does not take a step of the release") from None
+
+    def _write_down(self, line: Line, data: bytes) -> None:
+        while True:
+            try:
+                self._files.write(line.number, data)  # 1
                 self._journal.append(line)  # 2
+                return
             except UnsyncedError as error:
                 self._end(str(error))
                 raise UnavailableError("the journal could not be written") from None
             except OSError as error:  # nothing happened: at most a step file is left that no line names
+                if self._make_room(error):
+                    continue
                 log.error("step not begun", error=type(error).__name__)
                 raise UnavailableError("the step could not be written down") from None
-            self._in_flight = (step, before)
-            self._finish()  # 3, 4
-        return True
 
     def _finish(self) -> None:
         if self._halted:
@@ -230,7 +266,7 @@ class Stepper:
         try:
             if self._witness is not None and not self._witness.advance(before, after):  # 3
                 raise ForkedError("the witness knows another journal: this is a copy, or both folders were set back")
-            self._states.commit_step(step, before, after)  # 4
+            self.with_room(lambda: self._states.commit_step(step, before, after))  # 4
         except ForkedError as error:
             self._end(str(error))
             raise UnavailableError("the database is not where this server left it") from None

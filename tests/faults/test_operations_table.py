@@ -124,6 +124,10 @@ TABLE = {
         f"{HERE}::test_a_full_disk_is_not_ready[on]",
         f"{HERE}::test_a_full_disk_is_not_ready[off]",
     ),
+    "a full disk in the middle of a release": (
+        "faults/test_full_disk.py::test_a_full_disk_stops_uploads_and_with_a_reserve_no_release[on]",
+        "faults/test_full_disk.py::test_a_full_disk_stops_uploads_and_with_a_reserve_no_release[off]",
+    ),
     "a cohort request that takes longer than the analyzer waits": (
         f"{HERE}::test_a_cohort_that_was_computed_once_is_answered_at_once[on]",
         f"{HERE}::test_a_cohort_that_was_computed_once_is_answered_at_once[off]",

@@ -288,6 +288,7 @@ def new_world(
                 "key_dir": folder / f"keys{server}",
                 "witness_dir": witness / f"of{server}" if witness else None,
                 "create_keys": True,
+                "reserve_bytes": 0,
                 "policy": policy or POLICY,
                 "queue": {"max_pending_bytes": max_pending_bytes},
             }
@@ -368,6 +369,7 @@ def configured(folder: Path) -> tuple[Path, Settings]:
         f"port = {port}",
         f"internal_port = {internal}",
         "create_keys = true",
+        "reserve_bytes = 65536",
         "[policy]",
         'allowed_authors = "any"',
         "open = true",
