@@ -141,16 +141,19 @@ class Node:
         self._notes.start()
         self.readiness = Readiness(
             [settings.data_dir, settings.key_dir],
-            {
-                "reserve": parts.reserve.refill,
-                "clock": self.clock.check,
-                "journal": self._check_journal,
-                "database": self._check_database,
-                "keys": self._check_keys,
-            },
+            self._checks(),
             settings.min_free_bytes,
         )
         self.readiness.probe()
+
+    def _checks(self) -> dict[str, Callable[[], None]]:
+        return {
+            "reserve": self._parts.reserve.refill,
+            "clock": self.clock.check,
+            "journal": self._check_journal,
+            "database": self._check_database,
+            "keys": self._check_keys,
+        }
 
     def check(self) -> None:
         """Check that uploads can be taken: what was seen at the last look, and whether there is room now.
