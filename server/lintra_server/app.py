@@ -25,6 +25,7 @@ from lintra_protocol.randomness import RandomBytes, system_randomness
 from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.transport import MessageName, media_type, require_media_type
 from lintra_protocol.wire import KEY_ID_BYTES
+from lintra_server.description import DescribedApp
 from lintra_server.hot import Front
 from lintra_server.journal import Halt
 from lintra_server.keys import CACHE_SECONDS
@@ -66,7 +67,7 @@ def create_app(
             or another root key's.
     """
     node = Node(settings, random_bytes, now, running, halt)
-    app = FastAPI(title="Lintra server", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
+    app = DescribedApp(title="Lintra server", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     app.add_exception_handler(LintraError, _refuse)
     app.add_exception_handler(HTTPException, _refuse)
     app.add_exception_handler(Exception, _refuse)

@@ -15,12 +15,17 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from lintra_analyzer.web.app import OPENAPI_PATH
+from lintra_protocol.transport import media_type
+from lintra_server.description import OPERATIONS
 from support.analyzer_world import TOKEN, Life, living
 from support.blocking import Bridge, Loop
 from support.server_world import World, a_world
 
 QUICK, LONG = 3, 60
 URL = "http://analyzer.test"
+
+# Messages of bytes are sent as they are drawn.
+schemathesis.serializer.alias(["application/vnd.lintra.v1+octets", media_type("reports")], "application/octet-stream")
 
 Send = Callable[[Case], httpx2.Response]
 
@@ -122,6 +127,8 @@ def test_no_request_makes_a_server_fail_and_every_refusal_is_a_problem(world: Wo
         meets(case, task_id=world.task.task_id)
         wanted = case.as_transport_kwargs(base_url="https://server.example")
         wanted.pop("cookies")
+        if "data" in wanted:
+            wanted["content"] = wanted.pop("data")
         response: httpx2.Response = loop.run(world.http[0].request(**wanted))  # type: ignore[assignment]
         require_problem(response)
         case.validate_response(response, checks=[not_a_server_error])
@@ -130,3 +137,16 @@ def test_no_request_makes_a_server_fail_and_every_refusal_is_a_problem(world: Wo
     assert len(operations) >= 12
     for operation in operations:
         tried(schema, operation.method, operation.path, examples, check)
+
+
+def test_every_resource_of_a_server_says_which_messages_it_takes_and_answers(world: World, loop: Loop) -> None:
+    application = world.apps[0]._inner
+    routes = {(method.lower(), route.path) for route in application.routes for method in route.methods - {"HEAD"}}
+    assert routes | {("post", "/v1/tasks/{task_id}/reports")} == set(OPERATIONS)
+    described = application.openapi()["paths"]
+    task = f"/v1/tasks/{world.task.task_id}"
+    for method, path, asked in (("get", "/v1/keys", "/v1/keys"), ("get", "/v1/tasks/{task_id}", task)):
+        answer = loop.run(world.http[0].get(asked))
+        (declared,) = described[path][method]["responses"]["200"]["content"].items()
+        assert answer.headers["content-type"] == declared[0]
+    assert described["/v1/tasks/{task_id}/reports"]["post"]["requestBody"]["required"]

@@ -1,0 +1,112 @@
+"""The server's description in OpenAPI: which message each resource takes, and which it answers.
+
+The handlers read raw bytes, since what is signed must be canonical; so the framework cannot know, and is told here.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import FastAPI
+from pydantic.json_schema import models_json_schema
+
+from lintra_protocol.documents import Frozen
+from lintra_protocol.messages import (
+    AggregateRequest,
+    BatchStatus,
+    Census,
+    Cohort,
+    CohortRequest,
+    Counters,
+    Inclusion,
+    Inventory,
+    KeyList,
+    Registration,
+    Signed,
+    TaskRecord,
+    UploadAnswer,
+)
+from lintra_protocol.transport import MessageName, media_type
+
+Schema = dict[str, Any]
+_TASK, _BATCH = "/v1/tasks/{task_id}", "/v1/tasks/{task_id}/batches/{batch}"
+
+OPERATIONS: Mapping[tuple[str, str], tuple[tuple[MessageName, ...], MessageName]] = {
+    ("get", "/v1/keys"): ((), "keys"),
+    ("get", _TASK): ((), "task"),
+    ("put", _TASK): (("task", "registration"), "task"),
+    ("post", f"{_TASK}/reports"): (("reports",), "upload-answer"),
+    ("get", f"{_TASK}/counters"): ((), "counters"),
+    ("get", f"{_TASK}/batches"): ((), "batches"),
+    ("get", f"{_BATCH}/census"): ((), "census"),
+    ("get", f"{_BATCH}/census/ids"): ((), "ids"),
+    ("post", f"{_BATCH}/inventory"): ((), "inventory"),
+    ("get", f"{_BATCH}/inventory"): ((), "inventory"),
+    ("get", f"{_BATCH}/inventory/ids"): ((), "ids"),
+    ("put", f"{_BATCH}/cohort"): (("cohort-request",), "cohort"),
+    ("get", f"{_BATCH}/cohort"): ((), "cohort"),
+    ("put", f"{_BATCH}/aggregate"): (("aggregate-request",), "sketch-share"),
+    ("get", f"{_BATCH}/aggregate"): ((), "sketch-share"),
+    ("get", f"{_BATCH}/inclusion/{{report_id}}"): ((), "inclusion"),
+}
+"""By method and path: the messages that a request's body may be, and the answer."""
+
+_MODELS: Mapping[MessageName, type[Frozen]] = {
+    "keys": Signed[KeyList],
+    "task": Signed[TaskRecord],
+    "registration": Registration,
+    "upload-answer": UploadAnswer,
+    "counters": Counters,
+    "batches": BatchStatus,
+    "census": Signed[Census],
+    "inventory": Signed[Inventory],
+    "cohort-request": CohortRequest,
+    "cohort": Signed[Cohort],
+    "aggregate-request": AggregateRequest,
+    "inclusion": Inclusion,
+}
+"""The others are bytes."""
+
+
+class DescribedApp(FastAPI):
+    """An application whose description says what its handlers read and answer."""
+
+    def openapi(self) -> Schema:
+        """Return the description, with the messages of every resource."""
+        return _described(super().openapi())
+
+
+def _described(document: Schema) -> Schema:
+    referred, definitions = models_json_schema(
+        [(model, "validation") for model in _MODELS.values()], ref_template="#/components/schemas/{model}"
+    )
+    document.setdefault("components", {}).setdefault("schemas", {}).update(definitions["$defs"])
+    schemas: dict[str, Schema] = {name: dict(referred[model, "validation"]) for name, model in _MODELS.items()}
+    schemas["batches"] = {
+        "type": "object",
+        "properties": {"batches": {"type": "array", "items": schemas["batches"]}},
+        "required": ["batches"],
+    }
+    for (method, path), (bodies, answer) in OPERATIONS.items():
+        operation = document["paths"].setdefault(path, {}).setdefault(method, _bare(path))
+        if bodies:
+            operation["requestBody"] = {"required": True, "content": _content(schemas, *bodies)}
+        operation["responses"] = {"200": {"description": "The message.", "content": _content(schemas, answer)}}
+        if (method, path) == ("put", _TASK):
+            operation["responses"]["201"] = operation["responses"]["200"]
+        operation["responses"]["default"] = {
+            "description": "A problem document (RFC 9457).",
+            "content": {"application/problem+json": {"schema": {"type": "object"}}},
+        }
+    return document
+
+
+def _content(schemas: Mapping[str, Schema], *names: MessageName) -> Schema:
+    octets: Schema = {"type": "string", "format": "binary"}
+    return {media_type(name): {"schema": schemas.get(name, octets)} for name in names}
+
+
+def _bare(path: str) -> Schema:
+    """Return an operation that the framework does not know: uploads are answered before it."""
+    names = [part[1:-1] for part in path.split("/") if part.startswith("{")]
+    parameters = [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
+    return {"summary": "Reports", "parameters": parameters}
