@@ -13,7 +13,7 @@ the column `sex` with the levels male and female becomes `sex[female]`, which is
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -157,6 +157,8 @@ class Schema:
         block = np.asarray(rows)
         if block.ndim != 2 or block.shape[1] != len(self.names):
             raise InvalidRowError(f"expected shape (n, {len(self.names)}), got {block.shape}")
+        if block.dtype.kind == "O":
+            block = _numbers(block)
         if block.dtype.kind not in "fiu":
             raise InvalidRowError(f"expected real numbers, got an array of {block.dtype}")
         values = block.astype(np.float64, copy=False)
@@ -235,13 +237,27 @@ def _value(column: Column, value: object, *, by_number: bool) -> float:
         return float(value)
     if column.kind != "category" or by_number:
         return _number(column.name, value)
-    if OTHER in column.levels and (value is None or value != value or value not in column.levels):
+    if OTHER in column.levels and not (isinstance(value, str) and value in column.levels):
         return float(column.levels.index(OTHER))
     if not isinstance(value, str):
         raise InvalidRowError(f"column {column.name!r}: expected the name of a level, got {type(value).__name__}")
     if value not in column.levels:
         raise InvalidRowError(f"column {column.name!r}: not one of its {len(column.levels)} levels")
     return float(column.levels.index(value))
+
+
+def _numbers(block: NDArray[Any]) -> NDArray[Any]:
+    """Return a block of any objects as numbers, NaN where one is missing; as it is where one is a text or a boolean."""
+    if any(isinstance(value, str | bytes | bool | np.bool_) for value in block.flat):
+        return block
+    return np.array([_number_or_missing(value) for value in block.flat]).reshape(block.shape)
+
+
+def _number_or_missing(value: object) -> float:
+    try:
+        return _number("", value)
+    except InvalidRowError:
+        return math.nan
 
 
 def _number(name: str, value: object) -> float:

@@ -216,13 +216,14 @@ class Store:
                     taken, held[task], spent = self._add_to_batch(connection, task, group)
                     outcomes |= taken
                     used.append(spent)
+            self._held |= held
+            for spent in used:
+                spent.settle()
         except BaseException:
-            for task in by_task:  # whatever became of the commit, the disk knows
+            # Whatever became of the commit, the disk knows; a table that lacks a used token would let it in again.
+            for task in by_task:
                 self._spent.forget(task)
             raise
-        self._held |= held
-        for spent in used:
-            spent.settle()
         return [outcomes[id(upload)] for upload in uploads]
 
     def _add_to_batch(

@@ -149,9 +149,13 @@ def _spreads(column: Column, edges: FloatArray, parts: FloatArray) -> list[Sprea
 
 def _specification(study: Mapping[str, object]) -> Specification:
     try:
-        return Specification.model_validate(dict(study))
+        asked = Specification.model_validate(dict(study))
     except ValidationError as error:
         raise InvalidTaskError(first_complaint(error)) from None
+    if asked.mechanism.kind == "second_moment_wishart":
+        # A part of its delta is no Gaussian's, and would be spent beside what mu^2 shares out.
+        raise InvalidTaskError("mechanism: Wishart noise has no mu to share with a pilot; `second_moment` has")
+    return asked
 
 
 def _document_of(column: ColumnSpecification) -> Document:

@@ -1,6 +1,7 @@
 """Integers, booleans and categories: what a column may say, and which values it takes."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 from pydantic import ValidationError
@@ -131,7 +132,7 @@ def test_no_row_is_longer_than_the_largest_norm_and_one_is_as_long() -> None:
     assert norms.max() == pytest.approx(COUNTED.largest_norm(), rel=1e-12)
 
 
-@pytest.mark.parametrize("value", ["Aarau", "", None, float("nan"), 7])
+@pytest.mark.parametrize("value", ["Aarau", "", None, float("nan"), 7, pd.NA, np.ones(2), [1]])
 def test_a_reserved_level_takes_whatever_is_none_of_the_others(value: object) -> None:
     town = Column(name="town", lower="0", upper="2", kind="category", levels=("Basel", "Bern", OTHER))
     assert_array_equal(Schema([town]).row({"town": value}), [2])  # type: ignore[dict-item]

@@ -70,6 +70,15 @@ def test_a_value_that_is_not_there_is_missing() -> None:
     assert_array_equal(SCHEMA.rows(np.array([[1, np.nan], [np.inf, 2]])), [[1, np.nan], [np.nan, 2]])
 
 
+def test_a_block_of_objects_is_read_by_its_cells_but_texts_are_no_numbers() -> None:
+    assert_array_equal(SCHEMA.rows(np.array([[1, None], [10**400, 2.5]])), [[1, np.nan], [np.nan, 2.5]])
+    with pytest.raises(InvalidRowError, match="row 0, column 'height'"):
+        SCHEMA.rows(np.array([[1, None]]), strict=True)
+    for value in ("2", True):
+        with pytest.raises(InvalidRowError, match="expected real numbers"):
+            SCHEMA.rows(np.array([[1, value]], object))
+
+
 @pytest.mark.parametrize(
     "row", [{"age": 1, "height": 1, "weight": 1}, [1], [1, 2, 3], "12", 7, None, {1, 2}, np.array(3.0), np.ones((2, 2))]
 )

@@ -72,6 +72,24 @@ def test_a_token_is_free_again_if_its_commit_failed_and_used_for_ever_if_it_did_
     store.database.close()
 
 
+def test_a_token_stays_used_if_the_memory_fails_after_the_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_set: SerialSet, _serials: bytes) -> None:
+        raise MemoryError
+
+    store = a_store(tmp_path)
+    store.add_task(bytes(32), b"{}", server=0, capacity=99, ends=9, retention=0, token_key=bytes(32))
+    assert used(store, 1, 1) is True
+    with monkeypatch.context() as patched:
+        patched.setattr(SerialSet, "add", fail)
+        with pytest.raises(MemoryError):
+            used(store, 2, 2)
+    assert used(store, 2, 2) is False
+    assert isinstance(used(store, 3, 2), TokenSpentError)
+    store.database.close()
+
+
 def test_two_reports_of_one_upload_cannot_share_a_token(tmp_path: Path) -> None:
     store = a_store(tmp_path)
     store.add_task(bytes(32), b"{}", server=0, capacity=99, ends=9, retention=0, token_key=bytes(32))

@@ -81,6 +81,13 @@ def task_of(document: dict[str, object]) -> Task:
     return build_task(asked, placeholder_servers(random_bytes), placeholder_keys(random_bytes), 10**9, random_bytes)
 
 
+def test_noise_without_a_mu_shares_nothing_with_a_pilot() -> None:
+    study = STUDY | {"mechanism": {"kind": "second_moment_wishart"}}
+    for propose in (pilot_document, lambda asked: main_document(asked, counted(people()))):
+        with pytest.raises(InvalidTaskError, match="no mu to share"):
+            propose(study)
+
+
 @pytest.mark.parametrize("kind", ["second_moment", "sum", "osnap"])
 def test_both_tasks_together_keep_the_promise_of_the_study_and_use_it_up(kind: str) -> None:
     study = STUDY | {"mechanism": {"kind": kind} | ({"rows": 40} if kind == "osnap" else {})}
