@@ -97,14 +97,19 @@ class Life:
     settings: Settings
     service: Service = field(init=False)
     web: ASGIApp = field(init=False)
+    starts: int = 0
 
     def __post_init__(self) -> None:
         self.restart()
 
     def restart(self) -> None:
-        """Start the analyzer from what is on its disk."""
+        """Start the analyzer from what is on its disk.
+
+        Every start draws other bytes: a server refuses a request whose nonce the former life has used.
+        """
         http = httpx2.AsyncClient(transport=self.wires)
-        self.service = Service(self.settings, KEYS, World(http, lambda: NOW, seeded("analyzer")))
+        self.starts += 1
+        self.service = Service(self.settings, KEYS, World(http, lambda: NOW, seeded(f"analyzer, start {self.starts}")))
         self.web = create_app(self.service)
 
     def rest(self, token: str | None = TOKEN) -> httpx2.AsyncClient:
