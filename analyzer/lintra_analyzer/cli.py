@@ -263,7 +263,7 @@ def analyse(
 @app.command(context_settings=_IDENTIFIERS)
 def regress(
     release_id: str,
-    target: Annotated[str, typer.Option("--target", help="The column to explain.")],
+    target: Annotated[str, typer.Option("--target", help="The column to explain, or a formula: 'y ~ a + C(sex)'.")],
     url: Url = _DEFAULT_URL,
     token: Token = "",
     feature: Features = None,

@@ -41,9 +41,10 @@ HTTP_CLIENT = frozenset({"httpx2", "stamina"})
 SHELL = frozenset({"fastapi", "starlette", "uvicorn", "prometheus_client", "pydantic_settings", "structlog"})
 SERVICE = SHELL | {"sqlalchemy", "alembic", "scipy"}
 
-# Of the extras `frames` and `plot`: inside functions only, so that nobody needs them to start.
+# Of the extras `frames`, `plot` and `formulas`: inside functions only, so that nobody needs them to start.
 FRAMES = frozenset({"pandas", "pyarrow"})
 PLOT = frozenset({"matplotlib"})
+FORMULAS = frozenset({"formulaic"})
 
 # pydantic_core is pydantic's own other half: the schema of a table of mechanisms is made with it.
 PROTOCOL_THIRD_PARTY = frozenset({"cryptography", "numpy", "pydantic", "pydantic_core"})
@@ -52,7 +53,7 @@ THIRD_PARTY = {
     "lintra_service": PROTOCOL_THIRD_PARTY | SHELL | {"alembic", "sqlalchemy"},
     "lintra_client": PROTOCOL_THIRD_PARTY | HTTP_CLIENT | TERMINAL,
     "lintra_server": PROTOCOL_THIRD_PARTY | SERVICE | TERMINAL,
-    "lintra_analysis": PROTOCOL_THIRD_PARTY | HTTP_CLIENT | TERMINAL | FRAMES | PLOT | {"scipy"},
+    "lintra_analysis": PROTOCOL_THIRD_PARTY | HTTP_CLIENT | TERMINAL | FRAMES | PLOT | FORMULAS | {"scipy"},
     "lintra_curator": PROTOCOL_THIRD_PARTY | {"scipy"},
     "lintra_audit": PROTOCOL_THIRD_PARTY | TERMINAL | {"scipy"},
     "lintra_analyzer": PROTOCOL_THIRD_PARTY | SERVICE | HTTP_CLIENT | TERMINAL,
@@ -202,7 +203,7 @@ def test_data_frames_and_plots_are_imported_inside_functions_only() -> None:
 
     for file in package_files():
         found = imported_names((ROOT / file).read_text("utf-8"), when_loaded)
-        assert not {name.partition(".")[0] for _, name in found} & (FRAMES | PLOT), file
+        assert not {name.partition(".")[0] for _, name in found} & (FRAMES | PLOT | FORMULAS), file
 
 
 def test_no_module_stands_in_two_layers() -> None:

@@ -12,6 +12,9 @@ from lintra_analysis.releases.gram import GramEstimate, HasSecondMoment
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray
 
+TILDE = "~"
+"""What makes a target a formula, unless a column is called so."""
+
 
 @dataclass(frozen=True, eq=False)
 class Design:
@@ -53,14 +56,16 @@ def design(
 
     Args:
         release: a sketch or a second moment.
-        target: the column to explain.
-        features: the columns that explain it; all others by default.
-        intercept: whether to fit one; by default if the release holds a constant column.
+        target: the column to explain, or a formula such as `y ~ a + C(sex)`.
+        features: the columns that explain it; all others by default. A formula names them itself.
+        intercept: whether to fit one; by default if the release holds a constant column. A formula says it itself.
 
     Raises:
         InvalidAnalysisError: the release holds no second moments, or an argument does not fit it.
     """
     gram = release.second_moment()
+    if TILDE in target and all(column.name != target for column in gram.columns):
+        target, features, intercept = _from_formula(target, gram, features, intercept)
     chosen = gram.columns[int(positions(gram.columns, [target])[0])]
     if chosen.constant:
         raise InvalidAnalysisError(f"the target {target!r} is the same for everybody, so nothing is left to explain")
@@ -87,6 +92,38 @@ def design(
     if gram.num_rows <= len(names):
         raise InvalidAnalysisError(f"{len(names)} features need more than {gram.num_rows} clients; name fewer features")
     return Design(gram.restrict([*names, target]), explaining, chosen, constant, len(gram.columns))
+
+
+def _from_formula(
+    formula: str, gram: GramEstimate, features: Sequence[str] | None, intercept: bool | None
+) -> tuple[str, tuple[str, ...], bool]:
+    """Return the target, the features and whether there is an intercept, as a formula says.
+
+    A line without an intercept goes through the public centers here, through the origin in a formula. So a formula
+    without one is answered only where the two are the same.
+    """
+    # Loaded only where somebody writes one.
+    from lintra_analysis.estimators.formula import read_formula
+
+    if features is not None or intercept is not None:
+        raise InvalidAnalysisError(
+            "a formula names its features and its intercept itself: leave out `features` and `intercept`, and write "
+            "'y ~ 0 + a' for a line without intercept"
+        )
+    read = read_formula(formula, gram.columns)
+    by_list = f"target={read.target!r}, features={list(read.features)!r}"
+    if read.intercept and not any(column.constant for column in gram.columns):
+        raise InvalidAnalysisError(
+            "this release holds no constant column, so the intercept of the formula cannot be fitted; a line through "
+            f"the public centers is had by name: {by_list}"
+        )
+    named = {read.target, *read.features}
+    if not read.intercept and any(column.center for column in gram.columns if column.name in named):
+        raise InvalidAnalysisError(
+            "a formula without intercept is a line through the origin, and these columns have other public centers; "
+            f"a line through the centers is had by name: {by_list}, intercept=False"
+        )
+    return read.target, read.features, read.intercept
 
 
 def check_regularization(regularization: float) -> None:

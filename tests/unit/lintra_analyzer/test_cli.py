@@ -174,6 +174,7 @@ def test_regressions_are_printed_as_a_summary_as_csv_and_as_json(desk: Desk) -> 
         (("--path", "--ridge", "1"), "leave out --ridge"),
         (("--csv", "--json"), "one of --json and --csv"),
         (("--feature", "a"), "own features"),
+        (("--target", "a ~ c"), "leave out `features`"),
     ):
         code, _, error = desk.type(*words, *wrong)
         assert code == 1

@@ -93,6 +93,11 @@ async def test_an_intercept_in_the_release_is_fitted_and_the_means_are_known(hol
     result = (await holder.rest.post(path, json={"kind": "regression", "target": "a"})).json()["result"]
     assert result["intercept_fitted"]
     assert result["features"] == ["b", "c"]
+    by_formula = (await holder.rest.post(path, json={"kind": "regression", "target": "a ~ b + c"})).json()["result"]
+    assert by_formula == result
+    refused = await holder.rest.post(path, json={"kind": "regression", "target": "a ~ b:c"})
+    assert refused.status_code == 400
+    assert "declare the product as a column" in refused.json()["detail"]
     assert (await holder.rest.post(path, json={"kind": "pca"})).json()["result"]["about_means"]
     found = (await holder.rest.post(path, json={"kind": "means"})).json()["result"]
     assert found["columns"] == ["a", "b", "c"]
