@@ -4,20 +4,25 @@ The analyst sees who lacks how many reports, and waits or goes on. Told oftener,
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, insert, select, update
 
 from lintra_protocol.errors import BatchClosedError, UnknownResourceError
-from lintra_protocol.messages import BATCH, BatchStatus, Counters, census_of, sign
+from lintra_protocol.messages import BATCH, BatchState, BatchStatus, Counters, census_of, sign
 from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.signing import SigningKey
 from lintra_server.database import batches, looks, reports
 from lintra_server.registry import Held
+from lintra_server.steps import SET_BACK, ForkedError
 from lintra_server.store import Store, listed
 
 Tell = Callable[[Held, int, Counters | None], Counters]
 """Returns what became of the reports of a task: of so many that are stored, and of those counted before it began."""
+
+Guarded = Callable[[], AbstractContextManager[None]]
+"""Ends the process, and says that it is unavailable, if what is done within finds that the database was set back."""
 
 
 @dataclass(frozen=True)
@@ -32,23 +37,43 @@ class _Look:
     census: bytes | None
 
 
+@dataclass(frozen=True)
+class _Count:
+    """What a batch holds now."""
+
+    state: BatchState
+    reports: int
+    segments: int
+
+
+_COUNT = select(batches.c.state, batches.c.num_reports, batches.c.segments)
 _LOOK = select(looks.c.told_at, looks.c.counters, looks.c.counted_at, looks.c.reports, looks.c.segments, looks.c.census)
 
 
 class CensusTaker:
     """Looks at the batches of one server."""
 
-    def __init__(self, store: Store, identity: SigningKey, now: Callable[[], float], start: int, tell: Tell) -> None:
+    def __init__(
+        self,
+        store: Store,
+        guarded: Guarded,
+        identity: SigningKey,
+        now: Callable[[], float],
+        start: int,
+        tell: Tell,
+    ) -> None:
         """Count in one store.
 
         Args:
             store: with the batches.
+            guarded: ends the process if a look finds fewer reports than were stored.
             identity: signs censuses.
             now: the clock, in seconds since the epoch.
             start: how often this server began.
             tell: knows what became of the reports that were not stored, since this process began.
         """
         self._store = store
+        self._guarded = guarded
         self._identity = identity
         self._now = now
         self._start = start
@@ -56,28 +81,31 @@ class CensusTaker:
         self._told_before: dict[int, Counters | None] = {}
 
     def counters(self, held: Held) -> bytes:
-        """Return this time unit's counters."""
-        with self._store.database.writing() as connection:
-            return self._look(connection, held).counters
+        """Return this time unit's counters.
+
+        Raises:
+            UnavailableError: the database was set back beneath this process, which ends.
+        """
+        with self._guarded(), self._store.database.writing() as connection:
+            return self._look(connection, held, self._count(connection, held)).counters
 
     def status(self, held: Held) -> BatchStatus:
-        """Return the state of the batch, and its reports as counted in this time unit."""
-        with self._store.database.writing() as connection:
-            look = self._look(connection, held)
-            state, stored = connection.execute(
-                select(batches.c.state, batches.c.num_reports).where(batches.c.task == held.number)
-            ).one()
-        count = look.reports if state in ("open", "closing") else stored
-        return BatchStatus(batch=BATCH, state=state, count=count, enough=stored >= held.task.claim.min_clients)
+        """Return the state of the batch, and its reports as counted in this time unit (see `counters` for errors)."""
+        with self._guarded(), self._store.database.writing() as connection:
+            now = self._count(connection, held)
+            look = self._look(connection, held, now)
+        count = look.reports if now.state in ("open", "closing") else now.reports
+        return BatchStatus(batch=BATCH, state=now.state, count=count, enough=now.reports >= held.task.claim.min_clients)
 
     def take(self, held: Held) -> bytes:
         """Return this time unit's signed census; after closing, the last one before it.
 
         Raises:
             BatchClosedError: the batch is closed, and nobody looked before.
+            UnavailableError: the database was set back beneath this process, which ends.
         """
-        with self._store.database.writing() as connection:
-            look = self._look(connection, held)
+        with self._guarded(), self._store.database.writing() as connection:
+            look = self._look(connection, held, self._count(connection, held))
             if look.census is not None:
                 return look.census
             if look.counted_at is None:
@@ -101,7 +129,13 @@ class CensusTaker:
                 raise UnknownResourceError("no census was taken of this batch")
             return _ids(connection, held.number, last.segments)
 
-    def _look(self, connection: Connection, held: Held) -> _Look:
+    def _count(self, connection: Connection, held: Held) -> _Count:
+        row = connection.execute(_COUNT.where(batches.c.task == held.number)).one_or_none()
+        if row is None or row.num_reports < self._store.num_durable(held.number):
+            raise ForkedError(SET_BACK)
+        return _Count(*row)
+
+    def _look(self, connection: Connection, held: Held, now: _Count) -> _Look:
         """Return this time unit's look, which is taken now if none was."""
         last = _last(connection, held.number)
         unit = int(self._now()) // held.task.time_precision
@@ -109,14 +143,11 @@ class CensusTaker:
             self._told_before[held.number] = None if last is None else Counters.from_canonical(last.counters)
         if last is not None and last.told_at >= unit:
             return last
-        state, stored, segments = connection.execute(
-            select(batches.c.state, batches.c.num_reports, batches.c.segments).where(batches.c.task == held.number)
-        ).one()
-        counters = self._tell(held, stored, self._told_before[held.number]).canonical()
-        if state == "open":
-            look = _Look(unit, counters, unit, stored, segments, None)
+        counters = self._tell(held, now.reports, self._told_before[held.number]).canonical()
+        if now.state == "open":
+            look = _Look(unit, counters, unit, now.reports, now.segments, None)
         elif last is None:
-            look = _Look(unit, counters, None, stored, segments, None)
+            look = _Look(unit, counters, None, now.reports, now.segments, None)
         else:
             look = _Look(unit, counters, last.counted_at, last.reports, last.segments, last.census)
         connection.execute(looks.delete().where(looks.c.task == held.number))

@@ -129,7 +129,9 @@ class Node:
             parts.store, parts.states, stepper, parts.journal, parts.folder.files, settings.abandon_after_days * DAY,
             settings.cut_after_days * DAY, self._running, lambda task_id: self.registry.forget(base64url(task_id)),
         )  # fmt: skip
-        self.census = CensusTaker(parts.store, parts.identity, self.now, stepper.start, self.intake.counters)
+        self.census = CensusTaker(
+            parts.store, stepper.guarded, parts.identity, self.now, stepper.start, self.intake.counters
+        )
         self.doorkeeper = Doorkeeper()
         # One system call per request would cost more than the stream does.
         self._request_ids = bulk_system_randomness()

@@ -127,6 +127,9 @@ class StepFiles:
         return self._folder / f"{number:012d}{_SUFFIX}"
 
 
+SET_BACK = "the database holds fewer reports than were stored in it: it was set back"
+
+
 class ForkedError(RuntimeError):
     """The database does not stand where this process left it: somebody restored it, or another process writes."""
 

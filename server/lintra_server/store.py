@@ -21,7 +21,7 @@ from lintra_server.batch_secrets import Secrets
 from lintra_server.database import Database, batches, reports, segments, tasks
 from lintra_server.segments import known, write_segments
 from lintra_server.spent import Spent, SpentTables
-from lintra_server.steps import ForkedError
+from lintra_server.steps import SET_BACK, ForkedError
 from lintra_server.vault import KEY_BYTES, DataKey, Vault
 
 _SEGMENTS_PER_READ = 8
@@ -105,6 +105,10 @@ class Store:
         """Return how many reports and tasks this process knows to be durable; it never falls."""
         held = dict(self._held)
         return sum(held.values()) + len(held)
+
+    def num_durable(self, task: int) -> int:
+        """Return how many reports of a task this process knows to be durable; it never falls."""
+        return self._held.get(task, 0)
 
     def recount(self) -> int:
         """Count anew what the database holds, after a restore changed it; return what `commits` returns from now on."""
@@ -230,8 +234,8 @@ class Store:
         self, connection: Connection, task: int, group: Sequence[Upload]
     ) -> tuple[dict[int, list[Outcome]], int, Spent]:
         batch = connection.execute(_BATCH, {"of_task": task}).one_or_none()
-        if batch is None or batch.num_reports < self._held.get(task, 0):
-            raise ForkedError("the database holds fewer reports than were stored in it: it was set back")
+        if batch is None or batch.num_reports < self.num_durable(task):
+            raise ForkedError(SET_BACK)
         stored = known(connection, task, [report_id for upload in group for report_id in upload.report_ids])
         closed = _closed(batch.state)
         serials = [serial for upload in group for serial in upload.serials]
@@ -331,11 +335,11 @@ class Store:
             ForkedError: it holds fewer reports than this process stored, or is not there: the database was set back.
         """
         columns = (batches.c[name] for name in Batch.__dataclass_fields__)
-        held = self._held.get(task, 0)  # before the look: what is stored meanwhile is no loss
+        held = self.num_durable(task)  # before the look: what is stored meanwhile is no loss
         with self.database.reading() as connection:
             row = connection.execute(select(*columns).where(batches.c.task == task)).one_or_none()
         if row is None or row.num_reports < held:
-            raise ForkedError("the database holds fewer reports than were stored in it: it was set back")
+            raise ForkedError(SET_BACK)
         return Batch(*row)
 
     def wrapped_nonce(self, task: int, nonce: bytes) -> bytes:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from sqlalchemy import update
 
 from lintra_server.database import batches
@@ -27,5 +28,18 @@ async def test_a_task_that_a_failover_lost_ends_the_server_at_the_next_upload(tm
         with world.apps[HONEST].node.database.writing() as connection:
             connection.execute(batches.delete())
         answer = await world.post(HONEST, body)
+        assert (answer.status_code, token(answer)) == (503, "unavailable")
+        assert "it was set back" in world.halts[0]
+
+
+@pytest.mark.parametrize("resource", ["/batches", "/counters", "/batches/0/census"])
+@pytest.mark.parametrize("lost", ["one report", "the task"])
+async def test_a_look_at_a_batch_that_a_failover_lost_ends_the_server(tmp_path: Path, resource: str, lost: str) -> None:
+    async with a_world(tmp_path, "sum", num_servers=2) as world:
+        await world.upload(HONEST, world.reports(2))
+        change = update(batches).values(num_reports=1) if lost == "one report" else batches.delete()
+        with world.apps[HONEST].node.database.writing() as connection:
+            connection.execute(change)
+        answer = await world.ask(HONEST, "GET", resource)
         assert (answer.status_code, token(answer)) == (503, "unavailable")
         assert "it was set back" in world.halts[0]
