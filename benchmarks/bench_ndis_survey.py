@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from lintra_curator.least_squares.private_least_squares import ols_sigma
 from lintra_curator.papers.inherent_least_squares import inherent_least_squares
 from lintra_curator.papers.inherent_privacy import inherent_privacy
+from lintra_curator.papers.least_squares_corner import corner_sigma
 from lintra_curator.projection.random_projection import rp_sigma
 from lintra_protocol.clipping import clip_norms
 
@@ -76,11 +77,9 @@ def least_squares_table() -> None:
         if case.features is None:
             continue
 
-        def sigma(law: str, region: str = "triangle", case: Published = case) -> float:
-            return ols_sigma(EPSILON, 1 / case.rows, case.sketch_rows, case.features, case.row_bound, law, region)
-
-        corner = sigma("gaussian", "corner")
-        others = "".join(f"{sigma(law):12.7g}" for law in ("gaussian", "t", "sketch"))
+        size = (EPSILON, 1 / case.rows, case.sketch_rows, case.features, case.row_bound)
+        corner = corner_sigma(*size)
+        others = "".join(f"{ols_sigma(*size, law):12.7g}" for law in ("gaussian", "t", "sketch"))
         print(f"{case.name:21}{case.corner:14.10g}{corner:14.10g}{others}")
 
 

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 RING_BITS = 64
-HALF_RING = 1 << (RING_BITS - 1)
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

@@ -51,11 +51,6 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="lintra-writer", daemon=True)
         self._thread.start()
 
-    @property
-    def waiting_bytes(self) -> int:
-        """Return how many bytes wait for the next commit."""
-        return self._bytes
-
     def submit(self, upload: Upload) -> "Future[list[Outcome]]":
         """Queue an upload; the future gives what became of each report, or why the commit failed.
 

@@ -13,9 +13,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
+from lintra_curator.papers.zero_concentrated import zcdp_epsilon
 from lintra_protocol.documents import real
 from lintra_protocol.noise import discrete_gaussian
-from lintra_protocol.privacy.composition import Spent, zcdp_epsilon
+from lintra_protocol.privacy.composition import Spent
 from lintra_protocol.privacy.gaussian import gaussian_delta
 from lintra_protocol.randomness import expand
 

@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from lintra_protocol.errors import RowUnderfilledError
-from lintra_protocol.privacy.leverage import gram_inverse, gram_matrix, worst_leverage
+from lintra_protocol.privacy.leverage import LeverageBounds, gram_inverse, gram_matrix
 from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.transforms.osnap import BalancedOsnap
 from support import few
@@ -87,7 +87,7 @@ def test_removing_clients_never_lowers_anybodys_leverage(sketch: tuple[int, Entr
 def test_the_coalition_bound_holds_for_every_coalition(sketch: tuple[int, Entries], corrupt: int) -> None:
     rows, entries = sketch
     try:
-        bound = worst_leverage(rows, *entries, corrupt, corrupt)
+        bound = LeverageBounds.of(rows, *entries).against(corrupt, corrupt)
     except RowUnderfilledError:
         assume(False)
     for size in range(corrupt + 1):
@@ -102,7 +102,7 @@ def test_a_coalition_that_no_row_holds_more_than_a_quota_of_obeys_the_tighter_bo
 ) -> None:
     rows, entries = sketch
     try:
-        bound = worst_leverage(rows, *entries, 3, min(quota, 3))
+        bound = LeverageBounds.of(rows, *entries).against(3, min(quota, 3))
     except RowUnderfilledError:
         assume(False)
     for left_out in combinations(range(len(entries[0])), min(3, len(entries[0]) - 1)):

@@ -31,7 +31,6 @@ from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import FloatArray
 
 Law = Literal["gaussian", "t", "sketch"]
-Region = Literal["triangle", "corner"]
 
 INTERIOR_BELOW = 60
 """Sketch rows below which delta is known not to increase in the leverage, so that the whole triangle is searched."""
@@ -53,7 +52,6 @@ class LeastSquaresPlan:
         row_bound: l of a row of [B b].
         sigma2: the ridge, in row units squared.
         law: "gaussian", "t" or "sketch"; see `private_least_squares`.
-        region: "triangle", or "corner" for the published rule.
         worst: (p, s) at which delta is largest, as found; None for the law "sketch", which needs no search.
         promise: what follows.
     """
@@ -63,7 +61,6 @@ class LeastSquaresPlan:
     row_bound: float
     sigma2: float
     law: Law
-    region: Region
     worst: tuple[float, float] | None
     promise: PrivacyStatement
 
@@ -154,14 +151,12 @@ def plan_least_squares(
     features: int,
     row_bound: float,
     law: Law = "t",
-    region: Region = "triangle",
 ) -> LeastSquaresPlan:
     """Return the smallest ridge with which private least squares keeps a claim.
 
-    "triangle" takes the worst p, s >= 0 with p + s <= l^2 / (l^2 + sigma^2), which is all that rows of norm l can
-    reach; that needs no monotonicity. "corner", the published rule, sets p = s = l^2 / sigma^2, which asks for about
-    40 % more noise and rests on a monotonicity that is false for small r (docs/ndis.md#least-squares); its delta is
-    checked on the triangle like any other. The law "sketch" is post-processing of a random projection of [B b]: proved.
+    It takes the worst p, s >= 0 with p + s <= l^2 / (l^2 + sigma^2), which is all that rows of norm l can reach; that
+    needs no monotonicity. The published rule stands in `lintra_curator.papers.least_squares_corner`, to compare. The
+    law "sketch" is post-processing of a random projection of [B b]: proved.
 
     Args:
         claim: neighbours "zero-out"; with the law "sketch" also "replace-one".
@@ -169,22 +164,21 @@ def plan_least_squares(
         features: d.
         row_bound: l of a row of [B b], public.
         law: of the release; see `private_least_squares`.
-        region: "triangle" or "corner".
 
     Raises:
         ValueError: if an argument is out of range.
     """
-    _require(claim, sketch_rows, features, row_bound, law, region)
+    _require(claim, sketch_rows, features, row_bound, law)
     if law == "sketch":
         plan = plan_projection(claim, sketch_rows, row_bound)
-        return LeastSquaresPlan(sketch_rows, features, row_bound, plan.sigma2, law, region, None, plan.promise)
-    ratio = _ratio(claim.float_epsilon, claim.float_delta, sketch_rows, features, law, region)
+        return LeastSquaresPlan(sketch_rows, features, row_bound, plan.sigma2, law, None, plan.promise)
+    ratio = _ratio(claim.float_epsilon, claim.float_delta, sketch_rows, features, law)
     sigma2 = row_bound**2 / ratio * CLIPPED
     worst = worst_influence(claim.float_epsilon, ratio / (1 + ratio), sketch_rows, features, law)
     reason = "exact law; worst leverage and residual share searched for"
     promise = point_statement(claim, worst.delta * _QUADRATURE, "numerical supremum", reason)
     place = (worst.leverage, worst.share)
-    return LeastSquaresPlan(sketch_rows, features, row_bound, sigma2, law, region, place, promise)
+    return LeastSquaresPlan(sketch_rows, features, row_bound, sigma2, law, place, promise)
 
 
 def ols_sigma(
@@ -194,11 +188,10 @@ def ols_sigma(
     features: int,
     row_bound: float,
     law: Law = "t",
-    region: Region = "triangle",
 ) -> float:
     """Return the square root of the ridge of `plan_least_squares`, neighbours "zero-out", in row units."""
     claim = curator_claim(epsilon, delta, "zero-out")
-    return math.sqrt(plan_least_squares(claim, sketch_rows, features, row_bound, law, region).sigma2)
+    return math.sqrt(plan_least_squares(claim, sketch_rows, features, row_bound, law).sigma2)
 
 
 def private_least_squares(
@@ -210,7 +203,6 @@ def private_least_squares(
     random_bytes: RandomBytes,
     *,
     law: Law = "t",
-    region: Region = "triangle",
     clip: bool = True,
     names: Sequence[str] | None = None,
 ) -> LeastSquaresRelease:
@@ -233,7 +225,6 @@ def private_least_squares(
         row_bound: l of a row of [B b], public.
         random_bytes: a cryptographic source.
         law: as above.
-        region: of the calibration; see `plan_least_squares`.
         clip: shrink longer rows of [B b] onto the sphere; if False they are refused.
         names: of the features; "x0", "x1", .. by default.
 
@@ -254,7 +245,7 @@ def private_least_squares(
     joint = bounded_rows(np.column_stack([table, response]), row_bound, clip=clip)
     size = table.shape[1]
     columns = named_columns(names, size, row_bound)
-    plan = plan_least_squares(claim, sketch_rows, size, row_bound, law, region)
+    plan = plan_least_squares(claim, sketch_rows, size, row_bound, law)
     labels = tuple(column.name for column in columns)
     if law == "sketch":
         values = project(joint, plan.sigma2, sketch_rows, random_bytes)
@@ -312,16 +303,12 @@ def _worst(epsilon: float, total: float, sketch_rows: int, features: int, law: L
 
 
 @functools.lru_cache(maxsize=256)
-def _ratio(epsilon: float, delta: float, sketch_rows: int, features: int, law: Law, region: Region) -> float:
+def _ratio(epsilon: float, delta: float, sketch_rows: int, features: int, law: Law) -> float:
     """Return the largest l^2 / sigma^2 that keeps (epsilon, delta), on the safe side."""
     aim = delta * (1 - _ROOM)
 
     def excess(ratio: float) -> float:
-        if region == "triangle":
-            value = worst_influence(epsilon, ratio / (1 + ratio), sketch_rows, features, law).delta
-        else:
-            value = influence_delta(epsilon, ratio, ratio, sketch_rows, features, law) if ratio < 0.5 else 1.0
-        return log_excess(value, aim)
+        return log_excess(worst_influence(epsilon, ratio / (1 + ratio), sketch_rows, features, law).delta, aim)
 
     try:
         return furthest(math.exp(-1) / math.sqrt(sketch_rows), excess, width=_WIDTH, factor=math.exp(0.5))
@@ -329,16 +316,12 @@ def _ratio(epsilon: float, delta: float, sketch_rows: int, features: int, law: L
         raise CalibrationError(f"no ridge keeps epsilon={epsilon}, delta={delta}") from error
 
 
-def _require(claim: Claim, sketch_rows: int, features: int, row_bound: float, law: Law, region: Region) -> None:
+def _require(claim: Claim, sketch_rows: int, features: int, row_bound: float, law: Law) -> None:
     if law not in ("gaussian", "t", "sketch"):
         raise ValueError(f"the law is 'gaussian', 't' or 'sketch', got {law!r}")
-    if region not in ("triangle", "corner"):
-        raise ValueError(f"the region is 'triangle' or 'corner', got {region!r}")
     require_epsilon(claim.float_epsilon)
     require_count(features, "features")
     require_bound(row_bound)
     require_count(sketch_rows, "sketch_rows", 1 if law == "gaussian" else features + 2)
-    if law == "sketch" and region == "corner":
-        raise ValueError("the law 'sketch' is calibrated on the leverage alone and has no corner")
     if law != "sketch" and claim.neighbours != "zero-out":
         raise ValueError(f"the law {law!r} is accounted for neighbours 'zero-out' only; 'sketch' covers 'replace-one'")

@@ -151,3 +151,36 @@ def _power(loss: LossDistribution, times: int) -> LossDistribution:
 def _require_dimension(dimension: int) -> None:
     if dimension < 1:
         raise ValueError(f"a dimension is at least 1, got {dimension}")
+
+
+def augmented_distance(constant: float, squared_bound: float) -> float:
+    """Return the largest Frobenius distance of g g^T and h h^T for g = (c, v), h = (c, w).
+
+    Theorem J2 of docs/privacy.md#joint. It is sqrt(2) (c^2 + q) if c^2 <= q, else 2 sqrt(2) c sqrt(q): what one row
+    changes where mean and second moment are released as one matrix with isotropic noise.
+
+    Args:
+        constant: c, at least 0.
+        squared_bound: q, the bound of |v|^2 and |w|^2, positive.
+
+    Raises:
+        ValueError: an argument is out of range or not finite.
+    """
+    if not (0 <= constant < math.inf and 0 < squared_bound < math.inf):
+        raise ValueError(f"expected a constant >= 0 and a positive bound, got {constant} and {squared_bound}")
+    if constant**2 <= squared_bound:
+        return math.sqrt(2) * (constant**2 + squared_bound)
+    return 2 * math.sqrt(2) * constant * math.sqrt(squared_bound)
+
+
+def centred_covariance_distance(num_rows: int) -> float:
+    """Return how far one replaced row moves the mean-subtracted covariance of rows in the unit ball (Theorem J4).
+
+    The Frobenius distance is 4 (n - 1) / n^2, against sqrt(2) / n for the second moment.
+
+    Raises:
+        ValueError: there is no row.
+    """
+    if num_rows < 1:
+        raise ValueError(f"a covariance needs a row, got {num_rows}")
+    return 4 * (num_rows - 1) / num_rows**2

@@ -10,7 +10,7 @@ from lintra_analysis.sampling import FLOATING_POINT_LAW
 from lintra_curator.papers import published
 from lintra_curator.promise.rows import require_count
 from lintra_curator.second_moment.bounded_table import BoundedTable
-from lintra_curator.second_moment.central_second_moment import CentralSecondMoment, Noise
+from lintra_curator.second_moment.central_second_moment import CentralSecondMoment, NoiseRecord
 from lintra_curator.second_moment.gaussian_noise import symmetric_noise
 from lintra_curator.second_moment.inverse_wishart import draw_inverse_wishart
 from lintra_curator.second_moment.projection import draw_projection, fixed_ridge
@@ -34,7 +34,7 @@ class PublishedGaussianNoise:
         distance = math.sqrt(2) if claim.neighbours == "replace-one" else 1.0
         mu = distance * table.squared_bound / sigma
         values = table.products() + sigma * symmetric_noise(size, 1.0, random_bytes)
-        stated = Noise("gaussian", claim, "published", FLOATING_POINT_LAW, sigma, size, mu=mu, weighted=False)
+        stated = NoiseRecord("gaussian", claim, "published", FLOATING_POINT_LAW, sigma, size, mu=mu, weighted=False)
         return CentralSecondMoment(table.columns, values, values, stated, table.rows.shape[0], table.row_bound)
 
 

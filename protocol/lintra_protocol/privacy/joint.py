@@ -6,11 +6,8 @@ parts do not happen together. The theorems are stated and proved in docs/privacy
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import sqrt
 
 from lintra_protocol.privacy.statement import Neighbours
-
-_ROUNDED_UP = 1 + 1e-15
 
 
 @dataclass(frozen=True)
@@ -73,60 +70,6 @@ def joint_squared_mu(
     inner = 2 * quartic + 2 * ratio + ratio**2 / (2 * quartic) if ratio <= 2 * quartic else 4 * ratio
     across = 2 * counts + 2 * ratio + 2 * quartic
     return max(inner, across if num_classes > 1 else inner) + 2 * cells
-
-
-def joint_mu(
-    variances: JointVariances,
-    *,
-    squared_bound: int,
-    indicator: int,
-    num_classes: int,
-    num_histograms: int,
-    neighbours: Neighbours,
-) -> float:
-    """Return mu of the joint release, rounded up (see `joint_squared_mu`)."""
-    square = joint_squared_mu(
-        variances,
-        squared_bound=squared_bound,
-        indicator=indicator,
-        num_classes=num_classes,
-        num_histograms=num_histograms,
-        neighbours=neighbours,
-    )
-    return sqrt(square) * _ROUNDED_UP
-
-
-def augmented_distance(constant: float, squared_bound: float) -> float:
-    """Return the largest Frobenius distance of g g^T and h h^T for g = (c, v), h = (c, w) (Theorem J2).
-
-    It is sqrt(2) (c^2 + q) if c^2 <= q, else 2 sqrt(2) c sqrt(q): what one row changes where mean and second moment
-    are released as one matrix with isotropic noise.
-
-    Args:
-        constant: c, at least 0.
-        squared_bound: q, the bound of |v|^2 and |w|^2, positive.
-
-    Raises:
-        ValueError: an argument is out of range or not finite.
-    """
-    if not (0 <= constant < float("inf") and 0 < squared_bound < float("inf")):
-        raise ValueError(f"expected a constant >= 0 and a positive bound, got {constant} and {squared_bound}")
-    if constant**2 <= squared_bound:
-        return sqrt(2) * (constant**2 + squared_bound)
-    return 2 * sqrt(2) * constant * sqrt(squared_bound)
-
-
-def centred_covariance_distance(num_rows: int) -> float:
-    """Return how far one replaced row moves the mean-subtracted covariance of rows in the unit ball (Theorem J4).
-
-    The Frobenius distance is 4 (n - 1) / n^2, against sqrt(2) / n for the second moment.
-
-    Raises:
-        ValueError: there is no row.
-    """
-    if num_rows < 1:
-        raise ValueError(f"a covariance needs a row, got {num_rows}")
-    return 4 * (num_rows - 1) / num_rows**2
 
 
 def _positive(variance: Fraction) -> Fraction:

@@ -103,21 +103,6 @@ def gram_inverse(rows: int, row_numbers: IntArray, signs: IntArray) -> GramInver
     return GramInverse(gram, inverse, residual, place)
 
 
-def row_leverages(row_counts: IntArray, corrupt: int) -> FloatArray:
-    """Return the exact leverage of the clients of every row of a sketch with one entry per column, 1 / (c - q).
-
-    Args:
-        row_counts: clients c in each row, shape `(m,)`.
-        corrupt: q, corrupt clients that one row may hold.
-
-    Returns:
-        Shape `(m,)`; infinite where no honest client may be left.
-    """
-    honest = np.maximum(row_counts - corrupt, 0)
-    with np.errstate(divide="ignore"):
-        return np.where(honest > 0, 1 / honest, np.inf)
-
-
 def shared_pairs(rows: int, row_numbers: IntArray, signs: IntArray) -> int:
     """Return E_max: the most other columns, counted once per shared pair of rows, that agree with one column there.
 
@@ -190,14 +175,29 @@ class LeverageBounds:
 
     @classmethod
     def of(cls, rows: int, row_numbers: IntArray, signs: IntArray) -> "LeverageBounds":
-        """Compute them (see `worst_leverage` for arguments and errors)."""
+        """Compute them.
+
+        Args:
+            rows: m.
+            row_numbers: rows of the nonzero entries, shape `(n, s)`; distinct within a column.
+            signs: those entries, -1 or +1, same shape.
+
+        Raises:
+            RowUnderfilledError: the rows are linearly dependent, or too nearly so.
+        """
         inverse = gram_inverse(rows, row_numbers, signs)
         worst = float(inverse.leverages(row_numbers, signs).max())
         shared = shared_pairs(rows, row_numbers, signs)
         return cls(row_numbers.shape[1], worst, inverse.smallest_eigenvalue(), shared)
 
     def against(self, corrupt: int, quota: int) -> float:
-        """Return the bound of `worst_leverage` for one coalition.
+        """Return an upper bound of the leverage of any honest client against any tolerated coalition, at most 1.
+
+        Rounded up to 30 bits, so that machines whose arithmetic differs in the last bits say the same.
+
+        Args:
+            corrupt: t, the size of the coalition.
+            quota: how many of it one row may hold, at most t (docs/privacy.md#coalitions).
 
         Raises:
             RowUnderfilledError: the coalition may isolate somebody.
@@ -207,24 +207,6 @@ class LeverageBounds:
             reach = coalition_reach(corrupt, self.sparsity, self.most_shared)
             worst *= coalition_factor(min(reach, self.sparsity * quota), self.smallest_eigenvalue)
         return min(1.0, _rounded_up(worst * (1 + _ROUNDING)))
-
-
-def worst_leverage(rows: int, row_numbers: IntArray, signs: IntArray, corrupt: int, quota: int) -> float:
-    """Return an upper bound of the leverage of any honest client against any tolerated coalition, at most 1.
-
-    Rounded up to 30 bits, so that machines whose arithmetic differs in the last bits say the same.
-
-    Args:
-        rows: m.
-        row_numbers: rows of the nonzero entries, shape `(n, s)`; distinct within a column.
-        signs: those entries, -1 or +1, same shape.
-        corrupt: t, the size of the coalition.
-        quota: how many of it one row may hold, at most t (docs/privacy.md#coalitions).
-
-    Raises:
-        RowUnderfilledError: the rows are dependent, or the coalition may isolate somebody.
-    """
-    return LeverageBounds.of(rows, row_numbers, signs).against(corrupt, quota)
 
 
 def _pair_sums(rows: int, row_numbers: IntArray, values: IntArray) -> IntArray:

@@ -18,7 +18,7 @@ from lintra_protocol.canonical import base64url, parse_base64url
 from lintra_protocol.documents import Frozen, Real, float_of, rounded_up
 from lintra_protocol.errors import InvalidMessageError, InvalidReleaseError, UnauthorizedError
 from lintra_protocol.mechanisms.collusion import released_epsilons_if_colluding
-from lintra_protocol.privacy.leverage import worst_leverage
+from lintra_protocol.privacy.leverage import LeverageBounds
 from lintra_protocol.privacy.statement import IfColluding
 from lintra_protocol.signing import SigningKey
 from support.analyzer_world import CLIENTS, KEYS, NOW, living, seeded
@@ -163,7 +163,7 @@ async def test_a_sketch_whose_rows_overlap_is_released_with_its_leverages_privac
         found = released_epsilons_if_colluding(task.mechanism, task.claim, task.num_columns, matrix)
         assert record.privacy == stated(exact, "", found)
         numbers, signs = matrix.entries(np.arange(CLIENTS))
-        assert record.privacy.leverage == worst_leverage(4, numbers, signs, 0, 0)
+        assert record.privacy.leverage == LeverageBounds.of(4, numbers, signs).against(0, 0)
         assert record.privacy.epsilon < float(task.claim.epsilon)
 
 

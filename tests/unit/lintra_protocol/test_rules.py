@@ -22,7 +22,7 @@ from lintra_protocol.errors import (
 )
 from lintra_protocol.mechanisms import Osnap
 from lintra_protocol.messages import Cohort, Signed, sign
-from lintra_protocol.privacy.leverage import worst_leverage
+from lintra_protocol.privacy.leverage import LeverageBounds
 from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.rules import (
     aggregate_context,
@@ -152,7 +152,7 @@ def test_the_first_matrix_that_keeps_the_promise_is_used() -> None:
     for attempt in range(3):
         matrix = mechanism.public_matrix(30, late_seed(OVERLAPPING, bytes(32), NONCES, attempt))
         row_numbers, signs = matrix.entries(np.arange(30))
-        mus.append(worst_leverage(4, row_numbers, signs, 0, 0))
+        mus.append(LeverageBounds.of(4, row_numbers, signs).against(0, 0))
     assert len(set(mus)) > 1
     for limit in sorted(mus):
         # The shortest decimal of a float may lie below it, so the limit is the one of the next float.

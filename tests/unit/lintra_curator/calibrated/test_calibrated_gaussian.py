@@ -14,14 +14,6 @@ from lintra_curator.calibrated.calibrated_gaussian import (
     renyi_envelope,
     split_envelope,
 )
-from lintra_curator.calibrated.gaussian_process import (
-    RadialKernel,
-    gaussian_process_prediction,
-    mean_shift,
-    plan_gaussian_process,
-    posterior,
-    process_sensitivity,
-)
 from lintra_curator.calibrated.logistic_regression import (
     logistic_regression,
     logistic_sensitivity,
@@ -30,6 +22,14 @@ from lintra_curator.calibrated.logistic_regression import (
 from lintra_curator.ndis.pair import Pair
 from lintra_curator.ndis.profile import delta
 from lintra_curator.papers.calibrated import published_covariance_delta, published_logistic_sensitivity
+from lintra_curator.papers.gaussian_process import (
+    RadialKernel,
+    gaussian_process_prediction,
+    mean_shift,
+    plan_gaussian_process,
+    posterior,
+    process_sensitivity,
+)
 from lintra_curator.promise.claim import curator_claim
 from lintra_protocol.privacy.gaussian import gaussian_delta, gaussian_mu
 from support import source

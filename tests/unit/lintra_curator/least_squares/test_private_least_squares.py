@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from lintra_curator.least_squares.private_least_squares import (
+    Law,
     influence_delta,
     ols_sigma,
     plan_least_squares,
@@ -16,6 +17,7 @@ from lintra_curator.least_squares.private_least_squares import (
 from lintra_curator.ndis.least_squares import als_max_loss, delta_als, delta_ols, influences, ols_pair
 from lintra_curator.ndis.profile import delta
 from lintra_curator.papers.inherent_least_squares import inherent_least_squares
+from lintra_curator.papers.least_squares_corner import corner_sigma
 from lintra_curator.projection.random_projection import rp_sigma
 from lintra_curator.promise.claim import curator_claim
 from support import source
@@ -40,10 +42,10 @@ def made_data(count: int = 300) -> tuple[np.ndarray, np.ndarray]:
 def test_the_noise_of_each_law_and_region_is_that_of_the_design(
     sketch_rows: int, features: int, count: int, corner: float, triangle: float, exact: float, projection: float
 ) -> None:
-    def sigma(*law_and_region: str) -> float:
-        return ols_sigma(1.0, 1 / count, sketch_rows, features, 2.0, *law_and_region) / 2
+    def sigma(law: Law) -> float:
+        return ols_sigma(1.0, 1 / count, sketch_rows, features, 2.0, law) / 2
 
-    assert sigma("gaussian", "corner") == pytest.approx(corner, rel=3e-7)
+    assert corner_sigma(1.0, 1 / count, sketch_rows, features, 2.0) / 2 == pytest.approx(corner, rel=3e-7)
     assert sigma("gaussian") == pytest.approx(triangle, rel=3e-7)
     assert sigma("t") == pytest.approx(exact, rel=3e-7)
     assert sigma("sketch") == pytest.approx(projection, rel=3e-7)
@@ -55,7 +57,7 @@ def test_published_noise_in_the_units_of_its_data_is_reproduced() -> None:
         (1200, 2, 327346, 0.07320812693, 0.86413847),
         (3000, 91, 515345, 0.224128987, 3.3742889),
     ):
-        found = ols_sigma(1.0, 1 / count, sketch_rows, features, row_bound, "gaussian", "corner")
+        found = corner_sigma(1.0, 1 / count, sketch_rows, features, row_bound)
         assert found == pytest.approx(published, rel=1e-7)
 
 
@@ -208,8 +210,6 @@ def test_a_row_that_decides_the_rank_needs_a_ridge() -> None:
         ({"sketch_rows": 4}, "sketch_rows must be a whole number of at least 5"),
         ({"sketch_rows": 4, "law": "sketch"}, "at least 5"),
         ({"law": "cauchy"}, "law"),
-        ({"region": "square"}, "region"),
-        ({"region": "corner", "law": "sketch"}, "no corner"),
         ({"row_bound": -1.0}, "row_bound"),
         ({"target": np.zeros(4)}, "shapes"),
         ({"features": np.full((3, 3), math.inf)}, "finite"),

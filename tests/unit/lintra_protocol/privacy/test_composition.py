@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lintra_curator.papers.zero_concentrated import zcdp_delta, zcdp_epsilon
 from lintra_protocol.canonical import canonical_json, parse_canonical_json
 from lintra_protocol.documents import fraction
 from lintra_protocol.errors import InvalidMessageError
-from lintra_protocol.privacy.composition import Spent, zcdp_delta, zcdp_epsilon
+from lintra_protocol.privacy.composition import Spent
 from lintra_protocol.privacy.discrete import discrete_delta
 from lintra_protocol.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
 from lintra_protocol.privacy.statement import PrivacyStatement

@@ -7,13 +7,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from lintra_protocol.errors import RowUnderfilledError
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.privacy.leverage import (
+    LeverageBounds,
     coalition_factor,
     coalition_reach,
     gram_inverse,
     gram_matrix,
-    row_leverages,
     shared_pairs,
-    worst_leverage,
 )
 from lintra_protocol.ring import IntArray
 from lintra_protocol.transforms.osnap import BalancedOsnap
@@ -45,24 +44,19 @@ def test_a_small_sketch_has_the_known_coalition_bound() -> None:
     most = shared_pairs(3, ROWS, SIGNS)
     assert most == 1
     assert [coalition_reach(corrupt, 2, most) for corrupt in (0, 1, 2)] == [0, 2, 4]
-    assert worst_leverage(3, ROWS, SIGNS, 0, 0) == pytest.approx(1 / 2, rel=1e-8)
-    assert worst_leverage(3, ROWS, SIGNS, 1, 1) == pytest.approx(1.0, rel=1e-8)
+    assert LeverageBounds.of(3, ROWS, SIGNS).against(0, 0) == pytest.approx(1 / 2, rel=1e-8)
+    assert LeverageBounds.of(3, ROWS, SIGNS).against(1, 1) == pytest.approx(1.0, rel=1e-8)
     with pytest.raises(RowUnderfilledError, match="weighs up to 4 in the sketch, whose smallest eigenvalue is 4"):
-        worst_leverage(3, ROWS, SIGNS, 2, 2)
+        LeverageBounds.of(3, ROWS, SIGNS).against(2, 2)
 
 
 def test_with_one_entry_in_a_column_leverage_is_one_over_the_honest_clients_of_the_row() -> None:
     counts = np.array([3, 2, 5])
-    assert_array_equal(row_leverages(counts, 0), [1 / 3, 1 / 2, 1 / 5])
-    assert_array_equal(row_leverages(counts, 1), [1 / 2, 1, 1 / 4])
-    # Releasable against one corrupt client at a planned leverage of 1/2: the first row and the last.
-    assert_array_equal(row_leverages(counts, 1) <= 0.5, [True, False, True])
-    assert_array_equal(row_leverages(counts, 2), [1, np.inf, 1 / 3])
     numbers = np.repeat(np.arange(3), counts)[:, np.newaxis]
     general = gram_inverse(3, numbers, np.ones_like(numbers)).leverages(numbers, np.ones_like(numbers))
-    assert_allclose(general, row_leverages(counts, 0)[numbers[:, 0]], rtol=1e-12)
+    assert_allclose(general, 1 / counts[numbers[:, 0]], rtol=1e-12)
     # The general bound is exact here for the worst client: 1/2 / (1 - 1/2).
-    assert worst_leverage(3, numbers, np.ones_like(numbers), 1, 1) == pytest.approx(1, rel=1e-8)
+    assert LeverageBounds.of(3, numbers, np.ones_like(numbers)).against(1, 1) == pytest.approx(1, rel=1e-8)
 
 
 def test_noise_for_a_leverage_gives_the_planned_mu() -> None:
@@ -89,13 +83,13 @@ def test_dependent_rows_are_refused_and_not_approximated(columns: list[list[int]
 
 def test_a_smaller_quota_of_a_row_tightens_the_bound() -> None:
     numbers, signs = BalancedOsnap(16, 2000, bytes(32), 4).entries(np.arange(2000))
-    free, one, ten = (worst_leverage(16, numbers, signs, 20, quota) for quota in (0, 1, 10))
-    assert worst_leverage(16, numbers, signs, 0, 0) == free < one < ten
+    free, one, ten = (LeverageBounds.of(16, numbers, signs).against(20, quota) for quota in (0, 1, 10))
+    assert LeverageBounds.of(16, numbers, signs).against(0, 0) == free < one < ten
 
 
 def test_a_larger_coalition_loosens_the_bound() -> None:
     numbers, signs = BalancedOsnap(16, 2000, bytes(32), 4).entries(np.arange(2000))
-    bounds = [worst_leverage(16, numbers, signs, corrupt, corrupt) for corrupt in (0, 1, 5, 20, 50)]
+    bounds = [LeverageBounds.of(16, numbers, signs).against(corrupt, corrupt) for corrupt in (0, 1, 5, 20, 50)]
     assert bounds == sorted(set(bounds))
 
 
