@@ -23,7 +23,7 @@ from lintra_curator.papers.second_moment import PublishedInverseWishartDraw, Pub
 from lintra_curator.promise.claim import curator_claim
 from lintra_curator.second_moment import calibration
 from lintra_curator.second_moment.bounded_table import BoundedTable, plain_columns
-from lintra_curator.second_moment.central_second_moment import CentralSecondMoment, Noise
+from lintra_curator.second_moment.central_second_moment import CentralSecondMoment, NoiseRecord
 from lintra_curator.second_moment.gaussian_noise import weighted_noise
 from lintra_curator.second_moment.inverse_wishart import InverseWishartDraw
 from lintra_curator.second_moment.projection import GaussianProjection
@@ -125,7 +125,7 @@ def gaussian(table: SummedTable, source: RandomBytes) -> CentralSecondMoment:
     sigma = calibration.gaussian_sigma(CLAIM) * SQUARED_BOUND
     size = len(table.columns)
     values = table.gram + sigma * weighted_noise(size, source)
-    noise = Noise("gaussian", CLAIM, "exact", "continuous, floating point", sigma, size, mu=SQUARED_BOUND / sigma)
+    noise = NoiseRecord("gaussian", CLAIM, "exact", "continuous, floating point", sigma, size, mu=SQUARED_BOUND / sigma)
     return CentralSecondMoment(table.columns, values, values, noise, table.rows.shape[0], table.row_bound)
 
 

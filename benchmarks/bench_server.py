@@ -34,12 +34,12 @@ from lintra_protocol.tokens import SERIAL_BYTES, Admission
 from lintra_protocol.transport import media_type
 from lintra_protocol.wire import MAX_REPORTS, decode_reports, encode_reports, share_context
 from lintra_server.app import create_app
-from lintra_server.hot import Front
 from lintra_server.intake import open_reports
-from lintra_server.registry import Held
+from lintra_server.registry import HeldTask
 from lintra_server.settings import Settings
 from lintra_server.store import Upload
 from lintra_server.transform import add_reports, sketch_share
+from lintra_server.upload_route import UploadRoute
 
 NUM_COLUMNS = 12
 UPLOADS = 12
@@ -52,7 +52,7 @@ def quiet() -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
 
 
-def server(folder: Path, mechanism: AnyMechanism, max_clients: int = 1_000_000) -> tuple[Front, Held]:
+def server(folder: Path, mechanism: AnyMechanism, max_clients: int = 1_000_000) -> tuple[UploadRoute, HeldTask]:
     """Return a server that holds one task of `NUM_COLUMNS` columns."""
     app = create_app(
         Settings.model_validate(
@@ -89,7 +89,7 @@ def server(folder: Path, mechanism: AnyMechanism, max_clients: int = 1_000_000) 
     return app, held
 
 
-def sealed_uploads(app: Front, held: Held, count: int) -> list[bytes]:
+def sealed_uploads(app: UploadRoute, held: HeldTask, count: int) -> list[bytes]:
     """Return the bodies of `count` uploads of `MAX_REPORTS` fresh reports each."""
     key_id, key = next((key_id, key) for key_id, key in app.node.keys.active().items() if key.suite == HYBRID)
     task, random_bytes = held.task, bulk_system_randomness()
@@ -107,7 +107,7 @@ def sealed_uploads(app: Front, held: Held, count: int) -> list[bytes]:
     ]
 
 
-async def post(app: Front, held: Held, body: bytes) -> None:
+async def post(app: UploadRoute, held: HeldTask, body: bytes) -> None:
     """Send one upload through the ASGI door."""
     sent: list[Message] = []
 
@@ -129,7 +129,7 @@ async def post(app: Front, held: Held, body: bytes) -> None:
     assert b'"failures":[]' in sent[1]["body"]
 
 
-async def post_all(app: Front, held: Held, bodies: list[bytes]) -> None:
+async def post_all(app: UploadRoute, held: HeldTask, bodies: list[bytes]) -> None:
     """Send uploads from `CONNECTIONS` senders at once."""
 
     async def sender(number: int) -> None:

@@ -13,19 +13,19 @@ import httpx2
 from lintra_analysis.asked.second_round import build_second_task, first_of_two
 from lintra_analysis.asked.specification import Specification
 from lintra_analysis.asked.task import build_task
-from lintra_analysis.estimators.tables import Tabular
+from lintra_analysis.estimators.tabular import Tabular
 from lintra_analysis.readings import read
 from lintra_analysis.record import SignedRecord
-from lintra_analysis.releases.release import Release as OpenedRelease
+from lintra_analysis.releases.release import Release
 from lintra_analyzer.exchange.census import CensusResult, take_census
-from lintra_analyzer.exchange.collect import Exchange
+from lintra_analyzer.exchange.collect import ServerExchange
 from lintra_analyzer.exchange.servers import HttpClient, Network, Patience, Server
 from lintra_analyzer.metrics import Metrics
 from lintra_analyzer.settings import KnownServer, Settings
 from lintra_analyzer.storage.archive import Archive
 from lintra_analyzer.storage.keys import Keys
 from lintra_analyzer.storage.store import Job, ServerState, Store, StoredTask
-from lintra_analyzer.tasks.jobs import Jobs, Release
+from lintra_analyzer.tasks.jobs import Jobs, ReleaseJob
 from lintra_analyzer.tasks.registration import Bringing, current_state, register, require_registered
 from lintra_protocol.canonical import canonical_json
 from lintra_protocol.errors import InvalidTaskError
@@ -55,7 +55,7 @@ class Analysis(Protocol):
     def kind(self) -> str:
         """Return its name."""
 
-    def run(self, release: OpenedRelease) -> Tabular:
+    def run(self, release: Release) -> Tabular:
         """Ask it."""
 
 
@@ -251,11 +251,11 @@ class Service:
         """Return the sorted report identifiers of a release, 32 bytes each."""
         return self.store.document(signed.record.task_id, "cohort_ids") or b""
 
-    def _opened(self, signed: SignedRecord) -> OpenedRelease:
+    def _opened(self, signed: SignedRecord) -> Release:
         """Return a release's numbers as estimators read them; a second round comes with its first."""
         return read(self.task(signed.record.task_id), *self.archive.read(signed.record), self._opened_task)
 
-    def _opened_task(self, task_id: str) -> OpenedRelease | None:
+    def _opened_task(self, task_id: str) -> Release | None:
         job = self.store.job(task_id)
         return None if job is None or job.release_id is None else self._opened(self.record(job.release_id))
 
@@ -272,10 +272,10 @@ class Service:
     def _servers(self, task: Task, network: Network) -> list[Server]:
         return [Server(network, index, entry.url) for index, entry in enumerate(task.servers)]
 
-    def _release_of(self, task_id: str) -> Release:
+    def _release_of(self, task_id: str) -> ReleaseJob:
         task = self.task(task_id)
-        exchange = Exchange(task, self._servers(task, self._network), self.store)
-        return Release(task, exchange, self.store, self.archive, self.keys, self._world.now)
+        exchange = ServerExchange(task, self._servers(task, self._network), self.store)
+        return ReleaseJob(task, exchange, self.store, self.archive, self.keys, self._world.now)
 
 
 @asynccontextmanager

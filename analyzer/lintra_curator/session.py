@@ -39,7 +39,7 @@ class BudgetExceededError(ValueError):
     """
 
 
-class Frame(Protocol):
+class NamedColumns(Protocol):
     """A table by column names: a pandas data frame, or a mapping from names to sequences of one length."""
 
     def __iter__(self) -> Iterator[str]:
@@ -86,7 +86,7 @@ more than its budget of epsilon 1; it has spent epsilon 0.8
 
     def __init__(
         self,
-        frame: Frame,
+        frame: NamedColumns,
         *,
         epsilon: float,
         delta: float,
@@ -214,7 +214,7 @@ def _described(bounds: Mapping[str, tuple[float, float]], levels: Mapping[str, S
     return numeric | {name: category_column(name, some) for name, some in levels.items()}
 
 
-def _values(frame: Frame, columns: Mapping[str, Column]) -> FloatArray:
+def _values(frame: NamedColumns, columns: Mapping[str, Column]) -> FloatArray:
     """Return the described columns as numbers within their bounds, shape `(n, d)`, categories by level number."""
     missing = columns.keys() - set(frame)
     if missing:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lintra_client.check import Policy
     from lintra_client.client import DEFAULT_LEDGER, Client, SendReceipt
     from lintra_client.ledger import DISTINCT_SOURCES, Balance, Entry, Ledger
-    from lintra_client.report import Parcel
+    from lintra_client.sealed_reports import Parcel
 
 __all__ = [
     "DEFAULT_LEDGER",

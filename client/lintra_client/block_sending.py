@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from lintra_client.bulk import Block, FailedRow, Tally
 from lintra_client.ledger import Ledger, price_of
 from lintra_client.outbox import Kept, Outbox
-from lintra_client.report import Parcel, spelled
+from lintra_client.sealed_reports import Parcel, spelled
 from lintra_client.sending import GIVEN_UP, expiry_of
 from lintra_client.upload import Delivery, Destination
 from lintra_protocol.errors import LedgerRefusedError, LintraError

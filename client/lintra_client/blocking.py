@@ -16,9 +16,9 @@ from lintra_client.bulk import Progress, SendSummary
 from lintra_client.channel import Retries
 from lintra_client.check import Policy
 from lintra_client.client import Client, OwnLedger, SendReceipt, Servers
-from lintra_client.frames import Frame
+from lintra_client.frames import DataFrame
 from lintra_client.ledger import SELF, Distinct, Ledger
-from lintra_client.report import Parcel
+from lintra_client.sealed_reports import Parcel
 from lintra_protocol.randomness import RandomBytes, system_randomness
 from lintra_protocol.ring import FloatArray
 from lintra_protocol.schema import Row
@@ -104,7 +104,7 @@ class BlockingClient:
 
     def send_many(
         self,
-        rows: Iterable[Row] | FloatArray | Frame,
+        rows: Iterable[Row] | FloatArray | DataFrame,
         *,
         source_for: Callable[[int], str] | Distinct | None = None,
         source_column: str | None = None,

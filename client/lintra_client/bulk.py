@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lintra_client.channel import TRANSIENT
-from lintra_client.report import Parcel, spelled
+from lintra_client.sealed_reports import Parcel, spelled
 from lintra_client.upload import Delivery
 from lintra_protocol.errors import InvalidRowError, LintraError
 from lintra_protocol.ring import FloatArray

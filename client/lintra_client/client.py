@@ -18,11 +18,11 @@ from lintra_client.block_sending import BlockSending
 from lintra_client.bulk import Block, Progress, SendSummary, Tally, blocks_of, directly, send_blocks
 from lintra_client.channel import Channel, Retries
 from lintra_client.check import Policy, agreed_task, require_distinct
-from lintra_client.frames import Frame, rows_of_frame, sources_of_frame
+from lintra_client.frames import DataFrame, rows_of_frame, sources_of_frame
 from lintra_client.ledger import DISTINCT_SOURCES, SELF, Distinct, Ledger, default_path, price_of, require_source
 from lintra_client.ledger_book import Source, Vouched
 from lintra_client.outbox import Outbox
-from lintra_client.report import Parcel, block_size, encode_apart, encode_together, report_time, spelled
+from lintra_client.sealed_reports import Parcel, block_size, encode_apart, encode_together, report_time, spelled
 from lintra_client.sending import Sending, Sent
 from lintra_client.upload import Delivery, Destination
 from lintra_protocol.canonical import parse_base64url
@@ -244,7 +244,7 @@ class Client:
 
     async def send_many(
         self,
-        rows: Iterable[Row] | FloatArray | Frame,
+        rows: Iterable[Row] | FloatArray | DataFrame,
         *,
         source_for: Callable[[int], str] | Distinct | None = None,
         source_column: str | None = None,
@@ -278,10 +278,10 @@ class Client:
         """
         task = self.task
         if source_column is not None:
-            if source_for is not None or not isinstance(rows, Frame):
+            if source_for is not None or not isinstance(rows, DataFrame):
                 raise ValueError("source_column names a column of a data frame, and takes the place of source_for")
             source_for = sources_of_frame(rows, source_column)
-        if isinstance(rows, Frame):
+        if isinstance(rows, DataFrame):
             rows = cast("Iterator[Row]", rows_of_frame(rows, task.columns, source_column))
         if self._ledger is not None and source_for is not DISTINCT_SOURCES and not callable(source_for):
             raise ValueError("with a ledger, say whose facts each row states: give source_for")

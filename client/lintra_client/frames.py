@@ -14,7 +14,7 @@ _FITTING = {"real": "iufO", "integer": "iufO", "boolean": "biufO", "category": "
 
 
 @runtime_checkable
-class Frame(Protocol):
+class DataFrame(Protocol):
     """What is needed of a data frame."""
 
     @property
@@ -32,7 +32,9 @@ class Frame(Protocol):
         ...
 
 
-def rows_of_frame(frame: Frame, columns: Sequence[Column], without: str | None = None) -> Iterator[dict[str, object]]:
+def rows_of_frame(
+    frame: DataFrame, columns: Sequence[Column], without: str | None = None
+) -> Iterator[dict[str, object]]:
     """Return the rows of a frame by column name, read as they are sent; what pandas calls missing is None.
 
     Args:
@@ -59,7 +61,7 @@ def rows_of_frame(frame: Frame, columns: Sequence[Column], without: str | None =
     )
 
 
-def sources_of_frame(frame: Frame, column: str) -> Callable[[int], str]:
+def sources_of_frame(frame: DataFrame, column: str) -> Callable[[int], str]:
     """Return who stands in a column of a frame, by the number of the row.
 
     Raises:

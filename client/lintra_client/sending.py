@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from lintra_client.ledger import Ledger, price_of
 from lintra_client.outbox import Kept, Outbox
-from lintra_client.report import Parcel
+from lintra_client.sealed_reports import Parcel
 from lintra_client.upload import Delivery, Destination
 from lintra_protocol.errors import LedgerRefusedError, LintraError
 from lintra_protocol.messages import BATCH, Receipt, Signed

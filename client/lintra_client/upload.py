@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from lintra_client.channel import TRANSIENT, Channel, TransientError, printable
 from lintra_client.check import ServerKey, sealing_key
-from lintra_client.report import Parcel, spelled
+from lintra_client.sealed_reports import Parcel, spelled
 from lintra_protocol.errors import InvalidMessageError, LintraError, OutdatedKeyError
 from lintra_protocol.messages import Failure, Receipt, Signed, UploadAnswer, receipt_hash
 from lintra_protocol.problems import from_problem

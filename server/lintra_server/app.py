@@ -1,4 +1,4 @@
-"""The public application: the control plane of one server. Uploads are answered before it, in `hot`.
+"""The public application: the control plane of one server. Uploads are answered before it, in `upload_route`.
 
 A handler reads its body within a limit, checks who sends it, and calls one function in a worker thread.
 """
@@ -26,13 +26,13 @@ from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.transport import MessageName, media_type, require_media_type
 from lintra_protocol.wire import KEY_ID_BYTES
 from lintra_server.description import DescribedApp
-from lintra_server.hot import Front
 from lintra_server.journal import Halt
 from lintra_server.keys import CACHE_SECONDS
 from lintra_server.node import Node, end_process
-from lintra_server.registry import Held
+from lintra_server.registry import HeldTask
 from lintra_server.reserve import is_full
 from lintra_server.settings import Settings
+from lintra_server.upload_route import UploadRoute
 from lintra_service.answers import answer, as_lintra_error, problem, read_body
 from lintra_service.room import Room
 
@@ -52,7 +52,7 @@ def create_app(
     now: Callable[[], float] = time.time,
     running: Callable[[], float] = time.monotonic,
     halt: Halt = end_process,
-) -> Front:
+) -> UploadRoute:
     """Return the public ASGI application of one server; close its `node` when it has stopped.
 
     Args:
@@ -75,7 +75,7 @@ def create_app(
     _add_census_routes(app, node)
     _add_inventory_routes(app, node)
     _add_release_routes(app, node)
-    return Front(node, app)
+    return UploadRoute(node, app)
 
 
 def _add_task_routes(app: FastAPI, node: Node) -> None:
@@ -207,7 +207,7 @@ class _OneAtATime:
 
 async def _analyzer(
     node: Node, request: Request, task_id: str, batch: str = "0", name: MessageName | None = None, limit: int = 0
-) -> tuple[Held, bytes]:
+) -> tuple[HeldTask, bytes]:
     """Return the task and the body of a request that its analyzer signed."""
     held = await run_in_threadpool(node.registry.find, task_id)
     # Who asks is known before anything is read: the signature covers the digest of the body.

@@ -14,11 +14,11 @@ from lintra_protocol.messages import BATCH, BatchState, BatchStatus, Counters, c
 from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.signing import SigningKey
 from lintra_server.database import batches, looks, reports
-from lintra_server.registry import Held
+from lintra_server.registry import HeldTask
 from lintra_server.steps import SET_BACK, ForkedError
 from lintra_server.store import Store, listed
 
-Tell = Callable[[Held, int, Counters | None], Counters]
+Tell = Callable[[HeldTask, int, Counters | None], Counters]
 """Returns what became of the reports of a task: of so many that are stored, and of those counted before it began."""
 
 Guarded = Callable[[], AbstractContextManager[None]]
@@ -80,7 +80,7 @@ class CensusTaker:
         self._tell = tell
         self._told_before: dict[int, Counters | None] = {}
 
-    def counters(self, held: Held) -> bytes:
+    def counters(self, held: HeldTask) -> bytes:
         """Return this time unit's counters.
 
         Raises:
@@ -89,7 +89,7 @@ class CensusTaker:
         with self._guarded(), self._store.database.writing() as connection:
             return self._look(connection, held, self._count(connection, held)).counters
 
-    def status(self, held: Held) -> BatchStatus:
+    def status(self, held: HeldTask) -> BatchStatus:
         """Return the state of the batch, and its reports as counted in this time unit (see `counters` for errors)."""
         with self._guarded(), self._store.database.writing() as connection:
             now = self._count(connection, held)
@@ -97,7 +97,7 @@ class CensusTaker:
         count = look.reports if now.state in ("open", "closing") else now.reports
         return BatchStatus(batch=BATCH, state=now.state, count=count, enough=now.reports >= held.task.claim.min_clients)
 
-    def take(self, held: Held) -> bytes:
+    def take(self, held: HeldTask) -> bytes:
         """Return this time unit's signed census; after closing, the last one before it.
 
         Raises:
@@ -117,7 +117,7 @@ class CensusTaker:
             connection.execute(update(looks).where(looks.c.task == held.number).values(census=document))
             return document
 
-    def ids(self, held: Held) -> ReportIds:
+    def ids(self, held: HeldTask) -> ReportIds:
         """Return the sorted identifiers that the last census describes.
 
         Raises:
@@ -129,13 +129,13 @@ class CensusTaker:
                 raise UnknownResourceError("no census was taken of this batch")
             return _ids(connection, held.number, last.segments)
 
-    def _count(self, connection: Connection, held: Held) -> _Count:
+    def _count(self, connection: Connection, held: HeldTask) -> _Count:
         row = connection.execute(_COUNT.where(batches.c.task == held.number)).one_or_none()
         if row is None or row.num_reports < self._store.num_durable(held.number):
             raise ForkedError(SET_BACK)
         return _Count(*row)
 
-    def _look(self, connection: Connection, held: Held, now: _Count) -> _Look:
+    def _look(self, connection: Connection, held: HeldTask, now: _Count) -> _Look:
         """Return this time unit's look, which is taken now if none was."""
         last = _last(connection, held.number)
         unit = int(self._now()) // held.task.time_precision

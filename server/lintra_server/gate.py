@@ -50,7 +50,7 @@ from lintra_protocol.rules import (
 from lintra_protocol.sealing import seal
 from lintra_protocol.signing import SigningKey
 from lintra_protocol.wire import encode_sealed_document
-from lintra_server.registry import Held
+from lintra_server.registry import HeldTask
 from lintra_server.states import BatchStates
 from lintra_server.steps import Step, Stepper, Values
 from lintra_server.store import Batch, Store
@@ -92,7 +92,7 @@ class Gate:
 
     # --- (R6) inventory ----------------------------------------------------------------------------------------
 
-    def close(self, held: Held) -> bytes:
+    def close(self, held: HeldTask) -> bytes:
         """Close the batch, once, and return the signed inventory.
 
         Raises:
@@ -121,7 +121,7 @@ class Gate:
                     self._stepper.with_room(lambda: self._states.reopen(held.number))
             return inventory
 
-    def inventory(self, held: Held) -> bytes:
+    def inventory(self, held: HeldTask) -> bytes:
         """Return the signed inventory of a closed batch.
 
         Raises:
@@ -131,14 +131,14 @@ class Gate:
         batch = self._batch(held)
         return batch.inventory or _not_yet(batch, "inventory")
 
-    def inventory_ids(self, held: Held) -> ReportIds:
+    def inventory_ids(self, held: HeldTask) -> ReportIds:
         """Return the sorted identifiers that the inventory describes (see `inventory` for errors)."""
         self.inventory(held)
         return self._store.report_ids(held.number)
 
     # --- (R7) cohort -------------------------------------------------------------------------------------------
 
-    def freeze(self, held: Held, request: CohortRequest) -> bytes:
+    def freeze(self, held: HeldTask, request: CohortRequest) -> bytes:
         """Freeze the cohort of all inventories, once and for ever, and return it signed with the nonce.
 
         Raises:
@@ -179,7 +179,7 @@ class Gate:
             self._perform(held, Step(self._stepper.start, "frozen", held.task.id_bytes, "closed", values))  # (5)
             return cohort
 
-    def cohort(self, held: Held) -> bytes:
+    def cohort(self, held: HeldTask) -> bytes:
         """Return the signed frozen cohort.
 
         Raises:
@@ -189,7 +189,7 @@ class Gate:
         batch = self._batch(held)
         return batch.cohort or _not_yet(batch, "cohort")
 
-    def inclusion(self, held: Held, report_id: bytes) -> Inclusion:
+    def inclusion(self, held: HeldTask, report_id: bytes) -> Inclusion:
         """Prove that a report is in the frozen cohort.
 
         Raises:
@@ -212,7 +212,7 @@ class Gate:
 
     # --- (R8-R11) release --------------------------------------------------------------------------------------
 
-    def release(self, held: Held, request: AggregateRequest) -> bytes:
+    def release(self, held: HeldTask, request: AggregateRequest) -> bytes:
         """Return this server's sealed sketch share of the frozen cohort, the only one there will ever be.
 
         Raises:
@@ -257,7 +257,7 @@ class Gate:
                 self._store.forget_key(held.number)
             return aggregate
 
-    def aggregate(self, held: Held) -> bytes:
+    def aggregate(self, held: HeldTask) -> bytes:
         """Return the sealed sketch share that was released.
 
         Raises:
@@ -269,7 +269,7 @@ class Gate:
 
     # --- what the steps are made of ----------------------------------------------------------------------------
 
-    def batch(self, held: Held) -> Batch:
+    def batch(self, held: HeldTask) -> Batch:
         """Return a batch as it is stored.
 
         Raises:
@@ -278,18 +278,18 @@ class Gate:
         with self._stepper.guarded():
             return self._store.batch(held.number)
 
-    def _batch(self, held: Held) -> Batch:
+    def _batch(self, held: HeldTask) -> Batch:
         batch = self.batch(held)
         if batch.state == "abandoned":
             raise AbandonedError("its task ended long ago and nobody released it, or the server's disk was restored")
         return batch
 
-    def _perform(self, held: Held, step: Step) -> None:
+    def _perform(self, held: HeldTask, step: Step) -> None:
         if not self._stepper.perform(step):
             # Only destruction can have come between: whatever else changes this batch waits for `_busy`.
             raise UnavailableError(f"the batch is {self._batch(held).state}")
 
-    def _new_inventory(self, held: Held) -> tuple[bytes, Values]:
+    def _new_inventory(self, held: HeldTask) -> tuple[bytes, Values]:
         nonce = self._random_bytes(NONCE_BYTES)
         closed_at = int(self._now()) // held.task.time_precision
         report_ids = self._store.report_ids(held.number)
@@ -308,7 +308,7 @@ class Gate:
             raise CohortConflictError("another cohort was frozen here before")
         return frozen
 
-    def _cohort(self, held: Held, inventories: tuple[Signed[Inventory], ...], cohort_ids: ReportIds) -> bytes:
+    def _cohort(self, held: HeldTask, inventories: tuple[Signed[Inventory], ...], cohort_ids: ReportIds) -> bytes:
         cohort = Cohort(
             task_id=held.task.task_id,
             batch=BATCH,
@@ -321,12 +321,12 @@ class Gate:
         )
         return sign(self._identity, cohort).canonical()
 
-    def _cohort_ids(self, held: Held) -> ReportIds:
+    def _cohort_ids(self, held: HeldTask) -> ReportIds:
         stored = self._store.report_ids(held.number)
         return stored.where(~stored.among(self._store.excluded_ids(held.number)))
 
     def _frozen_inventories(
-        self, held: Held, request: AggregateRequest, frozen: bytes
+        self, held: HeldTask, request: AggregateRequest, frozen: bytes
     ) -> tuple[Signed[Inventory], ...]:
         if len(request.cohorts) != held.task.num_servers:
             raise InvalidMessageError(f"expected {held.task.num_servers} cohorts, got {len(request.cohorts)}")
@@ -334,7 +334,7 @@ class Gate:
             raise CohortConflictError("this server froze another cohort")
         return CohortRequest.from_canonical(self._store.inventories(held.number)).inventories
 
-    def _sealed(self, held: Held, drawn: Drawn, root: bytes) -> bytes:
+    def _sealed(self, held: HeldTask, drawn: Drawn, root: bytes) -> bytes:
         task, matrix = held.task, drawn.matrix
         places, payloads = self._store.places(held.number), self._store.payloads(held.number)
         share = sketch_share(task, held.server, matrix, places, payloads)
@@ -355,7 +355,7 @@ class Gate:
         return encode_sealed_document(sign(self._identity, record).canonical(), sealed)
 
 
-def _lists(held: Held, request: CohortRequest, own: ReportIds) -> list[ReportIds]:
+def _lists(held: HeldTask, request: CohortRequest, own: ReportIds) -> list[ReportIds]:
     """Return every server's list of reports, rebuilt from this server's own."""
     others = [server for server in range(held.task.num_servers) if server != held.server]
     if [difference.server for difference in request.differences] != others:

@@ -36,7 +36,7 @@ from lintra_protocol.wire import (
     upload_bytes,
 )
 from lintra_server.backlog import Backlog
-from lintra_server.registry import SKEW_UNITS, Held
+from lintra_server.registry import SKEW_UNITS, HeldTask
 from lintra_server.store import Outcome, Upload
 from lintra_server.writer import Writer
 
@@ -51,7 +51,7 @@ Result = tuple[bytes, bool | LintraError]
 OPENERS = 2
 
 
-def max_upload_bytes(held: Held) -> int:
+def max_upload_bytes(held: HeldTask) -> int:
     """Return the length of the largest upload of a task."""
     return upload_bytes(held.task, held.server, MAX_REPORTS)
 
@@ -109,11 +109,11 @@ class Intake:
         self._openers = ThreadPoolExecutor(OPENERS, thread_name_prefix="lintra-opener")
         self._tallies: defaultdict[int, Tally] = defaultdict(Tally)
 
-    def counters(self, held: Held, stored: int, before: Counters | None) -> Counters:
+    def counters(self, held: HeldTask, stored: int, before: Counters | None) -> Counters:
         """Return what became of a task's reports: `stored` ones, and the rest with what was told `before`."""
         return self._tallies[held.number].message(stored, before)
 
-    async def accept(self, held: Held, body: bytes) -> UploadAnswer:
+    async def accept(self, held: HeldTask, body: bytes) -> UploadAnswer:
         """Store the good reports of an upload durably, and say which ones failed.
 
         Raises:
@@ -130,7 +130,7 @@ class Intake:
         self._count(held, [outcome for _, outcome in results])
         return self._answer(held, results)
 
-    async def _results(self, held: Held, reports: Sequence[SealedReport]) -> list[Result]:
+    async def _results(self, held: HeldTask, reports: Sequence[SealedReport]) -> list[Result]:
         loop = asyncio.get_running_loop()
         opened = await loop.run_in_executor(self._openers, open_reports, held, reports, self._find_key)
         # A key may go between a commit and a lost answer: what is stored need not be opened to be known.
@@ -156,7 +156,7 @@ class Intake:
             for report_id, _, payload in opened
         ]
 
-    def _count(self, held: Held, outcomes: Sequence[bool | LintraError]) -> None:
+    def _count(self, held: HeldTask, outcomes: Sequence[bool | LintraError]) -> None:
         tokens = Counter(
             outcome.token if isinstance(outcome, LintraError) else ("accepted" if outcome else "repeated")
             for outcome in outcomes
@@ -168,7 +168,7 @@ class Intake:
         tally.repeated += tokens.pop("repeated", 0)
         tally.refused.update(tokens)
 
-    def _answer(self, held: Held, results: Sequence[Result]) -> UploadAnswer:
+    def _answer(self, held: HeldTask, results: Sequence[Result]) -> UploadAnswer:
         failures = tuple(
             Failure(report_id=base64url(report_id), type=error.token, detail=error.detail, retryable=error.retryable)
             for report_id, error in results
@@ -185,7 +185,7 @@ class Intake:
         self._openers.shutdown()
 
 
-def screening(held: Held) -> Callable[[bytes], bool] | None:
+def screening(held: HeldTask) -> Callable[[bytes], bool] | None:
     """Return what looks at the tokens of an upload before the rest of it is read; None in an open task.
 
     It is given what has arrived so far, and returns whether it has seen enough. It raises `TokenInvalidError` if none
@@ -214,7 +214,7 @@ def _is_admitted(admission: Admission, presented: bytes) -> bool:
     return True
 
 
-def open_reports(held: Held, reports: Sequence[SealedReport], find_key: FindKey) -> list[Opened]:
+def open_reports(held: HeldTask, reports: Sequence[SealedReport], find_key: FindKey) -> list[Opened]:
     """Open and check reports, the token first: it costs microseconds, and opening a share a hundred times more."""
     task = held.task
     results: list[Opened] = []

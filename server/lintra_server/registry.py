@@ -24,7 +24,7 @@ MOST_HELD, MOST_HELD_BYTES = 64, 4 << 20
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldTask:
     """A task as this server holds it.
 
     Attributes:
@@ -70,9 +70,9 @@ class Registry:
         self._settings = settings
         self._identity = identity
         self._now = now
-        self._held: dict[str, Held] = {}
+        self._held: dict[str, HeldTask] = {}
 
-    def find(self, task_id: str) -> Held:
+    def find(self, task_id: str) -> HeldTask:
         """Return a registered task.
 
         Raises:
@@ -89,7 +89,7 @@ class Registry:
             record = sign(self._identity, TaskRecord(definition=task)).canonical()
             admission = None if row.token_key is None else Admission(row.token_key, task.id_bytes)
             self._make_room(len(row.definition))
-            self._held[task_id] = Held(row.task, task, row.server, record, admission)
+            self._held[task_id] = HeldTask(row.task, task, row.server, record, admission)
         else:
             # Asked for last, so that it stays the longest.
             with suppress(KeyError):
@@ -119,7 +119,7 @@ class Registry:
 
     def register(
         self, task_id: str, signed: Signed[TaskRecord], sealed_key: tuple[bytes, bytes] | None = None
-    ) -> tuple[Held, bool]:
+    ) -> tuple[HeldTask, bool]:
         """Take part in a task (R1); return it, and whether it is new here.
 
         Args:

@@ -6,9 +6,9 @@ from contextlib import suppress
 import structlog
 
 from lintra_server.app import create_app
-from lintra_server.hot import Front
 from lintra_server.internal import create_internal_app
 from lintra_server.settings import Settings
+from lintra_server.upload_route import UploadRoute
 from lintra_service import serve
 from lintra_service.logs import configure_logging
 from lintra_service.readiness import PROBE_SECONDS
@@ -40,7 +40,7 @@ def run(settings: Settings) -> None:
         log.info("stopped")
 
 
-async def _serve(settings: Settings, app: Front) -> None:
+async def _serve(settings: Settings, app: UploadRoute) -> None:
     maintenance = asyncio.create_task(serve.repeat(MAINTENANCE_SECONDS, app.node.maintain, "maintenance"))
     looking = asyncio.create_task(serve.repeat(PROBE_SECONDS, app.node.readiness.probe, "readiness"))
     await serve.serve_until_stopped(settings, app, create_internal_app(app.node))

@@ -116,7 +116,7 @@ class SpentTables:
         self._of.pop(task, None)
 
 
-class Spent:
+class SpentSerials:
     """The tokens of some uploads of one task, within the transaction that stores their reports.
 
     Attributes:

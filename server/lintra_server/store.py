@@ -20,7 +20,7 @@ from lintra_protocol.ring import IntArray
 from lintra_server.batch_secrets import Secrets
 from lintra_server.database import Database, batches, reports, segments, tasks
 from lintra_server.segments import known, write_segments
-from lintra_server.spent import Spent, SpentTables
+from lintra_server.spent import SpentSerials, SpentTables
 from lintra_server.steps import SET_BACK, ForkedError
 from lintra_server.vault import KEY_BYTES, DataKey, Vault
 
@@ -213,7 +213,7 @@ class Store:
             by_task[upload.task].append(upload)
         outcomes: dict[int, list[Outcome]] = {}
         held: dict[int, int] = {}
-        used: list[Spent] = []
+        used: list[SpentSerials] = []
         try:
             with self.database.writing() as connection:
                 for task, group in by_task.items():
@@ -232,14 +232,14 @@ class Store:
 
     def _add_to_batch(
         self, connection: Connection, task: int, group: Sequence[Upload]
-    ) -> tuple[dict[int, list[Outcome]], int, Spent]:
+    ) -> tuple[dict[int, list[Outcome]], int, SpentSerials]:
         batch = connection.execute(_BATCH, {"of_task": task}).one_or_none()
         if batch is None or batch.num_reports < self.num_durable(task):
             raise ForkedError(SET_BACK)
         stored = known(connection, task, [report_id for upload in group for report_id in upload.report_ids])
         closed = _closed(batch.state)
         serials = [serial for upload in group for serial in upload.serials]
-        spent = Spent(self._spent, connection, task, () if closed else serials)
+        spent = SpentSerials(self._spent, connection, task, () if closed else serials)
         full = BatchClosedError(f"it holds the task's maximum of {batch.capacity} reports")
         space = batch.capacity - batch.num_reports
         new: dict[bytes, bytes] = {}

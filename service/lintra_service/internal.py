@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
 from lintra_protocol.errors import LintraError, UnavailableError
-from lintra_service.frame import Frame
+from lintra_service.envelope import Envelope
 from lintra_service.metrics import CONTENT_TYPE, RequestMetrics
 from lintra_service.room import Room
 
@@ -59,4 +59,4 @@ def internal_app(
 
     for router in routers:
         app.include_router(router)
-    return Frame(app, new_request_id, MAX_BODY_BYTES, None, Room(ROOM_BYTES))
+    return Envelope(app, new_request_id, MAX_BODY_BYTES, None, Room(ROOM_BYTES))

@@ -17,7 +17,7 @@ from lintra_protocol import cli, rules
 from lintra_protocol.messages import Inventory, Signed, inventory_of, sign
 from lintra_protocol.report_ids import ReportIds
 from lintra_server import gate, starting
-from lintra_server.registry import Held
+from lintra_server.registry import HeldTask
 from lintra_server.store import Batch
 from lintra_service import readiness
 from support import make_task
@@ -248,7 +248,7 @@ async def test_a_cohort_that_was_computed_once_is_answered_at_once(
         request = corrupt_request(world, own, ids, ids)
         if not rule:  # whoever asks again begins anew
 
-            def forgetful(self: gate.Gate, held: Held) -> Batch:
+            def forgetful(self: gate.Gate, held: HeldTask) -> Batch:
                 return replace(self._store.batch(held.number), cohort=None)
 
             monkeypatch.setattr(gate.Gate, "_batch", forgetful)

@@ -12,7 +12,7 @@ from starlette.types import Receive
 from lintra_analyzer.web import app as analyzer_app
 from lintra_analyzer.web.app import create_app
 from lintra_protocol.transport import media_type
-from lintra_server import hot
+from lintra_server import upload_route
 from lintra_service import answers
 from lintra_service.room import Lease, Room
 from support.analyzer_world import TOKEN, living
@@ -47,9 +47,9 @@ async def test_a_connection_that_announces_much_takes_no_room_from_others(
 ) -> None:
     async with a_world(tmp_path, max_pending_bytes=ROOM) as world:
         if not rule:
-            monkeypatch.setattr(hot, "read_body", reserving(answers.read_body))
+            monkeypatch.setattr(upload_route, "read_body", reserving(answers.read_body))
         async with listening(world.apps[0]) as port, Attacker(port) as attacker:
-            announced = hot.max_upload_bytes(world.apps[0].node.registry.find(world.task.task_id))
+            announced = upload_route.max_upload_bytes(world.apps[0].node.registry.find(world.task.task_id))
             assert announced > ROOM // 2
             await attacker.connect(upload_head(world.task.task_id, announced) + bytes(200))
             async with asyncio.timeout(SECONDS):

@@ -23,8 +23,8 @@ from lintra_protocol.task import Task
 from lintra_protocol.transport import media_type
 from lintra_protocol.wire import encode_reports
 from lintra_server.app import create_app as create_server
-from lintra_server.hot import Front
 from lintra_server.settings import Settings as ServerSettings
+from lintra_server.upload_route import UploadRoute
 from lintra_service.tokens import token_hash
 
 NOW = 1_800_000_000
@@ -71,7 +71,7 @@ def specification(kind: str = "second_moment", **changes: object) -> dict[str, o
 class Wires(httpx2.AsyncBaseTransport):
     """Carries requests to the servers' applications; a fault may change an answer, or raise instead of giving it."""
 
-    def __init__(self, apps: list[Front]) -> None:
+    def __init__(self, apps: list[UploadRoute]) -> None:
         self._ways = [httpx2.ASGITransport(app) for app in apps]
         self.fault: Fault | None = None
         self.log: list[tuple[int, str, str]] = []
@@ -92,7 +92,7 @@ class Life:
     """Servers, and an analyzer that can be restarted."""
 
     folder: Path
-    servers: list[Front]
+    servers: list[UploadRoute]
     wires: Wires
     settings: Settings
     service: Service = field(init=False)

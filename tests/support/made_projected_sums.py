@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from lintra_analysis.releases.features import ClassLabel, Feature, Label, NumericLabel
-from lintra_analysis.releases.joint_sums import NoiseLaw, ProjectedSums
+from lintra_analysis.releases.joint_sums import NoiseDeviations, ProjectedSums
 from lintra_protocol.privacy.statement import PrivacyStatement
 
 PROMISE = PrivacyStatement("replace-one", 1.0, 1e-6, 0.2367, mechanism="ron_gauss", note="a test")
-EXACT = NoiseLaw(0.0, 0.0, 0.0, 0.0, 0.0, "discrete Gaussian")
+EXACT = NoiseDeviations(0.0, 0.0, 0.0, 0.0, 0.0, "discrete Gaussian")
 
 
 def reals(count: int, cells: int = 0) -> tuple[Feature, ...]:
@@ -20,8 +20,8 @@ def numeric(name: str, lower: float, upper: float, scale: float, cells: int = 0)
     return NumericLabel(Feature(name, "real", lower, upper, cells=cells), scale)
 
 
-def isotropic(count: float, total: float, product: float, cell: float = 0.0) -> NoiseLaw:
-    return NoiseLaw(count, total, product, 2**0.5 * product, cell, "discrete Gaussian")
+def isotropic(count: float, total: float, product: float, cell: float = 0.0) -> NoiseDeviations:
+    return NoiseDeviations(count, total, product, 2**0.5 * product, cell, "discrete Gaussian")
 
 
 def released(
@@ -31,7 +31,7 @@ def released(
     features: Sequence[Feature] | None = None,
     label: Label | None = None,
     frame: np.ndarray | None = None,
-    noise: NoiseLaw = EXACT,
+    noise: NoiseDeviations = EXACT,
     histograms: Sequence[np.ndarray] | None = None,
     seed: int = 0,
     num_clients: int | None = None,

@@ -46,8 +46,8 @@ from lintra_protocol.tokens import Token, derived_keys, key_commitment, key_cont
 from lintra_protocol.transport import MessageName, media_type, sign_request
 from lintra_protocol.wire import decode_sealed_document, encode_reports
 from lintra_server.app import create_app
-from lintra_server.hot import Front
 from lintra_server.settings import Policy, Settings
+from lintra_server.upload_route import UploadRoute
 
 START = 1_800_000_000
 PRECISION = 3600
@@ -101,7 +101,7 @@ class World:
     task: Task
     sealing_key: SealingKey
     settings: list[Settings]
-    apps: list[Front]
+    apps: list[UploadRoute]
     http: list[httpx2.AsyncClient] = field(default_factory=list)
     halts: list[str] = field(default_factory=list)
     nonces: RandomBytes = field(default_factory=lambda: seeded("request nonces"))
@@ -353,7 +353,7 @@ def token(answer: httpx2.Response) -> str:
     return str(document["type"].removeprefix("urn:lintra:problem:"))
 
 
-def _client(app: Front) -> httpx2.AsyncClient:
+def _client(app: UploadRoute) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="https://server.example")
 
 

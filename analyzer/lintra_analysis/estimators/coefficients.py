@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lintra_analysis.estimators.estimates import Interval, Of, diagonal_sd, quantile, two_sided
-from lintra_analysis.estimators.tables import Cell, digits_beside, levels, number
+from lintra_analysis.estimators.tabular import Cell, digits_beside, levels, number
 from lintra_analysis.releases.columns import ScaledColumn, centers, scales
 from lintra_protocol.ring import FloatArray
 

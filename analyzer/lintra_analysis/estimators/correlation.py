@@ -17,7 +17,7 @@ from lintra_analysis.estimators.pca import notes_of
 from lintra_analysis.estimators.quantities import standard_error
 from lintra_analysis.estimators.shrinking import correlation_warnings
 from lintra_analysis.estimators.spectral import floor_eigenvalues, smallest_eigenvalue
-from lintra_analysis.estimators.tables import Cell, Tabular, closing, csv_text, facts, levels, number, table, title
+from lintra_analysis.estimators.tabular import Cell, Tabular, closing, csv_text, facts, levels, number, table, title
 from lintra_analysis.releases.gram import GramEstimate, HasSecondMoment
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray

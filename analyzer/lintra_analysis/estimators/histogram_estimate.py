@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lintra_analysis.estimators.estimates import Interval, Of
 from lintra_analysis.estimators.quantities import Quantity
-from lintra_analysis.estimators.tables import Cell, Tabular, closing, csv_text, facts, levels, number, table, title
+from lintra_analysis.estimators.tabular import Cell, Tabular, closing, csv_text, facts, levels, number, table, title
 from lintra_protocol.errors import InvalidAnalysisError
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from lintra_analysis.estimators.estimates import Interval, Of, check_confidence,
 from lintra_analysis.estimators.quantities import Quantity, error_of, standard_error, with_count
 from lintra_analysis.estimators.shrinking import mean_limits, shrinking_warnings, square_warning
 from lintra_analysis.estimators.spectral import floor_eigenvalues
-from lintra_analysis.estimators.tables import (
+from lintra_analysis.estimators.tabular import (
     Cell,
     Tabular,
     closing,

@@ -14,7 +14,7 @@ from lintra_analysis.estimators.redrawn import redrawn_costs
 from lintra_analysis.estimators.remarks import warnings_of
 from lintra_analysis.estimators.rows import Rows, rows_by_name
 from lintra_analysis.estimators.solve import Fit, solve
-from lintra_analysis.estimators.tables import Tabular, closing, csv_text, facts, number, table, title
+from lintra_analysis.estimators.tabular import Tabular, closing, csv_text, facts, number, table, title
 from lintra_analysis.releases.columns import ScaledColumn, scales
 from lintra_analysis.releases.gram import HasSecondMoment
 from lintra_protocol.errors import InvalidAnalysisError

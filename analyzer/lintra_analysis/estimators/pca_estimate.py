@@ -9,7 +9,7 @@ import numpy as np
 from lintra_analysis.estimators.estimates import Interval, Of, checked_rows
 from lintra_analysis.estimators.quantities import Quantity
 from lintra_analysis.estimators.rows import Rows, rows_by_name
-from lintra_analysis.estimators.tables import Cell, Tabular, closing, csv_text, facts, levels, number, table, title
+from lintra_analysis.estimators.tabular import Cell, Tabular, closing, csv_text, facts, levels, number, table, title
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_protocol.ring import FloatArray
 

@@ -11,7 +11,7 @@ from lintra_analysis.estimators.concentrated.regressions import Regression
 from lintra_analysis.estimators.design import INTERCEPT
 from lintra_analysis.estimators.estimates import Interval, Of
 from lintra_analysis.estimators.rows import Rows, rows_by_name
-from lintra_analysis.estimators.tables import Cell, Tabular, closing, csv_text, facts, levels, number, table, title
+from lintra_analysis.estimators.tabular import Cell, Tabular, closing, csv_text, facts, levels, number, table, title
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_protocol.ring import FloatArray
 

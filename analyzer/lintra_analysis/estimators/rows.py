@@ -11,7 +11,7 @@ from lintra_analysis.releases.columns import ScaledColumn
 from lintra_protocol.ring import FloatArray
 
 
-class Frame(Protocol):
+class DataFrame(Protocol):
     """A table with named columns, such as pandas' DataFrame."""
 
     @property
@@ -24,7 +24,7 @@ class Frame(Protocol):
         ...
 
 
-Rows = FloatArray | Mapping[str, ArrayLike] | Frame
+Rows = FloatArray | Mapping[str, ArrayLike] | DataFrame
 
 
 def rows_by_name(rows: Rows, names: Sequence[str], columns: Sequence[ScaledColumn] = ()) -> FloatArray:
@@ -42,7 +42,7 @@ def rows_by_name(rows: Rows, names: Sequence[str], columns: Sequence[ScaledColum
     known = rows.keys() if isinstance(rows, Mapping) else getattr(rows, "columns", None)
     if known is None:
         return checked_rows(np.asarray(rows, np.float64), names)
-    held, named = list(known), cast("Frame", rows)
+    held, named = list(known), cast("DataFrame", rows)
     indicators = {column.name: column for column in columns if column.category in held and column.name not in held}
     if missing := [name for name in names if name not in held and name not in indicators]:
         raise ValueError(f"the rows lack the columns {', '.join(missing)}; they have {', '.join(map(str, held))}")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from lintra_analysis.estimators.simultaneous import reach_of
 from lintra_analysis.estimators.solve import Fit
-from lintra_analysis.estimators.tables import number
+from lintra_analysis.estimators.tabular import number
 from lintra_analysis.releases.clipped import ClippedRows
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.gram import GramEstimate

@@ -8,7 +8,7 @@ import numpy as np
 
 from lintra_analysis.readings.projected_columns import features_of, frame_of, label_of, promise_of
 from lintra_analysis.readings.reading import Earlier, Reading, clipped_rows
-from lintra_analysis.releases.joint_sums import NoiseLaw, PairTable, ProjectedSums
+from lintra_analysis.releases.joint_sums import NoiseDeviations, PairTable, ProjectedSums
 from lintra_protocol.documents import fraction
 from lintra_protocol.mechanisms import RonGauss
 from lintra_protocol.privacy.statement import PrivacyStatement
@@ -22,7 +22,7 @@ def projected_sums(
     columns: Sequence[Column],
     total: IntArray,
     num_rows: int,
-    noise: NoiseLaw,
+    noise: NoiseDeviations,
     promise: PrivacyStatement,
 ) -> ProjectedSums:
     """Return a noisy sum of reports in the units of mapped rows.
@@ -62,11 +62,11 @@ def projected_sums(
     )
 
 
-def noise_law(mechanism: RonGauss, num_draws: int) -> NoiseLaw:
+def noise_law(mechanism: RonGauss, num_draws: int) -> NoiseDeviations:
     """Return the deviations of `num_draws` times one client's discrete Gaussian noise, in the units of mapped rows."""
     own, root = mechanism.deviations, math.sqrt(num_draws)
     step = 2.0**-mechanism.fraction_bits
-    return NoiseLaw(
+    return NoiseDeviations(
         count=root * own.counts / mechanism.indicator if mechanism.num_classes > 1 else 0.0,
         sum=root * own.sums * step,
         product=root * own.products * step**2,

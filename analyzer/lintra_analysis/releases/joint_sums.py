@@ -28,7 +28,7 @@ from lintra_protocol.ring import FloatArray
 
 
 @dataclass(frozen=True)
-class NoiseLaw:
+class NoiseDeviations:
     """Deviations of the whole noise in the released numbers, in the units of `ProjectedSums`.
 
     Attributes:
@@ -106,7 +106,7 @@ class ProjectedSums:
     histograms: tuple[FloatArray, ...]
     num_clients: int
     radius: float
-    noise: NoiseLaw
+    noise: NoiseDeviations
     promise: PrivacyStatement = field(compare=False)
     clipped: ClippedRows | None = None
     tables: tuple[PairTable, ...] = ()

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 
 from lintra_analysis.estimators.estimates import Plain
-from lintra_analysis.estimators.tables import Tabular
+from lintra_analysis.estimators.tabular import Tabular
 from lintra_analysis.releases.release import Release
 from lintra_analysis.synthetic import generator
 from lintra_analysis.synthetic.centred_model import fit_two_rounds

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lintra_analysis.estimators.estimates import Interval, check_confidence, quantile
-from lintra_analysis.estimators.tables import Cell, Tabular, csv_text
+from lintra_analysis.estimators.tabular import Cell, Tabular, csv_text
 from lintra_analysis.planning.row_norms import NormLaw
 from lintra_analysis.releases.features import ColumnArray
 from lintra_analysis.synthetic.model import GaussianModel, count_interval, mean_error

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from lintra_analysis.estimators.tables import number, table
+from lintra_analysis.estimators.tabular import number, table
 from lintra_analysis.trial.foresight import Foresight
 from lintra_analysis.trial.prospects import prospects_table
 from lintra_protocol.mechanisms.collusion import in_words

@@ -7,7 +7,7 @@ the deviation of the noise in one of them, which does not (docs/estimators.md#st
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lintra_analysis.estimators.tables import number, table
+from lintra_analysis.estimators.tabular import number, table
 from lintra_protocol.privacy.gaussian import gaussian_mu
 
 TELLS, HARDLY = 5.0, 2.0

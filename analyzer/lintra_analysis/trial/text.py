@@ -3,7 +3,7 @@
 import textwrap
 from collections.abc import Iterator
 
-from lintra_analysis.estimators.tables import number, table
+from lintra_analysis.estimators.tabular import number, table
 from lintra_analysis.releases.clipped import FEW, MANY
 from lintra_analysis.trial.prospects import HARDLY, TELLS, prospects_table
 from lintra_analysis.trial.trial import Trial

@@ -41,7 +41,7 @@ from lintra_protocol.sealing import SealingKey
 from lintra_protocol.task import Task
 
 
-class Exchange:
+class ServerExchange:
     """One task's exchange with its servers."""
 
     def __init__(self, task: Task, servers: Sequence[Server], store: Store) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import structlog
 
 from lintra_analyzer.exchange.certify import certify
-from lintra_analyzer.exchange.collect import Exchange
+from lintra_analyzer.exchange.collect import ServerExchange
 from lintra_analyzer.exchange.reconstruct import FrozenCohort, reconstruct
 from lintra_analyzer.metrics import Metrics
 from lintra_analyzer.storage.archive import Archive
@@ -24,11 +24,11 @@ from lintra_protocol.task import Task
 _log = structlog.get_logger(__name__)
 
 
-class Release:
+class ReleaseJob:
     """One task's way to its release."""
 
     def __init__(
-        self, task: Task, exchange: Exchange, store: Store, archive: Archive, keys: Keys, now: Callable[[], int]
+        self, task: Task, exchange: ServerExchange, store: Store, archive: Archive, keys: Keys, now: Callable[[], int]
     ) -> None:
         """Prepare the stages; nothing happens before one of them is called."""
         self._task = task
@@ -80,7 +80,7 @@ class Release:
 class Jobs:
     """All jobs of this process, at most one for each task."""
 
-    def __init__(self, store: Store, make: Callable[[str], Release], metrics: Metrics) -> None:
+    def __init__(self, store: Store, make: Callable[[str], ReleaseJob], metrics: Metrics) -> None:
         """Run jobs that `make` prepares from a task's identifier."""
         self._store = store
         self._make = make

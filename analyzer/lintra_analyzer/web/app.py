@@ -38,7 +38,7 @@ from lintra_protocol.canonical import HASH_BYTES, base64url
 from lintra_protocol.errors import UnknownBatchError
 from lintra_protocol.messages import BATCH
 from lintra_service.answers import RETRY_AFTER_SECONDS
-from lintra_service.frame import Frame
+from lintra_service.envelope import Envelope
 from lintra_service.room import Room
 from lintra_service.tokens import is_known, require_token
 
@@ -69,7 +69,7 @@ def create_app(service: Service) -> ASGIApp:
         app.include_router(router, dependencies=[Depends(analyst)])
     describe(app, __version__)
     settings = service.settings
-    return Frame(
+    return Envelope(
         app,
         service.new_request_id,
         settings.max_body_bytes,

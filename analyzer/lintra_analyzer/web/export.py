@@ -5,7 +5,7 @@ import io
 
 from fastapi.responses import JSONResponse, Response
 
-from lintra_analysis.estimators.tables import Tabular
+from lintra_analysis.estimators.tabular import Tabular
 from lintra_analysis.readings import read
 from lintra_analysis.record import ReleaseRecord
 from lintra_analyzer.service import Service

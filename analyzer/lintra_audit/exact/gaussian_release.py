@@ -9,7 +9,7 @@ from math import sqrt
 import numpy as np
 
 from lintra_audit.exact.task_audit import TaskAudit
-from lintra_audit.gaussian.gaussian import audit_pair
+from lintra_audit.gaussian.verdict import audit_pair
 from lintra_curator.ndis.linear import SparseSketch, ltm_certificate
 from lintra_curator.ndis.pair import Pair
 from lintra_protocol.documents import fraction

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from lintra_audit.gaussian.gaussian import Finding, GaussianAudit
+from lintra_audit.gaussian.verdict import Finding, GaussianAudit
 from lintra_curator.ndis.certified import Certified
 from lintra_curator.ndis.linear import SketchCertificate
 from lintra_protocol.privacy.statement import PrivacyStatement

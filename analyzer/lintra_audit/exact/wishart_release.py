@@ -12,7 +12,7 @@ import numpy as np
 
 from lintra_audit.exact.gaussian_release import sketch_of
 from lintra_audit.exact.task_audit import TaskAudit
-from lintra_audit.gaussian.gaussian import Finding, GaussianAudit
+from lintra_audit.gaussian.verdict import Finding, GaussianAudit
 from lintra_curator.ndis.certified import Certified
 from lintra_curator.ndis.linear import ltm_certificate
 from lintra_curator.ndis.pair import Pair

@@ -13,13 +13,13 @@ import typer
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from rich.console import Console
 
-from lintra_audit.gaussian.gaussian import GaussianAudit, Point, audit_pair
 from lintra_audit.gaussian.output import (
     gaussian_document,
     require_svg,
     show_gaussian,
     write_plot,
 )
+from lintra_audit.gaussian.verdict import GaussianAudit, Point, audit_pair
 from lintra_curator.ndis.curve import pair_profile
 from lintra_curator.ndis.pair import Pair, pair_from_gaussians
 from lintra_curator.ndis.profile import RTOL

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lintra_analysis.synthetic.plots import decay
-from lintra_audit.gaussian.gaussian import GaussianAudit, Point
+from lintra_audit.gaussian.verdict import GaussianAudit, Point
 from lintra_curator.ndis.certified import Certified
 from lintra_curator.ndis.curve import PrivacyProfile
 

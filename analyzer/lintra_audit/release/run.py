@@ -13,7 +13,7 @@ from lintra_audit.trials.distinguish import (
     black_box_bound,
     threshold_bound,
 )
-from lintra_audit.trials.pipeline import HONEST, Release, Scene, Seams, request_release, run_world, set_scene
+from lintra_audit.trials.pipeline import HONEST, DrawnRelease, Scene, Seams, request_release, run_world, set_scene
 from lintra_audit.trials.worlds import worlds
 from lintra_protocol.documents import fraction
 from lintra_protocol.errors import LintraError
@@ -99,9 +99,9 @@ def audit_case(case: Case, trials: int, seed: bytes, seams: Seams = HONEST) -> O
     return _measure(outcome, scene, test, trials * case.effort, seed, seams)
 
 
-def _ask(case: Case, seed: bytes, seams: Seams) -> tuple[list[Release], str | None]:
+def _ask(case: Case, seed: bytes, seams: Seams) -> tuple[list[DrawnRelease], str | None]:
     """Make the case's requests in order until one is refused; return what was released, and the refusal."""
-    releases: list[Release] = []
+    releases: list[DrawnRelease] = []
     released: set[int] = set()
     for clients in case.requests():
         try:
@@ -111,7 +111,7 @@ def _ask(case: Case, seed: bytes, seams: Seams) -> tuple[list[Release], str | No
     return releases, None
 
 
-def _claimed(case: Case, releases: list[Release]) -> PrivacyStatement:
+def _claimed(case: Case, releases: list[DrawnRelease]) -> PrivacyStatement:
     """Return what is promised: by the release for its matrix, or by the task if the release does not keep its word."""
     task = case.task
     promised = task.privacy(task.claim.min_clients)

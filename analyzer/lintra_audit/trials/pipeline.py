@@ -68,7 +68,7 @@ HONEST = Seams()
 
 
 @dataclass(frozen=True)
-class Release:
+class DrawnRelease:
     """One sketch: the numbers of the clients in it, shape `(k,)`, and the matrix that was drawn for them."""
 
     clients: IntArray
@@ -97,7 +97,7 @@ class Scene:
 
     task: Task
     num_clients: int
-    releases: tuple[Release, ...]
+    releases: tuple[DrawnRelease, ...]
     columns: IntArray
     victim: int
     corrupt: IntArray
@@ -119,7 +119,9 @@ class Scene:
         return result
 
 
-def request_release(task: Task, clients: IntArray, released: set[int], seed: bytes, seams: Seams = HONEST) -> Release:
+def request_release(
+    task: Task, clients: IntArray, released: set[int], seed: bytes, seams: Seams = HONEST
+) -> DrawnRelease:
     """Ask for a release of some clients' reports: late seed, matrix, gate, and the ledger of released reports.
 
     Args:
@@ -137,10 +139,10 @@ def request_release(task: Task, clients: IntArray, released: set[int], seed: byt
     matrix = seams.draw(task, ReportIds.of(identifiers).root, nonces, len(clients))
     seams.ledger(released, clients)
     released.update(clients.tolist())
-    return Release(clients, matrix)
+    return DrawnRelease(clients, matrix)
 
 
-def set_scene(task: Task, num_clients: int, releases: Sequence[Release]) -> Scene:
+def set_scene(task: Task, num_clients: int, releases: Sequence[DrawnRelease]) -> Scene:
     """Find the worst victim and the worst coalition for what was released.
 
     The victim has the largest leverage; the coalition grows client by client, each time by the one whose loss raises
@@ -204,7 +206,7 @@ def _run_block(
     return np.concatenate(sketches, axis=1) - known, reports
 
 
-def _sketch(task: Task, release: Release, shares: RingArray, random_bytes: RandomBytes) -> IntArray:
+def _sketch(task: Task, release: DrawnRelease, shares: RingArray, random_bytes: RandomBytes) -> IntArray:
     """Return the released integers of every run, shape `(runs, m, w)`, from shares `(servers, runs, clients, w)`."""
     copies = release.matrix.copies
     runs, words = shares.shape[1], shares.shape[3] // copies

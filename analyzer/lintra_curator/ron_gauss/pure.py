@@ -13,7 +13,7 @@ import numpy as np
 
 from lintra_analysis.planning.ron_gauss import JointQuestion, plan_ron_gauss
 from lintra_analysis.readings.ron_gauss import projected_sums
-from lintra_analysis.releases.joint_sums import NoiseLaw, ProjectedSums
+from lintra_analysis.releases.joint_sums import NoiseDeviations, ProjectedSums
 from lintra_curator.promise.claim import CalibrationError, curator_claim
 from lintra_curator.ron_gauss.laplace import MAX_SCALE, discrete_laplace, laplace_sd
 from lintra_curator.ron_gauss.ron_gauss import checked_values, claim_of_rows, exact_sum, planned_mechanism
@@ -199,10 +199,10 @@ def _laplace_noise(mechanism: RonGauss, scales: PureScales, random_bytes: Random
     return np.concatenate(parts)[np.newaxis]
 
 
-def _laplace_law(mechanism: RonGauss, scales: PureScales) -> NoiseLaw:
+def _laplace_law(mechanism: RonGauss, scales: PureScales) -> NoiseDeviations:
     step, unit = 2.0**-mechanism.fraction_bits, 1 / mechanism.indicator
     product = laplace_sd(scales.products) * step**2
-    return NoiseLaw(
+    return NoiseDeviations(
         count=laplace_sd(scales.counts) * unit,
         sum=laplace_sd(scales.sums) * step,
         product=product,

@@ -30,7 +30,7 @@ INTEGER_LAW = "discrete, exact integers"
 
 
 @dataclass(frozen=True)
-class Noise:
+class NoiseRecord:
     """How the noise of a release was made, and the privacy that follows from it.
 
     All in normalised units, so that sigma, `ridge` and `debias` are in units of a squared row.
@@ -105,7 +105,7 @@ class CentralSecondMoment(Refusals):
     columns: tuple[ScaledColumn, ...]
     values: FloatArray
     raw: FloatArray
-    noise: Noise
+    noise: NoiseRecord
     num_clients: int
     row_bound: float
 

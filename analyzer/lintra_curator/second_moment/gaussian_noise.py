@@ -14,7 +14,7 @@ from lintra_analysis.sampling import FLOATING_POINT_LAW, gaussians
 from lintra_curator.promise.claim import CalibrationError
 from lintra_curator.second_moment.bounded_table import BoundedTable
 from lintra_curator.second_moment.calibration import gaussian_sigma
-from lintra_curator.second_moment.central_second_moment import INTEGER_LAW, CentralSecondMoment, Noise
+from lintra_curator.second_moment.central_second_moment import INTEGER_LAW, CentralSecondMoment, NoiseRecord
 from lintra_protocol.clipping import quantise
 from lintra_protocol.noise import MAX_SIGMA, discrete_gaussian
 from lintra_protocol.privacy.composition import Spent
@@ -141,7 +141,7 @@ def _integers(table: BoundedTable, claim: Claim, random_bytes: RandomBytes) -> C
     np.fill_diagonal(noise, discrete_gaussian(size, _diagonal(sigma), random_bytes))
     unit = (table.row_bound * 2.0**-bits) ** 2
     values = (exact_products(steps, squared_bound) + noise).astype(np.float64) * unit
-    stated = Noise("gaussian", claim, "exact", INTEGER_LAW, sigma * unit, size, mu=mu, slack=slack)
+    stated = NoiseRecord("gaussian", claim, "exact", INTEGER_LAW, sigma * unit, size, mu=mu, slack=slack)
     return CentralSecondMoment(table.columns, values, values, stated, table.rows.shape[0], table.row_bound)
 
 
@@ -167,6 +167,6 @@ def _trace_tight(table: BoundedTable, claim: Claim, random_bytes: RandomBytes) -
     noise = sigma * weighted_noise(size, random_bytes)
     noise -= np.trace(noise) / size * (1 - 1 / math.sqrt(size + 1)) * np.eye(size)
     mu = table.squared_bound / sigma
-    stated = Noise("gaussian", claim, "exact", FLOATING_POINT_LAW, sigma, size, mu=mu, trace_tight=True)
+    stated = NoiseRecord("gaussian", claim, "exact", FLOATING_POINT_LAW, sigma, size, mu=mu, trace_tight=True)
     values = table.products() + noise
     return CentralSecondMoment(table.columns, values, values, stated, table.rows.shape[0], table.row_bound)

@@ -11,7 +11,7 @@ import numpy as np
 
 from lintra_curator.promise.rows import require_count
 from lintra_curator.second_moment.bounded_table import BoundedTable
-from lintra_curator.second_moment.central_second_moment import CentralSecondMoment, Noise, symmetric_mean
+from lintra_curator.second_moment.central_second_moment import CentralSecondMoment, NoiseRecord, symmetric_mean
 from lintra_curator.second_moment.projection import ridge_plan, ridge_root, whole_degrees
 from lintra_curator.second_moment.wishart_noise import wishart_factor
 from lintra_protocol.privacy.statement import Claim
@@ -61,7 +61,7 @@ class InverseWishartDraw:
 
 
 def draw_inverse_wishart(
-    table: BoundedTable, products: FloatArray, noise: Noise, random_bytes: RandomBytes
+    table: BoundedTable, products: FloatArray, noise: NoiseRecord, random_bytes: RandomBytes
 ) -> CentralSecondMoment:
     """Draw W^-1_d(S + ridge I, nu) with the ridge and nu of a plan."""
     size, degrees = table.rows.shape[1], whole_degrees(noise)
@@ -74,6 +74,6 @@ def draw_inverse_wishart(
     return CentralSecondMoment(table.columns, values, raw, noise, table.rows.shape[0], table.row_bound)
 
 
-def _deviation(noise: Noise, excess: int) -> float:
+def _deviation(noise: NoiseRecord, excess: int) -> float:
     """Return the sd of an entry off the diagonal where there are no data, for nu - d = `excess`."""
     return noise.ridge * math.sqrt((excess - 1) / (excess * (excess - 3)))

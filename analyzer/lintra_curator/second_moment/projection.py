@@ -16,7 +16,7 @@ from lintra_curator.second_moment.central_second_moment import (
     Calibration,
     CentralSecondMoment,
     Mechanism,
-    Noise,
+    NoiseRecord,
     symmetric_mean,
 )
 from lintra_curator.second_moment.wishart_noise import wishart_factor
@@ -68,7 +68,7 @@ class GaussianProjection:
 
 
 def draw_projection(
-    table: BoundedTable, products: FloatArray, noise: Noise, random_bytes: RandomBytes
+    table: BoundedTable, products: FloatArray, noise: NoiseRecord, random_bytes: RandomBytes
 ) -> CentralSecondMoment:
     """Draw W_d(S + ridge I, r) with the ridge and r of a plan."""
     size, sketch_rows = table.rows.shape[1], whole_degrees(noise)
@@ -87,7 +87,7 @@ def ridge_plan(
     degrees: int,
     adaptive: bool,
     random_bytes: RandomBytes,
-) -> Noise:
+) -> NoiseRecord:
     """Return the ridge to add before a draw of `degrees` degrees, its privacy, and what a look showed."""
     if not adaptive:
         return fixed_ridge(table, claim, mechanism, degrees, projection_weight(claim, degrees), "exact")
@@ -108,10 +108,10 @@ def fixed_ridge(
     degrees: int,
     weight: float,
     calibration: Calibration,
-) -> Noise:
+) -> NoiseRecord:
     """Return the noise of a draw about S + (B^2 / weight) I."""
     ridge = table.squared_bound / weight
-    return Noise(
+    return NoiseRecord(
         mechanism,
         claim,
         calibration,
@@ -125,7 +125,7 @@ def fixed_ridge(
     )
 
 
-def whole_degrees(noise: Noise) -> int:
+def whole_degrees(noise: NoiseRecord) -> int:
     """Return the degrees of a draw about a ridge, which are whole."""
     if noise.degrees is None:
         raise ValueError(f"a {noise.mechanism} release states its degrees")

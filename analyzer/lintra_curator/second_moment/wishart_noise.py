@@ -11,7 +11,7 @@ from lintra_curator.second_moment.calibration import wishart_degrees, wishart_sc
 from lintra_curator.second_moment.central_second_moment import (
     Calibration,
     CentralSecondMoment,
-    Noise,
+    NoiseRecord,
     finite_positive,
     symmetric_mean,
 )
@@ -87,7 +87,7 @@ def draw_wishart(
     factor = wishart_factor(size, degrees, random_bytes)
     raw = table.products() + symmetric_mean(unit * factor @ factor.T)
     bias = degrees * unit
-    noise = Noise(
+    noise = NoiseRecord(
         mechanism="wishart",
         claim=claim,
         calibration=calibration,

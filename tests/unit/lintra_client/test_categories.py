@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from lintra_analysis.planning.ron_gauss import JointQuestion, plan_ron_gauss
 from lintra_client import Client, cli
-from lintra_client.report import were_clipped
+from lintra_client.sealed_reports import were_clipped
 from lintra_protocol.errors import InvalidRowError
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.schema import Column

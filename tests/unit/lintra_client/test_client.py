@@ -10,7 +10,7 @@ import pytest
 
 from lintra_client import Client, Parcel, SendReceipt
 from lintra_client.bulk import BLOCKS_UNDER_WAY
-from lintra_client.report import block_size
+from lintra_client.sealed_reports import block_size
 from lintra_protocol.canonical import base64url
 from lintra_protocol.errors import (
     BatchClosedError,

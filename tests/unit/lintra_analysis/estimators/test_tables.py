@@ -8,7 +8,7 @@ import pytest
 
 from lintra_analysis.estimators.means import means
 from lintra_analysis.estimators.pca import pca
-from lintra_analysis.estimators.tables import digits_beside, number
+from lintra_analysis.estimators.tabular import digits_beside, number
 from support.made_releases import mixed_columns, regression_rows, second_moment, total, with_constant
 
 ROWS, NAMED = with_constant(regression_rows(600, np.random.default_rng(1)), mixed_columns())

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lintra_analysis.releases.features import ClassLabel, Feature
-from lintra_analysis.releases.joint_sums import NoiseLaw
+from lintra_analysis.releases.joint_sums import NoiseDeviations
 from lintra_analysis.synthetic.drawing import Space
 from lintra_analysis.synthetic.generator import synthesize
 from lintra_analysis.synthetic.model import fit
@@ -35,7 +35,7 @@ def test_all_noise_makes_rows_inside_their_bounds_twice_the_same(
         features=FEATURES,
         label=label,
         # A deviation of counts of 0 keeps every class, also one that has fewer rows than none.
-        noise=NoiseLaw(0.0, size, size, 2**0.5 * size, size / 2, "discrete Gaussian"),
+        noise=NoiseDeviations(0.0, size, size, 2**0.5 * size, size / 2, "discrete Gaussian"),
         histograms=[np.full(feature.cells, sign * size) for feature in columns],
         seed=sign + 1,
     )

@@ -7,7 +7,7 @@ import pytest
 
 from lintra_analysis.estimators.regression import regression
 from lintra_analysis.releases.features import ClassLabel, Feature, NumericLabel
-from lintra_analysis.releases.joint_sums import NoiseLaw, ProjectedSums
+from lintra_analysis.releases.joint_sums import NoiseDeviations, ProjectedSums
 from lintra_analysis.synthetic.model import count_interval, fit, mean_error
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
 from support.made_projected_sums import EXACT, PROMISE, isotropic, numeric, reals, released
@@ -134,7 +134,7 @@ def test_second_moments_of_unprojected_rows_serve_the_other_estimators() -> None
     with pytest.raises(InvalidAnalysisError, match="projected"):
         vector_release(0, 0).second_moment()
     with pytest.raises(InvalidAnalysisError, match="symmetric Gaussian"):
-        released(rows, label=label, noise=NoiseLaw(0, 0, 1, 1, 0, "discrete Laplace")).second_moment()
+        released(rows, label=label, noise=NoiseDeviations(0, 0, 1, 1, 0, "discrete Laplace")).second_moment()
     category = (Feature("c", "category", levels=("a", "b", "c")),)
     with pytest.raises(InvalidAnalysisError, match="more than two levels"):
         released(rows, features=category, noise=EXACT).second_moment()
@@ -206,8 +206,8 @@ def test_a_release_whose_parts_do_not_fit_is_refused(changes: dict[str, object],
         lambda: ClassLabel("a", ("only",)),
         lambda: NumericLabel(Feature("a", "category", levels=("b", "c")), 1),
         lambda: numeric("a", 0, 1, 0),
-        lambda: NoiseLaw(-1, 0, 0, 0, 0, "discrete Gaussian"),
-        lambda: NoiseLaw(0, np.nan, 0, 0, 0, "discrete Gaussian"),
+        lambda: NoiseDeviations(-1, 0, 0, 0, 0, "discrete Gaussian"),
+        lambda: NoiseDeviations(0, np.nan, 0, 0, 0, "discrete Gaussian"),
     ],
 )
 def test_a_column_or_law_that_makes_no_sense_is_refused(make: object) -> None:

@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from lintra_audit.exact.gaussian_release import sketch_of, worst_coalition
-from lintra_audit.gaussian.gaussian import audit_law, audit_pair, without_each_row
 from lintra_audit.gaussian.output import write_plot
+from lintra_audit.gaussian.verdict import audit_law, audit_pair, without_each_row
 from lintra_audit.release.cli import app
 from lintra_audit.task.task import audit_matrix, audit_task
 from lintra_curator.ndis import Pair, delta, pair_from_gaussians, pair_profile, rp_pair, rp_pstar

@@ -28,7 +28,7 @@ _UPLOAD = "/v1/tasks/{task_id}/reports"
 log = structlog.get_logger()
 
 
-class Front:
+class UploadRoute:
     """An ASGI application in front of another one."""
 
     def __init__(self, node: Node, inner: ASGIApp) -> None:

@@ -26,7 +26,7 @@ _CHALLENGE = {"www-authenticate": 'Bearer realm="lintra"'}
 _log = structlog.get_logger()
 
 
-class Frame:
+class Envelope:
     """An application with identifiers, a body limit, a last resort, metrics and log lines around it."""
 
     def __init__(
