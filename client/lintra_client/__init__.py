@@ -41,7 +41,7 @@ _HOMES = {
     "check": ("Policy",),
     "client": ("DEFAULT_LEDGER", "Client", "SendReceipt"),
     "ledger": ("DISTINCT_SOURCES", "Balance", "Entry", "Ledger"),
-    "report": ("Parcel",),
+    "sealed_reports": ("Parcel",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
