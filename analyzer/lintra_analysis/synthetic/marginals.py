@@ -59,18 +59,20 @@ def levels_by_race(scores: FloatArray, probabilities: FloatArray) -> IntArray:
         scores: shape `(n, levels)`; the higher, the likelier.
         probabilities: shape `(levels,)`, at least 0, sum 1.
     """
-    clocks = np.stack([-np.log(_mid_ranks(column)) for column in scores.T], axis=1)
+    clocks = np.stack([-np.log(_mid_ranks(column)) for column in scores.T])
     rates = np.maximum(probabilities, 0.0)
-    winners: IntArray = np.argmin(_times(clocks, rates), axis=1).astype(np.int64)
+    winners = _winners(clocks, rates)
     best, closest = winners, np.inf
     for _ in range(_ROUNDS):
         frequencies = np.bincount(winners, minlength=rates.size) / winners.size
         distance = float(np.abs(frequencies - probabilities).sum())
         if distance < closest:
             best, closest = winners, distance
+        if distance == 0:
+            break
         rates = rates * np.sqrt((probabilities + 0.1 / winners.size) / (frequencies + 0.1 / winners.size))
         rates = np.where(probabilities > 0, rates, 0.0)
-        winners = np.argmin(_times(clocks, rates), axis=1).astype(np.int64)
+        winners = _winners(clocks, rates)
     return best
 
 
@@ -108,6 +110,12 @@ def _invert(levels: FloatArray, probabilities: FloatArray) -> tuple[IntArray, Fl
     return cell.astype(np.int64), np.clip(inside, 0.0, np.nextafter(1.0, 0.0))
 
 
-def _times(clocks: FloatArray, rates: FloatArray) -> FloatArray:
-    times: FloatArray = np.divide(clocks, rates, out=np.full(clocks.shape, np.inf), where=rates > 0)
-    return times
+def _winners(clocks: FloatArray, rates: FloatArray) -> IntArray:
+    """Return which of the clocks of shape `(levels, n)` is first in each row; the first of equal ones."""
+    winners = np.zeros(clocks.shape[1], dtype=np.int64)
+    earliest = np.full(clocks.shape[1], np.inf)
+    for level in np.flatnonzero(rates > 0).tolist():
+        times = clocks[level] / rates[level]
+        np.copyto(winners, level, where=times < earliest)
+        np.minimum(earliest, times, out=earliest)
+    return winners
