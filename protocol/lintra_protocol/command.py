@@ -5,20 +5,12 @@ neither NumPy nor a web framework.
 """
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import EntryPoint, entry_points
-from typing import Literal
+from typing import Literal, NoReturn
 
 from lintra_protocol import __version__
 from lintra_protocol.errors import LintraError
-
-try:
-    import typer
-except ModuleNotFoundError:
-    # Libraries and devices need no terminal packages, so the command may be installed without them.
-    raise SystemExit(
-        "lintra: the command line needs typer, which is not installed: pip install 'lintra[client-cli]'"
-    ) from None
 
 GROUP = "lintra.commands"
 
@@ -33,6 +25,22 @@ ROLES = {
     "audit": ("Try to break a privacy claim.", "audit"),
 }
 """What each word is for, and the extras that bring all it needs."""
+
+
+def _end_without_terminal(words: Sequence[str]) -> NoReturn:
+    """Answer what can be answered without terminal packages: the version, or which extras the typed word needs."""
+    if words[:1] == ["--version"]:
+        sys.stdout.write(f"lintra {__version__}\n")
+        raise SystemExit(0)
+    _, extra = ROLES.get(words[0] if words else "", ("", "client-cli"))
+    raise SystemExit(f"lintra: the command line needs typer, which is not installed: pip install 'lintra[{extra}]'")
+
+
+try:
+    import typer
+except ModuleNotFoundError:
+    # Libraries and devices need no terminal packages, so the command may be installed without them.
+    _end_without_terminal(sys.argv[1:])
 
 
 def build(commands: Iterable[EntryPoint], typed: str | None = None) -> typer.Typer:

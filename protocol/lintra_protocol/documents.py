@@ -8,7 +8,7 @@ import math
 import re
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
-from typing import Annotated, Self
+from typing import Annotated, Self, cast
 
 from pydantic import (
     AfterValidator,
@@ -21,7 +21,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from lintra_protocol.canonical import canonical_json, parse_canonical_json
+from lintra_protocol.canonical import JsonValue, canonical_json, parse_canonical_json
 from lintra_protocol.errors import InvalidMessageError
 
 _DIGITS = r"\.[0-9]{0,39}[1-9]"
@@ -74,7 +74,7 @@ class Frozen(BaseModel):
         """Check a value that was already parsed from canonical JSON (see `from_canonical`)."""
         try:
             # In JSON mode a list may stand for a tuple; everything else stays strict.
-            return cls.model_validate_json(canonical_json(value))  # type: ignore[arg-type]
+            return cls.model_validate_json(canonical_json(cast("JsonValue", value)))
         except ValidationError as error:
             raise InvalidMessageError(f"{cls.__name__}: {first_complaint(error)}") from None
 

@@ -32,8 +32,6 @@ class ReportIds(Sequence[bytes]):
         array: shape `(n, 32)`, read-only, rows strictly ascending.
     """
 
-    __hash__ = None  # type: ignore[assignment]
-
     def __init__(self, array: Bytes) -> None:
         """Carry on a list that is already known to be sorted; see `of` and `parse`.
 

@@ -183,9 +183,11 @@ def claim_of(promise: Mapping[str, object]) -> Claim:
     Raises:
         InvalidTaskError: no claim has these numbers; the detail names the field.
     """
-    fields = {name: spelled(value) if isinstance(value, float) else value for name, value in promise.items()}
+    fields: dict[str, Any] = {
+        name: spelled(value) if isinstance(value, float) else value for name, value in promise.items()
+    }
     try:
-        return usual_claim(**fields)  # type: ignore[arg-type]
+        return usual_claim(**fields)
     except ValidationError as error:
         raise InvalidTaskError(first_complaint(error)) from None
 

@@ -36,6 +36,23 @@ def test_a_role_that_is_not_installed_says_which_extra_it_needs(words: list[str]
     )
 
 
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (["--version"], 0, f"lintra {__version__}"),
+        (["try", "people.csv"], 1, "pip install 'lintra[analysis,client-cli]'"),
+        (["server", "run"], 1, "pip install 'lintra[server]'"),
+        ([], 1, "pip install 'lintra[client-cli]'"),
+    ],
+)
+def test_without_terminal_packages_the_version_is_told_and_the_extras_that_the_word_needs(
+    words: list[str], status: int, said: str
+) -> None:
+    program = f"import sys; sys.modules['typer'] = None; sys.argv[1:] = {words!r}; import lintra_protocol.command"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (result.returncode, (result.stdout + result.stderr).strip().rpartition(": ")[2]) == (status, said)
+
+
 def test_a_role_that_is_not_installed_is_listed_all_the_same() -> None:
     assert "Send rows" in typed("--help")[1]
 
