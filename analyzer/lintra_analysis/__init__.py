@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from lintra_analysis.estimators.correlation import CorrelationEstimate, correlation
     from lintra_analysis.estimators.histogram import histogram
     from lintra_analysis.estimators.histogram_estimate import HistogramEstimate
+    from lintra_analysis.estimators.linear_score import linear_score
+    from lintra_analysis.estimators.linear_score_estimate import LinearScore
     from lintra_analysis.estimators.means import MeansEstimate, means
+    from lintra_analysis.estimators.path import RegressionPath, regression_path
     from lintra_analysis.estimators.pca import pca
     from lintra_analysis.estimators.pca_estimate import PcaEstimate
     from lintra_analysis.estimators.regression import regression
@@ -32,18 +35,22 @@ __all__ = [
     "AnalyzerClient",
     "CorrelationEstimate",
     "HistogramEstimate",
+    "LinearScore",
     "MeansEstimate",
     "PcaEstimate",
     "RegressionEstimate",
+    "RegressionPath",
     "Release",
     "SyntheticRows",
     "connect",
     "correlation",
     "histogram",
+    "linear_score",
     "means",
     "open_release",
     "pca",
     "regression",
+    "regression_path",
     "synthesize",
 ]
 
@@ -51,18 +58,22 @@ _MODULES = {
     "AnalyzerClient": "access.rest_client",
     "CorrelationEstimate": "estimators.correlation",
     "HistogramEstimate": "estimators.histogram_estimate",
+    "LinearScore": "estimators.linear_score_estimate",
     "MeansEstimate": "estimators.means",
     "PcaEstimate": "estimators.pca_estimate",
     "RegressionEstimate": "estimators.regression_estimate",
+    "RegressionPath": "estimators.path",
     "Release": "releases.release",
     "SyntheticRows": "synthetic.rows",
     "connect": "access.rest_client",
     "correlation": "estimators.correlation",
     "histogram": "estimators.histogram",
+    "linear_score": "estimators.linear_score",
     "means": "estimators.means",
     "open_release": "access.downloaded",
     "pca": "estimators.pca",
     "regression": "estimators.regression",
+    "regression_path": "estimators.path",
     "synthesize": "synthetic.analysis",
 }
 

@@ -151,15 +151,16 @@ FINDS: dict[str, Callable[[list[Names], str], None]] = {
 """What the blocks of a page must have found; one without a line here only has to run."""
 
 
-def download_flights(folder: Path) -> None:
-    """Write the files of a release that three servers and an analyzer in this process made."""
+def download_examples(folder: Path) -> None:
+    """Write the files of releases that three servers and an analyzer in this process made."""
     loop = Loop()
     world = living(folder / "world")
     life = loop.run(world.__aenter__())
     try:
         made = loop.run(example_releases(life))  # type: ignore[arg-type]
         with AnalyzerClient("http://analyzer.test", TOKEN, transport=Bridge(life, loop)) as client:  # type: ignore[arg-type]
-            client.download_release(made["flights"], folder / "flights")  # type: ignore[index]
+            for name in ("flights", "smokers"):
+                client.download_release(made[name], folder / name)  # type: ignore[index]
     finally:
         loop.run(world.__aexit__(None, None, None))
         loop.close()
@@ -174,7 +175,7 @@ def test_every_block_of_python_on_a_page_runs_and_finds_what_the_page_says(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     if "flights.npz" in pages()[page]:
-        download_flights(tmp_path)
+        download_examples(tmp_path)
     stages = run_python([block for block in blocks(page) if block.kind == "python"], {})
     printed = capsys.readouterr().out
     FINDS.get(page, lambda stages, printed: None)(stages, printed)

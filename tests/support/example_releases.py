@@ -39,6 +39,13 @@ def ages() -> FloatArray:
     return np.column_stack([generator.integers(20, 80, PEOPLE), generator.random(PEOPLE) < 0.2]).astype(np.float64)
 
 
+def smokers() -> FloatArray:
+    """Return age and whether somebody smokes, which the old do more often."""
+    generator = np.random.default_rng(4)
+    age = generator.integers(20, 80, PEOPLE)
+    return np.column_stack([age, generator.random(PEOPLE) < (age - 10) / 80]).astype(np.float64)
+
+
 async def released(life: Life, columns: Sequence[object], rows: FloatArray, mechanism: dict[str, object]) -> str:
     """Collect rows, release them, and return the identifier of the release."""
     asked = {"columns": columns, "mechanism": mechanism, "row_bound": 1.7, "epsilon": 8, "delta": 1e-6}
@@ -52,9 +59,10 @@ async def released(life: Life, columns: Sequence[object], rows: FloatArray, mech
 
 
 async def example_releases(life: Life) -> dict[str, str]:
-    """Return the identifiers of both releases by the names that the examples have for them; `flights` is the newest."""
+    """Return the identifiers of the releases by the names that the examples have for them; `flights` is the newest."""
     return {
         "ages": await released(life, AGES, ages(), {"kind": "histogram", "cells": 12}),
         "people": await released(life, ADULTS, adults(), {"kind": "ron_gauss", "bins": 4}),
+        "smokers": await released(life, AGES, smokers(), {"kind": "second_moment", "intercept": 0.8}),
         "flights": await released(life, FLIGHTS, flights(), {"kind": "second_moment", "intercept": 0.8}),
     }

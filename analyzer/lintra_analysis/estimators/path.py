@@ -42,6 +42,11 @@ COST_NOTE = (
 class RegressionPath(Tabular):
     """One regression under k penalties, in the columns' own units.
 
+    >>> from lintra_analysis import open_release, regression_path
+    >>> path = regression_path(open_release("flights.npz"), "delay")
+    >>> path.coefficients.shape, path.alpha_ in path.regularizations
+    ((25, 2), True)
+
     Attributes:
         regularizations: lambda in normalised units, ascending, shape `(k,)`.
         coefficients: shape `(k, p)`.
@@ -190,6 +195,11 @@ def regression_path(
     confidence: float = 0.95,
 ) -> RegressionPath:
     """Solve one regression under many penalties.
+
+    >>> from lintra_analysis import open_release, regression_path
+    >>> path = regression_path(open_release("flights.npz"), "delay", regularizations=[1, 10, 100])
+    >>> path.regularizations
+    array([  1.,  10., 100.])
 
     Args:
         release: a sketch or a second moment.

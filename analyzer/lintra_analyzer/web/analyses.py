@@ -10,6 +10,8 @@ from lintra_analysis.estimators.correlation import CorrelationEstimate, correlat
 from lintra_analysis.estimators.estimates import Of
 from lintra_analysis.estimators.histogram import USUAL_QUANTILES, histogram
 from lintra_analysis.estimators.histogram_estimate import HistogramEstimate
+from lintra_analysis.estimators.linear_score import linear_score
+from lintra_analysis.estimators.linear_score_estimate import LinearScore
 from lintra_analysis.estimators.means import MeansEstimate, means
 from lintra_analysis.estimators.path import RegressionPath, regression_path
 from lintra_analysis.estimators.pca import pca
@@ -136,6 +138,18 @@ class RegressionPathRequest(_Asked):
         return regression_path(release, self.target, self.features, self.regularizations, intercept=self.intercept)
 
 
+class LinearScoreRequest(_AskedOf):
+    """A ranking of rows by how likely a boolean column is 1; no odds ratios and no probabilities."""
+
+    kind: Literal["linear-score"]
+    target: str
+    features: list[str] | None = None
+
+    def run(self, release: Release) -> LinearScore:
+        """Run the estimator."""
+        return linear_score(release, self.target, self.features, of=self.of, confidence=self.confidence)
+
+
 class PcaRequest(_AskedOf):
     """Principal components about the means where the release holds them, by default all up to 20."""
 
@@ -215,6 +229,7 @@ Request = (
     | MomentsRequest
     | RegressionRequest
     | RegressionPathRequest
+    | LinearScoreRequest
     | PcaRequest
     | CorrelationRequest
     | MeansRequest
@@ -228,6 +243,7 @@ REQUESTS: dict[str, type[Request]] = {
     "moments": MomentsRequest,
     "regression": RegressionRequest,
     "regression-path": RegressionPathRequest,
+    "linear-score": LinearScoreRequest,
     "pca": PcaRequest,
     "correlation": CorrelationRequest,
     "means": MeansRequest,
@@ -244,7 +260,7 @@ PRIVACY_SPENT = "nothing more: an analysis reads the release, never a report"
 NO_LOGISTIC = (
     "a logistic regression cannot be had from second moments: odds ratios and probabilities need what they lack, "
     "and the quadratic approximation is a multiple of least squares (Huggins, Adams, Broderick 2017); ask for the "
-    "regression of the target for a ranking, or fit lintra_curator's logistic_regression where the rows are"
+    "linear-score of the target for a ranking, or fit lintra_curator's logistic_regression where the rows are"
 )
 _LOGISTIC = frozenset({"logistic", "logistic-regression", "logit"})
 

@@ -21,14 +21,27 @@ from support.analyzer_world import KEYS, TOKEN, living, seeded
 from support.blocking import Bridge, Loop
 from support.example_releases import example_releases
 
-FUNCTIONS = {"connect", "correlation", "histogram", "means", "open_release", "pca", "regression", "synthesize"}
+FUNCTIONS = {
+    "connect",
+    "correlation",
+    "histogram",
+    "linear_score",
+    "means",
+    "open_release",
+    "pca",
+    "regression",
+    "regression_path",
+    "synthesize",
+}
 TYPES = {
     "AnalyzerClient",
     "CorrelationEstimate",
     "HistogramEstimate",
+    "LinearScore",
     "MeansEstimate",
     "PcaEstimate",
     "RegressionEstimate",
+    "RegressionPath",
     "Release",
     "SyntheticRows",
 }

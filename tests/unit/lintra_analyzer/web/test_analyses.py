@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 import httpx2
+import numpy as np
 import pytest
 import pytest_asyncio
 
@@ -15,7 +16,7 @@ from lintra_analysis.readings import read
 from lintra_analysis.record import Plausibility
 from lintra_analyzer.web.analyses import REQUESTS, parse_request, summary
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
-from support.analyzer_world import CLIENTS, Life, living
+from support.analyzer_world import CLIENTS, Life, living, seeded
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -84,6 +85,21 @@ async def test_an_analysis_is_that_of_the_estimator(holder: Holder) -> None:
     record = holder.life.service.record(release_id).record
     release = read(holder.life.service.task(record.task_id), *holder.life.service.archive.read(record))
     assert answer.json()["result"] == regression(release, "b", regularization=1.0).to_dict()
+
+
+async def test_a_boolean_is_ranked_by_a_linear_score_and_anything_else_is_refused(holder: Holder) -> None:
+    columns = [{"name": "age", "lower": 0, "upper": 2}, {"name": "ill", "kind": "boolean"}]
+    mechanism = {"kind": "second_moment", "intercept": 1}
+    task = await holder.life.create("second_moment", columns=columns, mechanism=mechanism, row_bound=1.5)
+    people = [(np.array([1 + (number % 2) / 2, number % 2]), seeded(f"person {number}")) for number in range(CLIENTS)]
+    await holder.life.upload(task, rows=people)
+    path = f"/v1/releases/{await holder.life.release(task)}/analyses"
+    result = (await holder.rest.post(path, json={"kind": "linear-score", "target": "ill"})).json()["result"]
+    assert [one["name"] for one in result["weights"]] == ["age"]
+    assert abs(result["weights"][0]["value"]) == 1
+    refused = await holder.rest.post(path, json={"kind": "linear-score", "target": "age"})
+    assert refused.status_code == 400
+    assert "a linear score is of a column of zeros and ones" in refused.json()["detail"]
 
 
 async def test_an_intercept_in_the_release_is_fitted_and_the_means_are_known(holder: Holder) -> None:

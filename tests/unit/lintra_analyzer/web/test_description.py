@@ -5,14 +5,16 @@ from pathlib import Path
 from typing import Any, cast
 
 import jsonschema_rs
+import numpy as np
 import pytest
 
 from lintra_analysis.synthetic.analysis import SyntheticEstimate
 from lintra_analyzer.web.analyses import REQUESTS
 from lintra_analyzer.web.result_schema import result_schema
-from support.analyzer_world import Life, living
+from support.analyzer_world import CLIENTS, Life, living, seeded
 
 OF_HISTOGRAM: dict[str, dict[str, Any]] = {"histogram": {}}
+OF_A_BOOLEAN: dict[str, dict[str, object]] = {"linear-score": {"target": "ill"}}
 OF_RON_GAUSS: dict[str, dict[str, object]] = {"synthetic": {"num_rows": 3, "seed": 1}, "fidelity": {}}
 NEEDED: dict[str, dict[str, object]] = {
     **{kind: {"target": "a"} for kind in ("ridge", "regression", "regression-path")},
@@ -40,13 +42,25 @@ def answer_to(document: dict[str, Any], kind: str) -> dict[str, Any]:
     return cast("dict[str, Any]", found)
 
 
-@pytest.mark.parametrize("mechanism", ["second_moment", "ron_gauss", "histogram"])
+async def released_boolean(life: Life) -> str:
+    columns = [{"name": "age", "lower": 0, "upper": 2}, {"name": "ill", "kind": "boolean"}]
+    mechanism = {"kind": "second_moment", "intercept": 1}
+    task = await life.create(epsilon=10, row_bound=1.5, columns=columns, mechanism=mechanism)
+    people = [np.array([1 + number % 2 / 2, number % 2]) for number in range(CLIENTS)]
+    await life.upload(task, rows=[(person, seeded(f"person {number}")) for number, person in enumerate(people)])
+    return f"/v1/releases/{await life.release(task)}/analyses"
+
+
+@pytest.mark.parametrize("mechanism", ["second_moment", "ron_gauss", "histogram", "boolean"])
 async def test_every_answer_has_the_form_that_is_declared_and_lacks_nothing(tmp_path: Path, mechanism: str) -> None:
-    others = REQUESTS.keys() - {*OF_RON_GAUSS, *OF_HISTOGRAM}
-    own = {"ron_gauss": OF_RON_GAUSS, "histogram": OF_HISTOGRAM}
+    others = REQUESTS.keys() - {*OF_RON_GAUSS, *OF_HISTOGRAM, *OF_A_BOOLEAN}
+    own = {"ron_gauss": OF_RON_GAUSS, "histogram": OF_HISTOGRAM, "boolean": OF_A_BOOLEAN}
     asked = own.get(mechanism) or {kind: NEEDED.get(kind, {}) for kind in others}
     async with living(tmp_path) as life, life.rest() as rest:
-        path = await released(life, mechanism={"kind": mechanism})
+        if mechanism == "boolean":
+            path = await released_boolean(life)
+        else:
+            path = await released(life, mechanism={"kind": mechanism})
         document = await described(life)
         for kind, arguments in asked.items():
             answer = await rest.post(path, json={"kind": kind, **arguments})
