@@ -15,6 +15,7 @@ from lintra_analysis.planning.row_norms import NormLaw
 from lintra_analysis.releases.features import ColumnArray
 from lintra_analysis.synthetic.model import GaussianModel, count_interval, mean_error
 from lintra_analysis.synthetic.pairs import PairReport, judge_pairs, word
+from lintra_analysis.synthetic.repair import rows_in_cells
 from lintra_analysis.synthetic.rows import WARNING
 from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.ring import FloatArray
@@ -177,7 +178,7 @@ def fidelity(
     check_confidence(confidence)
     release = model.release
     columns = zip(release.histogram_features, release.histograms, strict=True)
-    histograms = tuple(_histogram(model, feature.name, cells.size) for feature, cells in columns if cells.size)
+    histograms = tuple(_histogram(model, feature.name, cells) for feature, cells in columns if cells.size)
     pairs = judge_pairs(model, drawn)
     notes = [GAUSSIAN_NOTE, MONOTONE_NOTE, _clipping_note(model)]
     if release.dimension < release.num_coordinates:
@@ -257,11 +258,12 @@ def _covariances(model: GaussianModel, worst: float) -> tuple[CovarianceReport, 
     return tuple(found)
 
 
-def _histogram(model: GaussianModel, column: str, cells: int) -> HistogramReport:
-    sd = model.release.noise.cell / model.release.num_clients
+def _histogram(model: GaussianModel, column: str, cells: FloatArray) -> HistogramReport:
+    noise = model.release.noise.cell
+    sd = noise / rows_in_cells(cells, model.release.num_clients, noise)
     # Half the sum of |noise| over all cells; for Laplace noise of the same deviation it is a little less.
-    variation = cells * sd * math.sqrt(2 / math.pi) / 2
-    return HistogramReport(column, cells, sd, min(1.0, variation), f"histogram {word(variation)}")
+    variation = cells.size * sd * math.sqrt(2 / math.pi) / 2
+    return HistogramReport(column, cells.size, sd, min(1.0, variation), f"histogram {word(variation)}")
 
 
 def _covariance_words(kept: float, error: float, floored: float) -> str:

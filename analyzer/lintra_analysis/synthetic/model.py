@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lintra_analysis.releases.joint_sums import ProjectedSums
-from lintra_analysis.synthetic.repair import Repaired, project_on_simplex, repair
+from lintra_analysis.synthetic.repair import Repaired, project_on_simplex, repair, rows_in_cells
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray, IntArray
 
@@ -116,9 +116,16 @@ def fit(release: ProjectedSums, min_count: float = MIN_COUNT, *, shrink: bool = 
         counts=counts,
         means=means,
         repairs=repairs,
-        marginals=tuple(project_on_simplex(c / release.num_clients) if c.size else c for c in release.histograms),
+        marginals=tuple(_marginal(cells, release) for cells in release.histograms),
         warnings=tuple(warnings),
     )
+
+
+def _marginal(cells: FloatArray, release: ProjectedSums) -> FloatArray:
+    """Return the probabilities of a histogram's cells among the rows that are in one, shape `(k,)`, or no numbers."""
+    if not cells.size:
+        return cells
+    return project_on_simplex(cells / rows_in_cells(cells, release.num_clients, release.noise.cell))
 
 
 def _class_counts(release: ProjectedSums, min_count: float) -> FloatArray:

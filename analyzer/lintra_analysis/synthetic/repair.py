@@ -10,6 +10,12 @@ import numpy as np
 
 from lintra_protocol.ring import FloatArray
 
+FAR_SHORT = 5.0
+"""A table of counts that falls short of all rows by so many deviations of its noise lacks rows."""
+
+HALF_A_ROW = 0.5
+"""Without noise, room for the rounding of a sum."""
+
 
 @dataclass(frozen=True, eq=False)
 class Repaired:
@@ -74,6 +80,21 @@ def repair(matrix: FloatArray, noise: float, *, shrink: bool = True) -> Repaired
         raw=symmetric,
         noise=noise,
     )
+
+
+def rows_in_cells(cells: FloatArray, num_rows: int, noise_sd: float) -> float:
+    """Return how many rows a table of counts holds: all of them, or its own sum where noise cannot explain the gap.
+
+    A row in which a value is missing is in no cell of its column. The sum of the cells falls short of all rows by
+    those, and by noise; more than `FAR_SHORT` deviations of the noise are taken for missing values.
+
+    Args:
+        cells: noisy counts, shape `(k,)`.
+        num_rows: n.
+        noise_sd: of one count.
+    """
+    total, reach = float(cells.sum()), FAR_SHORT * noise_sd * math.sqrt(cells.size)
+    return max(total, 1.0) if total < num_rows - reach - HALF_A_ROW else float(num_rows)
 
 
 def project_on_simplex(values: FloatArray, total: float = 1.0) -> FloatArray:

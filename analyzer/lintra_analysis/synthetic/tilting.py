@@ -15,6 +15,7 @@ from scipy.optimize import minimize
 
 from lintra_analysis.releases.features import ColumnArray
 from lintra_analysis.releases.joint_sums import PairTable, ProjectedSums
+from lintra_analysis.synthetic.repair import rows_in_cells
 from lintra_protocol.mechanisms.joint import merged_cells
 from lintra_protocol.ring import FloatArray, IntArray
 
@@ -57,14 +58,14 @@ def fit_tilt(release: ProjectedSums, columns: Mapping[str, ColumnArray]) -> Tilt
         columns: rows of the model, by name, the label among them.
     """
     size = len(next(iter(columns.values())))
-    sd = release.noise.table / release.num_clients
     kept: list[float] = []
     used: list[PairTable] = []
     targets: list[FloatArray] = []
     ridge: list[FloatArray] = []
     for table in release.tables:
         place = _places((table,), release, columns)[0]
-        released = table.cells.ravel() / release.num_clients
+        rows = rows_in_cells(table.cells.ravel(), release.num_clients, release.noise.table)
+        released, sd = table.cells.ravel() / rows, release.noise.table / rows
         distance = released - np.bincount(place, minlength=released.size) / size
         noise = released.size * sd**2
         excess = max(0.0, float(distance @ distance) - noise)

@@ -62,7 +62,7 @@ def _remarks(trial: Trial) -> Iterator[str]:
     word = "few" if share <= FEW else "some" if share <= MANY else "many: answers are about shrunk rows"
     yield f"Bounds changed {100 * share:.2g} % of the rows ({word})."
     if trial.incomplete:
-        yield f"{trial.incomplete:,} rows were left out because a number was missing."
+        yield f"In {trial.incomplete:,} of the rows a number is missing; such a row is sent, and counts nowhere."
     for name, reason in trial.left_out.items():
         yield f"Column {name!r} was left out: {reason}."
     if trial.unseen:

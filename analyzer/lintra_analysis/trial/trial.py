@@ -28,6 +28,9 @@ from lintra_protocol.ring import FloatArray
 from lintra_protocol.schema import Schema
 
 CONFIDENCE = 0.95
+MOST_MISSING = 0.5
+"""A feature that is missing in a larger part of the rows is left out: every row without it would be."""
+
 LEAST_ROWS = 50
 """Fewer rows than this say nothing that survives the noise at any usual epsilon."""
 
@@ -61,8 +64,9 @@ class Trial:
     Attributes:
         specification: of a task that would collect such rows; its bounds come from this table.
         target: the column that was explained.
-        rows: collected.
-        incomplete: rows left out because a number was missing.
+        rows: collected, each as one client's report.
+        incomplete: of these, rows in which a number is missing. They were sent as the null row, take part in nothing,
+            and make the number of rows a number with noise.
         left_out: columns that cannot be collected, and why.
         unseen: features whose own squares the noise drowns, such as rare levels; no regression is asked about them.
         clipped_share: of the rows, that a bound changed.
@@ -168,6 +172,7 @@ def try_table(
         LintraError: no task can promise this.
     """
     started = time.perf_counter()
+    table = without_sparse(table, target)
     features = [column.name for column in table.columns if column.name != target]
     if table.column(target).kind == "category":
         raise InvalidRowError(f"column {target!r} is a category; a regression explains a number, or zeros and ones")
@@ -178,8 +183,8 @@ def try_table(
     if len(rows) < LEAST_ROWS:
         raise InvalidRowError(f"{len(rows)} rows have all their numbers; a trial needs at least {LEAST_ROWS}")
     bounds = bounds_of(chosen)
-    specification = specification_of(chosen, bounds, len(rows), epsilon, delta)
-    collected = collect(specification, rows, now, random_bytes)
+    specification = specification_of(chosen, bounds, chosen.num_rows, epsilon, delta)
+    collected = collect(specification, chosen.block(), now, random_bytes)
     # The intervals are for the rows that were collected, which is what the table's own coefficients are about.
     seen, unseen = told_apart_from_noise(collected, target)
     estimate = regression(collected.release, target, seen, of="cohort", confidence=CONFIDENCE)
@@ -193,7 +198,7 @@ def try_table(
     return Trial(
         specification=specification,
         target=target,
-        rows=len(rows),
+        rows=chosen.num_rows,
         incomplete=incomplete,
         left_out=table.left_out,
         unseen=unseen,
@@ -215,9 +220,18 @@ def try_table(
             for each in estimate.rows
         ),
         estimate=estimate,
-        prospects=prospects(bounds, rows, seen, collected.noise, epsilon, delta),
+        prospects=prospects(bounds, rows, seen, collected, epsilon, delta),
         seconds=time.perf_counter() - started,
     )
+
+
+def without_sparse(table: FileTable, target: str) -> FileTable:
+    """Return a table without the features that are missing in most rows; what is left out says so."""
+    shares = {column.name: column.missing / table.num_rows for column in table.columns if column.name != target}
+    sparse = {name: share for name, share in shares.items() if share > MOST_MISSING}
+    kept = tuple(column for column in table.columns if column.name not in sparse)
+    reasons = {name: f"it is missing in {100 * share:.0f} % of the rows" for name, share in sparse.items()}
+    return FileTable(kept, table.num_rows, table.left_out | reasons)
 
 
 def told_apart_from_noise(collected: Collected, target: str) -> tuple[list[str], tuple[str, ...]]:
@@ -298,7 +312,12 @@ def ordinary(schema: Schema, block: FloatArray, features: Sequence[str]) -> tupl
 
 
 def prospects(
-    bounds: Bounds, rows: FloatArray, features: Sequence[str], noise: float, epsilon: float, delta: float | None
+    bounds: Bounds,
+    rows: FloatArray,
+    features: Sequence[str],
+    collected: Collected,
+    epsilon: float,
+    delta: float | None,
 ) -> tuple[Prospect, ...]:
     """Return the strength of coefficients for other cohorts of such rows and other epsilons.
 
@@ -306,9 +325,9 @@ def prospects(
 
     Args:
         bounds: of the table.
-        rows: shape `(n, d)`, in users' units.
+        rows: those that are complete, shape `(n, d)`, in users' units.
         features: that are asked about.
-        noise: deviation of a product of two columns in the release.
+        collected: what they were collected as; incomplete rows are reports, too.
         epsilon: of the release.
         delta: of the release, if it was given.
     """
@@ -317,4 +336,5 @@ def prospects(
     chosen = [place for place, column in enumerate(schema.encoded) if column.name in features]
     design = np.column_stack([np.full(len(block), constant), block[:, chosen]])
     smallest = float(np.linalg.eigvalsh(design.T @ design)[0])
-    return outlook(smallest, noise, len(rows), epsilon, 1e-6 if delta is None else delta)
+    reports = collected.privacy.num_clients
+    return outlook(smallest, collected.noise, reports, epsilon, 1e-6 if delta is None else delta)

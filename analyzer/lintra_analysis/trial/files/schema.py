@@ -47,13 +47,18 @@ def complete_with(documents: Sequence[dict[str, object]], name: str, end: End, a
 
 
 def _document(table: FileTable, name: str, bounded: Column | None) -> dict[str, object]:
+    """Return one column; a number that is missing in some row of the file may be missing in the task, too.
+
+    A category needs no such word: its reserved level takes what is missing.
+    """
     column = table.column(name)
     if column.kind == "category":
         return {"name": name, "kind": "category", "levels": list(column.levels)}
+    missing: dict[str, object] = {"missing": True} if column.missing else {}
     if column.kind == "boolean":
-        boolean: dict[str, object] = {"name": name, "kind": "boolean"}
+        boolean: dict[str, object] = {"name": name, "kind": "boolean"} | missing
         return boolean if bounded is None else boolean | {"center": bounded.center, "scale": bounded.scale}
-    document: dict[str, object] = {"name": name}
+    document: dict[str, object] = {"name": name} | missing
     if column.kind == "integer":
         document["kind"] = "integer"
     if column.kind == "date":

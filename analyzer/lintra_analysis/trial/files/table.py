@@ -101,9 +101,13 @@ class FileTable:
         """Return the table of some columns only, in that order (see `column` for errors)."""
         return FileTable(tuple(self.column(name) for name in names), self.num_rows, {})
 
+    def block(self) -> FloatArray:
+        """Return all rows, shape `(n, d)`; a missing number is NaN."""
+        return np.column_stack([column.values for column in self.columns])
+
     def complete(self) -> tuple[FloatArray, int]:
         """Return the rows in which no number is missing, shape `(k, d)`, and how many others there are."""
-        block = np.column_stack([column.values for column in self.columns])
+        block = self.block()
         whole = ~np.isnan(block).any(axis=1)
         return block[whole], int((~whole).sum())
 

@@ -213,3 +213,21 @@ def test_a_release_whose_parts_do_not_fit_is_refused(changes: dict[str, object],
 def test_a_column_or_law_that_makes_no_sense_is_refused(make: object) -> None:
     with pytest.raises(InvalidReleaseError):
         make()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("noise", [0.0, 20.0])
+def test_cells_are_shares_of_the_rows_that_are_in_one(noise: float) -> None:
+    # 40 % of 10,000 values are missing, which are in no cell; the others are in the cells as 1, 2 and 3 to 6.
+    rows = np.random.default_rng(2).normal(0, 0.3, (10_000, 1))
+    law = isotropic(noise, noise, noise, noise)
+    model = fit(released(rows, features=reals(1, cells=3), histograms=[np.array([1000.0, 2000, 3000])], noise=law))
+    np.testing.assert_allclose(model.marginals[0], np.array([1, 2, 3]) / 6, atol=1e-12 + 3 * noise / 6000)
+
+
+def test_a_gap_that_noise_explains_is_no_missing_value() -> None:
+    rows = np.random.default_rng(2).normal(0, 0.3, (10_000, 1))
+    counts = np.array([1650.0, 3300.0, 4950.0])  # 100 rows short, less than 5 deviations of 20 sqrt(3)
+    exact = isotropic(0.0, 0.0, 0.0, 20.0)
+    own = released(rows, features=reals(1, cells=3), histograms=[counts])
+    model = fit(replace(own, noise=exact, histograms=(counts,)))
+    np.testing.assert_allclose(model.marginals[0], (counts + 100 / 3) / 10_000, atol=1e-12)

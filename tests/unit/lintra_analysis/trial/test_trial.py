@@ -75,8 +75,25 @@ def test_squares_of_noise_are_dropped_whichever_way_the_noise_falls(tmp_path: Pa
     assert set(tried_again.unseen) == {"rare", "town[(other)]"}
 
 
-def test_rows_with_a_missing_number_are_counted(trial: Trial) -> None:
-    assert (trial.rows, trial.incomplete) == (3920, 80)
+def test_rows_with_a_missing_number_are_sent_as_null_rows_and_counted_with_noise(trial: Trial) -> None:
+    assert (trial.rows, trial.incomplete) == (4000, 80)
+    documents = {str(column["name"]): column for column in trial.specification["columns"]}  # type: ignore[attr-defined]
+    assert [name for name, column in documents.items() if column.get("missing")] == ["a"]
+    assert trial.specification["min_clients"] == 4000
+    (said,) = [warning for warning in trial.estimate.warnings if "a number was missing" in warning]
+    about = int(said.partition("about ")[2].partition(" of 4000")[0])
+    assert abs(about - 3920) < 60
+    assert "80 of the rows a number is missing" in show(trial)
+
+
+def test_a_feature_that_most_rows_lack_is_left_out_and_said(tmp_path: Path) -> None:
+    file = write(tmp_path / "rows.csv", 500)
+    first, *others = file.read_text("utf-8").splitlines()
+    sparse = [f"{line},{number if number % 5 == 0 else ''}" for number, line in enumerate(others)]
+    file.write_text("\n".join([first + ",seldom", *sparse]) + "\n", "utf-8")
+    found = tried(file)
+    assert found.left_out == {"seldom": "it is missing in 80 % of the rows"}
+    assert (found.rows, found.incomplete) == (500, 10)
 
 
 def test_r2_comes_with_an_interval_and_the_tables_own(trial: Trial) -> None:
