@@ -33,13 +33,13 @@ from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
 from lintra_protocol.tokens import SERIAL_BYTES, Admission
 from lintra_protocol.transport import media_type
 from lintra_protocol.wire import MAX_REPORTS, decode_reports, encode_reports, share_context
-from lintra_server.app import create_app
-from lintra_server.intake import open_reports
-from lintra_server.registry import HeldTask
+from lintra_server.batches.intake import open_reports
+from lintra_server.batches.registry import HeldTask
+from lintra_server.batches.transform import add_reports, sketch_share
 from lintra_server.settings import Settings
-from lintra_server.store import Upload
-from lintra_server.transform import add_reports, sketch_share
-from lintra_server.upload_route import UploadRoute
+from lintra_server.storage.store import Upload
+from lintra_server.web.app import create_app
+from lintra_server.web.upload_route import UploadRoute
 
 NUM_COLUMNS = 12
 UPLOADS = 12

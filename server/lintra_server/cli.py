@@ -12,16 +12,16 @@ import typer
 from lintra_protocol.errors import LintraError
 from lintra_protocol.randomness import system_randomness
 from lintra_server.clock import Clock
-from lintra_server.doctor import examine
-from lintra_server.folders import make_folder, require_private, write_new
-from lintra_server.founding import found, may_found
-from lintra_server.key_folder import ACCEPT_FILE, KeyFolder
+from lintra_server.disk.folders import make_folder, require_private, write_new
 from lintra_server.node import new_clock
-from lintra_server.parts import NotStartedError, lock_folders, open_vault, open_witness
-from lintra_server.restoring import put_database, restore
-from lintra_server.saving import back_up, back_up_keys
+from lintra_server.operating.doctor import examine
+from lintra_server.operating.founding import found, may_found
+from lintra_server.operating.restoring import put_database, restore
+from lintra_server.operating.saving import back_up, back_up_keys
 from lintra_server.serve import run as serve
 from lintra_server.settings import Settings
+from lintra_server.storage.key_folder import ACCEPT_FILE, KeyFolder
+from lintra_server.storage.parts import NotStartedError, lock_folders, open_vault, open_witness
 
 app = typer.Typer(help="Run one of the servers.", no_args_is_help=True)
 

@@ -12,23 +12,23 @@ from starlette.types import Scope
 from lintra_protocol.canonical import base64url
 from lintra_protocol.errors import UnavailableError
 from lintra_protocol.randomness import RandomBytes, bulk_system_randomness
-from lintra_server import rotation
 from lintra_server.auth import Doorkeeper
-from lintra_server.census import CensusTaker
+from lintra_server.batches.census import CensusTaker
+from lintra_server.batches.gate import Gate
+from lintra_server.batches.intake import Intake
+from lintra_server.batches.registry import Registry
+from lintra_server.batches.upkeep import Upkeep
 from lintra_server.clock import DAY, Clock
-from lintra_server.founding import found, may_found
-from lintra_server.gate import Gate
-from lintra_server.intake import Intake
-from lintra_server.journal import Halt
-from lintra_server.key_folder import ACCEPT_FILE, KeyFolder, Noted, read_noted
-from lintra_server.keys import Keyring
+from lintra_server.disk.journal import Halt
 from lintra_server.metrics import Metrics
-from lintra_server.parts import Parts, lock_folders, open_parts
-from lintra_server.registry import Registry
+from lintra_server.operating import rotation
+from lintra_server.operating.founding import found, may_found
+from lintra_server.operating.starting import begin
 from lintra_server.settings import Settings
-from lintra_server.starting import begin
-from lintra_server.upkeep import Upkeep
-from lintra_server.writer import Writer
+from lintra_server.storage.key_folder import ACCEPT_FILE, KeyFolder, Noted, read_noted
+from lintra_server.storage.keys import Keyring
+from lintra_server.storage.parts import Parts, lock_folders, open_parts
+from lintra_server.storage.writer import Writer
 from lintra_service.peers import peer_of
 from lintra_service.readiness import Readiness
 from lintra_service.room import Room

@@ -5,10 +5,10 @@ from contextlib import suppress
 
 import structlog
 
-from lintra_server.app import create_app
-from lintra_server.internal import create_internal_app
 from lintra_server.settings import Settings
-from lintra_server.upload_route import UploadRoute
+from lintra_server.web.app import create_app
+from lintra_server.web.internal import create_internal_app
+from lintra_server.web.upload_route import UploadRoute
 from lintra_service import serve
 from lintra_service.logs import configure_logging
 from lintra_service.readiness import PROBE_SECONDS

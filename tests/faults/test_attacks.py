@@ -30,7 +30,7 @@ from lintra_protocol.ring import from_ring
 from lintra_protocol.sharing import combine
 from lintra_protocol.task import Task
 from lintra_protocol.wire import SealedReport, decode_reports, encode_reports
-from lintra_server import gate
+from lintra_server.batches import gate
 from support.server_world import STRANGER, World, a_world, text, token
 
 HONEST = 0

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
-from lintra_server.database import batches
+from lintra_server.storage.database import batches
 from support.server_world import a_world, token
 
 HONEST = 0

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from lintra_protocol.errors import UnavailableError
-from lintra_server.folders import destroy, write_new
-from lintra_server.reserve import RESERVE_FILE, Reserve
+from lintra_server.disk.folders import destroy, write_new
+from lintra_server.disk.reserve import RESERVE_FILE, Reserve
 from support.server_world import World, a_world, token
 
 BLOCK = 4096

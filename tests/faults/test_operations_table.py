@@ -16,9 +16,10 @@ from faults.test_restores import reach
 from lintra_protocol import cli, rules
 from lintra_protocol.messages import Inventory, Signed, inventory_of, sign
 from lintra_protocol.report_ids import ReportIds
-from lintra_server import gate, starting
-from lintra_server.registry import HeldTask
-from lintra_server.store import Batch
+from lintra_server.batches import gate
+from lintra_server.batches.registry import HeldTask
+from lintra_server.operating import starting
+from lintra_server.storage.store import Batch
 from lintra_service import readiness
 from support import make_task
 from support.server_world import a_world, token

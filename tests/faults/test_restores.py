@@ -19,15 +19,17 @@ from lintra_protocol.randomness import system_randomness
 from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.ring import RingArray
 from lintra_protocol.rules import verify_census
-from lintra_server import founding, node, registry, starting
-from lintra_server.batch_secrets import Secrets
-from lintra_server.database import batches, journal
-from lintra_server.key_folder import KeyFolder
-from lintra_server.parts import NotStartedError, lock_folders, open_parts, open_vault
-from lintra_server.restoring import Restored, restore
-from lintra_server.states import Standing
-from lintra_server.steps import Stepper
-from lintra_server.vault import Vault
+from lintra_server import node
+from lintra_server.batches import registry
+from lintra_server.disk.batch_secrets import Secrets
+from lintra_server.disk.vault import Vault
+from lintra_server.operating import founding, starting
+from lintra_server.operating.restoring import Restored, restore
+from lintra_server.storage.database import batches, journal
+from lintra_server.storage.key_folder import KeyFolder
+from lintra_server.storage.parts import NotStartedError, lock_folders, open_parts, open_vault
+from lintra_server.storage.states import Standing
+from lintra_server.storage.steps import Stepper
 from support.server_world import PRECISION, START, World, a_world, token
 
 

@@ -26,16 +26,16 @@ from lintra_protocol.randomness import system_randomness
 from lintra_protocol.ring import from_ring
 from lintra_protocol.sharing import combine
 from lintra_protocol.task import ServerEntry, Task
-from lintra_server.app import create_app
-from lintra_server.batch_secrets import Secrets
 from lintra_server.cli import app
-from lintra_server.journal import Journal
-from lintra_server.key_folder import BusyError
+from lintra_server.disk.batch_secrets import Secrets
+from lintra_server.disk.journal import Journal
+from lintra_server.disk.witness import FolderWitness
 from lintra_server.node import Node
-from lintra_server.states import BatchStates
-from lintra_server.steps import StepFiles
-from lintra_server.store import Store
-from lintra_server.witness import FolderWitness
+from lintra_server.storage.key_folder import BusyError
+from lintra_server.storage.states import BatchStates
+from lintra_server.storage.steps import StepFiles
+from lintra_server.storage.store import Store
+from lintra_server.web.app import create_app
 from support.server_world import PRECISION, World, a_world, configured, started, token
 
 
@@ -158,7 +158,7 @@ async def test_an_upload_is_acknowledged_only_if_it_would_survive(
         await world.upload(0, reports[:3])
         body = await world.body(0, reports)
         with monkeypatch.context() as patched:
-            patched.setattr("lintra_server.store.write_segments", lambda *_: 1 / 0)
+            patched.setattr("lintra_server.storage.store.write_segments", lambda *_: 1 / 0)
             failed = await world.post(0, body)
         assert (failed.status_code, token(failed)) == (503, "unavailable")
         world.reopen(0)

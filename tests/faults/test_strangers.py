@@ -22,8 +22,8 @@ from lintra_protocol.sealing import seal
 from lintra_protocol.task import Task
 from lintra_protocol.tokens import PASS_BYTES, Token, derived_keys, key_context, make_token
 from lintra_protocol.transport import media_type
-from lintra_server import gate, registry
-from lintra_server.intake import screening
+from lintra_server.batches import gate, registry
+from lintra_server.batches.intake import screening
 from lintra_server.settings import Policy
 from support import make_task
 from support.server_world import AUTHOR, POLICY, PRECISION, World, a_world, new_world, seeded, token

@@ -22,9 +22,9 @@ from lintra_protocol.ring import FloatArray
 from lintra_protocol.task import Task
 from lintra_protocol.transport import media_type
 from lintra_protocol.wire import encode_reports
-from lintra_server.app import create_app as create_server
 from lintra_server.settings import Settings as ServerSettings
-from lintra_server.upload_route import UploadRoute
+from lintra_server.web.app import create_app as create_server
+from lintra_server.web.upload_route import UploadRoute
 from lintra_service.tokens import token_hash
 
 NOW = 1_800_000_000

@@ -26,9 +26,9 @@ from lintra_protocol.messages import Cohort, Inventory, Signed
 from lintra_protocol.randomness import system_randomness
 from lintra_protocol.signing import SigningKey
 from lintra_protocol.task import Task
-from lintra_server.database import Database
 from lintra_server.node import Node
 from lintra_server.settings import Settings
+from lintra_server.storage.database import Database
 from support.server_world import POLICY, START, World, url
 
 WRITES = ("write", "fsync", "ftruncate", "unlink", "replace", "rename", "mkdir")

@@ -1,4 +1,4 @@
-"""The design of server/lintra_server/steps.py, starting.py and restoring.py as a small machine, to be explored whole.
+"""The design of `storage/steps.py`, `operating/starting.py` and `operating/restoring.py` as a machine, explored whole.
 
 One server with its database, its key folder and a witness; uploads, closing and releases as the single writes that they
 are made of; and, between any two of them, crashes, copies, restores of copies, losses and failovers. Secrets are left

@@ -45,9 +45,9 @@ from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
 from lintra_protocol.tokens import Token, derived_keys, key_commitment, key_context, make_token
 from lintra_protocol.transport import MessageName, media_type, sign_request
 from lintra_protocol.wire import decode_sealed_document, encode_reports
-from lintra_server.app import create_app
 from lintra_server.settings import Policy, Settings
-from lintra_server.upload_route import UploadRoute
+from lintra_server.web.app import create_app
+from lintra_server.web.upload_route import UploadRoute
 
 START = 1_800_000_000
 PRECISION = 3600

@@ -3,7 +3,7 @@
 import pytest
 
 from lintra_protocol.errors import OverloadedError
-from lintra_server.backlog import Backlog
+from lintra_server.batches.backlog import Backlog
 
 
 class Steps:

@@ -8,7 +8,7 @@ from lintra_protocol.errors import UnavailableError
 from lintra_protocol.messages import KeyList, Signed
 from lintra_protocol.sealing import CLASSICAL, HYBRID
 from lintra_server.clock import BUILT, DAY, SETTLING_SECONDS, STRAY_SECONDS, Clock, Overdue, Seen
-from lintra_server.key_folder import ACCEPT_FILE
+from lintra_server.storage.key_folder import ACCEPT_FILE
 from support.server_world import START, World, a_world, token
 
 

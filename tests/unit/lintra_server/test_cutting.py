@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from lintra_protocol.canonical import base64url
-from lintra_server import registry
+from lintra_server.batches import registry
 from lintra_server.clock import DAY, SETTLING_SECONDS
 from support.server_world import POLICY, World, a_world, text, token
 

@@ -8,10 +8,10 @@ import pytest
 from sqlalchemy import Connection, update
 
 from lintra_protocol.randomness import system_randomness
-from lintra_server.batch_secrets import Secrets
-from lintra_server.database import Database, alembic_version
-from lintra_server.store import Store, Upload
-from lintra_server.vault import Vault
+from lintra_server.disk.batch_secrets import Secrets
+from lintra_server.disk.vault import Vault
+from lintra_server.storage.database import Database, alembic_version
+from lintra_server.storage.store import Store, Upload
 
 
 def test_every_connection_logs_ahead_and_synchronises_fully(tmp_path: Path) -> None:

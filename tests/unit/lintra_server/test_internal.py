@@ -5,8 +5,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from lintra_server.internal import create_internal_app
-from lintra_server.keys import DAY
+from lintra_server.storage.keys import DAY
+from lintra_server.web.internal import create_internal_app
 from support.server_world import World, a_world
 
 

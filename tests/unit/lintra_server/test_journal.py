@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lintra_protocol.canonical import base64url, canonical_json
-from lintra_server.journal import DamagedJournalError, Journal, Line
+from lintra_server.disk.journal import DamagedJournalError, Journal, Line
 
 KEY = bytes(32)
 

@@ -11,12 +11,12 @@ from lintra_protocol.messages import KeyList, SealingKeyEntry, Signed
 from lintra_protocol.randomness import system_randomness
 from lintra_protocol.sealing import CLASSICAL, HYBRID
 from lintra_protocol.signing import SigningKey
-from lintra_server.batch_secrets import Secrets
 from lintra_server.clock import SETTLING_SECONDS
-from lintra_server.database import Database
-from lintra_server.keys import CACHE_SECONDS, DAY, Keyring
+from lintra_server.disk.batch_secrets import Secrets
+from lintra_server.disk.vault import Vault
 from lintra_server.settings import Keys
-from lintra_server.vault import Vault
+from lintra_server.storage.database import Database
+from lintra_server.storage.keys import CACHE_SECONDS, DAY, Keyring
 from support.server_world import START, Clock, seeded
 
 IDENTITY = SigningKey.generate(seeded("identity"))

@@ -17,9 +17,10 @@ from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import from_ring
 from lintra_protocol.sealing import HYBRID
 from lintra_protocol.sharing import combine
-from lintra_server import census, segments, transform
+from lintra_server.batches import census, transform
+from lintra_server.batches.gate import Gate
 from lintra_server.clock import SETTLING_SECONDS
-from lintra_server.gate import Gate
+from lintra_server.storage import segments
 from support.server_world import BASE, PRECISION, World, a_world, seeded, text
 
 

@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 from lintra_protocol.canonical import base64url
 from lintra_protocol.randomness import system_randomness
 from lintra_server.cli import app
-from lintra_server.database import Database
-from lintra_server.key_folder import ACCEPT_FILE, Noted
 from lintra_server.node import Node
 from lintra_server.settings import Settings
+from lintra_server.storage.database import Database
+from lintra_server.storage.key_folder import ACCEPT_FILE, Noted
 from support.server_world import configured
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -67,7 +67,7 @@ def test_a_founding_that_was_interrupted_is_finished_by_the_next_start(
         raise OSError("power cut")
 
     with monkeypatch.context() as patched:
-        patched.setattr("lintra_server.founding._establish", crash)
+        patched.setattr("lintra_server.operating.founding._establish", crash)
         with pytest.raises(OSError, match="power cut"):
             started(config)
     started(config)

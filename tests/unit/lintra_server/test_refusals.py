@@ -14,8 +14,8 @@ from lintra_protocol.messages import TaskRecord, sign
 from lintra_protocol.sealing import CLASSICAL, HYBRID
 from lintra_protocol.task import ServerEntry, Task
 from lintra_protocol.transport import media_type, sign_request
-from lintra_server.app import MAX_TASK_BYTES
 from lintra_server.settings import Policy
+from lintra_server.web.app import MAX_TASK_BYTES
 from lintra_service import answers
 from support.server_world import ANALYZER, AUTHOR, STRANGER, World, a_world, new_world, token, url
 

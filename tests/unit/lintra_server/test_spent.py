@@ -9,11 +9,11 @@ from sqlalchemy import event
 
 from lintra_protocol.errors import TokenSpentError
 from lintra_protocol.randomness import system_randomness
-from lintra_server.batch_secrets import Secrets
-from lintra_server.database import Database
-from lintra_server.spent import SerialSet
-from lintra_server.store import Store, Upload
-from lintra_server.vault import Vault
+from lintra_server.disk.batch_secrets import Secrets
+from lintra_server.disk.vault import Vault
+from lintra_server.storage.database import Database
+from lintra_server.storage.spent import SerialSet
+from lintra_server.storage.store import Store, Upload
 from support.server_world import seeded
 
 

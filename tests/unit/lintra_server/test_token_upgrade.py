@@ -4,7 +4,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection
 
-from lintra_server.database import Database
+from lintra_server.storage.database import Database
 
 BEFORE = """
 DROP TABLE looks; DROP TABLE segments; ALTER TABLE tasks DROP COLUMN author;

@@ -10,7 +10,7 @@ from lintra_protocol.ring import IntArray, RingArray
 from lintra_protocol.transforms.base import PublicMatrix
 from lintra_protocol.transforms.ones import Ones
 from lintra_protocol.transforms.osnap import BalancedOsnap
-from lintra_server.transform import add_reports
+from lintra_server.batches.transform import add_reports
 
 
 class Sparse(PublicMatrix):

@@ -9,12 +9,12 @@ import pytest
 from sqlalchemy import Connection, inspect
 
 from lintra_protocol.randomness import system_randomness
-from lintra_server.database import REVISION, Database
-from lintra_server.founding import found
 from lintra_server.node import Node, new_clock
-from lintra_server.parts import NotStartedError, lock_folders
-from lintra_server.restoring import Restored, restore
+from lintra_server.operating.founding import found
+from lintra_server.operating.restoring import Restored, restore
 from lintra_server.settings import Settings
+from lintra_server.storage.database import REVISION, Database
+from lintra_server.storage.parts import NotStartedError, lock_folders
 from lintra_service import migrations
 from lintra_service.settings import InvalidSettingsError
 from support.server_world import Clock

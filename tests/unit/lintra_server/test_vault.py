@@ -3,7 +3,7 @@
 import pytest
 from cryptography.exceptions import InvalidTag
 
-from lintra_server.vault import DataKey, Vault
+from lintra_server.disk.vault import DataKey, Vault
 from support.server_world import seeded
 
 OLD, NEW = bytes(32), b"1" * 32

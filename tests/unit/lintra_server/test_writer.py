@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import pytest
 
 from lintra_protocol.errors import OverloadedError, UnavailableError
-from lintra_server.store import Outcome, Upload
-from lintra_server.writer import Writer
+from lintra_server.storage.store import Outcome, Upload
+from lintra_server.storage.writer import Writer
 
 
 class Disk:

@@ -13,7 +13,7 @@ from pathlib import Path
 from sqlalchemy.exc import OperationalError
 
 from lintra_protocol.errors import UnavailableError
-from lintra_server.folders import sync_folder, write_new
+from lintra_server.disk.folders import sync_folder, write_new
 
 RESERVE_FILE = "reserve"
 _FULL = "database or disk is full"

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, bindparam, select
 
 from lintra_protocol.randomness import RandomBytes
-from lintra_server.database import segments
+from lintra_server.storage.database import segments
 
 Words = NDArray[np.uint64]
 

@@ -35,10 +35,10 @@ from lintra_protocol.wire import (
     report_id,
     upload_bytes,
 )
-from lintra_server.backlog import Backlog
-from lintra_server.registry import SKEW_UNITS, HeldTask
-from lintra_server.store import Outcome, Upload
-from lintra_server.writer import Writer
+from lintra_server.batches.backlog import Backlog
+from lintra_server.batches.registry import SKEW_UNITS, HeldTask
+from lintra_server.storage.store import Outcome, Upload
+from lintra_server.storage.writer import Writer
 
 FindKey = Callable[[bytes], SealingKey]
 FindStored = Callable[[int, Sequence[bytes]], set[bytes]]

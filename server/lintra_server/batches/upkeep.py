@@ -6,11 +6,11 @@ A deadline must have passed for an hour of the process's own running time before
 from collections.abc import Callable
 
 from lintra_server.clock import DAY, Clock, Overdue
-from lintra_server.database import Database
-from lintra_server.journal import Journal
-from lintra_server.states import FINAL_STATES, BatchRow, BatchStates
-from lintra_server.steps import KEPT_STATES, Step, StepFiles, Stepper
-from lintra_server.store import Store
+from lintra_server.disk.journal import Journal
+from lintra_server.storage.database import Database
+from lintra_server.storage.states import FINAL_STATES, BatchRow, BatchStates
+from lintra_server.storage.steps import KEPT_STATES, Step, StepFiles, Stepper
+from lintra_server.storage.store import Store
 
 RELEASE_FILE_DAYS = 30
 """How long the step file of a release is kept, for a restore: it is sealed to the analyzer."""

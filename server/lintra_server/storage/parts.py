@@ -5,16 +5,16 @@ from pathlib import Path
 
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.signing import SigningKey
-from lintra_server.database import Database
-from lintra_server.folders import make_folder, require_private
-from lintra_server.journal import Journal
-from lintra_server.key_folder import KeyFolder, journal_key
-from lintra_server.reserve import Reserve
+from lintra_server.disk.folders import make_folder, require_private
+from lintra_server.disk.journal import Journal
+from lintra_server.disk.reserve import Reserve
+from lintra_server.disk.vault import Vault
+from lintra_server.disk.witness import FolderWitness
 from lintra_server.settings import Settings
-from lintra_server.states import BatchStates
-from lintra_server.store import Store
-from lintra_server.vault import Vault
-from lintra_server.witness import FolderWitness
+from lintra_server.storage.database import Database
+from lintra_server.storage.key_folder import KeyFolder, journal_key
+from lintra_server.storage.states import BatchStates
+from lintra_server.storage.store import Store
 from lintra_service.settings import InvalidSettingsError
 
 DATABASE_FILE = "lintra.sqlite"

@@ -12,9 +12,9 @@ from sqlalchemy import Connection, insert, select, update
 
 from lintra_protocol.errors import CohortTooSmallError
 from lintra_protocol.messages import BatchState
-from lintra_server.database import Database, batches, journal, looks, reports, sealing_keys, tasks
-from lintra_server.journal import Head
-from lintra_server.steps import ForkedError, Step
+from lintra_server.disk.journal import Head
+from lintra_server.storage.database import Database, batches, journal, looks, reports, sealing_keys, tasks
+from lintra_server.storage.steps import ForkedError, Step
 
 FINAL_STATES: frozenset[BatchState] = frozenset({"released", "scrubbed", "abandoned"})
 """Nothing can leave a batch in one of these states that did not leave it before."""

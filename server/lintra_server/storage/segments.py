@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from sqlalchemy import Connection, bindparam, insert, select
 
-from lintra_server.database import reports, segments
-from lintra_server.vault import DataKey
+from lintra_server.disk.vault import DataKey
+from lintra_server.storage.database import reports, segments
 
 MAX_SEGMENT_BYTES = 1 << 20
 """Payload bytes in a segment, unless one payload alone is larger; bounds the memory of a release."""

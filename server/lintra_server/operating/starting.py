@@ -8,11 +8,11 @@ import structlog
 
 from lintra_protocol.canonical import base64url
 from lintra_protocol.messages import Inventory, Signed
-from lintra_server.journal import EMPTY, Halt, Head
-from lintra_server.parts import NotStartedError, Parts
-from lintra_server.reserve import is_full
-from lintra_server.states import FINAL_STATES
-from lintra_server.steps import KEPT_STATES, Step, Stepper
+from lintra_server.disk.journal import EMPTY, Halt, Head
+from lintra_server.disk.reserve import is_full
+from lintra_server.storage.parts import NotStartedError, Parts
+from lintra_server.storage.states import FINAL_STATES
+from lintra_server.storage.steps import KEPT_STATES, Step, Stepper
 
 log = structlog.get_logger()
 

@@ -14,7 +14,7 @@ from lintra_protocol.signing import SigningKey
 from lintra_protocol.task import Task
 from lintra_protocol.tokens import KEY_BYTES, Admission, key_commitment, key_context
 from lintra_server.settings import Settings
-from lintra_server.store import Store
+from lintra_server.storage.store import Store
 
 SKEW_UNITS = 1
 """By how many of a task's time units a client's clock may differ from this server's."""

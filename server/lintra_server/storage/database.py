@@ -33,7 +33,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from lintra_server.folders import sync_file, write_new
+from lintra_server.disk.folders import sync_file, write_new
 from lintra_service.settings import InvalidSettingsError
 
 REVISION = "0004"

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from lintra_protocol.canonical import base64url
 from lintra_protocol.randomness import system_randomness
-from lintra_server.database import Database
-from lintra_server.folders import make_folder, require_private, write_new
-from lintra_server.parts import NotStartedError, database_path
+from lintra_server.disk.folders import make_folder, require_private, write_new
 from lintra_server.settings import Settings
-from lintra_server.states import BatchStates
+from lintra_server.storage.database import Database
+from lintra_server.storage.parts import NotStartedError, database_path
+from lintra_server.storage.states import BatchStates
 
 
 def back_up(settings: Settings, folder: Path) -> Iterator[str]:

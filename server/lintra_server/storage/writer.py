@@ -13,9 +13,9 @@ from concurrent.futures import Future
 import structlog
 
 from lintra_protocol.errors import LintraError, OverloadedError, UnavailableError
-from lintra_server.journal import Halt
-from lintra_server.steps import ForkedError
-from lintra_server.store import Outcome, Upload
+from lintra_server.disk.journal import Halt
+from lintra_server.storage.steps import ForkedError
+from lintra_server.storage.store import Outcome, Upload
 
 log = structlog.get_logger()
 

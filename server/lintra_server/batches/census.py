@@ -13,10 +13,10 @@ from lintra_protocol.errors import BatchClosedError, UnknownResourceError
 from lintra_protocol.messages import BATCH, BatchState, BatchStatus, Counters, census_of, sign
 from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.signing import SigningKey
-from lintra_server.database import batches, looks, reports
-from lintra_server.registry import HeldTask
-from lintra_server.steps import SET_BACK, ForkedError
-from lintra_server.store import Store, listed
+from lintra_server.batches.registry import HeldTask
+from lintra_server.storage.database import batches, looks, reports
+from lintra_server.storage.steps import SET_BACK, ForkedError
+from lintra_server.storage.store import Store, listed
 
 Tell = Callable[[HeldTask, int, Counters | None], Counters]
 """Returns what became of the reports of a task: of so many that are stored, and of those counted before it began."""

@@ -15,11 +15,11 @@ from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.sealing import SealingKey, SuiteName
 from lintra_protocol.signing import SigningKey
 from lintra_protocol.wire import KEY_ID_BYTES
-from lintra_server.batch_secrets import Secrets
 from lintra_server.clock import Overdue
-from lintra_server.database import Database, sealing_keys
+from lintra_server.disk.batch_secrets import Secrets
+from lintra_server.disk.vault import Vault
 from lintra_server.settings import Keys
-from lintra_server.vault import Vault
+from lintra_server.storage.database import Database, sealing_keys
 
 DAY = 86_400
 CACHE_SECONDS = DAY

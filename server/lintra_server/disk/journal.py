@@ -21,7 +21,7 @@ from lintra_protocol.canonical import (
     parse_canonical_json,
 )
 from lintra_protocol.errors import InvalidMessageError
-from lintra_server.folders import FILE_MODE, sync_folder
+from lintra_server.disk.folders import FILE_MODE, sync_folder
 from lintra_service.settings import InvalidSettingsError
 
 JournalState = Literal["started", "closed", "frozen", "checked", "judged", "released", "abandoned", "restored"]

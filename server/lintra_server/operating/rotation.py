@@ -5,8 +5,8 @@ Afterwards the later ones can be taken off the list.
 
 from sqlalchemy import select, update
 
-from lintra_server.database import batches, sealing_keys, tasks
-from lintra_server.parts import Parts
+from lintra_server.storage.database import batches, sealing_keys, tasks
+from lintra_server.storage.parts import Parts
 
 
 def renew(parts: Parts) -> int:

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lintra_server.clock import DAY, Clock
-from lintra_server.database import Database
-from lintra_server.folders import require_private
-from lintra_server.journal import Head, Journal
-from lintra_server.key_folder import JOURNAL_FILE, journal_key, read_noted
-from lintra_server.parts import database_path, open_witness
+from lintra_server.disk.folders import require_private
+from lintra_server.disk.journal import Head, Journal
+from lintra_server.disk.vault import Vault
 from lintra_server.settings import Settings
-from lintra_server.states import FINAL_STATES, BatchStates
-from lintra_server.vault import Vault
+from lintra_server.storage.database import Database
+from lintra_server.storage.key_folder import JOURNAL_FILE, journal_key, read_noted
+from lintra_server.storage.parts import database_path, open_witness
+from lintra_server.storage.states import FINAL_STATES, BatchStates
 
 FREE_BYTES = 1 << 30
 """Less free space than this is worth a word."""

@@ -11,14 +11,14 @@ from pathlib import Path
 
 from lintra_protocol.randomness import RandomBytes
 from lintra_server.clock import Clock
-from lintra_server.folders import write_new
-from lintra_server.journal import FINAL_LINES, DamagedJournalError, Head, Journal, Line
-from lintra_server.key_folder import KeyFolder, Noted
-from lintra_server.parts import NotStartedError, Parts, database_path, open_vault, parts_with
+from lintra_server.disk.folders import write_new
+from lintra_server.disk.journal import FINAL_LINES, DamagedJournalError, Head, Journal, Line
+from lintra_server.disk.vault import Vault
 from lintra_server.settings import Settings
-from lintra_server.states import FINAL_STATES, BatchRow, Standing
-from lintra_server.steps import Step
-from lintra_server.vault import Vault
+from lintra_server.storage.key_folder import KeyFolder, Noted
+from lintra_server.storage.parts import NotStartedError, Parts, database_path, open_vault, parts_with
+from lintra_server.storage.states import FINAL_STATES, BatchRow, Standing
+from lintra_server.storage.steps import Step
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,12 @@ from lintra_protocol.messages import BatchState
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.ring import IntArray
-from lintra_server.batch_secrets import Secrets
-from lintra_server.database import Database, batches, reports, segments, tasks
-from lintra_server.segments import known, write_segments
-from lintra_server.spent import SpentSerials, SpentTables
-from lintra_server.steps import SET_BACK, ForkedError
-from lintra_server.vault import KEY_BYTES, DataKey, Vault
+from lintra_server.disk.batch_secrets import Secrets
+from lintra_server.disk.vault import KEY_BYTES, DataKey, Vault
+from lintra_server.storage.database import Database, batches, reports, segments, tasks
+from lintra_server.storage.segments import known, write_segments
+from lintra_server.storage.spent import SpentSerials, SpentTables
+from lintra_server.storage.steps import SET_BACK, ForkedError
 
 _SEGMENTS_PER_READ = 8
 _ROWS_PER_READ = 1 << 14

@@ -9,13 +9,13 @@ from sqlalchemy import select, update
 
 from lintra_protocol.randomness import RandomBytes
 from lintra_server.clock import Clock
-from lintra_server.database import batches, sealing_keys
-from lintra_server.folders import sync_folder, write_new
-from lintra_server.journal import EMPTY, Line
-from lintra_server.key_folder import FOUNDING_FILE, KeyFolder, Noted
-from lintra_server.parts import NotStartedError, Parts, database_path, open_vault, parts_with
+from lintra_server.disk.folders import sync_folder, write_new
+from lintra_server.disk.journal import EMPTY, Line
 from lintra_server.settings import Settings
-from lintra_server.states import Standing
+from lintra_server.storage.database import batches, sealing_keys
+from lintra_server.storage.key_folder import FOUNDING_FILE, KeyFolder, Noted
+from lintra_server.storage.parts import NotStartedError, Parts, database_path, open_vault, parts_with
+from lintra_server.storage.states import Standing
 
 
 def found(

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from lintra_protocol.canonical import canonical_json, parse_canonical_json
 from lintra_protocol.errors import InvalidMessageError
-from lintra_server.batch_secrets import Secrets
 from lintra_server.clock import Seen
-from lintra_server.folders import FILE_MODE, make_folder, replace, require_private, write_new
-from lintra_server.journal import Journal
-from lintra_server.steps import StepFiles
-from lintra_server.vault import KEY_BYTES, Vault
+from lintra_server.disk.batch_secrets import Secrets
+from lintra_server.disk.folders import FILE_MODE, make_folder, replace, require_private, write_new
+from lintra_server.disk.journal import Journal
+from lintra_server.disk.vault import KEY_BYTES, Vault
+from lintra_server.storage.steps import StepFiles
 from lintra_service.settings import InvalidSettingsError
 
 JOURNAL_FILE = "journal"

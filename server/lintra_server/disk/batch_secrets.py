@@ -6,7 +6,7 @@ A secret is durable before what it protects exists, and overwritten before it is
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from lintra_server.folders import destroy, make_folder, write_new
+from lintra_server.disk.folders import destroy, make_folder, write_new
 
 SECRET_BYTES = 32
 NAME_BYTES = 16

@@ -25,14 +25,14 @@ from lintra_protocol.randomness import RandomBytes, system_randomness
 from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.transport import MessageName, media_type, require_media_type
 from lintra_protocol.wire import KEY_ID_BYTES
-from lintra_server.description import DescribedApp
-from lintra_server.journal import Halt
-from lintra_server.keys import CACHE_SECONDS
+from lintra_server.batches.registry import HeldTask
+from lintra_server.disk.journal import Halt
+from lintra_server.disk.reserve import is_full
 from lintra_server.node import Node, end_process
-from lintra_server.registry import HeldTask
-from lintra_server.reserve import is_full
 from lintra_server.settings import Settings
-from lintra_server.upload_route import UploadRoute
+from lintra_server.storage.keys import CACHE_SECONDS
+from lintra_server.web.description import DescribedApp
+from lintra_server.web.upload_route import UploadRoute
 from lintra_service.answers import answer, as_lintra_error, problem, read_body
 from lintra_service.room import Room
 

@@ -50,11 +50,11 @@ from lintra_protocol.rules import (
 from lintra_protocol.sealing import seal
 from lintra_protocol.signing import SigningKey
 from lintra_protocol.wire import encode_sealed_document
-from lintra_server.registry import HeldTask
-from lintra_server.states import BatchStates
-from lintra_server.steps import Step, Stepper, Values
-from lintra_server.store import Batch, Store
-from lintra_server.transform import sketch_share
+from lintra_server.batches.registry import HeldTask
+from lintra_server.batches.transform import sketch_share
+from lintra_server.storage.states import BatchStates
+from lintra_server.storage.steps import Step, Stepper, Values
+from lintra_server.storage.store import Batch, Store
 
 NONCE_BYTES = 32
 

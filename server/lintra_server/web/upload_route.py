@@ -17,7 +17,7 @@ from lintra_protocol.errors import (
     MethodNotAllowedError,
 )
 from lintra_protocol.transport import require_media_type
-from lintra_server.intake import max_upload_bytes, screening
+from lintra_server.batches.intake import max_upload_bytes, screening
 from lintra_server.node import Node
 from lintra_service.answers import answer, problem, read_body
 from lintra_service.exchange import Exchange

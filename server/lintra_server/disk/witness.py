@@ -14,8 +14,8 @@ from typing import Protocol
 
 from lintra_protocol.canonical import base64url, framed, parse_base64url
 from lintra_protocol.errors import InvalidMessageError
-from lintra_server.folders import sync_folder, write_new
-from lintra_server.journal import EMPTY, Head
+from lintra_server.disk.folders import sync_folder, write_new
+from lintra_server.disk.journal import EMPTY, Head
 
 _KEPT = 16
 

@@ -16,9 +16,9 @@ import structlog
 
 from lintra_protocol.canonical import JsonValue, base64url, canonical_json, parse_base64url, parse_canonical_json
 from lintra_protocol.errors import InvalidMessageError, LintraError, UnavailableError
-from lintra_server.folders import destroy, make_folder, write_new
-from lintra_server.journal import Halt, Head, Journal, JournalState, Line, UnsyncedError
-from lintra_server.witness import Witness, WitnessError
+from lintra_server.disk.folders import destroy, make_folder, write_new
+from lintra_server.disk.journal import Halt, Head, Journal, JournalState, Line, UnsyncedError
+from lintra_server.disk.witness import Witness, WitnessError
 
 log = structlog.get_logger()
 

@@ -1,0 +1,1 @@
+"""The server over HTTP: uploads, the control plane, and the operators' port."""
