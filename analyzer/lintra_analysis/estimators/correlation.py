@@ -12,10 +12,11 @@ from scipy import special
 
 from lintra_analysis.estimators.centred import About, centred
 from lintra_analysis.estimators.concentrated.pairs import Pairs
-from lintra_analysis.estimators.estimates import Interval, Of, check_confidence, check_of, quantile, two_sided
+from lintra_analysis.estimators.estimates import Clipping, Interval, Of, check_confidence, check_of, quantile, two_sided
 from lintra_analysis.estimators.pca import notes_of
 from lintra_analysis.estimators.quantities import standard_error
-from lintra_analysis.estimators.shrinking import correlation_warnings
+from lintra_analysis.estimators.remarks import matrix_warnings
+from lintra_analysis.estimators.shrinking import clipping, pair_limits, shrinking_warnings
 from lintra_analysis.estimators.spectral import floor_eigenvalues, smallest_eigenvalue
 from lintra_analysis.estimators.tabular import Cell, Tabular, closing, csv_text, facts, levels, number, table, title
 from lintra_analysis.releases.gram import GramEstimate, HasSecondMoment
@@ -74,6 +75,7 @@ class CorrelationEstimate(Tabular):
         repaired: whether noise had made it indefinite; then `matrix` differs from the pairs.
         pairs: every pair of columns, the first before the second.
         warnings: in plain words, what the analyst must know before using the numbers.
+        clipping: how many rows a bound changed and how far that may have moved each pair; None if nobody counted.
     """
 
     columns: tuple[str, ...]
@@ -87,6 +89,7 @@ class CorrelationEstimate(Tabular):
     pairs: tuple[PairCorrelation, ...]
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
+    clipping: Clipping | None = None
 
     def __repr__(self) -> str:
         return f"CorrelationEstimate({len(self.columns)} columns, {self.num_clients} clients)"
@@ -218,6 +221,7 @@ def correlation(
         raise InvalidAnalysisError(f"noise has swallowed the variance of {', '.join(lost)}; no correlation is left")
     root = np.sqrt(diagonal[usable])
     repaired, matrix = _repaired(gram.matrix[np.ix_(usable, usable)] / np.outer(root, root))
+    limits = pair_limits(gram, usable) if gram.clipped else []
     tested = gram.clipped is None or gram.clipped.tests_hold
     pairs = _pairs(_Told(gram, names, usable, allowed, of, confidence))
     return CorrelationEstimate(
@@ -235,7 +239,8 @@ def correlation(
             LINEAR_NOTE if allowed is None else ALLOWED_NOTE,
             *gram.count_notes,
         ),
-        warnings=(*_warnings(lost, repaired), *correlation_warnings(gram, usable)),
+        warnings=(*matrix_warnings(lost, repaired), *shrinking_warnings(gram.clipped, "correlations", limits)),
+        clipping=clipping(gram.clipped, limits),
     )
 
 
@@ -388,13 +393,3 @@ def _p_value(r: float, noise: float, count: int) -> float:
     # Satterthwaite (1946): only the sampling part is estimated.
     freedom = (count - 2) * (total / sampling) ** 2 if sampling > 0 else math.inf
     return two_sided(r / math.sqrt(total), freedom)
-
-
-def _warnings(lost: tuple[str, ...], repaired: bool) -> tuple[str, ...]:
-    """Return what the analyst must know, in plain words."""
-    warnings = []
-    if lost:
-        warnings.append(f"noise has swallowed the variance of {', '.join(lost)}, which the matrix leaves out")
-    if repaired:
-        warnings.append("noise had made the matrix indefinite; the matrix is repaired, the pairs are not")
-    return tuple(warnings)

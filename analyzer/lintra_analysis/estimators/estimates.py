@@ -49,6 +49,41 @@ class Estimate:
 
 
 @dataclass(frozen=True)
+class ClipLimit:
+    """How far one number may be from that of the rows before they were shrunk.
+
+    Attributes:
+        name: of the number, such as a column's.
+        limit: in its own units; None if there is none.
+    """
+
+    name: str
+    limit: float | None
+
+
+@dataclass(frozen=True)
+class Clipping:
+    """How many rows a bound changed, and how far that may have moved an answer (docs/estimators.md#clipped-rows).
+
+    The limits hold for the upper end of the count and if all of these rows lay within their columns' bounds; noise is
+    left out of them.
+
+    Attributes:
+        estimate: of the rows that a bound changed, noise included.
+        sd: deviation of that noise, in rows.
+        upper_rows: the upper end, at 95 %.
+        upper_share: the same as a part of all rows.
+        limits: one for each number of the answer; none where no row within the columns' bounds would be shrunk.
+    """
+
+    estimate: float
+    sd: float
+    upper_rows: float
+    upper_share: float
+    limits: tuple[ClipLimit, ...]
+
+
+@dataclass(frozen=True)
 class Measured:
     """One number with its standard error and interval; each is None where the release supports none."""
 

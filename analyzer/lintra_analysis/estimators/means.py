@@ -14,9 +14,9 @@ import numpy as np
 
 from lintra_analysis.estimators.centred import Centred, centred
 from lintra_analysis.estimators.coefficients import StandardError
-from lintra_analysis.estimators.estimates import Interval, Of, check_confidence, check_of, sampling_bound
+from lintra_analysis.estimators.estimates import Clipping, Interval, Of, check_confidence, check_of, sampling_bound
 from lintra_analysis.estimators.quantities import Quantity, error_of, standard_error, with_count
-from lintra_analysis.estimators.shrinking import mean_limits, shrinking_warnings, square_warning
+from lintra_analysis.estimators.shrinking import clipping, mean_limits, shrinking_warnings, square_warning
 from lintra_analysis.estimators.spectral import floor_eigenvalues
 from lintra_analysis.estimators.tabular import (
     Cell,
@@ -85,6 +85,7 @@ class MeansEstimate(Tabular):
         mean_squares: mean squared distance from the public center, in the columns' units squared.
         root_mean_squares: roots of that; None where noise has made it negative.
         notes: on what the errors rest, and what is missing and why.
+        clipping: how many rows a bound changed and how far that may have moved each mean; None if nobody counted.
         scaled_columns: the columns as the release has them; not part of `to_dict`.
     """
 
@@ -97,6 +98,7 @@ class MeansEstimate(Tabular):
     root_mean_squares: tuple[Quantity | None, ...] | None
     notes: tuple[str, ...]
     warnings: tuple[str, ...] = ()
+    clipping: Clipping | None = None
     scaled_columns: tuple[ScaledColumn, ...] = field(default=(), metadata={"plain": False})
 
     def __repr__(self) -> str:
@@ -261,11 +263,10 @@ def _of_totals(release: Totals, confidence: float, of: Of) -> MeansEstimate:
     names = tuple(column.name for column in release.columns)
     about = BOUND_NOTE if of == "population" else COHORT_NOTE
     notes, columns = (about, NO_SECOND_NOTE, *release.count_notes), release.columns
-    warnings = tuple(shrinking_warnings(release.clipped, "means", mean_limits(release.clipped, columns)))
+    limits = mean_limits(release.clipped, columns)
+    warnings, moved = tuple(shrinking_warnings(release.clipped, "means", limits)), clipping(release.clipped, limits)
     reports, own = release.num_clients, tuple(found)
-    return MeansEstimate(
-        names, reports, of, float(confidence), own, None, None, notes, warnings, scaled_columns=columns
-    )
+    return MeansEstimate(names, reports, of, float(confidence), own, None, None, notes, warnings, moved, columns)
 
 
 def _of_second_moment(gram: GramEstimate, columns: Sequence[str] | None, confidence: float, of: Of) -> MeansEstimate:
@@ -283,6 +284,7 @@ def _of_second_moment(gram: GramEstimate, columns: Sequence[str] | None, confide
     else:
         name = next(column.name for column in gram.columns if column.constant)
         notes.append(INTERCEPT_NOTE if name == INTERCEPT else CONSTANT_NOTE.format(name=name))
+    limits = mean_limits(gram.clipped, moments.columns if found else ())
     return MeansEstimate(
         columns=tuple(column.name for column in moments.columns),
         num_clients=gram.num_clients,
@@ -293,9 +295,10 @@ def _of_second_moment(gram: GramEstimate, columns: Sequence[str] | None, confide
         root_mean_squares=tuple(_root(square) for square in squares),
         notes=(*notes, *gram.count_notes),
         warnings=(
-            *shrinking_warnings(gram.clipped, "means", mean_limits(gram.clipped, moments.columns if found else ())),
+            *shrinking_warnings(gram.clipped, "means", limits),
             *square_warning(gram.clipped, gram),
         ),
+        clipping=clipping(gram.clipped, limits),
         scaled_columns=moments.columns,
     )
 

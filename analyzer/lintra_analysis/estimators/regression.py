@@ -21,7 +21,7 @@ from lintra_analysis.estimators.coefficients import (
 )
 from lintra_analysis.estimators.concentrated.regressions import Regression, penalty_beside
 from lintra_analysis.estimators.design import INTERCEPT, Design, check_regularization, design
-from lintra_analysis.estimators.estimates import Interval, Of, check_confidence, check_of, quantile
+from lintra_analysis.estimators.estimates import Clipping, Interval, Of, check_confidence, check_of, quantile
 from lintra_analysis.estimators.regression_estimate import Penalised, RegressionEstimate, Simultaneous
 from lintra_analysis.estimators.remarks import (
     CONCENTRATED_LAW,
@@ -131,6 +131,7 @@ class _Told:
     r2: float | None = None
     r2_interval: Interval | None = None
     r2_sd: float | None = None
+    clipping: Clipping | None = None
 
 
 def _linearised(chosen: Design, fit: Fit, asked: _Asked) -> _Told:
@@ -201,11 +202,12 @@ def _beside_clipping(told: _Told, chosen: Design, fit: Fit, to_units: FloatArray
     if clipped is None:
         return told
     # Loaded only where somebody counted.
-    from lintra_analysis.estimators.shrinking import coefficient_limits, shrinking_warnings, square_warning
+    from lintra_analysis.estimators.shrinking import clipping, coefficient_limits, shrinking_warnings, square_warning
 
     limits = coefficient_limits(chosen.gram, fit, to_units, names if chosen.constant else names[:-1])
     told = replace(
         told,
+        clipping=clipping(clipped, limits),
         warnings=(
             *told.warnings,
             *shrinking_warnings(clipped, "coefficients", limits),
@@ -304,6 +306,7 @@ def _report(chosen: Design, fit: Fit, told: _Told, bounds: Simultaneous | None, 
         simultaneous=bounds,
         warnings=tuple(warnings),
         sets=asked.sets,
+        clipping=told.clipping,
         scaled_columns=(*chosen.features, chosen.target),
     )
 

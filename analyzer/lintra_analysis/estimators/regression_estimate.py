@@ -9,7 +9,7 @@ import numpy as np
 from lintra_analysis.estimators.coefficients import CSV_HEADER, PARTS_NOTE, Coefficient, text_header
 from lintra_analysis.estimators.concentrated.regressions import Regression
 from lintra_analysis.estimators.design import INTERCEPT
-from lintra_analysis.estimators.estimates import Interval, Of
+from lintra_analysis.estimators.estimates import Clipping, Interval, Of
 from lintra_analysis.estimators.rows import Rows, rows_by_name
 from lintra_analysis.estimators.tabular import Cell, Tabular, closing, csv_text, facts, levels, number, table, title
 from lintra_analysis.releases.columns import ScaledColumn
@@ -86,6 +86,7 @@ class RegressionEstimate(Tabular):
         law: what intervals and tests rest on.
         simultaneous: if it was asked for.
         warnings: in plain words, what the analyst must know before using the numbers.
+        clipping: how many rows a bound changed and how far that may have moved each coefficient; None if not counted.
         scaled_columns: features and target as the release has them; not part of `to_dict`.
     """
 
@@ -120,6 +121,7 @@ class RegressionEstimate(Tabular):
     simultaneous: Simultaneous | None
     warnings: tuple[str, ...]
     sets: Regression | None = field(metadata={"plain": False})
+    clipping: Clipping | None = None
     scaled_columns: tuple[ScaledColumn, ...] = field(default=(), metadata={"plain": False})
 
     def __repr__(self) -> str:

@@ -66,3 +66,13 @@ def warnings_of(gram: GramEstimate, fit: Fit, *, known: bool) -> tuple[str, ...]
     if fit.r2 is None and not known:
         found.append(f"no r2: the second moment of {gram.columns[-1].name!r} cannot be told from noise")
     return tuple(found)
+
+
+def matrix_warnings(lost: tuple[str, ...], repaired: bool) -> tuple[str, ...]:
+    """Return what the analyst must know of a matrix of correlations: columns lost in noise, and a repair."""
+    warnings = []
+    if lost:
+        warnings.append(f"noise has swallowed the variance of {', '.join(lost)}, which the matrix leaves out")
+    if repaired:
+        warnings.append("noise had made the matrix indefinite; the matrix is repaired, the pairs are not")
+    return tuple(warnings)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from lintra_analysis.estimators.estimates import ClipLimit, Clipping
 from lintra_analysis.estimators.simultaneous import reach_of
 from lintra_analysis.estimators.solve import Fit
 from lintra_analysis.estimators.tabular import number
@@ -38,7 +39,7 @@ def shrinking_warnings(clipped: ClippedRows | None, what: str, limits: Sequence[
     found = [clipped.words]
     if not clipped.tests_hold:
         found.append(NO_TESTS)
-    if clipped.limited and limits:
+    if clipped.most_shrunk > 0 and limits:
         shown = ", ".join(
             f"{name} {'(no limit)' if limit is None else number(limit)}" for name, limit in limits[:_NAMED]
         )
@@ -48,6 +49,14 @@ def shrinking_warnings(clipped: ClippedRows | None, what: str, limits: Sequence[
             f"{shown}{more}"
         )
     return found
+
+
+def clipping(clipped: ClippedRows | None, limits: Sequence[tuple[str, float | None]]) -> Clipping | None:
+    """Return the count and the limits as an answer holds them; None if nobody counted."""
+    if clipped is None:
+        return None
+    held = tuple(ClipLimit(name, limit) for name, limit in limits) if clipped.most_shrunk > 0 else ()
+    return Clipping(clipped.estimate, clipped.sd, clipped.upper_rows, clipped.upper_share, held)
 
 
 def mean_limits(clipped: ClippedRows | None, columns: Sequence[ScaledColumn]) -> list[tuple[str, float | None]]:
@@ -65,7 +74,7 @@ def farthest(column: ScaledColumn) -> float:
 
 def square_warning(clipped: ClippedRows | None, gram: GramEstimate) -> list[str]:
     """Return what shrinking can have taken from the second moments, beside their own size."""
-    if clipped is None or not clipped.worth_a_word or not clipped.limited:
+    if clipped is None or not clipped.worth_a_word or not clipped.square_limit:
         return []
     size = float(np.linalg.norm(gram.matrix))
     limit = number(clipped.square_limit)
@@ -118,8 +127,8 @@ def correlation_limits(
     return np.stack(ends, axis=2)
 
 
-def correlation_warnings(gram: GramEstimate, usable: NDArray[np.bool_]) -> list[str]:
-    """Return what clipped rows do to the correlations of columns, in words.
+def pair_limits(gram: GramEstimate, usable: NDArray[np.bool_]) -> list[tuple[str, float | None]]:
+    """Return how far the correlation of each pair of columns may be from that of the unshrunk rows.
 
     Args:
         gram: sums of products of deviations, in normalised units.
@@ -135,4 +144,4 @@ def correlation_warnings(gram: GramEstimate, usable: NDArray[np.bool_]) -> list[
             off = float(max(ends[i, j, 1] - raw[i, j], raw[i, j] - ends[i, j, 0]))
             name = f"{gram.columns[i].name} and {gram.columns[j].name}"
             limits.append((name, off if usable[i] and usable[j] and ends[i, j, 0] > -1 else None))
-    return shrinking_warnings(gram.clipped, "correlations", limits)
+    return limits

@@ -108,3 +108,36 @@ def test_totals_say_how_far_their_means_may_be_off_and_uncounted_releases_say_no
     assert not means(replace(totals, clipped=None)).warnings
     unlimited = replace(totals, clipped=ClippedRows(400.0, 0.0, COUNT))
     assert not any("differ by at most" in one for one in means(unlimited).warnings)
+
+
+def test_the_limits_are_fields_of_the_answers_and_null_where_there_is_none() -> None:
+    held, clipped = shrunk(rows(1), 1.2)
+    few = replace(clipped, estimate=60.0, sd=2.0)
+    own = release(held, few)
+    fitted = regression(own, "y").to_dict()["clipping"]
+    assert isinstance(fitted, dict)
+    assert fitted["estimate"] == 60
+    assert fitted["upper_rows"] == pytest.approx(60 + 1.645 * 2, abs=0.001)
+    assert [one["name"] for one in fitted["limits"]] == ["a", "b", "(intercept)"]
+    averages = means(own)
+    assert averages.clipping is not None
+    assert [(one.name, one.limit) for one in averages.clipping.limits] == mean_limits(few, COLUMNS)
+    pairs = correlation(own).clipping
+    assert pairs is not None
+    assert [one.name for one in pairs.limits] == ["a and b", "a and y", "b and y"]
+    # Where all rows may have been clipped there is no limit of a coefficient.
+    lost = regression(release(held, replace(clipped, estimate=float(COUNT))), "y").clipping
+    assert lost is not None
+    assert {one.limit for one in lost.limits} == {None}
+    assert regression(release(held, None), "y").clipping is None
+
+
+def test_where_the_norm_bound_shrinks_nothing_within_the_bounds_no_limit_is_talked_about() -> None:
+    # Then whoever was clipped left a column's bounds, and nothing limits how far.
+    wide = ClippedRows(400.0, 0.0, COUNT, 2.0, FARTHEST)
+    found = means(release(rows(1), wide))
+    warnings = found.warnings
+    assert found.clipping is not None
+    assert found.clipping.limits == ()
+    assert any("were clipped" in warning for warning in warnings)
+    assert not any("at most" in warning.partition("at 95 %")[2] for warning in warnings)
