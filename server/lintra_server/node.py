@@ -31,7 +31,7 @@ from lintra_server.storage.parts import Parts, lock_folders, open_parts
 from lintra_server.storage.writer import Writer
 from lintra_service.peers import peer_of
 from lintra_service.readiness import Readiness
-from lintra_service.room import Room
+from lintra_service.room import OneAtATime, Room
 
 NOTE_SECONDS = 1.0
 """How often what was stored is noted in the key folder, if it changed."""
@@ -112,6 +112,8 @@ class Node:
         self.uploads = Room(queue.max_pending_bytes)
         self.control = Room(queue.max_control_bytes)
         self.registrations = Room(queue.max_registration_bytes)
+        # Proofs are costly, and anybody may ask for one.
+        self.proving = OneAtATime("another proof is being computed")
         self.writer = Writer(parts.store.add_reports, queue.max_pending_bytes, self.metrics.observe_commit, halt)
         observe = self.metrics.observe_reports
         self.intake = Intake(

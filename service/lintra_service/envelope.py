@@ -3,7 +3,7 @@
 One ASGI layer around the application does it, so no route, known or unknown, can leave it out.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import structlog
 from fastapi import FastAPI
@@ -39,6 +39,7 @@ class Envelope:
         *,
         may_send: Callable[[Headers], bool] = lambda headers: True,
         trusted_proxies: Sequence[Network] = (),
+        state: Mapping[str, object] | None = None,
     ) -> None:
         """Wrap `app`, and make it answer every error with a problem document.
 
@@ -50,6 +51,7 @@ class Envelope:
             room: for the bodies of all requests that are being answered.
             may_send: whether a body is read at all, by the headers; the application refuses whoever may not.
             trusted_proxies: whose word about a peer's address is believed.
+            state: what every request's state carries besides, by name.
         """
         for kind in (LintraError, RequestValidationError, HTTPException, Exception):
             app.add_exception_handler(kind, _refused)
@@ -60,6 +62,7 @@ class Envelope:
         self._room = room
         self._may_send = may_send
         self._trusted_proxies = trusted_proxies
+        self._state = dict(state or {})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -67,6 +70,7 @@ class Envelope:
             await self._app(scope, receive, send)
             return
         exchange = Exchange(self._metrics, self._new_request_id(), scope, send)
+        scope["state"].update(self._state)
         try:
             headers = Headers(scope=scope)
             if not self._may_send(headers):

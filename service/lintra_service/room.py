@@ -92,3 +92,32 @@ class Lease:
         """Give back everything."""
         self._room.give(self._peer, self.held)
         self.held = 0
+
+
+class OneAtATime:
+    """Lets one request in; the others may come again."""
+
+    def __init__(self, busy: str) -> None:
+        """Be empty.
+
+        Args:
+            busy: what the others are told.
+        """
+        self._busy = busy
+        self._inside = False
+
+    def __enter__(self) -> None:
+        """Go in.
+
+        Raises:
+            OverloadedError: somebody is inside.
+        """
+        if self._inside:
+            raise OverloadedError(self._busy)
+        self._inside = True
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let the next one in."""
+        self._inside = False

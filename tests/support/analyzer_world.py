@@ -183,6 +183,7 @@ async def living(folder: Path, policy: Mapping[str, object] | None = None, **cha
                     "data_dir": folder / f"server-{server}",
                     "key_dir": folder / f"keys-{server}",
                     "create_keys": True,
+                    "reserve_bytes": 0,
                     "policy": {"allowed_authors": "any", "open": True, "delta": "0.00001", **(policy or {})},
                 }
             ),

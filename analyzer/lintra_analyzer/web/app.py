@@ -1,5 +1,9 @@
-"""The analyzer's REST interface: it parses, asks the service, and answers. docs/analyzer.md describes every route."""
+"""The analyzer's REST interface: it parses, asks the service, and answers. docs/analyzer.md describes every route.
 
+The routes are built once in a process; which service a request is for stands in its state.
+"""
+
+import functools
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, FastAPI, Header, Query, Request, Response
@@ -47,16 +51,43 @@ OPENAPI_PATH = "/v1/openapi.json"
 
 def create_app(service: Service) -> ASGIApp:
     """Return the public application; whoever serves it also enters `service.running`."""
+    settings = service.settings
+    return Envelope(
+        _routes(),
+        service.new_request_id,
+        settings.max_body_bytes,
+        service.metrics,
+        Room(settings.max_pending_bytes),
+        # The routes without a token have no body, so only analysts send any.
+        may_send=lambda headers: is_known(headers.get("authorization"), service.token_hashes),
+        trusted_proxies=settings.trusted_proxies,
+        state={"service": service},
+    )
+
+
+async def _service(request: Request) -> Service:
+    service: Service = request.state.service
+    return service
+
+
+ThisService = Annotated[Service, Depends(_service)]
+"""The service that a request is for."""
+
+
+async def _analyst(request: Request, service: ThisService, _: Annotated[object, Depends(BEARER)]) -> None:
+    require_token(request.headers.get("authorization"), service.token_hashes)
+
+
+@functools.cache
+def _routes() -> FastAPI:
+    """Return the routes, for every service of this process."""
     app = FastAPI(
         title="lintra analyzer", version="1", openapi_url=OPENAPI_PATH, docs_url=None,
         redoc_url=None,
     )  # fmt: skip
 
-    def analyst(request: Request, _: Annotated[object, Depends(BEARER)]) -> None:
-        require_token(request.headers.get("authorization"), service.token_hashes)
-
     @app.get("/v1/keys", responses=refusals())
-    def keys() -> PublicKeys:
+    def keys(service: ThisService) -> PublicKeys:
         """Return the analyzer's public keys."""
         return PublicKeys.model_validate(service.keys.public())
 
@@ -65,27 +96,18 @@ def create_app(service: Service) -> ASGIApp:
         """Describe the interface for people."""
         return HTMLResponse(reference_page(app.openapi()), headers={"content-security-policy": POLICY})
 
-    for router in (_tasks(service), _clients(service), _batches(service), _releases(service)):
-        app.include_router(router, dependencies=[Depends(analyst)])
+    for router in (_tasks(), _clients(), _batches(), _releases()):
+        app.include_router(router, dependencies=[Depends(_analyst)])
     describe(app, __version__)
-    settings = service.settings
-    return Envelope(
-        app,
-        service.new_request_id,
-        settings.max_body_bytes,
-        service.metrics,
-        Room(settings.max_pending_bytes),
-        # The routes without a token have no body, so only analysts send any.
-        may_send=lambda headers: is_known(headers.get("authorization"), service.token_hashes),
-        trusted_proxies=settings.trusted_proxies,
-    )
+    return app
 
 
-def _tasks(service: Service) -> APIRouter:
+def _tasks() -> APIRouter:
     router = APIRouter(prefix="/v1/tasks", tags=["tasks"])
 
     @router.post("", status_code=201, responses=refusals(400, 403, 409, 502))
     async def create(
+        service: ThisService,
         specification: Specification,
         request: Request,
         response: Response,
@@ -100,7 +122,9 @@ def _tasks(service: Service) -> APIRouter:
         return view_of(task, states)
 
     @router.post("/{task_id}/second-round", status_code=201, responses=refusals(400, 403, 404, 409, 502))
-    async def create_second(task_id: str, asked: SecondRound, request: Request, response: Response) -> TaskView:
+    async def create_second(
+        service: ThisService, task_id: str, asked: SecondRound, request: Request, response: Response
+    ) -> TaskView:
         """Make, sign and register the second of two rounds from the release of the first; again finds the same task."""
         task = await service.create_second_task(task_id, asked.bound)
         request.state.task_id = task.task_id
@@ -109,7 +133,7 @@ def _tasks(service: Service) -> APIRouter:
         return view_of(task, states)
 
     @router.get("", responses=refusals())
-    def list_tasks() -> list[TaskSummary]:
+    def list_tasks(service: ThisService) -> list[TaskSummary]:
         """List all tasks, the newest first."""
         return [
             summary_of(service.task(stored.task_id), service.store.registrations(stored.task_id))
@@ -117,7 +141,7 @@ def _tasks(service: Service) -> APIRouter:
         ]
 
     @router.get("/{task_id}", responses=refusals(400, 404))
-    async def show(task_id: str, live: Annotated[Literal["0", "1"], Query()] = "0") -> TaskView:
+    async def show(service: ThisService, task_id: str, live: Annotated[Literal["0", "1"], Query()] = "0") -> TaskView:
         """Describe a task; with live=1 its servers are asked now, and their counters included."""
         task = service.task(task_id)
         if live == "0":
@@ -130,7 +154,7 @@ def _tasks(service: Service) -> APIRouter:
         return view_of(task, states, counters)
 
     @router.put("/{task_id}/registration", responses=refusals(400, 403, 404, 409, 502))
-    async def register(task_id: str) -> TaskView:
+    async def register(service: ThisService, task_id: str) -> TaskView:
         """Bring a task to the servers that have not accepted it yet."""
         states = await service.register_task(task_id)
         return view_of(service.task(task_id), states)
@@ -138,23 +162,23 @@ def _tasks(service: Service) -> APIRouter:
     return router
 
 
-def _clients(service: Service) -> APIRouter:
+def _clients() -> APIRouter:
     router = APIRouter(prefix="/v1/tasks", tags=["clients"])
 
     @router.post("/{task_id}/tokens", status_code=201, responses=refusals(400, 404, 409))
-    def tokens(task_id: str, asked: TokenRequest) -> Tokens:
+    def tokens(service: ThisService, task_id: str, asked: TokenRequest) -> Tokens:
         """Make tokens for clients; nothing is kept of them."""
         return Tokens(tokens=service.make_tokens(task_id, asked.count))
 
     @router.get("/{task_id}/census", responses=refusals(403, 404, 409, 502))
-    async def census(task_id: str) -> CensusView:
+    async def census(service: ThisService, task_id: str) -> CensusView:
         """Ask every server what it holds of the open batch; it changes nothing."""
         return census_view(service.task(task_id), await service.census(task_id))
 
     return router
 
 
-def _batches(service: Service) -> APIRouter:
+def _batches() -> APIRouter:
     router = APIRouter(prefix="/v1/tasks", tags=["releases"])
 
     @router.put(
@@ -162,7 +186,7 @@ def _batches(service: Service) -> APIRouter:
         status_code=202,
         responses={200: {"model": JobView, "description": "It is released."}, **refusals(400, 403, 404, 409)},
     )
-    async def start(task_id: str, batch: str, response: Response) -> JobView:
+    async def start(service: ThisService, task_id: str, batch: str, response: Response) -> JobView:
         """Start the release of a batch, or go on with it; 200 when it is done."""
         _require_batch(batch)
         view = job_view(service.start_release(task_id))
@@ -170,7 +194,7 @@ def _batches(service: Service) -> APIRouter:
         return view
 
     @router.get("/{task_id}/batches/{batch}/release", responses=refusals(404))
-    def progress(task_id: str, batch: str, response: Response) -> JobView:
+    def progress(service: ThisService, task_id: str, batch: str, response: Response) -> JobView:
         """Say how far the release of a batch is."""
         _require_batch(batch)
         view = job_view(service.job(task_id))
@@ -181,28 +205,28 @@ def _batches(service: Service) -> APIRouter:
     return router
 
 
-def _releases(service: Service) -> APIRouter:
+def _releases() -> APIRouter:
     router = APIRouter(prefix="/v1/releases", tags=["releases"])
 
     @router.get("", responses=refusals())
-    def list_releases() -> list[ReleaseSummary]:
+    def list_releases(service: ThisService) -> list[ReleaseSummary]:
         """List all releases, the newest first."""
         return [release_summary(signed.record) for signed in service.records()]
 
     @router.get("/{release_id}", responses=refusals(404))
-    def show(release_id: str) -> ReleaseView:
+    def show(service: ThisService, release_id: str) -> ReleaseView:
         """Return a release's signed record."""
         signed = service.record(release_id)
         return ReleaseView(release_id=release_id, record=signed.record, signature=signed.signature)
 
     @router.get("/{release_id}/sketch", response_class=Response, responses={**sketch_answers(), **refusals(404, 502)})
-    def sketch(release_id: str, accept: Annotated[str, Header()] = "*/*") -> Response:
+    def sketch(service: ThisService, release_id: str, accept: Annotated[str, Header()] = "*/*") -> Response:
         """Return the released numbers: .npz by default, JSON or CSV if the Accept header asks for it."""
         signed = service.record(release_id)
         return sketch_response(service, signed.record, accept)
 
     @router.get("/{release_id}/cohort", responses=refusals(404))
-    def cohort(release_id: str) -> CohortView:
+    def cohort(service: ThisService, release_id: str) -> CohortView:
         """Return the report identifiers of a release, so that its seed and matrix can be derived again."""
         signed = service.record(release_id)
         data = service.cohort_ids(signed)
@@ -216,7 +240,10 @@ def _releases(service: Service) -> APIRouter:
         openapi_extra=_body(request_schema()),
     )
     def analyse(
-        release_id: str, body: Annotated[bytes, Depends(_raw_body)], accept: Annotated[str, Header()] = "*/*"
+        service: ThisService,
+        release_id: str,
+        body: Annotated[bytes, Depends(_raw_body)],
+        accept: Annotated[str, Header()] = "*/*",
     ) -> AnalysisView | Response:
         """Run an analysis; it costs no privacy. It comes as CSV or text if the Accept header asks for it."""
         signed = service.record(release_id)

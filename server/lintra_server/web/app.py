@@ -1,8 +1,10 @@
-"""The public application: the control plane of one server. Uploads are answered before it, in `upload_route`.
+"""The public application: the control plane of a server. Uploads are answered before it, in `upload_route`.
 
-A handler reads its body within a limit, checks who sends it, and calls one function in a worker thread.
+A handler reads its body within a limit, checks who sends it, and calls one function in a worker thread. The routes are
+built once in a process; which server a request is for stands in its state.
 """
 
+import functools
 import time
 from collections.abc import Callable
 
@@ -12,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 
 from lintra_protocol.canonical import HASH_BYTES, parse_base64url
-from lintra_protocol.errors import LintraError, OverloadedError, UnavailableError, UnknownBatchError
+from lintra_protocol.errors import LintraError, UnavailableError, UnknownBatchError
 from lintra_protocol.messages import (
     BATCH,
     AggregateRequest,
@@ -66,54 +68,66 @@ def create_app(
         InvalidSettingsError: the folders do not fit together, a key is missing, or the database is another version's
             or another root key's.
     """
-    node = Node(settings, random_bytes, now, running, halt)
+    return UploadRoute(Node(settings, random_bytes, now, running, halt), _control_plane())
+
+
+@functools.cache
+def _control_plane() -> FastAPI:
+    """Return what answers everything but uploads, for every server of this process."""
     app = DescribedApp(title="Lintra server", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     app.add_exception_handler(LintraError, _refuse)
     app.add_exception_handler(HTTPException, _refuse)
     app.add_exception_handler(Exception, _refuse)
-    _add_task_routes(app, node)
-    _add_census_routes(app, node)
-    _add_inventory_routes(app, node)
-    _add_release_routes(app, node)
-    return UploadRoute(node, app)
+    _add_task_routes(app)
+    _add_census_routes(app)
+    _add_inventory_routes(app)
+    _add_release_routes(app)
+    return app
 
 
-def _add_task_routes(app: FastAPI, node: Node) -> None:
+def _node(request: Request) -> Node:
+    node: Node = request.state.node
+    return node
+
+
+def _add_task_routes(app: FastAPI) -> None:
     @app.get("/v1/keys")
-    async def keys() -> Response:
-        return answer("keys", node.keys.signed_list, headers={"cache-control": f"max-age={CACHE_SECONDS}"})
+    async def keys(request: Request) -> Response:
+        return answer("keys", _node(request).keys.signed_list, headers={"cache-control": f"max-age={CACHE_SECONDS}"})
 
     @app.get("/v1/tasks/{task_id}")
-    async def task(task_id: str) -> Response:
-        return answer("task", (await run_in_threadpool(node.registry.find, task_id)).record)
+    async def task(task_id: str, request: Request) -> Response:
+        held = await run_in_threadpool(_node(request).registry.find, task_id)
+        return answer("task", held.record)
 
     @app.put("/v1/tasks/{task_id}")
     async def register(task_id: str, request: Request) -> Response:
+        node = _node(request)
         signed, sealed_key = await _registration(node, request)
         held, created = await run_in_threadpool(node.registry.register, task_id, signed, sealed_key)
         return answer("task", held.record, status=201 if created else 200)
 
     @app.get("/v1/tasks/{task_id}/counters")
     async def counters(task_id: str, request: Request) -> Response:
-        held, _ = await _analyzer(node, request, task_id)
+        node, held, _ = await _analyzer(request, task_id)
         return answer("counters", await run_in_threadpool(node.census.counters, held))
 
     @app.get("/v1/tasks/{task_id}/batches")
     async def batches(task_id: str, request: Request) -> Response:
-        held, _ = await _analyzer(node, request, task_id)
+        node, held, _ = await _analyzer(request, task_id)
         status = await run_in_threadpool(node.census.status, held)
         return answer("batches", b'{"batches":[%b]}' % status.canonical())
 
 
-def _add_census_routes(app: FastAPI, node: Node) -> None:
+def _add_census_routes(app: FastAPI) -> None:
     @app.get(f"{_BATCH}/census")
     async def census(task_id: str, batch: str, request: Request) -> Response:
-        held, _ = await _analyzer(node, request, task_id, batch)
+        node, held, _ = await _analyzer(request, task_id, batch)
         return answer("census", await run_in_threadpool(node.census.take, held))
 
     @app.get(f"{_BATCH}/census/ids")
     async def census_ids(task_id: str, batch: str, request: Request) -> Response:
-        held, _ = await _analyzer(node, request, task_id, batch)
+        node, held, _ = await _analyzer(request, task_id, batch)
         return _listed(await run_in_threadpool(node.census.ids, held))
 
 
@@ -125,54 +139,53 @@ def _listed(report_ids: ReportIds) -> Response:
     return StreamingResponse(chunks, headers=headers)
 
 
-def _add_inventory_routes(app: FastAPI, node: Node) -> None:
+def _add_inventory_routes(app: FastAPI) -> None:
     @app.post(f"{_BATCH}/inventory")
     async def close(task_id: str, batch: str, request: Request) -> Response:
-        held, _ = await _analyzer(node, request, task_id, batch)
+        node, held, _ = await _analyzer(request, task_id, batch)
         return answer("inventory", await run_in_threadpool(node.gate.close, held))
 
     @app.get(f"{_BATCH}/inventory")
     async def inventory(task_id: str, batch: str, request: Request) -> Response:
-        held, _ = await _analyzer(node, request, task_id, batch)
+        node, held, _ = await _analyzer(request, task_id, batch)
         return answer("inventory", await run_in_threadpool(node.gate.inventory, held))
 
     @app.get(f"{_BATCH}/inventory/ids")
     async def ids(task_id: str, batch: str, request: Request) -> Response:
-        held, _ = await _analyzer(node, request, task_id, batch)
+        node, held, _ = await _analyzer(request, task_id, batch)
         return _listed(await run_in_threadpool(node.gate.inventory_ids, held))
 
 
-def _add_release_routes(app: FastAPI, node: Node) -> None:
-    proving = _OneAtATime()
-
+def _add_release_routes(app: FastAPI) -> None:
     @app.put(f"{_BATCH}/cohort")
     async def freeze(task_id: str, batch: str, request: Request) -> Response:
-        held, body = await _analyzer(node, request, task_id, batch, "cohort-request", MAX_COHORT_BYTES)
+        node, held, body = await _analyzer(request, task_id, batch, "cohort-request", MAX_COHORT_BYTES)
         return answer(
             "cohort", await run_in_threadpool(lambda: node.gate.freeze(held, CohortRequest.from_canonical(body)))
         )
 
     @app.get(f"{_BATCH}/cohort")
     async def cohort(task_id: str, batch: str, request: Request) -> Response:
-        held, _ = await _analyzer(node, request, task_id, batch)
+        node, held, _ = await _analyzer(request, task_id, batch)
         return answer("cohort", await run_in_threadpool(node.gate.cohort, held))
 
     @app.put(f"{_BATCH}/aggregate")
     async def release(task_id: str, batch: str, request: Request) -> Response:
-        held, body = await _analyzer(node, request, task_id, batch, "aggregate-request", MAX_AGGREGATE_BYTES)
+        node, held, body = await _analyzer(request, task_id, batch, "aggregate-request", MAX_AGGREGATE_BYTES)
         aggregate_request = AggregateRequest.from_canonical(body)
         return answer("sketch-share", await run_in_threadpool(node.gate.release, held, aggregate_request))
 
     @app.get(f"{_BATCH}/aggregate")
     async def aggregate(task_id: str, batch: str, request: Request) -> Response:
-        held, _ = await _analyzer(node, request, task_id, batch)
+        node, held, _ = await _analyzer(request, task_id, batch)
         return answer("sketch-share", await run_in_threadpool(node.gate.aggregate, held))
 
     @app.get(f"{_BATCH}/inclusion/{{report_id}}")
-    async def inclusion(task_id: str, batch: str, report_id: str) -> Response:
+    async def inclusion(task_id: str, batch: str, report_id: str, request: Request) -> Response:
+        node = _node(request)
         held = await run_in_threadpool(node.registry.find, task_id)
         _require_batch(batch)
-        with proving:
+        with node.proving:
             wanted = parse_base64url(report_id, HASH_BYTES)
             proof = await run_in_threadpool(node.gate.inclusion, held, wanted)
         return answer("inclusion", proof.canonical())
@@ -190,25 +203,11 @@ async def _registration(node: Node, request: Request) -> tuple[Signed[TaskRecord
     return registration.record, (key_id, parse_base64url(registration.token_key))
 
 
-class _OneAtATime:
-    """Lets one request in; the others may come again. Proofs are costly, and anybody may ask for one."""
-
-    def __init__(self) -> None:
-        self._inside = False
-
-    def __enter__(self) -> None:
-        if self._inside:
-            raise OverloadedError("another proof is being computed")
-        self._inside = True
-
-    def __exit__(self, *_: object) -> None:
-        self._inside = False
-
-
 async def _analyzer(
-    node: Node, request: Request, task_id: str, batch: str = "0", name: MessageName | None = None, limit: int = 0
-) -> tuple[HeldTask, bytes]:
-    """Return the task and the body of a request that its analyzer signed."""
+    request: Request, task_id: str, batch: str = "0", name: MessageName | None = None, limit: int = 0
+) -> tuple[Node, HeldTask, bytes]:
+    """Return the server asked, the task, and the body of a request that its analyzer signed."""
+    node = _node(request)
     held = await run_in_threadpool(node.registry.find, task_id)
     # Who asks is known before anything is read: the signature covers the digest of the body.
     signed = node.doorkeeper.require_analyzer(
@@ -217,7 +216,7 @@ async def _analyzer(
     body = await _body(node.control, node, request, name, limit)
     signed.require_body(body)
     _require_batch(batch)
-    return held, body
+    return node, held, body
 
 
 def _asked_url(node: Node, request: Request) -> str:

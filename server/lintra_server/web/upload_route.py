@@ -32,7 +32,7 @@ class UploadRoute:
     """An ASGI application in front of another one."""
 
     def __init__(self, node: Node, inner: ASGIApp) -> None:
-        """Answer uploads with `node`, and give everything else to `inner`."""
+        """Answer uploads with `node`, and give everything else to `inner`, with `node` in the request's state."""
         self.node = node
         self._inner = inner
 
@@ -47,6 +47,7 @@ class UploadRoute:
                 response = await self._upload(scope, receive, task_id)
                 await response(scope, receive, exchange.send)
             else:
+                scope["state"]["node"] = self.node
                 await self._inner(scope, receive, exchange.send)
         except LintraError as error:
             exchange.error = error.token
