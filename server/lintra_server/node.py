@@ -195,7 +195,8 @@ class Node:
     def maintain(self) -> None:
         """Renew keys and destroy what is due; called at the start and every hour. With a wrong clock little is done."""
         try:
-            self.metrics.scrubbed.inc(self._upkeep.run(self.clock, self.database))
+            with self.stepper.guarded():
+                self.metrics.scrubbed.inc(self._upkeep.run(self.clock, self.database))
             self.keys.maintain()
         except UnavailableError as error:
             log.warning("maintenance put off", reason=error.detail)

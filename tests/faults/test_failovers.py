@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
-from lintra_server.storage.database import batches
+from lintra_server.storage.database import batches, journal
 from support.server_world import a_world, token
 
 HONEST = 0
@@ -42,4 +42,14 @@ async def test_a_look_at_a_batch_that_a_failover_lost_ends_the_server(tmp_path: 
             connection.execute(change)
         answer = await world.ask(HONEST, "GET", resource)
         assert (answer.status_code, token(answer)) == (503, "unavailable")
+        assert "it was set back" in world.halts[0]
+
+
+async def test_the_hourly_upkeep_ends_a_server_whose_database_was_set_back(tmp_path: Path) -> None:
+    async with a_world(tmp_path, "sum", num_servers=2) as world:
+        node = world.apps[HONEST].node
+        with node.database.writing() as connection:
+            connection.execute(update(batches).values(state="released"))  # its shares are to be destroyed
+            connection.execute(update(journal).values(start=0))
+        node.maintain()
         assert "it was set back" in world.halts[0]

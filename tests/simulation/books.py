@@ -1,0 +1,301 @@
+"""What is known outside the servers, and the laws it must obey whatever happens inside.
+
+The books are kept from answers alone, and from plain reading of the files; nothing here asks the code under test what
+would be right. The reference sketch is the plain implementation of tests/vectors.
+"""
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lintra_protocol.report import Report
+from lintra_protocol.task import Task
+from lintra_protocol.tokens import Token
+from vectors import plain
+
+TRUE_FINAL = ("released", "scrubbed", "abandoned")
+
+
+class ViolationError(AssertionError):
+    """A law was broken; the message says which, and what broke it."""
+
+
+HEARD: tuple[str, ...] = ("",)
+"""How the names of the laws begin that are listened to: all, but where a planted fault must be found by its own law."""
+
+
+def law(holds: bool, name: str, *facts: object) -> None:
+    """Raise unless a law holds."""
+    if not holds and name.startswith(HEARD):
+        raise ViolationError(": ".join([name, *map(str, facts)]))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a server said: an HTTP status, the token of its problem if it has one, and the body."""
+
+    status: int
+    problem: str = ""
+    body: bytes = field(default=b"", repr=False)
+
+    @property
+    def good(self) -> bool:
+        return self.status in (200, 201)
+
+
+LOST = Answer(0, "no answer")
+"""The connection broke, or the process died, before there was one."""
+
+
+@dataclass(frozen=True)
+class Sent:
+    """One report of a client, with all that only the client knows."""
+
+    report: Report
+    words: list[int] = field(repr=False)
+    token: Token | None = field(default=None, repr=False)
+
+    @property
+    def report_id(self) -> bytes:
+        return self.report.report_id
+
+
+@dataclass
+class Course:
+    """A task, its clients, and what its servers said.
+
+    Attributes:
+        reports: every report that was ever made for it.
+        waiting: reports that their clients have heard no last word about, by server.
+        claims: cohorts that attackers asked for.
+        hostile: the number of the one honest server, if the analyst and the other servers are attackers.
+        documents: the first bytes of every document, by server and name.
+        lists: identifiers that an inventory describes, by server.
+        censuses: identifiers that a census describes, by server.
+    """
+
+    task: Task
+    record: bytes
+    reports: dict[bytes, Sent] = field(default_factory=dict)
+    waiting: dict[int, list[bytes]] = field(default_factory=dict)
+    hostile: int | None = None
+    documents: dict[tuple[int, str], bytes] = field(default_factory=dict)
+    lists: dict[int, list[bytes]] = field(default_factory=dict)
+    censuses: dict[int, list[bytes]] = field(default_factory=dict)
+    requests: list[tuple[int, str, bytes]] = field(default_factory=list)
+    shares: dict[int, list[list[int]]] = field(default_factory=dict)
+    claims: list[list[bytes]] = field(default_factory=list)
+    attempts: int = 0
+    over: bool = False
+
+    @property
+    def num_waiting(self) -> int:
+        return sum(map(len, self.waiting.values()))
+
+    @property
+    def servers(self) -> range:
+        return range(self.task.num_servers)
+
+    def said(self, server: int, name: str, body: bytes) -> bool:
+        """Note a document that a server gave out; return whether it is the first of its name.
+
+        (law) One inventory, one cohort, one release of every server, for ever: the same bytes.
+        """
+        first = self.documents.setdefault((server, name), body)
+        law(first == body, f"two different documents of one name: {name}", f"server {server}", self.task.task_id)
+        return first is body
+
+
+@dataclass
+class Seat:
+    """What the outside world knows of one server.
+
+    Attributes:
+        must: acknowledged reports that no announced restore lost, by task.
+        may: reports that ever reached it, by task.
+        tasks: registered here, as far as was acknowledged.
+        maybe_tasks: sent to be registered, by whatever answer.
+        given_up: tasks whose batch an announced restore gave up, or which it does not know any more.
+        closing: tasks that somebody tried to close here.
+        lost: acknowledged reports that an announced restore lost.
+        bare: tasks of which a restore brought back the release and nothing else.
+    """
+
+    number: int
+    must: dict[str, set[bytes]] = field(default_factory=dict)
+    may: dict[str, set[bytes]] = field(default_factory=dict)
+    tasks: set[str] = field(default_factory=set)
+    maybe_tasks: set[str] = field(default_factory=set)
+    given_up: set[str] = field(default_factory=set)
+    closing: set[str] = field(default_factory=set)
+    lost: dict[str, set[bytes]] = field(default_factory=dict)
+    bare: set[str] = field(default_factory=set)
+
+    def reached(self, task: str, report_ids: Iterable[bytes]) -> None:
+        """Note reports that arrived, whatever became of them."""
+        self.may.setdefault(task, set()).update(report_ids)
+
+    def acknowledge(self, course: Course, report_id: bytes) -> None:
+        """Note that the server said that it holds a report.
+
+        (law) One token, one report. (law) What is acknowledged after an inventory is in it.
+        """
+        task = course.task.task_id
+        held = self.must.setdefault(task, set())
+        sent = course.reports[report_id]
+        if sent.token is not None:
+            rivals = [other for other in held if _serial(course, other) == sent.token.serial and other != report_id]
+            law(not rivals, "one token was good for two reports", f"server {self.number}", task)
+        if self.number in course.lists:
+            known = course.lists[self.number]
+            law(report_id in known, "a report was acknowledged after the inventory that lacks it", task)
+        held.add(report_id)
+
+    def inventory(self, course: Course, listed: Sequence[bytes]) -> None:
+        """Note the list of an inventory. (law) Every acknowledged report is in it."""
+        task = course.task.task_id
+        missing = self.must.get(task, set()).difference(listed)
+        law(not missing, "acknowledged reports are not in the inventory", len(missing), f"server {self.number}", task)
+        law(list(listed) == sorted(set(listed)), "an inventory's list is not sorted, or repeats a report", task)
+        strangers = set(listed).difference(self.may.get(task, set()))
+        law(not strangers, "an inventory lists reports that never arrived", len(strangers), task)
+        hidden = set(course.censuses.get(self.number, ())) - set(listed) - self.lost.get(task, set())
+        law(not hidden, "an inventory lacks a report of its server's own census", len(hidden), task)
+        course.lists[self.number] = list(listed)
+
+    def stored(self, course: Course, report_ids: Sequence[bytes], counted: int) -> None:
+        """Compare with what is in the database. (law) What was acknowledged is stored, once."""
+        task = course.task.task_id
+        held = set(report_ids)
+        law(len(held) == len(report_ids) == counted, "a report counts more than once", len(held), counted, task)
+        missing = self.must.get(task, set()) - held
+        law(not missing, "acknowledged reports are not stored", len(missing), f"server {self.number}", task)
+        law(held <= self.may.get(task, set()), "reports are stored that never arrived", task)
+        if course.task.uses_tokens:
+            serials = Counter(_serial(course, report_id) for report_id in held)
+            law(not serials or max(serials.values()) == 1, "two stored reports have one token", task)
+
+
+def _serial(course: Course, report_id: bytes) -> bytes:
+    token = course.reports[report_id].token
+    return b"" if token is None else token.serial
+
+
+# --- the reference -------------------------------------------------------------------------------------------
+
+
+def plain_matrix(task: Task, count: int, seed: bytes) -> tuple[int, list[plain.Entries]]:
+    """Return the rows of the public matrix and its entries, by the plain implementation."""
+    if task.mechanism.kind == "osnap":
+        rows = task.mechanism.rows
+        return rows, plain.balanced_matrix(rows, count, seed)
+    return 1, [[(0, 1)]] * count
+
+
+def plain_share(course: Course, server: int, cohort: Sequence[bytes], seed: bytes) -> list[list[int]]:
+    """Return the sketch share that one server must release, from the shares that its clients made."""
+    rows, columns = plain_matrix(course.task, len(cohort), seed)
+    shares = [plain.bytes_words(course.reports[report_id].report.shares[server][33:]) for report_id in cohort]
+    return plain.sketch(rows, columns, shares)
+
+
+def plain_total(course: Course, cohort: Sequence[bytes], seed: bytes) -> list[list[int]]:
+    """Return the sketch that the shares of all servers must add up to, from the clients' noised rows."""
+    rows, columns = plain_matrix(course.task, len(cohort), seed)
+    return plain.sketch(rows, columns, [course.reports[report_id].words for report_id in cohort])
+
+
+# --- plain reading of a server's files -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a database file holds of one task."""
+
+    state: str
+    report_ids: frozenset[bytes]
+    counted: int
+    secret: bytes | None = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What a database file holds: its tasks, and how many lines of the journal it knows."""
+
+    tasks: dict[str, Held]
+    lines: int
+
+
+def read_database(path: Path) -> Snapshot:
+    """Read a database file with nothing but SQLite."""
+    connection = sqlite3.connect(path)
+    try:
+        rows = connection.execute(
+            "SELECT tasks.task, task_id, state, num_reports, secret FROM tasks JOIN batches USING (task)"
+        ).fetchall()
+        ids: dict[int, set[bytes]] = {}
+        for task, report_id in connection.execute("SELECT task, report_id FROM reports"):
+            ids.setdefault(task, set()).add(report_id)
+        (lines,) = connection.execute("SELECT length FROM journal").fetchone()
+    finally:
+        connection.close()
+    tasks = {plain.b64(row[1]): Held(row[2], frozenset(ids.get(row[0], ())), row[3], row[4]) for row in rows}
+    return Snapshot(tasks, lines)
+
+
+def read_journal(path: Path) -> list[tuple[str, str]]:
+    """Return (task, state) of every whole line of a journal."""
+    whole = path.read_bytes().split(b"\n")[:-1]
+    lines = [json.loads(line.rpartition(b" ")[0]) for line in whole]
+    return [(line["task"], line["state"]) for line in lines]
+
+
+def read_secret(folder: Path, name: bytes | None) -> bytes | None:
+    """Return a secret of a key folder, if it is still there."""
+    path = folder / "secrets" / f"{(name or b'').hex()}.secret"
+    return path.read_bytes() if name and path.exists() else None
+
+
+def after_restore(
+    found: Snapshot, lines: Sequence[tuple[str, str]], files: set[int], *, trusted: bool, keyless: Collection[str] = ()
+) -> dict[str, str]:
+    """Return the state that docs/operations.md promises for every task after a restore: kept, released, given up.
+
+    Args:
+        found: the database that was put in place.
+        lines: the journal, of which the database knows `found.lines`.
+        files: the numbers of lines whose step file is left.
+        trusted: whether somebody vouches that the journal is whole.
+        keyless: tasks whose secret is gone from the key folder.
+    """
+    result = {}
+    of: dict[str, list[tuple[int, str]]] = {}
+    for number, (task, state) in enumerate(lines, start=1):
+        if task:
+            of.setdefault(task, []).append((number, state))
+    for task in {*found.tasks, *of}:
+        held, own = found.tasks.get(task), of.get(task, [])
+        final = next((each for each in own if each[1] in TRUE_FINAL), None)
+        if held is not None and held.state in TRUE_FINAL:
+            result[task] = held.state
+        elif final is not None and final[1] == "released" and final[0] in files:
+            result[task] = "released"
+        elif (
+            held is not None
+            and trusted
+            and task not in keyless
+            and final is None
+            and all(number <= found.lines for number, _ in own)
+        ):
+            result[task] = "kept"
+        else:
+            result[task] = "abandoned"
+    return result
+
+
+def report_ids_of(data: bytes) -> list[bytes]:
+    """Split a list of identifiers as it is sent."""
+    return [data[start : start + 32] for start in range(0, len(data), 32)]

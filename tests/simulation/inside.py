@@ -1,0 +1,304 @@
+"""A server in this process: its real parts on real folders, without a socket; deterministic from the seed.
+
+Uploads go through the real ASGI function for uploads, whole bursts of them into one commit of the real writer; the
+analyst's questions go to the gate itself.
+"""
+
+import asyncio
+import json
+import shutil
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from starlette.types import Message
+
+from lintra_protocol.canonical import parse_base64url
+from lintra_protocol.errors import LintraError
+from lintra_protocol.messages import AggregateRequest, CohortRequest, KeyList, Registration, Signed, TaskRecord
+from lintra_protocol.problems import STATUS
+from lintra_protocol.randomness import RandomBytes
+from lintra_protocol.signing import SigningKey
+from lintra_protocol.transport import media_type
+from lintra_server.batches.registry import HeldTask
+from lintra_server.node import Node, new_clock
+from lintra_server.operating.restoring import Restored, put_database, restore
+from lintra_server.settings import Policy, Settings
+from lintra_server.storage.parts import database_path, lock_folders
+from lintra_server.web.upload_route import UploadRoute
+from simulation.books import LOST, Answer
+from simulation.trouble import Trouble
+from support.server_world import url
+
+SPINS = 400
+"""Turns of the loop that a burst may take to reach the writer."""
+
+
+@dataclass
+class Times:
+    """The clocks of a machine, which stand until they are moved."""
+
+    wall: float
+    running: float = 1000.0
+
+    def pass_(self, seconds: float) -> None:
+        self.wall += seconds
+        self.running += seconds
+
+
+class InLine(Executor):
+    """Does what it is given at once, so that nothing depends on how threads are scheduled."""
+
+    def submit(self, function, /, *arguments, **options):  # type: ignore[no-untyped-def, override]
+        future: Future[object] = Future()
+        try:
+            future.set_result(function(*arguments, **options))
+        except BaseException as error:
+            future.set_exception(error)
+        return future
+
+
+def settings_of(folder: Path, number: int, witness: Path | None) -> Settings:
+    """Return the settings of a server below a folder."""
+    return Settings.model_validate(
+        {
+            "public_url": url(number),
+            "data_dir": folder / f"data{number}",
+            "key_dir": folder / f"keys{number}",
+            "witness_dir": witness,
+            "create_keys": True,
+            "min_free_bytes": 0,
+            "reserve_bytes": 0,
+            "policy": Policy(allowed_authors="any", open=True, max_tasks=100_000),
+        }
+    )
+
+
+@dataclass
+class InsideServer:
+    """One server's folders, and its process while it runs.
+
+    Attributes:
+        offset: by how many seconds its clock is wrong.
+        set_back: whether its database was set back beneath it.
+        meanwhile: what happens in the middle of the next closing.
+    """
+
+    settings: Settings
+    times: Times
+    random_bytes: RandomBytes
+    trouble: Trouble
+    offset: float = 0.0
+    set_back: bool = False
+    halts: list[str] = field(default_factory=list)
+    front: UploadRoute | None = None
+    identity: SigningKey | None = field(default=None, repr=False)
+    meanwhile: Callable[[], Coroutine[object, object, None]] | None = field(default=None, repr=False)
+    known_list: bytes = b""
+    known_key: tuple[bytes, bytes] = (b"", b"")
+
+    @property
+    def node(self) -> Node:
+        if self.front is None:
+            raise RuntimeError("the server does not run")
+        return self.front.node
+
+    @property
+    def database(self) -> Path:
+        return database_path(self.settings)
+
+    @property
+    def data_dir(self) -> Path:
+        return self.settings.data_dir
+
+    @property
+    def key_dir(self) -> Path:
+        return self.settings.key_dir
+
+    def wall(self) -> float:
+        return self.times.wall + self.offset
+
+    # --- its life --------------------------------------------------------------------------------------------
+
+    def new_node(self, settings: Settings | None = None) -> Node:
+        """Start a process on the folders; it raises what the command prints."""
+        return Node(settings or self.settings, self.random_bytes, self.wall, lambda: self.times.running, self.halt)
+
+    def halt(self, reason: str) -> None:
+        """End the process without another write: whatever its threads still try fails until it is killed."""
+        self.halts.append(reason)
+        self.trouble.arm("crash")
+        self.trouble.fired = True
+
+    def start(self) -> None:
+        """Start the server (see `new_node` for errors)."""
+        self.halts.clear()
+        node = self.new_node()
+        node.intake._openers.shutdown()
+        node.intake._openers = InLine()  # type: ignore[assignment]
+        self.front = UploadRoute(node, _nothing_else)
+        self.identity = node.identity
+
+    def kill(self) -> None:
+        """End the process as SIGKILL does: nothing more is written, only its locks go."""
+        node = self.node
+        self.front = None
+        self.trouble.arm("crash")
+        self.trouble.fired = True
+        node._stopping.set()
+        node._notes.join()
+        node.writer.close()
+        node._parts.close()
+        self.trouble.disarm()
+
+    def terminate(self) -> None:
+        """End the process as SIGTERM does."""
+        node = self.node
+        self.front = None
+        node.close()
+
+    def note(self) -> None:
+        """Let a second pass, in which the server notes what it holds."""
+        self.node.note()
+
+    # --- requests --------------------------------------------------------------------------------------------
+
+    async def upload(self, requests: Sequence[tuple[str, bytes]]) -> list[Answer]:
+        """Send some uploads at the same moment; they reach the writer as one group."""
+        changed = self.node.writer._changed
+        changed.acquire()  # the writer sleeps until all of them have come
+        try:
+            asked = [asyncio.ensure_future(self._upload(task, body)) for task, body in requests]
+            for _ in range(SPINS):
+                await asyncio.sleep(0)
+                if len(self.node.writer._waiting) == sum(not each.done() for each in asked):
+                    break
+        finally:
+            changed.release()
+        return list(await asyncio.gather(*asked))
+
+    async def _upload(self, task_id: str, body: bytes) -> Answer:
+        sent: list[Message] = []
+        parts: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive() -> Message:
+            return parts.pop()
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        headers = [(b"content-type", media_type("reports").encode()), (b"content-length", str(len(body)).encode())]
+        scope = {
+            "type": "http", "method": "POST", "path": f"/v1/tasks/{task_id}/reports", "headers": headers,
+            "query_string": b"", "client": ("192.0.2.1", 1), "http_version": "1.1", "scheme": "https",
+            "server": ("localhost", 1),
+        }  # fmt: skip
+        if self.front is None:
+            return LOST
+        await self.front(scope, receive, send)
+        content = b"".join(message.get("body", b"") for message in sent[1:])
+        return _answer(sent[0]["status"], content)
+
+    async def ask(self, task_id: str, name: str, body: bytes = b"") -> Answer:
+        """Ask the gate, the census taker or the registry, in a thread as the application does."""
+        node, meanwhile = self.node, self.meanwhile
+        self.meanwhile = None
+        if meanwhile is not None:
+            loop, wrapped_nonce = asyncio.get_running_loop(), node.store.wrapped_nonce
+
+            def once(task: int, nonce: bytes) -> bytes:  # the list of an inventory was read, nothing is written yet
+                asyncio.run_coroutine_threadsafe(meanwhile(), loop).result()
+                return wrapped_nonce(task, nonce)
+
+            node.store.wrapped_nonce = once  # type: ignore[method-assign]
+        try:
+            return await asyncio.to_thread(self._asked, node, task_id, name, body)
+        finally:
+            node.store.__dict__.pop("wrapped_nonce", None)
+
+    def _asked(self, node: Node, task_id: str, name: str, body: bytes) -> Answer:
+        try:
+            if name == "register":
+                return self._register(node, task_id, body)
+            held = node.registry.find(task_id)
+            return Answer(200, body=_QUESTIONS[name](node, held, body))
+        except LintraError as error:
+            return Answer(STATUS[type(error)], error.token, error.detail.encode())
+        except Exception as error:  # what the application answers with 500
+            return Answer(500, f"internal_error ({type(error).__name__}: {error})")
+
+    def _register(self, node: Node, task_id: str, body: bytes) -> Answer:
+        if b'"token_key"' in body:
+            registration = Registration.from_canonical(body)
+            sealed = parse_base64url(registration.key_id), parse_base64url(registration.token_key)
+            _, created = node.registry.register(task_id, registration.record, sealed)
+        else:
+            _, created = node.registry.register(task_id, Signed[TaskRecord].from_canonical(body))
+        return Answer(201 if created else 200)
+
+    def sealing_key(self) -> tuple[bytes, bytes]:
+        """Return identifier and public key of what a server's messages are sealed to, of the classical suite."""
+        listed = self.node.keys.signed_list
+        if listed != self.known_list:
+            self.known_list = listed
+            for key in Signed[KeyList].from_canonical(listed).message.keys:
+                if key.suite == "x25519":
+                    self.known_key = parse_base64url(key.key_id), parse_base64url(key.public_key)
+        return self.known_key  # with a wrong clock a server offers none; clients remember the last
+
+    # --- what an operator does ---------------------------------------------------------------------------------
+
+    def restore(self, backup: Path | None, *, journal_lost: bool = False, never_copied: bool = False) -> Restored:
+        """Run what `lintra server restore` runs, while the server is stopped."""
+        folder = lock_folders(self.settings, self.random_bytes)
+        try:
+            if backup is not None:
+                put_database(self.settings, backup)
+            clock = new_clock(self.settings, folder, self.wall, lambda: self.times.running)
+            return restore(
+                self.settings, self.random_bytes, folder, clock, journal_lost=journal_lost, never_copied=never_copied
+            )
+        finally:
+            folder.close()
+
+    def back_up(self, folder: Path) -> None:
+        """Copy the database while the server runs, as `lintra server backup` does."""
+        folder.mkdir(mode=0o700, parents=True)
+        self.node.database.copy_to(folder / self.database.name)
+
+    def put_raw(self, backup: Path) -> None:
+        """Put an old database in place without telling anybody, while the server is stopped."""
+        for path in self.data_dir.glob("lintra.sqlite*"):
+            path.unlink()
+        shutil.copy2(backup / self.database.name, self.database)
+
+    def files(self) -> dict[str, bytes]:
+        """Return every file that a refused start must not change."""
+        return {
+            str(path.relative_to(self.key_dir)): path.read_bytes()
+            for path in self.key_dir.rglob("*")
+            if path.is_file() and path.name not in ("lock", ".probe")
+        }
+
+
+async def _nothing_else(scope: object, receive: object, send: object) -> None:
+    raise RuntimeError("only uploads are sent here")
+
+
+def _answer(status: int, content: bytes) -> Answer:
+    if status in (200, 201):
+        return Answer(status, body=content)
+    return Answer(status, str(json.loads(content)["type"]).removeprefix("urn:lintra:problem:"), content)
+
+
+Question = Callable[[Node, HeldTask, bytes], bytes]
+_QUESTIONS: dict[str, Question] = {
+    "census": lambda node, held, _: node.census.take(held),
+    "census ids": lambda node, held, _: node.census.ids(held).encode(),
+    "inventory": lambda node, held, _: node.gate.close(held),
+    "ids": lambda node, held, _: node.gate.inventory_ids(held).encode(),
+    "cohort": lambda node, held, body: node.gate.freeze(held, CohortRequest.from_canonical(body)),
+    "aggregate": lambda node, held, body: node.gate.release(held, AggregateRequest.from_canonical(body)),
+    "aggregate again": lambda node, held, _: node.gate.aggregate(held),
+}

@@ -1,0 +1,249 @@
+"""Servers without one of their rules: each must be found by the simulation, or the simulation is worth nothing."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from sqlalchemy import Connection, update
+
+from lintra_protocol.messages import AggregateRequest, BatchState
+from lintra_protocol.report_ids import ReportIds
+from lintra_server.batches import census, intake
+from lintra_server.batches.gate import Gate
+from lintra_server.batches.registry import HeldTask, Registry
+from lintra_server.clock import Clock
+from lintra_server.disk.batch_secrets import Secrets
+from lintra_server.disk.journal import Head
+from lintra_server.operating import starting
+from lintra_server.storage import store
+from lintra_server.storage.database import batches, journal, tasks
+from lintra_server.storage.spent import SerialSet, SpentSerials
+from lintra_server.storage.states import BatchStates, Standing, _apply
+from lintra_server.storage.steps import Step, StepFiles, Stepper
+from lintra_server.storage.store import Store, Upload
+from lintra_server.storage.writer import Writer
+from simulation.faults import (
+    Fault,
+    back_up,
+    crash,
+    failover,
+    from_the_start,
+    full_disk,
+    lost_part,
+    old_copy,
+    wrong_clock,
+)
+
+Mutant = Callable[[pytest.MonkeyPatch], None]
+
+
+def no_closing(patch: pytest.MonkeyPatch) -> None:
+    """Uploads go on while an inventory is made."""
+
+    def begin(self: BatchStates, task: int, min_clients: int) -> bool:
+        return True
+
+    def may(self: BatchStates, step: Step) -> bool:
+        return True
+
+    def apply(connection: Connection, step: Step) -> bool:
+        own = batches.c.task == tasks.select().with_only_columns(tasks.c.task).where(
+            tasks.c.task_id == step.task_id
+        ).scalar_subquery()  # fmt: skip
+        return connection.execute(update(batches).where(own).values(**step.values)).rowcount == 1
+
+    patch.setattr(BatchStates, "begin_closing", begin)
+    patch.setattr(BatchStates, "may", may)
+    patch.setattr("lintra_server.storage.states._apply", apply)
+
+
+def no_condition(patch: pytest.MonkeyPatch) -> None:
+    """A step is committed wherever the database stands."""
+
+    def commit(self: BatchStates, step: Step, before: Head, after: Head) -> None:
+        with self._database.writing() as connection:
+            connection.execute(update(journal).values(length=after.length, digest=after.digest, start=step.start))
+            if step.task_id:
+                _apply(connection, step)
+        self._start = step.start
+
+    patch.setattr(BatchStates, "commit_step", commit)
+    patch.setattr(Stepper, "_require_known", lambda *_: None)
+
+
+def no_counts(patch: pytest.MonkeyPatch) -> None:
+    """A process does not compare what the database holds with what it stored."""
+    patch.setattr(Store, "num_durable", lambda *_: 0)
+    patch.setattr(starting, "lost_commits", lambda parts: parts.folder.noted() and 0)
+
+
+def no_serials(patch: pytest.MonkeyPatch) -> None:
+    """A token is good for any number of reports."""
+    patch.setattr(SerialSet, "has", lambda _, serials: np.zeros(len(serials) // 16, bool))
+    patch.setattr(SpentSerials, "use", lambda self, serial: self.new.append(serial))
+
+
+def answer_first(patch: pytest.MonkeyPatch) -> None:
+    """An upload is answered whatever becomes of its commit: also if that fails, or the process ends before it."""
+
+    def stored(self: Writer, group: Sequence[tuple[Upload, Future[list[store.Outcome]]]]) -> None:
+        outcomes: list[list[store.Outcome]] = [[True] * len(upload.report_ids) for upload, _ in group]
+        with suppress(Exception):
+            outcomes = self._commit([upload for upload, _ in group])
+        for (_, future), outcome in zip(group, outcomes, strict=True):
+            future.set_result(outcome)
+
+    patch.setattr(Writer, "_store", stored)
+
+
+def any_copy(patch: pytest.MonkeyPatch) -> None:
+    """A start takes any database for the one that ran last, and secrets stay."""
+
+    def adopt(parts: starting.Parts) -> None:
+        parts.states.establish(Standing(parts.journal.head, 0, 0))
+
+    patch.setattr(starting, "compare", adopt)
+    patch.setattr(starting, "lost_commits", lambda parts: parts.folder.noted() and 0)
+    patch.setattr(starting, "without_secret", lambda _: [])
+    patch.setattr(Stepper, "_require_known", lambda *_: None)
+    patch.setattr(Secrets, "destroy", lambda *_: None)
+    patch.setattr(Secrets, "destroy_all_but", lambda *_: 0)
+
+
+def counted_again(patch: pytest.MonkeyPatch) -> None:
+    """A repeated report is counted, though not stored again."""
+    grow = Store._add_to_batch
+
+    def grown(self: Store, connection: Connection, task: int, group: Sequence[Upload]):  # type: ignore[no-untyped-def]
+        outcomes, count, spent = grow(self, connection, task, group)
+        repeated = sum(outcome is False for taken in outcomes.values() for outcome in taken)
+        connection.execute(update(batches).where(batches.c.task == task).values(num_reports=count + repeated))
+        return outcomes, count + repeated, spent
+
+    patch.setattr(Store, "_add_to_batch", grown)
+
+
+def secrets_stay(patch: pytest.MonkeyPatch) -> None:
+    """A batch's secret is not destroyed at its release."""
+    patch.setattr(Store, "forget_key", lambda *_: None)
+
+
+def no_step_file(patch: pytest.MonkeyPatch) -> None:
+    """A step is not written down before the journal says that it happens."""
+    patch.setattr(StepFiles, "write", lambda *_: None)
+
+
+def no_bar(patch: pytest.MonkeyPatch) -> None:
+    """After a restore tasks are registered again that may have been released."""
+    patch.setattr(Registry, "_require_later", lambda *_: None)
+
+
+def believes_clocks(patch: pytest.MonkeyPatch) -> None:
+    """Any clock is believed."""
+    patch.setattr(Clock, "_first_look", lambda *_: "")
+    patch.setattr(Clock, "check", lambda _: None)
+
+
+def releases_again(patch: pytest.MonkeyPatch) -> None:
+    """A release is computed anew each time it is asked for."""
+    release, seen = Gate.release, set[bytes]()
+
+    def again(self: Gate, held: HeldTask, request: AggregateRequest) -> bytes:
+        answer = release(self, held, request)
+        new = answer not in seen
+        seen.add(answer)
+        return answer if new else answer[:-1] + bytes([answer[-1] ^ 1])
+
+    patch.setattr(Gate, "release", again)
+
+
+def no_inventory_list(patch: pytest.MonkeyPatch) -> None:
+    """An inventory forgets the last report."""
+    ids = Store.report_ids
+    patch.setattr(Store, "report_ids", lambda self, task: ReportIds.of(ids(self, task)[:-1]))
+
+
+def wrong_share(patch: pytest.MonkeyPatch) -> None:
+    """The first report of a cohort is added twice."""
+    places = Store.places
+
+    def twice(self: Store, task: int):  # type: ignore[no-untyped-def]
+        numbers, positions = places(self, task)
+        numbers[-1], positions[-1] = numbers[0], positions[0]
+        return numbers, positions
+
+    patch.setattr(Store, "places", twice)
+
+
+def late_reports(patch: pytest.MonkeyPatch) -> None:
+    """A closed batch still takes reports."""
+
+    def closed(state: BatchState) -> None:
+        return None
+
+    patch.setattr(store, "_closed", closed)
+
+
+def unchecked_tokens(patch: pytest.MonkeyPatch) -> None:
+    """Whatever stands where a token should is taken for one."""
+    patch.setattr(intake.Admission, "require", lambda self, presented: presented[:16])
+
+
+def never_resumed(patch: pytest.MonkeyPatch) -> None:
+    """A start forgets a step that has its journal line, but never came to the database."""
+    patch.setattr(starting.Stepper, "resume", lambda self, step, before: None)
+
+
+def told_at_once(patch: pytest.MonkeyPatch) -> None:
+    """A census counts anew whenever it is asked for."""
+    last = census._last
+
+    def old(connection: Connection, task: int) -> census._Look | None:
+        look = last(connection, task)
+        return None if look is None else replace(look, told_at=-1)
+
+    patch.setattr(census, "_last", old)
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A server without a rule, and how the laws begin of which one must find it, all others being unheard."""
+
+    plant: Mutant
+    found_by: tuple[str, ...]
+    faults: Sequence[Fault] = ()
+    """What must happen for it to matter; nothing, if requests alone show it."""
+
+
+LATE = "a report was acknowledged after the inventory that lacks it"
+TWO = "two different documents of one name"
+UNLISTED = "acknowledged reports are not in the inventory"
+UNSTORED = "acknowledged reports are not stored"
+NO_START = "a server does not start after a crash"
+
+MUTANTS: dict[str, Planted] = {
+    "no state `closing`": Planted(no_closing, (LATE, UNLISTED, "an inventory is not of its list")),
+    "no condition on the journal's head": Planted(no_condition, (LATE, TWO), (failover,)),
+    "no count of what was stored": Planted(no_counts, (UNSTORED, UNLISTED), (failover, old_copy)),
+    "no serials of tokens": Planted(no_serials, ("one token was good for two reports",)),
+    "tokens are not checked": Planted(unchecked_tokens, ("a receipt is not for what was sent, or junk was taken",)),
+    "an answer before the commit": Planted(answer_first, (UNSTORED,), (crash, full_disk)),
+    "a second release after a restore": Planted(any_copy, (TWO,), (back_up, old_copy)),
+    "a repeated report counts again": Planted(counted_again, ("a report counts more than once",)),
+    "a closed batch takes reports": Planted(late_reports, (LATE,)),
+    "secrets stay after a release": Planted(secrets_stay, ("a destroyed secret is still in a file",)),
+    "no step file": Planted(no_step_file, (NO_START,), (crash,)),
+    "an interrupted step is not finished": Planted(never_resumed, (NO_START,), (crash,)),
+    "restored servers register old tasks": Planted(
+        no_bar, ("a batch that was given up goes on",), (back_up, old_copy, lost_part, from_the_start)
+    ),
+    "any clock is believed": Planted(believes_clocks, ("a wrong clock is believed",), (wrong_clock,)),
+    "a release is never the same twice": Planted(releases_again, (TWO,)),
+    "an inventory lacks a report": Planted(no_inventory_list, (UNLISTED,)),
+    "a report is added twice": Planted(wrong_share, ("a sketch share is not the reference's",)),
+    "a census whenever it is asked for": Planted(told_at_once, (TWO,)),
+}
+"""By the rule that is missing."""

@@ -1,0 +1,477 @@
+"""The requests of clients and of the analyst: honest, repeated, reordered, hostile, and plain junk."""
+
+import json
+from dataclasses import replace
+from math import floor
+
+from lintra_protocol.canonical import base64url, parse_base64url
+from lintra_protocol.messages import (
+    AggregateRequest,
+    Census,
+    Cohort,
+    CohortRequest,
+    Difference,
+    Inventory,
+    Signed,
+    SketchShareRecord,
+    UploadAnswer,
+    inventory_of,
+    receipt_hash,
+    sign,
+)
+from lintra_protocol.report_ids import ReportIds
+from lintra_protocol.ring import ring_from_bytes
+from lintra_protocol.rules import aggregate_context
+from lintra_protocol.wire import SealedReport, decode_sealed_document, encode_reports
+from simulation.books import Answer, Course, Sent, law, plain_share, plain_total, read_database, report_ids_of
+from simulation.world import World, another_with, identities, registration, remember_secret, require_gone
+from vectors import plain
+
+NAMES = ("inventory", "cohort", "aggregate")
+PASSING = ("unavailable", "overloaded", "no answer")
+"""What a server in trouble may answer; whoever asked asks again."""
+
+
+# --- uploads -------------------------------------------------------------------------------------------------
+
+
+def sealed(world: World, course: Course, report_id: bytes, server: int) -> SealedReport:
+    """Return a report as it is sent to a server, always the same."""
+    if (report_id, server) not in world.sealed:
+        sent = course.reports[report_id]
+        key = world.servers[server].sealing_key()
+        made = sent.report.sealed_to(server, course.task.suite, *key, course.task.id_bytes)
+        world.sealed[report_id, server] = replace(made, admission=sent.token.pass_for(server) if sent.token else b"")
+    return world.sealed[report_id, server]
+
+
+class Parcel:
+    """One upload: what is sent, to which server, and which reports it honestly brings."""
+
+    def __init__(self, kind: str, course: Course, server: int, body: bytes, ids: list[bytes]) -> None:
+        self.kind, self.course, self.server, self.body, self.ids = kind, course, server, body, ids
+
+
+async def burst(world: World, server: int) -> None:
+    """Send some uploads to one server at the same moment."""
+    courses = [course for course in world.active() if course.task.task_id in world.seats[server].tasks]
+    parcels = []
+    for _ in range(world.chance.randint(8, 30)):
+        parcel = new_parcel(world, world.chance.choice(courses), server) if courses else None
+        parcels += [parcel] if parcel else []
+    if not parcels:
+        return
+    for parcel in parcels:
+        world.did(parcel.kind)
+        world.seats[server].reached(parcel.course.task.task_id, parcel.ids)
+    answers = await world.servers[server].upload([(each.course.task.task_id, each.body) for each in parcels])
+    for parcel, answer in zip(parcels, answers, strict=True):
+        judge_upload(world, parcel, answer)
+
+
+async def upload_one(world: World, course: Course, server: int) -> None:
+    """Send one honest report that waits, if there is one, while something else goes on."""
+    waiting = course.waiting.get(server, [])
+    if waiting:
+        parcel = parcel_of(world, "upload while closing", course, server, waiting[:1])
+        world.did(parcel.kind)
+        world.seats[server].reached(course.task.task_id, parcel.ids)
+        (answer,) = await world.servers[server].upload([(course.task.task_id, parcel.body)])
+        judge_upload(world, parcel, answer)
+
+
+def new_parcel(world: World, course: Course, server: int) -> Parcel | None:
+    """Make one upload of some kind."""
+    chance, seat = world.chance, world.seats[server]
+    dice = chance.random()
+    acknowledged = sorted(seat.must.get(course.task.task_id, ()))
+    if dice < 0.08:
+        return junk(world, course, server)
+    if dice < 0.2 and acknowledged:
+        known = chance.sample(acknowledged, min(len(acknowledged), chance.choice([1, 1, 1, 3])))
+        return parcel_of(world, "upload repeated", course, server, known)
+    if dice < 0.24 and acknowledged and course.task.uses_tokens:
+        twin = another_with(world, course, course.reports[chance.choice(acknowledged)])
+        return parcel_of(world, "token used again", course, server, [twin.report_id])
+    waiting = course.waiting.get(server, [])
+    mine = waiting[: chance.choice([1, 1, 1, 1, 1, 1, 1, 1, 1, 3])]
+    if not mine:
+        return None
+    course.waiting[server] = waiting[len(mine) :] + mine
+    return parcel_of(world, "upload", course, server, mine)
+
+
+def parcel_of(world: World, kind: str, course: Course, server: int, ids: list[bytes]) -> Parcel:
+    body = encode_reports([sealed(world, course, report_id, server) for report_id in ids])
+    return Parcel(kind, course, server, body, ids)
+
+
+def junk(world: World, course: Course, server: int) -> Parcel | None:
+    """Make an upload that must not be taken: cut, changed, invented, or meant for somebody else."""
+    chance = world.chance
+    body = bytearray(encode_reports([sealed(world, course, next(iter(course.reports)), server)]))
+    match chance.randrange(4):
+        case 0:
+            body = body[: chance.randrange(len(body))]
+        case 1:
+            body[chance.randrange(len(body))] ^= 1 << chance.randrange(8)
+        case 2:
+            body = bytearray(chance.randbytes(chance.choice([0, 1, 40, 400])))
+        case 3:
+            other = (server + 1) % course.task.num_servers
+            if world.servers[other].front is None:
+                return None
+            body = bytearray(encode_reports([sealed(world, course, next(iter(course.reports)), other)]))
+    return Parcel("junk", course, server, bytes(body), [])
+
+
+def judge_upload(world: World, parcel: Parcel, answer: Answer) -> None:
+    """Note what an upload was answered, and hold it against the laws."""
+    course, seat = parcel.course, world.seats[parcel.server]
+    task = course.task.task_id
+    law("internal_error" not in answer.problem or world.unwell(parcel.server), "an upload was answered 500", answer)
+    if not answer.good:
+        fair = parcel.kind == "junk" or world.unwell(parcel.server)
+        fair = fair or (answer.problem == "unknown_task" and task in seat.given_up)
+        law(fair, "a healthy server refused an honest upload", parcel.kind, answer.problem, answer.body)
+        return
+    failures, count, covered = read_answer(world, parcel, answer.body)
+    brought = parcel.ids
+    if parcel.kind == "junk" and count == 1:
+        # A report that is stored need not open to be known: another key's identifier before it changes nothing.
+        brought = [each for each in list(course.reports)[:1] if each in seat.may.get(task, ())]
+    stored = [report_id for report_id in brought if report_id not in failures]
+    right = (count, covered) == (len(stored), receipt_hash(stored))
+    law(right, "a receipt is not for what was sent, or junk was taken", parcel.kind, count, len(stored))
+    if world.maybe(0.04):
+        world.did("answer lost on the way")
+        stored = []
+    for report_id in stored:
+        seat.acknowledge(course, report_id)
+    for report_id, problem in failures.items() if parcel.ids else ():
+        judge_failure(world, parcel, report_id, problem)
+    done = {*stored, *(each for each, problem in failures.items() if problem not in PASSING)}
+    course.waiting[parcel.server] = [each for each in course.waiting.get(parcel.server, []) if each not in done]
+
+
+def read_answer(world: World, parcel: Parcel, body: bytes) -> tuple[dict[bytes, str], int, str]:
+    """Return failures, and count and hash of the receipt; signatures are verified now and then, for they cost most."""
+    if world.maybe(0.1):
+        said = UploadAnswer.from_canonical(body)
+        said.receipt.verified(parcel.course.task.servers[parcel.server].identity_key)
+    value = json.loads(body)
+    failures = {parse_base64url(each["report_id"]): each["type"] for each in value["failures"]}
+    receipt = value["receipt"]["message"]
+    return failures, receipt["count"], receipt["reports"]
+
+
+def judge_failure(world: World, parcel: Parcel, report_id: bytes, problem: str) -> None:
+    """Hold the refusal of one honest report against the laws."""
+    course, seat = parcel.course, world.seats[parcel.server]
+    task = course.task.task_id
+    if problem in PASSING and (world.unwell(parcel.server) or task in seat.closing):
+        return
+    known = report_id in seat.must.get(task, ())
+    law(not known, "a report that was acknowledged is refused when it comes again", problem, task)
+    arrived = seat.may.get(task, set())
+    sent: Sent = course.reports[report_id]
+    reasons = {
+        "batch_closed": task in seat.closing
+        or task in lost_here(world, parcel.server)
+        or len(arrived) > course.task.max_clients,
+        "token_spent": sent.token is not None
+        and any(course.reports[other].token == sent.token for other in arrived if other != report_id),
+    }
+    law(reasons.get(problem, False), "an honest report was refused for no reason", problem, parcel.kind, task)
+
+
+# --- the analyst ---------------------------------------------------------------------------------------------
+
+
+async def register(world: World, course: Course, server: int) -> None:
+    """Let the author register a task."""
+    seat, task = world.seats[server], course.task.task_id
+    world.did("registration")
+    seat.maybe_tasks.add(task)
+    answer = await world.servers[server].ask(task, "register", registration(world, course, server))
+    if answer.good:
+        if task not in seat.given_up:
+            seat.tasks.add(task)
+    else:
+        fair = world.unwell(server) or task in seat.given_up
+        law(fair, "a healthy server refused a task", answer.problem, answer.body)
+
+
+async def ask(world: World, course: Course, server: int, name: str, body: bytes = b"") -> Answer:
+    """Ask a server as the analyst; whatever document comes is the first or the same."""
+    world.did(f"question: {name}")
+    closing = world.seats[server].closing
+    if name == "inventory":
+        closing.add(course.task.task_id)
+    answer = await world.servers[server].ask(course.task.task_id, name, body)
+    if answer.problem == "cohort_too_small" and name == "inventory":
+        closing.discard(course.task.task_id)
+    unwell = world.unwell(server)
+    law("internal_error" not in answer.problem or unwell, "a question was answered 500", name, answer.problem)
+    if answer.good and name in NAMES:
+        law(course.task.task_id not in world.seats[server].given_up or (server, name) in course.documents,
+            "a batch that was given up goes on", name, course.task.task_id)  # fmt: skip
+        course.requests.append((server, name, body))
+        if course.said(server, name, answer.body):
+            await first_time(world, course, server, name, answer.body)
+    if answer.good and name == "aggregate again":
+        course.said(server, "aggregate", answer.body)
+    if answer.problem in ("abandoned", "unknown_task"):
+        gone = (
+            course.task.task_id in world.seats[server].given_up or course.task.task_id not in world.seats[server].tasks
+        )
+        law(gone or unwell, "a batch is gone that nobody gave up", name, answer.problem, course.task.task_id)
+        course.over = course.over or not unwell
+    return answer
+
+
+async def first_time(world: World, course: Course, server: int, name: str, document: bytes) -> None:
+    """Check a document that was never seen before against what is known."""
+    task, key = course.task, course.task.servers[server].identity_key
+    if name == "inventory":
+        message = Signed[Inventory].from_canonical(document).verified(key)
+        answer = await ask(world, course, server, "ids")
+        law(answer.good or world.unwell(server), "an inventory without its list", answer.problem)
+        listed = report_ids_of(answer.body) if answer.good else None
+        if listed is not None:
+            root = plain.b64(plain.merkle_root(listed))
+            law((message.count, message.root) == (len(listed), root), "an inventory is not of its list", task.task_id)
+            world.seats[server].inventory(course, listed)
+        held = read_database(world.servers[server].database).tasks[task.task_id]
+        remember_secret(world, server, task.task_id, held.secret)
+    if name == "aggregate":
+        check_share(world, course, server, document)
+
+
+async def lists(world: World, course: Course) -> bool:
+    """Fetch the lists of inventories that are not here yet; return whether all are."""
+    for server in course.servers:
+        if (server, "inventory") in course.documents and server not in course.lists:
+            answer = await ask(world, course, server, "ids")
+            if answer.good:
+                world.seats[server].inventory(course, report_ids_of(answer.body))
+    return len(course.lists) == len(course.servers)
+
+
+def cohort_of(course: Course) -> list[bytes]:
+    return sorted(set.intersection(*(set(listed) for listed in course.lists.values())))
+
+
+def cohort_request(course: Course, server: int) -> bytes:
+    inventories = [Signed[Inventory].from_canonical(course.documents[each, "inventory"]) for each in course.servers]
+    lists = [ReportIds.of(course.lists[each]) for each in course.servers]
+    others = (each for each in course.servers if each != server)
+    differences = tuple(Difference.between(other, lists[server], lists[other]) for other in others)
+    return CohortRequest(inventories=tuple(inventories), differences=differences).canonical()
+
+
+def aggregate_request(course: Course) -> bytes:
+    cohorts = [Signed[Cohort].from_canonical(course.documents[each, "cohort"]) for each in course.servers]
+    return AggregateRequest(cohorts=tuple(cohorts)).canonical()
+
+
+def lost_here(world: World, server: int) -> set[str]:
+    """Return the tasks that a restore ended at a server."""
+    return world.seats[server].given_up | world.seats[server].bare
+
+
+async def next_question(world: World, course: Course) -> None:
+    """Do the next step of an honest analyst's exchange."""
+    name = next(name for name in (*NAMES, "") if any((each, name) not in course.documents for each in course.servers))
+    lacking = [each for each in course.servers if (each, name) not in course.documents and world.is_up(each)]
+    if not name or not lacking:
+        course.over = not name
+        return
+    server = world.chance.choice(lacking)
+    task, body = course.task, b""
+    if name != "inventory":
+        if not await lists(world, course):
+            return
+        body = cohort_request(course, server) if name == "cohort" else aggregate_request(course)
+    if name == "inventory" and world.maybe(0.5):
+        world.servers[server].meanwhile = lambda: upload_one(world, course, server)
+    answer = await ask(world, course, server, name, body)
+    if answer.good:
+        if all((each, "aggregate") in course.documents for each in course.servers):
+            finish(world, course)
+    elif not world.unwell(server) and not course.over and task.task_id not in lost_here(world, server):
+        judge_refusal(world, course, server, name, answer)
+
+
+def judge_refusal(world: World, course: Course, server: int, name: str, answer: Answer) -> None:
+    """(law) A healthy server does every step, unless the numbers say that the release must not be."""
+    task, held = course.task, len(world.seats[server].must.get(course.task.task_id, ()))
+    if name == "inventory":
+        few = answer.problem == "cohort_too_small" and held < task.claim.min_clients
+        law(few, "a batch of enough reports was not closed", answer.problem, held, answer.body)
+        course.over = not course.waiting.get(server)
+        return
+    count, own = len(cohort_of(course)), len(course.lists[server])
+    few = answer.problem == "cohort_too_small" and count < task.claim.min_clients
+    many = answer.problem == "too_many_missing" and task.uses_tokens and own - count > floor(0.25 * own)
+    law(few or many, "a step of the release was refused", name, answer.problem, answer.body, count, own)
+    course.over = True
+    world.outcomes[f"task ended: {answer.problem}"] += 1
+
+
+async def census(world: World, server: int) -> None:
+    """Look at an open batch as the analyst does. (law) One look per time unit; what it names was sent."""
+    active = [course for course in world.active() if course.task.task_id in world.seats[server].tasks]
+    if not active or not world.is_up(server):
+        return
+    course = world.chance.choice(active)
+    task, seat = course.task, world.seats[server]
+    looked = await ask(world, course, server, "census")
+    if not looked.good or world.unwell(server) or task.task_id in lost_here(world, server):
+        return
+    message = Signed[Census].from_canonical(looked.body).verified(task.servers[server].identity_key)
+    course.said(server, f"census of {message.counted_at} by {message.start}", looked.body)
+    ids = await ask(world, course, server, "census ids")
+    if not ids.good:
+        return
+    listed = report_ids_of(ids.body)
+    right = message.count == len(listed) and message.root == plain.b64(plain.merkle_root(listed))
+    law(right, "a census is not of its list", task.task_id)
+    strangers = set(listed) - seat.may.get(task.task_id, set())
+    law(not strangers, "a census names reports that never arrived", len(strangers), task.task_id)
+    course.censuses[server] = listed
+
+
+# --- what was released ---------------------------------------------------------------------------------------
+
+
+def check_share(world: World, course: Course, server: int, document: bytes) -> None:
+    """(law) A sketch share is the plain reference's, bit for bit; afterwards nothing of its batch opens."""
+    task, key = course.task, course.task.servers[server].identity_key
+    said, sealed_share = decode_sealed_document(document)
+    record = Signed[SketchShareRecord].from_canonical(said).verified(key)
+    root, seed = parse_base64url(record.cohort_root), parse_base64url(record.seed)
+    opened = world.analyzer_key.open(sealed_share, aggregate_context(task, server, root, seed))
+    own = course.lists[server] if course.hostile is not None else cohort_of(course)
+    cohort = (
+        own if course.hostile is None else next((ids for ids in course.claims if plain.merkle_root(ids) == root), own)
+    )
+    law(plain.b64(plain.merkle_root(cohort)) == record.cohort_root, "a release is of another cohort", task.task_id)
+    words = ring_from_bytes(opened).reshape(record.rows, record.words)
+    share = [[int(word) for word in row] for row in words]
+    law(share == plain_share(course, server, cohort, seed), "a sketch share is not the reference's", task.task_id)
+    course.shares[server] = share
+    secret = world.secrets.pop((server, task.task_id), None)
+    if secret is not None:
+        world.destroyed.setdefault(server, []).append(secret)
+        require_gone(world, server, [secret])
+
+
+def finish(world: World, course: Course) -> None:
+    """Check a whole release, and say of every acknowledged report whether it is in it, or why not."""
+    cohort = cohort_of(course)
+    record = json.loads(decode_sealed_document(course.documents[0, "aggregate"])[0])["message"]
+    seed, root = parse_base64url(record["seed"]), parse_base64url(record["cohort_root"])
+    nonces = [
+        parse_base64url(Signed[Cohort].from_canonical(course.documents[each, "cohort"]).message.nonce)
+        for each in course.servers
+    ]
+    seeds = [plain.late_seed(course.task.id_bytes, 0, root, nonces, attempt) for attempt in range(8)]
+    law(seed in seeds, "the matrix is not drawn from the nonces", course.task.task_id)
+    total = [
+        [sum(words) % plain.RING for words in zip(*rows, strict=True)]
+        for rows in zip(*course.shares.values(), strict=True)
+    ]
+    law(total == plain_total(course, cohort, seed), "the released sketch is not the reference's", course.task.task_id)
+    account(world, course, set(cohort))
+    world.outcomes["released"] += 1
+    course.over = True
+
+
+def account(world: World, course: Course, cohort: set[bytes]) -> None:
+    """(law) Every acknowledged report is in the cohort, or left out with a reason."""
+    task = course.task.task_id
+    acknowledged = set().union(*(seat.must.get(task, set()) for seat in world.seats))
+    acknowledged |= set().union(*(seat.lost.get(task, set()) for seat in world.seats))
+    for report_id in acknowledged:
+        if report_id in cohort:
+            world.outcomes["report in the cohort"] += 1
+            continue
+        lacking = [each for each in course.servers if report_id not in course.lists[each]]
+        law(bool(lacking), "a report that every server listed is not in the cohort", task)
+        seats = [world.seats[each] for each in lacking]
+        if any(report_id in seat.lost.get(task, ()) for seat in seats):
+            world.outcomes["report left out: lost by a restore"] += 1
+        else:
+            law(all(report_id not in seat.must[task] for seat in seats), "a report was lost in silence", task)
+            world.outcomes["report left out: a server never acknowledged it"] += 1
+
+
+# --- attackers -----------------------------------------------------------------------------------------------
+
+
+async def hostile_question(world: World, course: Course) -> None:
+    """Let an analyst who has the keys of all servers but one ask that one for whatever it likes."""
+    honest = course.hostile or 0
+    if not world.is_up(honest):
+        return
+    task = course.task
+    if (honest, "inventory") not in course.documents or honest not in course.lists:
+        answer = await ask(world, course, honest, "inventory")
+        if not answer.good and not world.unwell(honest) and not course.over:
+            judge_refusal(world, course, honest, "inventory", answer)
+        await lists(world, course)
+        return
+    own = course.lists[honest]
+    least = max(task.claim.min_clients, len(own) - len(own) // 4)
+    claimed = sorted(world.chance.sample(own, world.chance.randint(min(least, len(own)), len(own))))
+    course.claims.append(claimed)
+    inventories = [forged_inventory(world, course, each, claimed) for each in course.servers]
+    inventories[honest] = Signed[Inventory].from_canonical(course.documents[honest, "inventory"])
+    both = ReportIds.of(own), ReportIds.of(claimed)
+    differences = tuple(Difference.between(each, *both) for each in course.servers if each != honest)
+    request = CohortRequest(inventories=tuple(inventories), differences=differences)
+    await ask(world, course, honest, "cohort", request.canonical())
+    if (honest, "cohort") in course.documents:
+        await ask(world, course, honest, "aggregate", forged_cohorts(world, course).canonical())
+    course.attempts += 1
+    course.over = course.over or course.attempts > 4
+
+
+def forged_inventory(world: World, course: Course, server: int, claimed: list[bytes]) -> Signed[Inventory]:
+    closed_at = int(world.times.wall) // course.task.time_precision
+    return sign(
+        identities(world)[server], inventory_of(course.task, server, ReportIds.of(claimed), bytes(32), closed_at, 1)
+    )
+
+
+def forged_cohorts(world: World, course: Course) -> AggregateRequest:
+    """Return the honest server's cohort with matching ones of all others."""
+    honest = course.hostile or 0
+    frozen = Signed[Cohort].from_canonical(course.documents[honest, "cohort"])
+    cohorts = []
+    for server in course.servers:
+        changed = frozen.message.model_copy(update={"server": server, "nonce": base64url(bytes(32))})
+        cohorts.append(frozen if server == honest else sign(identities(world)[server], changed))
+    return AggregateRequest(cohorts=tuple(cohorts))
+
+
+async def repeat_question(world: World, of: int | None = None) -> None:
+    """Send an old request of the analyst again, to the same server or another one, in whatever order."""
+    asked = [
+        (course, *request) for course in world.courses[-12:] for request in course.requests if of in (None, request[0])
+    ]
+    if not asked:
+        return
+    course, server, name, body = world.chance.choice(asked)
+    same = world.maybe(0.8)
+    to = server if same else world.chance.choice(list(course.servers))
+    if not world.is_up(to):
+        return
+    if world.maybe(0.1):
+        await ask(world, course, to, "aggregate again")
+        return
+    answer = await ask(world, course, to, name, body)
+    gone = world.unwell(to) or course.task.task_id in lost_here(world, to)
+    if same and name == "inventory":
+        law(answer.good or gone, "a document that was given out is not given again", answer.problem, answer.body)

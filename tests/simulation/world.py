@@ -1,0 +1,247 @@
+"""The world of a simulation: servers, clocks, tasks in progress, and the one source of chance."""
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from lintra_protocol.canonical import base64url
+from lintra_protocol.messages import Registration, TaskRecord, sign
+from lintra_protocol.randomness import RandomBytes, expand
+from lintra_protocol.report import make_report
+from lintra_protocol.ring import to_ring
+from lintra_protocol.sealing import CLASSICAL, SealingKey, seal
+from lintra_protocol.signing import SigningKey
+from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
+from lintra_protocol.tokens import derived_keys, key_commitment, key_context, make_token
+from lintra_protocol.wire import SealedReport
+from simulation.books import Course, Seat, Sent, Snapshot, law, read_secret
+from simulation.inside import InsideServer, Times, settings_of
+from simulation.trouble import INJECTED, Trouble
+from support.server_world import ANALYZER, AUTHOR, CLAIM, COLUMNS, MECHANISMS, PRECISION, START
+
+WINDOW = 2000
+"""Time units from a task's beginning to its end: longer than any simulation."""
+
+
+@dataclass(frozen=True)
+class Backup:
+    """A copy of a server's database, and what the outside knew when it was made."""
+
+    folder: Path
+    held: Snapshot
+
+
+@dataclass
+class World:
+    """Everything there is.
+
+    Attributes:
+        chance: decides everything; two worlds with one seed do the same.
+        counts: what was done, by kind; each is one request or one fault.
+        outcomes: what became of tasks and reports.
+        logged: tracebacks that servers wrote.
+        secrets: of batches, read from the key folder before their release, by server and task.
+    """
+
+    folder: Path
+    chance: random.Random
+    times: Times
+    trouble: Trouble
+    servers: list[InsideServer]
+    seats: list[Seat]
+    witnessed: bool
+    counts: Counter[str] = field(default_factory=Counter)
+    outcomes: Counter[str] = field(default_factory=Counter)
+    logged: list[str] = field(default_factory=list)
+    courses: list[Course] = field(default_factory=list)
+    backups: dict[int, list[Backup]] = field(default_factory=dict)
+    secrets: dict[tuple[int, str], bytes] = field(default_factory=dict)
+    destroyed: dict[int, list[bytes]] = field(default_factory=dict)
+    sealed: dict[tuple[bytes, int], SealedReport] = field(default_factory=dict)
+    analyzer_key: SealingKey = field(default_factory=lambda: SealingKey.generate(CLASSICAL, seeded("analyzer", 0)))
+    made: int = 0
+
+    @property
+    def operations(self) -> int:
+        """Return how many requests and faults there were."""
+        return self.counts.total()
+
+    def did(self, kind: str) -> None:
+        """Count one request or one fault."""
+        self.counts[kind] += 1
+
+    def maybe(self, probability: float) -> bool:
+        return self.chance.random() < probability
+
+    def random_bytes(self, label: str) -> RandomBytes:
+        """Return a stream that depends on the seed and on how many were made before."""
+        self.made += 1
+        return expand(self.chance.randbytes(32), f"{label} {self.made}")
+
+    def is_up(self, server: int) -> bool:
+        return self.servers[server].front is not None
+
+    def unwell(self, server: int) -> bool:
+        """Return whether this simulation did something to a server for which it may refuse to serve."""
+        one = self.servers[server]
+        return self.trouble.fired or bool(one.halts) or one.offset != 0 or one.set_back or one.front is None
+
+    def active(self) -> list[Course]:
+        """Return the tasks that are not over."""
+        return [course for course in self.courses if not course.over]
+
+    def require_quiet_logs(self) -> None:
+        """(law) No traceback in any log but those of faults that this simulation made."""
+        for text in self.logged:
+            law(any(words in text for words in INJECTED), "a traceback in the log", text)
+        self.logged.clear()
+
+    def close(self) -> None:
+        """End every server."""
+        self.trouble.disarm()
+        for server in self.servers:
+            if server.front is not None:
+                server.kill()
+
+
+def seeded(label: str, seed: int) -> RandomBytes:
+    return expand(seed.to_bytes(32, "big"), f"simulation {label}")
+
+
+def new_world(folder: Path, seed: int, trouble: Trouble) -> World:
+    """Found two servers, or now and then three, with or without witnesses."""
+    chance = random.Random(seed)
+    times = Times(float(START))
+    witnessed = chance.random() < 0.3
+    servers = []
+    for number in range(3 if chance.random() < 0.2 else 2):
+        witness = folder / f"witness{number}" if witnessed else None
+        if witness is not None:
+            witness.mkdir(parents=True)
+        settings = settings_of(folder, number, witness)
+        servers.append(InsideServer(settings, times, seeded(f"server {number}", seed), trouble))
+    seats = [Seat(number) for number in range(len(servers))]
+    world = World(folder, chance, times, trouble, servers, seats, witnessed)
+    for server in servers:
+        server.start()
+    return world
+
+
+# --- tasks and their clients ---------------------------------------------------------------------------------
+
+
+def identities(world: World) -> list[SigningKey]:
+    """Return the signing keys of all servers; attackers among them use their own."""
+    keys = [server.identity for server in world.servers]
+    return [key for key in keys if key is not None]
+
+
+def token_keys(world: World) -> Sequence[bytes]:
+    return derived_keys(bytes(32), [key.public_key for key in identities(world)])
+
+
+def new_course(world: World) -> Course:
+    """Make a task, its clients and their reports; nothing is sent yet."""
+    chance = world.chance
+    servers = world.servers
+    tokens = world.maybe(0.6)
+    columns = COLUMNS[:2]
+    capacity = chance.choice([40, 400, 400, 400])
+    mechanism = MECHANISMS[chance.choice(["osnap", "sum", "second_moment"])]
+    # A clock that runs ahead is no stranger: some clients send before their task's first unit.
+    begins = int(world.times.wall) // PRECISION + (1 if world.maybe(0.2) else -1)
+    task = Task(
+        salt=base64url(world.random_bytes("salt")(32)),
+        purpose="a simulation",
+        author_key=AUTHOR.public_key,
+        servers=tuple(
+            ServerEntry(url=server.settings.public_url, identity_key=key.public_key)
+            for server, key in zip(servers, identities(world), strict=True)
+        ),
+        analyzer=AnalyzerEntry(
+            identity_key=ANALYZER.public_key, sealing_key=base64url(world.analyzer_key.public_bytes)
+        ),
+        columns=columns,
+        mechanism=mechanism.calibrated(CLAIM, len(columns), capacity),
+        claim=CLAIM,
+        max_clients=capacity,
+        max_missing="0.25",
+        time_precision=PRECISION,
+        not_before=begins,
+        not_after=begins + WINDOW,
+        suite=CLASSICAL,
+        client_auth="token" if tokens else "none",
+        token_keys=tuple(map(key_commitment, token_keys(world))) if tokens else (),
+    )
+    course = Course(task, sign(AUTHOR, TaskRecord(definition=task)).canonical())
+    if len(servers) > 1 and world.maybe(0.15):
+        course.hostile = chance.randrange(len(servers))
+    _add_clients(world, course, chance.choice([15, 40, 60, 100, 150]))
+    world.courses.append(course)
+    return course
+
+
+def _add_clients(world: World, course: Course, count: int) -> None:
+    task, chance = course.task, world.chance
+    rng = world.random_bytes("clients")
+    values = np.random.default_rng(chance.randrange(2**32)).uniform(-0.5, 0.5, (count, len(task.columns)))
+    noised = task.encode(values, rng)
+    for row in noised:
+        sent = _new_sent(world, course, row, None, rng)
+        # Most clients reach everybody; an orphan's parcel to one server is never sent.
+        orphaned = chance.randrange(task.num_servers) if world.maybe(0.06) else None
+        for server in course.servers:
+            if server != orphaned:
+                course.waiting.setdefault(server, []).append(sent.report_id)
+    for waiting in course.waiting.values():
+        chance.shuffle(waiting)
+
+
+def _new_sent(world: World, course: Course, row: np.ndarray, token_of: Sent | None, rng: RandomBytes) -> Sent:
+    task = course.task
+    token = None
+    if task.uses_tokens:
+        token = token_of.token if token_of else make_token(token_keys(world), task.id_bytes, rng)
+    sent = Sent(make_report(task, row, task.not_before, rng), [int(word) for word in to_ring(row)], token)
+    course.reports[sent.report_id] = sent
+    return sent
+
+
+def another_with(world: World, course: Course, first: Sent) -> Sent:
+    """Make a second report of somebody who uses one token twice."""
+    rng = world.random_bytes("twin")
+    row = course.task.encode(np.full((1, len(course.task.columns)), 0.25), rng)[0]
+    return _new_sent(world, course, row, first, rng)
+
+
+def registration(world: World, course: Course, server: int) -> bytes:
+    """Return what the author sends to register a task at a server."""
+    task = course.task
+    if not task.uses_tokens:
+        return course.record
+    key_id, public_key = world.servers[server].sealing_key()
+    sealed = seal(token_keys(world)[server], task.suite, public_key, key_context(task.id_bytes, server))
+    record = sign(AUTHOR, TaskRecord(definition=task))
+    return Registration(record=record, key_id=base64url(key_id), token_key=base64url(sealed)).canonical()
+
+
+# --- what must be gone ---------------------------------------------------------------------------------------
+
+
+def remember_secret(world: World, server: int, task: str, name: bytes | None) -> None:
+    """Read a batch's secret from the key folder, as a thief does who comes before its release."""
+    secret = read_secret(world.servers[server].key_dir, name)
+    if secret is not None:
+        world.secrets[server, task] = secret
+
+
+def require_gone(world: World, server: int, secrets: Sequence[bytes]) -> None:
+    """(law) Nothing that a server stores holds a destroyed secret, so nothing of its batch opens, in no copy."""
+    folders = (world.servers[server].key_dir, world.servers[server].data_dir)
+    for path in (path for folder in folders for path in folder.rglob("*") if path.is_file()):
+        data = path.read_bytes()
+        law(not any(secret in data for secret in secrets), "a destroyed secret is still in a file", path.name)
