@@ -303,7 +303,7 @@ def synthesize(
     token: Token = "",
     output: Annotated[
         Path | None,
-        typer.Option("--output", help="A .parquet or CSV file, its provenance beside it; else the terminal."),
+        typer.Option("--output", help="A .parquet, .npz or CSV file; else the terminal."),
     ] = None,
     projected: Annotated[bool, typer.Option("--projected", help="The coordinates h1.. instead of columns.")] = False,
 ) -> None:
@@ -313,6 +313,8 @@ def synthesize(
         text = None
         if output is not None and output.suffix == ".parquet":
             made.to_parquet(output)
+        elif output is not None and output.suffix == ".npz":
+            made.to_npz(output)
         else:
             text = made.to_csv(output)
     if text is not None:

@@ -121,29 +121,35 @@ more than its budget of epsilon 1; it has spent epsilon 0.8
     def second_moment(
         self, names: Sequence[str], *, epsilon: float, intercept: bool = True, row_bound: float | None = None
     ) -> CentralSecondMoment:
-        """Release the second moment of numeric columns, from which regressions, means and components follow.
+        """Release the second moment of columns, from which regressions, means and components follow.
+
+        A category of K levels becomes K - 1 indicators such as `sex[female]`; its first level is the reference.
 
         Args:
-            names: of columns with bounds.
+            names: of columns with bounds or levels.
             epsilon: of this release alone, at the session's delta.
             intercept: count the constant 1 as a column, which means and regressions with an intercept need.
-            row_bound: of a row whose bounds are mapped to -1 and 1; by default the longest that the bounds allow.
-                Longer rows are shrunk.
+            row_bound: of a row whose bounds are mapped to -1 and 1, with 1 for an indicator; by default the longest
+                that the bounds allow. Longer rows are shrunk.
 
         Raises:
-            ValueError: a column is unknown, named twice or a category, or there are fewer rows than columns.
+            ValueError: a column is unknown or named twice, or there are fewer rows than columns.
             CalibrationError: no noise that can be drawn keeps the claim.
             BudgetExceededError: not enough is left.
         """
         claim = self._claim(epsilon)
         places = self._places(names)
-        numeric = [self._numeric(name) for name in names]
-        columns = [ScaledColumn(*_scale(column), column.unit) for column in numeric]
-        rows = (self._values[:, places] - [c.center for c in columns]) / [c.scale for c in columns]
+        blocks = [
+            _normalised(self._columns[name], self._values[:, place]) for name, place in zip(names, places, strict=True)
+        ]
+        columns = [column for scaled, _ in blocks for column in scaled]
+        rows = np.column_stack([values for _, values in blocks])
         if intercept:
             columns = [ScaledColumn(INTERCEPT, 0.0, 1.0, 1.0, 1.0), *columns]
             rows = np.column_stack([np.ones(len(rows)), rows])
-        table = BoundedTable.of(rows, columns, math.sqrt(len(columns)) if row_bound is None else row_bound)
+        # A number has at most 1, and of a category's indicators one is 1.
+        longest = math.sqrt(len(names) + intercept)
+        table = BoundedTable.of(rows, columns, longest if row_bound is None else row_bound)
         mechanism = GaussianNoise()
         self._charge(mechanism.price(claim, len(columns)))
         return mechanism.release(table, claim, self._random_bytes)
@@ -198,12 +204,6 @@ more than its budget of epsilon 1; it has spent epsilon 0.8
             raise ValueError(f"the session has no column {name!r} with bounds or levels; it has {list(self._columns)}")
         return list(self._columns).index(name)
 
-    def _numeric(self, name: str) -> Column:
-        column = self._columns[name]
-        if column.kind == "category":
-            raise ValueError(f"{name!r} is a category; a second moment has numeric columns")
-        return column
-
 
 def _described(bounds: Mapping[str, tuple[float, float]], levels: Mapping[str, Sequence[str]]) -> dict[str, Column]:
     if both := bounds.keys() & levels.keys():
@@ -239,6 +239,20 @@ def _column_values(given: ArrayLike, column: Column) -> FloatArray:
     if values.ndim != 1 or not np.isfinite(values).all():
         raise InvalidRowError(f"column {column.name!r} must be one finite number for each row; fill what is missing")
     return np.clip(values, float(fraction(column.lower)), float(fraction(column.upper)))
+
+
+def _normalised(column: Column, values: FloatArray) -> tuple[list[ScaledColumn], FloatArray]:
+    """Return what a column becomes in a second moment: its scaled columns, and their values, shape `(n, k)`."""
+    if column.kind != "category":
+        scaled = ScaledColumn(*_scale(column), column.unit)
+        return [scaled], ((values - scaled.center) / scaled.scale)[:, np.newaxis]
+    indicators = [
+        ScaledColumn(
+            f"{column.name}[{level}]", 0.0, 1.0, 0.0, 1.0, kind="boolean", category=column.name, levels=column.levels
+        )
+        for level in column.levels[1:]
+    ]
+    return indicators, (values[:, np.newaxis] == np.arange(1, len(column.levels))).astype(np.float64)
 
 
 def _scale(column: Column) -> tuple[str, float, float, float, float]:

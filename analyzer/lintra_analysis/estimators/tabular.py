@@ -24,6 +24,10 @@ class Tabular(Estimate, ABC):
     def to_csv(self) -> str:
         """Return a table with one header line; a number that is not available is an empty cell."""
 
+    def npz(self) -> bytes | None:
+        """Return the answer as a file of NumPy; None, as mostly, if it has no such form."""
+        return None
+
     def headers(self) -> dict[str, str]:
         """Return HTTP headers that go with the table; mostly none."""
         return {}

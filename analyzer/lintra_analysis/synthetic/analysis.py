@@ -31,6 +31,10 @@ class SyntheticEstimate(Tabular):
         """Return the rows; `headers` says what goes with them."""
         return self.rows.to_csv() or ""
 
+    def npz(self) -> bytes:
+        """Return the rows and their provenance as a file of NumPy."""
+        return self.rows.npz()
+
     def headers(self) -> dict[str, str]:
         """Return the privacy statement and the warnings as HTTP headers, in JSON."""
         provenance = self.rows.provenance()

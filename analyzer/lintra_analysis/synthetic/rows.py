@@ -115,6 +115,23 @@ class SyntheticRows:
         self._write_note(path)
         return None
 
+    def to_npz(self, path: str | Path) -> None:
+        """Write a file that `numpy.load(path, allow_pickle=False)` reads.
+
+        It holds the names in `columns`, each column under its own place, "0", "1" and so on, since not every name is
+        one of a file, and the provenance as JSON in `provenance`.
+        """
+        Path(path).write_bytes(self.npz())
+
+    def npz(self) -> bytes:
+        """Return what `to_npz` writes."""
+        held: dict[str, np.ndarray] = {str(place): column for place, column in enumerate(self.columns.values())}
+        held["columns"] = np.array(list(self.columns))
+        held["provenance"] = np.array(json.dumps(self.provenance(), ensure_ascii=False))
+        file = io.BytesIO()
+        np.savez_compressed(file, allow_pickle=False, **held)
+        return file.getvalue()
+
     def to_dict(self) -> dict[str, Plain]:
         """Return the columns and the provenance as plain values, ready for JSON."""
         values: dict[str, Plain] = {name: to_plain(column) for name, column in self.columns.items()}

@@ -80,6 +80,9 @@ def analysis_answers() -> dict[int | str, dict[str, Any]]:
     """Return the description of an analysis: one object for each kind, or a text."""
     content: dict[str, object] = {JSON: {"schema": {"oneOf": [_analysis(kind) for kind in REQUESTS]}}}
     content |= {kind: {"schema": {"type": "string", "description": said}} for kind, said in _TEXT_OF.items()}
+    content[NPZ] = {
+        "schema": {"type": "string", "format": "binary", "description": "synthetic rows only: an .npz file"}
+    }
     return {200: {"description": "The answer, and the certificate of the release it rests on.", "content": content}}
 
 

@@ -40,10 +40,15 @@ def sketch_response(service: Service, record: ReleaseRecord, accept: str) -> Res
 
 
 def analysis_response(record: ReleaseRecord, estimate: Tabular, accept: str) -> Response | None:
-    """Return an analysis as CSV or as text if an Accept header asks for it before JSON, else None."""
-    chosen = next((kind for kind in _wanted(accept) if kind in {JSON, CSV, TEXT}), JSON)
+    """Return an analysis as CSV, text or .npz, if an Accept header asks for one that it has before JSON, else None."""
+    numbers = estimate.npz() if NPZ in _wanted(accept) else None
+    known = {JSON, CSV, TEXT} if numbers is None else {JSON, CSV, TEXT, NPZ}
+    chosen = next((kind for kind in _wanted(accept) if kind in known), JSON)
     if chosen == JSON:
         return None
+    if chosen == NPZ:
+        headers = estimate.headers() | {"content-disposition": f'attachment; filename="lintra-{record.release_id}.npz"'}
+        return Response(numbers, media_type=NPZ, headers=headers)
     if chosen == CSV:
         return Response(estimate.to_csv(), media_type=CSV, headers=estimate.headers())
     text = estimate.summary(promise(record))

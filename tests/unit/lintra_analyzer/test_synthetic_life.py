@@ -68,14 +68,22 @@ async def test_rows_come_as_csv_with_their_promise_and_as_json_and_are_the_same(
         release_id = await released(life, NUMBER)
         text, plain, again = [await ask(life, release_id, body, accept) for accept in ("text/csv", "*/*", "text/csv")]
         shown = await ask(life, release_id, body, "text/plain")
+        packed = await ask(life, release_id, body, "application/octet-stream, application/json")
         report = await ask(life, release_id, {"kind": "fidelity"})
         reported = [await ask(life, release_id, {"kind": "fidelity"}, accept) for accept in ("text/csv", "text/plain")]
+        unpacked = await ask(life, release_id, {"kind": "fidelity"}, "application/octet-stream, text/csv")
         numbers = await ask_sketch(life, release_id)
         gram = await ask(life, release_id, {"kind": "regression", "target": "c"})
     assert text.status_code == plain.status_code == 200, text.text
     table = list(csv.DictReader(io.StringIO(text.text)))
     result = plain.json()["result"]
     assert [float(row["a"]) for row in table] == result["columns"]["a"]
+    assert packed.headers["content-type"] == "application/octet-stream"
+    with np.load(io.BytesIO(packed.content), allow_pickle=False) as held:
+        assert held[str(held["columns"].tolist().index("a"))].tolist() == result["columns"]["a"]
+        assert json.loads(str(held["provenance"])) == result["provenance"]
+    # What has no such form comes as the next type that was asked for.
+    assert unpacked.text == reported[0].text
     assert len(table) == 40
     assert text.content == again.content
     said = json.loads(text.headers["lintra-provenance"])
@@ -130,6 +138,7 @@ def test_the_command_writes_a_table_and_its_provenance_as_the_suffix_says(
         written = CliRunner().invoke(cli.app, [*arguments, "--output", str(file)])
         printed = CliRunner().invoke(cli.app, arguments)
         typed = CliRunner().invoke(cli.app, [*arguments, "--output", str(tmp_path / "rows.parquet")])
+        packed = CliRunner().invoke(cli.app, [*arguments, "--output", str(tmp_path / "rows.npz")])
         answer = loop.run(ask(life, release_id, {"kind": "synthetic", "num_rows": 30, "seed": 7}, "text/csv"))
         refused = CliRunner().invoke(
             cli.app, ["synthesize", release_id, "--rows", "0", "--seed", "7", "--token", TOKEN]
@@ -142,7 +151,10 @@ def test_the_command_writes_a_table_and_its_provenance_as_the_suffix_says(
     assert json.loads(file.with_name("rows.csv.json").read_text("utf-8"))["warnings"][0] == WARNING
     assert WARNING in written.stderr
     assert typed.exit_code == 0, typed.output
+    assert packed.exit_code == 0, packed.output
     table = pd.read_parquet(tmp_path / "rows.parquet")
+    with np.load(tmp_path / "rows.npz", allow_pickle=False) as held:
+        assert held["columns"].tolist() == list(table)
     assert table.to_csv(index=False) == printed.stdout.replace("true", "True").replace("false", "False")
     assert b"lintra" in pq.read_schema(tmp_path / "rows.parquet").metadata
     assert refused.exit_code == 1

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from lintra_analysis import regression
+from lintra_analysis import linear_score, regression
 from lintra_analysis.planning.ron_gauss import JointQuestion
 from lintra_curator import BudgetExceededError, CalibrationError, Session
 from lintra_protocol.errors import InvalidRowError, InvalidTaskError
@@ -85,6 +85,20 @@ def test_a_release_is_in_the_units_of_the_table() -> None:
     assert high - low < 0.3
 
 
+def test_a_category_is_released_as_indicators_and_explains_or_is_ranked_like_any_column() -> None:
+    release = session(epsilon=4.0).second_moment(["grade", "course"], epsilon=4.0)
+    assert [column.name for column in release.columns] == ["(intercept)", "grade", "course[evening]"]
+    assert release.row_bound == pytest.approx(math.sqrt(3))
+    gap = regression(release, "grade ~ C(course)", of="cohort").coefficients[0]
+    evening = FRAME["course"] == "evening"
+    true = FRAME["grade"][evening].mean() - FRAME["grade"][~evening].mean()
+    assert gap.interval is not None
+    assert gap.interval[0] < true < gap.interval[1]
+    assert gap.interval[1] - gap.interval[0] < 1
+    score = linear_score(release, "course[evening]")
+    assert score.score({"grade": [1.0, 5.0]}).argmax() == 1
+
+
 def test_a_value_beyond_its_bounds_counts_as_the_bound() -> None:
     frames = [{"x": np.array([0.2, 5.0, -3.0])}, {"x": np.array([0.2, 1.0, 0.0])}]
     released = [
@@ -121,9 +135,8 @@ def test_a_table_with_missing_or_ragged_columns_is_refused() -> None:
 
 def test_releases_that_cannot_be_cost_nothing() -> None:
     own = session()
-    for names, reason in ((["age"], "no column 'age'"), (["course"], "is a category")):
-        with pytest.raises(ValueError, match=reason):
-            own.second_moment(names, epsilon=0.5)
+    with pytest.raises(ValueError, match="no column 'age'"):
+        own.second_moment(["age"], epsilon=0.5)
     with pytest.raises(CalibrationError):
         own.second_moment(["hours"], epsilon=-1.0)
     for names in ([], ["hours", "hours"]):

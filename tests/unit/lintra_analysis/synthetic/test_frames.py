@@ -73,6 +73,17 @@ def test_a_parquet_file_gives_back_the_same_data_frame(tmp_path: Path, label: st
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "rows.parquet"), rows.to_pandas())
 
 
+def test_a_file_of_numpy_gives_back_columns_names_and_provenance_without_pickles(tmp_path: Path) -> None:
+    rows = made()
+    rows.to_npz(tmp_path / "rows.npz")
+    with np.load(tmp_path / "rows.npz", allow_pickle=False) as held:
+        assert held["columns"].tolist() == list(rows.columns)
+        for place, column in enumerate(rows.columns.values()):
+            assert held[str(place)].dtype == column.dtype
+            assert held[str(place)].tolist() == column.tolist()
+        assert json.loads(str(held["provenance"])) == rows.provenance()
+
+
 def test_a_parquet_file_states_its_promise_inside_and_beside(tmp_path: Path) -> None:
     rows = made()
     rows.to_parquet(str(tmp_path / "rows.parquet"))
