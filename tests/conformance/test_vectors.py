@@ -233,7 +233,8 @@ def matrix(rows: int, clients: int, sparsity: int, seed: str) -> object:
 
 def sketch(mechanism: object, shares: list[list[str]], seed: str) -> Any:
     public = mechanism_of(mechanism).public_matrix(len(shares), unhex(seed))
-    result = np.zeros((public.rows, len(shares[0]) // public.copies), np.uint64)
+    words = (len(shares[0]) - public.totals) // public.copies
+    result = np.zeros((public.rows, words + public.totals), np.uint64)
     public.add_reports(result, np.arange(len(shares)), ring(shares))
     return texts(result)
 

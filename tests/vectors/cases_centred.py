@@ -16,6 +16,7 @@ MECHANISMS: dict[str, dict[str, object]] = {
     "classes, covariances by class": CENTRED | {"covariance": "per_class"},
     "the finest grid": CENTRED | {"fraction_bits": 15},
     "a numeric label": CENTRED | {"label": 1, "dimension": 4, "centers": [[5000, 32768, -32768, 1025, -20001]]},
+    "classes, clip count": CENTRED | {"clip_count_weight": "0.3", "sigma": 300},
     "no label": CENTRED | {"label": -1, "dimension": 5, "centers": [[1, -1, 1024, -1024, 1023]]},
 }
 
@@ -27,6 +28,12 @@ def centred() -> list[Vector]:
             vector = plain_centred.centred_vector(mechanism, row)
             given = {"mechanism": mechanism, "row": [None if x is None else repr(float(x)) for x in row]}
             result.append(good(f"{name}: row {number}", "joint_vector", texts(vector), **given))
+            if "clip_count_weight" in mechanism and None not in row:
+                for outside in (False, True):
+                    counted = str(plain_centred.clip_count(mechanism, row, outside))
+                    moved = ", moved by a column's bound" * outside
+                    result.append(good(f"{name}: row {number} counts{moved}", "clip_count", counted, outside=outside,
+                                       **given))  # fmt: skip
         deviations = texts(plain_centred.sigmas(mechanism))
         result.append(good(f"{name}: noise", "sigmas", deviations, mechanism=mechanism, columns=3))
         for neighbours in ("replace-one", "zero-out"):
@@ -41,7 +48,11 @@ def centred() -> list[Vector]:
 def tasks() -> list[Vector]:
     """One task, and what is wrong with others."""
     task = definition(columns=COLUMNS, mechanism=CENTRED)
-    result = [good("centred: a task", "check_task", b64(task_id(task)), text=canonical(task))]
+    counting = definition(columns=COLUMNS, mechanism=MECHANISMS["classes, clip count"])
+    result = [
+        good(f"centred: {name}", "check_task", b64(task_id(one)), text=canonical(one))
+        for name, one in (("a task", task), ("a task with a clip counter", counting))
+    ]
     refused: list[tuple[str, str, dict[str, object]]] = [
         ("too little noise", "false_claim", {"sigma": 100}),
         ("too few centers", "invalid_message", {"centers": [[0, 0], [0, 0]]}),
@@ -68,15 +79,21 @@ def tasks() -> list[Vector]:
 
 
 def centred_sketches() -> list[Vector]:
-    """The sum of five reports mod 2^64, and what the analyzer reads from one."""
-    size = len(plain_centred.centred_vector(CENTRED, ROWS[0]))
+    """The sum of five reports mod 2^64, and what the analyzer reads from one; the same with a clip counter."""
+    return _sums("ron_gauss_centred", CENTRED) + _sums(
+        "ron_gauss_centred, clip count", MECHANISMS["classes, clip count"]
+    )
+
+
+def _sums(name: str, mechanism: dict[str, object]) -> list[Vector]:
+    size = len(plain_centred.sigmas(mechanism))
     stream = plain.bytes_words(plain.keystream(seed("ron_gauss_centred"), 8 * 5 * size))
     shares = [stream[start : start + size] for start in range(0, len(stream), size)]
     sums = plain.sketch(1, [[(0, 1)]] * 5, shares)
     small = [plain.to_words([word % 2**40 - 2**39 for word in sums[0]])]
     return [
-        good("ron_gauss_centred: a sketch", "sketch", text_rows(sums), shares=text_rows(shares),
-             seed=seed("matrix").hex(), mechanism=CENTRED),
-        good("ron_gauss_centred: decoding", "decode", plain_centred.decode(CENTRED, small[0]), sketch=text_rows(small),
-             columns=3, mechanism=CENTRED),
+        good(f"{name}: a sketch", "sketch", text_rows(sums), shares=text_rows(shares),
+             seed=seed("matrix").hex(), mechanism=mechanism),
+        good(f"{name}: decoding", "decode", plain_centred.decode(mechanism, small[0]), sketch=text_rows(small),
+             columns=3, mechanism=mechanism),
     ]  # fmt: skip

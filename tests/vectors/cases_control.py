@@ -36,7 +36,29 @@ def tasks() -> list[Vector]:
     partial = {name: value for name, value in definition().items() if name != "extensions"}
     result.append(bad("a default left out", "check_task", "invalid_message", text=canonical(partial)))
     result.append(bad("a space", "check_task", "invalid_message", text=canonical(definition()) + " "))
-    return result + _published_tasks()
+    return result + _published_tasks() + _counting_tasks()
+
+
+def _counting_tasks() -> list[Vector]:
+    """A sketch that counts clipped rows: accepted with the noise that pays for the count, refused with a step less."""
+    result = []
+    adaptive: dict[str, object] = {"min_clients": 40, "max_corrupt_clients": 2, "threat": "adaptive"}
+    for name, promised, corrupt in (
+        ("osnap, clip count", claim(), 0), ("overlapping, clip count", claim(), 0),
+        ("osnap, clip count", claim(**adaptive), 2), ("osnap, clip count", claim(neighbours="zero-out"), 0),
+    ):  # fmt: skip
+        clients = int(str(promised["min_clients"]))
+        sigma = plain.counting_sigma(MECHANISMS[name], 1.0, 1e-6, clients, corrupt, corrupt)
+        said = f"{name}, {clients} clients, {corrupt} corrupt, {promised['neighbours']}"
+        for less in (0, 1):
+            mechanism = MECHANISMS[name] | {"sigma": sigma - less}
+            task = definition(mechanism=mechanism, claim=promised)
+            if less and promised["neighbours"] == "replace-one":
+                result.append(bad(f"{said}: a step too little", "check_task", "false_claim", text=canonical(task)))
+            else:
+                result.append(good(f"{said}: noise {sigma - less}", "check_task", b64(task_id(task)),
+                                   text=canonical(task)))  # fmt: skip
+    return result
 
 
 def refused() -> list[tuple[str, str, dict[str, object]]]:
@@ -164,13 +186,13 @@ def _sketches(name: str, columns: int) -> list[Vector]:
     kind, sparsity = str(MECHANISMS[name]["kind"]), int(str(MECHANISMS[name].get("sparsity", 1)))
     rows, copies = int(str(MECHANISMS[name].get("rows", 1))), sparsity if kind == "osnap_published" else 1
     options = "options" in name
-    words = (6 if options else 3) if kind.startswith("second_moment") else copies * columns
+    words = (6 if options else 3) if kind.startswith("second_moment") else columns
     clips, counts = int("clip count" in name), int("row count" in name)
-    words += clips + counts
-    stream = plain.bytes_words(plain.keystream(seed(kind), 8 * 5 * words))
-    shares = [stream[start : start + words] for start in range(0, len(stream), words)]
+    sent, words = copies * words + clips + counts, words + clips + counts
+    stream = plain.bytes_words(plain.keystream(seed(kind), 8 * 5 * sent))
+    shares = [stream[start : start + sent] for start in range(0, len(stream), sent)]
     matrix = plain.balanced_matrix(2, 5, seed("matrix"), sparsity) if rows > 1 else [[(0, 1)]] * 5
-    sums = plain.sketch(rows, matrix, shares, copies)
+    sums = plain.sketch(rows, matrix, shares, copies, clips if "sparsity" in MECHANISMS[name] else 0)
     given: dict[str, object] = {"mechanism": MECHANISMS[name]}
     small = [[word % 2**40 - 2**39 for word in row] for row in sums]
     bits = int(str(MECHANISMS[name]["fraction_bits"]))

@@ -59,6 +59,15 @@ MECHANISMS: dict[str, dict[str, object]] = {
                                                            "fraction_bits": 4, "sigma": 900, "intercept": "0.52",
                                                            "trace": True, "count": "noisy",
                                                            "clip_count_weight": "0.3"},
+    "osnap, clip count": {"kind": "osnap", "row_bound": "1", "fraction_bits": 4, "sigma": 100, "rows": 2,
+                          "sparsity": 1, "leverage": "0", "clip_count_weight": "0.3"},
+    "overlapping, clip count": {"kind": "osnap", "row_bound": "1", "fraction_bits": 4, "sigma": 100, "rows": 2,
+                                "sparsity": 2, "leverage": "0.5", "clip_count_weight": "0.3"},
+    "published, clip count": {"kind": "osnap_published", "row_bound": "0.707106781187", "fraction_bits": 10,
+                              "sigma": 1866, "rows": 2, "sparsity": 2, "entry_bound": "0.5",
+                              "published_epsilon": "1", "clip_count_weight": "0.3"},
+    "second_moment_wishart, clip count": {"kind": "second_moment_wishart", "row_bound": "1", "fraction_bits": 14,
+                                          "sigma": 200000000, "clip_count_weight": "0.3"},
     "second_moment_wishart": {"kind": "second_moment_wishart", "row_bound": "1", "fraction_bits": 14,
                               "sigma": 200000000},
 }  # fmt: skip
@@ -68,7 +77,7 @@ def definition(kind: str = "sum", servers: int = 3, **changes: object) -> dict[s
     """Return a task definition with every field written out."""
     column = {"lower": "-1", "upper": "1", "center": "0", "scale": "1", "unit": ""}
     # The published calibration and Wishart noise are undefined for a few clients.
-    few, most = (300, 1000) if kind in ("published", "second_moment_wishart") else (4, 100)
+    few, most = (300, 1000) if kind.startswith(("published", "second_moment_wishart")) else (4, 100)
     identities = [plain.ed25519_public(seed(f"server {index}")) for index in range(servers)]
     return {
         "version": "lintra/1",

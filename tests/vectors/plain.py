@@ -11,6 +11,7 @@ from base64 import b64encode, urlsafe_b64encode
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from math import isqrt
+from statistics import NormalDist
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey
@@ -150,11 +151,16 @@ def missing_rows(mechanism: dict[str, object], row: list[float | None], outside:
 
 
 def clip_count(mechanism: dict[str, object], row: list[float], outside: bool) -> int:
-    """What a normalised row sends in the clip counter: 0, or the weight times the distance of two replaced rows."""
+    """What a normalised row sends in the clip counter: 0, or the weight times the distance of two replaced rows.
+
+    In a sketch of m rows, whose counter is a total over all of them, it is sqrt(m) times that.
+    """
     bound, weight = (Fraction(str(mechanism[field])) for field in ("row_bound", "clip_count_weight"))
     unit = 2 ** int(str(mechanism["fraction_bits"]))
     longest = math.floor(bound**2 * unit**2)
-    square = 4 * longest
+    square = 4 * longest * int(str(mechanism.get("rows", 1)))
+    if mechanism["kind"] == "second_moment_wishart":
+        square = longest**2
     if mechanism["kind"] == "second_moment":
         constant = math.floor(Fraction(str(mechanism["intercept"])) * unit) ** 2
         square = (longest + constant) ** 2 if constant <= longest else 4 * constant * longest
@@ -163,6 +169,8 @@ def clip_count(mechanism: dict[str, object], row: list[float], outside: bool) ->
             traced = longest**2 if mechanism["trace"] else 0
             square = max(Fraction(square), Fraction((longest + constant) ** 2 + traced, 2))
     clipped = outside or sum(Fraction(value) ** 2 for value in row) > bound**2
+    if mechanism["kind"] == "osnap_published":
+        clipped = outside or any(abs(Fraction(value)) > Fraction(str(mechanism["entry_bound"])) for value in row)
     return isqrt(math.floor(weight**2 * square)) if clipped else 0
 
 
@@ -302,15 +310,47 @@ def balanced_matrix(rows: int, clients: int, seed: bytes, sparsity: int = 1) -> 
     return columns
 
 
-def sketch(rows: int, columns: list[Entries], shares: list[list[int]], copies: int = 1) -> list[list[int]]:
-    """Add signed shares to rows; with several copies in a share, entry j of a column applies to copy j."""
-    size = len(shares[0]) // copies
+def sketch(
+    rows: int, columns: list[Entries], shares: list[list[int]], copies: int = 1, totals: int = 0
+) -> list[list[int]]:
+    """Add signed shares to rows; with several copies in a share, entry j of a column applies to copy j.
+
+    The last words of a share, `totals` many, have no signs and no rows: their sums stand behind row 0, zeros elsewhere.
+    """
+    size = (len(shares[0]) - totals) // copies
+    sums = [sum(share[size * copies + place] for share in shares) % RING for place in range(totals)]
     result = [[0] * size for _ in range(rows)]
     for entries, share in zip(columns, shares, strict=True):
         for entry, (row, sign) in enumerate(entries):
             copy = share[size * (entry % copies) :][:size]
             result[row] = [(total + sign * word) % RING for total, word in zip(result[row], copy, strict=True)]
-    return result
+    return [row + (sums if number == 0 else [0] * totals) for number, row in enumerate(result)]
+
+
+def counting_sigma(
+    mechanism: dict[str, object], epsilon: float, delta: float, clients: int, corrupt: int = 0, quota: int = 0
+) -> int:
+    """The least noise of a sketch with a clip counter, replacing a row: mu^2 of both, each with what is behind it.
+
+    With one entry in a column c = floor(n/m) - q honest clients less the lattice's 4 stand behind a number, with more
+    the planned leverage says how many; behind the counter n - t, less 4.
+    """
+    rows, unit = int(str(mechanism["rows"])), 2 ** int(str(mechanism["fraction_bits"]))
+    bound, weight = (Fraction(str(mechanism[field])) for field in ("row_bound", "clip_count_weight"))
+    square = 4 * math.floor(bound**2 * unit**2)
+    counted = isqrt(math.floor(weight**2 * square * rows)) ** 2
+    leverage, taken = Fraction(str(mechanism["leverage"])), 0
+    if leverage == 0:
+        leverage, taken = Fraction(1, clients // rows - quota), 4
+    low, high = 0.0, 100.0
+    for _ in range(200):
+        mu = (low + high) / 2
+        spent = NormalDist().cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * NormalDist().cdf(-mu / 2 - epsilon / mu)
+        low, high = (mu, high) if spent < delta else (low, mu)
+    sigma = 4 if taken else 8
+    while square / (sigma**2 / leverage - taken) + counted / Fraction((clients - corrupt) * sigma**2 - 4) > low**2:
+        sigma += 1
+    return sigma
 
 
 def published_sigma(
@@ -349,7 +389,7 @@ def decode(
     bits = 2 * fraction_bits if kind.startswith("second_moment") else fraction_bits
     values: list[list[object]] = [[float(Fraction(lift(word), 2**bits)) for word in row] for row in words]
     if kind in ("osnap", "osnap_published"):
-        return [[lift(word) * (2.0**-bits / math.sqrt(sparsity)) for word in row] for row in words]
+        return [[lift(word) * (2.0**-bits / math.sqrt(sparsity)) for word in row[:columns]] for row in words]
     if kind == "sum":
         return values[0][:columns]
     place = {pair: k for k, pair in enumerate((i, j) for i in range(columns) for j in range(i, columns))}

@@ -3,6 +3,7 @@
 Written from docs/mechanisms/ron_gauss_centred.md; what it has in common with `ron_gauss` stands in `plain_joint`.
 """
 
+import math
 from fractions import Fraction
 from math import isqrt
 
@@ -42,22 +43,42 @@ def centred_vector(mechanism: Mechanism, row: list[float | None], frame: list[li
     return [word for block in blocks for word in block]
 
 
+def clip_count(mechanism: Mechanism, row: list[float | None], outside: bool) -> int:
+    """What a row sends in the clip counter: 0, or the weight times T^2; clipped is one that is too far from its centre.
+
+    Without the bound, the products on the diagonal say how far a row is from the centre of its class.
+    """
+    weight, most = Fraction(str(mechanism["clip_count_weight"])), plain_joint.bound(mechanism)
+    label = _int(mechanism, "label")
+    wide = mechanism | {"row_bound": "100000", "covariance": "pooled"}
+    size = len(_centers(mechanism)[0])
+    if label >= 0 and not _ints(mechanism, "levels")[label]:
+        raise ValueError("a numeric label counts steps of the bound: not told here")
+    products = centred_vector(wide, row)
+    diagonal = [place for place, (i, j) in enumerate((i, j) for i in range(size) for j in range(i, size)) if i == j]
+    far = sum(products[place] for place in diagonal) > most**2
+    return math.floor(weight * most**2) if outside or far else 0
+
+
 def sigmas(mechanism: Mechanism) -> list[int]:
     """Return the deviation of every word: sigma, and on the diagonal the next integer above sqrt(2) sigma."""
     sigma, size = _int(mechanism, "sigma"), len(_centers(mechanism)[0])
     square = isqrt(2 * sigma**2) + 1  # sqrt(2) is irrational
     block = [square if i == j else sigma for i in range(size) for j in range(i, size)]
-    return block * (1 if mechanism["covariance"] == "pooled" else len(_centers(mechanism)))
+    counter = [sigma] * ("clip_count_weight" in mechanism)
+    return block * (1 if mechanism["covariance"] == "pooled" else len(_centers(mechanism))) + counter
 
 
 def squared_distance(mechanism: Mechanism, *, replace: bool) -> Fraction:
     """Return the largest squared distance of neighbouring reports in multiples of sigma."""
-    return Fraction(plain_joint.bound(mechanism) ** 4, 1 if replace else 2)
+    counter = math.floor(Fraction(str(mechanism.get("clip_count_weight", "0"))) * plain_joint.bound(mechanism) ** 2)
+    return Fraction(plain_joint.bound(mechanism) ** 4, 1 if replace else 2) + counter**2
 
 
 def decode(mechanism: Mechanism, words: list[int]) -> list[float]:
     """Return the products in squared feature units."""
-    return [lift(word) * 4.0 ** -_int(mechanism, "fraction_bits") for word in words]
+    own = words[:-1] if "clip_count_weight" in mechanism else words
+    return [lift(word) * 4.0 ** -_int(mechanism, "fraction_bits") for word in own]
 
 
 def _int(mechanism: Mechanism, name: str) -> int:

@@ -17,6 +17,6 @@ def require_size(mechanism: AnyMechanism, num_columns: int) -> None:
     words = mechanism.num_words(num_columns)
     if words > MAX_WORDS:
         raise InvalidTaskError(f"a report of {words} words exceeds {MAX_WORDS}; use a sketch, or fewer dimensions")
-    released = mechanism.num_rows * (words // mechanism.copies)
+    released = mechanism.num_rows * mechanism.sketch_words(num_columns)
     if released > MAX_SKETCH_WORDS:
         raise InvalidTaskError(f"a sketch of {released} words exceeds {MAX_SKETCH_WORDS}; ask for fewer rows")

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from lintra_analysis.asked.asking import Asking, Circumstances, MechanismSpecification, row_bound_warnings
 from lintra_analysis.asked.bounds import require_size
+from lintra_analysis.planning.clip_count import with_clip_count
 from lintra_analysis.planning.coalition import calibrated_sketch, most_rows
 from lintra_protocol.errors import RowUnderfilledError
 from lintra_protocol.mechanisms.osnap import Osnap
@@ -32,7 +33,8 @@ class OsnapSpecification(MechanismSpecification):
         rows = self.rows or default_rows(claim, num_columns)
         if claim.min_clients < rows:
             raise RowUnderfilledError(f"{rows} rows need at least as many clients, min_clients is {claim.min_clients}")
-        mechanism = Osnap.model_validate({**common, "rows": rows, "sparsity": self.sparsity})
+        plain = Osnap.model_validate({**common, "rows": rows, "sparsity": self.sparsity})
+        mechanism = with_clip_count(plain, claim.neighbours, self.clip_count_weight)
         require_size(mechanism, num_columns)
         return claim, calibrated_sketch(mechanism, claim, num_columns, circumstances.max_clients)
 

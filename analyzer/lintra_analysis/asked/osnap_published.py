@@ -5,10 +5,11 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from lintra_analysis.asked.asking import Asking, Circumstances, MechanismSpecification, Number, no_warnings
+from lintra_analysis.planning.clip_count import calibrated_counting
 from lintra_protocol.documents import fraction
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms.base import MIN_SIGMA
-from lintra_protocol.mechanisms.osnap_published import OsnapPublished
+from lintra_protocol.mechanisms.osnap_published import OsnapPublished, row_bound_of
 from lintra_protocol.privacy.statement import Claim
 
 
@@ -16,7 +17,8 @@ class OsnapPublishedSpecification(MechanismSpecification):
     """The sketch with the published noise, for comparison: s noisy copies, entries clipped to +-`entry_bound`.
 
     `published_epsilon` is what equation (4) is asked for: the claim's epsilon if not given. Where that gives less
-    privacy than claimed, the task is refused. `row_bound` follows from `entry_bound` and is left out.
+    privacy than claimed, the task is refused. `row_bound` follows from `entry_bound` and is left out. A clip counter
+    cannot raise the published noise: without a weight there is one where the claim is kept with it.
     """
 
     kind: Literal["osnap_published"]
@@ -34,6 +36,7 @@ class OsnapPublishedSpecification(MechanismSpecification):
             if value is not None and fraction(value) <= 0:
                 raise InvalidTaskError(f"mechanism.{name}: must be positive, got {value}")
         mechanism = OsnapPublished(
+            row_bound=row_bound_of(self.entry_bound, circumstances.num_columns()),
             fraction_bits=0,
             sigma=MIN_SIGMA,
             rows=self.rows,
@@ -41,7 +44,10 @@ class OsnapPublishedSpecification(MechanismSpecification):
             entry_bound=self.entry_bound,
             published_epsilon=self.published_epsilon or circumstances.claim.epsilon,
         )
-        return circumstances.claim, circumstances.calibrated(mechanism, circumstances.claim)
+        claim = circumstances.claim
+        return claim, calibrated_counting(
+            mechanism, claim, self.clip_count_weight, lambda one: circumstances.calibrated(one, claim)
+        )
 
 
 ASKING = Asking(OsnapPublished, OsnapPublishedSpecification, no_warnings)

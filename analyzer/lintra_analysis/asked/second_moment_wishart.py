@@ -3,6 +3,7 @@
 from typing import Literal
 
 from lintra_analysis.asked.asking import Asking, Circumstances, MechanismSpecification
+from lintra_analysis.planning.clip_count import with_clip_count
 from lintra_protocol.mechanisms.second_moment_wishart import WishartSecondMoment
 from lintra_protocol.privacy.statement import Claim
 
@@ -14,8 +15,9 @@ class WishartSecondMomentSpecification(MechanismSpecification):
 
     def wanted(self, circumstances: Circumstances) -> tuple[Claim, WishartSecondMoment]:
         """Return the sum of products with the row bound that was given."""
-        mechanism = WishartSecondMoment.model_validate(circumstances.uncalibrated(self.kind))
-        return circumstances.claim, circumstances.calibrated(mechanism, circumstances.claim)
+        claim, plain = circumstances.claim, WishartSecondMoment.model_validate(circumstances.uncalibrated(self.kind))
+        mechanism = with_clip_count(plain, claim.neighbours, self.clip_count_weight)
+        return claim, circumstances.calibrated(mechanism, claim)
 
 
 ASKING = Asking(WishartSecondMoment, WishartSecondMomentSpecification)

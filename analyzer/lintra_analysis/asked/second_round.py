@@ -8,6 +8,7 @@ from lintra_analysis.asked.asking import Number
 from lintra_analysis.asked.ron_gauss_centred import require_together, second_round
 from lintra_analysis.asked.specification import Specification
 from lintra_analysis.asked.task import SALT_BYTES, claim_of
+from lintra_analysis.planning.clip_count import with_clip_count
 from lintra_analysis.releases.joint_sums import ProjectedSums
 from lintra_analysis.releases.release import Release
 from lintra_analysis.synthetic.model import fit
@@ -74,6 +75,7 @@ def build_second_task(
         raise InvalidTaskError("this task was asked for in one round; ask for ron_gauss with 2 rounds")
     total, precision = claim_of(specification), first.time_precision
     claim, mechanism = second_round(total, first, release, fit(release), row_bound)
+    mechanism = with_clip_count(mechanism, claim.neighbours, specification.mechanism.clip_count_weight)
     task = first.model_copy(
         update={
             "salt": base64url(random_bytes(SALT_BYTES)),

@@ -1,13 +1,14 @@
 """The counts of a planned task: the clip counter's weight, and how exact both counts will be."""
 
 import math
+from collections.abc import Callable
 from typing import TypeVar
 
 from lintra_protocol.documents import Real, fraction, real
-from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.errors import FalseClaimError, InvalidTaskError
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.row_count import CountedRows
-from lintra_protocol.privacy.statement import Neighbours
+from lintra_protocol.privacy.statement import Claim, Neighbours
 
 USUAL_WEIGHT: Real = "0.2"
 """Of a new task where its mechanism can count: all noise grows by the root of 1 + 0.2^2, by 2 %."""
@@ -45,11 +46,39 @@ def with_clip_count(mechanism: Counting, neighbours: Neighbours, weight: Real | 
     return mechanism.model_copy(update={"clip_count_weight": weight})
 
 
-def clip_count_deviation(mechanism: Mechanism, num_clients: int) -> dict[str, float]:
-    """Return the deviation of the count of so many rows, under its name among an option's; nothing without a count."""
+def calibrated_counting(
+    mechanism: Counting, claim: Claim, weight: Real | None, calibrate: Callable[[Counting], Counting]
+) -> Counting:
+    """Return a calibrated mechanism that counts clipped rows although its noise cannot grow: it is published.
+
+    If no weight is given, and the published noise keeps the claim without a count only, nothing is counted.
+
+    Args:
+        mechanism: not yet calibrated, its row bound known.
+        claim: what has to be kept.
+        weight: as in `with_clip_count`.
+        calibrate: gives it grid and noise.
+
+    Raises:
+        InvalidTaskError, FalseClaimError: as `with_clip_count` and `calibrate`.
+    """
+    try:
+        return calibrate(with_clip_count(mechanism, claim.neighbours, weight))
+    except FalseClaimError:
+        if weight is not None:
+            raise
+        return calibrate(mechanism)
+
+
+def clip_count_deviation(mechanism: Mechanism, num_clients: int, num_servers: int = 0) -> dict[str, float]:
+    """Return the deviation of the count of so many rows, under its name among an option's; nothing without a count.
+
+    Where servers add smoothing noise, that of `num_servers` counts as well.
+    """
     if not mechanism.clip_words:
         return {}
-    return {"clipped rows": math.sqrt(num_clients) * mechanism.sigma / mechanism.clip_steps}
+    variance = num_clients * mechanism.sigma**2 + num_servers * mechanism.smoothing**2
+    return {"clipped rows": math.sqrt(variance) / mechanism.clip_steps}
 
 
 def row_count_deviation(mechanism: CountedRows, num_clients: int, relative: float = 1.0) -> dict[str, float]:

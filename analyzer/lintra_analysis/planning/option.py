@@ -117,7 +117,6 @@ def option_of(
     """
     claim, columns = question.claim, columns or question.columns
     fits = _largest(lambda clients: mechanism.log_wrap_probability(columns, clients) <= LOG_MAX_WRAP)
-    largest_total = -(-question.max_clients // mechanism.num_rows) * mechanism.largest_word()
     return Option(
         mechanism=mechanism,
         sigma=sigma,
@@ -127,7 +126,7 @@ def option_of(
         deviations=deviations,
         predicted=predicted,
         report_bytes=report_bytes(mechanism.num_words(columns), question.num_servers),
-        headroom_bits=RING_BITS - 1 - math.log2(largest_total),
+        headroom_bits=RING_BITS - 1 - math.log2(mechanism.largest_total(question.max_clients)),
         max_clients=fits,
     )
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lintra_analysis.planning.clip_count import clip_count_deviation, with_clip_count
 from lintra_analysis.planning.coalition import calibrated_sketch
 from lintra_analysis.planning.option import KindPlan, Option, option_of, predict
 from lintra_analysis.planning.question import Question
@@ -41,7 +42,8 @@ def plan_sketch(question: Question) -> Option:
         InvalidTaskError, RowUnderfilledError: no such task is possible.
     """
     claim, m, s = question.claim, question.sketch_rows, question.sparsity
-    asked = Osnap(row_bound=question.row_bound, fraction_bits=0, sigma=MIN_SIGMA, rows=m, sparsity=s)
+    plain = Osnap(row_bound=question.row_bound, fraction_bits=0, sigma=MIN_SIGMA, rows=m, sparsity=s)
+    asked = with_clip_count(plain, claim.neighbours, question.clip_count_weight)
     mechanism = calibrated_sketch(asked, claim, question.columns, question.max_clients)
     step = 2.0**-mechanism.fraction_bits
     sigma = mechanism.sigma * step
@@ -50,7 +52,8 @@ def plan_sketch(question: Question) -> Option:
         question,
         mechanism,
         sigma=sigma,
-        deviations={"entry": math.sqrt(claim.min_clients * sigma**2 / m + smoothing)},
+        deviations={"entry": math.sqrt(claim.min_clients * sigma**2 / m + smoothing)}
+        | clip_count_deviation(mechanism, claim.min_clients, question.num_servers),
         leverage=None if s == 1 else float(fraction(mechanism.leverage)),
         predicted=predict(question, sketch_error(question, m, sigma)),
     )

@@ -3,12 +3,13 @@
 import math
 from decimal import ROUND_FLOOR, Context, Decimal
 
+from lintra_analysis.planning.clip_count import calibrated_counting, clip_count_deviation
 from lintra_analysis.planning.option import KindPlan, Option, option_of, predict
 from lintra_analysis.planning.osnap import sketch_error
 from lintra_analysis.planning.question import Question
 from lintra_protocol.documents import real
 from lintra_protocol.mechanisms.base import MIN_SIGMA
-from lintra_protocol.mechanisms.osnap_published import OsnapPublished
+from lintra_protocol.mechanisms.osnap_published import OsnapPublished, row_bound_of
 
 _TWELVE_DIGITS = Context(prec=12, rounding=ROUND_FLOOR)
 
@@ -22,20 +23,28 @@ def plan_published(question: Question) -> Option:
     """
     claim, m = question.claim, question.sketch_rows
     root = Context(prec=40).sqrt(Decimal(question.columns))
+    entry_bound = real(_TWELVE_DIGITS.divide(Decimal(question.row_bound), root))
     asked = OsnapPublished(
-        entry_bound=real(_TWELVE_DIGITS.divide(Decimal(question.row_bound), root)),
+        entry_bound=entry_bound,
+        row_bound=row_bound_of(entry_bound, question.columns),
         fraction_bits=0,
         sigma=MIN_SIGMA,
         rows=m,
         sparsity=question.sparsity,
     )
-    mechanism = asked.calibrated(claim, question.columns, question.max_clients)
+    mechanism = calibrated_counting(
+        asked,
+        claim,
+        question.clip_count_weight,
+        lambda one: one.calibrated(claim, question.columns, question.max_clients),
+    )
     sigma = mechanism.sigma * 2.0**-mechanism.fraction_bits
     return option_of(
         question,
         mechanism,
         sigma=sigma,
-        deviations={"entry": math.sqrt(claim.min_clients / m) * sigma},
+        deviations={"entry": math.sqrt(claim.min_clients / m) * sigma}
+        | clip_count_deviation(mechanism, claim.min_clients),
         leverage=mechanism.privacy(claim, question.columns, claim.min_clients).leverage,
         predicted=predict(question, sketch_error(question, m, sigma)),
     )

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+from lintra_analysis.planning.clip_count import clip_count_deviation, with_clip_count
 from lintra_analysis.planning.option import KindPlan, Option, option_of, predict
 from lintra_analysis.planning.question import Question
 from lintra_analysis.planning.ron_gauss import asked_mechanism, columns_of, joint_option, products_trace
@@ -41,6 +42,7 @@ def plan_two_rounds(question: Question) -> Option:
         centers=((0,) * first.num_coordinates,) * first.num_classes,
         **kept,
     )
+    second = with_clip_count(second, total.neighbours, question.clip_count_weight)
     begun = replace(question, claim=claim_with_mu(total, math.sqrt(left)))
     mechanism = second.calibrated(begun.claim, len(columns), question.max_clients)
     step, root, size = 4.0**-mechanism.fraction_bits, math.sqrt(total.min_clients), mechanism.num_coordinates
@@ -51,7 +53,8 @@ def plan_two_rounds(question: Question) -> Option:
         mechanism,
         sigma=mechanism.sigma * step,
         deviations={name: value for name, value in one.deviations.items() if name not in ("product", "square")}
-        | {"product": product, "square": math.sqrt(2) * product},
+        | {"product": product, "square": math.sqrt(2) * product}
+        | clip_count_deviation(mechanism, total.min_clients),
         columns=len(columns),
         predicted=predict(question, error, trace=products_trace(question, first), columns=size),
     )

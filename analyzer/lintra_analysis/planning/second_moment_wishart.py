@@ -2,6 +2,7 @@
 
 import math
 
+from lintra_analysis.planning.clip_count import clip_count_deviation, with_clip_count
 from lintra_analysis.planning.option import KindPlan, Option, option_of, predict
 from lintra_analysis.planning.question import Question
 from lintra_protocol.mechanisms.base import MIN_SIGMA
@@ -15,7 +16,8 @@ def plan_wishart(question: Question) -> Option:
         InvalidTaskError, RowUnderfilledError: no such task is possible.
     """
     claim, d = question.claim, question.columns
-    asked = WishartSecondMoment(row_bound=question.row_bound, fraction_bits=0, sigma=MIN_SIGMA)
+    plain = WishartSecondMoment(row_bound=question.row_bound, fraction_bits=0, sigma=MIN_SIGMA)
+    asked = with_clip_count(plain, claim.neighbours, question.clip_count_weight)
     mechanism = asked.calibrated(claim, d, question.max_clients)
     step = 4.0**-mechanism.fraction_bits
     variance = claim.min_clients * (mechanism.variance**2 + mechanism.rounding**2) * step**2
@@ -23,7 +25,8 @@ def plan_wishart(question: Question) -> Option:
         question,
         mechanism,
         sigma=mechanism.sigma * step,
-        deviations={"product": math.sqrt(variance), "square": math.sqrt(2 * variance)},
+        deviations={"product": math.sqrt(variance), "square": math.sqrt(2 * variance)}
+        | clip_count_deviation(mechanism, claim.min_clients),
         predicted=predict(question, variance * d * (d + 1)),
     )
 

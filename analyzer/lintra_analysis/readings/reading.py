@@ -67,21 +67,25 @@ class Reading(Generic[AnyOf]):
     band: Callable[[Task, AnyOf, IntArray, float], FloatArray] = band_of_sums
 
 
-def clipped_rows(task: Task, sketch: IntArray, row_counts: IntArray, *, shrunk_only: bool = True) -> ClippedRows | None:
+def clipped_rows(
+    task: Task, sketch: IntArray, row_counts: IntArray, *, rows_of_a_report: int = 1, shrunk_only: bool = True
+) -> ClippedRows | None:
     """Return what the clip counter of released integers says, or None without one.
 
     Args:
         task: the task, whose mechanism shrinks rows to its bound.
-        sketch: shape `(1, w)`, in ring units.
-        row_counts: the reports in the one row, shape `(1,)`.
+        sketch: shape `(m, w/c)`, in ring units.
+        row_counts: the reports in each row, shape `(m,)`; `rows_of_a_report` times as many as there are.
+        rows_of_a_report: s, how many rows a report enters.
         shrunk_only: whether a row within its columns' bounds is shrunk to `row_bound` and nothing else, so that it is
             known how far clipping can have moved it.
     """
     mechanism = task.mechanism
     if not mechanism.clip_words:
         return None
-    num_clients = int(row_counts.sum())
-    sd = math.sqrt(num_clients) * mechanism.sigma / mechanism.clip_steps
+    num_clients = int(row_counts.sum()) // rows_of_a_report
+    variance = num_clients * mechanism.sigma**2 + task.num_servers * mechanism.smoothing**2
+    sd = math.sqrt(variance) / mechanism.clip_steps
     counted = ClippedRows(mechanism.clipped_rows(sketch), sd, num_clients)
     if not shrunk_only:
         return counted

@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from lintra_analysis.readings.projected_columns import frame_of, label_of, promise_of
-from lintra_analysis.readings.reading import Earlier, Reading
+from lintra_analysis.readings.reading import Earlier, Reading, clipped_rows
 from lintra_analysis.releases.both_rounds import BothRounds
 from lintra_analysis.releases.centred_products import CentredProducts
 from lintra_protocol.documents import fraction
@@ -55,6 +56,7 @@ def _read(
     num_clients = int(row_counts.sum())
     promise = promise_of(task.privacy(num_clients), mechanism.kind)
     second = centred_products(mechanism, task.columns, sketch, num_clients, promise)
+    second = replace(second, clipped=clipped_rows(task, sketch, row_counts, shrunk_only=False))
     first = earlier(mechanism.after)
     return second if first is None else BothRounds(first.rounds()[0], second)
 

@@ -2,7 +2,7 @@
 
 import math
 
-from lintra_analysis.readings.reading import Earlier, Reading, scaled_columns
+from lintra_analysis.readings.reading import Earlier, Reading, clipped_rows, scaled_columns
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
 from lintra_protocol.documents import fraction
 from lintra_protocol.mechanisms import WishartSecondMoment
@@ -19,7 +19,9 @@ def _read(
     noise_sd = math.sqrt(num_clients) * math.hypot(mechanism.variance, mechanism.rounding) * step**2
     values = mechanism.decode(sketch, task.num_columns)
     row_bound = float(fraction(mechanism.row_bound))
-    return SecondMomentSum(scaled_columns(task), values, noise_sd, num_clients, row_bound, gaussian=False)
+    clipped = clipped_rows(task, sketch, row_counts)
+    columns = scaled_columns(task)
+    return SecondMomentSum(columns, values, noise_sd, num_clients, row_bound, gaussian=False, clipped=clipped)
 
 
 READING = Reading(_read)

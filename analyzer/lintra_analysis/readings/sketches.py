@@ -1,8 +1,10 @@
 """What both sketches read alike: rows with signs, s of them for every report, and the servers' smoothing noise."""
 
+import math
+
 import numpy as np
 
-from lintra_analysis.readings.reading import Earlier, scaled_columns
+from lintra_analysis.readings.reading import Earlier, clipped_rows, scaled_columns
 from lintra_analysis.releases.sketch import Sketch
 from lintra_protocol.documents import fraction
 from lintra_protocol.mechanisms import Osnap, OsnapPublished
@@ -12,8 +14,19 @@ from lintra_protocol.task import Task
 AnySketch = Osnap | OsnapPublished
 
 
-def read_sketch(task: Task, mechanism: AnySketch, sketch: IntArray, row_counts: IntArray, earlier: Earlier) -> Sketch:
-    """Return the sketch in normalised units, with the variance of its noise row by row."""
+def read_sketch(
+    task: Task,
+    mechanism: AnySketch,
+    sketch: IntArray,
+    row_counts: IntArray,
+    earlier: Earlier,
+    *,
+    shrunk_only: bool = True,
+) -> Sketch:
+    """Return the sketch in normalised units, with the variance of its noise row by row.
+
+    With `shrunk_only` rows within their columns' bounds are shrunk to the row bound and not changed otherwise.
+    """
     del earlier
     step, sparsity = 2.0**-mechanism.fraction_bits, mechanism.sparsity
     smoothing = task.num_servers * float(mechanism.smoothing * step) ** 2
@@ -24,6 +37,7 @@ def read_sketch(task: Task, mechanism: AnySketch, sketch: IntArray, row_counts: 
         noise_variance=(row_counts * np.float64(mechanism.sigma * step) ** 2 + smoothing) / sparsity,
         num_clients=int(row_counts.sum()) // sparsity,
         row_bound=float(fraction(mechanism.row_bound)),
+        clipped=clipped_rows(task, sketch, row_counts, rows_of_a_report=sparsity, shrunk_only=shrunk_only),
     )
 
 
@@ -36,10 +50,18 @@ def band_of_signed_rows(task: Task, mechanism: AnySketch, row_counts: IntArray, 
     """Return how large an entry of a sketch may plausibly be, shape `(m, w/c)`.
 
     It is a sum of c entries, none above B, under independent fair signs, plus noise: sub-Gaussian with variance proxy
-    c (B^2 + sigma^2), and the servers' smoothing on top (Hoeffding 1963). B stands for the largest word of a report.
+    c (B^2 + sigma^2), and the servers' smoothing on top (Hoeffding 1963). B stands for the largest entry of a report. A
+    clip counter's total has no signs: in its row 0 it is at most n g and n clients' noise, elsewhere nothing.
     """
-    counts = row_counts[:, np.newaxis].astype(np.float64)
-    sigmas = mechanism.sigmas(task.num_columns)[: task.sketch_words].astype(np.float64)
+    counts, sigma = row_counts.astype(np.float64), float(mechanism.sigma)
     smoothing = task.num_servers * float(mechanism.smoothing) ** 2
-    band: FloatArray = deviations * np.sqrt(counts * (float(mechanism.largest_word()) ** 2 + sigmas**2) + smoothing)
+    band: FloatArray = np.repeat(
+        deviations * np.sqrt(counts * (float(mechanism.largest_entry) ** 2 + sigma**2) + smoothing)[:, np.newaxis],
+        task.sketch_words,
+        axis=1,
+    )
+    if mechanism.clip_words:
+        num_clients = counts.sum() / mechanism.sparsity
+        band[:, -1] = deviations * math.sqrt(smoothing)
+        band[0, -1] = num_clients * mechanism.clip_steps + deviations * math.sqrt(num_clients * sigma**2 + smoothing)
     return band

@@ -31,8 +31,9 @@ class BothRounds:
 
     @property
     def clipped(self) -> ClippedRows | None:
-        """Return how many rows clipping changed in the first round; the second does not count."""
-        return self.first.clipped
+        """Return how many rows clipping changed, in the round in which more may have been; None if neither counted."""
+        counted = [each for each in (self.first.clipped, self.second.clipped) if each is not None]
+        return max(counted, key=lambda each: each.upper_share, default=None)
 
     @property
     def columns(self) -> tuple[ScaledColumn, ...]:

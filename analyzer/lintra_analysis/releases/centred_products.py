@@ -35,6 +35,7 @@ class CentredProducts:
         first_task: identifier of the first round's task.
         promise: of this round alone.
         grid: the step that centres were rounded to.
+        clipped: how many rows this round's clipping changed; None if nobody counted.
     """
 
     names: tuple[str, ...]
@@ -48,6 +49,7 @@ class CentredProducts:
     first_task: str
     promise: PrivacyStatement
     grid: float = 0.0
+    clipped: ClippedRows | None = None
 
     def __post_init__(self) -> None:
         classes = 1 if self.label is None else max(1, len(self.label.levels))
@@ -63,11 +65,6 @@ class CentredProducts:
 
     def __repr__(self) -> str:
         return f"CentredProducts(classes={len(self.centers)}, num_clients={self.num_clients})"
-
-    @property
-    def clipped(self) -> ClippedRows | None:
-        """Return None: a second round does not count the rows that clipping changed."""
-        return None
 
     @property
     def columns(self) -> tuple[ScaledColumn, ...]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lintra_analysis.releases.checks import check_release, checked_shape
+from lintra_analysis.releases.clipped import ClippedRows
 from lintra_analysis.releases.columns import ScaledColumn, positions, require_workable
 from lintra_analysis.releases.gram import GramEstimate
 from lintra_analysis.releases.noise_laws.exchangeable_rows import ExchangeableRows
@@ -25,6 +26,7 @@ class Sketch(Refusals):
         noise_variance: shape `(m,)`, the variance of the privacy noise in every entry of each row.
         num_clients: rows of Z that are in the sketch.
         row_bound: the L2 norm that no row of Z exceeds.
+        clipped: how many rows clipping changed; None if nobody counted.
     """
 
     columns: tuple[ScaledColumn, ...]
@@ -33,6 +35,7 @@ class Sketch(Refusals):
     noise_variance: FloatArray
     num_clients: int
     row_bound: float
+    clipped: ClippedRows | None = None
 
     def __post_init__(self) -> None:
         check_release(self.columns, self.num_clients, self.row_bound)
@@ -59,7 +62,7 @@ class Sketch(Refusals):
         total = float(self.noise_variance.sum())
         matrix = self.values.T @ self.values - total * np.eye(len(self.columns))
         errors = ExchangeableRows(self.values, self.noise_variance)
-        return GramEstimate(self.columns, matrix, errors, self.num_clients, self.row_bound)
+        return GramEstimate(self.columns, matrix, errors, self.num_clients, self.row_bound, clipped=self.clipped)
 
     def table(self) -> tuple[list[str], FloatArray]:
         """Return the sketch row by row."""

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from lintra_analysis.releases.both_rounds import BothRounds
 from lintra_analysis.releases.centred_products import CentredProducts
 from lintra_analysis.releases.joint_sums import ProjectedSums
 from lintra_analysis.synthetic.model import GaussianModel, fit
@@ -53,7 +54,9 @@ def fit_two_rounds(first: ProjectedSums, second: CentredProducts) -> GaussianMod
     digest = base64url(domain_hash("two rounds", first.digest.encode(), np.ascontiguousarray(products).tobytes()))
     return replace(
         model,
-        release=replace(first, promise=_together(first.promise, second.promise)),
+        release=replace(
+            first, promise=_together(first.promise, second.promise), clipped=BothRounds(first, second).clipped
+        ),
         repairs=tuple(repairs),
         warnings=(*kept, "two rounds: the bootstrap and the predicted errors of entries are the first round's"),
         second_digest=digest,

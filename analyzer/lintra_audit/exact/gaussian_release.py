@@ -4,14 +4,15 @@ The matrix is factorised here, where the service inverts its Gram matrix, and th
 largest distance of two encoded rows and the price of integers are taken from the protocol (docs/privacy.md).
 """
 
-from math import sqrt
+from math import hypot, sqrt
 
 import numpy as np
 
 from lintra_audit.exact.task_audit import TaskAudit
 from lintra_audit.gaussian.verdict import audit_pair
-from lintra_curator.ndis.linear import SparseSketch, ltm_certificate
+from lintra_curator.ndis.linear import SparseSketch, absence_pair, ltm_certificate
 from lintra_curator.ndis.pair import Pair
+from lintra_curator.ndis.profile import delta
 from lintra_protocol.documents import fraction
 from lintra_protocol.ring import IntArray
 from lintra_protocol.task import Task
@@ -41,12 +42,14 @@ def audit_gaussian_release(task: Task, matrix: PublicMatrix) -> TaskAudit:
     corrupt = min(mechanism.quota(claim), claim.max_corrupt_clients)
     exact = sketch.layout == "block" or sketch.sparsity == 1
     audited = sketch if exact else sketch.without(worst_coalition(sketch, corrupt))
-    # Several copies of a row are farther apart than one.
+    # What bypasses the matrix stands apart; several copies of a row are farther apart than one.
     null = claim.model_copy(update={"neighbours": "zero-out"})
+    beside = mechanism.clip_steps if matrix.totals else 0
     distance, norm = (
-        sqrt(mechanism.squared_distance(each, task.num_columns) / mechanism.copies) for each in (claim, null)
+        sqrt((mechanism.squared_distance(each, task.num_columns) - beside**2) / mechanism.copies)
+        for each in (claim, null)
     )
-    epsilon = claim.float_epsilon
+    epsilon, behind = claim.float_epsilon, matrix.num_clients - claim.max_corrupt_clients
     recomputed = ltm_certificate(
         audited,
         sigma=float(mechanism.sigma),
@@ -54,19 +57,38 @@ def audit_gaussian_release(task: Task, matrix: PublicMatrix) -> TaskAudit:
         epsilon=epsilon,
         corrupt=corrupt if exact else 0,
     )
-    mu = float(recomputed.mu or 0.0)
+    mu = hypot(recomputed.mu or 0.0, beside / (sqrt(behind) * mechanism.sigma))
     absence = ltm_certificate(
         audited,
         sigma=float(mechanism.sigma),
         distance=norm,
         epsilon=epsilon,
         adjacency="absence",
-        columns=task.sketch_words,
+        columns=task.sketch_words - matrix.totals,
         corrupt=corrupt if exact else 0,
     )
+    if matrix.totals:
+        absent = absence_pair(
+            audited,
+            absence.worst_client,
+            task.num_columns,
+            norm,
+            float(mechanism.sigma),
+            corrupt if exact else 0,
+        ).compose(total_without_one(behind, beside / mechanism.sigma))
+        found = max((delta(pair, epsilon) for pair in (absent, absent.reverse())), key=lambda one: one.hi)
+    else:
+        found = absence.delta
     promised = (epsilon, claim.float_delta - float(fraction(claim.delta_coalition)))
     audit = audit_pair(Pair([0.0], [1.0], [mu**2]), [promised], neighbour=f"client {recomputed.worst_client}")
-    return TaskAudit(stated, recomputed, mu, corrupt, audit, absence.delta)
+    return TaskAudit(stated, recomputed, mu, corrupt, audit, found)
+
+
+def total_without_one(honest: int, shift: float) -> Pair:
+    """Return the pair of a total of so many clients' noise, and of one less with its `shift` in deviations of one."""
+    if honest < 2:
+        return Pair([], [], [], disjoint=True)
+    return Pair([1 / (honest - 1)], [1.0], [shift**2 / honest])
 
 
 def worst_coalition(sketch: SparseSketch, corrupt: int) -> IntArray:

@@ -5,7 +5,8 @@ computed for the three worst pairs from incomplete gamma functions (`lintra_cura
 against the claim, and against the statement at many epsilons.
 """
 
-from math import sqrt
+from collections.abc import Callable
+from math import exp, expm1, hypot, sqrt
 from typing import cast
 
 import numpy as np
@@ -26,6 +27,9 @@ from lintra_protocol.transforms.base import PublicMatrix
 
 RTOL = 1e-9
 """Relative error that a delta of the curve may have; docs/mechanisms/central_second_moment.md."""
+
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(32)
+"""For expectations over the clip counter's noise."""
 
 _EPSILONS = np.linspace(0, 1.25, 11)
 """Where the statement is compared with the curve, in multiples of the task's epsilon."""
@@ -56,20 +60,44 @@ def audit_wishart_release(task: Task, matrix: PublicMatrix) -> TaskAudit:
 
     # The failure that joins the coalition's share in the statement.
     failure = stated.delta_coalition - float(fraction(claim.delta_coalition))
-    mu = max(_mu_above(at, curve(at), failure) for at in _EPSILONS * epsilon)
-    found = curve(epsilon)
+    # Beside the products a clip counter is a Gaussian release of its own.
+    counter = mechanism.clip_steps / (sqrt(matrix.num_clients - corrupt) * mechanism.sigma)
+    mu = hypot(max(_mu_above(at, curve(at), failure) for at in _EPSILONS * epsilon), counter)
+    found = beside_gaussian(curve, counter, epsilon) if counter else curve(epsilon)
     promised = (epsilon, delta - float(fraction(claim.delta_coalition)))
     finding = Finding(promised, "the worst of three pairs of rows", "forward", Certified.of(found, RTOL * found))
     sketch = sketch_of(matrix)
     certificate = ltm_certificate(
         sketch,
         sigma=float(mechanism.sigma),
-        distance=sqrt(mechanism.squared_distance(claim, task.num_columns)),
+        distance=sqrt(mechanism.squared_row_distance(claim.neighbours)),
         epsilon=epsilon,
         corrupt=corrupt,
     )
     audit = GaussianAudit((finding,), Pair([0.0], [1.0], [mu**2]), RTOL)
     return TaskAudit(stated, certificate, mu, corrupt, audit, None)
+
+
+def beside_gaussian(curve: Callable[[float], float], mu: float, epsilon: float) -> float:
+    """Return delta of a release with a curve and, with noise of its own, a Gaussian one: an integral over the latter.
+
+    delta = E curve(epsilon - L), L = mu Z + mu^2/2 the loss of the Gaussian pair under its first law. For negative
+    arguments delta(-e) = 1 - exp(-e) + exp(-e) delta'(e), delta' of the other order of the pair; `curve` is the larger
+    of both orders, so that this is an upper bound.
+
+    Args:
+        curve: the larger delta of both orders of the pair, for epsilon of at least 0.
+        mu: of the Gaussian release.
+        epsilon: at least 0.
+    """
+    losses = mu * _NODES + mu**2 / 2  # under the first law
+    values = [_whole_curve(curve, epsilon - loss) for loss in losses.tolist()]
+    return float(_WEIGHTS @ np.array(values) / _WEIGHTS.sum())
+
+
+def _whole_curve(curve: Callable[[float], float], epsilon: float) -> float:
+    """Return the curve also for negative epsilon."""
+    return curve(epsilon) if epsilon >= 0 else -expm1(epsilon) + exp(epsilon) * curve(-epsilon)
 
 
 def _mu_above(epsilon: float, delta: float, failure: float) -> float:

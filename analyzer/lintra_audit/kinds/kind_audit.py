@@ -9,7 +9,7 @@ from lintra_analysis.by_kind import ByKind
 from lintra_audit.exact.gaussian_release import audit_gaussian_release
 from lintra_audit.exact.task_audit import TaskAudit
 from lintra_audit.trials.case import Case
-from lintra_audit.trials.distinguish import OptimalTest, likelihood_ratio
+from lintra_audit.trials.distinguish import OptimalTest, joined, likelihood_ratio
 from lintra_audit.trials.pipeline import Scene, Seams
 from lintra_audit.trials.twins import twin_with_mu
 from lintra_audit.trials.worlds import Pair, hostile_rows, one_step, opposite
@@ -44,12 +44,18 @@ def gaussian_test(scene: Scene, reports: Reports) -> OptimalTest:
     """Form the adversary's optimal test for independent Gaussian words, from the rows that it knows."""
     means = [scene.applied(scene.honest, world[scene.honest]).astype(np.float64) for world in reports]
     midpoint: FloatArray = (means[0] + means[1]) / 2
-    return likelihood_ratio(
-        scene.columns[..., scene.honest],
-        scene.columns[..., scene.victim],
-        (reports[0][scene.victim], reports[1][scene.victim]),
-        midpoint,
-        scene.task.mechanism.sigmas(scene.task.num_columns),
+    sigmas = scene.task.mechanism.sigmas(scene.task.num_columns)
+    return joined(
+        [
+            likelihood_ratio(
+                part.columns[..., scene.honest],
+                part.columns[..., scene.victim],
+                (reports[0][scene.victim][part.sent], reports[1][scene.victim][part.sent]),
+                midpoint[:, part.released],
+                sigmas[part.sent],
+            )
+            for part in scene.parts
+        ]
     )
 
 

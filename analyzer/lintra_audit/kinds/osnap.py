@@ -4,21 +4,31 @@ from typing import cast
 
 from lintra_audit.kinds.kind_audit import KindAudit, Planted
 from lintra_audit.trials.case import Case, make_case_task, numbers
-from lintra_audit.trials.faults import FAULTS
+from lintra_audit.trials.faults import FAULTS, only_for, without_noise_in, without_room_for_the_count
 from lintra_audit.trials.twins import MAX_CLIENTS, small_claim, task_of_claim, twin_of
+from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.osnap import Osnap
 from lintra_protocol.task import Task
 
 
 def cases() -> list[Case]:
-    """Return sketches with one entry per column and with two, alone and against coalitions, and a row too thin."""
+    """Return sketches with one entry per column and with two, alone and against coalitions, and a row too thin.
+
+    And both with a clip counter as large as everything else.
+    """
     one = make_case_task(_sketch(3), num_columns=2, min_clients=24, max_corrupt_clients=2)
     two = make_case_task(_sketch(4, 2), num_columns=2, min_clients=24)
     corrupt = make_case_task(_sketch(4, 2), num_columns=2, min_clients=48, max_corrupt_clients=2)
+    counted = _sketch(3).model_copy(update={"clip_count_weight": "1"})
+    counts = make_case_task(counted, num_columns=2, min_clients=24, max_corrupt_clients=2)
+    twice = _sketch(4, 2).model_copy(update={"clip_count_weight": "1"})
+    smoothed = make_case_task(twice, num_columns=2, min_clients=24)
     return [
         Case("osnap", "sketch, s = 1, n = 24, m = 3, d = 2, t = 2", one, 24),
         Case("osnap-2", "sketch, s = 2, n = 24, m = 4, d = 2, smoothed", two, 24),
         Case("osnap-2-corrupt", "sketch, s = 2, n = 48, m = 4, d = 2, t = 2, smoothed", corrupt, 48),
+        Case("osnap-count", "sketch and clip counter, s = 1, n = 24, m = 3, d = 2, t = 2", counts, 24),
+        Case("osnap-2-count", "sketch and clip counter, s = 2, n = 24, m = 4, d = 2, smoothed", smoothed, 24),
         Case("thin-row", "sketch, m = 3, t = 2, cohort of 9 instead of 24", one, 9, must_refuse=True),
     ]
 
@@ -42,6 +52,12 @@ def kept(task: Task) -> str:
     return "claim" if cast("Osnap", task.mechanism).sparsity > 1 else "mu"
 
 
+def _counter(mechanism: Mechanism, num_columns: int) -> slice:
+    """Return where clipped rows are counted: last."""
+    words = mechanism.num_words(num_columns)
+    return slice(words - mechanism.clip_words, words)
+
+
 def _sketch(rows: int, sparsity: int = 1) -> Osnap:
     return Osnap(row_bound="1", fraction_bits=0, sigma=64, rows=rows, sparsity=sparsity)
 
@@ -54,6 +70,18 @@ AUDIT = KindAudit(
             FAULTS["gate"],
             "thin-row",
             frozenset({"refusal", "optimal test", "black box"}),
+        ),
+        "free-clip-count-of-sketches": Planted(
+            "clipped rows are counted, but the noise is that of a task without a count",
+            only_for("osnap", without_room_for_the_count),
+            "osnap-count",
+            frozenset({"optimal test", "noise law"}),
+        ),
+        "bare-clip-count-of-sketches": Planted(
+            "clipped rows are counted beside the sketch without any noise",
+            without_noise_in("osnap", _counter),
+            "osnap-2-count",
+            frozenset({"black box", "noise law"}),
         ),
     },
     twin=twin,

@@ -6,9 +6,9 @@ import numpy as np
 
 from lintra_audit.kinds.kind_audit import KindAudit, Planted
 from lintra_audit.trials.case import Case, make_case_task, numbers, task_of
-from lintra_audit.trials.faults import noiseless, only_for
+from lintra_audit.trials.faults import noiseless, only_for, without_room_for_the_count
 from lintra_audit.trials.twins import small_claim
-from lintra_audit.trials.worlds import HOSTILE, Pair, step_below
+from lintra_audit.trials.worlds import HOSTILE, Pair, one_unclipped, step_below
 from lintra_protocol.documents import Real, fraction, real
 from lintra_protocol.errors import InvalidTaskError, LintraError
 from lintra_protocol.mechanisms.base import Mechanism
@@ -24,23 +24,26 @@ COHORTS = (120, 240, 480, 960)
 
 
 def cases() -> list[Case]:
-    """Return the calibration that does not keep its word, with one copy, and two copies of each row."""
+    """Return the calibration that does not keep its word, with one copy; two copies of each row; a clip counter."""
     one, two = (
         OsnapPublished(entry_bound="1", fraction_bits=0, sigma=4, rows=s, sparsity=s, published_epsilon="1")
         for s in (1, 2)
     )
     published = make_case_task(one, num_columns=1, min_clients=120, epsilon="1.12", delta="0.000001")
     copies = make_case_task(two, num_columns=1, min_clients=130, epsilon="1.5", delta="0.001")
+    counted = two.model_copy(update={"clip_count_weight": "1"})
+    counts = make_case_task(counted, num_columns=1, min_clients=130, epsilon="2.2", delta="0.001")
     return [
         Case("published", "published calibration, s = 1, n = 120, m = 1, d = 1", published, 120, effort=2),
         Case("published-2", "published calibration, s = 2 copies, n = 130, m = 2, d = 1", copies, 130),
+        Case("published-count", "the same with a clip counter, n = 130, m = 2, d = 1", counts, 130),
     ]
 
 
 def corners(task: Task) -> Pair:
     """Return rows whose entries are all far too large, in both directions: opposite corners of the box."""
     row = np.full(task.num_columns, float(task.mechanism.row_bound) * HOSTILE)
-    return -row, row
+    return one_unclipped(task, (-row, row))
 
 
 def nearest(task: Task) -> Pair:
@@ -87,8 +90,8 @@ def _one_noise(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes
     exact = noiseless(mechanism, rows)
     runs, clients, columns = rows.shape
     noise = mechanism.noise(runs * clients, columns, random_bytes).reshape(exact.shape)
-    first = noise[..., : exact.shape[-1] // mechanism.copies]
-    result: IntArray = exact + np.concatenate([first] * mechanism.copies, axis=-1)
+    first, counter = np.split(noise, [columns], axis=-1)[0], noise[..., mechanism.copies * columns :]
+    result: IntArray = exact + np.concatenate([first] * mechanism.copies + [counter], axis=-1)
     return result
 
 
@@ -113,6 +116,12 @@ AUDIT = KindAudit(
             only_for("osnap_published", _one_noise),
             "published-2",
             frozenset({"noise law"}),
+        ),
+        "free-clip-count-of-copies": Planted(
+            "clipped rows are counted, but the noise is that of a task without a count",
+            only_for("osnap_published", without_room_for_the_count),
+            "published-count",
+            frozenset({"optimal test", "noise law"}),
         ),
         "entries-unclipped": Planted(
             "entries are clipped to the bound of the norm, and 5 % more",

@@ -1,5 +1,6 @@
 """The audits of `ron_gauss_centred`: rows about released centres, in one block or in that of their class."""
 
+from itertools import product
 from typing import cast
 
 import numpy as np
@@ -7,15 +8,16 @@ import numpy as np
 from lintra_audit.kinds.kind_audit import KindAudit, Planted
 from lintra_audit.kinds.projected import (
     columns_of,
-    farthest_rows,
     hostile_features,
     one_feature_step,
+    rows_between_bounds,
     small_fields,
 )
 from lintra_audit.trials.case import Case, make_case_task
-from lintra_audit.trials.faults import only_for
+from lintra_audit.trials.faults import only_for, without_room_for_the_count
 from lintra_audit.trials.twins import MAX_CLIENTS, twin_of
 from lintra_audit.trials.worlds import Pair
+from lintra_audit.trials.worlds import farthest as farthest_among
 from lintra_protocol.canonical import base64url
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.joint import clip_exactly, map_rows
@@ -28,9 +30,12 @@ _LEVELS = (0, 0, 2)
 _CENTRE = 1 << 13
 """A quarter of a feature unit."""
 
+_INSIDE = 1 - 2.0**-10
+"""Of the bound: far enough inside for every grid that rounding does not carry a row beyond it."""
+
 
 def cases() -> list[Case]:
-    """Return two classes with products of their own."""
+    """Return two classes with products of their own, and the same with a clip counter as large as these."""
     mechanism = RonGaussCentred(
         row_bound="0.5",
         fraction_bits=0,
@@ -43,12 +48,37 @@ def cases() -> list[Case]:
         centers=((_CENTRE, 0), (0, -_CENTRE)),
     )
     task = make_case_task(mechanism, num_columns=3, min_clients=8, max_corrupt_clients=1, columns=columns_of(_LEVELS))
-    return [Case("ron-gauss-centred", "products about centres, two classes, n = 8, t = 1", task, 8)]
+    counted = mechanism.model_copy(update={"clip_count_weight": "1"})
+    counts = make_case_task(counted, num_columns=3, min_clients=8, max_corrupt_clients=1, columns=columns_of(_LEVELS))
+    return [
+        Case("ron-gauss-centred", "products about centres, two classes, n = 8, t = 1", task, 8),
+        Case("ron-gauss-centred-count", "the same with a clip counter", counts, 8),
+    ]
 
 
 def farthest(task: Task) -> Pair:
-    """Return the farthest pair of rows between their bounds."""
-    return farthest_rows(task, cast("RonGaussCentred", task.mechanism))
+    """Return the farthest pair of rows between their bounds, and of rows a little within the sphere about a centre.
+
+    Those are not clipped, so that a clip counter tells them from others.
+    """
+    mechanism = cast("RonGaussCentred", task.mechanism)
+    return farthest_among(task, [*rows_between_bounds(mechanism), *_about_centres(mechanism)])
+
+
+def _about_centres(mechanism: RonGaussCentred) -> list[FloatArray]:
+    """Return rows about each class's centre, along every feature, where features are not projected."""
+    length = float(mechanism.row_bound) * _INSIDE
+    features = [column for column in range(len(mechanism.levels)) if column != mechanism.label]
+    found = []
+    for number, centre in enumerate(mechanism.centers):
+        for place, sign in product(range(min(len(features), mechanism.dimension)), (1.0, -1.0)):
+            row = np.zeros(len(mechanism.levels))
+            row[features[: mechanism.dimension]] = np.array(centre[: mechanism.dimension]) * 2.0**-15
+            row[features[place]] += sign * length
+            if mechanism.label >= 0:
+                row[mechanism.label] = centre[-1] * 2.0**-15 if mechanism.has_numeric_label else number
+            found.append(row)
+    return found
 
 
 def twin(task: Task) -> Task:
@@ -73,6 +103,7 @@ def _clipped_first(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomB
     steps = mapped.features >> (15 - centred.fraction_bits)
     vectors = clip_exactly(steps, centred.bound) - centred.steps_of_centers()[mapped.classes]
     exact = centred.encode_exactly(np.column_stack([mapped.classes, vectors]))
+    exact = np.hstack([exact, centred.clip_words_of(centred.shrinks(flat))])
     return (exact + centred.noise(len(flat), columns, random_bytes)).reshape(runs, clients, -1)
 
 
@@ -84,6 +115,12 @@ AUDIT = KindAudit(
             only_for("ron_gauss_centred", _clipped_first),
             "ron-gauss-centred",
             frozenset({"encoder"}),
+        ),
+        "free-clip-count-of-centred-products": Planted(
+            "clipped rows are counted, but the noise is that of a task without a count",
+            only_for("ron_gauss_centred", without_room_for_the_count),
+            "ron-gauss-centred-count",
+            frozenset({"optimal test", "noise law"}),
         ),
     },
     farthest=farthest,

@@ -8,10 +8,10 @@ import numpy as np
 from lintra_audit.exact.wishart_release import audit_wishart_release
 from lintra_audit.kinds.kind_audit import KindAudit, Planted, Reports
 from lintra_audit.trials.case import Case, make_case_task, numbers
-from lintra_audit.trials.faults import noiseless, only_for
+from lintra_audit.trials.faults import noiseless, only_for, without_room_for_the_count
 from lintra_audit.trials.pipeline import Scene
 from lintra_audit.trials.twins import small_claim, task_of_claim
-from lintra_audit.trials.worlds import HOSTILE, Pair
+from lintra_audit.trials.worlds import HOSTILE, Pair, one_unclipped
 from lintra_protocol.mechanisms import AnyMechanism
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.second_moment import triangle_matrix, triangle_products
@@ -37,18 +37,24 @@ def cases() -> list[Case]:
     plain = WishartSecondMoment(row_bound="1", fraction_bits=0, sigma=4100)
     few = make_case_task(plain, num_columns=2, min_clients=40, max_corrupt_clients=1, epsilon="2", delta="0.01")
     null = make_case_task(plain, num_columns=2, min_clients=40, epsilon="2", delta="0.01", neighbours="zero-out")
+    counted = plain.model_copy(update={"clip_count_weight": "1"})
+    counts = make_case_task(counted, num_columns=2, min_clients=40, max_corrupt_clients=1, epsilon="2", delta="0.01")
     return [
         Case("wishart", "products and examples, n = 40, d = 2, t = 1", few, 40),
         Case("wishart-null-row", "products and examples, n = 40, d = 2, row or null row", null, 40),
+        Case("wishart-count", "products, examples and a clip counter, n = 40, d = 2, t = 1", counts, 40),
     ]
 
 
 def farthest(task: Task) -> Pair:
-    """Return far too long rows along two axes, or one of nothing where there is only one."""
+    """Return far too long rows along two axes, or one of nothing where there is only one.
+
+    With a clip counter the first lies on the sphere.
+    """
     first, second = np.zeros((2, task.num_columns))
     second[0] = float(task.mechanism.row_bound) * HOSTILE
     first[1:2] = second[0]
-    return first, second
+    return one_unclipped(task, (first, second))
 
 
 def twin(task: Task) -> Task:
@@ -64,13 +70,22 @@ class WishartTest:
 
     With h honest examples of variance v the released matrix less the known rows, plus the mean h v I that the clients
     took off, is W + A, A the victim's product, and W has the density |W|^((h - d - 1)/2) exp(-tr W / 2v). The little
-    noise that hides the grid is left out: it makes this test a shade worse than the best.
+    noise that hides the grid is left out: it makes this test a shade worse than the best. A clip counter has Gaussian
+    noise of its own.
+
+    Attributes:
+        known: the sum of the known rows' products.
+        victims: the victim's product in both worlds.
+        freedom: h.
+        variance: v.
+        counter: weight and midpoint of the counter's log-likelihood ratio; None without a counter.
     """
 
     known: FloatArray
     victims: tuple[FloatArray, FloatArray]
     freedom: int
     variance: float
+    counter: tuple[float, float] | None = None
 
     mu: None = None
 
@@ -79,7 +94,7 @@ class WishartTest:
         size = len(self.known)
         first, second = np.triu_indices(size)
         matrices = np.zeros((len(released), size, size))
-        matrices[:, first, second] = matrices[:, second, first] = released[:, 0]
+        matrices[:, first, second] = matrices[:, second, first] = released[:, 0, : first.size]
         matrices += self.freedom * self.variance * np.eye(size) - self.known
         logs, possible = [], []
         for victim in self.victims:
@@ -88,6 +103,9 @@ class WishartTest:
             logs.append(np.log(np.maximum(values, 1e-300)).sum(axis=1))
         ratio = (self.freedom - size - 1) / 2 * (logs[1] - logs[0])
         ratio += np.trace(self.victims[1] - self.victims[0]) / (2 * self.variance)
+        if self.counter is not None:
+            weight, midpoint = self.counter
+            ratio += weight * (released[:, 0, -1] - midpoint)
         ratio = np.where(possible[1], ratio, -_IMPOSSIBLE)
         result: FloatArray = np.where(possible[0], ratio, _IMPOSSIBLE)
         return result
@@ -96,23 +114,33 @@ class WishartTest:
 def wishart_test(scene: Scene, reports: Reports) -> WishartTest:
     """Form the adversary's optimal test from the rows that it knows."""
     mechanism, size = cast("WishartSecondMoment", scene.task.mechanism), scene.task.num_columns
-    others = scene.honest[scene.honest != scene.victim]
+    others, words = scene.honest[scene.honest != scene.victim], size * (size + 1) // 2
+    counter = None
+    if mechanism.clip_words:
+        totals = [float(world[scene.honest, -1].sum()) for world in reports]
+        variance = len(scene.honest) * float(mechanism.sigma) ** 2
+        counter = (totals[1] - totals[0]) / variance, (totals[0] + totals[1]) / 2
     return WishartTest(
-        known=triangle_matrix(reports[0][others].sum(axis=0), size, 1.0),
+        known=triangle_matrix(reports[0][others, :words].sum(axis=0), size, 1.0),
         victims=(
-            triangle_matrix(reports[0][scene.victim], size, 1.0),
-            triangle_matrix(reports[1][scene.victim], size, 1.0),
+            triangle_matrix(reports[0][scene.victim, :words], size, 1.0),
+            triangle_matrix(reports[1][scene.victim, :words], size, 1.0),
         ),
         freedom=len(scene.honest),
         variance=float(mechanism.variance),
+        counter=counter,
     )
 
 
 def variances(mechanism: AnyMechanism, num_columns: int) -> FloatArray:
-    """Return the variance of every word: v^2, twice that on the diagonal, and the rounding noise's; shape `(w,)`."""
+    """Return the variance of every word: v^2, twice that on the diagonal, and the rounding noise's; shape `(w,)`.
+
+    That of a clip counter is `sigma` squared.
+    """
     wishart = cast("WishartSecondMoment", mechanism)
     first, second = np.triu_indices(num_columns)
-    result: FloatArray = np.where(first == second, 2.0, 1.0) * float(wishart.variance) ** 2 + wishart.rounding**2
+    products = np.where(first == second, 2.0, 1.0) * float(wishart.variance) ** 2 + wishart.rounding**2
+    result: FloatArray = np.pad(products, (0, wishart.clip_words), constant_values=float(wishart.sigma) ** 2)
     return result
 
 
@@ -123,7 +151,8 @@ def _one_number(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomByte
     drawn = discrete_gaussian((runs * clients, 1), wishart.coarse, random_bytes)
     products = triangle_products(np.repeat(drawn, columns, axis=1))
     products -= np.equal(*np.triu_indices(columns)) * wishart.variance
-    return exact + products.reshape(exact.shape)
+    counter = discrete_gaussian((runs * clients, wishart.clip_words), wishart.sigma, random_bytes)
+    return exact + np.hstack([products, counter]).reshape(exact.shape)
 
 
 AUDIT = KindAudit(
@@ -134,6 +163,12 @@ AUDIT = KindAudit(
             only_for("second_moment_wishart", _one_number),
             "wishart",
             frozenset({"black box", "noise law"}),
+        ),
+        "free-clip-count-of-examples": Planted(
+            "clipped rows are counted, but the noise is that of a task without a count",
+            only_for("second_moment_wishart", without_room_for_the_count),
+            "wishart-count",
+            frozenset({"noise law"}),
         ),
     },
     farthest=farthest,

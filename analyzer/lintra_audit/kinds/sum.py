@@ -1,28 +1,46 @@
 """The audits of `sum`: opposite rows; a report that counts twice."""
 
+from typing import cast
+
 from lintra_audit.kinds.kind_audit import KindAudit, Planted
 from lintra_audit.trials.case import Case, make_case_task
-from lintra_audit.trials.faults import FAULTS, counting_values, only_for, without_room_for_the_count
+from lintra_audit.trials.faults import (
+    FAULTS,
+    counting_values,
+    only_for,
+    without_noise_in,
+    without_room_for_the_count,
+)
+from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.sum import Sum
 
 _PLAIN = Sum(row_bound="1", fraction_bits=0, sigma=4)
 
 
 def cases() -> list[Case]:
-    """Return a small epsilon with a coalition, the null row, few clients, a second release, and a clip counter."""
+    """Return a small epsilon with a coalition, the null row, few clients, a second release, and both counters."""
     strict = make_case_task(_PLAIN, num_columns=2, min_clients=12, max_corrupt_clients=1, epsilon="1")
     null = make_case_task(_PLAIN, num_columns=2, min_clients=12, neighbours="zero-out")
     pair = make_case_task(_PLAIN, num_columns=1, min_clients=2)
     spare = make_case_task(_PLAIN, num_columns=2, min_clients=11, max_corrupt_clients=1)
     counting = _PLAIN.model_copy(update={"clip_count_weight": "1"})
     counts = make_case_task(counting, num_columns=2, min_clients=12, max_corrupt_clients=1)
+    left_out = _PLAIN.model_copy(update={"count": "noisy"})
+    missing = make_case_task(left_out, num_columns=2, min_clients=12, max_corrupt_clients=1, neighbours="zero-out")
     return [
         Case("sum", "sum, n = 12, d = 2, t = 1, epsilon 1", strict, 12, effort=2),
         Case("null-row", "sum, n = 12, d = 2, row or null row", null, 12),
         Case("pair", "sum, n = 2, d = 1", pair, 2),
         Case("twice", "sum, n = 12, then again without client 0", spare, 12, without_first=True, must_refuse=True),
         Case("sum-count", "sum and clip counter, n = 12, d = 2, t = 1", counts, 12),
+        Case("sum-missing", "a row against one that is left out, n = 12, d = 2, t = 1", missing, 12),
     ]
+
+
+def _row_count(mechanism: Mechanism, num_columns: int) -> slice:
+    """Return where the rows are counted that were not left out: last, but for a clip counter."""
+    last = mechanism.num_words(num_columns) - mechanism.clip_words
+    return slice(last - cast("Sum", mechanism).count_words, last)
 
 
 AUDIT = KindAudit(
@@ -40,6 +58,12 @@ AUDIT = KindAudit(
             only_for("sum", without_room_for_the_count),
             "sum-count",
             frozenset({"optimal test", "noise law"}),
+        ),
+        "bare-row-count-of-sums": Planted(
+            "rows with a missing number are left out of an exact count",
+            without_noise_in("sum", _row_count),
+            "sum-missing",
+            frozenset({"black box", "noise law"}),
         ),
         "clipped-values": Planted(
             "the clip counter counts clipped values instead of rows",

@@ -65,7 +65,7 @@ def check_lattice(scene: Scene, worlds: tuple[IntArray, IntArray]) -> Check:
         scene: who takes part.
         worlds: released integers of world 0 and world 1, each of shape `(trials, rows, w)`.
     """
-    touched = np.flatnonzero(scene.matrix[:, scene.victim])
+    touched = np.flatnonzero(np.any([part.columns[..., scene.victim].any(axis=0) for part in scene.parts], axis=0))
     moduli = sorted({*MODULI, *(int(np.abs(scene.matrix[row][scene.honest]).sum()) for row in touched)} - {0, 1})
     comparisons = [(row, word, q) for row in touched for word in range(worlds[0].shape[2]) for q in moduli]
     smallest, unreached = 1.0, 0
@@ -91,12 +91,16 @@ def check_law(scene: Scene, worlds: tuple[IntArray, IntArray]) -> Check:
     """
     mechanism = scene.task.mechanism
     audit = AUDITS[mechanism.kind]
-    # All copies of a row have noise alike.
-    variances = audit.variances(mechanism, scene.task.num_columns)[: scene.task.sketch_words]
-    gram = noise_gram(scene.columns[..., scene.honest])
+    variances = audit.variances(mechanism, scene.task.num_columns)
+    grams = np.empty((scene.task.sketch_words, len(scene.matrix), len(scene.matrix)))
+    for part in scene.parts:
+        # All copies of a row have noise alike.
+        own = variances[part.sent][: part.released.stop - part.released.start]
+        grams[part.released] = own[:, np.newaxis, np.newaxis] * noise_gram(part.columns[..., scene.honest])
     # Every server adds its own smoothing noise to every word of every release.
     smoothing = scene.task.num_servers * float(mechanism.smoothing) ** 2
-    expected = np.kron(gram, np.diag(variances)) + smoothing * np.eye(len(gram) * variances.size)
+    size = len(scene.matrix) * len(grams)
+    expected = np.einsum("wrq,wv->rwqv", grams, np.eye(len(grams))).reshape(size, size) + smoothing * np.eye(size)
     flat = [world.reshape(len(world), -1).astype(np.float64) for world in worlds]
     residuals = np.concatenate([world - world.mean(axis=0) for world in flat])
     measured = residuals.T @ residuals / (len(residuals) - 2)
@@ -104,9 +108,12 @@ def check_law(scene: Scene, worlds: tuple[IntArray, IntArray]) -> Check:
     # Heavier tails spread squares wider: the excess of a sum of h clients is that of one over h, and counts half.
     spread *= np.sqrt(1 + audit.excess / 2 / len(scene.honest))
     upper = np.triu_indices(len(expected))
-    deviations = np.abs(measured - expected)[upper] / spread[upper]
+    off, scale = np.abs(measured - expected)[upper], spread[upper]
+    # Where there is no noise, as beside a total, there must be none.
+    deviations = np.divide(off, scale, out=np.where(off > 0, np.inf, 0.0), where=scale > 0)
     limit = float(stats.norm.isf(FALSE_ALARM / (2 * deviations.size)))
-    ratio = float(np.sqrt((np.diag(measured) / np.diag(expected)).min()))
+    noisy = np.diag(expected) > 0
+    ratio = float(np.sqrt((np.diag(measured)[noisy] / np.diag(expected)[noisy]).min()))
     return Check(
         "noise law",
         bool(deviations.max() < limit),

@@ -5,6 +5,7 @@ Roth, Su 2022, Definition 3). So any test, however found, refutes a claim once t
 enough; a better test only refutes sooner.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -136,6 +137,18 @@ def likelihood_ratio(
     variances = sigmas.astype(np.float64).reshape(len(own), -1)[0] ** 2
     weights: FloatArray = np.linalg.pinv(noise_gram(honest), hermitian=True) @ signal / variances
     return LikelihoodRatio(weights, midpoint, float((weights * signal).sum()) ** 0.5)
+
+
+def joined(tests: Sequence[LikelihoodRatio]) -> LikelihoodRatio:
+    """Return the optimal test from all words of a release, given those from some of its words each, in their order.
+
+    Noise is independent from word to word, so that the log-likelihood ratios add up, and the squares of mu.
+    """
+    return LikelihoodRatio(
+        np.concatenate([test.weights for test in tests], axis=1),
+        np.concatenate([test.midpoint for test in tests], axis=1),
+        float(np.hypot.reduce([test.mu for test in tests])),
+    )
 
 
 def noise_gram(columns: IntArray | FloatArray) -> FloatArray:

@@ -1,7 +1,7 @@
 """The pipeline under audit: the project's own encoder, sharing, matrices, ring and rules, many runs at a time.
 
 Left out are only what carries the numbers, HTTP and sealing. Runs lie side by side as extra words of a report, so that
-`PublicMatrix.add_reports` adds up all of them at once. `Seams` holds what a planted fault may replace.
+`PublicMatrix.add_rows` adds up all of them at once. `Seams` holds what a planted fault may replace.
 """
 
 from collections.abc import Callable, Sequence
@@ -74,6 +74,12 @@ class DrawnRelease:
     clients: IntArray
     matrix: PublicMatrix
 
+    def totals(self, num_clients: int) -> IntArray:
+        """Return what applies to words that bypass the matrix: shape `(1, m, num_clients)`, ones in row 0."""
+        result = np.zeros((1, self.matrix.rows, num_clients), np.int64)
+        result[0, 0, self.clients] = 1
+        return result
+
     def dense(self, num_clients: int) -> IntArray:
         """Return what applies to each copy, over all clients: shape `(copies, m, num_clients)`, zero outside."""
         rows, signs = self.matrix.entries(np.arange(len(self.clients)))
@@ -84,12 +90,37 @@ class DrawnRelease:
 
 
 @dataclass(frozen=True)
+class Part:
+    """Words of a report that the same public columns apply to.
+
+    Attributes:
+        columns: shape `(copies, rows, clients)`.
+        sent: where in a report the words stand, copy after copy.
+        released: where in a row of the release they stand.
+    """
+
+    columns: IntArray
+    sent: slice
+    released: slice
+
+    def applied(self, clients: IntArray, reports: IntArray) -> IntArray:
+        """Return what these words of some clients' reports, `(.., clients, w)`, add to the release."""
+        copies = np.split(reports[..., self.sent], len(self.columns), axis=-1)
+        parts = [
+            np.einsum("rc,...cw->...rw", own[:, clients], copy) for own, copy in zip(self.columns, copies, strict=True)
+        ]
+        result: IntArray = np.sum(parts, axis=0)
+        return result
+
+
+@dataclass(frozen=True)
 class Scene:
     """Everything public about one audit, and the worst victim and coalition for it.
 
     Attributes:
         columns: all releases' matrices over all clients, stacked, by the copy that they apply to; shape
             `(copies, rows, clients)`, one copy unless a report holds several.
+        totals: what applies to words that bypass the matrices, shape `(1, rows, clients)`.
         victim: the honest client with the largest leverage.
         corrupt: the clients whose reports the adversary knows, shape `(quota,)`.
         honest: the others, victim included.
@@ -99,6 +130,7 @@ class Scene:
     num_clients: int
     releases: tuple[DrawnRelease, ...]
     columns: IntArray
+    totals: IntArray
     victim: int
     corrupt: IntArray
     honest: IntArray
@@ -109,13 +141,19 @@ class Scene:
         result: IntArray = self.columns.sum(axis=0)
         return result
 
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Return the words of a report by the columns that apply to them: those of rows, and behind them the totals."""
+        sent, released = self.task.num_words, self.task.sketch_words
+        totals = self.releases[0].matrix.totals
+        rows = Part(self.columns, slice(0, sent - totals), slice(0, released - totals))
+        if not totals:
+            return (rows,)
+        return rows, Part(self.totals, slice(sent - totals, sent), slice(released - totals, released))
+
     def applied(self, clients: IntArray, reports: IntArray) -> IntArray:
         """Return what some clients' reports of shape `(.., clients, w)` add to the release, `(.., rows, w/c)`."""
-        copies = np.split(reports, len(self.columns), axis=-1)
-        parts = [
-            np.einsum("rc,...cw->...rw", own[:, clients], copy) for own, copy in zip(self.columns, copies, strict=True)
-        ]
-        result: IntArray = np.sum(parts, axis=0)
+        result: IntArray = np.concatenate([part.applied(clients, reports) for part in self.parts], axis=-1)
         return result
 
 
@@ -148,7 +186,10 @@ def set_scene(task: Task, num_clients: int, releases: Sequence[DrawnRelease]) ->
     The victim has the largest leverage; the coalition grows client by client, each time by the one whose loss raises
     the victim's leverage most. With one entry per column that is the best possible: it empties the victim's row.
     """
-    columns = np.concatenate([release.dense(num_clients) for release in releases], axis=1)
+    columns, totals = (
+        np.concatenate([apply(release, num_clients) for release in releases], axis=1)
+        for apply in (Release.dense, Release.totals)
+    )
     present = np.flatnonzero(columns.any(axis=(0, 1)))
     victim = int(present[np.argmax(leverages(columns, present))])
     honest = present
@@ -157,7 +198,7 @@ def set_scene(task: Task, num_clients: int, releases: Sequence[DrawnRelease]) ->
         gains = [_leverage_without(columns, honest, victim, int(other)) for other in others]
         honest = honest[honest != others[int(np.argmax(gains))]]
     corrupt = np.setdiff1d(present, honest)
-    return Scene(task, num_clients, tuple(releases), columns, victim, corrupt, honest)
+    return Scene(task, num_clients, tuple(releases), columns, totals, victim, corrupt, honest)
 
 
 def run_world(
@@ -208,18 +249,21 @@ def _run_block(
 
 def _sketch(task: Task, release: DrawnRelease, shares: RingArray, random_bytes: RandomBytes) -> IntArray:
     """Return the released integers of every run, shape `(runs, m, w)`, from shares `(servers, runs, clients, w)`."""
-    copies = release.matrix.copies
-    runs, words = shares.shape[1], shares.shape[3] // copies
+    copies, totals = release.matrix.copies, release.matrix.totals
+    runs, words = shares.shape[1], (shares.shape[3] - totals) // copies
     ranks = np.arange(len(release.clients))
-    sketch_shares = np.zeros((task.num_servers, release.matrix.rows, runs * words), np.uint64)
-    for sketch_share, own in zip(sketch_shares, shares, strict=True):  # every server, alone
-        # Copy after copy, and within a copy run after run: every run is one more stretch of words.
-        ordered = own[:, release.clients].reshape(runs, len(ranks), copies, words).transpose(1, 2, 0, 3)
-        ordered = ordered.reshape(len(ranks), copies * runs * words)
-        release.matrix.add_reports(sketch_share, ranks, ordered)
+    sketch_shares = np.zeros((task.num_servers, release.matrix.rows, runs * (words + totals)), np.uint64)
+    for sketch_share, every in zip(sketch_shares, shares, strict=True):  # every server, alone
+        # Copy after copy, and within a copy run after run: every run is one more stretch of words. Totals come last.
+        own = every[:, release.clients]
+        ordered = own[..., : copies * words].reshape(runs, len(ranks), copies, words).transpose(1, 2, 0, 3)
+        release.matrix.add_rows(sketch_share[:, : runs * words], ranks, ordered.reshape(len(ranks), -1))
+        sketch_share[0, runs * words :] = own[..., copies * words :].sum(axis=1, dtype=np.uint64).ravel()
         task.mechanism.smooth(sketch_share, random_bytes)
-    released = from_ring(combine(sketch_shares)).reshape(release.matrix.rows, runs, words)
-    return released.transpose(1, 0, 2)
+    released = from_ring(combine(sketch_shares))
+    rows, beside = np.split(released, [runs * words], axis=1)
+    blocks = [part.reshape(release.matrix.rows, runs, -1) for part in ((rows, beside) if totals else (rows,))]
+    return np.concatenate(blocks, axis=2).transpose(1, 0, 2)
 
 
 def _leverage_without(columns: IntArray, honest: IntArray, victim: int, lost: int) -> float:

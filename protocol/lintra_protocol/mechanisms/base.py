@@ -131,6 +131,10 @@ class Mechanism(ClipCounter):
         """Return the largest absolute value of a word of a noiseless report: the integer norm bound."""
         return max(isqrt(self.squared_bound), self.clip_steps)
 
+    def largest_total(self, num_clients: int) -> int:
+        """Return the largest absolute value of a released number without noise."""
+        return self.largest_row(num_clients) * self.largest_word()
+
     def shrinks(self, rows: FloatArray) -> NDArray[np.bool_]:
         """Say for each of some normalised rows of shape `(n, d)` whether it is too large to be encoded as it is.
 
@@ -197,7 +201,7 @@ class Mechanism(ClipCounter):
         return squared_integer_bound(fraction(self.row_bound), self.fraction_bits)
 
     def sketch_words(self, num_columns: int) -> int:
-        """Return the ring words in a row of the sketch, w/c: those of one copy."""
+        """Return the ring words in a row of the sketch: w/c, those of one copy; a clip counter is not copied."""
         return self.num_words(num_columns) // self.copies
 
     def exact_reports(self, rows: FloatArray, outside: NDArray[np.bool_] | None = None) -> IntArray:
@@ -299,7 +303,7 @@ class Mechanism(ClipCounter):
         largest_row = self.largest_row(max_clients)
         variance = largest_row * float(self.sigmas(num_columns).max()) ** 2 + MAX_SERVERS * self.smoothing**2
         entries = self.num_rows * self.sketch_words(num_columns)
-        return log_wrap_probability(entries, largest_row * self.largest_word(), variance, RING_BITS)
+        return log_wrap_probability(entries, self.largest_total(max_clients), variance, RING_BITS)
 
     def check(self, claim: Claim, num_columns: int, max_clients: int) -> None:
         """Refuse parameters that break the claim or may overflow the ring.

@@ -23,6 +23,8 @@ from lintra_protocol.ring import IntArray
 class ClipCounter(Frozen):
     """A mechanism as far as it counts clipped rows; g is `clip_count_weight` times the distance of replaced rows.
 
+    In a sketch of m rows it is sqrt(m) times that (`mechanisms.sketched`).
+
     In the canonical encoding the weight is left out where it is 0, which means that nothing is counted.
     """
 
@@ -42,14 +44,22 @@ class ClipCounter(Frozen):
         return int(self.clip_count_weight != "0")
 
     @property
-    def clip_steps(self) -> int:
-        """Return g, what a clipped row sends in the last word: w times the distance of rows, rounded down; or 0.
+    def squared_clip_scale(self) -> Fraction:
+        """Return the square of what the weight refers to: the squared distance of replaced rows.
 
-        The distance is that where a row is replaced, also if the claim is about null rows: a client need not know.
+        Also if the claim is about null rows: a client need not know.
+        """
+        return self.squared_row_distance("replace-one")
+
+    @property
+    def clip_steps(self) -> int:
+        """Return g, what a clipped row sends in the last word: w times the root of `squared_clip_scale`; or 0.
+
+        Rounded down.
         """
         if not self.clip_words:
             return 0
-        square = fraction(self.clip_count_weight) ** 2 * self.squared_row_distance("replace-one")
+        square = fraction(self.clip_count_weight) ** 2 * self.squared_clip_scale
         return isqrt(square.numerator // square.denominator)
 
     def clip_words_of(self, clipped: NDArray[np.bool_]) -> IntArray:
@@ -58,9 +68,10 @@ class ClipCounter(Frozen):
         return words[:, : self.clip_words]
 
     def clipped_rows(self, sketch: IntArray) -> float:
-        """Return how many rows were clipped, noise included, from released integers of shape `(1, w)`.
+        """Return how many rows were clipped, noise included, from released integers of shape `(m, w/c)`.
 
-        The noise of every report adds the variance (sigma / g)^2, independent of all other numbers.
+        The noise of every report adds the variance (sigma / g)^2, independent of all other numbers. The total stands in
+        row 0, behind all else.
 
         Raises:
             ValueError: nothing counts clipped rows.

@@ -6,20 +6,27 @@ With more, rows share clients: privacy follows from the leverage scores of the m
 every server adds a little smoothing noise (docs/privacy.md#leverage, #smoothing).
 """
 
+from collections.abc import Callable
 from decimal import ROUND_CEILING, Context
-from math import isqrt, sqrt
-from typing import ClassVar, Literal, Self
-
-import numpy as np
-from pydantic import Field
+from fractions import Fraction
+from math import isqrt
+from typing import Literal, Self
 
 from lintra_protocol.documents import Real, fraction, real
 from lintra_protocol.errors import InvalidTaskError, RowUnderfilledError
 from lintra_protocol.mechanisms.base import MIN_SIGMA, SEED_ATTEMPTS, Mechanism, upper_root
 from lintra_protocol.mechanisms.planning import block_quota, planned_leverage
-from lintra_protocol.privacy.discrete import discrete_mu, smoothed_slack
-from lintra_protocol.privacy.statement import MAX_SLACK, Claim, PrivacyStatement, smoothed_statement
-from lintra_protocol.ring import FloatArray, IntArray
+from lintra_protocol.mechanisms.sketched import SketchedRows
+from lintra_protocol.privacy.boundary import smallest_whole
+from lintra_protocol.privacy.discrete import discrete_mu, row_slack, smoothed_slack
+from lintra_protocol.privacy.statement import (
+    MAX_SLACK,
+    SMOOTHING,
+    Claim,
+    PrivacyStatement,
+    additive_statement,
+    smoothed_statement,
+)
 from lintra_protocol.transforms.base import PublicMatrix
 from lintra_protocol.transforms.osnap import BalancedOsnap
 
@@ -30,7 +37,7 @@ MAX_OVERLAPPING_ROWS = 4096
 """Leverage scores need a matrix of rows times rows; beyond this it takes minutes."""
 
 
-class Osnap(Mechanism):
+class Osnap(SketchedRows):
     """The balanced sketch with `sparsity` nonzero entries in every column.
 
     `leverage` is the planned bound of any honest client's leverage, for `sparsity` above 1 only: sigma is calibrated
@@ -38,16 +45,7 @@ class Osnap(Mechanism):
     """
 
     kind: Literal["osnap"] = "osnap"
-    rows: int = Field(ge=1, le=2**20)
-    sparsity: int = Field(default=1, ge=1, le=64)
     leverage: Real = "0"
-
-    start_bits: ClassVar[int] = 20
-
-    @property
-    def num_rows(self) -> int:
-        """Return m."""
-        return self.rows
 
     @property
     def smoothing(self) -> int:
@@ -61,24 +59,11 @@ class Osnap(Mechanism):
 
     def public_matrix(self, num_clients: int, seed: bytes) -> BalancedOsnap:
         """Return the balanced sketching matrix of the cohort."""
-        return BalancedOsnap(self.rows, num_clients, seed, self.sparsity)
-
-    def decode(self, sketch: IntArray, num_columns: int) -> FloatArray:
-        """Return the sketch of shape `(m, d)` in normalised units, divided by sqrt(s)."""
-        values: FloatArray = sketch * np.float64(2.0**-self.fraction_bits / sqrt(self.sparsity))
-        return values
-
-    def largest_row(self, num_clients: int) -> int:
-        """Return how many reports enter the fullest row: one of the smallest of the s blocks."""
-        return -(-num_clients // max(1, self.rows // self.sparsity))
+        return BalancedOsnap(self.rows, num_clients, seed, self.sparsity, totals=self.clip_words)
 
     def quota(self, claim: Claim) -> int:
         """Return how many corrupt clients one row must be assumed to hold (docs/privacy.md#coalitions)."""
         return block_quota(claim, self.rows, self.sparsity, SEED_ATTEMPTS)
-
-    def smallest_row(self, num_clients: int, claim: Claim) -> int:
-        """Return how many honest clients stand behind the emptiest row: one of the largest of the s blocks."""
-        return num_clients // -(-self.rows // self.sparsity) - self.quota(claim)
 
     def privacy(self, claim: Claim, num_columns: int, num_clients: int) -> PrivacyStatement:
         """Return what is promised before the matrix is drawn: exact where rows do not overlap, else as planned.
@@ -106,18 +91,33 @@ class Osnap(Mechanism):
         smallest_row = int(matrix.row_counts().min()) - quota
         return self._smoothed(claim, num_columns, matrix.num_clients, smallest_row, leverage)
 
+    def _additive(self, claim: Claim, num_columns: int, num_clients: int, smallest_row: int) -> PrivacyStatement:
+        own = row_slack(max(smallest_row, 1), num_columns, float(self.sigma) ** 2, SMOOTHING)
+        return additive_statement(
+            claim,
+            distance=upper_root(self.squared_row_distance(claim.neighbours)),
+            sigma=self.sigma,
+            num_words=num_columns,
+            num_clients=num_clients,
+            smallest_row=smallest_row,
+            slack=own + (self.counter_slack(claim, num_clients) if smallest_row > 0 else 0.0),
+            beside=self.counter_mu(claim, num_clients) if smallest_row > 0 else 0.0,
+        )
+
     def _smoothed(
         self, claim: Claim, num_columns: int, num_clients: int, smallest_row: int, leverage: float
     ) -> PrivacyStatement:
-        words, variance = self.num_words(num_columns), float(self.sigma) ** 2
+        variance = float(self.sigma) ** 2
+        own = smoothed_slack(num_clients, self.rows, num_columns, variance, self.smoothing**2, self.sparsity)
         return smoothed_statement(
             claim,
-            distance=upper_root(self.squared_distance(claim, num_columns)),
+            distance=upper_root(self.squared_row_distance(claim.neighbours)),
             sigma=self.sigma,
             leverage=leverage,
             num_clients=num_clients,
             smallest_row=smallest_row,
-            slack=smoothed_slack(num_clients, self.rows, words, variance, self.smoothing**2, self.sparsity),
+            slack=own + (self.counter_slack(claim, num_clients) if smallest_row > 0 else 0.0),
+            beside=self.counter_mu(claim, num_clients) if smallest_row > 0 else 0.0,
         )
 
     def check(self, claim: Claim, num_columns: int, max_clients: int) -> None:
@@ -171,9 +171,28 @@ class Osnap(Mechanism):
 
     def smallest_sigma(self, claim: Claim, num_columns: int) -> int:
         """Return the smallest integer sigma that keeps the claim as planned (see `Mechanism.smallest_sigma`)."""
-        if self.sparsity == 1:
+        smallest_row = self.smallest_row(claim.min_clients, claim)
+        if self.sparsity == 1 and (not self.clip_words or smallest_row < 1):
             return super().smallest_sigma(claim, num_columns)
         mu = discrete_mu(claim.float_epsilon, claim.noise_delta, MAX_SLACK)
+        if self.clip_words:
+            return smallest_whole(self.min_sigma, self._keeping(claim, mu, smallest_row))
         squared = float(self.squared_distance(claim, num_columns))
         variance = squared * float(fraction(self.leverage)) / mu**2 * (1 + 1e-11)
         return max(self.min_sigma, isqrt(int(variance)) + 1)
+
+    def _keeping(self, claim: Claim, mu: float, smallest_row: int) -> Callable[[int], bool]:
+        """Return whether a sigma keeps mu as planned, with what the clip counter adds to it."""
+        target, lattice = Fraction(mu * (1 - 1e-11)) ** 2, Fraction(SMOOTHING)
+        squared, counter = self.squared_row_distance(claim.neighbours), self.clip_steps**2
+        honest = claim.min_clients - claim.max_corrupt_clients
+        # What a number shows of a client, and what the lattice takes off its noise where rows do not overlap.
+        shown, taken = Fraction(1, max(smallest_row, 1)), lattice
+        if self.sparsity > 1:
+            shown, taken = fraction(self.leverage), Fraction(0)
+
+        def keeps(sigma: int) -> bool:
+            own = squared * shown / (sigma**2 - taken * shown)
+            return own + counter / (honest * sigma**2 - lattice) <= target
+
+        return keeps

@@ -8,17 +8,17 @@ promises more.
 
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
-from math import sqrt
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
-from pydantic import Field
+from numpy.typing import NDArray
 
 from lintra_protocol.clipping import quantise_entries
 from lintra_protocol.documents import Real, fraction, real
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError, RowUnderfilledError
-from lintra_protocol.mechanisms.base import MIN_SIGMA, Mechanism, upper_root
+from lintra_protocol.mechanisms.base import MIN_SIGMA, ON_THE_SPHERE, Mechanism, upper_root
 from lintra_protocol.mechanisms.planning import block_quota
+from lintra_protocol.mechanisms.sketched import SketchedRows
 from lintra_protocol.noise import MAX_SIGMA
 from lintra_protocol.privacy.calibration import published_steps
 from lintra_protocol.privacy.statement import SMOOTHING, Claim, PrivacyStatement, copies_statement
@@ -31,7 +31,7 @@ _TWELVE_DIGITS = Context(prec=12, rounding=ROUND_CEILING)
 _SIX_DIGITS = Context(prec=6, rounding=ROUND_CEILING)
 
 
-class OsnapPublished(Mechanism):
+class OsnapPublished(SketchedRows):
     """The balanced sketch of s noised copies of every row, with the published noise.
 
     `entry_bound` bounds every entry of a normalised row; `row_bound`, its product with sqrt(d), follows from it.
@@ -42,17 +42,8 @@ class OsnapPublished(Mechanism):
 
     kind: Literal["osnap_published"] = "osnap_published"
     row_bound: Real = "0"
-    rows: int = Field(ge=1, le=2**20)
-    sparsity: int = Field(default=1, ge=1, le=64)
     entry_bound: Real
     published_epsilon: Real = "0"
-
-    start_bits: ClassVar[int] = 20
-
-    @property
-    def num_rows(self) -> int:
-        """Return m."""
-        return self.rows
 
     @property
     def copies(self) -> int:
@@ -67,16 +58,7 @@ class OsnapPublished(Mechanism):
 
     def public_matrix(self, num_clients: int, seed: bytes) -> BalancedOsnap:
         """Return the balanced sketching matrix of the cohort; entry j of a column applies to copy j."""
-        return BalancedOsnap(self.rows, num_clients, seed, self.sparsity, copies=self.sparsity)
-
-    def decode(self, sketch: IntArray, num_columns: int) -> FloatArray:
-        """Return the sketch of shape `(m, d)` in normalised units, divided by sqrt(s)."""
-        values: FloatArray = sketch * np.float64(2.0**-self.fraction_bits / sqrt(self.sparsity))
-        return values
-
-    def num_words(self, num_columns: int) -> int:
-        """Return s d: copy after copy."""
-        return self.sparsity * num_columns
+        return BalancedOsnap(self.rows, num_clients, seed, self.sparsity, copies=self.sparsity, totals=self.clip_words)
 
     def round_rows(self, rows: FloatArray) -> IntArray:
         """Round normalised rows of shape `(n, d)` to integer steps and clip every entry; same shape."""
@@ -88,17 +70,20 @@ class OsnapPublished(Mechanism):
         """Return s copies of each clipped row, side by side, shape `(n, s d)`."""
         return np.tile(steps, (1, self.sparsity))
 
-    def squared_distance(self, claim: Claim, num_columns: int) -> Fraction:
-        """Return s d (2 eta)^2 in integer steps where one row is replaced, a quarter of it for the null row."""
-        return self.sparsity * self._copy_distance(claim, num_columns)
-
-    def _copy_distance(self, claim: Claim, num_columns: int) -> Fraction:
+    def squared_copy_distance(self, claim: Claim, num_columns: int) -> Fraction:
         """Return the largest squared distance of one copy of two neighbouring rows: two corners of the box."""
         return Fraction(4 if claim.neighbours == "replace-one" else 1) * num_columns * self.entry_steps**2
 
-    def largest_word(self) -> int:
+    @property
+    def largest_entry(self) -> int:
         """Return the largest absolute value of an entry, in integer steps."""
         return self.entry_steps
+
+    def shrinks(self, rows: FloatArray) -> NDArray[np.bool_]:
+        """Say for each of some normalised rows of shape `(n, d)` whether an entry is too large to be sent as it is."""
+        bound = float(fraction(self.entry_bound)) * (1 + ON_THE_SPHERE)
+        largest: FloatArray = np.abs(self.filled(rows)).max(axis=1, initial=0.0)
+        return np.greater(largest, bound)
 
     def clipping_rule(self) -> str:
         """Return in words what a client does to a row that is too large."""
@@ -107,22 +92,15 @@ class OsnapPublished(Mechanism):
     def remark(self, privacy: PrivacyStatement) -> str:
         """Return both epsilons: the one that the noise was made for, and the one that it gives, rounded up."""
         exact = _SIX_DIGITS.create_decimal_from_float(privacy.epsilon)
+        counter = ", its clip counter, which was not published, included" if self.clip_words else ""
         return (
             f"published calibration, for comparison: claimed epsilon {self.published_epsilon} by Theorem 3.4, "
-            f"exactly {exact:f} at delta {privacy.delta:g}"
+            f"exactly {exact:f} at delta {privacy.delta:g}{counter}"
         )
-
-    def largest_row(self, num_clients: int) -> int:
-        """Return how many reports enter the fullest row: one of the smallest of the s blocks."""
-        return -(-num_clients // max(1, self.rows // self.sparsity))
 
     def quota(self, claim: Claim) -> int:
         """Return how many corrupt clients one row must be assumed to hold (docs/privacy.md#coalitions)."""
         return block_quota(claim, self.rows, self.sparsity, 1)
-
-    def smallest_row(self, num_clients: int, claim: Claim) -> int:
-        """Return how many honest clients stand behind the emptiest row: one of the largest of the s blocks."""
-        return num_clients // -(-self.rows // self.sparsity) - self.quota(claim)
 
     def privacy(self, claim: Claim, num_columns: int, num_clients: int) -> PrivacyStatement:
         """Return what is promised before the matrix is drawn: the worst victim sits in the emptiest row of each block.
@@ -152,11 +130,13 @@ class OsnapPublished(Mechanism):
     def _stated(self, claim: Claim, num_columns: int, num_clients: int, row_sizes: list[int]) -> PrivacyStatement:
         return copies_statement(
             claim,
-            distance=upper_root(self._copy_distance(claim, num_columns)),
+            distance=upper_root(self.squared_copy_distance(claim, num_columns)),
             sigma=self.sigma,
             num_words=num_columns,
             num_clients=num_clients,
             row_sizes=row_sizes,
+            slack=self.counter_slack(claim, num_clients) if min(row_sizes) > 0 else 0.0,
+            beside=self.counter_mu(claim, num_clients) if min(row_sizes) > 0 else 0.0,
         )
 
     def check(self, claim: Claim, num_columns: int, max_clients: int) -> None:

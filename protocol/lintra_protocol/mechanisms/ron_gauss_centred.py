@@ -5,7 +5,7 @@ centres are released numbers and stand in the task; counts, sums and histograms 
 """
 
 from fractions import Fraction
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from lintra_protocol.errors import InvalidMessageError, InvalidTaskError
 from lintra_protocol.mechanisms.joint import FEATURE_BITS, clip_exactly, label_steps, map_rows
 from lintra_protocol.mechanisms.projected import ProjectedRows
 from lintra_protocol.mechanisms.second_moment import triangle_products, triangle_sigmas
-from lintra_protocol.privacy.statement import Claim, PrivacyStatement
+from lintra_protocol.privacy.statement import Claim, Neighbours, PrivacyStatement
 from lintra_protocol.ring import FloatArray, IntArray
 
 MAX_CENTRE = 1 << 25
@@ -40,6 +40,8 @@ class RonGaussCentred(ProjectedRows):
         centers: for each class its centre in steps of 2^-15: of a feature unit, or of a numeric label of 1.
     """
 
+    counts_clipped: ClassVar[bool] = True
+
     kind: Literal["ron_gauss_centred"] = "ron_gauss_centred"
     after: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{43}$")]
     centers: tuple[tuple[Entry, ...], ...]
@@ -53,8 +55,8 @@ class RonGaussCentred(ProjectedRows):
         return self
 
     def num_words(self, num_columns: int) -> int:
-        """Return the words of the products: P (P + 1) / 2, for each class if they are not pooled."""
-        return self.num_blocks * self.triangle
+        """Return the words of the products, P (P + 1) / 2 for each class or pooled, and one for the clip counter."""
+        return self.num_blocks * self.triangle + self.clip_words
 
     @property
     def triangle(self) -> int:
@@ -62,20 +64,21 @@ class RonGaussCentred(ProjectedRows):
         return self.num_coordinates * (self.num_coordinates + 1) // 2
 
     def sigmas(self, num_columns: int) -> IntArray:
-        """Return `sigma` off the diagonal and the next integer above sqrt(2) `sigma` on it."""
-        return np.tile(triangle_sigmas(self.num_coordinates, self.sigma), self.num_blocks)
+        """Return `sigma` off the diagonal and the next integer above sqrt(2) `sigma` on it; the counter has `sigma`."""
+        products = np.tile(triangle_sigmas(self.num_coordinates, self.sigma), self.num_blocks)
+        return np.pad(products, (0, self.clip_words), constant_values=self.sigma)
 
     def largest_word(self) -> int:
-        """Return T^2."""
-        return self.bound**2
+        """Return T^2, or the clip counter's g."""
+        return max(self.bound**2, self.clip_steps)
 
-    def squared_distance(self, claim: Claim, num_columns: int) -> Fraction:
+    def squared_row_distance(self, neighbours: Neighbours) -> Fraction:
         """Return the largest squared distance of neighbouring products in multiples of `sigma`: T^4, or T^4 / 2.
 
         Theorem J6 (docs/privacy.md#joint); the same pooled and by class.
         """
         whole = Fraction(self.bound**4)
-        return whole / 2 if claim.neighbours == "zero-out" else whole
+        return whole / 2 if neighbours == "zero-out" else whole
 
     # --- the roles' parts --------------------------------------------------------------------------------------
 
@@ -122,8 +125,8 @@ class RonGaussCentred(ProjectedRows):
         return blocks.reshape(len(steps), -1)
 
     def decode(self, sketch: IntArray, num_columns: int) -> FloatArray:
-        """Return the sum, shape `(w,)`, in squared feature units."""
-        values: FloatArray = sketch[0] * 4.0**-self.fraction_bits
+        """Return the products, shape `(w,)` without the clip counter, in squared feature units."""
+        values: FloatArray = sketch[0, : self.num_blocks * self.triangle] * np.float64(4.0**-self.fraction_bits)
         return values
 
     def unpack(self, values: FloatArray) -> FloatArray:

@@ -7,7 +7,7 @@ Gaussian noise is added, so that the integers on the wire are covered by a proof
 
 from fractions import Fraction
 from functools import lru_cache
-from math import erfc, inf, isqrt, log, sqrt
+from math import erfc, hypot, inf, isqrt, log, sqrt
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -49,6 +49,7 @@ class WishartSecondMoment(Mechanism):
 
     kind: Literal["second_moment_wishart"] = "second_moment_wishart"
 
+    counts_clipped: ClassVar[bool] = True
     start_bits: ClassVar[int] = 40
 
     @property
@@ -72,8 +73,8 @@ class WishartSecondMoment(Mechanism):
         return 64**2 + _FINE_VARIANCE
 
     def num_words(self, num_columns: int) -> int:
-        """Return d (d + 1) / 2."""
-        return num_columns * (num_columns + 1) // 2
+        """Return d (d + 1) / 2, and one for the clip counter."""
+        return num_columns * (num_columns + 1) // 2 + self.clip_words
 
     @property
     def num_rows(self) -> int:
@@ -90,20 +91,20 @@ class WishartSecondMoment(Mechanism):
         return 2 * self.fraction_bits
 
     def sigmas(self, num_columns: int) -> IntArray:
-        """Return `sigma` off the diagonal and the next integer above sqrt(2) `sigma` on it."""
-        return triangle_sigmas(num_columns, self.sigma)
+        """Return `sigma` off the diagonal and the next integer above sqrt(2) `sigma` on it; the counter has `sigma`."""
+        return np.pad(triangle_sigmas(num_columns, self.sigma), (0, self.clip_words), constant_values=self.sigma)
 
-    def squared_distance(self, claim: Claim, num_columns: int) -> Fraction:
+    def squared_row_distance(self, neighbours: Neighbours) -> Fraction:
         """Return the largest squared distance of neighbouring products, as `SecondMoment` without options: R^2, R^2/2.
 
         The promise does not rest on it, since Wishart noise has a curve of its own; it says what rows can do.
         """
         whole = Fraction(self.squared_bound) ** 2
-        return whole / 2 if claim.neighbours == "zero-out" else whole
+        return whole / 2 if neighbours == "zero-out" else whole
 
     def largest_word(self) -> int:
-        """Return the squared integer norm bound."""
-        return self.squared_bound
+        """Return the squared integer norm bound, or the clip counter's g."""
+        return max(self.squared_bound, self.clip_steps)
 
     def public_matrix(self, num_clients: int, seed: bytes) -> Ones:
         """Return the row of ones."""
@@ -111,7 +112,8 @@ class WishartSecondMoment(Mechanism):
 
     def decode(self, sketch: IntArray, num_columns: int) -> FloatArray:
         """Return the symmetric matrix of shape `(d, d)` in squared normalised units."""
-        return triangle_matrix(sketch[0], num_columns, 4.0**-self.fraction_bits)
+        words = sketch[0, : num_columns * (num_columns + 1) // 2]
+        return triangle_matrix(words, num_columns, 4.0**-self.fraction_bits)
 
     def noise(self, num_rows: int, num_columns: int, random_bytes: RandomBytes) -> IntArray:
         """Draw one example for each of `num_rows` reports, and return its products about their mean."""
@@ -125,8 +127,11 @@ class WishartSecondMoment(Mechanism):
         behind = (mixed << _FINE_BITS) + fine[:, first] * fine[:, second] + uniform.astype(np.int64)
         products = coarse[:, first] * coarse[:, second] + (behind >> bits)
         products -= np.where(first == second, self.variance, 0)
-        result: IntArray = products + discrete_gaussian(shape, self.rounding, random_bytes)
-        return result
+        products += discrete_gaussian(shape, self.rounding, random_bytes)
+        if not self.clip_words:
+            return products
+        # The counter is no product: its noise is that of any other mechanism's.
+        return np.hstack([products, discrete_gaussian((num_rows, 1), self.sigma, random_bytes)])
 
     def log_wrap_probability(self, num_columns: int, max_clients: int) -> float:
         """Return the natural log of a bound on the chance that any released entry leaves the ring.
@@ -139,8 +144,12 @@ class WishartSecondMoment(Mechanism):
         if room <= 0:
             return inf
         squares = log(num_columns) - max(room / 2 / self.variance - 1.4 * max_clients, 0.0) / 4
-        entries, variance = self.num_words(num_columns), max_clients * float(self.rounding) ** 2
-        return max(squares, log_wrap_probability(entries, total + room // 2, variance, RING_BITS)) + log(2)
+        entries, variance = num_columns * (num_columns + 1) // 2, max_clients * float(self.rounding) ** 2
+        parts = [squares, log_wrap_probability(entries, total + room // 2, variance, RING_BITS)]
+        if self.clip_words:
+            counter = max_clients * self.clip_steps, max_clients * float(self.sigma) ** 2
+            parts.append(log_wrap_probability(1, *counter, RING_BITS))
+        return max(parts) + log(len(parts))
 
     def _additive(self, claim: Claim, num_columns: int, num_clients: int, smallest_row: int) -> PrivacyStatement:
         """State the privacy of the sum: Gaussian of parameter mu but for a failure that joins `delta_coalition`."""
@@ -156,8 +165,14 @@ class WishartSecondMoment(Mechanism):
         inner = dominating_mu(freedom, weight * (1 + 1e-12), claim.neighbours, allowed)
         mu = (inner + 2 * grid) * (1 + 1e-9)
         failure = _joined_failure(allowed, grid, mu)
-        slack = row_slack(smallest_row, self.num_words(num_columns), float(self.rounding) ** 2, SMOOTHING)
+        words = num_columns * (num_columns + 1) // 2
+        slack = row_slack(smallest_row, words, float(self.rounding) ** 2, SMOOTHING)
         slack += 2 * smallest_row * num_columns * kappa(_FINE_VARIANCE * 0.999)
+        if self.clip_words:
+            # A Gaussian word beside what is dominated by mu and the failure: squares of mu add up, failures do not.
+            variance = float(self.sigma) ** 2
+            slack += row_slack(smallest_row, 1, variance, SMOOTHING)
+            mu = hypot(mu, self.clip_steps / sqrt(smallest_row * variance - SMOOTHING)) * (1 + 1e-12)
         left = claim.noise_delta - failure
         return PrivacyStatement(
             neighbours=claim.neighbours,
@@ -175,7 +190,7 @@ class WishartSecondMoment(Mechanism):
 
     def _grid(self, honest: int, num_columns: int) -> float:
         """Return rho: how far, in deviations of the rounding noise, the examples' grid can move the sum."""
-        words, fine = self.num_words(num_columns), 2.0**-_FINE_BITS
+        words, fine = num_columns * (num_columns + 1) // 2, 2.0**-_FINE_BITS
         z = sqrt(2 * log(20 * words / _TAIL))
         rounded = z * sqrt(honest) / 2
         crossed = 2 * z * 2 * fine * sqrt(self.variance) * (sqrt(honest) + z)
@@ -228,13 +243,15 @@ class WishartSecondMoment(Mechanism):
         return bisect_whole(high, low, keeps) ** 2 + _FINE_VARIANCE
 
     def _scale(self, claim: Claim, num_columns: int) -> float:
-        """Return c = v / B^2 that keeps the claim, up to the price of the grid."""
+        """Return c = v / B^2 that keeps the claim, up to the price of the grid; with a counter nearly."""
         honest = self.smallest_row(claim.min_clients, claim)
         if honest - num_columns + 1 < MIN_FREEDOM:
             self.privacy(claim, num_columns, claim.min_clients)  # which knows the words for this refusal
         noise_delta = claim.noise_delta * (1 - 1 / _FAILURES)
         mu = discrete_mu(claim.float_epsilon, noise_delta, MAX_SLACK)
-        return _scale_for(mu, honest - num_columns + 1, claim.neighbours, failure_allowed(claim))
+        # A counter of weight w has about w^2 of the rows' mu^2, twice that against the null row.
+        part = float(fraction(self.clip_count_weight)) ** 2 * (2 if claim.neighbours == "zero-out" else 1)
+        return _scale_for(mu / sqrt(1 + part), honest - num_columns + 1, claim.neighbours, failure_allowed(claim))
 
 
 def failure_allowed(claim: Claim) -> float:

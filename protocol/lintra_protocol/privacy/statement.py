@@ -7,7 +7,7 @@ audit and a signed record speak of privacy in them too (docs/decisions/0029-clai
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import fsum, inf
+from math import fsum, hypot, inf
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, model_validator
@@ -115,7 +115,7 @@ class PrivacyStatement:
         honest_clients: smallest number of honest clients whose noise stands behind a released entry.
         leverage: that of the honest client of whom the release shows most: one over the honest clients of its row,
             added up over its rows where each has a copy of its own, or an upper bound of its leverage score where rows
-            share noise. mu is distance times sqrt(leverage) over sigma.
+            share noise. mu is distance times sqrt(leverage) over sigma, and what a sketch's clip counter adds.
         mechanism: what made the release, where the statement goes about alone; else empty.
         status: "proved" if a proof covers every pair of neighbours; "numerical supremum" if the worst pair was
             searched for; "asymptotic, heuristic" if the law itself holds only in the limit.
@@ -188,6 +188,7 @@ def additive_statement(
     num_clients: int,
     smallest_row: int,
     slack: float,
+    beside: float = 0.0,
 ) -> PrivacyStatement:
     """State the privacy of sums of integers that carry discrete Gaussian noise (Theorems 1 and D1, docs/privacy.md).
 
@@ -199,7 +200,8 @@ def additive_statement(
         num_words: ring words in a report.
         num_clients: size of the cohort.
         smallest_row: how many honest clients add up in the emptiest released row.
-        slack: K of Theorem D1 at this row size.
+        slack: K of Theorem D1 at this row size, and of what is released beside the sums.
+        beside: mu of what is released beside the sums, with noise of its own.
 
     Raises:
         RowUnderfilledError: some row has no honest client beyond what the lattice correction uses up.
@@ -207,7 +209,8 @@ def additive_statement(
     variance = smallest_row * sigma**2 - SMOOTHING
     if smallest_row < 1 or variance <= 0:
         raise RowUnderfilledError(f"a row holds {smallest_row} honest clients beyond the tolerated coalition")
-    return _statement(claim, distance / variance**0.5, num_clients, smallest_row, 1 / smallest_row, slack)
+    mu = hypot(distance / variance**0.5, beside)
+    return _statement(claim, mu, num_clients, smallest_row, 1 / smallest_row, slack)
 
 
 def copies_statement(
@@ -218,6 +221,8 @@ def copies_statement(
     num_words: int,
     num_clients: int,
     row_sizes: Sequence[int],
+    slack: float = 0.0,
+    beside: float = 0.0,
 ) -> PrivacyStatement:
     """State the privacy of sums of several copies of each report, every copy with noise of its own in one row.
 
@@ -231,6 +236,8 @@ def copies_statement(
         num_words: ring words in a copy.
         num_clients: size of the cohort.
         row_sizes: how many honest clients add up in each row that the worst victim's copies enter.
+        slack: K of Theorem D1 of what is released beside the sums; that of the rows is added.
+        beside: mu of what is released beside the sums, with noise of its own.
 
     Raises:
         RowUnderfilledError: some row has no honest client beyond what the lattice correction uses up.
@@ -240,8 +247,9 @@ def copies_statement(
         raise RowUnderfilledError(f"a row holds {smallest_row} honest clients beyond the tolerated coalition")
     shown = fsum(1 / (size * sigma**2 - SMOOTHING) for size in row_sizes)
     leverage = fsum(1 / size for size in row_sizes)
-    slack = fsum(row_slack(size, num_words, float(sigma) ** 2, SMOOTHING) for size in row_sizes)
-    return _statement(claim, distance * shown**0.5, num_clients, smallest_row, leverage, slack)
+    own = fsum(row_slack(size, num_words, float(sigma) ** 2, SMOOTHING) for size in row_sizes)
+    mu = hypot(distance * shown**0.5, beside)
+    return _statement(claim, mu, num_clients, smallest_row, leverage, own + slack)
 
 
 def smoothed_statement(
@@ -253,6 +261,7 @@ def smoothed_statement(
     num_clients: int,
     smallest_row: int,
     slack: float,
+    beside: float = 0.0,
 ) -> PrivacyStatement:
     """State the privacy of an integer sketch with server smoothing noise (Theorems 1 and D2, docs/privacy.md).
 
@@ -263,14 +272,16 @@ def smoothed_statement(
         leverage: upper bound of any honest client's leverage against the tolerated coalition.
         num_clients: size of the cohort.
         smallest_row: how many honest clients add up in the emptiest released row.
-        slack: K of Theorem D2.
+        slack: K of Theorem D2, and of what is released beside the sketch.
+        beside: mu of what is released beside the sketch, with noise of its own.
 
     Raises:
         RowUnderfilledError: some row has no honest client.
     """
     if smallest_row < 1:
         raise RowUnderfilledError(f"a row holds {smallest_row} honest clients beyond the tolerated coalition")
-    return _statement(claim, distance * leverage**0.5 / sigma, num_clients, smallest_row, leverage, slack)
+    mu = hypot(distance * leverage**0.5 / sigma, beside)
+    return _statement(claim, mu, num_clients, smallest_row, leverage, slack)
 
 
 def _statement(

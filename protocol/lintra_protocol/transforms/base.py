@@ -14,11 +14,13 @@ class PublicMatrix(ABC):
 
     Columns are numbered by rank: the position of the report's identifier in the sorted cohort. A report holds `copies`
     noised copies of its row: one, to which all entries of its column apply, or one for each entry, in their order.
+    Behind them stand `totals` words that bypass the matrix: they are added up as they are, in row 0.
     """
 
     rows: int
     num_clients: int
     copies: int = 1
+    totals: int = 0
 
     @abstractmethod
     def entries(self, ranks: IntArray) -> tuple[IntArray, IntArray]:
@@ -38,14 +40,26 @@ class PublicMatrix(ABC):
         return LeverageBounds.of(self.rows, *self.entries(np.arange(self.num_clients)))
 
     def add_reports(self, sketch: RingArray, ranks: IntArray, shares: RingArray) -> None:
-        """Add the columns of some reports times their shares to `sketch`, in place.
+        """Add the columns of some reports times their shares to `sketch`, in place, and their totals to row 0.
 
         This is the plain form that every faster one must equal bit for bit.
 
         Args:
+            sketch: ring elements of shape `(rows, words + totals)`.
+            ranks: shape `(k,)`.
+            shares: ring elements of shape `(k, copies * words + totals)`, in the order of `ranks`, copy after copy.
+        """
+        words = sketch.shape[1] - self.totals
+        self.add_rows(sketch[:, :words], ranks, shares[:, : self.copies * words])
+        sketch[0, words:] += shares[:, self.copies * words :].sum(axis=0, dtype=np.uint64)
+
+    def add_rows(self, sketch: RingArray, ranks: IntArray, shares: RingArray) -> None:
+        """Add the columns of some reports times their shares to `sketch`, in place; no word bypasses the matrix.
+
+        Args:
             sketch: ring elements of shape `(rows, words)`.
             ranks: shape `(k,)`.
-            shares: ring elements of shape `(k, copies * words)`, in the order of `ranks`, copy after copy.
+            shares: ring elements of shape `(k, copies * words)`.
         """
         row_numbers, signs = self.entries(ranks)
         copies = shares.reshape(len(shares), self.copies, sketch.shape[1])

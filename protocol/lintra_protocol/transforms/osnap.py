@@ -20,7 +20,9 @@ from lintra_protocol.transforms.base import PublicMatrix
 class BalancedOsnap(PublicMatrix):
     """A matrix of shape `(rows, num_clients)` with `sparsity` entries of -1 or +1 in each column."""
 
-    def __init__(self, rows: int, num_clients: int, seed: bytes, sparsity: int = 1, copies: int = 1) -> None:
+    def __init__(
+        self, rows: int, num_clients: int, seed: bytes, sparsity: int = 1, copies: int = 1, totals: int = 0
+    ) -> None:
         """Draw the matrix.
 
         Args:
@@ -29,6 +31,7 @@ class BalancedOsnap(PublicMatrix):
             seed: 32 bytes that nobody could predict before the cohort was frozen.
             sparsity: s, entries in each column, at most m.
             copies: noised copies of a row in a report: 1, or s, one for each entry of a column.
+            totals: words of a report, behind all copies, that are added up without the matrix.
         """
         if copies not in (1, sparsity):
             raise ValueError(f"{sparsity} entries in a column apply to 1 copy or to as many, got {copies}")
@@ -37,6 +40,7 @@ class BalancedOsnap(PublicMatrix):
         self.rows = rows
         self.num_clients = num_clients
         self.copies = copies
+        self.totals = totals
         # One word per entry gives both: 63 bits to sort by, and the sign. The stable order makes the result the
         # same on every machine even if two reports drew the same 63 bits.
         stream = expand(seed, "osnap balanced")

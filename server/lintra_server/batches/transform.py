@@ -24,7 +24,8 @@ def add_reports(matrix: PublicMatrix, sketch: RingArray, ranks: IntArray, shares
 
     Args:
         matrix: of shape `(m, n)`.
-        sketch: ring elements of shape `(m, w/c)`, c copies in a report, added to in place.
+        sketch: ring elements of shape `(m, w/c)`, c copies in a report, added to in place; with t words that bypass
+            the matrix, `(m, (w - t)/c + t)`.
         ranks: shape `(k,)`.
         shares: ring elements of shape `(k, w)`.
     """
@@ -40,7 +41,10 @@ def add_reports(matrix: PublicMatrix, sketch: RingArray, ranks: IntArray, shares
         ),
         shape=(matrix.rows, num_copies),
     )
-    sketch += np.asarray(columns @ shares.reshape(num_copies, sketch.shape[1]), np.uint64)
+    words = sketch.shape[1] - matrix.totals
+    own_words = shares[:, : matrix.copies * words].reshape(num_copies, words)
+    sketch[:, :words] += np.asarray(columns @ own_words, np.uint64)
+    sketch[0, words:] += shares[:, matrix.copies * words :].sum(axis=0, dtype=np.uint64)
 
 
 def sketch_share(
