@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from lintra_analysis.asked.asking import ASKINGS
-from lintra_analysis.planning.option import PLANS, plan_option
+from lintra_analysis.planning.option import PLANS, Option, plan_option
 from lintra_analysis.planning.question import Question
 from lintra_analysis.readings import READINGS, read
 from lintra_audit.kinds.kind_audit import AUDITS
@@ -63,10 +63,19 @@ def of_privacy(kind: str) -> None:
     assert less.privacy(task.claim, 3, 600).epsilon > statement.epsilon
 
 
+QUESTION = Question(
+    columns=3, claim=Claim(epsilon="2", delta="0.00001", min_clients=2000), max_clients=4000, rows=4, row_bound="1"
+)
+
+
+@cache
+def planned(kind: str) -> Option:
+    return plan_option(kind, QUESTION)
+
+
 def of_plan(kind: str) -> None:
     """The plan has the error of the release and the bytes of a report."""
-    claim = Claim(epsilon="2", delta="0.00001", min_clients=2000)
-    option = plan_option(kind, Question(columns=3, claim=claim, max_clients=4000, rows=4))
+    option = planned(kind)
     assert option.mechanism.kind == kind
     assert option.deviations, "no deviation of any released number"
     assert min(option.deviations.values()) > 0
@@ -114,6 +123,35 @@ def of_audit_of_the_task(kind: str) -> None:
     assert not audit_matrix(boast, matrix).passed, "a third of the noise passes"
 
 
+@cache
+def counting_vectors() -> set[str]:
+    """Return the kinds whose vectors have a clip counter."""
+    files = ((ROOT / "tests/vectors" / f"{name}.json") for name in ("encoding", "joint", "centred", "release"))
+    given = [vector["input"].get("mechanism", {}) for file in files for vector in json.loads(file.read_text("ascii"))]
+    return {mechanism["kind"] for mechanism in given if "clip_count_weight" in mechanism}
+
+
+def of_clip_counter(kind: str) -> None:
+    """Clipped rows can be counted: paid for in the claim, planned, read, in vectors, and checked by the audit."""
+    assert MECHANISMS[kind].counts_clipped, "it cannot count"
+    option, claim = planned(kind), QUESTION.claim
+    assert option.deviations["clipped rows"] > 0, "it is not planned"
+    counting = option.mechanism
+    bare = counting.model_copy(update={"clip_count_weight": "0"})
+    free, paid = (one.privacy(claim, 3, claim.min_clients).mu for one in (bare, counting))
+    assert 1.01 < paid / free < 1.02, "the claim does not pay for it"
+    task = make_task(counting, check=False)
+    matrix = counting.public_matrix(claim.min_clients, bytes(32))
+    sketch = np.full((matrix.rows, task.sketch_words), 2**20, np.int64)
+    clipped = read(task, sketch, matrix.row_counts()).clipped
+    assert clipped is not None, "it is not read"
+    assert clipped.estimate == 2**20 / counting.clip_steps
+    assert kind in counting_vectors(), "no vectors"
+    faults = [fault for name, fault in AUDITS[kind].faults.items() if name.startswith("free-clip-count")]
+    cases = {case.name: case.task.mechanism for case in AUDITS[kind].cases()}
+    assert any(cases[fault.case].clip_words for fault in faults), "no count that is not paid for is planted"
+
+
 def of_page(kind: str) -> None:
     """Its page names every field."""
     page = page_of(kind)
@@ -136,6 +174,7 @@ CELLS: dict[str, Callable[[str], None]] = {
     "asking": of_asking,
     "audit of the release": of_audit_of_the_release,
     "audit of the task": of_audit_of_the_task,
+    "clip counter": of_clip_counter,
     "page": of_page,
     "line in docs/papers.md": of_papers,
 }

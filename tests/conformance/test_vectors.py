@@ -123,8 +123,8 @@ def products(steps: list[str], intercept: str, trace: bool) -> object:
     return texts(mechanism.encode_exactly(integers(steps)[np.newaxis])[0])
 
 
-def clip_count(mechanism: object, row: list[str], outside: bool) -> str:
-    numbers = np.array([[float(value) for value in row]])
+def clip_count(mechanism: object, row: list[str | None], outside: bool) -> str:
+    numbers = np.array([[math.nan if value is None else float(value) for value in row]])
     return str(mechanism_of(mechanism).exact_reports(numbers, np.array([outside]))[0, -1])
 
 

@@ -78,6 +78,15 @@ def joint() -> list[Vector]:
                          [str(square.numerator), str(square.denominator)], mechanism=mechanism, honest=honest,
                          neighbours=neighbours)
                 )  # fmt: skip
+    for name in ("classes", "a numeric label", "pairs, edges and weights", "no label"):
+        counting = MECHANISMS[name] | {"clip_count_weight": "0.3"}
+        for number, row in enumerate(ROWS):
+            for outside in (False, True):
+                counted = str(plain_joint.clip_count(counting, row, outside))
+                moved = ", moved by a column's bound" * outside
+                given = {"mechanism": counting, "row": [None if x is None else repr(float(x)) for x in row]}
+                result.append(good(f"{name}: row {number} counts{moved}", "clip_count", counted, outside=outside,
+                                   **given))  # fmt: skip
     return result + tasks() + reports()
 
 

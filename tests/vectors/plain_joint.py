@@ -148,12 +148,17 @@ def _features(value: float, level: int, levels: int) -> list[int]:
 
 def deviations(mechanism: Mechanism) -> dict[str, int]:
     """Return the smallest integers whose squares are at least the planned variances."""
+    return {name: _ceil_root(variance) for name, variance in variances(mechanism).items()}
+
+
+def variances(mechanism: Mechanism) -> dict[str, Fraction]:
+    """Return the planned variances."""
     unit = Fraction(2 * _int(mechanism, "sigma") ** 2)
     length, indicator = squared_length(mechanism), _int(mechanism, "indicator")
     weight = Fraction(str(mechanism["mean_weight"])) ** 2
     histograms = max(1, sum(1 for number in _ints(mechanism, "bins") if number))
     counted = Fraction(str(mechanism.get("count_weight", "1"))) ** 2
-    variances = {
+    planned = {
         "counts": 4 * unit * indicator**2 / (length * weight) ** 2 / counted,
         "sums": unit / (length * weight),
         "squares": unit,
@@ -162,8 +167,26 @@ def deviations(mechanism: Mechanism) -> dict[str, int]:
     }
     if num_pairs(mechanism):
         paired = Fraction(str(mechanism.get("pair_weight", "1"))) ** 2
-        variances["tables"] = unit * indicator**2 * num_pairs(mechanism) / length**2 / paired
-    return {name: _ceil_root(variance) for name, variance in variances.items()}
+        planned["tables"] = unit * indicator**2 * num_pairs(mechanism) / length**2 / paired
+    return planned
+
+
+def clip_count(mechanism: Mechanism, row: list[float | None], outside: bool) -> int:
+    """What a row sends in the clip counter: 0, or the weight times the planned distance of two replaced rows.
+
+    Clipped is a row that is longer than the bound, without the label; what is missing has length 0.
+    """
+    features: list[int] = []
+    for column, (value, levels) in enumerate(zip(row, _ints(mechanism, "levels"), strict=True)):
+        if column != _int(mechanism, "label"):
+            level = 0 if value is None else max(0, min(levels - 1, round(Fraction(value))))
+            own = _features(0.0 if value is None else value, level, levels)
+            features += [0] * len(own) if value is None else own
+    projected = project(features, None, _int(mechanism, "fraction_bits"))
+    clipped = outside or sum(entry**2 for entry in projected) > bound(mechanism) ** 2
+    weight = Fraction(str(mechanism["clip_count_weight"])) ** 2
+    square = weight * _int(mechanism, "sigma") ** 2 * _squared_mu(mechanism, variances(mechanism), replace=True)
+    return isqrt(square.numerator // square.denominator) if clipped else 0
 
 
 def _ceil_root(value: Fraction) -> int:
@@ -181,12 +204,16 @@ def squared_length(mechanism: Mechanism) -> int:
 
 def squared_mu(mechanism: Mechanism, honest: int, *, replace: bool) -> Fraction:
     """Return the largest squared distance of neighbouring vectors in deviations of the noise of `honest` clients."""
-    own = deviations(mechanism)
+    own = {name: Fraction(honest * deviation**2 - 4) for name, deviation in deviations(mechanism).items()}
+    return _squared_mu(mechanism, own, replace=replace)
+
+
+def _squared_mu(mechanism: Mechanism, variance: dict[str, Fraction], *, replace: bool) -> Fraction:
+    """Return the same from the variances of the whole noise, each less what the lattice takes."""
     label, length = _int(mechanism, "label"), squared_length(mechanism)
-    variance = {name: honest * deviation**2 - 4 for name, deviation in own.items()}
     cell = Fraction(_int(mechanism, "indicator") ** 2)
     many = label >= 0 and _ints(mechanism, "levels")[label] > 0
-    sums, products = Fraction(length, variance["sums"]), Fraction(length**2, 2 * variance["products"])
+    sums, products = length / variance["sums"], length**2 / (2 * variance["products"])
     counts = cell / variance["counts"] * many
     histograms = cell / variance["histograms"] * sum(1 for number in _ints(mechanism, "bins") if number)
     if num_pairs(mechanism):

@@ -93,6 +93,9 @@ def plan(
     dimension: Annotated[int | None, typer.Option(help="Of ron_gauss: numbers that a row is projected to.")] = None,
     bins: Annotated[int, typer.Option(help="Of histogram and ron_gauss: cells of each; 0 for none.")] = 16,
     covariance: Annotated[Literal["pooled", "per_class"], typer.Option(help="Of ron_gauss.")] = "pooled",
+    clip_count_weight: Annotated[
+        float | None, typer.Option(help="Of the clip counter; 0 for none, .2 by default where there is one.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     grid: Annotated[bool, typer.Option("--grid", help="Print the comparison of calibrations instead.")] = False,
 ) -> None:
@@ -127,6 +130,7 @@ def _question(asked: Mapping[str, Any]) -> Question:
         num_servers=asked["servers"],
         features=max(columns - 1, 1) if asked["features"] is None else asked["features"],
         intercept=spelled(asked["intercept"]),
+        clip_count_weight=None if asked["clip_count_weight"] is None else spelled(asked["clip_count_weight"]),
         usual_coalition=asked["corrupt"] is None and asked["delta_coalition"] is None,
         **{name: asked[name] for name in same},
     )

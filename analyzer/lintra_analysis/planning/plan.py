@@ -24,8 +24,10 @@ def smallest_epsilon(question: Question, sigma: float) -> Question:
     """
     if not 0 < sigma < math.inf:
         raise InvalidTaskError(f"sigma must be positive, got {sigma}")
-    leverage = plan_sketch(question).leverage
-    mu = question.sensitivity * math.sqrt(leverage) / sigma
+    option = plan_sketch(question)
+    honest = question.claim.min_clients - question.claim.max_corrupt_clients
+    counter = option.mechanism.clip_steps * 2.0**-option.mechanism.fraction_bits / math.sqrt(honest)
+    mu = math.hypot(question.sensitivity * math.sqrt(option.leverage), counter) / sigma
     # What the lattice and the rounding of sigma cost is found by trying: a few steps of a millionth.
     for step in range(100):
         epsilon = max(gaussian_epsilon(mu, question.claim.noise_delta), 1e-6) * (1 + step * 1e-6)

@@ -207,7 +207,7 @@ class Mechanism(ClipCounter):
     def exact_reports(self, rows: FloatArray, outside: NDArray[np.bool_] | None = None) -> IntArray:
         """Turn normalised rows of shape `(n, d)` into noiseless reports of shape `(n, w)`.
 
-        What is missing, a NaN, stands at its column's centre, or makes the whole report 0 (`leaves_out`).
+        What is missing, that is not finite, stands at its column's centre, or makes the whole report 0 (`leaves_out`).
 
         Args:
             rows: of any norm.
@@ -220,12 +220,15 @@ class Mechanism(ClipCounter):
             clipped = self.shrinks(rows) if outside is None else outside | self.shrinks(rows)
             exact = np.concatenate([exact, self.clip_words_of(clipped)], axis=1)
         if self.leaves_out:
-            exact[np.isnan(rows).any(axis=1)] = 0
+            exact[~np.isfinite(rows).all(axis=1)] = 0
         return exact
 
     def filled(self, rows: FloatArray) -> FloatArray:
-        """Return normalised rows of shape `(n, d)` with each missing number, a NaN, at its column's centre: 0."""
-        missing = np.isnan(rows)
+        """Return normalised rows of shape `(n, d)` with each missing number at its column's centre: 0.
+
+        What is not finite is missing, as the schema has it; no infinite number reaches the integers.
+        """
+        missing = ~np.isfinite(rows)
         return np.where(missing, 0.0, rows) if missing.any() else rows
 
     def encode(self, rows: FloatArray, random_bytes: RandomBytes, outside: NDArray[np.bool_] | None = None) -> IntArray:

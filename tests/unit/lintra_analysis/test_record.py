@@ -177,9 +177,10 @@ async def test_the_published_calibration_goes_through_all_services_and_its_certi
         task = await life.create(mechanism=mechanism, row_bound=None, **changes)
         await life.upload(task, 60)
         record = life.service.record(await life.release(task)).record
-        assert (record.rows, record.words, task.num_words) == (2, 3, 6)
+        assert (record.rows, record.words, task.num_words) == (2, 4, 7)
         assert record.privacy.remark.startswith("published calibration, for comparison: claimed epsilon 4 by Theorem")
-        assert summary(record)["warnings"] == [record.privacy.remark]
+        assert record.clipped is not None
+        assert summary(record)["warnings"] == [record.privacy.remark, record.clipped.words]
         assert record.noise.fewest_reports == record.noise.most_reports == 60
         deviation = (60 / 2) ** 0.5 * task.mechanism.sigma / 2**task.mechanism.fraction_bits
         assert float(record.noise.largest_sd) == pytest.approx(deviation)

@@ -11,7 +11,7 @@ from lintra_analysis.planning.osnap import best_sketch_error, plan_sketch, sketc
 from lintra_analysis.planning.plan import smallest_cohort, smallest_epsilon
 from lintra_analysis.planning.question import MOST_CLIENTS, Question
 from lintra_analysis.planning.second_moment import plan_second_moment
-from lintra_protocol.documents import fraction, real
+from lintra_protocol.documents import Real, fraction, real
 from lintra_protocol.errors import InvalidTaskError, RowUnderfilledError
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.randomness import expand
@@ -26,6 +26,7 @@ GRID = [(1_000, 64), (10_000, 64), (100_000, 256), (1_000_000, 1024), (1_000_000
 def question(
     clients: int = 1_000_000, rows: int | None = 1024, columns: int = 10, sparsity: int = 1, **claim: object
 ) -> Question:
+    """Ask for what theory is about: nothing is counted beside the sketch."""
     fields = {"epsilon": "1", "delta": "0.000001", "min_clients": clients} | claim
     return Question(
         columns=columns,
@@ -33,6 +34,7 @@ def question(
         max_clients=2 * clients,
         rows=rows,
         sparsity=sparsity,
+        clip_count_weight="0",
     )
 
 
@@ -116,10 +118,21 @@ def test_the_rule_keeps_three_rows_a_column_and_thirty_clients_a_row() -> None:
 def test_products_beat_the_sketch_by_the_ratio_of_the_design() -> None:
     asked = question()
     ratio = best_sketch_error(asked) / plan_second_moment(asked).predicted.squared_error
-    # The clip counter's price is paid by the products alone: 1 + 0.2^2 of their variance.
-    assert ratio == pytest.approx(16 * 1_000_000 / 10 / 1.04, rel=0.01)
-    uncounted = plan_second_moment(replace(asked, clip_count_weight="0")).predicted.squared_error
-    assert best_sketch_error(asked) / uncounted == pytest.approx(16 * 1_000_000 / 10, rel=0.01)
+    assert ratio == pytest.approx(16 * 1_000_000 / 10, rel=0.01)
+    # A clip counter's price is 1 + 0.2^2 of the variance, here that of the products alone.
+    counted = plan_second_moment(replace(asked, clip_count_weight=None)).predicted.squared_error
+    assert best_sketch_error(asked) / counted == pytest.approx(16 * 1_000_000 / 10 / 1.04, rel=0.01)
+
+
+@pytest.mark.parametrize("sparsity", [1, 4])
+def test_a_sketch_that_counts_clipped_rows_says_how_exactly_and_pays_for_it(sparsity: int) -> None:
+    asked = question(10_000, 64, sparsity=sparsity)
+    bare, counting = (plan_sketch(replace(asked, clip_count_weight=weight)) for weight in ("0", None))
+    assert "clipped rows" not in bare.deviations
+    # sqrt(1.04)/(.2 mu) where leverages are all n/m; a planned leverage is up to a fifth above.
+    assert counting.deviations["clipped rows"] == pytest.approx(21.54, rel=0.01 if sparsity == 1 else 0.12)
+    assert 1.015 < counting.sigma / bare.sigma < 1.0199
+    assert counting.report_bytes["uniform"] == bare.report_bytes["uniform"] + 8 * asked.num_servers
 
 
 def sphere(clients: int, columns: int, generator: np.random.Generator) -> FloatArray:
@@ -214,8 +227,9 @@ def test_headroom_names_the_largest_cohort_that_a_task_can_have() -> None:
     assert option.headroom_bits > 0
 
 
-def test_the_smallest_epsilon_of_a_given_noise_is_the_smallest() -> None:
-    answer = smallest_epsilon(question(), 0.2)
+@pytest.mark.parametrize("weight", ["0", None])
+def test_the_smallest_epsilon_of_a_given_noise_is_the_smallest(weight: Real | None) -> None:
+    answer = smallest_epsilon(replace(question(), clip_count_weight=weight), 0.2)
     assert plan_sketch(answer).sigma <= 0.2
     epsilon = float(fraction(answer.claim.epsilon))
     slightly_less = answer.with_claim(epsilon=real(epsilon * (1 - 1e-4)))
@@ -228,9 +242,8 @@ def test_the_smallest_cohort_of_a_given_noise_or_error_is_the_smallest() -> None
     assert plan_sketch(answer).sigma <= 0.2
     fewer = answer.with_claim(min_clients=answer.claim.min_clients - 1)
     assert plan_sketch(fewer).sigma > 0.2
-    precise = smallest_cohort(
-        question(rows=None), lambda asked: plan_second_moment(asked).predicted.relative_error <= 0.001
-    )
+    counted = replace(question(rows=None), clip_count_weight=None)
+    precise = smallest_cohort(counted, lambda asked: plan_second_moment(asked).predicted.relative_error <= 0.001)
     # sqrt(d (d+1)) B^2 / (mu n r^2) is the error, in exact arithmetic, and sqrt(1 + w^2) times that with a count.
     expected = math.sqrt(110 * 1.04) / 0.236704380663 / 0.001
     assert precise.claim.min_clients == pytest.approx(expected, rel=1e-4)
