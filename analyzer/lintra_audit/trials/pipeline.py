@@ -186,10 +186,8 @@ def set_scene(task: Task, num_clients: int, releases: Sequence[DrawnRelease]) ->
     The victim has the largest leverage; the coalition grows client by client, each time by the one whose loss raises
     the victim's leverage most. With one entry per column that is the best possible: it empties the victim's row.
     """
-    columns, totals = (
-        np.concatenate([apply(release, num_clients) for release in releases], axis=1)
-        for apply in (Release.dense, Release.totals)
-    )
+    columns = np.concatenate([release.dense(num_clients) for release in releases], axis=1)
+    totals = np.concatenate([release.totals(num_clients) for release in releases], axis=1)
     present = np.flatnonzero(columns.any(axis=(0, 1)))
     victim = int(present[np.argmax(leverages(columns, present))])
     honest = present
