@@ -30,9 +30,6 @@ _LEVELS = (0, 0, 2)
 _CENTRE = 1 << 13
 """A quarter of a feature unit."""
 
-_INSIDE = 1 - 2.0**-10
-"""Of the bound: far enough inside for every grid that rounding does not carry a row beyond it."""
-
 
 def cases() -> list[Case]:
     """Return two classes with products of their own, and the same with a clip counter as large as these."""
@@ -57,7 +54,7 @@ def cases() -> list[Case]:
 
 
 def farthest(task: Task) -> Pair:
-    """Return the farthest pair of rows between their bounds, and of rows a little within the sphere about a centre.
+    """Return the farthest pair of rows between their bounds, and of rows on the sphere about a centre.
 
     Those are not clipped, so that a clip counter tells them from others.
     """
@@ -67,7 +64,7 @@ def farthest(task: Task) -> Pair:
 
 def _about_centres(mechanism: RonGaussCentred) -> list[FloatArray]:
     """Return rows about each class's centre, along every feature, where features are not projected."""
-    length = float(mechanism.row_bound) * _INSIDE
+    length = mechanism.bound * 2.0**-mechanism.fraction_bits
     features = [column for column in range(len(mechanism.levels)) if column != mechanism.label]
     found = []
     for number, centre in enumerate(mechanism.centers):

@@ -37,8 +37,13 @@ def copied(count: int) -> list[PublicMatrix]:
     return [BalancedOsnap(rows, count, bytes(32), copies, copies) for rows, copies in ((2, 2), (7, 3))]
 
 
+def with_totals(count: int) -> list[PublicMatrix]:
+    return [BalancedOsnap(7, count, bytes(32), copies, copies, totals=1) for copies in (1, 3)]
+
+
 def both(matrix: PublicMatrix, ranks: IntArray, shares: RingArray) -> tuple[RingArray, RingArray]:
-    start = np.full((matrix.rows, shares.shape[1] // matrix.copies), 2**64 - 3, np.uint64)
+    words = (shares.shape[1] - matrix.totals) // matrix.copies + matrix.totals
+    start = np.full((matrix.rows, words), 2**64 - 3, np.uint64)
     fast, plain = start.copy(), start.copy()
     add_reports(matrix, fast, ranks, shares)
     matrix.add_reports(plain, ranks, shares)
@@ -53,6 +58,12 @@ def test_the_fast_product_equals_the_plain_one_with_every_wrap(count: int, words
         assert_array_equal(*both(matrix, rng.permutation(count), shares))
     for matrix in copied(count):
         assert_array_equal(*both(matrix, rng.permutation(count), np.tile(shares, matrix.copies)))
+    for matrix in with_totals(count):
+        sent = np.hstack([np.tile(shares, matrix.copies), shares[:, :1]])
+        fast, plain = both(matrix, rng.permutation(count), sent)
+        assert_array_equal(fast, plain)
+        started = np.full(1, 2**64 - 3, np.uint64)
+        assert_array_equal(fast[0, -1:], started + shares[:, :1].sum(axis=0, dtype=np.uint64))
 
 
 @pytest.mark.parametrize("count", [0, 1])
