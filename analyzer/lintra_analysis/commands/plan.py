@@ -50,6 +50,9 @@ COMPARED = ("osnap", "second_moment")
 """The mechanisms that a plan compares when none is named; both are planned for if one of them is."""
 
 
+Weight = Annotated[float | None, typer.Option(help="Of the clip counter; 0 for none, by default .2.")]
+
+
 @app.command()
 def plan(
     asked: typer.Context,
@@ -93,9 +96,7 @@ def plan(
     dimension: Annotated[int | None, typer.Option(help="Of ron_gauss: numbers that a row is projected to.")] = None,
     bins: Annotated[int, typer.Option(help="Of histogram and ron_gauss: cells of each; 0 for none.")] = 16,
     covariance: Annotated[Literal["pooled", "per_class"], typer.Option(help="Of ron_gauss.")] = "pooled",
-    clip_count_weight: Annotated[
-        float | None, typer.Option(help="Of the clip counter; 0 for none, .2 by default where there is one.")
-    ] = None,
+    clip_count_weight: Weight = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     grid: Annotated[bool, typer.Option("--grid", help="Print the comparison of calibrations instead.")] = False,
 ) -> None:
