@@ -24,6 +24,7 @@ SKETCH_LAW = (
     "intervals and tests rest on the spread of the sketch's own rows, linearised about the estimate: approximate, and "
     "too narrow where features are nearly dependent"
 )
+ONE_VARIANCE = "; for the population one residual variance is assumed, which second moments cannot check"
 NOISELESS_LAW = "the release carries no noise, so intervals and tests are those of ordinary least squares"
 
 _NAMED = 5

@@ -298,3 +298,11 @@ def test_a_constant_column_in_any_unit_gives_the_same_intercept() -> None:
     found = regression(other, "c4")
     assert_allclose(coefficients(found), coefficients(expected), rtol=1e-9)
     assert_allclose(errors(found), errors(expected), rtol=1e-9)
+
+
+def test_an_answer_about_the_population_says_that_one_residual_variance_is_assumed() -> None:
+    release = second_moment(ROWS, 5.0, np.random.default_rng(3), mixed_columns())
+    assert "one residual variance is assumed" in " ".join(regression(release, "c4").summary().split())
+    assert "residual variance" not in regression(release, "c4", of="cohort").law
+    # The sandwich of a sketch follows its own rows, and assumes no such thing.
+    assert "residual variance" not in regression(sketch(ROWS, 40, 0.1, np.random.default_rng(3)), "c4").law
