@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from lintra_analysis.estimators.path import RegressionPath, regression_path
     from lintra_analysis.estimators.pca import pca
     from lintra_analysis.estimators.pca_estimate import PcaEstimate
+    from lintra_analysis.estimators.power_sums import power_sums
+    from lintra_analysis.estimators.power_sums_estimate import PowerSumsEstimate
     from lintra_analysis.estimators.regression import regression
     from lintra_analysis.estimators.regression_estimate import RegressionEstimate
     from lintra_analysis.releases.release import Release
@@ -38,6 +40,7 @@ __all__ = [
     "LinearScore",
     "MeansEstimate",
     "PcaEstimate",
+    "PowerSumsEstimate",
     "RegressionEstimate",
     "RegressionPath",
     "Release",
@@ -49,6 +52,7 @@ __all__ = [
     "means",
     "open_release",
     "pca",
+    "power_sums",
     "regression",
     "regression_path",
     "synthesize",
@@ -61,6 +65,7 @@ _MODULES = {
     "LinearScore": "estimators.linear_score_estimate",
     "MeansEstimate": "estimators.means",
     "PcaEstimate": "estimators.pca_estimate",
+    "PowerSumsEstimate": "estimators.power_sums_estimate",
     "RegressionEstimate": "estimators.regression_estimate",
     "RegressionPath": "estimators.path",
     "Release": "releases.release",
@@ -72,6 +77,7 @@ _MODULES = {
     "means": "estimators.means",
     "open_release": "access.downloaded",
     "pca": "estimators.pca",
+    "power_sums": "estimators.power_sums",
     "regression": "estimators.regression",
     "regression_path": "estimators.path",
     "synthesize": "synthetic.analysis",

@@ -89,7 +89,7 @@ def distribution(counts: FloatArray, missing: float, num_clients: int) -> FloatA
         missing: rows without a value, which the function leaves out.
         num_clients: all rows.
     """
-    inner = _running(_adjusted(counts, missing, num_clients))[1:-1]
+    inner = _running(adjusted_counts(counts, missing, num_clients))[1:-1]
     rising = np.clip(np.asarray(isotonic_regression(inner).x), 0.0, 1.0) if inner.size else inner
     return np.concatenate([[0.0], rising, [1.0]])
 
@@ -102,7 +102,7 @@ def at_quantile(edges: FloatArray, rising: FloatArray, at: float) -> float:
     return float(edges[cell - 1] + part * (edges[cell] - edges[cell - 1]))
 
 
-def _adjusted(counts: FloatArray, missing: float, num_clients: int) -> FloatArray:
+def adjusted_counts(counts: FloatArray, missing: float, num_clients: int) -> FloatArray:
     """Return counts that add up to the number of rows, missing values last; what they lack is spread over all alike."""
     whole: FloatArray = np.append(counts, missing)
     whole += (num_clients - whole.sum()) / whole.size
@@ -123,7 +123,7 @@ def _running(adjusted: FloatArray) -> FloatArray:
 
 def _column(held: CellCounts, i: int, asked: Sequence[float], confidence: float, of: Of) -> ColumnHistogram:
     column, edges, counts, rows = held.columns[i], held.edges[i], held.counts[i], held.num_clients
-    whole = _adjusted(counts, float(held.missing[i]), rows)
+    whole = adjusted_counts(counts, float(held.missing[i]), rows)
     privacy = held.noise_sd * math.sqrt(1 - 1 / whole.size) / rows
     shares = [_share(share, privacy, rows, confidence, of) for share in (whole / rows).tolist()]
     return ColumnHistogram(
@@ -153,7 +153,7 @@ def _quantiles(held: CellCounts, i: int, asked: Sequence[float], confidence: flo
     to first order.
     """
     edges, counts, missing = held.edges[i], held.counts[i], float(held.missing[i])
-    whole = _adjusted(counts, missing, held.num_clients)
+    whole = adjusted_counts(counts, missing, held.num_clients)
     rising, below = distribution(counts, missing, held.num_clients), _running(whole)
     place, cells, part = np.arange(edges.size), whole.size, np.clip(below, 0, 1)
     factor = place * (cells - place) - 2 * part * place + part**2 * counts.size

@@ -16,6 +16,8 @@ from lintra_analysis.estimators.means import MeansEstimate, means
 from lintra_analysis.estimators.path import RegressionPath, regression_path
 from lintra_analysis.estimators.pca import pca
 from lintra_analysis.estimators.pca_estimate import PcaEstimate
+from lintra_analysis.estimators.power_sums import MOST_POWER, power_sums
+from lintra_analysis.estimators.power_sums_estimate import PowerSumsEstimate
 from lintra_analysis.estimators.regression import regression
 from lintra_analysis.estimators.regression_estimate import RegressionEstimate
 from lintra_analysis.record import ReleaseRecord
@@ -46,6 +48,7 @@ def _no_boolean(value: object) -> object:
 
 Number = Annotated[float, BeforeValidator(_no_boolean)]
 Quantile = Annotated[Number, Field(gt=0, lt=1)]
+Power = Annotated[int, Field(ge=1, le=MOST_POWER, strict=True)]
 Penalty = Annotated[Number, Field(ge=0, allow_inf_nan=False)]
 
 
@@ -198,6 +201,18 @@ class HistogramRequest(_AskedOf):
         return histogram(release, self.columns, self.quantiles, self.confidence, of=self.of)
 
 
+class PowerSumsRequest(_Asked):
+    """Sums of |x|^k over the cohort from a `histogram` release, by default for k = 1 to 4 of all numbers."""
+
+    kind: Literal["power-sums"]
+    columns: list[str] | None = None
+    powers: list[Power] = Field(default=[1, 2, 3, 4], min_length=1, max_length=MOST_POWER)
+
+    def run(self, release: Release) -> PowerSumsEstimate:
+        """Run the estimator."""
+        return power_sums(release, self.powers, self.columns, self.confidence)
+
+
 class SyntheticRequest(BaseModel):
     """Synthetic rows from the model of a `ron_gauss` release; the same seed gives the same rows."""
 
@@ -234,6 +249,7 @@ Request = (
     | CorrelationRequest
     | MeansRequest
     | HistogramRequest
+    | PowerSumsRequest
     | SyntheticRequest
     | FidelityRequest
 )
@@ -248,6 +264,7 @@ REQUESTS: dict[str, type[Request]] = {
     "correlation": CorrelationRequest,
     "means": MeansRequest,
     "histogram": HistogramRequest,
+    "power-sums": PowerSumsRequest,
     "synthetic": SyntheticRequest,
     "fidelity": FidelityRequest,
 }

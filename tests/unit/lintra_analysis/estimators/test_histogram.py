@@ -11,7 +11,7 @@ from scipy.stats import beta
 
 from lintra_analysis import HistogramEstimate, histogram
 from lintra_analysis.estimators.correlation import correlation
-from lintra_analysis.estimators.histogram import _adjusted, _running, distribution
+from lintra_analysis.estimators.histogram import _running, adjusted_counts, distribution
 from lintra_analysis.estimators.means import means
 from lintra_analysis.releases.cell_counts import CellCounts
 from lintra_analysis.releases.columns import ScaledColumn
@@ -105,7 +105,7 @@ def test_bringing_cells_into_line_with_the_rows_takes_the_stated_part_off_the_er
     held = values(3)
     truth = np.searchsorted(np.sort(held), EDGES) / ROWS
     releases = [release(held, 10.0, seed) for seed in range(400)]
-    drawn = np.array([_running(_adjusted(one.counts[0], float(one.missing[0]), ROWS)) for one in releases])
+    drawn = np.array([_running(adjusted_counts(one.counts[0], float(one.missing[0]), ROWS)) for one in releases])
     place = np.arange(51)
     stated = 10.0 * np.sqrt((place * (51 - place) - 2 * truth * place + truth**2 * 50) / 51) / ROWS
     assert_allclose((drawn - truth).std(axis=0)[1:-1], stated[1:-1], rtol=0.2)

@@ -13,7 +13,7 @@ from lintra_analyzer.web.analyses import REQUESTS
 from lintra_analyzer.web.result_schema import result_schema
 from support.analyzer_world import CLIENTS, Life, living, seeded
 
-OF_HISTOGRAM: dict[str, dict[str, Any]] = {"histogram": {}}
+OF_HISTOGRAM: dict[str, dict[str, Any]] = {"histogram": {}, "power-sums": {}}
 OF_A_BOOLEAN: dict[str, dict[str, object]] = {"linear-score": {"target": "ill"}}
 OF_RON_GAUSS: dict[str, dict[str, object]] = {"synthetic": {"num_rows": 3, "seed": 1}, "fidelity": {}}
 NEEDED: dict[str, dict[str, object]] = {

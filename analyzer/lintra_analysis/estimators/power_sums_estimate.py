@@ -1,0 +1,123 @@
+"""Sums of powers of columns, as `power_sums` answers."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING
+
+from lintra_analysis.estimators.estimates import Interval
+from lintra_analysis.estimators.tabular import (
+    Cell,
+    Tabular,
+    closing,
+    csv_text,
+    digits_beside,
+    facts,
+    levels,
+    number,
+    table,
+    title,
+)
+from lintra_protocol.errors import InvalidAnalysisError
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+HEADER = ("column", "power", "sum", "lower", "upper", "noise", "cells")
+
+
+@dataclass(frozen=True)
+class PowerSum:
+    """The sum of |x|^k over the rows of a column.
+
+    Attributes:
+        power: k.
+        value: of rows that lie evenly inside their cells; in the column's unit to the power k.
+        interval: wherever they lie.
+        noise: deviation of the noise in the value.
+        cells: how much of the interval's width comes from not knowing where rows lie inside their cells.
+    """
+
+    power: int
+    value: float
+    interval: Interval
+    noise: float
+    cells: float
+
+
+@dataclass(frozen=True)
+class ColumnPowers:
+    """The sums of one column's powers."""
+
+    name: str
+    unit: str
+    sums: tuple[PowerSum, ...]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PowerSumsEstimate(Tabular):
+    """The sums of |x|^k over the cohort, for some powers of some columns.
+
+    >>> from lintra_analysis import open_release, power_sums
+    >>> estimate = power_sums(open_release("ages.npz"), powers=[2])
+    >>> [column.name for column in estimate.columns]  # a boolean's powers are its own count
+    ['age', 'smoker']
+    >>> print(estimate.to_csv())  # doctest: +ELLIPSIS, +NORMALIZE_WHITESPACE
+    column,power,...
+
+    Attributes:
+        num_clients: reports; rows without a value take part in no sum.
+        columns: those that are numbers.
+        notes: what the sums are about.
+    """
+
+    num_clients: int
+    confidence: float
+    columns: tuple[ColumnPowers, ...]
+    notes: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return f"PowerSumsEstimate({len(self.columns)} columns, {self.num_clients} clients)"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self.summary())}</pre>"
+
+    def __getitem__(self, name: str) -> ColumnPowers:
+        """Return one column's sums.
+
+        Raises:
+            InvalidAnalysisError: there is no such column.
+        """
+        for column in self.columns:
+            if column.name == name:
+                return column
+        known = ", ".join(column.name for column in self.columns)
+        raise InvalidAnalysisError(f"no sums of a column {name!r}; there are those of {known}")
+
+    def _lines(self) -> Iterator[tuple[str, PowerSum]]:
+        return ((column.name, one) for column in self.columns for one in column.sums)
+
+    def _cells(self) -> list[list[Cell]]:
+        return [[name, one.power, one.value, *one.interval, one.noise, one.cells] for name, one in self._lines()]
+
+    def to_frame(self) -> "DataFrame":
+        """Return a pandas table with one line for each sum; needs `lintra[frames]`."""
+        import pandas
+
+        return pandas.DataFrame(self._cells(), columns=list(HEADER)).set_index(["column", "power"])
+
+    def to_csv(self) -> str:
+        """Return one line for each sum."""
+        return csv_text(HEADER, self._cells())
+
+    def summary(self, privacy: str | None = None) -> str:
+        """Return a text for people."""
+        lines = title("Sums of powers from a private histogram")
+        lines += facts([("Clients", str(self.num_clients))])
+        rows = [
+            [name, str(one.power), *(number(value, digits_beside(one.value, one.noise)) for value in
+             (one.value, *one.interval)), number(one.noise, 3), number(one.cells, 3)]
+            for name, one in self._lines()
+        ]  # fmt: skip
+        lines += table(["column", "k", "sum |x|^k", *levels(self.confidence), "noise", "cells"], rows)
+        return "\n".join([*lines, *closing(privacy, (), self.notes)]) + "\n"
