@@ -6,7 +6,7 @@ import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--seed", type=int, help="replay the simulation of one seed, in this process or in several")
+    parser.addoption("--seed", type=int, help="replay the simulation of one seed")
     parser.addoption("--operations", type=int, default=20_000, help="how many, with --seed")
 
 

@@ -3,6 +3,7 @@
 import shutil
 import sqlite3
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 
 from sqlalchemy.exc import OperationalError
@@ -115,11 +116,8 @@ async def something(world: World, server: int) -> None:
         case 4 if active:
             await register(world, world.chance.choice(active), server)
         case _:
-            try:
-                world.servers[server].node.maintain()
-                world.servers[server].note()
-            except (CrashError, OSError, OperationalError, LintraError):
-                pass  # the hourly chore reports it, and comes again
+            with suppress(CrashError, OSError, OperationalError, LintraError):
+                world.servers[server].upkeep()  # the hourly chore reports it, and comes again
 
 
 async def crash(world: World, server: int) -> None:
@@ -129,11 +127,11 @@ async def crash(world: World, server: int) -> None:
     await something(world, server)
     hit = world.trouble.fired
     for other, one in enumerate(world.servers):  # `something` may have reached another server
-        if one.front is not None and (other == server or hit):
+        if one.is_up and (other == server or hit):
             one.kill()
     world.trouble.disarm()
     for other, one in enumerate(world.servers):
-        if one.front is None:
+        if not one.is_up:
             if hit and world.maybe(0.3):
                 crash_at_start(world, other)
             start(world, other)
@@ -248,7 +246,7 @@ async def failover(world: World, server: int) -> None:
         for _ in range(3):
             await something(world, server)
     kept = world.backups.get(server, [])
-    if not kept or one.halts or one.front is None:
+    if not kept or one.halts or not one.is_up:
         return
     backup = world.chance.choice([kept[-1], *kept])
     world.did("failover to an old state")
@@ -286,7 +284,7 @@ async def snapshot(world: World, server: int) -> None:
         shutil.copytree(folder, old / folder.name)
     start(world, server)
     await something(world, server)
-    if one.front is not None:
+    if one.is_up:
         one.kill()
     for folder in (one.data_dir, one.key_dir):
         folder.rename(world.folder / f"newer-{folder.name}")

@@ -35,12 +35,12 @@ SPINS = 400
 """Turns of the loop that a burst may take to reach the writer."""
 
 
-@dataclass
 class Times:
     """The clocks of a machine, which stand until they are moved."""
 
-    wall: float
-    running: float = 1000.0
+    def __init__(self, wall: float) -> None:
+        self.wall = wall
+        self.running = 1000.0
 
     def pass_(self, seconds: float) -> None:
         self.wall += seconds
@@ -105,6 +105,10 @@ class InsideServer:
         return self.front.node
 
     @property
+    def is_up(self) -> bool:
+        return self.front is not None
+
+    @property
     def database(self) -> Path:
         return database_path(self.settings)
 
@@ -162,6 +166,11 @@ class InsideServer:
         """Let a second pass, in which the server notes what it holds."""
         self.node.note()
 
+    def upkeep(self) -> None:
+        """Let an hour's upkeep come, and a second pass."""
+        self.node.maintain()
+        self.note()
+
     # --- requests --------------------------------------------------------------------------------------------
 
     async def upload(self, requests: Sequence[tuple[str, bytes]]) -> list[Answer]:
@@ -198,7 +207,7 @@ class InsideServer:
             return LOST
         await self.front(scope, receive, send)
         content = b"".join(message.get("body", b"") for message in sent[1:])
-        return _answer(sent[0]["status"], content)
+        return answer_of(sent[0]["status"], content)
 
     async def ask(self, task_id: str, name: str, body: bytes = b"") -> Answer:
         """Ask the gate, the census taker or the registry, in a thread as the application does."""
@@ -286,7 +295,8 @@ async def _nothing_else(scope: object, receive: object, send: object) -> None:
     raise RuntimeError("only uploads are sent here")
 
 
-def _answer(status: int, content: bytes) -> Answer:
+def answer_of(status: int, content: bytes) -> Answer:
+    """Return what a status and a body say."""
     if status in (200, 201):
         return Answer(status, body=content)
     return Answer(status, str(json.loads(content)["type"]).removeprefix("urn:lintra:problem:"), content)

@@ -24,7 +24,8 @@ FAST = Path("/dev/shm")
 """A disk in memory, where there is one."""
 
 
-FAULT_SHARE = 0.035
+REPLAY = "again: .venv/bin/python -m pytest -n 0 tests/simulation/test_simulation.py --seed"
+FAULT_SHARE = 0.05
 """Of all steps; a step of another kind is up to thirty requests."""
 
 
@@ -55,7 +56,8 @@ async def simulate(
                         await step(world, fault_share, faults)
                     await last_look(world)
                 except Exception as error:
-                    error.add_note(f"after {world.operations} operations of seed {seed}")
+                    note = f"after {world.operations} operations of seed {seed}; {REPLAY} {seed}"
+                    error.add_note(f"{note} --operations {operations}")
                     raise
                 finally:
                     world.close()

@@ -1,8 +1,8 @@
 """Random operations with faults, from one seed: whatever happens to servers, the laws of `books` hold.
 
-A failing seed is printed. Replay it with
+The note of a failure holds the command that does the same again:
 
-    .venv/bin/python -m pytest tests/simulation --seed 1234
+    .venv/bin/python -m pytest -n 0 tests/simulation/test_simulation.py --seed 1234 --operations 3000
 """
 
 from collections.abc import Callable

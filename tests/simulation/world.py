@@ -44,6 +44,9 @@ class World:
         counts: what was done, by kind; each is one request or one fault.
         outcomes: what became of tasks and reports.
         logged: tracebacks that servers wrote.
+        precision: seconds in a time unit of every task.
+        sizes: numbers of clients.
+        loose: whether a request may arrive long after its answer, or another one of the same, came.
         secrets: of batches, read from the key folder before their release, by server and task.
     """
 
@@ -64,6 +67,9 @@ class World:
     sealed: dict[tuple[bytes, int], SealedReport] = field(default_factory=dict)
     analyzer_key: SealingKey = field(default_factory=lambda: SealingKey.generate(CLASSICAL, seeded("analyzer", 0)))
     made: int = 0
+    precision: int = PRECISION
+    sizes: Sequence[int] = (15, 40, 60, 100, 150)
+    loose: bool = False
 
     @property
     def operations(self) -> int:
@@ -83,12 +89,12 @@ class World:
         return expand(self.chance.randbytes(32), f"{label} {self.made}")
 
     def is_up(self, server: int) -> bool:
-        return self.servers[server].front is not None
+        return self.servers[server].is_up
 
     def unwell(self, server: int) -> bool:
         """Return whether this simulation did something to a server for which it may refuse to serve."""
         one = self.servers[server]
-        return self.trouble.fired or bool(one.halts) or one.offset != 0 or one.set_back or one.front is None
+        return self.trouble.fired or bool(one.halts) or one.offset != 0 or one.set_back or not one.is_up
 
     def active(self) -> list[Course]:
         """Return the tasks that are not over."""
@@ -104,7 +110,7 @@ class World:
         """End every server."""
         self.trouble.disarm()
         for server in self.servers:
-            if server.front is not None:
+            if server.is_up:
                 server.kill()
 
 
@@ -153,7 +159,7 @@ def new_course(world: World) -> Course:
     capacity = chance.choice([40, 400, 400, 400])
     mechanism = MECHANISMS[chance.choice(["osnap", "sum", "second_moment"])]
     # A clock that runs ahead is no stranger: some clients send before their task's first unit.
-    begins = int(world.times.wall) // PRECISION + (1 if world.maybe(0.2) else -1)
+    begins = int(world.times.wall) // world.precision + (1 if world.maybe(0.2) else -1)
     task = Task(
         salt=base64url(world.random_bytes("salt")(32)),
         purpose="a simulation",
@@ -170,7 +176,7 @@ def new_course(world: World) -> Course:
         claim=CLAIM,
         max_clients=capacity,
         max_missing="0.25",
-        time_precision=PRECISION,
+        time_precision=world.precision,
         not_before=begins,
         not_after=begins + WINDOW,
         suite=CLASSICAL,
@@ -180,7 +186,7 @@ def new_course(world: World) -> Course:
     course = Course(task, sign(AUTHOR, TaskRecord(definition=task)).canonical())
     if len(servers) > 1 and world.maybe(0.15):
         course.hostile = chance.randrange(len(servers))
-    _add_clients(world, course, chance.choice([15, 40, 60, 100, 150]))
+    _add_clients(world, course, chance.choice(world.sizes))
     world.courses.append(course)
     return course
 

@@ -1,0 +1,57 @@
+"""Real processes: three servers behind proxies that lose, cut, repeat and delay; kills, old disks, wrong clocks.
+
+.venv/bin/python -m pytest -n 0 tests/simulation/test_processes.py --seed 1234 --operations 2000
+"""
+
+from collections.abc import Callable
+
+import pytest
+
+from simulation.books import ViolationError
+from simulation.mutants import MUTANTS
+from simulation.processes import simulate_processes
+
+Record = Callable[[str, object], None]
+QUICK_OPERATIONS, LONG_OPERATIONS = 2000, 6000
+PLANTED = {
+    "no serials of tokens", "a repeated report counts again", "a closed batch takes reports",
+    "secrets stay after a release", "an inventory lacks a report",
+}  # fmt: skip
+"""Rules whose absence shows behind a proxy within a few thousand requests."""
+
+
+async def one(seed: int, operations: int, record: Record) -> None:
+    world = await simulate_processes(seed, operations)
+    assert world.operations >= operations
+    assert world.outcomes["report in the cohort"]
+    assert world.counts["SIGKILL"] > 1
+    assert world.counts["request sent again"] > operations // 40
+    for kind, count in world.counts.items():
+        record(kind, count)
+
+
+async def test_processes_behind_faulty_proxies_break_no_law(
+    record_property: Record, pytestconfig: pytest.Config
+) -> None:
+    chosen = pytestconfig.getoption("--seed", default=None)
+    operations = QUICK_OPERATIONS if chosen is None else pytestconfig.getoption("--operations")
+    await one(1 if chosen is None else chosen, operations, record_property)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2, 12))
+async def test_many_processes_behind_faulty_proxies_break_no_law(seed: int, record_property: Record) -> None:
+    await one(seed, LONG_OPERATIONS, record_property)
+
+
+async def some_seeds(planted: str) -> None:
+    for seed in range(3):
+        await simulate_processes(seed, QUICK_OPERATIONS, planted)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(PLANTED))
+async def test_processes_without_a_rule_are_found(name: str) -> None:
+    with pytest.raises(ViolationError) as found:
+        await some_seeds(name)
+    assert str(found.value).startswith(MUTANTS[name].found_by)
