@@ -12,7 +12,13 @@ from pydantic import ValidationError
 from rich.console import Console
 from rich.table import Table
 
-from lintra_analysis.commands.plan_file import main_file, pilot_file, plan_file
+from lintra_analysis.commands.plan_file import (
+    Pilot,
+    PilotRelease,
+    Propose,
+    PublicSample,
+    answer_file,
+)
 from lintra_analysis.planning.coalition import default_delta, usual_claim
 from lintra_analysis.planning.grid import show_grid
 from lintra_analysis.planning.option import PLANS, Option, Prediction, plan_option, predict
@@ -35,17 +41,6 @@ Document = dict[str, object]
 MOST_COLUMNS_OF_PRODUCTS = 500
 """Beyond this a report of second moments takes more than a megabyte for each server."""
 
-PublicSample = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="With SPEC.json: public or synthetic rows, CSV or Parquet.")
-]
-Pilot = Annotated[
-    bool, typer.Option("--pilot", help="With SPEC.json: print the SPEC of its pilot, with a tenth of mu^2.")
-]
-PilotRelease = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE.npz", help="With SPEC.json: print the main SPEC, bounds from the pilot's release."),
-]
-
 COMPARED = ("osnap", "second_moment")
 """The mechanisms that a plan compares when none is named; both are planned for if one of them is."""
 
@@ -65,6 +60,7 @@ def plan(
     ] = None,
     pilot: Pilot = False,
     pilot_release: PilotRelease = None,
+    propose: Propose = False,
     columns: Annotated[int, typer.Option(help="Columns d of a row.")] = 10,
     clients: Annotated[int, typer.Option(help="The smallest cohort; errors are predicted for it.")] = 100_000,
     epsilon: Annotated[float, typer.Option(help="Of the promise.")] = 1.0,
@@ -102,14 +98,9 @@ def plan(
 ) -> None:
     """Plan a task: noise, predicted error, bytes and limits, without any data."""
     if specification is not None:
-        if pilot:
-            pilot_file(specification)
-        elif pilot_release is not None:
-            main_file(specification, pilot_release)
-        else:
-            plan_file(specification, public_sample, target, as_json=as_json)
-    elif pilot or any(given is not None for given in (pilot_release, public_sample, target)):
-        raise InvalidTaskError("--public-sample, --target, --pilot and --pilot-release go with a SPEC.json")
+        answer_file(specification, public_sample, target, pilot_release, pilot=pilot, propose=propose, as_json=as_json)
+    elif pilot or propose or any(given is not None for given in (pilot_release, public_sample, target)):
+        raise InvalidTaskError("--public-sample, --target, --propose, --pilot and --pilot-release go with a SPEC.json")
     elif grid:
         show_grid(as_json)
     else:

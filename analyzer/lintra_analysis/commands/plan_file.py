@@ -3,6 +3,7 @@
 import json
 import time
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -11,8 +12,48 @@ from lintra_analysis.trial.files.table import read_table
 from lintra_analysis.trial.foresight import foresee
 from lintra_analysis.trial.pilot import main_document, pilot_document
 from lintra_analysis.trial.plan_text import document, show
+from lintra_analysis.trial.proposal import proposed_document
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.randomness import system_randomness
+
+PublicSample = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="With SPEC.json: public or synthetic rows, CSV or Parquet.")
+]
+Pilot = Annotated[
+    bool, typer.Option("--pilot", help="With SPEC.json: print the SPEC of its pilot, with a tenth of mu^2.")
+]
+PilotRelease = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE.npz", help="With SPEC.json: print the main SPEC, bounds from the pilot's release."),
+]
+Propose = Annotated[
+    bool, typer.Option("--propose", help="With SPEC.json: print it with all that it leaves open filled in by rule.")
+]
+
+
+def answer_file(
+    specification: Path,
+    public_sample: Path | None,
+    target: str | None,
+    pilot_release: Path | None,
+    *,
+    pilot: bool,
+    propose: bool,
+    as_json: bool,
+) -> None:
+    """Answer `lintra plan SPEC.json` as its options say.
+
+    Raises:
+        LintraError: see the functions below.
+    """
+    if pilot:
+        pilot_file(specification)
+    elif pilot_release is not None:
+        main_file(specification, pilot_release)
+    elif propose:
+        propose_file(specification, public_sample)
+    else:
+        plan_file(specification, public_sample, target, as_json=as_json)
 
 
 def plan_file(specification: Path, public_sample: Path | None, target: str | None, *, as_json: bool) -> None:
@@ -27,6 +68,16 @@ def plan_file(specification: Path, public_sample: Path | None, target: str | Non
     found = foresee(asked, sample, target, int(time.time()), system_randomness)
     text = json.dumps(document(found), ensure_ascii=False, allow_nan=False) + "\n" if as_json else show(found)
     typer.echo(text, nl=False)
+
+
+def propose_file(specification: Path, public_sample: Path | None) -> None:
+    """Print a specification in which all that was open is filled in, from a public sample or the ranges it states.
+
+    Raises:
+        InvalidTaskError: as `plan_file`, or something is open that nothing tells.
+        InvalidRowError: the sample lacks a column.
+    """
+    _print(proposed_document(_read(specification), None if public_sample is None else read_table(public_sample)))
 
 
 def pilot_file(specification: Path) -> None:

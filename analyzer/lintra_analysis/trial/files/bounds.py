@@ -52,7 +52,7 @@ def bounds_of(table: FileTable) -> Bounds:
     at most, a fifth of the rows can be longer, whatever the dependence (Cantelli's inequality), and hardly any is in
     practice. The intercept is half the norm bound.
     """
-    columns = tuple(_column(column) for column in table.columns)
+    columns = tuple(column_of(column) for column in table.columns)
     block, _ = table.complete()
     schema = Schema(columns, indicators=True)
     squares = np.square(schema.normalise(block))
@@ -75,7 +75,8 @@ def clipped_share(columns: Sequence[Column], row_bound: float, rows: FloatArray)
     return float((moved | longer).mean())
 
 
-def _column(column: FileColumn) -> Column:
+def column_of(column: FileColumn) -> Column:
+    """Return the column that the rule gives for the values of one."""
     if column.kind == "boolean":
         return bounded_column(column.name, "boolean", (0.0, 0.0, 1.0, 1.0), float(np.nanmean(column.values)))
     if column.kind == "category":
