@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from lintra_protocol.documents import fraction
-from lintra_protocol.errors import PolicyRefusedError
+from lintra_protocol.errors import FalseClaimError, PolicyRefusedError
 from lintra_protocol.privacy.statement import Claim, PrivacyStatement
 
 MAX_DELTA = Fraction(1, 10_000)
@@ -57,9 +57,13 @@ class Ceiling:
         """Check a promise.
 
         Raises:
-            PolicyRefusedError: delta is too large, what is no noise does not fit, or epsilon exceeds the ceiling; the
-                detail has the numbers.
+            PolicyRefusedError: delta is too large, what is no noise does not fit, epsilon exceeds the ceiling, or the
+                worst release is not proved for the promise's neighbours; the detail has the numbers.
         """
+        try:
+            worst.require_proof(claim)
+        except FalseClaimError as error:
+            raise PolicyRefusedError(error.detail) from None
         if fraction(claim.delta) > self.max_delta:
             raise PolicyRefusedError(f"delta {claim.delta} is more than {float(self.max_delta):g}")
         delta = self.delta_for(claim)

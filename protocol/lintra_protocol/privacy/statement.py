@@ -118,7 +118,8 @@ class PrivacyStatement:
             share noise. mu is distance times sqrt(leverage) over sigma, and what a sketch's clip counter adds.
         mechanism: what made the release, where the statement goes about alone; else empty.
         status: "proved" if a proof covers every pair of neighbours; "numerical supremum" if the worst pair was
-            searched for; "asymptotic, heuristic" if the law itself holds only in the limit.
+            searched for; "asymptotic, heuristic" if the law itself holds only in the limit. A document without it says
+            "proved".
         note: the argument, in a few words, or why there is none.
         remark: what has to be said beside these numbers as a warning; mostly nothing.
         if_colluding: epsilon if other parts of the cohort leave out their noise than were promised for.
@@ -127,9 +128,9 @@ class PrivacyStatement:
     """
 
     neighbours: Relation
-    epsilon: RoundedUp
+    epsilon: RoundedUpOrNone
     delta: RoundedUp
-    mu: RoundedUp = field(default_factory=lambda: inf)  # a plain default would have to stand in JSON
+    mu: RoundedUpOrNone = field(default_factory=lambda: inf)  # a plain default would have to stand in JSON
     slack: RoundedUp = 0.0
     delta_coalition: RoundedUp = 0.0
     num_clients: int = 1
@@ -138,14 +139,32 @@ class PrivacyStatement:
     max_corrupt_clients: int = 0
     threat: Threat = "static"
     mechanism: Annotated[str, Field(exclude=True)] = ""
-    status: Annotated[Status, Field(exclude=True)] = "proved"
-    note: Annotated[str, Field(exclude=True)] = ""
+    status: Annotated[Status, Field(exclude_if=lambda status: status == "proved")] = "proved"
+    note: Annotated[str, Field(exclude_if=lambda note: note == "")] = ""
     remark: str = ""
     if_colluding: tuple[IfColluding, ...] = ()
     trusted: str = ""
     not_promised: tuple[str, ...] = ()
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(strict=True, extra="forbid")
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that no release has.
+
+        Raises:
+            ValueError: a number is negative or not a number, or a probability above 1; the text names it.
+        """
+        for name in ("epsilon", "mu", "slack", "leverage", "delta", "delta_coalition"):
+            value = getattr(self, name)
+            most = 1.0 if name.startswith("delta") else inf
+            # Only where nothing is promised, or no curve is known, a number is infinite.
+            if not 0 <= value <= most or (value == inf and name not in ("epsilon", "mu")):
+                raise ValueError(f"{name} of a statement lies between 0 and {most:g}, got {value}")
+        if min(self.num_clients, self.honest_clients) < 1 or self.max_corrupt_clients < 0:
+            raise ValueError(
+                f"a statement is about at least one honest client, got {self.honest_clients} of {self.num_clients}, "
+                f"{self.max_corrupt_clients} corrupt"
+            )
 
     def __str__(self) -> str:
         return f"epsilon {self.epsilon:.6g} at delta {self.delta:g} ({self.neighbours})"
@@ -168,8 +187,9 @@ class PrivacyStatement:
         """Check that the release is at least as private as a task promises.
 
         Raises:
-            FalseClaimError: it is not; the detail has both numbers.
+            FalseClaimError: it is not, or not for the claim's neighbours, or not proved; the detail has what differs.
         """
+        self.require_proof(claim)
         if not self.slack <= MAX_SLACK:
             raise FalseClaimError(f"the noise is too coarse for integers: slack {self.slack:.3g} exceeds {MAX_SLACK}")
         if not self.delta_at(claim.float_epsilon) <= claim.float_delta:
@@ -177,6 +197,19 @@ class PrivacyStatement:
                 f"promised epsilon {claim.epsilon} at delta {claim.delta}, but the parameters give "
                 f"epsilon {self.epsilon!r} ({self.honest_clients} honest clients behind every released number)"
             )
+
+    def require_proof(self, claim: Claim) -> None:
+        """Check that the statement is about a claim's neighbours, and proved.
+
+        Raises:
+            FalseClaimError: it is not.
+        """
+        if self.neighbours != claim.neighbours:
+            raise FalseClaimError(
+                f"the claim is about neighbours {claim.neighbours!r}, and what was computed about {self.neighbours!r}"
+            )
+        if self.status != "proved":
+            raise FalseClaimError(f"a claim needs a proof; what was computed is a {self.status}: {self.note}")
 
 
 def additive_statement(

@@ -1,5 +1,6 @@
 """A promise is judged at the judge's own delta, and what is no noise must fit into that."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -46,6 +47,15 @@ def test_a_coalitions_part_of_delta_must_fit_whatever_epsilon_is_accepted() -> N
     with pytest.raises(PolicyRefusedError, match=r"delta_coalition 5e-06 does not fit into delta 1e-06"):
         judge(task, Ceiling())
     judge(task, Ceiling(delta=Fraction(1, 10**5)))
+
+
+def test_what_is_not_proved_for_the_promises_neighbours_is_refused_whatever_its_numbers() -> None:
+    task = make_task(min_clients=100)
+    worst = task.worst_privacy()
+    Ceiling().require(task.claim, worst)
+    for changes in ({"neighbours": "zero-out"}, {"status": "numerical supremum"}):
+        with pytest.raises(PolicyRefusedError, match="computed"):
+            Ceiling().require(task.claim, replace(worst, **changes))  # type: ignore[arg-type]
 
 
 def test_a_large_delta_is_refused_unless_it_is_asked_for() -> None:

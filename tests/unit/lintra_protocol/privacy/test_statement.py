@@ -1,14 +1,25 @@
 """Claims, and what is computed to hold them to."""
 
+import json
 import math
+from dataclasses import replace
 
 import pytest
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from lintra_protocol.errors import FalseClaimError, RowUnderfilledError
 from lintra_protocol.privacy.composition import Spent
 from lintra_protocol.privacy.gaussian import gaussian_delta
-from lintra_protocol.privacy.statement import SMOOTHING, Claim, PrivacyStatement, additive_statement
+from lintra_protocol.privacy.statement import (
+    SMOOTHING,
+    Claim,
+    PrivacyStatement,
+    Relation,
+    Status,
+    additive_statement,
+)
+
+STATEMENTS = TypeAdapter(PrivacyStatement)
 
 
 def claim(**changes: object) -> Claim:
@@ -91,7 +102,7 @@ def test_a_smaller_delta_than_stated_is_a_broken_promise() -> None:
         kept.require(claim(epsilon="11", delta="0.0000000000001"))
 
 
-@pytest.mark.parametrize("slack", [1e-11, 1.0, math.nan])
+@pytest.mark.parametrize("slack", [1e-11, 1.0])
 def test_noise_that_is_too_coarse_for_integers_is_refused(slack: float) -> None:
     given = statement(claim(epsilon="3"), distance=100.0)
     coarse = PrivacyStatement(**{**vars(given), "slack": slack})
@@ -126,6 +137,58 @@ def test_a_statement_without_a_gaussian_curve_knows_its_point_and_nothing_else()
     assert str(point) == "epsilon 1 at delta 1e-06 (zero-out)"
     with pytest.raises(ValueError, match="finite"):
         Spent.of(point)
+
+
+@pytest.mark.parametrize("neighbours", ["replace-one", "zero-out", "replace-one within its class"])
+def test_a_promise_is_not_kept_by_a_statement_about_other_neighbours(neighbours: Relation) -> None:
+    given = replace(statement(claim(epsilon="11")), neighbours=neighbours)
+    for claimed in ("replace-one", "zero-out"):
+        promise = claim(epsilon="11", neighbours=claimed)
+        if neighbours == claimed:
+            given.require(promise)
+            continue
+        with pytest.raises(
+            FalseClaimError, match=f"neighbours '{claimed}', and what was computed about '{neighbours}'"
+        ):
+            given.require(promise)
+
+
+@pytest.mark.parametrize("status", ["numerical supremum", "asymptotic, heuristic"])
+def test_a_promise_is_not_kept_by_what_is_not_proved_also_after_it_was_written_down(status: Status) -> None:
+    given = replace(statement(claim(epsilon="11")), status=status, note="searched for")
+    for each in (given, STATEMENTS.validate_json(STATEMENTS.dump_json(given))):
+        with pytest.raises(FalseClaimError, match=f"a {status}: searched for"):
+            each.require(claim(epsilon="11"))
+
+
+@pytest.mark.parametrize("name", ["epsilon", "delta", "mu", "slack", "delta_coalition", "leverage"])
+def test_a_statement_has_no_number_that_no_release_has(name: str) -> None:
+    given = statement(claim())
+    text = STATEMENTS.dump_json(given).decode()
+    values = [-1e-300, math.nan] + [math.inf] * (name not in ("epsilon", "mu")) + [1.5] * name.startswith("delta")
+    for value in values:
+        with pytest.raises(ValueError, match=f"{name} of a statement"):
+            replace(given, **{name: value})  # type: ignore[arg-type]
+    spelled = json.loads(text)
+    with pytest.raises(ValidationError, match=f"{name} of a statement"):
+        STATEMENTS.validate_json(json.dumps(spelled | {name: "-0.5"}))
+    assert STATEMENTS.validate_json(json.dumps(spelled | {name: "0"})) == replace(given, **{name: 0.0})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("changes", [{"num_clients": 0}, {"honest_clients": 0}, {"max_corrupt_clients": -1}])
+def test_a_statement_is_about_somebody(changes: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="at least one honest client"):
+        replace(statement(claim()), **changes)  # type: ignore[arg-type]
+
+
+def test_documents_say_status_and_note_where_there_is_more_to_say_than_proved() -> None:
+    given = statement(claim())
+    assert not {"status", "note", "mechanism"} & json.loads(STATEMENTS.dump_json(given)).keys()
+    point = PrivacyStatement("zero-out", math.inf, 1e-6, status="asymptotic, heuristic", note="for many rows")
+    said = json.loads(STATEMENTS.dump_json(point))
+    assert (said["status"], said["note"]) == ("asymptotic, heuristic", "for many rows")
+    assert (said["mu"], said["epsilon"]) == (None, None)
+    assert STATEMENTS.validate_json(json.dumps(said)) == point
 
 
 def test_a_claim_gives_its_numbers_as_floats_and_says_itself_in_words() -> None:
