@@ -39,7 +39,7 @@ def build(mechanism: dict[str, object], count: int, **changes: object) -> None:
         ),
         ({"kind": "second_moment"}, 1500, "a report of 11[0-9]{5} words"),
         ({"kind": "second_moment_wishart"}, 1500, "a report of 11[0-9]{5} words"),
-        ({"kind": "osnap", "rows": 2**20}, 100, "a sketch of 104857600 words"),
+        ({"kind": "osnap", "rows": 2**20}, 100, "a sketch of 105906176 words"),
     ],
     ids=["ron_gauss", "ron_gauss, 30,000 columns", "second_moment", "second_moment_wishart", "osnap"],
 )
