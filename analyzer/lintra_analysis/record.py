@@ -8,6 +8,7 @@ import hashlib
 import io
 import math
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal
@@ -217,7 +218,7 @@ def numbers_in(record: ReleaseRecord, data: bytes) -> tuple[IntArray, IntArray]:
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
             sketch, row_counts = arrays["sketch"], arrays["row_counts"]
-    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile):
+    except (ValueError, KeyError, OSError, EOFError, MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error):
         raise InvalidReleaseError(f"the archived file of release {record.release_id} is damaged") from None
     if sketch.dtype != np.int64 or row_counts.dtype != np.int64:
         raise InvalidReleaseError(f"the archived file of release {record.release_id} holds other numbers")

@@ -5,7 +5,7 @@ import csv
 import json
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -173,10 +173,10 @@ def read_sources(file: Path, column: str) -> list[str]:
     """Return whose facts each row of a CSV file states.
 
     Raises:
-        InvalidRowError: the first line does not name the column once, or a row has no usable name in it.
+        InvalidRowError: the first line does not name the column once, a row has no usable name in it, or it is no CSV
+            file in UTF-8.
     """
-    with file.open(encoding="utf-8-sig", newline="") as lines:
-        reader = csv.reader(lines)
+    with _lines_of(file) as reader:
         header = next(reader, [])
         if header.count(column) != 1:
             raise InvalidRowError(f"the file has columns {', '.join(header)}; sources stand in {column!r}, once")
@@ -198,12 +198,12 @@ def read_rows(file: Path, columns: Sequence[Column], without: str | None = None)
         without: a column that is no part of the rows.
 
     Raises:
-        InvalidRowError: the first line does not name exactly the task's columns; raised before the first row.
+        InvalidRowError: the first line does not name exactly the task's columns, which is raised before the first row;
+            or it is no CSV file in UTF-8.
     """
     known = [column.name for column in columns]
     categories = {column.name for column in columns if column.kind == "category"}
-    with file.open(encoding="utf-8-sig", newline="") as lines:
-        reader = csv.reader(lines)
+    with _lines_of(file) as reader:
         header = next(reader, [])
         if without is not None and without in known:
             raise InvalidRowError(f"column {without!r} belongs to the task, so that it cannot name the sources")
@@ -225,8 +225,19 @@ def _number(cell: str) -> float:
 
 
 def _count_rows(file: Path) -> int:
-    with file.open(encoding="utf-8-sig", newline="") as lines:
-        return max(0, sum(1 for cells in csv.reader(lines) if cells) - 1)
+    with _lines_of(file) as reader:
+        return max(0, sum(1 for cells in reader if cells) - 1)
+
+
+@contextmanager
+def _lines_of(file: Path) -> Iterator[Iterator[list[str]]]:
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as lines:
+            yield csv.reader(lines)
+    except UnicodeDecodeError:
+        raise InvalidRowError(f"{file.name} is not UTF-8 text; save it as CSV in UTF-8") from None
+    except csv.Error as error:
+        raise InvalidRowError(f"{file.name} is no CSV file: {error}") from None
 
 
 def _servers(options: Sequence[str]) -> Servers:

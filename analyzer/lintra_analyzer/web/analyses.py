@@ -282,10 +282,11 @@ NO_LOGISTIC = (
 _LOGISTIC = frozenset({"logistic", "logistic-regression", "logit"})
 
 
-def _asked_kind(body: bytes) -> object:
-    """Return the kind that a request names, which is not one that there is; None if it names none."""
+def _asked_kind(body: bytes) -> str:
+    """Return the kind that a request names, which is not one that there is; empty if it names none."""
     asked = json.loads(body) if body.strip().startswith(b"{") else {}
-    return asked.get("kind")
+    kind = asked.get("kind")
+    return kind if isinstance(kind, str) else ""
 
 
 def parse_request(body: bytes) -> Request:

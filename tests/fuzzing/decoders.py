@@ -1,0 +1,361 @@
+"""Everything that reads a stranger's bytes, and what holds for all of it.
+
+A decoder either returns something that encodes to the very bytes it read, or raises a `LintraError`: nothing else, in
+bounded time. Where many bytes have one meaning, as in a CSV file, only the second half holds.
+"""
+
+import io
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from lintra_analysis.record import ReleaseRecord, numbers_in, values_hash
+from lintra_analysis.trial.files.table import read_table
+from lintra_analyzer.exchange.servers import parse_problem
+from lintra_analyzer.web.analyses import parse_request
+from lintra_client.cli import read_rows, read_sources
+from lintra_protocol import problems
+from lintra_protocol.canonical import base64url, canonical_json, parse_base64url, parse_canonical_json
+from lintra_protocol.documents import Frozen
+from lintra_protocol.errors import LintraError
+from lintra_protocol.messages import (
+    AggregateRequest,
+    BatchStatus,
+    Census,
+    Cohort,
+    CohortRequest,
+    Counters,
+    Difference,
+    Inclusion,
+    Inventory,
+    KeyList,
+    Receipt,
+    Registration,
+    SealingKeyEntry,
+    Signed,
+    SketchShareRecord,
+    TaskRecord,
+    UploadAnswer,
+    census_of,
+    inventory_of,
+    receipt_hash,
+    sign,
+)
+from lintra_protocol.randomness import derive_seed, expand
+from lintra_protocol.report import make_report, open_share, share_words
+from lintra_protocol.report_ids import ReportIds, decode_positions, encode_positions
+from lintra_protocol.sealing import SealingKey, seal
+from lintra_protocol.task import Task
+from lintra_protocol.tokens import Admission, Token, derived_keys, make_token
+from lintra_protocol.transport import sign_request, verify_request
+from lintra_protocol.wire import (
+    Header,
+    SealedReport,
+    commitment,
+    decode_header,
+    decode_passes,
+    decode_reports,
+    decode_sealed_document,
+    encode_reports,
+    encode_sealed_document,
+    share_context,
+)
+from support.seeds import SEED, identity
+from support.tasks import make_task
+
+MOST_SECONDS = 5.0
+"""For one input of at most a few thousand bytes, on a machine that does other things, too."""
+
+NOW, URL = 1_800_000_000, "https://server.example/v1/tasks/x/batches/0/cohort"
+NUM_SERVERS = 3
+
+Decode = Callable[[bytes], bytes | None]
+
+
+class UnlawfulError(AssertionError):
+    """A decoder did something else than its law says."""
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """One reader of foreign bytes.
+
+    Attributes:
+        decode: reads bytes and returns what it read, encoded again; None where that need not be the same.
+        seeds: good inputs.
+        is_json: whether to change values inside documents, too, and not only bytes.
+    """
+
+    decode: Decode
+    seeds: Sequence[bytes] = field(repr=False)
+    is_json: bool = False
+
+    def check(self, data: bytes) -> bool:
+        """Return whether an input is good.
+
+        Raises:
+            UnlawfulError: another error than a `LintraError`, another encoding, or too long.
+        """
+        started = time.monotonic()
+        try:
+            again = self.decode(data)
+        except LintraError:
+            again = None
+            good = False
+        except Exception as error:
+            raise UnlawfulError(f"{type(error).__name__}: {error}") from error
+        else:
+            good = True
+        if again is not None and again != data:
+            raise UnlawfulError("what was read encodes to other bytes")
+        if time.monotonic() - started > MOST_SECONDS:
+            raise UnlawfulError(f"reading took more than {MOST_SECONDS} s")
+        return good
+
+
+# --- the parties of the seeds ------------------------------------------------------------------------------------
+
+PLAIN = make_task("osnap", num_servers=NUM_SERVERS)
+SEEDED = make_task("sum", num_servers=NUM_SERVERS, share_form="seeded")
+KEY = identity("server 0")
+TOKEN_KEYS = derived_keys(bytes(32), [entry.identity_key for entry in PLAIN.servers])
+SEALING = SealingKey.generate(PLAIN.suite, expand(derive_seed(SEED, "fuzzing"), "sealing key"))
+IDS = ReportIds.of(derive_seed(SEED, "report", number.to_bytes(2, "big")) for number in range(5))
+FEWER = ReportIds.of(IDS[1:4])
+
+
+def random_bytes(label: str) -> Callable[[int], bytes]:
+    return expand(derive_seed(SEED, "fuzzing"), label)
+
+
+def sealed_report(task: Task, server: int = 0) -> SealedReport:
+    row = task.encode(np.full((1, len(task.columns)), 0.25), random_bytes("row"))[0]
+    report = make_report(task, row, task.not_before, random_bytes("report"))
+    return report.sealed_to(server, task.suite, bytes(8), SEALING.public_bytes, task.id_bytes)
+
+
+# --- the decoders ------------------------------------------------------------------------------------------------
+
+
+def _upload(task: Task) -> Decoder:
+    body = encode_reports([sealed_report(task)] * 2)
+    return Decoder(lambda data: encode_reports(list(decode_reports(data, task, 0))), [body])
+
+
+def _share(task: Task, server: int) -> Decoder:
+    """Return the decoder of what a client sealed: anything may stand in there."""
+
+    def decode(data: bytes) -> bytes:
+        commitments = [bytes(32)] * NUM_SERVERS
+        commitments[server] = commitment(task.id_bytes, server, data)
+        header = Header(task.id_bytes, task.not_before, tuple(commitments)).encode()
+        context = share_context(task.id_bytes, server, header)
+        sealed = SealedReport(header, bytes(8), seal(data, task.suite, SEALING.public_bytes, context))
+        _, _, payload = open_share(task, server, sealed, lambda _: SEALING)
+        words = share_words(task, server, payload)
+        if words.dtype != np.uint64 or words.shape != (task.num_words,):
+            raise UnlawfulError("a share has other words than its task")
+        return data[: len(data) - len(payload)] + payload
+
+    row = task.encode(np.full((1, len(task.columns)), 0.25), random_bytes("row"))[0]
+    return Decoder(decode, [make_report(task, row, task.not_before, random_bytes("report")).shares[server]])
+
+
+def _document(kind: type[Frozen], *seeds: Frozen) -> Decoder:
+    return Decoder(lambda data: kind.from_canonical(data).canonical(), [seed.canonical() for seed in seeds], True)
+
+
+def _difference() -> Decoder:
+    def decode(data: bytes) -> bytes:
+        read = Difference.from_canonical(data)
+        rebuilt = read.rebuild(IDS)
+        return Difference.between(read.server, IDS, rebuilt).canonical()
+
+    return Decoder(decode, [Difference.between(1, IDS, FEWER).canonical()], True)
+
+
+def _request_signature() -> Decoder:
+    names = ("content-digest", "signature-input", "signature")
+
+    def decode(data: bytes) -> None:
+        lines = data.decode("latin-1").split("\n")
+        headers = dict(zip(names, lines, strict=False))
+        verify_request(KEY.public_key, "PUT", URL, headers, NOW)
+
+    signed = sign_request(KEY, "PUT", URL, b"body", NOW, bytes(16))
+    return Decoder(decode, ["\n".join(signed[name] for name in names).encode()])
+
+
+def _archive() -> Decoder:
+    sketch, counts = np.arange(6, dtype=np.int64).reshape(2, 3), np.array([3, 4], np.int64)
+    record = ReleaseRecord.model_construct(
+        rows=2, words=3, values=values_hash(sketch), batch=0, task_id="", kind="release"
+    )
+    stored, small = io.BytesIO(), io.BytesIO()
+    np.savez(stored, sketch=sketch, row_counts=counts, values=sketch / 2)
+    np.savez_compressed(small, sketch=sketch, row_counts=counts)
+
+    def decode(data: bytes) -> None:
+        numbers_in(record, data)
+
+    return Decoder(decode, [stored.getvalue(), small.getvalue()])
+
+
+def _file(path: Path, read: Callable[[Path], object]) -> Decode:
+    def decode(data: bytes) -> None:
+        path.write_bytes(data)
+        read(path)
+
+    return decode
+
+
+def _csv(path: Path) -> dict[str, Decoder]:
+    seeds = [
+        b"a,b,c\n1,2,3\n0.5,,x\n",
+        '\ufeffa,b,c\r\n"1","2,5","3\n4"\r\n'.encode(),
+        b"who,a,b,c\nann,1,2,3\nbob,4,5,6\n",
+    ]
+    columns = PLAIN.columns
+    return {
+        "rows of a file": Decoder(_file(path, lambda file: list(read_rows(file, columns))), seeds[:2]),
+        "sources of a file": Decoder(_file(path, lambda file: read_sources(file, "who")), seeds[2:]),
+        "a table that is tried": Decoder(_file(path, read_table), [seeds[0], seeds[2]]),
+    }
+
+
+def _token() -> Decoder:
+    token = make_token(TOKEN_KEYS, PLAIN.id_bytes, random_bytes("token"))
+
+    def decode(data: bytes) -> bytes | None:
+        text = data.decode("utf-8", "surrogateescape")
+        spelled = Token.parse(text, NUM_SERVERS).spelled()
+        return data if spelled == text.strip() else spelled.encode()
+
+    return Decoder(decode, [token.spelled().encode()])
+
+
+def _pass() -> Decoder:
+    token, admission = (
+        make_token(TOKEN_KEYS, PLAIN.id_bytes, random_bytes("token")),
+        Admission(TOKEN_KEYS[0], PLAIN.id_bytes),
+    )
+
+    def decode(data: bytes) -> bytes:
+        return b"".join(admission.require(each) + each[16:] for each in decode_passes(b"\0\1" + data))
+
+    return Decoder(decode, [token.pass_for(0)])
+
+
+def _base64url() -> Decoder:
+    def decode(data: bytes) -> bytes:
+        return base64url(parse_base64url(data.decode("latin-1"))).encode()
+
+    return Decoder(decode, [base64url(bytes(range(20))).encode()])
+
+
+def _messages() -> dict[str, Decoder]:
+    key32 = base64url(bytes(32))
+    inventory = sign(KEY, inventory_of(PLAIN, 0, IDS, bytes(32), 7, 1))
+    cohort = Cohort(
+        task_id=PLAIN.task_id, batch=0, server=0, count=5, root=key32, inventories=key32, nonce=key32, start=1
+    )
+    share = SketchShareRecord(
+        task_id=PLAIN.task_id,
+        batch=0,
+        server=0,
+        cohort_root=key32,
+        num_clients=5,
+        seed=key32,
+        rows=2,
+        words=3,
+        sealed=key32,
+    )
+    receipt = sign(KEY, Receipt(task_id=PLAIN.task_id, server=0, count=2, reports=receipt_hash(IDS[:2])))
+    entry = SealingKeyEntry(
+        key_id=base64url(bytes(8)),
+        suite=PLAIN.suite,
+        public_key=base64url(SEALING.public_bytes),
+        valid_from=1,
+        valid_until=2,
+    )
+    record = sign(identity("author"), TaskRecord(definition=PLAIN))
+    registration = Registration(record=record, key_id=base64url(bytes(8)), token_key=base64url(bytes(80)))
+    asked = CohortRequest(inventories=(inventory,), differences=(Difference.between(1, IDS, FEWER),))
+    return {
+        "a signed key list": _document(Signed[KeyList], sign(KEY, KeyList(identity_key=KEY.public_key, keys=(entry,)))),
+        "a signed task": _document(Signed[TaskRecord], record),
+        "a signed receipt": _document(Signed[Receipt], receipt),
+        "a signed inventory": _document(Signed[Inventory], inventory),
+        "a signed census": _document(Signed[Census], sign(KEY, census_of(PLAIN, 0, IDS, 7, 1))),
+        "a signed cohort": _document(Signed[Cohort], sign(KEY, cohort)),
+        "a signed sketch share": _document(Signed[SketchShareRecord], sign(KEY, share)),
+        "a registration": _document(Registration, registration),
+        "a cohort request": _document(CohortRequest, asked),
+        "an aggregate request": _document(AggregateRequest, AggregateRequest(cohorts=(sign(KEY, cohort),))),
+        "an upload's answer": _document(UploadAnswer, UploadAnswer(failures=(), receipt=receipt)),
+        "counters": _document(Counters, Counters(received=3, accepted=1, repeated=1, refused={"batch_closed": 1})),
+        "a batch's state": _document(BatchStatus, BatchStatus(batch=0, state="open", count=3, enough=False)),
+        "a proof of inclusion": _document(
+            Inclusion, Inclusion(root=key32, count=5, leaf=0, leaf_ids=base64url(IDS.encode()), siblings=())
+        ),
+    }
+
+
+def _task() -> Decoder:
+    def decode(data: bytes) -> bytes:
+        task = Task.from_canonical(data)
+        task.check()
+        return task.canonical()
+
+    return Decoder(decode, [PLAIN.canonical(), SEEDED.canonical(), make_task("histogram").canonical()], is_json=True)
+
+
+def _problem() -> Decoder:
+    seed = b'{"detail":"x","retryable":false,"status":409,"title":"t","type":"urn:lintra:problem:batch_closed"}'
+
+    def decode(data: bytes) -> None:
+        problems.from_problem(parse_problem(data))
+
+    return Decoder(decode, [seed], is_json=True)
+
+
+def _analysis() -> Decoder:
+    def decode(data: bytes) -> None:
+        parse_request(data)
+
+    seeds = [b'{"kind":"regression","target":"a"}', b'{"components":2,"kind":"pca"}']
+    return Decoder(decode, seeds, is_json=True)
+
+
+def decoders(folder: Path) -> dict[str, Decoder]:
+    """Return every decoder by name; those of files write what they are given to a folder."""
+    sealed_document, header = encode_sealed_document(b'{"a":1}', bytes(20)), sealed_report(PLAIN).header
+    places, texts = encode_positions(np.array([0, 3, 200, 70_000])), [PLAIN.canonical(), b'{"a":[1,null,"\xc3\xa9"]}']
+    return {
+        "an upload": _upload(PLAIN),
+        "an upload of seeds": _upload(SEEDED),
+        "a report's header": Decoder(lambda data: decode_header(data, NUM_SERVERS).encode(), [header]),
+        "a share of words": _share(PLAIN, 0),
+        "a share of a seed": _share(SEEDED, 0),
+        "the last share of a seeded report": _share(SEEDED, NUM_SERVERS - 1),
+        "a sealed document": Decoder(
+            lambda data: encode_sealed_document(*decode_sealed_document(data)), [sealed_document]
+        ),
+        "a list of identifiers": Decoder(lambda data: ReportIds.parse(data, 100).encode(), [IDS.encode(), b""]),
+        "positions": Decoder(lambda data: encode_positions(decode_positions(data)), [places, b""]),
+        "a difference of lists": _difference(),
+        "canonical JSON": Decoder(lambda data: canonical_json(parse_canonical_json(data)), texts, is_json=True),
+        "base64url": _base64url(),
+        "a token": _token(),
+        "passes": _pass(),
+        "a request's signature": _request_signature(),
+        "a task": _task(),
+        "an archived release": _archive(),
+        "a problem document": _problem(),
+        "an analysis that is asked for": _analysis(),
+        **_messages(),
+        **_csv(folder / "rows.csv"),
+    }
