@@ -16,6 +16,7 @@ import typer
 from rich.console import Console
 
 from lintra_analysis.access.rest_client import AnalyzerClient
+from lintra_analysis.commands.waiting import waiting
 from lintra_analysis.synthetic.analysis import synthesize as synthesize_rows
 from lintra_analysis.synthetic.rows import WARNING
 from lintra_analyzer.settings import TOKEN_VARIABLE, URL_VARIABLE, Settings
@@ -107,7 +108,7 @@ def create(
         _give_up(f"{specification}: {error}")
     if not isinstance(wanted, dict):
         _give_up(f"{specification}: expected a JSON object")
-    with _client(url, token) as client:
+    with _client(url, token) as client, waiting("registering the task with every server"):
         made = client.create_task(wanted, request_key)
     if as_json:
         _print_json(made)
@@ -125,8 +126,9 @@ def second_round(
     row_bound: Annotated[str | None, typer.Option("--row-bound", help="Of rows about their class's mean.")] = None,
 ) -> None:
     """Make the second of two rounds from the release of the first, register it, and print its identifier."""
-    with _client(url, token) as client:
-        typer.echo(client.create_second_task(task_id, row_bound)["task_id"])
+    with _client(url, token) as client, waiting("registering the second round with every server"):
+        made = client.create_second_task(task_id, row_bound)["task_id"]
+    typer.echo(made)
 
 
 @app.command("tasks")
@@ -174,7 +176,7 @@ def tokens(
 @app.command(context_settings=_IDENTIFIERS)
 def census(task_id: str, url: Url = _DEFAULT_URL, token: Token = "", as_json: AsJson = False) -> None:
     """Say who lacks how many reports, before the batch is closed; it changes nothing."""
-    with _client(url, token) as client:
+    with _client(url, token) as client, waiting("asking every server what it holds"):
         found = client.census(task_id)
     if as_json:
         _print_json(found)
@@ -210,7 +212,7 @@ def download(
     token: Token = "",
 ) -> None:
     """Write a release as three files, which lintra_analysis.open_release reads without a network."""
-    with _client(url, token) as client:
+    with _client(url, token) as client, waiting("fetching the release"):
         client.download_release(release_id, name)
     typer.echo(f"{name}.npz")
 
@@ -308,7 +310,7 @@ def synthesize(
     projected: Annotated[bool, typer.Option("--projected", help="The coordinates h1.. instead of columns.")] = False,
 ) -> None:
     """Draw synthetic rows from a ron_gauss release, here and not at the service; it costs no privacy."""
-    with _client(url, token) as client:
+    with _client(url, token) as client, waiting("drawing rows"):
         made = synthesize_rows(client.open_release(release_id), rows, seed, "projected" if projected else "columns")
         text = None
         if output is not None and output.suffix == ".parquet":

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from lintra_analysis.commands.waiting import waiting
 from lintra_analysis.trial.files.table import read_table
 from lintra_analysis.trial.text import show
 from lintra_analysis.trial.trial import try_table
@@ -30,7 +31,8 @@ def try_file(
     Nothing leaves the machine. The output is not private: it shows the table's own numbers beside the private ones,
     and takes bounds and levels from the table.
     """
-    trial = try_table(read_table(file), target, epsilon, delta, int(time.time()), bulk_system_randomness())
+    with waiting("reading the file") as said:
+        trial = try_table(read_table(file), target, epsilon, delta, int(time.time()), bulk_system_randomness(), said)
     if spec is not None:
         spec.write_text(json.dumps(trial.specification, indent=2, ensure_ascii=False) + "\n", "utf-8")
     if picture is not None:

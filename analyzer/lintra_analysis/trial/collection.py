@@ -4,7 +4,7 @@ It is the whole protocol, bit for bit what the services do, but for the transpor
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from lintra_analysis.asked.specification import Specification
@@ -43,7 +43,13 @@ class Collected:
         return math.sqrt(self.privacy.num_clients) * mechanism.sigma * 2.0**-mechanism.sigma_bits
 
 
-def collect(specification: Mapping[str, object], rows: FloatArray, now: int, random_bytes: RandomBytes) -> Collected:
+def collect(
+    specification: Mapping[str, object],
+    rows: FloatArray,
+    now: int,
+    random_bytes: RandomBytes,
+    said: Callable[[str], None] = lambda _: None,
+) -> Collected:
     """Run the protocol over rows that each belong to a client of its own.
 
     Args:
@@ -51,6 +57,7 @@ def collect(specification: Mapping[str, object], rows: FloatArray, now: int, ran
         rows: shape `(n, d)`, in users' units, categories as level numbers.
         now: seconds since the epoch.
         random_bytes: a cryptographic source, for keys, noise, shares and nonces.
+        said: told in words how far the collection is.
 
     Raises:
         LintraError: the task is impossible, or a row does not fit it.
@@ -60,10 +67,12 @@ def collect(specification: Mapping[str, object], rows: FloatArray, now: int, ran
     checked = task.schema_arrays.rows(rows)
     reports = []
     for start in range(0, len(checked), _TOGETHER):
+        said(f"making reports of the rows: {start:,} of {len(checked):,}")
         noised = task.encode(checked[start : start + _TOGETHER], random_bytes)
         reports += [make_report(task, row, task.not_before, random_bytes) for row in noised]
     sources = [random_bytes] * task.num_servers
     nonces = [random_bytes(NONCE_BYTES) for _ in sources]
+    said("adding up the shares")
     released = release(task, reports, nonces, sources)
     return Collected(task, read(task, released.sketch, released.row_counts), released.privacy)
 

@@ -6,7 +6,7 @@ chosen by its result. A trial is not private: it shows the table's own numbers b
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -155,7 +155,13 @@ class Trial:
 
 
 def try_table(
-    table: FileTable, target: str, epsilon: float, delta: float | None, now: int, random_bytes: RandomBytes
+    table: FileTable,
+    target: str,
+    epsilon: float,
+    delta: float | None,
+    now: int,
+    random_bytes: RandomBytes,
+    said: Callable[[str], None] = lambda _: None,
 ) -> Trial:
     """Collect a table privately, regress one column on the others, and compare with the table itself.
 
@@ -166,6 +172,7 @@ def try_table(
         delta: promised; the usual one for so many rows if not given.
         now: seconds since the epoch.
         random_bytes: a cryptographic source.
+        said: told in words how far the trial is.
 
     Raises:
         InvalidRowError: the target is missing or a category of several levels, or there are too few rows or columns.
@@ -184,15 +191,12 @@ def try_table(
         raise InvalidRowError(f"{len(rows)} rows have all their numbers; a trial needs at least {LEAST_ROWS}")
     bounds = bounds_of(chosen)
     specification = specification_of(chosen, bounds, chosen.num_rows, epsilon, delta)
-    collected = collect(specification, chosen.block(), now, random_bytes)
+    collected = collect(specification, chosen.block(), now, random_bytes, said)
+    said("estimating, with and without privacy")
     # The intervals are for the rows that were collected, which is what the table's own coefficients are about.
     seen, unseen = told_apart_from_noise(collected, target)
     estimate = regression(collected.release, target, seen, of="cohort", confidence=CONFIDENCE)
     schema = Schema(bounds.columns, indicators=True)
-    told = estimate.penalised
-    penalised = (
-        {each.name: (each.value, each.interval) for each in (*told.coefficients, told.intercept)} if told else {}
-    )
     own, own_r2 = ordinary(schema, encoded(bounds, rows, clip=False), seen)
     shrunk, shrunk_r2 = ordinary(schema, encoded(bounds, rows, clip=True), seen)
     return Trial(
@@ -208,20 +212,31 @@ def try_table(
         r2_interval=estimate.r2_interval or (0.0, 1.0),
         r2_clipped=shrunk_r2,
         r2_non_private=own_r2,
-        coefficients=tuple(
-            TriedCoefficient(
-                name=each.name,
-                private=each.value,
-                interval=each.interval,
-                penalised=penalised.get(each.name),
-                clipped=shrunk.get(each.name),
-                non_private=own.get(each.name),
-            )
-            for each in estimate.rows
-        ),
+        coefficients=_tried(estimate, shrunk, own),
         estimate=estimate,
         prospects=prospects(bounds, rows, seen, collected, epsilon, delta),
         seconds=time.perf_counter() - started,
+    )
+
+
+def _tried(
+    estimate: RegressionEstimate, clipped: dict[str, float], own: dict[str, float]
+) -> tuple[TriedCoefficient, ...]:
+    """Return each coefficient beside those of the collected rows without noise, and of the table itself, by name."""
+    told = estimate.penalised
+    penalised = (
+        {each.name: (each.value, each.interval) for each in (*told.coefficients, told.intercept)} if told else {}
+    )
+    return tuple(
+        TriedCoefficient(
+            name=each.name,
+            private=each.value,
+            interval=each.interval,
+            penalised=penalised.get(each.name),
+            clipped=clipped.get(each.name),
+            non_private=own.get(each.name),
+        )
+        for each in estimate.rows
     )
 
 

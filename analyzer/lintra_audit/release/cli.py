@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from lintra_analysis.commands.waiting import waiting
 from lintra_audit.gaussian import cli as gaussian_cli
 from lintra_audit.release.cases import case_of_task, seams_of, standard_cases
 from lintra_audit.release.output import audit_document, show_audit
@@ -54,7 +55,11 @@ def release(
         seams = seams_of(fault)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--fault") from None
-    outcomes = [audit_case(chosen, trials, entropy, seams) for chosen in cases]
+    outcomes = []
+    with waiting("auditing") as said:
+        for number, chosen in enumerate(cases, 1):
+            said(f"case {number} of {len(cases)}: {chosen.name}")
+            outcomes.append(audit_case(chosen, trials, entropy, seams))
     document = audit_document(outcomes, subject=subject, fault=fault, trials=trials, seed=entropy)
     if as_json:
         typer.echo(json.dumps(document, indent=2, allow_nan=False))

@@ -1,14 +1,17 @@
 """A trial: the whole protocol on a table, its answer beside the table's own, and what it says of other sizes."""
 
+import io
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from lintra_analysis.asked.specification import Specification
+from lintra_analysis.commands.waiting import waiting
 from lintra_analysis.trial.files.table import read_table
 from lintra_analysis.trial.text import show
 from lintra_analysis.trial.trial import Trial, try_table
@@ -174,3 +177,21 @@ def test_the_command_draws_a_picture(tmp_path: Path) -> None:
     assert answer.exit_code == 0, answer.output
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert "R2 private" in answer.output
+
+
+def test_a_terminal_sees_how_far_the_trial_is_and_a_file_sees_nothing(tmp_path: Path) -> None:
+    told: list[str] = []
+    table = read_table(write(tmp_path / "rows.csv", 600))
+    try_table(table, "y", 8.0, 1e-6, NOW, keystream(bytes(32)), told.append)
+    assert told == [
+        *(f"making reports of the rows: {start} of 600" for start in (0, 256, 512)),
+        "adding up the shares",
+        "estimating, with and without privacy",
+    ]
+    for terminal in (True, False):
+        seen = io.StringIO()
+        with waiting("reading the file", Console(file=seen, force_terminal=terminal)) as said:
+            said(told[-1])
+        assert (told[-1] in seen.getvalue()) == terminal
+    answer = run(str(tmp_path / "rows.csv"), "--target", "y", "--epsilon", "8")
+    assert answer.stderr == ""
