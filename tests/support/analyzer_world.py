@@ -12,6 +12,7 @@ from starlette.types import ASGIApp
 
 from lintra_analyzer.service import Service, World
 from lintra_analyzer.settings import KnownServer, Settings
+from lintra_analyzer.storage import store
 from lintra_analyzer.storage.keys import Keys
 from lintra_analyzer.web.app import create_app
 from lintra_protocol.canonical import domain_hash, parse_base64url
@@ -23,9 +24,13 @@ from lintra_protocol.task import Task
 from lintra_protocol.transport import media_type
 from lintra_protocol.wire import encode_reports
 from lintra_server.settings import Settings as ServerSettings
+from lintra_server.storage import database
 from lintra_server.web.app import create_app as create_server
 from lintra_server.web.upload_route import UploadRoute
 from lintra_service.tokens import token_hash
+from support.compiled_once import create_engine
+
+database.create_engine = store.create_engine = create_engine
 
 NOW = 1_800_000_000
 TOKEN = "lintra_a-token-that-only-tests-know"
@@ -175,16 +180,23 @@ async def living(folder: Path, policy: Mapping[str, object] | None = None, **cha
 
     The servers judge at the delta of `specification`, unless `policy` says otherwise.
     """
+    first = ServerSettings.model_validate(
+        {
+            "public_url": server_url(0),
+            "data_dir": folder,
+            "key_dir": folder,
+            "create_keys": True,
+            "reserve_bytes": 0,
+            "policy": {"allowed_authors": "any", "open": True, "delta": "0.00001", **(policy or {})},
+        }
+    )
     apps = [
         create_server(
-            ServerSettings.model_validate(
-                {
+            first.model_copy(
+                update={
                     "public_url": server_url(server),
                     "data_dir": folder / f"server-{server}",
                     "key_dir": folder / f"keys-{server}",
-                    "create_keys": True,
-                    "reserve_bytes": 0,
-                    "policy": {"allowed_authors": "any", "open": True, "delta": "0.00001", **(policy or {})},
                 }
             ),
             now=lambda: NOW,

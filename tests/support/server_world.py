@@ -46,8 +46,12 @@ from lintra_protocol.tokens import Token, derived_keys, key_commitment, key_cont
 from lintra_protocol.transport import MessageName, media_type, sign_request
 from lintra_protocol.wire import decode_sealed_document, encode_reports
 from lintra_server.settings import Policy, Settings
+from lintra_server.storage import database
 from lintra_server.web.app import create_app
 from lintra_server.web.upload_route import UploadRoute
+from support.compiled_once import create_engine
+
+database.create_engine = create_engine
 
 START = 1_800_000_000
 PRECISION = 3600
@@ -280,17 +284,24 @@ def new_world(
     tokens: bool = False,
 ) -> World:
     clock, halts = Clock(), list[str]()
+    first = Settings.model_validate(
+        {
+            "public_url": url(0),
+            "data_dir": folder,
+            "key_dir": folder,
+            "create_keys": True,
+            "reserve_bytes": 0,
+            "policy": policy or POLICY,
+            "queue": {"max_pending_bytes": max_pending_bytes},
+        }
+    )
     settings = [
-        Settings.model_validate(
-            {
+        first.model_copy(
+            update={
                 "public_url": url(server),
                 "data_dir": folder / f"server{server}",
                 "key_dir": folder / f"keys{server}",
                 "witness_dir": witness / f"of{server}" if witness else None,
-                "create_keys": True,
-                "reserve_bytes": 0,
-                "policy": policy or POLICY,
-                "queue": {"max_pending_bytes": max_pending_bytes},
             }
         )
         for server in range(num_servers)

@@ -80,7 +80,7 @@ class Store:
             # The driver begins no transaction of its own before tables are made or changed.
             connection.exec_driver_sql("BEGIN IMMEDIATE")
             if not inspect(connection).get_table_names():
-                tables.metadata.create_all(connection)
+                tables.metadata.create_all(connection, checkfirst=False)
                 connection.execute(insert(tables.alembic_version).values(version_num=REVISION))
             connection.commit()
         try:

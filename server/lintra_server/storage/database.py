@@ -162,7 +162,7 @@ class Database:
         event.listen(self._engine, "begin", _begin)
         with self.writing() as connection:
             if not inspect(connection).get_table_names():
-                _metadata.create_all(connection)
+                _metadata.create_all(connection, checkfirst=False)
                 connection.execute(insert(alembic_version).values(version_num=REVISION))
         if self._revision() != REVISION:
             self._migrate()
