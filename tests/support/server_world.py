@@ -284,28 +284,7 @@ def new_world(
     tokens: bool = False,
 ) -> World:
     clock, halts = Clock(), list[str]()
-    first = Settings.model_validate(
-        {
-            "public_url": url(0),
-            "data_dir": folder,
-            "key_dir": folder,
-            "create_keys": True,
-            "reserve_bytes": 0,
-            "policy": policy or POLICY,
-            "queue": {"max_pending_bytes": max_pending_bytes},
-        }
-    )
-    settings = [
-        first.model_copy(
-            update={
-                "public_url": url(server),
-                "data_dir": folder / f"server{server}",
-                "key_dir": folder / f"keys{server}",
-                "witness_dir": witness / f"of{server}" if witness else None,
-            }
-        )
-        for server in range(num_servers)
-    ]
+    settings = _settings(folder, num_servers, policy or POLICY, max_pending_bytes, witness)
     for server in range(num_servers if witness else 0):
         (witness / f"of{server}").mkdir(parents=True)
     apps = [
@@ -335,6 +314,34 @@ def new_world(
         token_keys=tuple(map(key_commitment, TOKEN_KEYS[:num_servers])) if tokens else (),
     )
     return World(folder, clock, change(task), sealing_key, settings, apps, [_client(app) for app in apps], halts)
+
+
+def _settings(
+    folder: Path, num_servers: int, policy: Policy, max_pending_bytes: int, witness: Path | None
+) -> list[Settings]:
+    """Return the settings of each server, which differ in names only and so are validated once."""
+    first = Settings.model_validate(
+        {
+            "public_url": url(0),
+            "data_dir": folder,
+            "key_dir": folder,
+            "create_keys": True,
+            "reserve_bytes": 0,
+            "policy": policy,
+            "queue": {"max_pending_bytes": max_pending_bytes},
+        }
+    )
+    return [
+        first.model_copy(
+            update={
+                "public_url": url(server),
+                "data_dir": folder / f"server{server}",
+                "key_dir": folder / f"keys{server}",
+                "witness_dir": witness / f"of{server}" if witness else None,
+            }
+        )
+        for server in range(num_servers)
+    ]
 
 
 @asynccontextmanager

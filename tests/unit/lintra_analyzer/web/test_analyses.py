@@ -155,7 +155,12 @@ async def test_the_interface_description_knows_every_kind_and_form(holder: Holde
     operation = document["paths"]["/v1/releases/{release_id}/analyses"]["post"]
     kinds = operation["requestBody"]["content"]["application/json"]["schema"]["oneOf"]
     assert [kind["properties"]["kind"]["const"] for kind in kinds] == list(REQUESTS)
-    assert set(operation["responses"]["200"]["content"]) == {"application/json", "text/csv", "text/plain"}
+    assert set(operation["responses"]["200"]["content"]) == {
+        "application/json",
+        "application/octet-stream",
+        "text/csv",
+        "text/plain",
+    }
 
 
 MISFITS: dict[str, list[tuple[dict[str, object], str]]] = {
