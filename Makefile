@@ -2,10 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# Both workers have a core; what they compiled is kept, since tests start many processes.
-# Tests wait for the disk thousands of times; a folder in memory with 2 GB of room does as well.
-MEMORY := $(shell test -w /dev/shm && df -Pk /dev/shm | awk 'NR == 2 && $$4 > 2000000 {print "TMPDIR=/dev/shm"}')
-ALONE := env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(MEMORY)
+# Both workers have a core; compiled code is kept, and files lie in memory with 2 GB of room: tests wait for the disk often.
+ALONE := env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(shell test -w /dev/shm && df -Pk /dev/shm | awk 'NR == 2 && $$4 > 2000000 {print "TMPDIR=/dev/shm"}')
 .PHONY: check test test-all vectors demo bench lock
 
 check: .venv/.stamp  ## lint, format, types

@@ -1,7 +1,10 @@
 """The demo's data are the published flights, whole and unchanged; a subset is always the same one."""
 
+import bz2
+import functools
 import hashlib
 import importlib.util
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -25,6 +28,15 @@ def _module() -> ModuleType:
 
 
 FLIGHTS = _module()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _decoded_once() -> Iterator[None]:
+    """Decompress the file once for all tests, which is most of what they cost; its bytes are the file's."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(FLIGHTS.bz2, "decompress", functools.cache(bz2.decompress))
+        patched.setattr(FLIGHTS, "_public_order", functools.cache(FLIGHTS._public_order))
+        yield
 
 
 @pytest.fixture(scope="module")
