@@ -73,6 +73,21 @@ def test_corrupt_clients_are_paid_for() -> None:
     assert plan_second_moment(adaptive).leverage == 1 / (1_000_000 - 100)
 
 
+@pytest.mark.parametrize("allowance", ["on", "off"])
+@pytest.mark.parametrize("clients", [1_000, 10_000, 100_000, 1_000_000])
+def test_a_plan_with_one_corrupt_client_in_twenty_holds_at_its_own_rows(clients: int, allowance: str) -> None:
+    corrupt = {"max_corrupt_clients": clients // 20, "threat": "static"}
+    asked = question(clients, None, delta_coalition="0.0000005", **corrupt)
+    option = plan_sketch(asked)
+    rows = option.mechanism.num_rows
+    if allowance == "on":
+        assert clients // rows > 3 * asked.claim.quota(rows)
+        assert 0.999 < option.epsilon <= 1
+    else:  # without a part of delta for rows that are crowded by chance, all of them may share one
+        with pytest.raises(RowUnderfilledError, match=r"-\d+ honest clients|0 honest clients"):
+            plan_sketch(question(clients, rows, delta_coalition="0", **corrupt))
+
+
 def test_the_yardsticks_are_those_of_the_design() -> None:
     # ltm: local over ours 30, published over ours 3 for ten columns and 7 for fifty; one entry a column.
     option, others = plan_sketch(question()), yardsticks(question())
