@@ -50,6 +50,15 @@ def test_without_noise_the_interval_holds_the_rows_wherever_they_lie_inside_thei
         assert own.interval[int(part > 0)] == pytest.approx(float(np.sum(positive**3)), rel=1e-6)
 
 
+def test_a_cell_on_both_sides_of_0_holds_rows_of_0_and_rows_at_its_farther_end() -> None:
+    both = ScaledColumn("gain", 0, 1, -1, 3)
+    own = CellCounts((both,), (np.array([-1.0, 3.0]),), ((),), (np.array([10.0]),), np.zeros(1), 0.0, 10)
+    found = power_sums(own, [1, 2])["gain"].sums
+    assert [one.interval for one in found] == [(0, 30), (0, 90)]
+    # Even over [-1, 3]: E |x| = (1/2 + 9/2) / 4, E x^2 = (1/3 + 9) / 4.
+    assert_allclose([one.value for one in found], [10 * 5 / 4, 10 * 28 / 12])
+
+
 def test_whole_numbers_with_a_cell_each_and_booleans_have_no_doubt_about_where_they_lie() -> None:
     generator = np.random.default_rng(2)
     held = generator.integers(0, 6, 500)
