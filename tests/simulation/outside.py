@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -39,6 +40,14 @@ NOTE_SECONDS = 0.2
 """How often a process notes what is stored: oftener than a product does, so that less is waited for."""
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["simulation.outside"])
+
+
+def ensure_forks() -> None:
+    """Start the process that is forked, with the folders that this one imports from."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
+        forkserver.ensure_running()
+
 
 QUESTIONS: dict[str, tuple[str, str, MessageName | None]] = {
     "census": ("GET", "census", None),
@@ -135,6 +144,7 @@ class OutsideServer(InsideServer):
         Raises:
             NotStartedError: with what it printed.
         """
+        ensure_forks()
         self.halts.clear()
         self.starts += 1
         self.log = self.data_dir.parent / f"{self.data_dir.name}-{self.starts}.log"
