@@ -64,7 +64,7 @@ class TaskSummary(_View):
 class TaskView(TaskSummary):
     """A task: its definition, which `task_id` is the hash of, and what follows from it at the minimum cohort."""
 
-    definition: dict[str, object]
+    definition: Task
     privacy: PrivacyStatement
     headroom: Headroom
     upload: Upload
@@ -205,7 +205,7 @@ def view_of(task: Task, states: list[ServerState], counters: list[Counters | Non
     log_wrap = task.mechanism.log_wrap_probability(task.num_columns, task.max_clients)
     return TaskView(
         **vars(summary_of(task, states)),
-        definition=task.model_dump(mode="json"),
+        definition=task,
         privacy=stated(privacy, task.mechanism.remark(privacy), colluding),
         headroom=Headroom(
             fraction_bits=task.mechanism.fraction_bits,

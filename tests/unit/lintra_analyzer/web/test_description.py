@@ -11,6 +11,7 @@ import pytest
 from lintra_analysis.synthetic.analysis import SyntheticEstimate
 from lintra_analyzer.web.analyses import REQUESTS
 from lintra_analyzer.web.result_schema import result_schema
+from lintra_protocol.task import Task
 from support.analyzer_world import CLIENTS, Life, living, seeded
 
 OF_HISTOGRAM: dict[str, dict[str, Any]] = {"histogram": {}, "power-sums": {}}
@@ -98,6 +99,31 @@ async def test_refusals_are_declared_as_problems_and_those_that_come_are_among_t
             refused = await rest.request(method, path, json={} if method == "POST" else None)
             assert str(refused.status_code) in document["paths"][template][method.lower()]["responses"]
             jsonschema_rs.validate(problem, refused.json())
+
+
+def free_objects(schema: object, place: str = "") -> list[str]:
+    """Return where a description allows an object of any form."""
+    if isinstance(schema, list):
+        return [found for number, each in enumerate(schema) for found in free_objects(each, f"{place}/{number}")]
+    if not isinstance(schema, dict):
+        return []
+    further = schema.get("additionalProperties")
+    free = further is True or (not schema.get("properties") and not isinstance(further, dict))
+    own = [place] if schema.get("type") == "object" and free else []
+    return own + [found for name, each in schema.items() for found in free_objects(each, f"{place}/{name}")]
+
+
+async def test_no_answer_has_a_part_of_unknown_form_but_a_problem_which_may_grow(tmp_path: Path) -> None:
+    async with living(tmp_path) as life, life.rest() as rest:
+        document = await described(life)
+        task = await life.create("sum")
+        given = (await rest.get(f"/v1/tasks/{task.task_id}")).json()
+    assert free_objects(document) == ["/components/schemas/Problem"]
+    schema = {"$ref": "#/components/schemas/TaskView", "components": document["components"]}
+    jsonschema_rs.validate(schema, given)
+    assert Task.from_value(given["definition"]).task_id == task.task_id
+    lacking = {name: value for name, value in given["definition"].items() if name != "columns"}
+    assert not jsonschema_rs.is_valid(schema, given | {"definition": lacking})
 
 
 async def test_every_route_but_the_public_keys_asks_for_a_token_as_it_says(tmp_path: Path) -> None:
