@@ -280,8 +280,8 @@ async def _exchange(port: int, method: str, path: str, body: bytes, headers: dic
         return None
     start, found, content = data.partition(b"\r\n\r\n")
     lines = start.lower().split(b"\r\n")
-    lengths = [int(line[16:]) for line in lines if line.startswith(b"content-length: ")]
-    if not found or lengths != [len(content)]:
+    # An answer that is cut within its head has no end of the head, or no length.
+    if not found or f"content-length: {len(content)}".encode() not in lines:
         return None
     status = int(lines[0].split()[1])
     if status >= 400 and b"content-type: application/problem+json" not in lines:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from simulation import books
 from simulation.books import ViolationError
 from simulation.mutants import MUTANTS
 from simulation.processes import simulate_processes
@@ -51,7 +52,8 @@ async def some_seeds(planted: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(PLANTED))
-async def test_processes_without_a_rule_are_found(name: str) -> None:
+async def test_processes_without_a_rule_are_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(books, "HEARD", MUTANTS[name].found_by)
     with pytest.raises(ViolationError) as found:
         await some_seeds(name)
     assert str(found.value).startswith(MUTANTS[name].found_by)
