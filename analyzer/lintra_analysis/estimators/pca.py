@@ -4,6 +4,7 @@ Columns enter in normalised units, that is divided by their public scales. All e
 the eigenvectors of one matrix; the explained shares gain most from a release with a tight trace.
 """
 
+import functools
 import math
 from collections.abc import Sequence
 
@@ -93,20 +94,26 @@ class _Directions:
 
     def resolved(self, i: int) -> bool:
         """Return whether component i is told apart from every other, to first order."""
-        gaps = np.delete(self.spectrum.values[i] - self.spectrum.values, i)
-        variance = np.delete(self.spectrum.entry_variance[i], i)
-        if (variance[gaps == 0] > 0).any():
-            return False
-        return float((variance[gaps != 0] / gaps[gaps != 0] ** 2).sum()) <= RESOLVED_LEAKAGE
+        return self._spread[i][0]
 
     def eigenvalue(self, i: int) -> float:
         """Return the i-th eigenvalue less what noise adds to it, to second order, if it is resolved."""
-        value = float(self.spectrum.values[i])
-        if not self.resolved(i):
-            return value
+        return self._spread[i][1]
+
+    @functools.cached_property
+    def _spread(self) -> list[tuple[bool, float]]:
+        """Whether each component is resolved, and its eigenvalue."""
+        return [self._against_others(i, float(value)) for i, value in enumerate(self.spectrum.values)]
+
+    def _against_others(self, i: int, value: float) -> tuple[bool, float]:
         gaps = np.delete(value - self.spectrum.values, i)
         variance = np.delete(self.spectrum.entry_variance[i], i)
-        return value - float((variance[gaps != 0] / gaps[gaps != 0]).sum())
+        apart = gaps != 0
+        if (variance[~apart] > 0).any():
+            return False, value
+        gaps, variance = gaps[apart], variance[apart]
+        resolved = float((variance / gaps**2).sum()) <= RESOLVED_LEAKAGE
+        return resolved, value - float((variance / gaps).sum()) if resolved else value
 
     def variance(self, i: int) -> Quantity:
         """Return the variance along component i."""
