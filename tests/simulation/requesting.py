@@ -129,10 +129,10 @@ def judge_upload(world: World, parcel: Parcel, answer: Answer) -> None:
     """Note what an upload was answered, and hold it against the laws."""
     course, seat = parcel.course, world.seats[parcel.server]
     task = course.task.task_id
-    law("internal_error" not in answer.problem or world.unwell(parcel.server), "an upload was answered 500", answer)
+    law(answer.status != 500 or world.unwell(parcel.server), "an upload was answered 500", answer)
     if not answer.good:
         fair = parcel.kind == "junk" or world.unwell(parcel.server)
-        fair = fair or (answer.problem == "unknown_task" and task in seat.given_up)
+        fair = fair or (answer.problem == "unrecognized_task" and task in lost_here(world, parcel.server))
         law(fair, "a healthy server refused an honest upload", parcel.kind, answer.problem, answer.body)
         return
     failures, count, covered = read_answer(world, parcel, answer.body)
@@ -212,7 +212,7 @@ async def ask(world: World, course: Course, server: int, name: str, body: bytes 
     if answer.problem == "cohort_too_small" and name == "inventory" and not world.loose:
         closing.discard(course.task.task_id)
     unwell = world.unwell(server)
-    law("internal_error" not in answer.problem or unwell, "a question was answered 500", name, answer.problem)
+    law(answer.status != 500 or unwell, "a question was answered 500", name, answer.problem)
     if answer.good and name in NAMES:
         law(course.task.task_id not in world.seats[server].given_up or (server, name) in course.documents,
             "a batch that was given up goes on", name, course.task.task_id)  # fmt: skip
@@ -221,12 +221,12 @@ async def ask(world: World, course: Course, server: int, name: str, body: bytes 
             await first_time(world, course, server, name, answer.body)
     if answer.good and name == "aggregate again":
         course.said(server, "aggregate", answer.body)
-    if answer.problem in ("abandoned", "unknown_task"):
-        gone = (
-            course.task.task_id in world.seats[server].given_up or course.task.task_id not in world.seats[server].tasks
-        )
-        law(gone or unwell, "a batch is gone that nobody gave up", name, answer.problem, course.task.task_id)
-        course.over = course.over or not unwell
+    if answer.problem in ("abandoned", "unrecognized_task"):
+        seat, task = world.seats[server], course.task.task_id
+        gone = task in lost_here(world, server) or task not in seat.tasks
+        law(gone or unwell, "a batch is gone that nobody gave up", name, answer.problem, task)
+        # A release that a restore brought back alone is given out again when its task is registered again.
+        course.over = course.over or not (unwell or task in seat.bare)
     return answer
 
 
