@@ -4,8 +4,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from pydantic import BaseModel
+
 from lintra_analysis.by_kind import ByKind
-from lintra_protocol.documents import Frozen
+from lintra_analyzer.web import app
 from lintra_protocol.mechanisms import MECHANISMS, Mechanism
 from lintra_protocol.task import Task
 
@@ -31,27 +33,28 @@ def added(kind: str, mechanism: type[Mechanism], brings: Sequence[tuple[ByKind[A
 
 
 def _rebuild() -> None:
-    """Build `Task` and every document that holds one anew, those within others first."""
+    """Build `Task` and every document that holds one anew, those within others first, and then the routes."""
+    app._routes.cache_clear()
     changed: set[type] = {Task}
     Task.model_rebuild(force=True)
     waiting = True
     while waiting:
         waiting = False
-        for document in _subclasses(Frozen):
+        for document in _subclasses(BaseModel):
             if document not in changed and _inside(document) & changed:
                 document.model_rebuild(force=True)
                 changed.add(document)
                 waiting = True
 
 
-def _inside(document: type[Frozen]) -> set[object]:
+def _inside(document: type[BaseModel]) -> set[object]:
     """Return what the fields of a document hold; any of several for one that is signed, whatever it is."""
     found = [field.annotation for field in document.model_fields.values()]
     each = [annotation.__constraints__ if isinstance(annotation, TypeVar) else (annotation,) for annotation in found]
     return {member for members in each for member in members}
 
 
-def _subclasses(base: type[Frozen]) -> Iterator[type[Frozen]]:
+def _subclasses(base: type[BaseModel]) -> Iterator[type[BaseModel]]:
     for child in base.__subclasses__():
         yield child
         yield from _subclasses(child)
