@@ -215,6 +215,7 @@ def test_the_promise_weakens_as_sigma_falls(member: str) -> None:
 @pytest.mark.parametrize("epsilon", ["0.1", "1", "4"])
 @pytest.mark.parametrize("neighbours", ["replace-one", "zero-out"])
 @pytest.mark.parametrize("corrupt", [0, 3])
+@pytest.mark.grid(4)
 def test_calibration_keeps_the_claim_and_one_step_less_of_noise_breaks_it(
     member: str, epsilon: str, neighbours: str, corrupt: int
 ) -> None:
@@ -277,6 +278,7 @@ def test_against_a_null_row_the_same_noise_gives_the_stated_fraction_of_mu(membe
 
 
 @every_mechanism
+@pytest.mark.grid(2)
 def test_every_corrupt_client_weakens_the_promise(member: str) -> None:
     mechanism = calibrated(member, claim(max_corrupt_clients=9))
     matrix = mechanism.public_matrix(CLIENTS, bytes(32))
@@ -331,6 +333,7 @@ def test_a_bound_that_is_not_positive_is_refused(member: str) -> None:
         if not ("ron_gauss" in member or member == "histogram") or bound == 1
     ],
 )
+@pytest.mark.grid(3)
 def test_decoding_undoes_the_grid(member: str, row_bound: float) -> None:
     given = claim()
     mechanism = calibrated(member, given, row_bound)

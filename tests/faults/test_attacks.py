@@ -61,6 +61,7 @@ def flip(data: bytes, position: int) -> bytes:
         (lambda r: SealedReport(r.header, flip(r.key_id, 0), r.sealed), "outdated_key"),
     ],
 )
+@pytest.mark.grid(2)
 async def test_a_report_changed_anywhere_is_refused_and_the_others_are_stored(
     tmp_path: Path, change: Callable[[SealedReport], SealedReport], kind: str
 ) -> None:
@@ -93,6 +94,7 @@ async def test_a_report_that_is_stored_is_known_by_its_identifier_though_its_key
 
 
 @pytest.mark.parametrize("cut", [0, 1, 2, 100, -1])
+@pytest.mark.grid(2)
 async def test_a_truncated_upload_is_refused_whole_and_loses_nothing(tmp_path: Path, cut: int) -> None:
     async with a_world(tmp_path) as world:
         reports = world.reports(3)
@@ -417,6 +419,7 @@ def with_another_own_inventory(world: World, request: CohortRequest) -> CohortRe
         (lambda w, r: with_another_own_inventory(w, r), 409, "inventory_mismatch"),
     ],
 )
+@pytest.mark.grid(2)
 async def test_inventories_and_lists_that_do_not_fit_freeze_nothing(
     tmp_path: Path, change: Callable[[World, CohortRequest], CohortRequest], status: int, kind: str
 ) -> None:
@@ -443,6 +446,7 @@ async def test_inventories_and_lists_that_do_not_fit_freeze_nothing(
         ),
     ],
 )
+@pytest.mark.grid(2)
 async def test_cohorts_that_do_not_fit_release_nothing(
     tmp_path: Path,
     change: Callable[[World, tuple[Signed[Cohort], ...]], tuple[Signed[Cohort], ...]],

@@ -34,6 +34,7 @@ async def test_a_task_that_a_failover_lost_ends_the_server_at_the_next_upload(tm
 
 @pytest.mark.parametrize("resource", ["/batches", "/counters", "/batches/0/census"])
 @pytest.mark.parametrize("lost", ["one report", "the task"])
+@pytest.mark.grid(2)
 async def test_a_look_at_a_batch_that_a_failover_lost_ends_the_server(tmp_path: Path, resource: str, lost: str) -> None:
     async with a_world(tmp_path, "sum", num_servers=2) as world:
         await world.upload(HONEST, world.reports(2))

@@ -370,6 +370,7 @@ LOSSES: dict[str, tuple[Callable[[World], Path], str]] = {
 
 
 @pytest.mark.parametrize("what", LOSSES)
+@pytest.mark.grid(2)
 async def test_a_lost_part_is_named_and_nothing_is_made_in_its_place(tmp_path: Path, what: str) -> None:
     find, name = LOSSES[what]
     async with a_world(tmp_path, "sum") as world:

@@ -116,6 +116,7 @@ def test_no_two_texts_decode_to_the_same_bytes(text: str) -> None:
 @pytest.mark.parametrize("name", DECODERS)
 @few
 @given(data=st.binary(max_size=300))
+@pytest.mark.grid(3)
 def test_random_bytes_are_refused_and_nothing_worse(name: str, data: bytes) -> None:
     with contextlib.suppress(LintraError):
         DECODERS[name](data)
@@ -124,6 +125,7 @@ def test_random_bytes_are_refused_and_nothing_worse(name: str, data: bytes) -> N
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.__name__)
 @few
 @given(value=values)
+@pytest.mark.grid(3)
 def test_random_json_is_refused_and_nothing_worse(document: type[Frozen], value: object) -> None:
     with contextlib.suppress(LintraError):
         document.from_canonical(canonical_json(value))  # type: ignore[arg-type]

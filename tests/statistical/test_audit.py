@@ -78,6 +78,7 @@ def least_epsilon(outcome: Outcome, trials: int) -> float:
     "case",
     [pytest.param(case, id=name, marks=[pytest.mark.slow] * (name in LONG)) for name, case in CASES.items()],
 )
+@pytest.mark.grid(2)
 def test_a_clean_audit_passes_and_its_lower_bound_comes_within_15_percent_of_the_claim(case: Case) -> None:
     # A smaller mu takes more runs to pin down to the same part.
     small_mu = {"sum", "published", "published-2", "published-count", "osnap-2", "osnap-2-corrupt", "osnap-2-count"}
@@ -150,6 +151,7 @@ PLANTED = {name: (planted.case, set(planted.caught_by)) for name, planted in pla
     "fault",
     [pytest.param(name, marks=[pytest.mark.slow] * (name not in CAUGHT)) for name in CAUGHT | PLANTED],
 )
+@pytest.mark.grid(2)
 def test_a_planted_fault_is_caught_and_its_absence_is_not(fault: str) -> None:
     name, checks = (PLANTED | CAUGHT)[fault]
     assert clean(name).passed

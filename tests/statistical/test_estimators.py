@@ -165,6 +165,7 @@ def test_the_split_of_a_sketch_error_into_noise_and_sketching_matches_experiment
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 20, 50])
+@pytest.mark.grid(3)
 def test_the_noise_norm_is_below_its_quantile_as_often_as_stated_but_not_much_more_often(size: int) -> None:
     generator = np.random.default_rng(17)
     norms = np.array([np.linalg.norm(symmetric_noise(size, 1.0, generator), 2) for _ in range(2000)])
@@ -199,6 +200,7 @@ def explained(kind: str) -> tuple[float, list[tuple[float, float] | None]]:
     ("kind", "shift", "right"),
     [("sketch", 0.0, True), ("sketch", 0.05, False), ("second moment", 0.0, True), ("second moment", 0.05, False)],
 )
+@pytest.mark.grid(2)
 def test_the_explained_share_is_covered_and_a_share_off_by_a_twentieth_is_not(
     kind: str, shift: float, right: bool
 ) -> None:

@@ -82,6 +82,7 @@ CLOSED: list[tuple[str, Pair, float, Callable[[float], float]]] = [
 
 
 @pytest.mark.parametrize(("name", "pair", "at", "formula"), CLOSED, ids=[case[0] for case in CLOSED])
+@pytest.mark.grid(3)
 def test_every_closed_form_agrees_with_draws_and_a_parameter_2_percent_off_does_not(
     name: str, pair: Pair, at: float, formula: Callable[[float], float]
 ) -> None:

@@ -40,6 +40,7 @@ def nonces(request: AggregateRequest) -> list[bytes]:
 
 @pytest.mark.parametrize("share_form", ["uniform", "seeded"])
 @pytest.mark.parametrize("mechanism", ["osnap", "sum", "second_moment"])
+@pytest.mark.grid(2)
 async def test_three_servers_release_exactly_what_the_ideal_protocol_releases(
     tmp_path: Path, mechanism: str, share_form: str
 ) -> None:

@@ -85,6 +85,7 @@ def other_url(task: Task) -> Task:
     ],
 )
 @asks_the_same
+@pytest.mark.grid(2)
 async def test_a_task_that_breaks_its_promise_or_the_policy_is_not_registered(
     filled: World, tmp_path: Path, change: Callable[[Task], Task], policy: dict[str, object], status: int, kind: str
 ) -> None:

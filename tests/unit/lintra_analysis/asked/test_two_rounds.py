@@ -103,6 +103,7 @@ def test_known_shares_of_the_first_round(classes: int, covariance: str, ratio: f
 
 @pytest.mark.parametrize("neighbours", ["replace-one", "zero-out"])
 @pytest.mark.parametrize("bins", [0, 8])
+@pytest.mark.grid(2)
 def test_both_tasks_together_use_the_promise_up_and_no_more(neighbours: str, bins: int) -> None:
     specification = asked(2000, {"bins": bins}, neighbours=neighbours, max_corrupt_clients=20)
     first = built(specification)

@@ -112,6 +112,7 @@ def clip_count(option: Option, columns: int) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.grid(3)
 def test_the_planned_deviations_are_those_of_the_noise_that_is_drawn(name: str) -> None:
     # Every deviation is that of at least 2000 numbers: 1.6 % of error, 2.5 % for Wishart noise; six of them.
     kind, changes = OPTIONS[name]

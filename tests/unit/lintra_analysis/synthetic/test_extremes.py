@@ -24,6 +24,7 @@ CLASSES, NUMBER = ClassLabel("k", ("A", "B", "C")), numeric("y", -1e6, 3e6, 0.3,
 @pytest.mark.parametrize("size", [1e-9, 1.0, 1e9, 1e19])
 @pytest.mark.parametrize("label", [None, CLASSES, NUMBER], ids=["none", "classes", "number"])
 @pytest.mark.parametrize("sign", [-1, 0, 1])
+@pytest.mark.grid(4)
 def test_all_noise_makes_rows_inside_their_bounds_twice_the_same(
     size: float, label: ClassLabel | None, sign: int
 ) -> None:

@@ -123,6 +123,7 @@ async def refusal(life: Life, task: Task) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize(("lie", "token"), INVENTORY_LIES)
+@pytest.mark.grid(2)
 async def test_a_false_inventory_is_refused_by_name(tmp_path: Path, lie: Lie, token: str) -> None:
     async with living(tmp_path) as life:
         task = await life.create("sum")

@@ -54,6 +54,7 @@ async def test_reports_that_are_not_everywhere_are_left_out(tmp_path: Path, form
 
 
 @pytest.mark.parametrize("last", ["batches", "inventory", "ids", "cohort", "aggregate"])
+@pytest.mark.grid(2)
 async def test_a_job_that_died_while_an_answer_was_on_its_way_goes_on_after_a_restart(
     tmp_path: Path, last: str
 ) -> None:

@@ -66,6 +66,7 @@ async def holder(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hold
         ("sum", {"kind": "means", "columns": ["c", "a"]}, {"columns": ["c", "a"]}),
     ],
 )
+@pytest.mark.grid(2)
 async def test_every_analysis_answers_and_spends_nothing(
     holder: Holder, kind: str, request_body: dict[str, object], expected: dict[str, object]
 ) -> None:

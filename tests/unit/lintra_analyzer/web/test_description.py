@@ -53,6 +53,7 @@ async def released_boolean(life: Life) -> str:
 
 
 @pytest.mark.parametrize("mechanism", ["second_moment", "ron_gauss", "histogram", "boolean"])
+@pytest.mark.grid(2)
 async def test_every_answer_has_the_form_that_is_declared_and_lacks_nothing(tmp_path: Path, mechanism: str) -> None:
     others = REQUESTS.keys() - {*OF_RON_GAUSS, *OF_HISTOGRAM, *OF_A_BOOLEAN}
     own = {"ron_gauss": OF_RON_GAUSS, "histogram": OF_HISTOGRAM, "boolean": OF_A_BOOLEAN}

@@ -107,6 +107,7 @@ TWINS = {
 
 @pytest.mark.parametrize("kind", TWINS)
 @pytest.mark.parametrize("neighbours", ["replace-one", "zero-out"])
+@pytest.mark.grid(3)
 def test_the_twin_of_every_gaussian_mechanism_has_the_tasks_mu_and_passes(kind: str, neighbours: str) -> None:
     claim = Claim(epsilon="2", delta="0.001", neighbours=neighbours, min_clients=1000, max_corrupt_clients=3)
     task = make_task(kind, columns=4, claim=claim, **TWINS[kind])
@@ -142,6 +143,7 @@ def joint_task(**changes: object) -> Task:
     "changes",
     [{}, {"covariance": "per_class"}, {"label": "x0", "bins": 0}, {"label": None}, {"dimension": 7, "bins": 0}],
 )
+@pytest.mark.grid(3)
 def test_the_twin_of_joint_sums_keeps_every_option(changes: dict[str, object]) -> None:
     task = joint_task(**changes)
     case, _ = case_of_task(task)

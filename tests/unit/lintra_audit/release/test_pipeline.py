@@ -37,6 +37,7 @@ def scene_of(case: Case, seams: Seams = HONEST) -> Scene:
 
 
 @pytest.mark.parametrize("case", UNSMOOTHED, ids=lambda case: case.name)
+@pytest.mark.grid(3)
 def test_without_noise_the_release_is_matrix_times_rows_of_the_honest_clients(case: Case) -> None:
     scene = scene_of(case)
     rows = far_rows(case, scene.victim)[1]
@@ -84,6 +85,7 @@ def test_the_victim_and_the_coalition_sit_in_the_smallest_row() -> None:
 
 
 @pytest.mark.parametrize("case", RELEASED, ids=lambda case: case.name)
+@pytest.mark.grid(3)
 def test_the_two_worlds_are_as_far_apart_as_the_claim_allows(case: Case) -> None:
     # The farthest rows that are not on an axis are rounded to the grid, and inwards: by less than a step a coordinate.
     # Reports are at most quadratic, so that their squared distance falls by at most twice as much as a squared length;

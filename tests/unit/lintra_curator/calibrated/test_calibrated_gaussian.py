@@ -48,6 +48,7 @@ def test_the_renyi_envelope_is_that_of_the_vector() -> None:
 
 @pytest.mark.parametrize("one_direction", [True, False])
 @pytest.mark.parametrize("seed", range(12))
+@pytest.mark.grid(3)
 def test_no_pair_within_a_sensitivity_exceeds_the_envelope(seed: int, one_direction: bool) -> None:
     generator = np.random.default_rng(seed)
     kappa, shift, epsilon = generator.uniform(0.01, 0.8), generator.uniform(0, 0.6), generator.uniform(0.05, 2)

@@ -102,6 +102,7 @@ def test_a_coarse_computation_has_a_wide_interval_that_still_holds(pair: Pair, a
 
 @pytest.mark.parametrize("numbers", [(2, 4, 0, 2.25), (0, 1, 0.7, 1.9), (-1, 0.3, 0.2, 0.2), (0.1, 1, 0, 1.0001)])
 @pytest.mark.parametrize("at", [-0.7, 0.0, 0.1, 1.3])
+@pytest.mark.grid(3)
 def test_one_dimension_agrees_with_brute_force(numbers: tuple[float, float, float, float], at: float) -> None:
     found = delta(pair_from_gaussians(*numbers), at)
     assert found.value == pytest.approx(brute_force(*numbers, at), abs=1e-9)

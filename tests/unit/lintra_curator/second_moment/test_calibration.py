@@ -106,6 +106,7 @@ def test_the_published_gaussian_noise_does_not_keep_its_promise_when_a_row_is_re
 
 @pytest.mark.parametrize("claim", [curator_claim(e, d) for e, d in ((0.1, 1e-6), (1, 1e-15), (5, 1e-9), (0.3, 0.2))])
 @pytest.mark.parametrize("neighbours", ["replace-one", "zero-out"])
+@pytest.mark.grid(2)
 def test_every_calibration_keeps_its_claim_and_slightly_less_noise_breaks_it(
     claim: Claim, neighbours: Neighbours
 ) -> None:
@@ -147,6 +148,7 @@ def test_a_claim_that_cannot_be_calibrated_to_is_refused(epsilon: float, delta: 
 
 @pytest.mark.parametrize("neighbours", ["replace-one", "zero-out"])
 @pytest.mark.parametrize(("epsilon", "delta"), [(2000.0, 1e-9), (900.0, 0.5), (1e-4, 0.9), (1e-3, 0.6)])
+@pytest.mark.grid(3)
 def test_claims_that_promise_nearly_nothing_are_calibrated_all_the_same(
     epsilon: float, delta: float, neighbours: Neighbours
 ) -> None:

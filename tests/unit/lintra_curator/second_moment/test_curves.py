@@ -135,6 +135,7 @@ def test_projections_with_many_rows_and_wishart_noise_of_small_scale_approach_th
 
 
 @pytest.mark.parametrize(("epsilon", "freedom"), [(0.05, 900), (0.3, 20), (0.6, 5), (1.0, 44), (4.0, 8)])
+@pytest.mark.grid(2)
 def test_no_wishart_pair_along_the_edges_exceeds_the_curve(epsilon: float, freedom: float) -> None:
     curve = wishart_delta(epsilon, freedom, 1.0, "replace-one")
     for share in np.linspace(0, 1, 33)[1:-1]:

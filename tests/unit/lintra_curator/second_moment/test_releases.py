@@ -76,6 +76,7 @@ def table(row_bound: float = 2.0, rows: int = 80) -> BoundedTable:
 
 @pytest.mark.parametrize("claim", [CLAIM, WEAK, curator_claim(0.5, 1e-5, "zero-out")])
 @pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.grid(3)
 def test_every_exactly_calibrated_release_states_a_curve_that_keeps_its_claim(name: str, claim: Claim) -> None:
     if name == "trace-tight" and claim.neighbours == "zero-out":
         with pytest.raises(ValueError, match="'replace-one' only"):

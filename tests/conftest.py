@@ -1,0 +1,26 @@
+"""What holds for all tests: cells of large grids, and a collector of garbage that leaves the collected tests alone."""
+
+import gc
+from collections import Counter
+
+import pytest
+
+from support.grids import is_quick
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the cells of a grid that only `make test-all` runs as slow."""
+    seen: Counter[str] = Counter()
+    for item in items:
+        if marker := item.get_closest_marker("grid"):
+            name = item.nodeid.partition("[")[0]
+            if not is_quick(seen[name], *marker.args):
+                item.add_marker(pytest.mark.slow)
+            seen[name] += 1
+
+
+def pytest_collection_finish() -> None:
+    """Take what was collected out of every later round of garbage collection: thousands of tests stay to the end."""
+    gc.collect()
+    gc.freeze()
