@@ -9,14 +9,19 @@ that `study.py` holds (tests/unit/deploy/test_study.py runs it again).
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 from flights import NAMES, load_flights
-from study import BOUNDS, DELTA, EPSILON, FEATURES, RANK, REGULARIZATION, TARGET
+from study import BOUNDS, DELTA, EPSILON, FEATURES, QUORUM, RANK, REGULARIZATION, TARGET
 from yardsticks import Problem, Truth, sketched
 
+from lintra_analysis.planning.coalition import usual_claim
+from lintra_analysis.planning.option import plan_option
+from lintra_analysis.planning.question import Question
 from lintra_analysis.releases.columns import ScaledColumn
+from lintra_protocol.documents import real
 from lintra_protocol.ring import FloatArray
 
 SHOWN = 100_000
@@ -60,14 +65,14 @@ def candidates() -> Iterator[Choice]:
 
 
 def median_r2(rows: FloatArray, choice: Choice) -> float:
-    """Return the median R2 of regressions on simulated sketches of flights that are not shown."""
+    """Return the median R2 of regressions on simulated sketches of other flights, with the noise that a task has."""
     columns = tuple(
         ScaledColumn(name=name, center=center, scale=scale, lower=BOUNDS[name][0], upper=BOUNDS[name][1])
         for name, (center, scale) in units(rows, choice.multiple).items()
     )
     truth = Truth(rows, Problem(columns, TARGET, FEATURES, REGULARIZATION, RANK))
-    seeds = [bytes([draw]) * 32 for draw in range(1, DRAWS + 1)]
-    return float(np.median([_r2(truth, choice, seed) for seed in seeds]))
+    noise, seeds = planned_noise(choice), [bytes([draw]) * 32 for draw in range(1, DRAWS + 1)]
+    return float(np.median([sketched(truth, choice.sketch_rows, choice.row_bound, noise, seed) for seed in seeds]))
 
 
 def chosen(rows: FloatArray, among: Sequence[Choice] | None = None) -> Choice:
@@ -75,8 +80,14 @@ def chosen(rows: FloatArray, among: Sequence[Choice] | None = None) -> Choice:
     return max(among or tuple(candidates()), key=lambda choice: median_r2(rows, choice))
 
 
-def _r2(truth: Truth, choice: Choice, seed: bytes) -> float:
-    return sketched(truth, choice.sketch_rows, choice.row_bound, EPSILON, DELTA, seed)
+def planned_noise(choice: Choice) -> float:
+    """Return the deviation of the noise in an entry of the sketch, as the task will have it, coalitions included."""
+    fewest = math.floor(QUORUM * OTHERS)
+    claim = usual_claim(epsilon=real(EPSILON), delta=real(DELTA), min_clients=fewest, is_sketch=True)
+    question = Question(
+        columns=len(NAMES), claim=claim, max_clients=OTHERS, rows=choice.sketch_rows, row_bound=real(choice.row_bound)
+    )
+    return plan_option("osnap", question).deviations["entry"]
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ from lintra_analysis.releases.columns import ScaledColumn
 
 EPSILON, DELTA = 1.0, 1e-6
 ROW_BOUND = 2.0
-SKETCH_ROWS = 300
+SKETCH_ROWS = 75
 RANK, REGULARIZATION = 3, 1.0
 TARGET = "arr_delay"
 # The other columns say these things once more: hour and minute spell the scheduled departure, and both actual times

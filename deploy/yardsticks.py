@@ -83,14 +83,14 @@ def non_private(truth: Truth) -> tuple[float, float]:
 def trusted_curator(truth: Truth, mechanism: str, rows: int, bound: float, epsilon: float, delta: float) -> float:
     """Return the R2 of the central Gaussian mechanism on the same statistic, replace-one."""
     if mechanism == "osnap":
-        return sketched(truth, rows, bound, epsilon, delta, SEED)
+        return sketched(truth, rows, bound, 2 * bound / gaussian_mu(epsilon, delta), SEED)
     clipped, sd = clip_norms(truth.rows, bound), bound**2 / gaussian_mu(epsilon, delta)
     return _second_moments(truth, clipped, bound, sd, expand(SEED, "curator"))
 
 
-def sketched(truth: Truth, rows: int, bound: float, epsilon: float, delta: float, seed: bytes) -> float:
-    """Return the R2 of one sketch whose noise a curator adds, replace-one; matrix and noise come from the seed."""
-    clipped, sd = clip_norms(truth.rows, bound), 2 * bound / gaussian_mu(epsilon, delta)
+def sketched(truth: Truth, rows: int, bound: float, sd: float, seed: bytes) -> float:
+    """Return the R2 of one sketch with noise of a deviation in every entry; matrix and noise come from the seed."""
+    clipped = clip_norms(truth.rows, bound)
     matrix = BalancedOsnap(rows, len(clipped), seed)
     row, sign = (each[:, 0] for each in matrix.entries(np.arange(len(clipped))))
     sketch = np.stack([np.bincount(row, sign * column, rows) for column in clipped.T], axis=1)

@@ -213,6 +213,7 @@ def test_a_process_and_its_fork_may_share_a_ledger(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.slow
 def test_every_charge_that_was_acknowledged_survives_a_kill_at_any_moment(tmp_path: Path, seed: int) -> None:
     path = tmp_path / "ledger"
     process = start(CHARGE_FOR_EVER, str(path))
@@ -232,6 +233,7 @@ def test_every_charge_that_was_acknowledged_survives_a_kill_at_any_moment(tmp_pa
             assert ledger.charge(TASK, PRICE, {os.urandom(32): f"source {number}"})
 
 
+@pytest.mark.slow
 def test_of_two_processes_that_race_for_the_last_of_a_budget_exactly_one_wins_every_time(tmp_path: Path) -> None:
     path = tmp_path / "ledger"
     # Epsilon at 1e-6 is 1.37 after one task, 1.99 after two and more than 2 after three: there is room for one.

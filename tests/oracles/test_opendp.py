@@ -63,6 +63,7 @@ def test_our_sampler_cannot_be_told_from_theirs_and_one_five_percent_off_can() -
     assert not (same_law(wrong, theirs) and same_spread(wrong, theirs))
 
 
+@pytest.mark.slow
 def test_the_same_holds_where_the_lattice_is_coarse() -> None:
     ours = discrete_gaussian(SAMPLES, 1, expand(SEED, "opendp 1"))
     theirs, wrong = (np.array(gaussian(sigma)([0] * SAMPLES)) for sigma in (1, 1.05))

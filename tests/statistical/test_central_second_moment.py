@@ -36,6 +36,8 @@ from lintra_protocol.randomness import RandomBytes, expand
 from lintra_protocol.ring import FloatArray
 from support.made_releases import COEFFICIENTS, regression_rows
 
+pytestmark = pytest.mark.slow
+
 SEED = bytes(range(32))
 BOUND = 2.0
 RUNS = 400

@@ -21,6 +21,8 @@ from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
 from lintra_protocol.ring import FloatArray
 from support.made_releases import columns, symmetric_noise, with_constant
 
+pytestmark = pytest.mark.slow
+
 DRAWS = 300
 CLIENTS = 4096
 SIGMA = 60.0

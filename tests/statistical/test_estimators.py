@@ -208,6 +208,7 @@ def test_the_explained_share_is_covered_and_a_share_off_by_a_twentieth_is_not(
     assert holds(float(np.mean([covers(interval, truth + shift) for interval in intervals]))) == right
 
 
+@pytest.mark.slow
 def test_sketch_eigenvalue_intervals_cover_and_weyl_intervals_cover_all_at_once() -> None:
     generator = np.random.default_rng(19)
     rows = low_rank_rows(generator)

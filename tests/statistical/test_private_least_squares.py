@@ -18,6 +18,8 @@ from lintra_curator.least_squares.private_least_squares import (
 from lintra_curator.promise.claim import curator_claim
 from support import source
 
+pytestmark = pytest.mark.slow
+
 RUNS, SKETCH_ROWS, SIZE = 4000, 9, 3
 CLAIM = curator_claim(4.0, 1e-2, "zero-out")
 GENERATOR = np.random.default_rng(9)

@@ -28,6 +28,8 @@ from support.made_releases import (
     with_constant,
 )
 
+pytestmark = pytest.mark.slow
+
 RUNS = 400
 NORMAL = 1.959964
 CLIENTS = 2**14

@@ -73,6 +73,7 @@ def test_what_honest_clients_leave_has_mean_and_covariance_of_the_central_mechan
 
 
 @pytest.mark.parametrize(("intercept", "trace"), OPTIONS)
+@pytest.mark.slow
 def test_one_honest_client_in_six_less_is_noticed(intercept: str, trace: bool) -> None:
     # With 250 instead of 300 clients the variance falls by a sixth; pooled over all words that is eight
     # deviations, and six are a false alarm below 1e-8.

@@ -66,6 +66,7 @@ def test_what_clients_send_has_mean_zero_and_the_stated_covariance() -> None:
 
 
 @pytest.mark.parametrize(("epsilon", "weight"), [(0.2, 1.5), (0.5, 4.0)])
+@pytest.mark.slow
 def test_the_best_event_tells_a_row_from_the_null_row_as_often_as_the_curve_says(epsilon: float, weight: float) -> None:
     """The best event is a half-line of the hidden number, up to a bar that the curve's derivation gives."""
     mechanism = mechanism_of(weight)

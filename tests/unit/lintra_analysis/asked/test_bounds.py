@@ -56,6 +56,7 @@ def test_a_task_of_gigabytes_is_refused_before_they_are_allocated(
     assert peak < (8 if count <= 1500 else 300) * MEBIBYTE
 
 
+@pytest.mark.slow
 def test_without_the_bound_memory_grows_with_what_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asked, "require_size", lambda *_: None)
     tracemalloc.start()

@@ -59,6 +59,7 @@ def test_json_holds_every_number_of_the_table() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_an_audit_of_the_published_calibration_prints_both_epsilons_and_what_the_runs_say() -> None:
     result = run("--case", "published")
     assert result.exit_code == 0

@@ -39,6 +39,7 @@ def made_data(count: int = 300) -> tuple[np.ndarray, np.ndarray]:
         pytest.param(3000, 91, 515345, 15.05512049, 10.61901668, 10.51140365, 12.78258615, marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.slow
 def test_the_noise_of_each_law_and_region_is_that_of_the_design(
     sketch_rows: int, features: int, count: int, corner: float, triangle: float, exact: float, projection: float
 ) -> None:
@@ -178,6 +179,7 @@ def test_the_solver_solves_the_problem_with_the_ridge_appended() -> None:
 
 
 @pytest.mark.parametrize("law", ["gaussian", "t"])
+@pytest.mark.slow
 def test_the_inherent_privacy_is_that_of_the_worst_row(law: str) -> None:
     features, target = made_data(40)
     joint = np.column_stack([features, target]) / 2

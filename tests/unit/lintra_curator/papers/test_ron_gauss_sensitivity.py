@@ -96,6 +96,7 @@ def test_a_search_for_bad_pairs_beats_the_published_bound_and_never_ours(dimensi
         pytest.param(10, 1.819e-7, 1.822e-7, marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.slow
 def test_the_published_noise_claims_epsilon_1_and_has_a_delta_there(dimension: int, low: float, high: float) -> None:
     found_low, found_high = published_delta(dimension, 1.0)
     # Two intervals of one number overlap; ours is as narrow as the grid allows.

@@ -125,6 +125,7 @@ def test_the_worst_neighbour_moves_the_eigenvalue_as_far_as_it_can() -> None:
         assert values == sorted(values)
 
 
+@pytest.mark.slow
 def test_a_smaller_cap_or_deviation_breaks_the_promise() -> None:
     plan = CLOSE()
     assert ptr_delta(1.0, plan.test, 100) <= CLAIM.float_delta
