@@ -150,6 +150,7 @@ def send_again(path: Path) -> Network:
 
 
 @pytest.mark.parametrize("script", [AFTER_THE_CHARGE, AT_THE_FIRST_BYTE], ids=["after the charge", "at the first byte"])
+@pytest.mark.grid(2)
 def test_a_client_killed_between_its_charge_and_its_report_has_paid_and_sends_that_very_report_when_it_is_back(
     tmp_path: Path, script: str
 ) -> None:

@@ -42,6 +42,7 @@ async def test_with_an_intercept_one_release_holds_means_and_regressions_with_a_
 
 
 @pytest.mark.parametrize("changes", [BOTH, WISHART], ids=["both options", "wishart"])
+@pytest.mark.grid(2)
 async def test_what_the_analyst_reads_is_what_one_function_computes(tmp_path: Path, changes: dict[str, object]) -> None:
     async with living(tmp_path) as life:
         release_id = await released(life, changes)

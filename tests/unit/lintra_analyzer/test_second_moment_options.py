@@ -98,6 +98,7 @@ def test_the_product_of_the_constant_with_itself_is_public_to_the_last_digit() -
     ("intercept", "trace"),
     [pytest.param(*one, marks=[pytest.mark.slow] * ("0" in one or not one[1])) for one in OPTIONS],
 )
+@pytest.mark.slow
 def test_the_noise_has_the_stated_law_and_this_test_would_notice_if_not(intercept: str, trace: bool) -> None:
     """Compare every entry's variance and that of the trace with the law, over 1500 releases of null rows.
 

@@ -14,6 +14,7 @@ from support.server_world import START_SECONDS, configured, started
 
 
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.grid(2)
 def test_a_server_starts_answers_and_stops_cleanly(tmp_path: Path, stop: signal.Signals) -> None:
     path, settings = configured(tmp_path)
     with started(path, settings) as process:

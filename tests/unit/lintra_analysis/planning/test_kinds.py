@@ -128,6 +128,7 @@ def test_the_planned_deviations_are_those_of_the_noise_that_is_drawn(name: str) 
 
 
 @pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.grid(2)
 def test_every_plan_states_bytes_limits_and_a_kept_promise(name: str) -> None:
     kind, changes = OPTIONS[name]
     asked = question(**changes)

@@ -136,6 +136,7 @@ async def test_a_false_inventory_is_refused_by_name(tmp_path: Path, lie: Lie, to
 
 
 @pytest.mark.parametrize("where", LATER_LIES)
+@pytest.mark.grid(2)
 async def test_a_lie_is_refused_by_name_and_the_truth_is_taken_later(tmp_path: Path, where: str) -> None:
     async with living(tmp_path) as life:
         task = await life.create("osnap")

@@ -28,6 +28,7 @@ def problem(job: Job) -> str:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.grid(2)
 async def test_a_release_is_the_ideal_run_bit_for_bit(tmp_path: Path, kind: str) -> None:
     async with living(tmp_path) as life:
         task = await life.create(kind)

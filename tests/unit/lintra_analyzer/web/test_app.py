@@ -259,6 +259,7 @@ async def test_the_refusal_of_a_server_stands_in_the_job(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("kind", ["osnap", "sum", "second_moment"])
+@pytest.mark.grid(2)
 async def test_the_numbers_come_as_npz_json_and_csv(tmp_path: Path, kind: str) -> None:
     async with living(tmp_path) as life, life.rest() as rest:
         release_id = await released(life, kind)

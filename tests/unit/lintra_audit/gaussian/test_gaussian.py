@@ -276,6 +276,7 @@ def test_a_statement_below_the_recomputed_mu_is_inconsistent() -> None:
 
 
 @pytest.mark.parametrize("neighbours", ["replace-one", "zero-out"])
+@pytest.mark.grid(2)
 def test_wishart_noise_is_audited_by_its_own_curve(neighbours: str) -> None:
     claim = Claim(epsilon="1", delta="0.000001", neighbours=neighbours, min_clients=60, max_corrupt_clients=2)
     task = make_task("second_moment_wishart", claim=claim)

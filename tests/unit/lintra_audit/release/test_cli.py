@@ -71,6 +71,7 @@ def test_an_audit_of_the_published_calibration_prints_both_epsilons_and_what_the
     "arguments",
     [["--case", "none"], ["--fault", "none"], ["--trials", "10"], ["--seed", "00"], ["--seed", "x" * 64]],
 )
+@pytest.mark.grid(2)
 def test_a_wrong_option_is_refused_with_status_2(arguments: list[str]) -> None:
     assert run(*arguments).exit_code == 2
 
@@ -120,6 +121,7 @@ def test_the_twin_of_every_gaussian_mechanism_has_the_tasks_mu_and_passes(kind: 
     assert audit_case(case, 2000, SEED).passed
 
 
+@pytest.mark.slow
 def test_the_twin_of_a_task_with_wishart_noise_keeps_its_claim() -> None:
     task = make_task("second_moment_wishart", columns=4, min_clients=1000, max_corrupt_clients=3)
     case, said = case_of_task(task)

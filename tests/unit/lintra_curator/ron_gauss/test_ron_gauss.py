@@ -79,6 +79,7 @@ def test_the_release_keeps_its_promise_with_one_noise() -> None:
     assert squared**0.5 == pytest.approx(release.promise.mu, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_the_released_numbers_are_the_exact_ones_plus_their_noise_and_a_wrong_scale_is_noticed() -> None:
     # 30 releases of 6 words: the mean square has deviation 11 %; six of them reject noise twice as large. The
     # statistical test rejects 5 %. A false alarm is below 1e-8.
