@@ -187,7 +187,8 @@ class PrivacyStatement:
         """Check that the release is at least as private as a task promises.
 
         Raises:
-            FalseClaimError: it is not, or not for the claim's neighbours, or not proved; the detail has what differs.
+            FalseClaimError: it is not, or not for the claim's neighbours and coalition, or not proved; the detail has
+                what differs.
         """
         self.require_proof(claim)
         if not self.slack <= MAX_SLACK:
@@ -199,7 +200,7 @@ class PrivacyStatement:
             )
 
     def require_proof(self, claim: Claim) -> None:
-        """Check that the statement is about a claim's neighbours, and proved.
+        """Check that the statement is about a claim's neighbours, against its coalition at least, and proved.
 
         Raises:
             FalseClaimError: it is not.
@@ -207,6 +208,13 @@ class PrivacyStatement:
         if self.neighbours != claim.neighbours:
             raise FalseClaimError(
                 f"the claim is about neighbours {claim.neighbours!r}, and what was computed about {self.neighbours!r}"
+            )
+        # A coalition that may choose its place late can do all that one can which was there before.
+        adaptive = claim.threat == "adaptive" and claim.max_corrupt_clients > 0
+        if self.max_corrupt_clients < claim.max_corrupt_clients or (adaptive and self.threat != "adaptive"):
+            raise FalseClaimError(
+                f"the claim is against {claim.max_corrupt_clients} corrupt clients ({claim.threat}), and what was "
+                f"computed against {self.max_corrupt_clients} ({self.threat})"
             )
         if self.status != "proved":
             raise FalseClaimError(f"a claim needs a proof; what was computed is a {self.status}: {self.note}")

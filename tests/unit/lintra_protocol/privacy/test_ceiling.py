@@ -49,11 +49,11 @@ def test_a_coalitions_part_of_delta_must_fit_whatever_epsilon_is_accepted() -> N
     judge(task, Ceiling(delta=Fraction(1, 10**5)))
 
 
-def test_what_is_not_proved_for_the_promises_neighbours_is_refused_whatever_its_numbers() -> None:
-    task = make_task(min_clients=100)
+def test_what_is_not_proved_for_the_promises_neighbours_and_coalition_is_refused_whatever_its_numbers() -> None:
+    task = make_task(claim=Claim(epsilon="1", delta="0.000001", min_clients=100, max_corrupt_clients=3))
     worst = task.worst_privacy()
     Ceiling().require(task.claim, worst)
-    for changes in ({"neighbours": "zero-out"}, {"status": "numerical supremum"}):
+    for changes in ({"neighbours": "zero-out"}, {"max_corrupt_clients": 2}, {"status": "numerical supremum"}):
         with pytest.raises(PolicyRefusedError, match="computed"):
             Ceiling().require(task.claim, replace(worst, **changes))  # type: ignore[arg-type]
 

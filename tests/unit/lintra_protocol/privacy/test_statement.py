@@ -16,6 +16,7 @@ from lintra_protocol.privacy.statement import (
     PrivacyStatement,
     Relation,
     Status,
+    Threat,
     additive_statement,
 )
 
@@ -137,6 +138,30 @@ def test_a_statement_without_a_gaussian_curve_knows_its_point_and_nothing_else()
     assert str(point) == "epsilon 1 at delta 1e-06 (zero-out)"
     with pytest.raises(ValueError, match="finite"):
         Spent.of(point)
+
+
+@pytest.mark.parametrize(
+    ("computed", "promised", "kept"),
+    [
+        ((2, "static"), (2, "static"), True),
+        ((1, "static"), (2, "static"), False),
+        ((3, "static"), (2, "static"), True),
+        ((2, "static"), (2, "adaptive"), False),
+        ((2, "adaptive"), (2, "static"), True),
+        ((1, "adaptive"), (2, "static"), False),
+        ((0, "static"), (0, "adaptive"), True),
+    ],
+)
+def test_a_promise_is_kept_only_against_the_coalition_that_was_reckoned_with(
+    computed: tuple[int, Threat], promised: tuple[int, Threat], kept: bool
+) -> None:
+    given = replace(statement(claim(epsilon="11")), max_corrupt_clients=computed[0], threat=computed[1])
+    promise = claim(epsilon="11", max_corrupt_clients=promised[0], threat=promised[1])
+    if kept:
+        given.require(promise)
+        return
+    with pytest.raises(FalseClaimError, match=f"against {promised[0]} corrupt clients"):
+        given.require(promise)
 
 
 @pytest.mark.parametrize("neighbours", ["replace-one", "zero-out", "replace-one within its class"])
