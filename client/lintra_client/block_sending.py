@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from lintra_client.bulk import Block, FailedRow, Tally
-from lintra_client.ledger import Ledger, price_of
+from lintra_client.ledger import Ledger
 from lintra_client.outbox import Kept, Outbox
 from lintra_client.sealed_reports import Parcel, spelled
 from lintra_client.sending import GIVEN_UP, expiry_of
@@ -94,9 +94,8 @@ class BlockSending:
 
     async def _charged(self, sources: Mapping[bytes, str]) -> dict[bytes, LedgerRefusedError]:
         """Charge reports that are kept; those that must not leave are forgotten, too."""
-        price = price_of(self._task)
         try:
-            refused = await asyncio.to_thread(self._ledger.charge, self._task.task_id, price, sources)
+            refused = await asyncio.to_thread(self._ledger.charge_task, self._task, sources)
         except LintraError:
             await asyncio.to_thread(self._outbox.forget, *sources)
             raise

@@ -60,7 +60,8 @@ class Policy:
         Raises:
             PolicyRefusedError: it is not allowed; the detail says why.
         """
-        self.ceiling.require(task.claim, task.worst_privacy())
+        for claim, worst in task.promises():
+            self.ceiling.require(claim, worst)
         if task.num_servers < self.min_servers:
             raise PolicyRefusedError(f"{task.num_servers} servers are fewer than {self.min_servers}")
         if task.claim.min_clients < self.min_clients:

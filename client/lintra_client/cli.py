@@ -262,6 +262,21 @@ def _facts(task: Task, policy: Policy) -> dict[str, str | list[str]]:
         "judged_at_delta": f"{float(ceiling.delta_for(claim)):g}",
         "judged_epsilon": f"{ceiling.epsilon_of(claim, task.worst_privacy()):.6g}",
         "suite": task.suite,
+        **_study_facts(task, policy),
+    }
+
+
+def _study_facts(task: Task, policy: Policy) -> dict[str, str | list[str]]:
+    """Return what a study promises and charges, none of a task that belongs to none."""
+    if task.study is None:
+        return {}
+    claim, worst = task.promises()[-1]
+    role = "pilot" if task.study.pilot is None else f"main task after pilot {task.study.pilot}"
+    return {
+        "study": f"{role}; a ledger charges both tasks together, when the pilot's report leaves",
+        "study_epsilon": claim.epsilon,
+        "study_delta": claim.delta,
+        "study_judged_epsilon": f"{policy.ceiling.epsilon_of(claim, worst):.6g}",
     }
 
 

@@ -19,7 +19,7 @@ from lintra_client.bulk import Block, Progress, SendSummary, Tally, blocks_of, d
 from lintra_client.channel import Channel, Retries
 from lintra_client.check import Policy, agreed_task, require_distinct
 from lintra_client.frames import DataFrame, rows_of_frame, sources_of_frame
-from lintra_client.ledger import DISTINCT_SOURCES, SELF, Distinct, Ledger, default_path, price_of, require_source
+from lintra_client.ledger import DISTINCT_SOURCES, SELF, Distinct, Ledger, default_path, require_source
 from lintra_client.ledger_book import Source, Vouched
 from lintra_client.outbox import Outbox
 from lintra_client.sealed_reports import Parcel, block_size, encode_apart, encode_together, report_time, spelled
@@ -363,7 +363,7 @@ class Client:
             return {}
         reports = dict(zip(parcel.report_ids, parcel.sources, strict=True))
         # In a thread: the disk, or another process at the same ledger, may take its time.
-        return await asyncio.to_thread(self._ledger.charge, self.task.task_id, price_of(self.task), reports)
+        return await asyncio.to_thread(self._ledger.charge_task, self.task, reports)
 
     async def _deliver(self, parcel: Parcel) -> list[Delivery]:
         if not self._destinations:

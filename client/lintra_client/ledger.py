@@ -19,6 +19,7 @@ from lintra_client.ledger_file import LedgerFile
 from lintra_protocol.errors import LedgerRefusedError
 from lintra_protocol.messages import BATCH
 from lintra_protocol.privacy.composition import Spent
+from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.task import Task
 
 SELF = "self"
@@ -48,7 +49,8 @@ class Entry:
         source: None if the caller vouched for the rows of one call; the charge then counts for every source.
         task_id: in base64url.
         num_reports: how many reports it covers: one, or those of the call that were about to leave.
-        spent: what it cost each source.
+        spent: what it cost each source; of a pilot, what its main task will cost included.
+        pilot: the task whose charge covers this one, which then costs nothing more.
     """
 
     source: str | None
@@ -56,6 +58,7 @@ class Entry:
     batch: int
     num_reports: int
     spent: Spent
+    pilot: str | None = None
 
 
 @dataclass(frozen=True)
@@ -113,8 +116,27 @@ class Ledger:
 
     # --- charging ----------------------------------------------------------------------------------------------
 
+    def charge_task(
+        self, task: Task, reports: Mapping[bytes, Source], batch: int = BATCH
+    ) -> dict[bytes, LedgerRefusedError]:
+        """Charge reports of a task at its own price, or at that of its whole study (see `charge`).
+
+        Raises:
+            ValueError, LedgerRefusedError: as `charge`; or the task gives no privacy that could be counted.
+        """
+        main, price = set_aside_by(task), price_of(task)
+        pilot = None if task.study is None else task.study.pilot
+        return self.charge(task.task_id, price, reports, batch, main=main, pilot=pilot)
+
     def charge(
-        self, task_id: str, price: Spent, reports: Mapping[bytes, Source], batch: int = BATCH
+        self,
+        task_id: str,
+        price: Spent,
+        reports: Mapping[bytes, Source],
+        batch: int = BATCH,
+        *,
+        main: Spent | None = None,
+        pilot: str | None = None,
     ) -> dict[bytes, LedgerRefusedError]:
         """Charge reports that are about to leave, all in one transaction that is on disk when this returns.
 
@@ -123,6 +145,8 @@ class Ledger:
             price: what a release of this task costs a source; see `price_of`.
             reports: for each identifier, whose facts it states. What was charged before is not charged again.
             batch: of the task.
+            main: of a pilot: what is charged with it, and set aside for the main task of its study.
+            pilot: of a main task: its pilot. Whose report was charged there pays nothing more.
 
         Returns:
             The reports that must not leave; nothing was charged for them. Those that are not in it may.
@@ -140,14 +164,14 @@ class Ledger:
             book = Book(db, task_id, batch)
             for report_id, source in reports.items():
                 try:
-                    self._charge(book, price, report_id, source)
+                    self._charge(book, _Wanted(price, main, pilot), report_id, source)
                 except LedgerRefusedError as error:
                     if isinstance(source, Vouched):
                         raise
                     refused[report_id] = error
         return refused
 
-    def _charge(self, book: Book, price: Spent, report_id: bytes, source: Source) -> None:
+    def _charge(self, book: Book, wanted: "_Wanted", report_id: bytes, source: Source) -> None:
         # A report may leave only if it was charged before, or
         #   (1) no other report of its source was charged in this task and batch;
         #   (2) with it, everything that its source takes part in stays below the ceiling;
@@ -156,10 +180,23 @@ class Ledger:
             return
         charge = book.open_charge(source)  # (1)
         if charge is None:
-            for total in book.totals(source):
-                self._require_room(total, price)  # (2)
-            charge = book.enter(source, price)
+            charge = self._entered(book, wanted, source)
         book.add_report(report_id, charge)
+
+    def _entered(self, book: Book, wanted: "_Wanted", source: Source) -> int:
+        """Return a new charge of a source in this task."""
+        covering = None if wanted.pilot is None else book.covering(wanted.pilot, source, wanted.price)
+        if covering is not None:
+            charge = book.enter(source, Spent.zero())
+            book.cover(charge, covering)
+            return charge
+        price = wanted.price if wanted.main is None else sum_of((wanted.price, wanted.main))
+        for total in book.totals(source):
+            self._require_room(total, price)  # (2)
+        charge = book.enter(source, price)
+        if wanted.main is not None:
+            book.set_aside(charge, wanted.main)
+        return charge
 
     def _require_room(self, total: Spent, price: Spent) -> None:
         after = epsilon_of(sum_of((total, price)), self.delta)
@@ -193,6 +230,15 @@ class Ledger:
         return Balance(total, epsilon_of(total, self.delta), self.delta, self.max_epsilon)
 
 
+@dataclass(frozen=True)
+class _Wanted:
+    """What a task costs by itself, what it sets aside for the main task of its study, and which pilot it follows."""
+
+    price: Spent
+    main: Spent | None
+    pilot: str | None
+
+
 def price_of(task: Task) -> Spent:
     """Return what a release of a task costs each of its sources at most: at the smallest cohort, replacing a row.
 
@@ -204,7 +250,21 @@ def price_of(task: Task) -> Spent:
     Raises:
         LedgerRefusedError: the task's parameters give no privacy that could be counted.
     """
-    statement = task.worst_privacy()
+    return _price(task, task.worst_privacy())
+
+
+def set_aside_by(task: Task) -> Spent | None:
+    """Return what a pilot sets aside for the main task of its study; None of any other task.
+
+    Raises:
+        LedgerRefusedError: as `price_of`.
+    """
+    if task.study is None or task.study.pilot is not None:
+        return None
+    return _price(task, task.study.set_aside(task.worst_privacy()))
+
+
+def _price(task: Task, statement: PrivacyStatement) -> Spent:
     if statement.neighbours == "zero-out":
         failure = task.mechanism.failure_of_two_steps(statement)
         statement = replace(statement, neighbours="replace-one", mu=2 * statement.mu, delta_coalition=failure)

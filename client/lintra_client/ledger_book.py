@@ -93,6 +93,54 @@ class Book:
     def enter(self, source: Source, price: Spent) -> int:
         """Charge a price to a source, and return the number of the charge."""
         name, call = (_EVERYBODY, source.call) if isinstance(source, Vouched) else (source, "")
+        return _lastrowid(
+            self._db.execute(
+                "INSERT INTO charges (task_id, batch, source, call, price) VALUES (?, ?, ?, ?, ?)",
+                (*self._batch, name, call, self._number_of(price)),
+            )
+        )
+
+    def set_aside(self, charge: int, price: Spent) -> None:
+        """Note which part of a pilot's charge belongs to the main task of its study."""
+        self._db.execute("INSERT INTO set_aside (charge, price) VALUES (?, ?)", (charge, self._number_of(price)))
+
+    def covering(self, pilot: str, source: Source, price: Spent) -> int | None:
+        """Return the charge of a pilot that covers this task for a source, or None if it took no part in the pilot.
+
+        Args:
+            pilot: the pilot's task.
+            source: whose report is about to leave.
+            price: of this task.
+
+        Raises:
+            LedgerRefusedError: the pilot set less aside, or another task has used it.
+        """
+        name = _EVERYBODY if isinstance(source, Vouched) else source
+        found = self._db.execute(
+            "SELECT charge, set_aside.price FROM charges JOIN set_aside USING (charge) "
+            "WHERE task_id = ? AND source IN (?, ?)",
+            (pilot, name, _EVERYBODY),
+        ).fetchone()
+        if found is None:
+            return None
+        charge, kept = int(found[0]), self._prices[found[1]]
+        if not price.fits_into(kept):
+            raise LedgerRefusedError(f"the task spends more than its pilot {pilot} set aside for it")
+        others = "SELECT 1 FROM covered JOIN charges USING (charge) WHERE pilot = ? AND task_id <> ? LIMIT 1"
+        if self._db.execute(others, (charge, self._batch[0])).fetchone():
+            raise LedgerRefusedError(f"another task has used what pilot {pilot} set aside; a study has one main task")
+        return charge
+
+    def cover(self, charge: int, pilot: int) -> None:
+        """Note that a charge, of nothing, is covered by that of a pilot."""
+        self._db.execute("INSERT INTO covered (charge, pilot) VALUES (?, ?)", (charge, pilot))
+
+    def add_report(self, report_id: bytes, charge: int) -> None:
+        """Keep the identifier of a report with its charge, so that it is never charged again."""
+        self._db.execute("INSERT INTO reports (report_id, charge) VALUES (?, ?)", (report_id, charge))
+
+    def _number_of(self, price: Spent) -> int:
+        """Return the number of a price, a new one if it has none."""
         number = next((number for number, known in self._prices.items() if known == price), None)
         if number is None:
             number = _lastrowid(
@@ -102,16 +150,7 @@ class Book:
                 )
             )
             self._prices[number] = price
-        return _lastrowid(
-            self._db.execute(
-                "INSERT INTO charges (task_id, batch, source, call, price) VALUES (?, ?, ?, ?, ?)",
-                (*self._batch, name, call, number),
-            )
-        )
-
-    def add_report(self, report_id: bytes, charge: int) -> None:
-        """Keep the identifier of a report with its charge, so that it is never charged again."""
-        self._db.execute("INSERT INTO reports (report_id, charge) VALUES (?, ?)", (report_id, charge))
+        return number
 
     def _total(self, numbers: tuple[int, ...]) -> Spent:
         return sum_of(tuple(self._prices[number] for number in sorted(numbers)))
@@ -128,19 +167,22 @@ def total_of(db: sqlite3.Connection, source: str) -> Spent:
     return sum_of(tuple(prices[number] for number in sorted(numbers)))
 
 
-def all_charges(db: sqlite3.Connection) -> Iterator[tuple[str | None, str, int, int, Spent]]:
-    """Yield (source, task, batch, number of reports, price) of every charge, oldest first; None is any source.
+def all_charges(db: sqlite3.Connection) -> Iterator[tuple[str | None, str, int, int, Spent, str | None]]:
+    """Yield (source, task, batch, number of reports, price, pilot that covers it) of every charge, oldest first.
+
+    The source is None where it is any, and the pilot where none covers the charge.
 
     Raises:
         LedgerRefusedError: a price cannot be read.
     """
     prices = _prices(db)
     rows = db.execute(
-        "SELECT source, task_id, batch, (SELECT count(*) FROM reports WHERE reports.charge = charges.charge), price "
-        "FROM charges ORDER BY charge"
+        "SELECT source, task_id, batch, (SELECT count(*) FROM reports WHERE reports.charge = charges.charge), price, "
+        "(SELECT pilots.task_id FROM covered JOIN charges AS pilots ON pilots.charge = covered.pilot "
+        "WHERE covered.charge = charges.charge) FROM charges ORDER BY charge"
     )
-    for source, task_id, batch, num_reports, price in rows:
-        yield source or None, task_id, batch, num_reports, prices[price]
+    for source, task_id, batch, num_reports, price, pilot in rows:
+        yield source or None, task_id, batch, num_reports, prices[price], pilot
 
 
 def _charged_prices(db: sqlite3.Connection, source: str) -> tuple[int, ...]:

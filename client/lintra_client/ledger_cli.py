@@ -49,7 +49,10 @@ def show(
     typer.echo(f"{source}: epsilon {balance.epsilon:.6g} of {balance.max_epsilon:g} at delta {balance.delta:g}")
     for entry in entries:
         whose = "" if entry.source else f", for every source ({entry.num_reports} rows)"
-        typer.echo(f"  task {entry.task_id}: epsilon {entry.spent.epsilon_at(balance.delta):.6g}{whose}")
+        price = f"epsilon {entry.spent.epsilon_at(balance.delta):.6g}"
+        if entry.pilot is not None:
+            price = f"charged with its pilot {entry.pilot}"
+        typer.echo(f"  task {entry.task_id}: {price}{whose}")
 
 
 def _document(source: str, balance: Balance, entries: list[Entry]) -> dict[str, object]:
@@ -67,6 +70,7 @@ def _document(source: str, balance: Balance, entries: list[Entry]) -> dict[str, 
                 "reports": entry.num_reports,
                 "epsilon": _number(entry.spent.epsilon_at(balance.delta)),
                 "spent": entry.spent.to_document(),
+                "pilot": entry.pilot,
             }
             for entry in entries
         ],

@@ -15,12 +15,12 @@ from pathlib import Path
 from lintra_protocol.errors import LedgerRefusedError
 
 APPLICATION_ID = 0x4C4E5452
-VERSION = 1
+VERSION = 2
 BUSY_SECONDS = 30.0
 """How long a transaction waits for those of other processes."""
 
 # The order of charges is that of their numbers. No time is stored, so no clock can change a decision.
-SCHEMA = (
+_FIRST_SCHEMA = (
     """CREATE TABLE prices (
     price INTEGER PRIMARY KEY,
     mu_squared TEXT NOT NULL,
@@ -43,6 +43,19 @@ SCHEMA = (
     charge INTEGER NOT NULL REFERENCES charges (charge)
 ) WITHOUT ROWID""",
     "CREATE INDEX reports_by_charge ON reports (charge)",
+)
+SCHEMA = (
+    *_FIRST_SCHEMA,
+    # What a pilot's charge holds for the main task of its study, and the charges of main tasks that it covers.
+    """CREATE TABLE set_aside (
+    charge INTEGER PRIMARY KEY REFERENCES charges (charge),
+    price INTEGER NOT NULL REFERENCES prices (price)
+)""",
+    """CREATE TABLE covered (
+    charge INTEGER PRIMARY KEY REFERENCES charges (charge),
+    pilot INTEGER NOT NULL REFERENCES set_aside (charge)
+)""",
+    "CREATE INDEX covered_by_pilot ON covered (pilot)",
 )
 
 
@@ -121,6 +134,7 @@ class LedgerFile:
             self.path.chmod(0o600)
         db = open_database(self.path)
         try:
+            _upgrade(db)
             require_tables(db, SCHEMA, APPLICATION_ID, VERSION)
         except BaseException:
             db.close()
@@ -180,6 +194,19 @@ def open_database(path: Path) -> sqlite3.Connection:
     for setting in ("synchronous = FULL", "fullfsync = ON", "foreign_keys = ON", "trusted_schema = OFF"):
         db.execute(f"PRAGMA {setting}")
     return db
+
+
+def _upgrade(db: sqlite3.Connection) -> None:
+    """Add what a ledger of the first version lacks; any other file stays as it is."""
+    if db.execute("PRAGMA user_version").fetchone() != (1,):
+        return
+    db.execute("BEGIN IMMEDIATE")
+    if db.execute("PRAGMA user_version").fetchone() == (1,):  # no other process was faster
+        require_tables(db, _FIRST_SCHEMA, APPLICATION_ID, 1)
+        for statement in SCHEMA[len(_FIRST_SCHEMA) :]:
+            db.execute(statement)
+        db.execute(f"PRAGMA user_version = {VERSION}")
+    db.execute("COMMIT")
 
 
 def require_tables(db: sqlite3.Connection, schema: Sequence[str], application_id: int, version: int) -> None:

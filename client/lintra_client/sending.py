@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lintra_client.ledger import Ledger, price_of
+from lintra_client.ledger import Ledger
 from lintra_client.outbox import Kept, Outbox
 from lintra_client.sealed_reports import Parcel
 from lintra_client.upload import Delivery, Destination
@@ -103,8 +103,7 @@ class Sending:
         return await destination.upload_again(list(decode_reports(upload, self._task, destination.index)))
 
     async def _charge(self, source: str, report_id: bytes) -> None:
-        price = price_of(self._task)
-        refused = await asyncio.to_thread(self._ledger.charge, self._task.task_id, price, {report_id: source})
+        refused = await asyncio.to_thread(self._ledger.charge_task, self._task, {report_id: source})
         for error in refused.values():
             await asyncio.to_thread(self._outbox.forget, report_id)
             raise error

@@ -20,6 +20,7 @@ from lintra_protocol.mechanisms.base import MAX_SERVERS
 from lintra_protocol.privacy.discrete import discrete_epsilon
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.privacy.statement import MAX_SLACK, Claim, PrivacyStatement
+from lintra_protocol.privacy.study import Study
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.schema import Column, Schema
@@ -84,6 +85,7 @@ class Task(Frozen):
     client_auth: Literal["none", "token", "mtls"] = "none"
     token_keys: tuple[Key, ...] = Field(default=(), max_length=MAX_SERVERS)
     retention: int = Field(default=0, ge=0, lt=2**31)
+    study: Study | None = Field(default=None, exclude_if=lambda study: study is None)
     extensions: tuple[str, ...] = ()
 
     @model_validator(mode="after")
@@ -184,6 +186,12 @@ class Task(Frozen):
             statement, mu=mu, slack=MAX_SLACK, epsilon=discrete_epsilon(mu, self.claim.noise_delta, MAX_SLACK)
         )
 
+    def promises(self) -> list[tuple[Claim, PrivacyStatement]]:
+        """Return all that a judge has to accept: the claim and its worst release, and those of the study, if any."""
+        worst = self.worst_privacy()
+        own = [(self.claim, worst)]
+        return own if self.study is None else [*own, (self.study.claim(self.claim), self.study.statement(worst))]
+
     def check(self) -> None:
         """Check everything that needs no other party: supported features, keys, ring headroom and the promise.
 
@@ -207,6 +215,10 @@ class Task(Frozen):
             raise InvalidTaskError(f"a report of {self.num_words} words exceeds {MAX_WORDS}; use a sketch")
         self.mechanism.check(self.claim, self.num_columns, self.max_clients)
         self.mechanism.check_columns(self.columns)
+        if self.study is not None:
+            if self.batches != "single":
+                raise InvalidTaskError("study: pilot and main task are charged once, so each has a single batch")
+            self.study.require(self.worst_privacy())
 
     def _require_supported(self) -> None:
         if self.batches != "single":
@@ -240,4 +252,5 @@ class Task(Frozen):
             ("analyzer.sealing_key", self.analyzer.sealing_key, PUBLIC_KEY_BYTES[self.suite]),
             *((f"servers.{index}.identity_key", entry.identity_key, 32) for index, entry in enumerate(self.servers)),
             *((f"token_keys.{index}", key, 32) for index, key in enumerate(self.token_keys)),
+            *(() if self.study is None or self.study.pilot is None else [("study.pilot", self.study.pilot, 32)]),
         ]

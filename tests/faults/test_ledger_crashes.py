@@ -53,8 +53,8 @@ async def send():
 """
 
 AFTER_THE_CHARGE = """
-charge = Ledger.charge
-Ledger.charge = lambda *args: die(charge(*args))
+charge = Ledger.charge_task
+Ledger.charge_task = lambda *args: die(charge(*args))
 asyncio.run(send())
 """
 

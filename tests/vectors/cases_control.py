@@ -36,7 +36,35 @@ def tasks() -> list[Vector]:
     partial = {name: value for name, value in definition().items() if name != "extensions"}
     result.append(bad("a default left out", "check_task", "invalid_message", text=canonical(partial)))
     result.append(bad("a space", "check_task", "invalid_message", text=canonical(definition()) + " "))
-    return result + _published_tasks() + _counting_tasks()
+    return result + _published_tasks() + _counting_tasks() + _studies()
+
+
+def _studies() -> list[Vector]:
+    """A pilot and its main task: accepted with the noise of their parts of mu^2, refused with a step less."""
+    whole: dict[str, object] = {"epsilon": "1", "delta": "0.000001", "delta_coalition": "0", "share": "0.1"}
+    result = []
+    for name, study, part in (("pilot", whole, 0.1), ("main task", whole | {"pilot": b64(seed("pilot"))}, 0.9)):
+        sigma = plain.study_sigma(MECHANISMS["sum"], 1.0, 1e-6, part, 4)
+        task = definition(mechanism=MECHANISMS["sum"] | {"sigma": sigma}, study=study)
+        result.append(good(f"the {name} of a study", "check_task", b64(task_id(task)), text=canonical(task)))
+        weak = task | {"mechanism": MECHANISMS["sum"] | {"sigma": sigma - 1}}
+        refused: list[tuple[str, str, dict[str, object]]] = [
+            ("a step of noise too little", "false_claim", weak),
+            ("a coalition beyond its part", "false_claim", {"claim": claim(delta_coalition="0.0000001")}),
+            ("a share of everything", "invalid_message", {"study": study | {"share": "1"}}),
+            ("a share of nothing", "invalid_message", {"study": study | {"share": "0"}}),
+            ("no epsilon", "invalid_message", {"study": study | {"epsilon": "0"}}),
+            ("a field too many", "invalid_message", {"study": study | {"after": ""}}),
+            ("a pilot that is spelled out as none", "invalid_message", {"study": study | {"pilot": None}}),
+            ("a pilot that is no identifier", "invalid_message", {"study": study | {"pilot": "AAAA"}}),
+            ("a pilot with stray bits", "invalid_task", {"study": study | {"pilot": "A" * 42 + "B"}}),
+            ("no study, which is spelled out", "invalid_message", {"study": None}),
+        ]
+        result += [
+            bad(f"the {name} of a study with {fault}", "check_task", token, text=canonical(task | change))
+            for fault, token, change in refused
+        ]
+    return result
 
 
 def _counting_tasks() -> list[Vector]:

@@ -342,13 +342,28 @@ def counting_sigma(
     leverage, taken = Fraction(str(mechanism["leverage"])), 0
     if leverage == 0:
         leverage, taken = Fraction(1, clients // rows - quota), 4
+    allowed = gaussian_mu(epsilon, delta) ** 2
+    sigma = 4 if taken else 8
+    while square / (sigma**2 / leverage - taken) + counted / Fraction((clients - corrupt) * sigma**2 - 4) > allowed:
+        sigma += 1
+    return sigma
+
+
+def gaussian_mu(epsilon: float, delta: float) -> float:
+    """The largest distance of two unit Gaussians that are (epsilon, delta) apart, by halving."""
     low, high = 0.0, 100.0
     for _ in range(200):
         mu = (low + high) / 2
         spent = NormalDist().cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * NormalDist().cdf(-mu / 2 - epsilon / mu)
         low, high = (mu, high) if spent < delta else (low, mu)
-    sigma = 4 if taken else 8
-    while square / (sigma**2 / leverage - taken) + counted / Fraction((clients - corrupt) * sigma**2 - 4) > low**2:
+    return low
+
+
+def study_sigma(mechanism: dict[str, object], epsilon: float, delta: float, part: float, clients: int) -> int:
+    """The least noise of a plain sum that may spend a part of its study's mu^2, replacing a row."""
+    square = 4 * math.floor(Fraction(str(mechanism["row_bound"])) ** 2 * 4 ** int(str(mechanism["fraction_bits"])))
+    sigma = 4
+    while square / Fraction(clients * sigma**2 - 4) > part * gaussian_mu(epsilon, delta) ** 2:
         sigma += 1
     return sigma
 

@@ -50,7 +50,7 @@ def open_release(
     document = _document(task or path.with_suffix(TASK))
     definition = Task.from_value(document.get("definition", document))
     signed.verified(analyzer_key or signed.record.analyzer_key)
-    releases = dict(map(_task_and_release, earlier))
+    releases = {task_of(path): open_release(path) for path in earlier}
     return opened(signed, definition, path.read_bytes(), releases.get)
 
 
@@ -79,9 +79,14 @@ def opened(signed: SignedRecord, task: Task, numbers: bytes, earlier: Callable[[
     return read(task, sketch, row_counts, earlier)
 
 
-def _task_and_release(path: str | Path) -> tuple[str, Release]:
-    record = SignedRecord.from_value(_fields(Path(path).with_suffix(RECORD), ("record", "signature"))).record
-    return record.task_id, open_release(path)
+def task_of(numbers: str | Path) -> str:
+    """Return the identifier of the task that a downloaded release is of, as the record beside the numbers names it.
+
+    Raises:
+        InvalidMessageError, InvalidReleaseError, OSError: as `open_release`.
+    """
+    record = _fields(Path(numbers).with_suffix(RECORD), ("record", "signature"))
+    return SignedRecord.from_value(record).record.task_id
 
 
 def _fields(path: str | Path, names: tuple[str, ...]) -> dict[str, object]:

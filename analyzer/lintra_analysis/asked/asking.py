@@ -106,12 +106,19 @@ class MechanismSpecification(Asked):
     is_sketch: ClassVar[bool] = False
     """Whether a report enters some rows of many, so that corrupt clients may crowd into one."""
     takes_missing: ClassVar[bool] = False
-    """Whether missing numbers have a place of their own: their rows can be left out, or they have no cell."""
+    """Whether missing numbers have a place of their own: their rows can be left out, or have a cell or none."""
+    takes_norm: ClassVar[bool] = True
+    """Whether `row_bound` is a norm of normalised rows, which must be said; else the kind needs none, or plans one."""
 
     @property
     def num_rounds(self) -> int:
         """Return how many tasks it takes: 1, unless a kind says more."""
         return 1
+
+    def chosen(self, claim: Claim, columns: Sequence[Column], row_bound: Real | None) -> dict[str, object]:
+        """Return by name what the kind's own rule chooses where nothing was asked for; `row_bound` may be among it."""
+        del claim, columns, row_bound
+        return {}
 
     @abstractmethod
     def wanted(self, circumstances: Circumstances) -> tuple[Claim, Mechanism]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from decimal import Decimal
 from itertools import pairwise
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -27,9 +27,17 @@ class HistogramSpecification(MechanismSpecification):
     between the `edges` given for it, which begin and end at its bounds. A boolean or category has one cell a level.
     """
 
+    takes_missing: ClassVar[bool] = True
+    takes_norm: ClassVar[bool] = False
+
     kind: Literal["histogram"]
     cells: int = Field(default=USUAL_CELLS, ge=1, le=MAX_CELLS, strict=True)
     edges: dict[Name, list[Number]] = Field(default_factory=dict)
+
+    def chosen(self, claim: Claim, columns: Sequence[Column], row_bound: Real | None) -> dict[str, object]:
+        """Return how many cells a number has."""
+        del claim, columns, row_bound
+        return {"cells": self.cells}
 
     def wanted(self, circumstances: Circumstances) -> tuple[Claim, Histogram]:
         """Return the histogram of all columns."""

@@ -1,5 +1,6 @@
 """Asking for `ron_gauss`, in one round or in two."""
 
+from collections.abc import Sequence
 from math import sqrt
 from typing import ClassVar, Literal
 
@@ -7,13 +8,13 @@ from pydantic import Field
 
 from lintra_analysis.asked.asking import Asking, Circumstances, MechanismSpecification, Number
 from lintra_analysis.planning.clip_count import with_clip_count
-from lintra_analysis.planning.ron_gauss import JointQuestion, plan_ron_gauss, useful_dimension
+from lintra_analysis.planning.ron_gauss import JointQuestion, plan_ron_gauss, useful_dimension, usual_radius
 from lintra_analysis.planning.row_norms import NormLaw
 from lintra_analysis.planning.two_rounds import MEANS_ONLY, first_round
-from lintra_protocol.documents import fraction
+from lintra_protocol.documents import Real, fraction, real
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.schema import Name
+from lintra_protocol.schema import Column, Name
 from lintra_protocol.task import Task
 
 FRAME_SEED_BYTES = 32
@@ -32,6 +33,7 @@ class RonGaussSpecification(MechanismSpecification):
 
     kind: Literal["ron_gauss"]
     takes_missing: ClassVar[bool] = True
+    takes_norm: ClassVar[bool] = False
     label: Name | None = None
     dimension: int | None = Field(default=None, ge=1, le=2**15, strict=True)
     bins: int = Field(default=16, ge=0, le=1024, strict=True)
@@ -55,13 +57,22 @@ class RonGaussSpecification(MechanismSpecification):
         """Return 1 or 2."""
         return self.rounds
 
-    def wanted(self, circumstances: Circumstances) -> tuple[Claim, RonGauss]:
-        """Return the only round, or the first of two with its part of the promise."""
-        bound, claim = circumstances.row_bound, circumstances.claim
-        question = JointQuestion(
-            radius=None if bound is None else fraction(bound),
+    def _question(self, row_bound: Real | None) -> JointQuestion:
+        return JointQuestion(
+            radius=None if row_bound is None else fraction(row_bound),
             **self.model_dump(exclude={"kind", "clip_count_weight", "rounds"}),
         )
+
+    def chosen(self, claim: Claim, columns: Sequence[Column], row_bound: Real | None) -> dict[str, object]:
+        """Return dimension and cells, and the radius before rows are projected, which follows from the encoding."""
+        question = self._question(row_bound)
+        planned = plan_ron_gauss(claim, tuple(columns), question, bytes(FRAME_SEED_BYTES), make_frame=False)
+        radius = real(f"{usual_radius(columns, question):.6g}") if row_bound is None else row_bound
+        return {"dimension": planned.dimension, "bins": self.bins, "row_bound": radius}
+
+    def wanted(self, circumstances: Circumstances) -> tuple[Claim, RonGauss]:
+        """Return the only round, or the first of two with its part of the promise."""
+        claim, question = circumstances.claim, self._question(circumstances.row_bound)
         seed = circumstances.random_bytes(FRAME_SEED_BYTES)
         mechanism = plan_ron_gauss(claim, tuple(circumstances.columns), question, seed)
         if self.rounds == 2:

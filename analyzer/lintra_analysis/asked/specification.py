@@ -89,6 +89,16 @@ AnyMechanismSpecification = Annotated[MechanismSpecification, _ByKind()]
 Whole = Annotated[int, Field(strict=True)]
 
 
+class StudySpecification(Asked):
+    """What a pilot and its main task promise together; `lintra plan SPEC.json --pilot` writes it."""
+
+    epsilon: Number
+    delta: Number
+    delta_coalition: Number = "0"
+    share: Number = Field(description="the part of mu^2 that the pilot may spend")
+    pilot: str | None = Field(default=None, description="the pilot's task identifier; only in the main task")
+
+
 class Specification(Asked):
     """A new task: what is collected, what is released, and what is promised."""
 
@@ -130,6 +140,9 @@ class Specification(Asked):
     duration_seconds: Whole = Field(default=604_800, ge=1, le=31_536_000)
     time_precision: Whole = Field(default=3600, ge=1, le=31_536_000)
     retention: Whole = Field(default=0, ge=0, lt=2**31)
+    study: StudySpecification | None = Field(
+        default=None, description="of a pilot and of its main task: what devices charge once for both"
+    )
 
     def canonical(self) -> bytes:
         """Return bytes that two equal specifications share."""

@@ -13,6 +13,7 @@ from lintra_protocol.canonical import base64url
 from lintra_protocol.documents import first_complaint, fraction, real, real_below
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.privacy.statement import Claim
+from lintra_protocol.privacy.study import Study
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.schema import Column
 from lintra_protocol.sealing import HYBRID, SuiteName
@@ -64,8 +65,7 @@ def build_task(
         raise InvalidTaskError(f"columns: the name {INTERCEPT!r} belongs to the intercept; choose another")
     try:
         claim = claim_of(asked)
-        own_units = ASKINGS[asked.mechanism.kind].own_units
-        columns = tuple(_column(column, own_units=own_units) for column in asked.columns)
+        columns = columns_of(asked)
         max_clients = asked.max_clients or min(10 * asked.min_clients, 2**32)
         missing = [column.name for column in asked.columns if column.missing and column.kind != "category"]
         if missing and not asked.mechanism.takes_missing:
@@ -96,6 +96,7 @@ def build_task(
             share_form=asked.share_form,
             suite=asked.suite,
             retention=asked.retention,
+            study=None if asked.study is None else Study(**asked.study.model_dump()),
         )
     except ValidationError as error:
         raise InvalidTaskError(first_complaint(error)) from None
@@ -127,6 +128,16 @@ def claim_of(asked: Specification) -> Claim:
         is_sketch=asked.mechanism.is_sketch,
         reports_per_source=asked.reports_per_source,
     )
+
+
+def columns_of(asked: Specification) -> tuple[Column, ...]:
+    """Return the columns of the task that was asked for.
+
+    Raises:
+        ValidationError: bounds, center and scale do not make a column.
+    """
+    own_units = ASKINGS[asked.mechanism.kind].own_units
+    return tuple(_column(column, own_units=own_units) for column in asked.columns)
 
 
 def _column(asked: ColumnSpecification, *, own_units: bool = False) -> Column:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from lintra_analysis.access.downloaded import open_release
+from lintra_analysis.access.downloaded import open_release, task_of
 from lintra_analysis.trial.files.table import read_table
 from lintra_analysis.trial.foresight import foresee
 from lintra_analysis.trial.pilot import main_document, pilot_document
@@ -97,7 +97,7 @@ def main_file(specification: Path, pilot_release: Path) -> None:
         InvalidAnalysisError: the release is no histogram.
         LintraError: the release is not what it says.
     """
-    _print(main_document(_read(specification), open_release(pilot_release).cells()))
+    _print(main_document(_read(specification), open_release(pilot_release).cells(), task_of(pilot_release)))
 
 
 def _read(specification: Path) -> dict[str, object]:

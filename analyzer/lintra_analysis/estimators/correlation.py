@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -93,9 +92,6 @@ class CorrelationEstimate(Tabular):
 
     def __repr__(self) -> str:
         return f"CorrelationEstimate({len(self.columns)} columns, {self.num_clients} clients)"
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(self.summary())}</pre>"
 
     def to_frame(self) -> "DataFrame":
         """Return the matrix as a pandas table with the columns' names on both sides; needs `lintra[frames]`."""

@@ -4,7 +4,7 @@ As with pandas, a picture is drawn on the axes that the caller gives, or on new 
 notebook shows them, and a program goes on with matplotlib from there. Matplotlib is imported inside functions.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -72,6 +72,18 @@ def draw_intervals(axes: "Axes", marks: Sequence[Mark], title: str, across: str)
     names = [mark.name if mark.interval is not None else f"{mark.name} ({UNTOLD})" for mark in marks]
     axes.set_yticks(range(len(marks)), names, parse_math=False)
     axes.set_ylim(len(marks) - 0.5, -0.5)
+    axes.axvline(0, color="grey", linewidth=0.5)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_xlabel(across, parse_math=False)
+    axes.set_title(title, parse_math=False)
+
+
+def draw_bars(axes: "Axes", values: Mapping[str, float], filled: Sequence[bool], title: str, across: str) -> None:
+    """Draw a bar from 0 for every name, the first on top, filled or hollow."""
+    colours = ["C0" if told else "none" for told in filled]
+    axes.barh(range(len(values)), [*values.values()], height=0.6, color=colours, edgecolor="C0")
+    axes.set_yticks(range(len(values)), [*values], parse_math=False)
+    axes.set_ylim(len(values) - 0.5, -0.5)
     axes.axvline(0, color="grey", linewidth=0.5)
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_xlabel(across, parse_math=False)

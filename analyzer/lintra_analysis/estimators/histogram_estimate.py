@@ -2,14 +2,23 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from lintra_analysis.estimators.estimates import Interval, Of
 from lintra_analysis.estimators.quantities import Quantity
-from lintra_analysis.estimators.tabular import Cell, Tabular, closing, csv_text, facts, levels, number, table, title
-from lintra_protocol.errors import InvalidAnalysisError
+from lintra_analysis.estimators.tabular import (
+    Cell,
+    Tabular,
+    by_name,
+    closing,
+    csv_text,
+    facts,
+    levels,
+    number,
+    table,
+    title,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -85,9 +94,6 @@ class HistogramEstimate(Tabular):
     def __repr__(self) -> str:
         return f"HistogramEstimate({len(self.columns)} columns, {self.num_clients} clients)"
 
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(self.summary())}</pre>"
-
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the columns."""
@@ -99,10 +105,7 @@ class HistogramEstimate(Tabular):
         Raises:
             InvalidAnalysisError: there is none of this name.
         """
-        for column in self.columns:
-            if column.name == name:
-                return column
-        raise InvalidAnalysisError(f"there is no column {name!r}; columns are: {', '.join(self.names)}")
+        return by_name(self.columns, name)
 
     def conf_int(self) -> Mapping[tuple[str, float], Interval]:
         """Return the intervals of the quantiles, by column and part of the rows."""

@@ -1,7 +1,6 @@
 """The answer of a linear score: weights that rank rows, and what is known of how well they do."""
 
 from dataclasses import dataclass, field
-from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +12,7 @@ from lintra_analysis.releases.columns import ScaledColumn, centers, scales
 from lintra_protocol.ring import FloatArray
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from pandas import DataFrame
 
 RANKING_NOTE = (
@@ -85,9 +85,6 @@ class LinearScore(Tabular):
     def __repr__(self) -> str:
         return f"LinearScore({self.target!r} by {len(self.features)} features, {self.num_clients} clients)"
 
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(self.summary())}</pre>"
-
     @property
     def params(self) -> dict[str, float]:
         """The weights by name."""
@@ -116,6 +113,23 @@ class LinearScore(Tabular):
         held = (rows_by_name(rows, self.features, self.scaled_columns) - centers(explaining)) / scales(explaining)
         scores: FloatArray = held @ np.array([one.value for one in self.weights])
         return scores
+
+    def plot(self, axes: "Axes | None" = None) -> "Axes":
+        """Draw the weights as bars, hollow where the data do not tell them from 0; needs `lintra[plot]`.
+
+        Args:
+            axes: matplotlib's, to draw on; new ones if left out.
+
+        Raises:
+            InvalidAnalysisError: matplotlib is not installed.
+        """
+        from lintra_analysis.estimators.drawing import axes_or_new, draw_bars
+
+        made = axes_or_new(axes, len(self.weights))
+        told = [one.p_value is not None and one.p_value <= 1 - self.confidence for one in self.weights]
+        title = f"Linear score of {self.target}: a ranking"
+        draw_bars(made, self.params, told, title, "weight of a normalised column; squares add up to 1")
+        return made
 
     def to_frame(self) -> "DataFrame":
         """Return a pandas table with one line for each weight; needs `lintra[frames]`."""

@@ -7,7 +7,6 @@ about the public centers, and come from second moments only.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from html import escape
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -103,9 +102,6 @@ class MeansEstimate(Tabular):
 
     def __repr__(self) -> str:
         return f"MeansEstimate({len(self.columns)} columns, {self.num_clients} clients)"
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(self.summary())}</pre>"
 
     @property
     def params(self) -> dict[str, float]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -78,9 +77,6 @@ class RegressionPath(Tabular):
 
     def __repr__(self) -> str:
         return f"RegressionPath({self.target!r} on {len(self.features)} features, {self.costs.size} penalties)"
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(self.summary())}</pre>"
 
     @property
     def params(self) -> dict[str, float]:

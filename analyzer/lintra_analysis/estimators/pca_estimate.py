@@ -1,7 +1,6 @@
 """The answer of a component analysis: a table, scores by column name, and the words that scikit-learn uses."""
 
 from dataclasses import dataclass, field
-from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -71,9 +70,6 @@ class PcaEstimate(Tabular):
 
     def __repr__(self) -> str:
         return f"PcaEstimate({self.n_components_} components, {len(self.columns)} columns, {self.num_clients} clients)"
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(self.summary())}</pre>"
 
     @property
     def feature_names_in_(self) -> tuple[str, ...]:

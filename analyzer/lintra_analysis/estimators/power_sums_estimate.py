@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING
 
 from lintra_analysis.estimators.estimates import Interval
 from lintra_analysis.estimators.tabular import (
     Cell,
     Tabular,
+    by_name,
     closing,
     csv_text,
     digits_beside,
@@ -21,6 +21,7 @@ from lintra_analysis.estimators.tabular import (
 from lintra_protocol.errors import InvalidAnalysisError
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from pandas import DataFrame
 
 HEADER = ("column", "power", "sum", "lower", "upper", "noise", "cells")
@@ -79,20 +80,13 @@ class PowerSumsEstimate(Tabular):
     def __repr__(self) -> str:
         return f"PowerSumsEstimate({len(self.columns)} columns, {self.num_clients} clients)"
 
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(self.summary())}</pre>"
-
     def __getitem__(self, name: str) -> ColumnPowers:
         """Return one column's sums.
 
         Raises:
             InvalidAnalysisError: there is no such column.
         """
-        for column in self.columns:
-            if column.name == name:
-                return column
-        known = ", ".join(column.name for column in self.columns)
-        raise InvalidAnalysisError(f"no sums of a column {name!r}; there are those of {known}")
+        return by_name(self.columns, name)
 
     def _lines(self) -> Iterator[tuple[str, PowerSum]]:
         return ((column.name, one) for column in self.columns for one in column.sums)
@@ -109,6 +103,32 @@ class PowerSumsEstimate(Tabular):
     def to_csv(self) -> str:
         """Return one line for each sum."""
         return csv_text(HEADER, self._cells())
+
+    def plot(self, axes: "Axes | None" = None, power: int | None = None) -> "Axes":
+        """Draw the sums of one power with their intervals, each over its upper end; needs `lintra[plot]`.
+
+        Args:
+            axes: matplotlib's, to draw on; new ones if left out.
+            power: by default the smallest that was asked for.
+
+        Raises:
+            InvalidAnalysisError: matplotlib is not installed, or the power was not asked for.
+        """
+        from lintra_analysis.estimators.drawing import Mark, axes_or_new, draw_intervals
+
+        powers = sorted({one.power for _, one in self._lines()})
+        shown = powers[0] if power is None else power
+        if shown not in powers:
+            raise InvalidAnalysisError(f"power {shown} was not asked for; there are {', '.join(map(str, powers))}")
+        marks = []
+        for name, one in self._lines():
+            if one.power == shown:
+                largest = max(map(abs, (one.value, *one.interval))) or 1.0
+                marks.append(Mark(f"{name}: {number(one.value)}", one.value, one.interval).moved(0.0, 1 / largest))
+        made = axes_or_new(axes, len(marks))
+        title = f"Sums of |x|^{shown}: {100 * self.confidence:g} % for the cohort"
+        draw_intervals(made, marks, title, "as a part of the most that each may be")
+        return made
 
     def summary(self, privacy: str | None = None) -> str:
         """Return a text for people."""

@@ -1,7 +1,6 @@
 """The answer of a regression: a table, predictions by column name, and the words of statsmodels and scikit-learn."""
 
 from dataclasses import dataclass, field
-from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -126,9 +125,6 @@ class RegressionEstimate(Tabular):
 
     def __repr__(self) -> str:
         return f"RegressionEstimate({self.target!r} on {len(self.features)} features, {self.num_clients} clients)"
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(self.summary())}</pre>"
 
     @property
     def rows(self) -> tuple[Coefficient, ...]:

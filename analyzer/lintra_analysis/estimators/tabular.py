@@ -6,15 +6,18 @@ import math
 import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Protocol, TypeVar
 
 from lintra_analysis.estimators.estimates import Estimate
+from lintra_protocol.errors import InvalidAnalysisError
 
 Cell = str | float | int | bool | None
 WIDTH = 100
 
 
 class Tabular(Estimate, ABC):
-    """An estimate that can be read as a text and as CSV."""
+    """An estimate that can be read as a text, as CSV, and in a notebook, which shows the text."""
 
     @abstractmethod
     def summary(self, privacy: str | None = None) -> str:
@@ -24,6 +27,9 @@ class Tabular(Estimate, ABC):
     def to_csv(self) -> str:
         """Return a table with one header line; a number that is not available is an empty cell."""
 
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self.summary())}</pre>"
+
     def npz(self) -> bytes | None:
         """Return the answer as a file of NumPy; None, as mostly, if it has no such form."""
         return None
@@ -31,6 +37,29 @@ class Tabular(Estimate, ABC):
     def headers(self) -> dict[str, str]:
         """Return HTTP headers that go with the table; mostly none."""
         return {}
+
+
+class Named(Protocol):
+    """A part of an answer that is about one column."""
+
+    @property
+    def name(self) -> str:
+        """Return the column's name."""
+
+
+N = TypeVar("N", bound=Named)
+
+
+def by_name(parts: Sequence[N], name: str) -> N:
+    """Return the part of an answer that is about a column.
+
+    Raises:
+        InvalidAnalysisError: there is none; the detail names those that there are.
+    """
+    for part in parts:
+        if part.name == name:
+            return part
+    raise InvalidAnalysisError(f"there is no column {name!r}; columns are: {', '.join(part.name for part in parts)}")
 
 
 def csv_text(header: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:

@@ -98,7 +98,7 @@ def plan_ron_gauss(
         raise InvalidTaskError(f"dimension lies between 1 and the {num_features} features, got {dimension}")
     if question.radius is not None and question.radius <= 0:
         raise InvalidTaskError(f"the radius must be positive, got {question.radius}")
-    radius = sqrt(NormLaw.of_columns(features).planned) if question.radius is None else float(question.radius)
+    radius = usual_radius(columns, question) if question.radius is None else float(question.radius)
     projects = dimension < num_features
     if projects and num_features * dimension**2 > MAX_FRAME_WORK:
         raise InvalidTaskError(f"a frame of {num_features} x {dimension} takes a client too long; ask for fewer")
@@ -125,6 +125,12 @@ def plan_ron_gauss(
         count_weight=question.count_weight or "1",
     )
     return with_pairs(planned, claim, columns, question.pairs, question.pair_weight or "1")
+
+
+def usual_radius(columns: Sequence[Column], question: JointQuestion) -> float:
+    """Return the norm of mapped rows that few rows exceed which fill their bounds evenly, the label left out."""
+    label = _label_number(columns, question.label)
+    return sqrt(NormLaw.of_columns([column for number, column in enumerate(columns) if number != label]).planned)
 
 
 def chosen_edges(columns: Sequence[Column], question: JointQuestion) -> dict[int, list[int]]:

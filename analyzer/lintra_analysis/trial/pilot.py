@@ -1,8 +1,9 @@
 """A pilot: a first task, a histogram, that tells the main one its bounds, where nobody knows how large values are.
 
 Both tasks go to the same clients and share one promise: their mu add up in squares, also though the second is made from
-the first's release (Dong, Roth, Su 2022, Corollary 2). What is read off the pilot's release costs nothing more, so the
-rule here may look at it as it likes; it is fixed beforehand all the same, and the same for every table.
+the first's release (Dong, Roth, Su 2022, Corollary 2). Both name their study, so that a device charges both when the
+pilot's report leaves. What is read off the pilot's release costs nothing more, so the rule here may look at it as it
+likes; it is fixed beforehand all the same, and the same for every table.
 """
 
 import math
@@ -21,8 +22,9 @@ from lintra_analysis.planning.two_rounds import claim_with_mu, mu_of_rounds
 from lintra_analysis.releases.cell_counts import CellCounts
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.trial.files.bounds import INNER, LOWER, UPPER, Bounds, Spread, bounded_column, row_bound_of
-from lintra_protocol.documents import first_complaint, real
+from lintra_protocol.documents import first_complaint, real, real_below
 from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.ring import FloatArray
 from lintra_protocol.schema import Column, Kind
 
@@ -54,22 +56,27 @@ def pilot_document(study: Mapping[str, object], cells: int = USUAL_CELLS, share:
         for column in asked.columns
     ]
     kept = {name: value for name, value in study.items() if name not in _NOT_OF_A_PILOT}
-    return kept | {
-        "purpose": f"Pilot, how values are spread; then: {asked.purpose}"[:2000],
-        "columns": columns,
-        "mechanism": {"kind": "histogram", "cells": cells},
-        "epsilon": claim.epsilon,
-        # A part of delta that is kept for crowded rows is the main task's: a histogram has one row.
-        "delta": real(Decimal(total.delta) - Decimal(total.delta_coalition)),
-    }
+    return (
+        kept
+        | {
+            "purpose": f"Pilot, how values are spread; then: {asked.purpose}"[:2000],
+            "columns": columns,
+            "mechanism": {"kind": "histogram", "cells": cells},
+            "epsilon": claim.epsilon,
+            # A part of delta that is kept for crowded rows is the main task's: a histogram has one row.
+            "delta": real(Decimal(total.delta) - Decimal(total.delta_coalition)),
+        }
+        | _study(asked, total, share)
+    )
 
 
-def main_document(study: Mapping[str, object], release: CellCounts, share: Fraction = SHARE) -> Document:
+def main_document(study: Mapping[str, object], release: CellCounts, pilot: str, share: Fraction = SHARE) -> Document:
     """Return the specification of the main task of a study, with bounds from the release of its pilot.
 
     Args:
         study: that `pilot_document` was given.
         release: of the pilot.
+        pilot: identifier of the pilot's task.
         share: that `pilot_document` was given.
 
     Raises:
@@ -88,17 +95,31 @@ def main_document(study: Mapping[str, object], release: CellCounts, share: Fract
     mechanism = asked.mechanism.model_dump(mode="json", exclude_unset=True)
     if asked.mechanism.kind == "second_moment":
         mechanism = {"intercept": found.intercept} | mechanism
-    return dict(study) | {
-        "columns": [
-            _document_of(given) | ({} if column.kind == "category" else _numbers_of(column))
-            for given, column in zip(asked.columns, found.columns, strict=True)
-        ],
-        "mechanism": mechanism,
-        "row_bound": found.row_bound,
-        "epsilon": claim.epsilon,
-        "delta": total.delta,
-        "delta_coalition": total.delta_coalition,
-    }
+    return (
+        dict(study)
+        | {
+            "columns": [
+                _document_of(given) | ({} if column.kind == "category" else _numbers_of(column))
+                for given, column in zip(asked.columns, found.columns, strict=True)
+            ],
+            "mechanism": mechanism,
+            "row_bound": found.row_bound,
+            "epsilon": claim.epsilon,
+            "delta": total.delta,
+            "delta_coalition": total.delta_coalition,
+        }
+        | _study(asked, total, share, pilot)
+    )
+
+
+def _study(asked: Specification, total: Claim, share: Fraction, pilot: str | None = None) -> Document:
+    """Return the field `study` of both tasks; none if the main task is two rounds, which would be three tasks."""
+    if asked.mechanism.num_rounds > 1:
+        return {}
+    named: Document = {"epsilon": total.epsilon, "delta": total.delta, "share": real_below(share)}
+    if total.delta_coalition != "0":
+        named["delta_coalition"] = total.delta_coalition
+    return {"study": named if pilot is None else named | {"pilot": pilot}}
 
 
 def bounds_of_pilot(release: CellCounts) -> Bounds:

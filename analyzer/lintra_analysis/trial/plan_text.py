@@ -6,6 +6,7 @@ from lintra_analysis.estimators.tabular import number, table
 from lintra_analysis.trial.foresight import Foresight
 from lintra_analysis.trial.prospects import prospects_table
 from lintra_protocol.mechanisms.collusion import in_words
+from lintra_protocol.task import Task
 
 
 def document(found: Foresight) -> dict[str, object]:
@@ -16,6 +17,7 @@ def document(found: Foresight) -> dict[str, object]:
         "min_clients": task.claim.min_clients,
         "epsilon": task.claim.epsilon,
         "delta": task.claim.delta,
+        "study": None if task.study is None else task.study.model_dump(mode="json"),
         "words": task.num_words,
         "expected_from": found.rows_from,
         "means": found.means,
@@ -46,12 +48,23 @@ def show(found: Foresight) -> str:
     lines = [
         f"{kind}: epsilon {claim.epsilon} at delta {claim.delta}, from {claim.min_clients:,} clients",
         f"{found.task.num_words:,} words a report; {in_words(found.if_colluding)}.",
+        *_together(found.task),
         f"What the noise alone will do to answers, for rows like {found.rows_from}:",
         "",
         *_answers(found),
         *(f"Warning: {warning}." for warning in found.warnings),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _together(task: Task) -> Iterator[str]:
+    """Say what pilot and main task cost together, if this is one of them."""
+    if task.study is not None:
+        role = "Pilot" if task.study.pilot is None else "Main task"
+        yield (
+            f"{role} of a study of epsilon {task.study.epsilon} at delta {task.study.delta}, which devices charge once "
+            "for both tasks, before the pilot's report leaves."
+        )
 
 
 def _answers(found: Foresight) -> Iterator[str]:

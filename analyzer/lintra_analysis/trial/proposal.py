@@ -10,7 +10,8 @@ from typing import cast
 import numpy as np
 from pydantic import ValidationError
 
-from lintra_analysis.asked.specification import Specification
+from lintra_analysis.asked.specification import Specification, specifications
+from lintra_analysis.asked.task import claim_of, columns_of
 from lintra_analysis.trial.files.bounds import Spread, bounded_column, column_of, row_bound_of
 from lintra_analysis.trial.files.table import DAYS, FileColumn, FileKind, FileTable
 from lintra_protocol.documents import first_complaint, fraction, real
@@ -19,7 +20,6 @@ from lintra_protocol.ring import FloatArray
 from lintra_protocol.schema import OTHER, Column, Kind, Schema
 
 Document = dict[str, object]
-_NO_NORM = frozenset({"histogram", "ron_gauss", "ron_gauss_centred"})
 
 EVENLY = 1001
 """So many values fill a range that is stated."""
@@ -42,27 +42,40 @@ def proposed_document(study: Mapping[str, object], sample: FileTable | None) -> 
     if not isinstance(given, list) or not given or not all(isinstance(one, dict) and "name" in one for one in given):
         raise InvalidTaskError("columns: a specification has a list of columns, each with a name")
     mechanism = study.get("mechanism") or {"kind": "second_moment"}
-    if isinstance(mechanism, dict) and mechanism.get("kind") in _NO_NORM:
-        raise InvalidTaskError(
-            f"mechanism: {mechanism['kind']} does not shrink rows to a norm in these units and plans its own; what is "
-            "proposed are bounds, scales and a norm bound for sums, second moments and sketches"
-        )
+    kind = mechanism.get("kind") if isinstance(mechanism, dict) else None
+    asked_as = specifications().get(str(kind))
     stated = [_stated(one) for one in given]
     held = [_values(one, sample) for one in stated]
     columns = [_column(one, values) for one, values in zip(stated, held, strict=True)]
+    if asked_as is not None and not asked_as.takes_norm:
+        filled = [_filled(*triple, ends_only=True) for triple in zip(stated, columns, held, strict=True)]
+        return _by_its_own_rule(_stated(study) | {"columns": filled})
     bounds = row_bound_of(columns, [spread for pair in zip(columns, held, strict=True) for spread in _spreads(*pair)])
-    if isinstance(mechanism, dict) and mechanism.get("kind") == "second_moment":
+    if isinstance(mechanism, dict) and kind == "second_moment":
         mechanism = {"intercept": bounds.intercept, "trace": True} | _stated(mechanism)
     document = _stated(study) | {
         "columns": [_filled(*triple) for triple in zip(stated, columns, held, strict=True)],
         "mechanism": mechanism,
         "row_bound": _stated(study).get("row_bound", bounds.row_bound),
     }
+    _specification(document)
+    return document
+
+
+def _by_its_own_rule(document: Document) -> Document:
+    """Return a specification with what the rule of its kind of mechanism chooses, such as a dimension or cells."""
+    asked = _specification(document)
+    chosen = asked.mechanism.chosen(claim_of(asked), columns_of(asked), asked.row_bound)
+    bound = {"row_bound": chosen.pop("row_bound")} if "row_bound" in chosen else {}
+    mechanism = cast("Document", document["mechanism"])
+    return bound | document | {"mechanism": chosen | _stated(mechanism)}
+
+
+def _specification(document: Document) -> Specification:
     try:
-        Specification.model_validate(document)
+        return Specification.model_validate(document)
     except ValidationError as error:
         raise InvalidTaskError(first_complaint(error)) from None
-    return document
 
 
 def _stated(document: Mapping[str, object]) -> Document:
@@ -125,14 +138,19 @@ def _spreads(column: Column, values: FileColumn) -> Sequence[Spread]:
     return [Spread(*pair) for pair in pairs]
 
 
-def _filled(stated: Document, column: Column, values: FileColumn) -> Document:
-    """Return a column as a specification holds it; what the sample lacks in some row may be missing."""
+def _filled(stated: Document, column: Column, values: FileColumn, *, ends_only: bool = False) -> Document:
+    """Return a column as a specification holds it; what the sample lacks in some row may be missing.
+
+    With `ends_only` no centre and scale are proposed: the mechanism takes values as they are, or maps bounds to -1, 1.
+    """
     if column.kind == "category":
         return stated | {"kind": "category", "levels": list(column.levels)}
     missing: Document = {"missing": True} if values.missing and "missing" not in stated else {}
     if column.kind == "boolean":
-        return stated | {"kind": "boolean", "center": column.center, "scale": column.scale} | missing
+        own: Document = {} if ends_only else {"center": column.center, "scale": column.scale}
+        return stated | {"kind": "boolean"} | own | missing
     unit: Document = {"unit": DAYS} if values.kind == "date" and "unit" not in stated else {}
     kind: Document = {"kind": "integer"} if column.kind == "integer" else {}
-    numbers = {name: getattr(column, name) for name in ("lower", "upper", "center", "scale")}
+    names = ("lower", "upper") if ends_only else ("lower", "upper", "center", "scale")
+    numbers = {name: getattr(column, name) for name in names}
     return stated | kind | unit | numbers | missing

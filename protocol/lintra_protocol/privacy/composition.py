@@ -87,6 +87,13 @@ class Spent(Frozen):
             delta_coalition=_sum(self.delta_coalition, other.delta_coalition),
         )
 
+    def fits_into(self, other: "Spent") -> bool:
+        """Return whether no part of this is more than the same part of another."""
+        return all(
+            fraction(own) <= fraction(others)
+            for own, others in zip(self.to_document().values(), other.to_document().values(), strict=True)
+        )
+
     @property
     def mu(self) -> float:
         """Return the Gaussian privacy parameter of all releases together, rounded up."""

@@ -251,4 +251,5 @@ class Registry:
         for allowed, complaint in limits:
             if not allowed:
                 raise PolicyRefusedError(complaint)
-        policy.ceiling.require(task.claim, task.worst_privacy())
+        for claim, worst in task.promises():
+            policy.ceiling.require(claim, worst)

@@ -239,6 +239,8 @@ def test_a_pilot_is_asked_for_released_and_gives_the_main_task_its_bounds(desk: 
     whole = desk.life.service.task(desk.client.create_task(specification("second_moment"))["task_id"])
     assert sum(squares) <= whole.privacy(whole.claim.min_clients).mu ** 2 * (1 + 1e-6)
     assert second_task.mechanism.kind == "second_moment"
+    assert first_task.study is not None
+    assert second_task.study == first_task.study.model_copy(update={"pilot": task_id})
     assert "rows below" in desk.type("analyse", release_id, "--kind", "histogram")[1]
 
 

@@ -8,14 +8,21 @@ from typer.testing import CliRunner, Result
 
 from lintra_client import Client, cli
 from lintra_protocol.errors import UnavailableError
+from lintra_protocol.privacy.statement import Claim
+from lintra_protocol.privacy.study import Study
+from lintra_protocol.task import Task
 from support import make_task
 from support.fake_servers import IMPATIENT, NOW, Network
 
 
 @pytest.fixture
 def network(monkeypatch: pytest.MonkeyPatch) -> Network:
-    """Let the command line reach the fake servers."""
-    network = Network(make_task())
+    return reached(monkeypatch, make_task())
+
+
+def reached(monkeypatch: pytest.MonkeyPatch, task: Task) -> Network:
+    """Let the command line reach fake servers of a task."""
+    network = Network(task)
 
     def client(*args: object, **options: object) -> Client:
         return Client(*args, **options, retries=IMPATIENT, now=lambda: NOW, transport=network)  # type: ignore[arg-type]
@@ -47,6 +54,19 @@ def test_check_prints_json(network: Network) -> None:
     facts = json.loads(result.stdout)
     assert facts["task_id"] == network.task.task_id
     assert facts["columns"] == ["a", "b", "c"]
+
+
+def test_check_tells_what_a_pilot_and_its_main_task_cost_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    study = Study(epsilon="1", delta="0.000001", share="0.1")
+    claim = Claim(epsilon="0.25", delta="0.000001", min_clients=100)
+    network = reached(monkeypatch, make_task(claim=claim, study=study))
+    told = json.loads(run(network, "check", "--json").stdout)
+    assert (told["epsilon"], told["study_epsilon"], told["study_delta"]) == ("0.25", "1", "0.000001")
+    assert float(told["study_judged_epsilon"]) == pytest.approx(1)
+    assert told["study"].startswith("pilot; a ledger charges both")
+    refused = run(network, "check", "--max-epsilon", "0.5")
+    assert refused.exit_code == 1
+    assert "more than 0.5" in refused.stderr
 
 
 def test_a_refusal_is_one_line_and_exit_code_1(network: Network) -> None:

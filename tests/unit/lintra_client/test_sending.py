@@ -84,7 +84,7 @@ async def test_messages_are_on_disk_before_the_charge_and_the_charge_before_the_
 ) -> None:
     network = Network(make_task())
     seen: list[str] = []
-    keep, charge = Outbox.keep, Ledger.charge
+    keep, charge = Outbox.keep, Ledger.charge_task
 
     def kept(self: Outbox, *values: object) -> bool:
         seen.append(f"keep, {len(Ledger(tmp_path / 'ledger.sqlite').entries())} charges")
@@ -96,7 +96,7 @@ async def test_messages_are_on_disk_before_the_charge_and_the_charge_before_the_
         return charge(self, *values)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Outbox, "keep", kept)
-    monkeypatch.setattr(Ledger, "charge", charged)
+    monkeypatch.setattr(Ledger, "charge_task", charged)
     async with client(network, tmp_path) as one:
         await one.send(ROW)
     assert seen == ["keep, 0 charges", "charge, 3 messages, 0 uploads"]

@@ -8,13 +8,16 @@ import numpy as np
 import pytest
 from matplotlib import pyplot
 from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
 from numpy.testing import assert_allclose
 
 from lintra_analysis.estimators.correlation import correlation
 from lintra_analysis.estimators.histogram import histogram
+from lintra_analysis.estimators.linear_score import linear_score
 from lintra_analysis.estimators.means import means
 from lintra_analysis.estimators.path import regression_path
 from lintra_analysis.estimators.pca import pca
+from lintra_analysis.estimators.power_sums import power_sums
 from lintra_analysis.estimators.regression import regression
 from lintra_analysis.releases.cell_counts import CellCounts
 from lintra_analysis.releases.columns import ScaledColumn
@@ -153,3 +156,33 @@ def test_names_are_drawn_as_they_are() -> None:
     drawn = means(replace(RELEASE, columns=named)).plot()
     drawn.figure.canvas.draw()
     assert any("$^2$" in name for name in points(drawn))
+
+
+def test_power_sums_draw_each_sum_over_the_most_that_it_may_be() -> None:
+    age, edges = ScaledColumn("age", 0, 1, 0, 100), np.linspace(0, 100, 11)
+    release = CellCounts((age,), (edges,), ((),), (np.full(10, 100.0),), np.zeros(1), 5.0, 1000)
+    estimate = power_sums(release, [1, 2])
+    for power in (1, 2):
+        one = estimate["age"].sums[power - 1]
+        low, high = one.interval
+        drawn = estimate.plot(power=power)
+        assert_allclose(list(points(drawn).values()), [one.value / high])
+        assert_allclose(reaches(drawn), [(low / high, 1)])
+        assert drawn.get_title() == f"Sums of |x|^{power}: 95 % for the cohort"
+    assert estimate.plot().get_title().startswith("Sums of |x|^1")
+    with pytest.raises(InvalidAnalysisError, match="there are 1, 2"):
+        estimate.plot(power=3)
+
+
+def test_a_linear_score_draws_its_weights_and_those_that_may_be_nothing_are_hollow() -> None:
+    generator = np.random.default_rng(4)
+    features = 0.2 * generator.normal(size=(4000, 3))
+    ill = (features[:, 0] + 0.1 * generator.normal(size=4000) > 0) * 2.0 - 1
+    target = ScaledColumn("ill", 0.5, 0.5, 0.0, 1.0, kind="boolean")
+    rows, named = with_constant(np.column_stack([features, ill]), (*columns(3), target))
+    score = linear_score(second_moment(rows, 1.0, generator, named), "ill")
+    drawn = score.plot()
+    bars = [bar for bar in drawn.patches if isinstance(bar, Rectangle)]
+    assert_allclose([bar.get_width() for bar in bars], list(score.params.values()))
+    assert [label.get_text() for label in drawn.get_yticklabels()] == list(score.params)
+    assert [bar.get_fill() and bar.get_facecolor()[3] == 1 for bar in bars] == [True, False, False]

@@ -125,7 +125,7 @@ def test_words_tables_and_refusals() -> None:
     ):
         with pytest.raises(InvalidAnalysisError, match=words):
             power_sums(own, *arguments)  # type: ignore[arg-type]
-    with pytest.raises(InvalidAnalysisError, match="no sums of a column 'town'"):
+    with pytest.raises(InvalidAnalysisError, match="no column 'town'; columns are: gain"):
         found["town"]
     with pytest.raises(InvalidAnalysisError, match="counts no rows in cells"):
         power_sums(second_moment(np.ones((9, 2)), 1.0, np.random.default_rng(0)))  # type: ignore[arg-type]

@@ -19,6 +19,7 @@ from lintra_analysis.trial.files.bounds import bounds_of, clipped_share
 from lintra_analysis.trial.files.table import read_table
 from lintra_analysis.trial.pilot import SHARE, bounds_of_pilot, main_document, pilot_document
 from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.privacy.composition import Spent
 from lintra_protocol.privacy.discrete import discrete_epsilon
 from lintra_protocol.privacy.statement import MAX_SLACK
 from lintra_protocol.ring import FloatArray
@@ -38,6 +39,7 @@ STUDY: dict[str, object] = {
     "delta": 1e-6,
     "min_clients": 5000,
 }
+PILOT = "A" * 43
 COLUMNS = (
     ScaledColumn("age", 0, 1, 0, 150, "years", "integer"),
     ScaledColumn("bmi", 0, 1, 0, 200),
@@ -83,7 +85,7 @@ def task_of(document: dict[str, object]) -> Task:
 
 def test_noise_without_a_mu_shares_nothing_with_a_pilot() -> None:
     study = STUDY | {"mechanism": {"kind": "second_moment_wishart"}}
-    for propose in (pilot_document, lambda asked: main_document(asked, counted(people()))):
+    for propose in (pilot_document, lambda asked: main_document(asked, counted(people()), PILOT)):
         with pytest.raises(InvalidTaskError, match="no mu to share"):
             propose(study)
 
@@ -92,7 +94,7 @@ def test_noise_without_a_mu_shares_nothing_with_a_pilot() -> None:
 def test_both_tasks_together_keep_the_promise_of_the_study_and_use_it_up(kind: str) -> None:
     study = STUDY | {"mechanism": {"kind": kind} | ({"rows": 40} if kind == "osnap" else {})}
     pilot = task_of(pilot_document(study))
-    main = task_of(main_document(study, counted(people())))
+    main = task_of(main_document(study, counted(people()), pilot.task_id))
     squares = [task.privacy(5000).mu ** 2 for task in (pilot, main)]
     noise_delta = main.claim.noise_delta
     together = discrete_epsilon(math.sqrt(sum(squares)), noise_delta, 2 * MAX_SLACK)
@@ -102,6 +104,25 @@ def test_both_tasks_together_keep_the_promise_of_the_study_and_use_it_up(kind: s
     assert noise_delta + float(main.claim.delta_coalition) == pytest.approx(1e-6)
     assert pilot.mechanism.kind == "histogram"
     assert (pilot.claim.min_clients, pilot.claim.max_corrupt_clients) == (5000, main.claim.max_corrupt_clients)
+
+
+@pytest.mark.parametrize("kind", ["second_moment", "osnap"])
+def test_both_tasks_name_their_study_so_that_devices_charge_them_once(kind: str) -> None:
+    study = STUDY | {"mechanism": {"kind": kind} | ({"rows": 40} if kind == "osnap" else {})}
+    pilot = task_of(pilot_document(study))
+    main = task_of(main_document(study, counted(people()), pilot.task_id))
+    assert pilot.study is not None
+    assert (pilot.study.epsilon, pilot.study.share, pilot.study.pilot) == ("1", "0.1", None)
+    assert main.study == pilot.study.model_copy(update={"pilot": pilot.task_id})
+    set_aside = pilot.study.set_aside(pilot.worst_privacy())
+    assert Spent.of(main.worst_privacy()).fits_into(Spent.of(set_aside))
+    assert (Spent.of(pilot.worst_privacy()) + Spent.of(set_aside)).delta_at(1.0) <= 1e-6
+
+
+def test_a_study_of_two_rounds_would_be_three_tasks_and_names_none() -> None:
+    study = STUDY | {"mechanism": {"kind": "ron_gauss", "rounds": 2}}
+    assert "study" not in pilot_document(study)
+    assert "study" not in main_document(study, counted(people()), PILOT)
 
 
 def test_without_noise_the_cells_give_what_the_rows_would(tmp_path: Path) -> None:
@@ -131,7 +152,7 @@ def test_with_the_noise_of_a_tenth_hardly_a_row_is_clipped_and_bounds_stay_insid
 
 
 def test_the_main_task_has_the_bounds_and_everything_else_of_the_study() -> None:
-    document = main_document(STUDY | {"purpose": "P", "retention": 60}, counted(people()))
+    document = main_document(STUDY | {"purpose": "P", "retention": 60}, counted(people()), PILOT)
     assert document["retention"] == 60
     assert document["mechanism"]["intercept"] == bounds_of_pilot(counted(people())).intercept  # type: ignore[index]
     age, bmi, female, smoker = document["columns"]  # type: ignore[misc]
@@ -139,13 +160,14 @@ def test_the_main_task_has_the_bounds_and_everything_else_of_the_study() -> None
     assert float(bmi["center"]) == pytest.approx(25, abs=0.2)
     assert female.keys() == {"name", "kind", "center", "scale"}
     assert smoker == STUDY["columns"][3]  # type: ignore[index]
-    kept = main_document(STUDY | {"mechanism": {"kind": "second_moment", "intercept": "0.3"}}, counted(people()))
+    given = {"mechanism": {"kind": "second_moment", "intercept": "0.3"}}
+    kept = main_document(STUDY | given, counted(people()), PILOT)
     assert kept["mechanism"]["intercept"] == "0.3"  # type: ignore[index]
 
 
 def test_a_release_of_other_columns_is_refused() -> None:
     with pytest.raises(InvalidTaskError, match=r"the pilot's release has bmi, age"):
-        main_document(STUDY, counted(people()).restrict(["bmi", "age"]))
+        main_document(STUDY, counted(people()).restrict(["bmi", "age"]), PILOT)
     with pytest.raises(InvalidTaskError, match="between 0 and 1"):
         pilot_document(STUDY, share=Fraction(1))
     with pytest.raises(InvalidTaskError, match="columns"):
@@ -157,7 +179,11 @@ def test_the_command_prints_a_pilot_that_can_be_asked_for(tmp_path: Path) -> Non
     file.write_text(json.dumps(STUDY), "utf-8")
     answer = CliRunner().invoke(app, [str(file), "--pilot"])
     assert answer.exit_code == 0
+    pilot = tmp_path / "pilot.json"
+    pilot.write_text(answer.stdout, "utf-8")
     assert json.loads(answer.stdout) == pilot_document(STUDY)
+    told = CliRunner().invoke(app, [str(pilot)])
+    assert "Pilot of a study of epsilon 1 at delta 0.000001, which devices charge once" in told.stdout, told.output
     assert task_of(json.loads(answer.stdout)).mechanism.kind == "histogram"
     assert CliRunner().invoke(app, ["--pilot"]).exit_code != 0
     assert Fraction(1, 10) == SHARE

@@ -93,8 +93,41 @@ def test_what_nothing_tells_is_asked_for_by_name(tmp_path: Path) -> None:
         proposed_document(BARE | {"columns": [{"name": "height"}]}, sample(tmp_path))
     with pytest.raises(InvalidTaskError, match="a list of columns"):
         proposed_document(BARE, None)
-    with pytest.raises(InvalidTaskError, match="histogram does not shrink rows"):
-        proposed_document(BARE | {"columns": [{"name": "x"}], "mechanism": {"kind": "histogram"}}, None)
+
+
+@pytest.mark.parametrize("cells", [None, 7])
+def test_a_histogram_gets_bounds_and_cells_and_nothing_that_it_refuses(tmp_path: Path, cells: int | None) -> None:
+    table = sample(tmp_path)
+    mechanism = {"kind": "histogram"} | ({} if cells is None else {"cells": cells})
+    names = [{"name": column.name} for column in table.columns]
+    found = proposed_document(BARE | {"columns": names, "mechanism": mechanism}, table)
+    assert found["mechanism"] == {"kind": "histogram", "cells": cells or 64}
+    assert "row_bound" not in found
+    for document, column in zip(found["columns"], bounds_of(table).columns, strict=True):  # type: ignore[call-overload]
+        assert not {"center", "scale"} & document.keys()
+        if column.kind in ("real", "integer"):
+            assert float(document["upper"]) == pytest.approx(float(column.upper), rel=1e-3)
+    assert collect(found, table.block(), NOW, keystream(bytes(32))).task.mechanism.kind == "histogram"
+
+
+def test_a_joint_release_gets_what_its_own_rule_would_choose_without_being_asked(tmp_path: Path) -> None:
+    table = sample(tmp_path, missing=False)
+    mechanism = {"kind": "ron_gauss", "label": "place", "clip_count_weight": 0}
+    names = [{"name": column.name} for column in table.columns]
+    found = proposed_document(BARE | {"columns": names, "mechanism": mechanism}, table)
+    assert {"dimension", "bins"} <= found["mechanism"].keys()  # type: ignore[attr-defined]
+    bare = {name: value for name, value in found.items() if name not in ("row_bound", "mechanism")}
+    tasks = [
+        collect(document, table.block(), NOW, keystream(bytes(32))).task
+        for document in (found, bare | {"mechanism": mechanism})
+    ]
+    assert tasks[0].mechanism.kind == "ron_gauss"
+    one, other = (task.mechanism.model_dump() for task in tasks)
+    for name in one:
+        assert one[name] == (pytest.approx(other[name], rel=1e-4) if name == "sigma" else other[name]) or name == (
+            "row_bound"
+        )
+    assert float(one["row_bound"]) == pytest.approx(float(other["row_bound"]), rel=1e-5)
 
 
 def test_the_command_prints_a_specification_that_it_plans(tmp_path: Path) -> None:
