@@ -68,6 +68,7 @@ def describe(definition: Task) -> Iterable[str]:
     yield f"Task {definition.task_id}"
     yield f"  {definition.purpose}"
     yield f"  open from {_moment(definition, definition.not_before)} until {_moment(definition, definition.not_after)}"
+    yield from _windows(definition)
     yield "Servers, all of which must agree before anything is released:"
     yield from (f"  {index}  {entry.url}  {entry.identity_key}" for index, entry in enumerate(definition.servers))
     yield f"Columns ({definition.num_columns}); a value x enters as (x - center) / scale:"
@@ -82,8 +83,21 @@ def describe(definition: Task) -> Iterable[str]:
         yield _recomputed(statement)
         if remark := mechanism.remark(statement):
             yield f"  {remark}"
+    if definition.windows is not None:
+        together = definition.worst_together()
+        yield f"All that one source may send, {definition.reports_per_source} windows together: {_bound(together)}"
     if definition.suite == CLASSICAL:
         yield "Warning: the suite x25519 does not protect recorded traffic from a future quantum computer."
+
+
+def _windows(definition: Task) -> Iterable[str]:
+    windows = definition.windows
+    if windows is None:
+        return
+    seconds = definition.time_precision
+    yield f"  in {windows.max_windows} windows of {windows.window * seconds} s, each released by itself"
+    yield f"  a window is closed {windows.grace * seconds} s after its end; one source answers in at most "
+    yield f"  {windows.reports_per_source} of them, once in each"
 
 
 def _described(column: Column) -> str:
@@ -99,6 +113,10 @@ def _recomputed(statement: PrivacyStatement) -> str:
         f"Recomputed for {statement.num_clients} clients: epsilon {statement.epsilon:.6g} at delta {statement.delta:g} "
         f"(mu {statement.mu:.6g}, {statement.honest_clients} honest clients behind every released number)"
     )
+
+
+def _bound(statement: PrivacyStatement) -> str:
+    return f"epsilon {statement.epsilon:.6g} at delta {statement.delta:g} (mu {statement.mu:.6g})"
 
 
 def _moment(definition: Task, time: int) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lintra_protocol.messages import BATCH
 from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.report import Report, make_report, share_words
@@ -64,20 +65,26 @@ def run(
     # Every client, alone: check the row; clip, round and noise it; share it; commit to the shares.
     when = task.not_before if time is None else time
     reports = [client_report(task, row, when, random_bytes) for row, random_bytes in rows]
-    return release(task, reports, nonces, smoothing)
+    return release(task, reports, nonces, smoothing, batch=task.batch_of(when))
 
 
 def release(
-    task: Task, reports: Sequence[Report], nonces: Sequence[bytes], smoothing: Sequence[RandomBytes] | None = None
+    task: Task,
+    reports: Sequence[Report],
+    nonces: Sequence[bytes],
+    smoothing: Sequence[RandomBytes] | None = None,
+    *,
+    batch: int = BATCH,
 ) -> IdealRelease:
-    """Do what servers and analyzer do with the clients' reports (see `run` for the arguments and errors)."""
+    """Do what servers and analyzer do with the clients' reports of a batch (see `run` for the rest)."""
     if task.mechanism.smoothing and (smoothing is None or len(smoothing) != task.num_servers):
         raise ValueError(f"each of the {task.num_servers} servers needs a source of smoothing noise")
 
     # All servers: freeze the cohort, and only then draw the public matrix.
     reports = sorted(reports, key=lambda report: report.report_id)
     check_cohort(task, len(reports), len(reports))
-    drawn = draw_matrix(task, ReportIds.of(report.report_id for report in reports).root, nonces, len(reports))
+    root = ReportIds.of(report.report_id for report in reports).root
+    drawn = draw_matrix(task, batch, root, nonces, len(reports))
     sketch_shares = [server_sketch_share(task, server, reports, drawn.matrix) for server in range(task.num_servers)]
     for sketch_share, random_bytes in zip(sketch_shares, smoothing or (), strict=False):
         task.mechanism.smooth(sketch_share, random_bytes)

@@ -12,7 +12,7 @@ from lintra_protocol.signing import SigningKey, verify
 from lintra_protocol.task import Task
 
 BATCH = 0
-"""The number of a `single` task's only batch."""
+"""The number of a `single` task's only batch; those of a task with windows are numbered from 0 on."""
 
 ServerIndex = Annotated[int, Field(ge=0, lt=256)]
 Count = Annotated[int, Field(ge=0, lt=2**53)]
@@ -79,7 +79,7 @@ class Inventory(Frozen):
 
     Attributes:
         root: Merkle root over the sorted report identifiers.
-        nonce_commitment: H("nonce", r): the server's part of the late seed, fixed before it sees a cohort.
+        nonce_commitment: to r, the server's part of the late seed, fixed before it sees a cohort.
         closed_at: in the task's units.
         start: how often this server had begun; whoever sees it fall knows that the server was set back.
     """
@@ -287,25 +287,27 @@ def receipt_hash(report_ids: list[bytes]) -> str:
     return base64url(domain_hash("receipt reports", *report_ids))
 
 
-def inventory_of(task: Task, server: int, report_ids: ReportIds, nonce: bytes, closed_at: int, start: int) -> Inventory:
+def inventory_of(
+    task: Task, batch: int, server: int, report_ids: ReportIds, nonce: bytes, closed_at: int, start: int
+) -> Inventory:
     """Describe a server's sorted report identifiers."""
     return Inventory(
         task_id=task.task_id,
-        batch=BATCH,
+        batch=batch,
         server=server,
         count=len(report_ids),
         root=base64url(report_ids.root),
-        nonce_commitment=base64url(nonce_commitment(nonce)),
+        nonce_commitment=base64url(nonce_commitment(task, batch, nonce)),
         closed_at=closed_at,
         start=start,
     )
 
 
-def census_of(task: Task, server: int, report_ids: ReportIds, counted_at: int, start: int) -> Census:
+def census_of(task: Task, batch: int, server: int, report_ids: ReportIds, counted_at: int, start: int) -> Census:
     """Describe a server's sorted report identifiers while its batch is open."""
     return Census(
         task_id=task.task_id,
-        batch=BATCH,
+        batch=batch,
         server=server,
         count=len(report_ids),
         root=base64url(report_ids.root),
@@ -314,9 +316,11 @@ def census_of(task: Task, server: int, report_ids: ReportIds, counted_at: int, s
     )
 
 
-def nonce_commitment(nonce: bytes) -> bytes:
-    """Return H("nonce", r)."""
-    return domain_hash("nonce", nonce)
+def nonce_commitment(task: Task, batch: int, nonce: bytes) -> bytes:
+    """Return H("nonce", r), in a task with windows H("nonce", task id, batch, r): a nonce is of one window only."""
+    if task.windows is None:
+        return domain_hash("nonce", nonce)
+    return domain_hash("nonce", task.id_bytes, batch.to_bytes(8, "big"), nonce)
 
 
 def inventories_hash(inventories: tuple[Signed[Inventory], ...]) -> str:

@@ -22,14 +22,14 @@ from lintra_protocol.errors import (
     TooManyMissingError,
 )
 from lintra_protocol.mechanisms.base import LOG_MAX_WRAP, SEED_ATTEMPTS
-from lintra_protocol.messages import BATCH, Census, Cohort, Inventory, Signed, inventories_hash, nonce_commitment
+from lintra_protocol.messages import Census, Cohort, Inventory, Signed, inventories_hash, nonce_commitment
 from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.task import Task
 from lintra_protocol.transforms.base import PublicMatrix
 
 
-def verify_inventories(task: Task, inventories: Sequence[Signed[Inventory]]) -> list[Inventory]:
+def verify_inventories(task: Task, batch: int, inventories: Sequence[Signed[Inventory]]) -> list[Inventory]:
     """Check one signed inventory of every server, in server order (R6).
 
     Raises:
@@ -41,7 +41,7 @@ def verify_inventories(task: Task, inventories: Sequence[Signed[Inventory]]) -> 
         raise InvalidMessageError(f"expected {task.num_servers} inventories, got {len(inventories)}")
     messages = [signed.verified(entry.identity_key) for signed, entry in zip(inventories, task.servers, strict=True)]
     for index, message in enumerate(messages):
-        if (message.task_id, message.batch, message.server) != (task.task_id, BATCH, index):
+        if (message.task_id, message.batch, message.server) != (task.task_id, batch, index):
             raise InventoryMismatchError(f"inventory {index} is of another task, batch or server")
     return messages
 
@@ -142,13 +142,14 @@ class Drawn:
     privacy: PrivacyStatement
 
 
-def draw_matrix(task: Task, cohort_root: bytes, nonces: Sequence[bytes], num_clients: int) -> Drawn:
+def draw_matrix(task: Task, batch: int, cohort_root: bytes, nonces: Sequence[bytes], num_clients: int) -> Drawn:
     """Draw public matrices until one of them keeps the promise, and state its exact privacy (R8, R9).
 
     Every party finds the same matrix. Where rows do not overlap all matrices are equally good, and the first is used.
 
     Args:
         task: a checked task.
+        batch: which of its batches is released.
         cohort_root: Merkle root of the frozen cohort.
         nonces: one from each server, in server order.
         num_clients: size of the cohort.
@@ -158,7 +159,7 @@ def draw_matrix(task: Task, cohort_root: bytes, nonces: Sequence[bytes], num_cli
     """
     failed: LintraError | None = None
     for attempt in range(SEED_ATTEMPTS):
-        seed = late_seed(task, cohort_root, nonces, attempt)
+        seed = late_seed(task, batch, cohort_root, nonces, attempt)
         matrix = task.mechanism.public_matrix(num_clients, seed)
         try:
             privacy = task.mechanism.release_privacy(task.claim, task.num_columns, matrix)
@@ -170,7 +171,9 @@ def draw_matrix(task: Task, cohort_root: bytes, nonces: Sequence[bytes], num_cli
     raise RowUnderfilledError(f"none of {SEED_ATTEMPTS} matrices keeps the promise; of the last: {failed}")
 
 
-def verify_cohorts(task: Task, cohorts: Sequence[Signed[Cohort]], inventories: Sequence[Signed[Inventory]]) -> Cohort:
+def verify_cohorts(
+    task: Task, batch: int, cohorts: Sequence[Signed[Cohort]], inventories: Sequence[Signed[Inventory]]
+) -> Cohort:
     """Check that all N servers froze the same cohort from the same inventories and revealed their nonces (R8, R10).
 
     Returns:
@@ -185,7 +188,7 @@ def verify_cohorts(task: Task, cohorts: Sequence[Signed[Cohort]], inventories: S
     if len(cohorts) != task.num_servers:
         raise InvalidMessageError(f"expected {task.num_servers} cohorts, got {len(cohorts)}")
     messages = [signed.verified(entry.identity_key) for signed, entry in zip(cohorts, task.servers, strict=True)]
-    agreed = (task.task_id, BATCH, inventories_hash(tuple(inventories)), messages[0].root, messages[0].count)
+    agreed = (task.task_id, batch, inventories_hash(tuple(inventories)), messages[0].root, messages[0].count)
     for index, (cohort, inventory) in enumerate(zip(messages, inventories, strict=True)):
         if cohort.server != index or agreed != (
             cohort.task_id,
@@ -195,24 +198,29 @@ def verify_cohorts(task: Task, cohorts: Sequence[Signed[Cohort]], inventories: S
             cohort.count,
         ):
             raise CohortConflictError(f"server {index} froze another cohort than server 0")
-        if base64url(nonce_commitment(parse_base64url(cohort.nonce))) != inventory.message.nonce_commitment:
+        if (
+            base64url(nonce_commitment(task, batch, parse_base64url(cohort.nonce)))
+            != inventory.message.nonce_commitment
+        ):
             raise NonceMismatchError(f"server {index}")
     return messages[0]
 
 
-def late_seed(task: Task, cohort_root: bytes, nonces: Sequence[bytes], attempt: int = 0) -> bytes:
+def late_seed(task: Task, batch: int, cohort_root: bytes, nonces: Sequence[bytes], attempt: int = 0) -> bytes:
     """Return a 32-byte seed of the public matrix, which nobody could know before the cohort was frozen (R8).
 
     Args:
         task: the task.
+        batch: which of its batches is released.
         cohort_root: Merkle root of the frozen cohort.
         nonces: one from each server, in server order; a single honest one makes the seed unpredictable.
         attempt: how many matrices were drawn before and did not keep the promise.
     """
-    batch, tried = BATCH.to_bytes(8, "big"), attempt.to_bytes(1, "big")
-    return domain_hash("seed", task.id_bytes, batch, cohort_root, *nonces, tried)
+    number, tried = batch.to_bytes(8, "big"), attempt.to_bytes(1, "big")
+    return domain_hash("seed", task.id_bytes, number, cohort_root, *nonces, tried)
 
 
-def aggregate_context(task: Task, server: int, cohort_root: bytes, seed: bytes) -> bytes:
-    """Return the parts that a sealed sketch share is bound to, framed (R11)."""
-    return framed("aggregate", task.id_bytes, server.to_bytes(2, "big"), cohort_root, seed)
+def aggregate_context(task: Task, batch: int, server: int, cohort_root: bytes, seed: bytes) -> bytes:
+    """Return the parts that a sealed sketch share is bound to, framed (R11); with windows the batch is one of them."""
+    number = () if task.windows is None else (batch.to_bytes(8, "big"),)
+    return framed("aggregate", task.id_bytes, server.to_bytes(2, "big"), cohort_root, seed, *number)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
+from math import inf
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
@@ -19,12 +20,14 @@ from lintra_protocol.mechanisms import AnyMechanism
 from lintra_protocol.mechanisms.base import MAX_SERVERS
 from lintra_protocol.privacy.discrete import discrete_epsilon
 from lintra_protocol.privacy.gaussian import gaussian_mu
+from lintra_protocol.privacy.repeated import repeated
 from lintra_protocol.privacy.statement import MAX_SLACK, Claim, PrivacyStatement
 from lintra_protocol.privacy.study import Study
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.schema import Column, Schema
 from lintra_protocol.sealing import HYBRID, PUBLIC_KEY_BYTES, SuiteName
+from lintra_protocol.windows import Windows
 
 MAX_WORDS = 2**20
 
@@ -77,6 +80,7 @@ class Task(Frozen):
     max_clients: int = Field(ge=2, le=2**32)
     max_missing: Real = "0.25"
     batches: Literal["single", "windowed"] = "single"
+    windows: Windows | None = Field(default=None, exclude_if=lambda windows: windows is None)
     time_precision: int = Field(default=3600, ge=1, le=31_536_000)
     not_before: int = Field(ge=0, lt=2**53)
     not_after: int = Field(gt=0, lt=2**53)
@@ -101,6 +105,13 @@ class Task(Frozen):
             raise ValueError(f"max_clients {self.max_clients} is below min_clients {self.claim.min_clients}")
         if not 0 <= fraction(self.max_missing) < 1:
             raise ValueError(f"max_missing lies in [0, 1), got {self.max_missing}")
+        if (self.windows is None) != (self.batches == "single"):
+            raise ValueError(f"windows belong to a task with batches 'windowed', and to no other; got {self.batches!r}")
+        if self.windows is not None and self.not_before + self.windows.units != self.not_after:
+            raise ValueError(
+                f"{self.windows.max_windows} windows of {self.windows.window} units from {self.not_before} on end at "
+                f"{self.not_before + self.windows.units}, not at {self.not_after}"
+            )
         return self
 
     def __repr__(self) -> str:
@@ -154,6 +165,44 @@ class Task(Frozen):
         """Return the ring words in a row of the sketch: w, or w/c where a report holds c copies."""
         return self.mechanism.sketch_words(self.num_columns)
 
+    # --- batches -----------------------------------------------------------------------------------------------
+
+    @property
+    def num_batches(self) -> int:
+        """Return how many batches the task may have: one, or one for each window."""
+        return 1 if self.windows is None else self.windows.max_windows
+
+    @property
+    def reports_per_source(self) -> int:
+        """Return how many reports one source may send, each to another batch."""
+        return 1 if self.windows is None else self.windows.reports_per_source
+
+    def batch_of(self, time: int) -> int:
+        """Return the number of the batch that a report of this time belongs to.
+
+        Args:
+            time: in the task's units.
+
+        Raises:
+            ValueError: the time lies outside the task.
+        """
+        if not self.not_before <= time < self.not_after:
+            raise ValueError(f"time {time} lies outside [{self.not_before}, {self.not_after})")
+        return 0 if self.windows is None else (time - self.not_before) // self.windows.window
+
+    def span(self, batch: int) -> tuple[int, int]:
+        """Return the first unit of time of a batch and the first one after it.
+
+        Raises:
+            ValueError: the task has no such batch.
+        """
+        if not 0 <= batch < self.num_batches:
+            raise ValueError(f"the task has batches 0 to {self.num_batches - 1}, not {batch}")
+        if self.windows is None:
+            return self.not_before, self.not_after
+        begins = self.not_before + batch * self.windows.window
+        return begins, begins + self.windows.window
+
     # --- what the roles do with it -----------------------------------------------------------------------------
 
     @cached_property
@@ -186,11 +235,19 @@ class Task(Frozen):
             statement, mu=mu, slack=MAX_SLACK, epsilon=discrete_epsilon(mu, self.claim.noise_delta, MAX_SLACK)
         )
 
+    def worst_together(self) -> PrivacyStatement:
+        """Return the privacy of everything that one source may send: of as many such releases as it may be in."""
+        return repeated(self.worst_privacy(), self.reports_per_source)
+
     def promises(self) -> list[tuple[Claim, PrivacyStatement]]:
-        """Return all that a judge has to accept: the claim and its worst release, and those of the study, if any."""
-        worst = self.worst_privacy()
-        own = [(self.claim, worst)]
-        return own if self.study is None else [*own, (self.study.claim(self.claim), self.study.statement(worst))]
+        """Return all that a judge has to accept: the claim and its worst release, and those of the study, if any.
+
+        Of a task with windows it is everything that one source may send which has to be accepted.
+        """
+        own = [(self.claim, self.worst_together())]
+        if self.study is None:
+            return own
+        return [*own, (self.study.claim(self.claim), self.study.statement(self.worst_privacy()))]
 
     def check(self) -> None:
         """Check everything that needs no other party: supported features, keys, ring headroom and the promise.
@@ -219,10 +276,15 @@ class Task(Frozen):
             if self.batches != "single":
                 raise InvalidTaskError("study: pilot and main task are charged once, so each has a single batch")
             self.study.require(self.worst_privacy())
+        if self.windows is not None and self.worst_together().epsilon == inf:
+            raise InvalidTaskError(
+                f"what is no noise in delta adds up over {self.reports_per_source} windows to more than delta "
+                f"{self.claim.delta}: nothing is promised for all that a source may send"
+            )
 
     def _require_supported(self) -> None:
         if self.batches != "single":
-            raise UnsupportedFeatureError("this version releases one batch a task; use batches 'single'")
+            raise UnsupportedFeatureError("windows are not available yet; use batches 'single'")
         if self.client_auth == "mtls":
             raise UnsupportedFeatureError("client_auth 'mtls' is not available; use 'token' or 'none'")
         if self.extensions:

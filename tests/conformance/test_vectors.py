@@ -257,13 +257,24 @@ def signed_inventories(values: object) -> list[Signed[Inventory]]:
     return [Signed[Inventory].from_value(value) for value in values]  # type: ignore[attr-defined]
 
 
-def verify_inventories(task: str, inventories: object) -> list[int]:
-    return [message.count for message in rules.verify_inventories(task_of(task), signed_inventories(inventories))]
+def verify_inventories(task: str, inventories: object, batch: int = 0) -> list[int]:
+    found = rules.verify_inventories(task_of(task), batch, signed_inventories(inventories))
+    return [message.count for message in found]
 
 
-def verify_cohorts(task: str, inventories: object, cohorts: list[object]) -> str:
+def verify_cohorts(task: str, inventories: object, cohorts: list[object], batch: int = 0) -> str:
     signed = [Signed[Cohort].from_value(value) for value in cohorts]
-    return rules.verify_cohorts(task_of(task), signed, signed_inventories(inventories)).root
+    return rules.verify_cohorts(task_of(task), batch, signed, signed_inventories(inventories)).root
+
+
+def a_single_task() -> Task:
+    return next(task_of(vector["input"]["text"]) for file, vector in VECTORS if file == "tasks" and "output" in vector)
+
+
+def window_epsilons(task: str) -> list[str]:
+    # The lattice's slack and the roundings upwards are below what these digits show.
+    checked = task_of(task)
+    return [f"{statement.epsilon:.9f}" for statement in (checked.worst_privacy(), checked.worst_together())]
 
 
 def sign_request(private_key: str, method: str, url: str, body: str, now: int, nonce: str) -> dict[str, str]:
@@ -288,7 +299,13 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "hash": lambda label, parts: canonical.domain_hash(label, *unhexed(parts)).hex(),
     "keystream": lambda seed, count: keystream(unhex(seed))(count).hex(),
     "derive": lambda seed, label, parts: derive_seed(unhex(seed), label, *unhexed(parts)).hex(),
-    "nonce_commitment": lambda nonce: messages.nonce_commitment(unhex(nonce)).hex(),
+    "nonce_commitment": lambda nonce: messages.nonce_commitment(a_single_task(), 0, unhex(nonce)).hex(),
+    "window_nonce_commitment": lambda task, batch, nonce: messages.nonce_commitment(
+        task_of(task), batch, unhex(nonce)
+    ).hex(),
+    "batch_of": lambda task, time: task_of(task).batch_of(time),
+    "span": lambda task, batch: list(task_of(task).span(batch)),
+    "window_epsilons": window_epsilons,
     "token_keys": lambda secret, identities: hexed(tokens.derived_keys(unhex(secret), identities)),
     "token_key_hashes": lambda secret, identities: [
         tokens.key_commitment(key) for key in tokens.derived_keys(unhex(secret), identities)
@@ -343,11 +360,11 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "intersection": lambda lists: hexed(intersection([ReportIds.of(unhexed(ids)) for ids in lists])),
     "sorted_ids": lambda ids: hexed(ReportIds.of(unhexed(ids))),
     "parse_ids": lambda data, maximum: hexed(ReportIds.parse(unhex(data), maximum)),
-    "late_seed": lambda task, root, nonces, attempt: rules.late_seed(
-        task_of(task), unhex(root), unhexed(nonces), attempt
+    "late_seed": lambda task, root, nonces, attempt, batch=0: rules.late_seed(
+        task_of(task), batch, unhex(root), unhexed(nonces), attempt
     ).hex(),
-    "aggregate_context": lambda task, server, root, seed: rules.aggregate_context(
-        task_of(task), server, unhex(root), unhex(seed)
+    "aggregate_context": lambda task, server, root, seed, batch=0: rules.aggregate_context(
+        task_of(task), batch, server, unhex(root), unhex(seed)
     ).hex(),
     "matrix": matrix,
     "sketch": sketch,

@@ -239,7 +239,7 @@ async def test_a_server_that_loses_too_many_reports_stops_the_release(tmp_path: 
 
 def forged_inventory(world: World, server: int, report_ids: Sequence[bytes]) -> Signed[Inventory]:
     """Return what a corrupt server would sign for a list of its choice."""
-    inventory = inventory_of(world.task, server, ReportIds.of(report_ids), bytes(32), 0, 1)
+    inventory = inventory_of(world.task, 0, server, ReportIds.of(report_ids), bytes(32), 0, 1)
     return sign(world.apps[server].node.identity, inventory)
 
 
@@ -349,7 +349,7 @@ async def test_without_that_rule_the_last_server_chooses_the_seed(
 
         def seed(nonce: bytes) -> bytes:
             nonces = [parse_base64url(request.cohorts[0].message.nonce), nonce, bytes(32)]
-            return rules.late_seed(world.task, ids.root, nonces)
+            return rules.late_seed(world.task, 0, ids.root, nonces)
 
         wished = next(nonce for nonce in (n.to_bytes(32, "big") for n in range(999)) if seed(nonce)[0] == 0)
         other = request.cohorts[1].message.model_copy(update={"nonce": base64url(wished)})
@@ -390,7 +390,7 @@ def with_difference(request: CohortRequest, field: str) -> CohortRequest:
 
 def with_another_own_inventory(world: World, request: CohortRequest) -> CohortRequest:
     """Show the honest server an inventory with its own signature that it did not give out."""
-    nonce = base64url(nonce_commitment(bytes(32)))
+    nonce = base64url(nonce_commitment(world.task, 0, bytes(32)))
     other = request.inventories[0].message.model_copy(update={"nonce_commitment": nonce})
     inventories = (sign(world.apps[0].node.identity, other), *request.inventories[1:])
     return request.model_copy(update={"inventories": inventories})

@@ -271,9 +271,9 @@ async def test_attack_without_a_census_a_server_hides_reports_unseen(tmp_path: P
             await world.upload(server, world.reports(14))
         # An inventory without two reports, and the list that fits it, are all that anybody sees of that server.
         kept = ReportIds.of(list(world.apps[1].node.store.report_ids(1))[2:])
-        hidden = sign(world.apps[1].node.identity, inventory_of(world.task, 1, kept, bytes(32), 0, 2))
+        hidden = sign(world.apps[1].node.identity, inventory_of(world.task, 0, 1, kept, bytes(32), 0, 2))
         honest = Signed[Inventory].from_canonical((await world.close_batch(0)).content)
-        found = rules.verify_inventories(world.task, (honest, hidden))
+        found = rules.verify_inventories(world.task, 0, (honest, hidden))
         rules.verify_list(found[1], kept)
         assert found[1].count == 12
 

@@ -291,7 +291,7 @@ async def test_a_server_that_hides_a_report_it_has_counted_is_proven_to_lie(tmp_
         await world.upload(1, reports)
         signed, counted = await census(world, 1)
         kept = ReportIds.of(counted[1:])
-        hidden = inventory_of(world.task, 1, kept, bytes(32), 0, signed.message.start)
+        hidden = inventory_of(world.task, 0, 1, kept, bytes(32), 0, signed.message.start)
         lie = sign(world.apps[1].node.identity, hidden)
         with pytest.raises(InventoryMismatchError, match="signed for 1 reports in its census"):
             verify_census(world.task, signed, counted, lie, kept)

@@ -258,7 +258,7 @@ def _base64url() -> Decoder:
 
 def _messages() -> dict[str, Decoder]:
     key32 = base64url(bytes(32))
-    inventory = sign(KEY, inventory_of(PLAIN, 0, IDS, bytes(32), 7, 1))
+    inventory = sign(KEY, inventory_of(PLAIN, 0, 0, IDS, bytes(32), 7, 1))
     cohort = Cohort(
         task_id=PLAIN.task_id, batch=0, server=0, count=5, root=key32, inventories=key32, nonce=key32, start=1
     )
@@ -289,7 +289,7 @@ def _messages() -> dict[str, Decoder]:
         "a signed task": _document(Signed[TaskRecord], record),
         "a signed receipt": _document(Signed[Receipt], receipt),
         "a signed inventory": _document(Signed[Inventory], inventory),
-        "a signed census": _document(Signed[Census], sign(KEY, census_of(PLAIN, 0, IDS, 7, 1))),
+        "a signed census": _document(Signed[Census], sign(KEY, census_of(PLAIN, 0, 0, IDS, 7, 1))),
         "a signed cohort": _document(Signed[Cohort], sign(KEY, cohort)),
         "a signed sketch share": _document(Signed[SketchShareRecord], sign(KEY, share)),
         "a registration": _document(Registration, registration),

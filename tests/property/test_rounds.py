@@ -56,13 +56,13 @@ def test_reports_that_one_server_lost_are_in_nobodys_sum(task: Task, block: Floa
     lists = [sorted(set(by_id) - (lost if server == 0 else set())) for server in range(task.num_servers)]
 
     inventories = signed_inventories(task, lists)
-    verify_inventories(task, inventories)
-    agreed = verify_cohorts(task, signed_cohorts(task, lists, inventories), inventories)
+    verify_inventories(task, 0, inventories)
+    agreed = verify_cohorts(task, 0, signed_cohorts(task, lists, inventories), inventories)
     common = intersection([ReportIds.of(held) for held in lists])
     assert agreed.count == len(common) == len(block) - len(lost)
 
     statement = check_cohort(task, len(common), len(lists[1]))
-    drawn = draw_matrix(task, common.root, nonces(task), len(common))
+    drawn = draw_matrix(task, 0, common.root, nonces(task), len(common))
     assert drawn.privacy == statement
     cohort = [by_id[report_id] for report_id in common]
     sketch = combine(np.stack([server_sketch_share(task, j, cohort, drawn.matrix) for j in range(task.num_servers)]))

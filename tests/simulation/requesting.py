@@ -351,7 +351,7 @@ def check_share(world: World, course: Course, server: int, document: bytes) -> N
     said, sealed_share = decode_sealed_document(document)
     record = Signed[SketchShareRecord].from_canonical(said).verified(key)
     root, seed = parse_base64url(record.cohort_root), parse_base64url(record.seed)
-    opened = world.analyzer_key.open(sealed_share, aggregate_context(task, server, root, seed))
+    opened = world.analyzer_key.open(sealed_share, aggregate_context(task, 0, server, root, seed))
     own = course.lists[server] if course.hostile is not None else cohort_of(course)
     cohort = (
         own if course.hostile is None else next((ids for ids in course.claims if plain.merkle_root(ids) == root), own)
@@ -441,7 +441,7 @@ async def hostile_question(world: World, course: Course) -> None:
 def forged_inventory(world: World, course: Course, server: int, claimed: list[bytes]) -> Signed[Inventory]:
     closed_at = int(world.times.wall) // course.task.time_precision
     return sign(
-        identities(world)[server], inventory_of(course.task, server, ReportIds.of(claimed), bytes(32), closed_at, 1)
+        identities(world)[server], inventory_of(course.task, 0, server, ReportIds.of(claimed), bytes(32), closed_at, 1)
     )
 
 

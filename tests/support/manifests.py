@@ -14,7 +14,7 @@ def signed_inventories(
 ) -> tuple[Signed[Inventory], ...]:
     """Sign one inventory per server, of the identifiers that it holds, in any order."""
     return tuple(
-        sign(identity(f"server {index}"), inventory_of(task, index, ReportIds.of(held), nonce(index), closed_at, 1))
+        sign(identity(f"server {index}"), inventory_of(task, 0, index, ReportIds.of(held), nonce(index), closed_at, 1))
         for index, held in enumerate(lists)
     )
 

@@ -264,7 +264,7 @@ class World:
         record = Signed[SketchShareRecord].from_canonical(document).verified(self.task.servers[server].identity_key)
         assert record.sealed == base64url(domain_hash("sealed sketch share", sealed))
         root, seed = parse_base64url(record.cohort_root), parse_base64url(record.seed)
-        words = ring_from_bytes(self.sealing_key.open(sealed, aggregate_context(self.task, server, root, seed)))
+        words = ring_from_bytes(self.sealing_key.open(sealed, aggregate_context(self.task, 0, server, root, seed)))
         return record, words.reshape(record.rows, record.words)
 
 

@@ -104,7 +104,7 @@ def refused() -> list[tuple[str, str, dict[str, object]]]:
         ("more entries in a column than rows", "invalid_task", {"mechanism": overlapping | {"sparsity": 3}}),
         ("too little noise for rows that overlap", "invalid_task", {"mechanism": overlapping | {"sigma": 7}}),
         ("too little noise for the leverage", "false_claim", {"mechanism": overlapping | {"leverage": "0.6"}}),
-        ("windows", "unsupported_feature", {"batches": "windowed"}),
+        ("windows that are not described", "invalid_message", {"batches": "windowed"}),
         ("certificates of clients", "unsupported_feature", {"client_auth": "mtls"}),
         *_wrong_admissions(),
         ("an extension", "unsupported_feature", {"extensions": ["more"]}),

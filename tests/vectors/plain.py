@@ -12,6 +12,7 @@ from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from math import isqrt
 from statistics import NormalDist
+from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey
@@ -294,6 +295,16 @@ def late_seed(task_id: bytes, batch: int, root: bytes, nonces: list[bytes], atte
     return H("seed", task_id, batch.to_bytes(8, "big"), root, *nonces, bytes([attempt]))
 
 
+def nonce_commitment(task_id: bytes, batch: int, nonce: bytes) -> bytes:
+    """In a task with windows."""
+    return H("nonce", task_id, batch.to_bytes(8, "big"), nonce)
+
+
+def aggregate_context(task_id: bytes, batch: int, server: int, root: bytes, seed: bytes) -> bytes:
+    """In a task with windows."""
+    return framed("aggregate", task_id, server.to_bytes(2, "big"), root, seed, batch.to_bytes(8, "big"))
+
+
 Entries = list[tuple[int, int]]
 """One column's nonzero entries, each a row number and a sign."""
 
@@ -366,6 +377,47 @@ def study_sigma(mechanism: dict[str, object], epsilon: float, delta: float, part
     while square / Fraction(clients * sigma**2 - 4) > part * gaussian_mu(epsilon, delta) ** 2:
         sigma += 1
     return sigma
+
+
+def window_of(task: dict[str, Any], time: int) -> int:
+    """Count the windows that ended until a time."""
+    ends, number = task["not_before"] + task["windows"]["window"], 0
+    while ends <= time:
+        ends, number = ends + task["windows"]["window"], number + 1
+    return number
+
+
+def span(task: dict[str, Any], number: int) -> list[int]:
+    length = task["windows"]["window"]
+    return [task["not_before"] + number * length, task["not_before"] + (number + 1) * length]
+
+
+def window_epsilons(mechanism: dict[str, object], delta: str, clients: int, count: int) -> tuple[float, float]:
+    """Epsilon of one sum over the fewest clients, and of `count` of them, replacing a source's row in each.
+
+    The log-likelihood ratio of `count` independent pairs N(0, s^2) and N(D, s^2) is normal about count D^2 / 2 s^2 with
+    twice that as its variance; nothing is said here of a mu of all of them.
+    """
+    bound, unit = Fraction(str(mechanism["row_bound"])), 2 ** int(str(mechanism["fraction_bits"]))
+    distance = 4 * math.floor(bound**2 * unit**2)
+    variance = clients * int(str(mechanism["sigma"])) ** 2 - 4
+    return tuple(_epsilon_of_sums(distance / variance, number, float(delta)) for number in (1, count))  # type: ignore[return-value]
+
+
+def _epsilon_of_sums(squared: float, count: int, delta: float) -> float:
+    """Find the epsilon of that ratio by its definition, E max(0, 1 - e^(epsilon - L)) = delta, where L is normal."""
+    mean = count * squared / 2
+    spread = math.sqrt(2 * mean)
+
+    def spent(epsilon: float) -> float:
+        high, low = (mean - epsilon) / spread, (-mean - epsilon) / spread
+        return 0.5 * math.erfc(-high / math.sqrt(2)) - math.exp(epsilon) * 0.5 * math.erfc(-low / math.sqrt(2))
+
+    least, most = 0.0, 100.0
+    for _ in range(200):
+        middle = (least + most) / 2
+        least, most = (least, middle) if spent(middle) <= delta else (middle, most)
+    return most
 
 
 def published_sigma(

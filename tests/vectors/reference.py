@@ -15,6 +15,7 @@ import cases_data
 import cases_histogram
 import cases_joint
 import cases_lists
+import cases_windows
 
 HERE = Path(__file__).resolve().parent
 
@@ -36,6 +37,7 @@ FILES = {
     "agreement": cases_control.agreement,
     "signatures": cases_control.signatures,
     "sealing": cases_control.sealing,
+    "windows": cases_windows.windows,
     "problems": cases_control.problems,
 }
 

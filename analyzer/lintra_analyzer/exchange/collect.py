@@ -175,7 +175,7 @@ class ServerExchange:
         found = (cohort.task_id, cohort.batch, cohort.server, cohort.root, cohort.count, cohort.inventories)
         if found != expected:
             raise CohortConflictError("it froze another cohort than the inventories have in common")
-        commitment = base64url(nonce_commitment(parse_base64url(cohort.nonce)))
+        commitment = base64url(nonce_commitment(self._task, BATCH, parse_base64url(cohort.nonce)))
         if commitment != inventories[index].message.nonce_commitment:
             raise NonceMismatchError
         return cohort

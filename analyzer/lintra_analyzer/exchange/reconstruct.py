@@ -94,12 +94,12 @@ def verify_frozen(
         CohortConflictError: the servers agree with each other but not with their inventories.
         LintraError: any refusal of `rules`.
     """
-    report_ids = common_reports(task, verify_inventories(task, inventories), lists)
-    agreed = verify_cohorts(task, cohorts, inventories)
+    report_ids = common_reports(task, verify_inventories(task, BATCH, inventories), lists)
+    agreed = verify_cohorts(task, BATCH, cohorts, inventories)
     if (agreed.root, agreed.count) != (base64url(report_ids.root), len(report_ids)):
         raise CohortConflictError("the servers froze another cohort than their inventories have in common")
     nonces = [parse_base64url(signed.message.nonce) for signed in cohorts]
-    drawn = draw_matrix(task, report_ids.root, nonces, len(report_ids))
+    drawn = draw_matrix(task, BATCH, report_ids.root, nonces, len(report_ids))
     colluding = released_epsilons_if_colluding(task.mechanism, task.claim, task.num_columns, drawn.matrix)
     return FrozenCohort(report_ids, drawn.seed, drawn.privacy, drawn.matrix.row_counts(), colluding)
 
@@ -120,7 +120,7 @@ def open_sketch_share(
         signed = Signed[SketchShareRecord].from_canonical(document)
         record = signed.verified(task.servers[server].identity_key)
         _require_record(task, server, record, cohort, sealed)
-        plaintext = sealing_key.open(sealed, aggregate_context(task, server, cohort.root, cohort.seed))
+        plaintext = sealing_key.open(sealed, aggregate_context(task, BATCH, server, cohort.root, cohort.seed))
     except InvalidReleaseError:
         raise
     except LintraError as error:

@@ -13,6 +13,7 @@ import numpy as np
 from lintra_audit.trials.pipeline import Encode, Seams, encode
 from lintra_protocol.documents import fraction, real
 from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.messages import BATCH
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.rules import late_seed
@@ -78,7 +79,7 @@ def counting_values(mechanism: Mechanism, rows: FloatArray, random_bytes: Random
 
 def _no_gate(task: Task, root: bytes, nonces: Sequence[bytes], num_clients: int) -> PublicMatrix:
     """Draw a matrix for whatever is asked for."""
-    return task.mechanism.public_matrix(num_clients, late_seed(task, root, nonces))
+    return task.mechanism.public_matrix(num_clients, late_seed(task, BATCH, root, nonces))
 
 
 def _no_ledger(released: set[int], clients: IntArray) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from lintra_audit.trials.distinguish import leverages
 from lintra_protocol.errors import AlreadyReleasedError
 from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.messages import BATCH
 from lintra_protocol.randomness import RandomBytes, derive_seed
 from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.ring import FloatArray, IntArray, RingArray, from_ring, to_ring
@@ -37,7 +38,7 @@ def draw_checked(task: Task, root: bytes, nonces: Sequence[bytes], num_clients: 
         LintraError: the rule that refuses it.
     """
     check_cohort(task, num_clients, num_clients)
-    return draw_matrix(task, root, nonces, num_clients).matrix
+    return draw_matrix(task, BATCH, root, nonces, num_clients).matrix
 
 
 def release_once(released: set[int], clients: IntArray) -> None:

@@ -49,12 +49,16 @@ class Ceiling:
 
         Args:
             claim: the promise, which says how large the cohort is.
-            worst: see `Task.worst_privacy`.
+            worst: see `Task.worst_privacy`, or for all that one source may send `Task.worst_together`.
         """
         return worst.epsilon_at(float(self.delta_for(claim)))
 
     def require(self, claim: Claim, worst: PrivacyStatement) -> None:
         """Check a promise.
+
+        Args:
+            claim: the promise, of one release.
+            worst: of everything that one source may send, see `Task.worst_together`: that is what it costs its source.
 
         Raises:
             PolicyRefusedError: delta is too large, what is no noise does not fit, epsilon exceeds the ceiling, or the

@@ -112,7 +112,7 @@ class CensusTaker:
                 raise BatchClosedError("its inventory says what it holds; no census was taken before")
             # Segments are only ever added, so their number keeps the list that is signed here.
             report_ids = _ids(connection, held.number, look.segments)
-            census = census_of(held.task, held.server, report_ids, look.counted_at, self._start)
+            census = census_of(held.task, BATCH, held.server, report_ids, look.counted_at, self._start)
             document = sign(self._identity, census).canonical()
             connection.execute(update(looks).where(looks.c.task == held.number).values(census=document))
             return document

@@ -157,7 +157,7 @@ class Gate:
         with self._busy[held.number]:
             self._stepper.settle()
             batch = self._batch(held)
-            inventories = verify_inventories(held.task, request.inventories)  # (1)
+            inventories = verify_inventories(held.task, BATCH, request.inventories)  # (1)
             if request.inventories[held.server].canonical() != self.inventory(held):
                 raise InventoryMismatchError("this server gave out another inventory")  # (1)
             if batch.cohort is not None:
@@ -240,11 +240,11 @@ class Gate:
                 return _same_request(batch, request_hash)  # (1)
             frozen = batch.cohort or _not_yet(batch, "cohort")
             inventories = self._frozen_inventories(held, request, frozen)
-            cohort = verify_cohorts(held.task, request.cohorts, inventories)  # (2)
+            cohort = verify_cohorts(held.task, BATCH, request.cohorts, inventories)  # (2)
             check_cohort(held.task, cohort.count, batch.num_reports)  # (3)
             root = parse_base64url(cohort.root)
             nonces = [parse_base64url(signed.message.nonce) for signed in request.cohorts]
-            drawn = draw_matrix(held.task, root, nonces, cohort.count)  # (4), (5)
+            drawn = draw_matrix(held.task, BATCH, root, nonces, cohort.count)  # (4), (5)
             aggregate = self._sealed(held, drawn, root)  # (6), (7)
             values: Values = {
                 "state": "released",
@@ -293,7 +293,7 @@ class Gate:
         nonce = self._random_bytes(NONCE_BYTES)
         closed_at = int(self._now()) // held.task.time_precision
         report_ids = self._store.report_ids(held.number)
-        inventory = inventory_of(held.task, held.server, report_ids, nonce, closed_at, self._stepper.start)
+        inventory = inventory_of(held.task, BATCH, held.server, report_ids, nonce, closed_at, self._stepper.start)
         signed = sign(self._identity, inventory).canonical()
         return signed, {
             "state": "closed",
@@ -339,7 +339,7 @@ class Gate:
         places, payloads = self._store.places(held.number), self._store.payloads(held.number)
         share = sketch_share(task, held.server, matrix, places, payloads)
         task.mechanism.smooth(share, self._random_bytes)
-        context = aggregate_context(task, held.server, root, drawn.seed)
+        context = aggregate_context(task, BATCH, held.server, root, drawn.seed)
         sealed = seal(ring_bytes(share), task.suite, parse_base64url(task.analyzer.sealing_key), context)
         record = SketchShareRecord(
             task_id=task.task_id,

@@ -51,7 +51,7 @@ def test_the_release_carries_its_privacy_and_its_seed() -> None:
     release = run(task, clients(), NONCES)  # type: ignore[arg-type]
     assert release.privacy == task.privacy(12)
     assert len(release.seed) == 32
-    assert release.seed != late_seed(task, bytes(32), NONCES)
+    assert release.seed != late_seed(task, 0, bytes(32), NONCES)
 
 
 def test_second_moments_come_out_symmetric() -> None:

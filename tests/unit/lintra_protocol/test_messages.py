@@ -78,7 +78,7 @@ def test_a_receipt_depends_on_the_order_and_on_every_report() -> None:
 
 def test_an_inventory_commits_to_its_nonce_without_showing_it() -> None:
     inventory = INVENTORIES[2].message
-    assert inventory.nonce_commitment == base64url(nonce_commitment(nonce(2)))
+    assert inventory.nonce_commitment == base64url(nonce_commitment(TASK, 0, nonce(2)))
     assert base64url(nonce(2)) not in INVENTORIES[2].canonical().decode()
 
 

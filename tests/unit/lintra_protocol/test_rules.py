@@ -49,27 +49,27 @@ COHORTS = signed_cohorts(TASK, LISTS, INVENTORIES)
 
 
 def test_right_inventories_are_returned_in_server_order() -> None:
-    assert [message.count for message in verify_inventories(TASK, INVENTORIES)] == [10, 9, 9]
+    assert [message.count for message in verify_inventories(TASK, 0, INVENTORIES)] == [10, 9, 9]
 
 
 @pytest.mark.parametrize("change", [{"batch": 1}, {"server": 2}, {"task_id": base64url(bytes(32))}])
 def test_an_inventory_of_something_else_is_refused(change: dict[str, object]) -> None:
     wrong = sign(identity("server 0"), INVENTORIES[0].message.model_copy(update=change))
     with pytest.raises(InventoryMismatchError, match="inventory 0 is of another"):
-        verify_inventories(TASK, [wrong, *INVENTORIES[1:]])
+        verify_inventories(TASK, 0, [wrong, *INVENTORIES[1:]])
 
 
 def test_inventories_in_another_order_are_not_signed_by_the_right_servers() -> None:
     with pytest.raises(UnauthorizedError):
-        verify_inventories(TASK, INVENTORIES[::-1])
+        verify_inventories(TASK, 0, INVENTORIES[::-1])
 
 
 @pytest.mark.parametrize("count", [0, 2, 4])
 def test_there_is_one_inventory_and_one_cohort_of_each_server(count: int) -> None:
     with pytest.raises(InvalidMessageError, match=f"expected 3 inventories, got {count}"):
-        verify_inventories(TASK, [INVENTORIES[0]] * count)
+        verify_inventories(TASK, 0, [INVENTORIES[0]] * count)
     with pytest.raises(InvalidMessageError, match=f"expected 3 cohorts, got {count}"):
-        verify_cohorts(TASK, [COHORTS[0]] * count, INVENTORIES)
+        verify_cohorts(TASK, 0, [COHORTS[0]] * count, INVENTORIES)
 
 
 def test_a_list_is_the_one_that_its_server_signed() -> None:
@@ -139,8 +139,8 @@ def test_a_cohort_that_fills_no_row_with_honest_clients_is_refused() -> None:
 
 
 def test_where_rows_do_not_overlap_the_first_matrix_is_used_and_its_privacy_is_the_expected_one() -> None:
-    drawn = draw_matrix(SKETCH, bytes(32), NONCES, 9)
-    assert drawn.seed == late_seed(SKETCH, bytes(32), NONCES, 0)
+    drawn = draw_matrix(SKETCH, 0, bytes(32), NONCES, 9)
+    assert drawn.seed == late_seed(SKETCH, 0, bytes(32), NONCES, 0)
     assert drawn.privacy == check_cohort(SKETCH, 9, 9)
 
 
@@ -150,7 +150,7 @@ def test_the_first_matrix_that_keeps_the_promise_is_used() -> None:
     assert isinstance(mechanism, Osnap)
     mus = []
     for attempt in range(3):
-        matrix = mechanism.public_matrix(30, late_seed(OVERLAPPING, bytes(32), NONCES, attempt))
+        matrix = mechanism.public_matrix(30, late_seed(OVERLAPPING, 0, bytes(32), NONCES, attempt))
         row_numbers, signs = matrix.entries(np.arange(30))
         mus.append(LeverageBounds.of(4, row_numbers, signs).against(0, 0))
     assert len(set(mus)) > 1
@@ -160,27 +160,27 @@ def test_the_first_matrix_that_keeps_the_promise_is_used() -> None:
         lowered = OVERLAPPING.model_copy(update={"mechanism": planned})
         # A changed task has other seeds; these are the ones of the task above.
         lowered.__dict__["id_bytes"] = OVERLAPPING.id_bytes
-        drawn = draw_matrix(lowered, bytes(32), NONCES, 30)
+        drawn = draw_matrix(lowered, 0, bytes(32), NONCES, 30)
         first = next(attempt for attempt in range(3) if mus[attempt] <= limit)
-        assert drawn.seed == late_seed(OVERLAPPING, bytes(32), NONCES, first)
+        assert drawn.seed == late_seed(OVERLAPPING, 0, bytes(32), NONCES, first)
 
 
 def test_if_no_matrix_keeps_the_promise_the_cohort_is_given_up_with_numbers() -> None:
     mechanism = OVERLAPPING.mechanism.model_copy(update={"leverage": "0.13"})
     task = OVERLAPPING.model_copy(update={"mechanism": mechanism})
     with pytest.raises(RowUnderfilledError, match=r"none of 3 matrices .* leverage 0\.\d+, the claim needs 0\.13 or"):
-        draw_matrix(task, bytes(32), NONCES, 30)
+        draw_matrix(task, 0, bytes(32), NONCES, 30)
 
 
 def test_noise_that_does_not_cover_the_matrix_is_refused_with_numbers() -> None:
     mechanism = OVERLAPPING.mechanism.model_copy(update={"sigma": OVERLAPPING.mechanism.sigma // 2})
     task = OVERLAPPING.model_copy(update={"mechanism": mechanism})
     with pytest.raises(RowUnderfilledError, match=r"none of 3 matrices .* promised epsilon 1 .* give epsilon"):
-        draw_matrix(task, bytes(32), NONCES, 30)
+        draw_matrix(task, 0, bytes(32), NONCES, 30)
 
 
 def test_every_attempt_has_a_seed_of_its_own() -> None:
-    assert len({late_seed(TASK, bytes(32), NONCES, attempt) for attempt in range(3)}) == 3
+    assert len({late_seed(TASK, 0, bytes(32), NONCES, attempt) for attempt in range(3)}) == 3
 
 
 def test_the_rows_that_were_drawn_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,24 +194,24 @@ def test_the_rows_that_were_drawn_are_counted(monkeypatch: pytest.MonkeyPatch) -
     skewed = SKETCH.model_copy(update={"mechanism": Skewed.model_validate(SKETCH.mechanism.model_dump())})
     assert check_cohort(skewed, 8, 8).honest_clients == 4
     with pytest.raises(RowUnderfilledError, match=r"none of 3 matrices .* \(1 honest clients behind"):
-        draw_matrix(skewed, bytes(32), NONCES, 8)
+        draw_matrix(skewed, 0, bytes(32), NONCES, 8)
 
 
 def test_tolerated_clients_are_needed_on_top_of_honest_ones() -> None:
     task = make_task("osnap", rows=2, min_clients=12, max_corrupt_clients=2)
     assert check_cohort(task, 12, 12).honest_clients == 4
-    assert draw_matrix(task, bytes(32), NONCES, 12).privacy.honest_clients == 4
+    assert draw_matrix(task, 0, bytes(32), NONCES, 12).privacy.honest_clients == 4
     with pytest.raises(RowUnderfilledError, match=r"none of 3 matrices"):
-        draw_matrix(task, bytes(32), NONCES, 11)
+        draw_matrix(task, 0, bytes(32), NONCES, 11)
 
 
 def test_a_sum_over_fewer_reports_than_promised_is_refused() -> None:
     with pytest.raises(RowUnderfilledError, match=r"none of 3 matrices .* \(7 honest clients"):
-        draw_matrix(TASK, bytes(32), NONCES, 7)
+        draw_matrix(TASK, 0, bytes(32), NONCES, 7)
 
 
 def test_agreeing_cohorts_give_the_one_cohort() -> None:
-    agreed = verify_cohorts(TASK, COHORTS, INVENTORIES)
+    agreed = verify_cohorts(TASK, 0, COHORTS, INVENTORIES)
     assert (agreed.count, agreed.root) == (8, base64url(ReportIds.of(IDS[1:9]).root))
 
 
@@ -231,33 +231,37 @@ def test_agreeing_cohorts_give_the_one_cohort() -> None:
 def test_a_cohort_that_differs_in_anything_is_refused(change: dict[str, object], error: type[LintraError]) -> None:
     wrong = sign(identity("server 1"), COHORTS[1].message.model_copy(update=change))
     with pytest.raises(error, match="server 1"):
-        verify_cohorts(TASK, [COHORTS[0], wrong, COHORTS[2]], INVENTORIES)
+        verify_cohorts(TASK, 0, [COHORTS[0], wrong, COHORTS[2]], INVENTORIES)
 
 
 def test_the_first_server_is_held_to_the_same_as_all_others() -> None:
     for change in ({"server": 1}, {"batch": 1}, {"inventories": base64url(bytes(32))}):
         wrong: Signed[Cohort] = sign(identity("server 0"), COHORTS[0].message.model_copy(update=change))
         with pytest.raises(CohortConflictError):
-            verify_cohorts(TASK, [wrong, *COHORTS[1:]], INVENTORIES)
+            verify_cohorts(TASK, 0, [wrong, *COHORTS[1:]], INVENTORIES)
 
 
 def test_cohorts_from_other_inventories_than_one_holds_are_refused() -> None:
     others = signed_inventories(TASK, LISTS, closed_at=3)
     with pytest.raises(CohortConflictError):
-        verify_cohorts(TASK, COHORTS, others)
+        verify_cohorts(TASK, 0, COHORTS, others)
 
 
 def test_the_seed_depends_on_the_task_the_cohort_and_every_nonce() -> None:
     root, nonces = bytes(32), [nonce(server) for server in range(3)]
-    seeds = {late_seed(TASK, root, nonces), late_seed(SKETCH, root, nonces), late_seed(TASK, b"\x01" * 32, nonces)}
-    seeds |= {late_seed(TASK, root, [*nonces[:at], bytes(32), *nonces[at + 1 :]]) for at in range(3)}
-    assert len(seeds | {late_seed(TASK, root, nonces[::-1])}) == 7
+    seeds = {
+        late_seed(TASK, 0, root, nonces),
+        late_seed(SKETCH, 0, root, nonces),
+        late_seed(TASK, 0, b"\x01" * 32, nonces),
+    }
+    seeds |= {late_seed(TASK, 0, root, [*nonces[:at], bytes(32), *nonces[at + 1 :]]) for at in range(3)}
+    assert len(seeds | {late_seed(TASK, 0, root, nonces[::-1])}) == 7
 
 
 def test_a_sketch_share_is_bound_to_task_server_cohort_and_seed() -> None:
-    base = aggregate_context(TASK, 0, bytes(32), bytes(32))
+    base = aggregate_context(TASK, 0, 0, bytes(32), bytes(32))
     others = [
-        aggregate_context(SKETCH, 0, bytes(32), bytes(32)), aggregate_context(TASK, 1, bytes(32), bytes(32)),
-        aggregate_context(TASK, 0, b"\x01" * 32, bytes(32)), aggregate_context(TASK, 0, bytes(32), b"\x01" * 32),
+        aggregate_context(SKETCH, 0, 0, bytes(32), bytes(32)), aggregate_context(TASK, 0, 1, bytes(32), bytes(32)),
+        aggregate_context(TASK, 0, 0, b"\x01" * 32, bytes(32)), aggregate_context(TASK, 0, 0, bytes(32), b"\x01" * 32),
     ]  # fmt: skip
     assert len({base, *others}) == 5

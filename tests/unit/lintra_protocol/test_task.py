@@ -53,7 +53,6 @@ def test_sizes_follow_from_columns_and_servers() -> None:
 @pytest.mark.parametrize(
     ("fields", "error", "words"),
     [
-        ({"batches": "windowed"}, UnsupportedFeatureError, "one batch a task"),
         ({"client_auth": "token"}, InvalidTaskError, "0 token_keys with client_auth 'token'"),
         ({"client_auth": "mtls"}, UnsupportedFeatureError, "client_auth 'mtls'"),
         ({"extensions": ("more",)}, UnsupportedFeatureError, "unknown extension 'more'"),

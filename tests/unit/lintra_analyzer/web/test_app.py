@@ -284,7 +284,7 @@ async def test_an_auditor_can_derive_the_seed_from_what_is_public(tmp_path: Path
         root = ReportIds.of(parse_base64url(report_id) for report_id in ids).root
         nonces = [parse_base64url(part.nonce) for part in record.servers]
         assert base64url(root) == record.cohort_root
-        assert base64url(late_seed(task, root, nonces)) == record.seed
+        assert base64url(late_seed(task, 0, root, nonces)) == record.seed
 
 
 # --- the internal listener --------------------------------------------------------------------------------------------

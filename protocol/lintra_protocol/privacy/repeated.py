@@ -1,0 +1,39 @@
+"""What several releases about the same source promise together, when each promises the same.
+
+Gaussian releases compose to the root of the sum of their squared mu, also if later ones are chosen after seeing the
+results of earlier ones (Dong, Roth, Su 2022, Corollary 2). What is no noise adds up (docs/privacy.md#composition).
+"""
+
+from dataclasses import replace
+from math import inf, sqrt
+
+from lintra_protocol.privacy.discrete import discrete_epsilon
+from lintra_protocol.privacy.statement import PrivacyStatement
+
+
+def repeated(statement: PrivacyStatement, times: int) -> PrivacyStatement:
+    """Return the privacy of so many releases with fresh noise, each at least as private as a statement says.
+
+    Epsilon is that of all of them at the statement's own delta, infinite where what is no noise needs more than that.
+    Where only a point is known, epsilon and delta both count `times` (basic composition).
+
+    Args:
+        statement: of one release.
+        times: how many, at least 1.
+
+    Raises:
+        ValueError: fewer than one release.
+    """
+    if times < 1:
+        raise ValueError(f"at least one release, got {times}")
+    if times == 1:
+        return statement
+    if statement.mu == inf:
+        delta = min(1.0, times * statement.delta)
+        return replace(statement, epsilon=times * statement.epsilon, delta=delta, if_colluding=())
+    mu = statement.mu * sqrt(times) * (1 + 1e-12)  # a shade up: the product rounds to nearest
+    slack = statement.slack * times * (1 + 1e-15)
+    failure = min(1.0, statement.delta_coalition * times * (1 + 1e-15))
+    left = (statement.delta - failure) * (1 - 1e-15)
+    epsilon = discrete_epsilon(mu, left, slack) if left > 0 else inf
+    return replace(statement, epsilon=epsilon, mu=mu, slack=slack, delta_coalition=failure, if_colluding=())
