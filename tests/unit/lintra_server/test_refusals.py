@@ -65,7 +65,6 @@ def other_url(task: Task) -> Task:
     ("change", "policy", "status", "kind"),
     [
         (cheap_claim, {}, 400, "false_claim"),
-        (changed(batches="windowed"), {}, 400, "unsupported_feature"),
         (changed(client_auth="mtls"), {}, 400, "unsupported_feature"),
         (changed(client_auth="token"), {}, 400, "invalid_task"),
         (changed(), {"open": False}, 403, "policy_refused"),
