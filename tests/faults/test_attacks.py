@@ -338,7 +338,7 @@ async def test_a_nonce_that_was_not_committed_to_is_refused(tmp_path: Path) -> N
 async def test_without_that_rule_the_last_server_chooses_the_seed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def believe(task: object, cohorts: tuple[Signed[Cohort], ...], inventories: object) -> Cohort:
+    def believe(task: object, batch: int, cohorts: tuple[Signed[Cohort], ...], inventories: object) -> Cohort:
         return cohorts[0].message
 
     monkeypatch.setattr(gate, "verify_cohorts", believe)

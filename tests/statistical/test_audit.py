@@ -190,7 +190,7 @@ def test_too_wide_a_ball_in_the_protocol_itself_is_caught(monkeypatch: pytest.Mo
 
 
 def test_a_matrix_with_emptier_rows_than_planned_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def thinner(task: Task, root: bytes, nonces: Sequence[bytes], num_clients: int) -> Drawn:
+    def thinner(task: Task, batch: int, root: bytes, nonces: Sequence[bytes], num_clients: int) -> Drawn:
         return Drawn(SEED, BalancedOsnap(6, num_clients, SEED), task.privacy(num_clients))
 
     monkeypatch.setattr(pipeline, "draw_matrix", thinner)
