@@ -6,6 +6,8 @@ A source is any function from a byte count to that many bytes. Nothing in this p
 import os
 from collections.abc import Callable
 
+import numpy as np
+import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from lintra_protocol.canonical import domain_hash
@@ -24,6 +26,20 @@ def keystream(seed: bytes) -> RandomBytes:
     # A fixed counter start is safe because every seed is used for exactly one stream.
     encryptor = Cipher(algorithms.AES(seed), modes.CTR(bytes(16))).encryptor()
     return lambda count: encryptor.update(bytes(count))
+
+
+def keystream_blocks(seed: bytes, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+    """Return some blocks of a seed's keystream, shape `(k, 16)`: number r is the 16 bytes from 16 r on.
+
+    Args:
+        seed: 32 bytes.
+        numbers: shape `(k,)`, not negative.
+    """
+    counters = np.zeros((len(numbers), 2), ">u8")
+    counters[:, 1] = numbers
+    # The blocks of counter mode are the encrypted counters themselves, in any order.
+    encrypted = Cipher(algorithms.AES(seed), modes.ECB()).encryptor().update(counters.tobytes())  # noqa: S305
+    return np.frombuffer(encrypted, np.uint8).reshape(-1, 16)
 
 
 def derive_seed(seed: bytes, label: str, *parts: bytes) -> bytes:

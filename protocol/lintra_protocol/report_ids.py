@@ -51,7 +51,15 @@ class ReportIds(Sequence[bytes]):
         listed = list(report_ids)
         if any(len(report_id) != HASH_BYTES for report_id in listed):
             raise InvalidMessageError(f"a report identifier has {HASH_BYTES} bytes")
-        rows = _rows(b"".join(listed))
+        return cls.sorted(_rows(b"".join(listed)))
+
+    @classmethod
+    def sorted(cls, rows: Bytes) -> "ReportIds":
+        """Sort identifiers of shape `(n, 32)`, in any order.
+
+        Raises:
+            InvalidMessageError: one of them stands twice.
+        """
         return cls(_strictly_ascending(rows[_order(_words(rows))]))
 
     @classmethod

@@ -231,6 +231,11 @@ def matrix(rows: int, clients: int, sparsity: int, seed: str) -> object:
     return np.concatenate([row_numbers, signs], axis=1).tolist()
 
 
+def columns(rows: int, clients: int, sparsity: int, seed: str, ranks: list[int]) -> object:
+    row_numbers, signs = BalancedOsnap(rows, clients, unhex(seed), sparsity).entries(np.array(ranks))
+    return np.concatenate([row_numbers, signs], axis=1).tolist()
+
+
 def sketch(mechanism: object, shares: list[list[str]], seed: str) -> Any:
     public = mechanism_of(mechanism).public_matrix(len(shares), unhex(seed))
     words = (len(shares[0]) - public.totals) // public.copies
@@ -367,6 +372,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
         task_of(task), batch, server, unhex(root), unhex(seed)
     ).hex(),
     "matrix": matrix,
+    "columns": columns,
     "sketch": sketch,
     "decode": decode,
     "parse_message": parse_message,

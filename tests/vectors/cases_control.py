@@ -204,6 +204,15 @@ def release() -> list[Vector]:
         entries = [[row for row, _ in column] + [sign for _, sign in column] for column in columns]
         inputs: dict[str, object] = {"rows": rows, "clients": clients, "sparsity": sparsity, "seed": seed(name).hex()}
         result.append(good(f"{rows} rows for {clients} clients, {sparsity} each", "matrix", entries, **inputs))
+    for rows, clients, sparsity, name in ((7, 2**20 + 1, 1, "k"), (16, 1_050_625, 4, "l"), (1024, 2_000_003, 9, "m")):
+        # The last has signs beyond its first byte; the middle one is a square, so that nothing is walked twice.
+        ranks = [0, 1, 1000, clients // 3, clients - 1]
+        columns = [plain.network_entries(rows, clients, seed(name), sparsity, rank) for rank in ranks]
+        entries = [[row for row, _ in column] + [sign for _, sign in column] for column in columns]
+        result.append(
+            good(f"{rows} rows for {clients} clients, {sparsity} each", "columns", entries, rows=rows, clients=clients,
+                 sparsity=sparsity, seed=seed(name).hex(), ranks=ranks)
+        )  # fmt: skip
     for name in MECHANISMS:
         result += _sketches(name, 2)
     return result + joint_sketches() + centred_sketches() + histogram_sketches()

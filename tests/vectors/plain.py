@@ -88,9 +88,11 @@ def _escaped(character: str) -> str:
 
 def keystream(seed: bytes, count: int) -> bytes:
     """AES-256 of 0, 1, 2, .., one block each."""
-    encryptor = Cipher(algorithms.AES(seed), modes.ECB()).encryptor()
-    blocks = [encryptor.update(block.to_bytes(16, "big")) for block in range(-(-count // 16))]
-    return b"".join(blocks)[:count]
+    return b"".join(AES(seed, block) for block in range(-(-count // 16)))[:count]
+
+
+def AES(key: bytes, number: int) -> bytes:
+    return Cipher(algorithms.AES(key), modes.ECB()).encryptor().update(number.to_bytes(16, "big"))
 
 
 def derive(seed: bytes, label: str, *parts: bytes) -> bytes:
@@ -319,6 +321,27 @@ def balanced_matrix(rows: int, clients: int, seed: bytes, sparsity: int = 1) -> 
         for position, client in enumerate(sorted(range(clients), key=lambda one: (own[one] // 2, one))):
             columns[client].append((first + position % (after - first), 1 - 2 * (own[client] % 2)))
     return columns
+
+
+def network_entries(rows: int, clients: int, seed: bytes, sparsity: int, client: int) -> Entries:
+    """The same where there are more than 2^20 clients: one column, computed by itself."""
+    side = math.isqrt(clients - 1) + 1
+    words = bytes_words(keystream(derive(seed, "osnap network"), 8 * 10 * side * sparsity))
+    signs = AES(derive(seed, "osnap signs"), client)
+    entries: Entries = []
+    for block in range(sparsity):
+        first, after = block * rows // sparsity, (block + 1) * rows // sparsity
+        position = client
+        while True:
+            left, right = position // side, position % side
+            for turn in range(10):
+                shift = words[(10 * block + turn) * side + right] % side
+                left, right = right, (left + shift) % side
+            position = left * side + right
+            if position < clients:
+                break
+        entries.append((first + position % (after - first), 1 - 2 * (signs[block // 8] // 2 ** (block % 8) % 2)))
+    return entries
 
 
 def sketch(

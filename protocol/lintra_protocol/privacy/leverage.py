@@ -7,8 +7,10 @@ certified error, an eigenvalue with the error of its computation.
 """
 
 import math
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
@@ -18,8 +20,13 @@ from lintra_protocol.ring import FloatArray, IntArray
 MAX_RESIDUAL = 2.0**-30
 """Largest residual of an inverse that still certifies it; a sketch beyond it counts as singular."""
 
-_BLOCK = 1 << 18
+BLOCK = 1 << 18
+"""Columns that are looked at together: work arrays have so many entries, however many columns there are."""
+
 _ROUNDING = 2.0**-50
+
+Columns = Callable[[], Iterable[tuple[IntArray, IntArray]]]
+"""Gives the nonzero entries of all columns, row numbers and signs of shape `(k, s)`, some columns at a time."""
 
 
 @dataclass(frozen=True)
@@ -45,19 +52,30 @@ class GramInverse:
             row_numbers: rows of the nonzero entries, shape `(n, s)`.
             signs: those entries, -1 or +1, same shape.
         """
+        found = [self._leverages(*block) for block in in_blocks(row_numbers, signs)()]
+        return np.concatenate(found) if found else np.empty(0)
+
+    def _leverages(self, row_numbers: IntArray, signs: IntArray) -> FloatArray:
         sparsity = row_numbers.shape[1]
         # G^-1 - X = R (I - R)^-1 X with R = I - X G, so no entry is off by more than max|X| rho / (1 - rho).
         entry_error = self.residual / (1 - self.residual) + sparsity**2 * _ROUNDING
         error = sparsity**2 * float(np.abs(self.inverse).max()) * entry_error
-        result = np.empty(len(row_numbers))
-        for start in range(0, len(row_numbers), _BLOCK):
-            rows, sign = self.place[row_numbers[start : start + _BLOCK]], signs[start : start + _BLOCK]
-            total = self.inverse[rows, rows].sum(axis=1)
-            for a in range(sparsity):
-                for b in range(a):
-                    total += 2 * sign[:, a] * sign[:, b] * self.inverse[rows[:, a], rows[:, b]]
-            result[start : start + _BLOCK] = total + error
-        return result
+        total: FloatArray = np.diag(self._on_all_rows)[row_numbers].sum(axis=1)
+        for own, other, index in _pairs(row_numbers, signs):
+            table = 2 * self._on_all_rows[own, other]
+            total += np.stack([-table, table], axis=-1).ravel()[index]
+        total += error
+        return total
+
+    @cached_property
+    def _on_all_rows(self) -> FloatArray:
+        """The inverse with a row and a column of zeros for each row of the sketch that has no clients."""
+        if len(self.gram) == len(self.place):
+            return self.inverse
+        whole = np.zeros((len(self.place), len(self.place)))
+        filled = np.flatnonzero(self.place >= 0)
+        whole[np.ix_(filled, filled)] = self.inverse
+        return whole
 
     def smallest_eigenvalue(self) -> float:
         """Return a lower bound of the smallest eigenvalue of G."""
@@ -73,7 +91,7 @@ def gram_matrix(rows: int, row_numbers: IntArray, signs: IntArray) -> IntArray:
         row_numbers: rows of the nonzero entries, shape `(n, s)`; distinct within a column.
         signs: those entries, -1 or +1, same shape.
     """
-    return _pair_sums(rows, row_numbers, signs)
+    return _Meetings.of(rows, in_blocks(row_numbers, signs)).gram
 
 
 def gram_inverse(rows: int, row_numbers: IntArray, signs: IntArray) -> GramInverse:
@@ -82,8 +100,11 @@ def gram_inverse(rows: int, row_numbers: IntArray, signs: IntArray) -> GramInver
     Raises:
         RowUnderfilledError: the rows of the sketch are, or may be, linearly dependent.
     """
-    whole = gram_matrix(rows, row_numbers, signs)
-    filled = np.flatnonzero(np.diag(whole))
+    return _inverted(gram_matrix(rows, row_numbers, signs))
+
+
+def _inverted(whole: IntArray) -> GramInverse:
+    rows, filled = len(whole), np.flatnonzero(np.diag(whole))
     place = np.full(rows, -1, np.int64)
     place[filled] = np.arange(len(filled))
     gram = whole[np.ix_(filled, filled)] if len(filled) < rows else whole
@@ -109,21 +130,9 @@ def shared_pairs(rows: int, row_numbers: IntArray, signs: IntArray) -> int:
     Two columns agree in a pair of rows if both have entries in both rows, with the same relative sign
     (see `gram_matrix` for the arguments).
     """
-    sparsity = row_numbers.shape[1]
-    if sparsity == 1 or not len(row_numbers):
-        return 0
-    signed = _pair_sums(rows, row_numbers, signs)
-    together = _pair_sums(rows, row_numbers, np.ones_like(signs))
-    largest = 0
-    for start in range(0, len(row_numbers), _BLOCK):
-        numbers, sign = row_numbers[start : start + _BLOCK], signs[start : start + _BLOCK]
-        agreeing = np.zeros(len(numbers), np.int64)
-        for a in range(sparsity):
-            for b in range(a):
-                pair = numbers[:, a], numbers[:, b]
-                agreeing += (together[pair] + sign[:, a] * sign[:, b] * signed[pair]) // 2 - 1
-        largest = max(largest, int(agreeing.max()))
-    return largest
+    columns = in_blocks(row_numbers, signs)
+    met = _Meetings.of(rows, columns)
+    return max((met.most_agreeing(*block) for block in columns()), default=0)
 
 
 def coalition_reach(corrupt: int, sparsity: int, most_shared: int) -> int:
@@ -185,10 +194,26 @@ class LeverageBounds:
         Raises:
             RowUnderfilledError: the rows are linearly dependent, or too nearly so.
         """
-        inverse = gram_inverse(rows, row_numbers, signs)
-        worst = float(inverse.leverages(row_numbers, signs).max())
-        shared = shared_pairs(rows, row_numbers, signs)
-        return cls(row_numbers.shape[1], worst, inverse.smallest_eigenvalue(), shared)
+        return cls.of_columns(rows, in_blocks(row_numbers, signs))
+
+    @classmethod
+    def of_columns(cls, rows: int, columns: Columns) -> "LeverageBounds":
+        """Compute them in memory that does not grow with the columns, which are asked for twice.
+
+        Args:
+            rows: m.
+            columns: of the sketch.
+
+        Raises:
+            RowUnderfilledError: the rows are linearly dependent, or too nearly so.
+        """
+        met = _Meetings.of(rows, columns)
+        inverse = _inverted(met.gram)
+        worst, shared = 0.0, 0
+        for block in columns():
+            worst = max(worst, float(inverse._leverages(*block).max()))
+            shared = max(shared, met.most_agreeing(*block))
+        return cls(met.sparsity, worst, inverse.smallest_eigenvalue(), shared)
 
     def against(self, corrupt: int, quota: int) -> float:
         """Return an upper bound of the leverage of any honest client against any tolerated coalition, at most 1.
@@ -209,21 +234,66 @@ class LeverageBounds:
         return min(1.0, _rounded_up(worst * (1 + _ROUNDING)))
 
 
-def _pair_sums(rows: int, row_numbers: IntArray, values: IntArray) -> IntArray:
-    """Add the products of values over all pairs of entries of each column, shape `(rows, rows)`."""
-    sparsity = row_numbers.shape[1]
-    below = np.zeros(rows * rows, np.int64)
-    diagonal = np.zeros(rows, np.int64)
-    for start in range(0, len(row_numbers), _BLOCK):
-        numbers, value = row_numbers[start : start + _BLOCK], values[start : start + _BLOCK]
-        diagonal += np.bincount(numbers.ravel(), minlength=rows)
-        for a in range(sparsity):
-            for b in range(a):
-                np.add.at(below, numbers[:, a] * rows + numbers[:, b], value[:, a] * value[:, b])
-    half = below.reshape(rows, rows)
-    whole: IntArray = half + half.T
-    whole[np.diag_indices(rows)] += diagonal
-    return whole
+@dataclass(frozen=True)
+class _Meetings:
+    """How rows meet in the columns of a sketch, summed over all columns.
+
+    Attributes:
+        sparsity: s; 0 if there are no columns.
+        gram: G, shape `(m, m)`: products of the entries.
+        together: columns with entries in both rows, shape `(m, m)`; its diagonal is of no use.
+    """
+
+    sparsity: int
+    gram: IntArray
+    together: IntArray
+
+    @classmethod
+    def of(cls, rows: int, columns: Columns) -> "_Meetings":
+        sparsity, signed, together = 0, np.zeros((rows, rows), np.int64), np.zeros((rows, rows), np.int64)
+        sizes = np.zeros(rows, np.int64)
+        for row_numbers, signs in columns():
+            sparsity = row_numbers.shape[1]
+            sizes += np.bincount(row_numbers.ravel(), minlength=rows)
+            for own, other, index in _pairs(row_numbers, signs):
+                height, width = own.stop - own.start, other.stop - other.start
+                met = np.bincount(index, minlength=2 * height * width).reshape(height, width, 2)
+                signed[own, other] += met[..., 1] - met[..., 0]
+                together[own, other] += met[..., 1] + met[..., 0]
+        gram: IntArray = signed + signed.T
+        gram[np.diag_indices(rows)] += sizes
+        return cls(sparsity, gram, together + together.T)
+
+    def most_agreeing(self, row_numbers: IntArray, signs: IntArray) -> int:
+        """Return the most other columns that agree with one of some columns, once per shared pair of rows."""
+        agreeing = np.zeros(len(row_numbers), np.int64)
+        for own, other, index in _pairs(row_numbers, signs):
+            signed, together = self.gram[own, other], self.together[own, other]
+            agreeing += (np.stack([together - signed, together + signed], axis=-1) // 2 - 1).ravel()[index]
+        return int(agreeing.max(initial=0))
+
+
+def in_blocks(row_numbers: IntArray, signs: IntArray) -> Columns:
+    """Return columns that are there as arrays, `BLOCK` at a time."""
+    starts = range(0, len(row_numbers), BLOCK)
+    return lambda: ((row_numbers[start : start + BLOCK], signs[start : start + BLOCK]) for start in starts)
+
+
+def _pairs(row_numbers: IntArray, signs: IntArray) -> Iterator[tuple[slice, slice, IntArray]]:
+    """Yield for each two entries of a column the rows where they lie, and where every column stands among these.
+
+    The two slices hold all rows of one entry and of the other. The index is into an array over the first, the second,
+    and whether the signs are opposite (0) or equal (1).
+    """
+    lowest, highest = row_numbers.min(axis=0), row_numbers.max(axis=0)
+    spans = [slice(int(low), int(high) + 1) for low, high in zip(lowest, highest, strict=True)]
+    for a, own in enumerate(spans):
+        for b, other in enumerate(spans[:a]):
+            index = (row_numbers[:, a] - own.start) * (other.stop - other.start)
+            index += row_numbers[:, b] - other.start
+            index *= 2
+            index += signs[:, a] == signs[:, b]
+            yield own, other, index
 
 
 def _infinity_norm(matrix: FloatArray | IntArray) -> float:

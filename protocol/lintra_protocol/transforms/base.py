@@ -1,11 +1,12 @@
 """What servers apply to their shares: a public matrix over the ring, one column for each report of the cohort."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from functools import cached_property
 
 import numpy as np
 
-from lintra_protocol.privacy.leverage import LeverageBounds
+from lintra_protocol.privacy.leverage import BLOCK, LeverageBounds
 from lintra_protocol.ring import IntArray, RingArray
 
 
@@ -37,7 +38,12 @@ class PublicMatrix(ABC):
         Raises:
             RowUnderfilledError: its rows are, or may be, linearly dependent.
         """
-        return LeverageBounds.of(self.rows, *self.entries(np.arange(self.num_clients)))
+        return LeverageBounds.of_columns(self.rows, self.columns)
+
+    def columns(self) -> Iterator[tuple[IntArray, IntArray]]:
+        """Yield the entries of all columns (see `entries`), some at a time, in the order of their ranks."""
+        for start in range(0, self.num_clients, BLOCK):
+            yield self.entries(np.arange(start, min(start + BLOCK, self.num_clients)))
 
     def add_reports(self, sketch: RingArray, ranks: IntArray, shares: RingArray) -> None:
         """Add the columns of some reports times their shares to `sketch`, in place, and their totals to row 0.

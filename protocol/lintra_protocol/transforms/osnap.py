@@ -6,22 +6,36 @@ and within a block row sizes differ by at most one. The block construction of Ne
 E[S^T S] = s I, since signs are independent. With s = 1 there is one block, all rows; then the leverage of a report is
 exactly one over its row's size, hence balance makes the price over the central Gaussian mechanism 1
 (docs/privacy.md#sketch).
+
+A column can be computed by itself. To 2^20 reports the permutations are tables; above, nothing is kept of a report
+(see `permutation`), and its signs are the first s bits of its own 16 bytes of a keystream.
 """
 
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 
-from lintra_protocol.randomness import expand
+from lintra_protocol.randomness import derive_seed, expand, keystream_blocks
 from lintra_protocol.ring import IntArray, ring_from_bytes
 from lintra_protocol.transforms.base import PublicMatrix
+from lintra_protocol.transforms.permutation import LARGEST_SORTED, FeistelOrder, Order, SortedOrder
+
+Bits = npt.NDArray[np.uint8]
 
 
 class BalancedOsnap(PublicMatrix):
     """A matrix of shape `(rows, num_clients)` with `sparsity` entries of -1 or +1 in each column."""
 
     def __init__(
-        self, rows: int, num_clients: int, seed: bytes, sparsity: int = 1, copies: int = 1, totals: int = 0
+        self,
+        rows: int,
+        num_clients: int,
+        seed: bytes,
+        sparsity: int = 1,
+        copies: int = 1,
+        totals: int = 0,
+        largest_sorted: int = LARGEST_SORTED,
     ) -> None:
         """Draw the matrix.
 
@@ -32,6 +46,7 @@ class BalancedOsnap(PublicMatrix):
             sparsity: s, entries in each column, at most m.
             copies: noised copies of a row in a report: 1, or s, one for each entry of a column.
             totals: words of a report, behind all copies, that are added up without the matrix.
+            largest_sorted: the largest n whose order is a sort; another one than the protocol's is for tests.
         """
         if copies not in (1, sparsity):
             raise ValueError(f"{sparsity} entries in a column apply to 1 copy or to as many, got {copies}")
@@ -41,25 +56,44 @@ class BalancedOsnap(PublicMatrix):
         self.num_clients = num_clients
         self.copies = copies
         self.totals = totals
-        # One word per entry gives both: 63 bits to sort by, and the sign. The stable order makes the result the
-        # same on every machine even if two reports drew the same 63 bits.
+        self._bounds = block_bounds(rows, sparsity)
+        self._orders: list[Order] = []
+        self._signs: list[Bits] = []
+        if num_clients > largest_sorted:
+            stream = expand(seed, "osnap network")
+            self._orders = [FeistelOrder(num_clients, stream) for _ in self._bounds]
+            self._sign_seed = derive_seed(seed, "osnap signs")
+            return
+        # One word per entry gives both: 63 bits to sort by, and the sign.
         stream = expand(seed, "osnap balanced")
-        self._row_numbers = np.empty((num_clients, sparsity), np.int64)
-        self._signs = np.empty((num_clients, sparsity), np.int64)
-        for block, (first, after) in enumerate(block_bounds(rows, sparsity)):
+        for _ in self._bounds:
             words = ring_from_bytes(stream(8 * num_clients))
-            order = np.argsort(words >> np.uint64(1), kind="stable")
-            self._row_numbers[order, block] = first + np.arange(num_clients) % (after - first)
-            self._signs[:, block] = 1 - 2 * (words & np.uint64(1)).astype(np.int64)
+            self._orders.append(SortedOrder(words))
+            self._signs.append((words & np.uint64(1)).astype(np.uint8))
 
     def entries(self, ranks: IntArray) -> tuple[IntArray, IntArray]:
-        """Return the row numbers and signs of every report, one per block, each of shape `(len(ranks), sparsity)`."""
-        return self._row_numbers[ranks], self._signs[ranks]
+        """Return the row numbers and signs of some reports, one per block, each of shape `(len(ranks), sparsity)`."""
+        shape = (len(self._bounds), len(ranks))
+        row_numbers, signs = np.empty(shape, np.int64), np.empty(shape, np.int64)
+        negative = self._negative(ranks)
+        for block, ((first, after), order) in enumerate(zip(self._bounds, self._orders, strict=True)):
+            row_numbers[block] = order.positions(ranks).astype(np.uint32) % np.uint32(after - first)
+            row_numbers[block] += first
+            np.subtract(1, 2 * negative[block].astype(np.int8), out=signs[block])
+        return row_numbers.T, signs.T
+
+    def _negative(self, ranks: IntArray) -> list[Bits]:
+        """Return for each block which of some reports have sign -1, as 0 and 1."""
+        if self._signs:
+            return [own[ranks] for own in self._signs]
+        drawn = keystream_blocks(self._sign_seed, ranks)
+        return [drawn[:, block // 8] >> np.uint8(block % 8) & np.uint8(1) for block in range(len(self._bounds))]
 
     def row_counts(self) -> IntArray:
         """Return the row sizes: in a block of b rows `num_clients // b`, one more in its first `num_clients % b`."""
-        counts: IntArray = np.bincount(self._row_numbers.ravel(), minlength=self.rows).astype(np.int64)
-        return counts
+        sizes = [after - first for first, after in self._bounds]
+        counts = [self.num_clients // size + (np.arange(size) < self.num_clients % size) for size in sizes]
+        return np.concatenate(counts).astype(np.int64)
 
 
 def block_bounds(rows: int, sparsity: int) -> list[tuple[int, int]]:

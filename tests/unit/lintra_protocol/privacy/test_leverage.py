@@ -101,6 +101,6 @@ def test_without_a_coalition_there_is_no_factor_and_no_eigenvalue_is_needed() ->
 def test_blocks_of_columns_do_not_change_anything(monkeypatch: pytest.MonkeyPatch) -> None:
     numbers, signs = BalancedOsnap(8, 300, bytes(32), 3).entries(np.arange(300))
     whole = gram_inverse(8, numbers, signs).leverages(numbers, signs), shared_pairs(8, numbers, signs)
-    monkeypatch.setattr("lintra_protocol.privacy.leverage._BLOCK", 7)
+    monkeypatch.setattr("lintra_protocol.privacy.leverage.BLOCK", 7)
     assert_array_equal(gram_inverse(8, numbers, signs).leverages(numbers, signs), whole[0])
     assert shared_pairs(8, numbers, signs) == whole[1]
