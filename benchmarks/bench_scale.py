@@ -1,0 +1,95 @@
+"""What a collection costs at scale: every row beside its floor and its aim, and releases stage by stage and by party.
+
+    python benchmarks/bench_scale.py                        # every row that takes less than a minute or two
+    python benchmarks/bench_scale.py --rows root_1e6        # one of them
+    python benchmarks/bench_scale.py --sizes 10000 100000 1000000 --servers 2 3 10      # releases, with exponents
+    python benchmarks/bench_scale.py --largest 10000000     # also what takes long and much disk
+    python benchmarks/bench_scale.py --json scale.json      # goes on where it stopped: what stands there is kept
+    python benchmarks/bench_scale.py --json scale.json --write docs/benchmarks.md       # and writes the tables
+
+A release is that of n reports that were filled directly into the stores, one in a hundred missing at one server,
+d = 10, s = 4, m = 1024: real server processes on loopback, an analyzer process of its own, and the released sketch is
+compared with the rows. CPU seconds are those of a process and all its threads; memory is what it had resident at most. Ratios
+to the floors of the same run say more than seconds.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from scale import rows_lists, rows_release, rows_transform
+from scale.figures import ROWS, Asked, as_json
+from scale.release import ReleaseCost, StageCost, release
+from scale.tables import exponents, machine, rows_table, stages_table, write_section
+
+MEASURED = (rows_lists, rows_release, rows_transform)
+"""The modules whose rows are measured."""
+
+
+def main() -> None:
+    arguments = _arguments()
+    kept: dict[str, object] = (
+        json.loads(arguments.json.read_text()) if arguments.json and arguments.json.exists() else {}
+    )
+    rows, releases = dict(kept.get("rows", {})), dict(kept.get("releases", {}))
+    wanted = arguments.rows or [key for key, one in ROWS.items() if arguments.largest >= 10**7 or not one.large]
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        asked = Asked(Path(folder), arguments.largest, tuple(arguments.sizes), tuple(arguments.servers))
+        for key in wanted:
+            rows[key] = as_json(ROWS[key], ROWS[key].measure(asked))
+            _say(key, rows[key])
+            _keep(arguments.json, rows, releases)
+        for servers in asked.servers:
+            for size in asked.sizes:
+                if f"{size} {servers}" not in releases:
+                    releases[f"{size} {servers}"] = asdict(release(asked.folder, size, servers))
+                    _keep(arguments.json, rows, releases)
+    costs = [_cost(one) for one in releases.values()]
+    lines = [
+        machine(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the end"),
+        "", *rows_table(rows), "", *stages_table(costs), "", *exponents(costs),
+    ]  # fmt: skip
+    print("\n".join(lines[2 + len(rows) + 2 :]))
+    if arguments.write:
+        write_section(arguments.write, lines)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", nargs="*", choices=sorted(ROWS), help="these only; without a name, none")
+    parser.add_argument("--sizes", nargs="*", type=int, default=[], help="reports of releases shown by stage")
+    parser.add_argument("--servers", nargs="*", type=int, default=[2, 3, 10])
+    parser.add_argument("--largest", type=int, default=10**6)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--write", type=Path, help="a page with the two marks")
+    parser.add_argument("--folder", type=Path, help="on the disk that is to be measured")
+    return parser.parse_args()
+
+
+def _say(key: str, found: dict[str, object]) -> None:
+    today, floor, target = (found[name] for name in ("today", "floor", "target"))
+    shown = "none" if floor is None else f"{floor:.3g}"
+    print(f"{key}: {today:.3g} {found['unit']}, floor {shown}, aim {target}. {found['remark']}", flush=True)
+
+
+def _keep(path: Path | None, rows: dict[str, object], releases: dict[str, object]) -> None:
+    if path is not None:
+        path.write_text(json.dumps({"rows": rows, "releases": releases}, indent=1))
+
+
+def _cost(found: dict[str, object]) -> ReleaseCost:
+    stages = found["stages"]
+    assert isinstance(stages, list | tuple)
+    return ReleaseCost(
+        int(str(found["num_reports"])), int(str(found["num_servers"])), tuple(StageCost(**one) for one in stages)
+    )
+
+
+if __name__ == "__main__":
+    main()

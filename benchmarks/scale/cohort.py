@@ -1,0 +1,155 @@
+"""A task at N servers, each with reports filled directly into its store, so that only a release is left to be done."""
+
+import socket
+import time
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from lintra_analyzer.storage.keys import Keys, load_keys
+from lintra_protocol.canonical import base64url
+from lintra_protocol.mechanisms import Osnap
+from lintra_protocol.messages import Signed, TaskRecord, sign
+from lintra_protocol.privacy.statement import Claim
+from lintra_protocol.randomness import bulk_system_randomness, keystream, system_randomness
+from lintra_protocol.ring import IntArray, RingArray, ring_bytes, ring_from_bytes, to_ring
+from lintra_protocol.schema import Column
+from lintra_protocol.sealing import HYBRID
+from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
+from lintra_server.batches.registry import HeldTask
+from lintra_server.settings import Settings
+from lintra_server.web.app import create_app
+from lintra_server.web.upload_route import UploadRoute
+from scale.filling import fill
+
+COLUMNS, ROWS, SPARSITY = 10, 1024, 4
+SMALLEST = 10_000
+MISSING_EACH = 100
+"""One report in so many is missing at one of the servers."""
+
+_CHUNK = 1 << 16
+
+
+@dataclass(frozen=True)
+class Collection:
+    """Servers that hold one task's reports, stopped; and the analyzer's folder."""
+
+    folder: Path
+    task: Task
+    num_reports: int
+
+    @property
+    def configs(self) -> list[Path]:
+        """Return each server's settings file."""
+        return [self.folder / f"server-{number}.toml" for number in range(self.task.num_servers)]
+
+    @property
+    def keys(self) -> Keys:
+        """Return the analyzer's keys."""
+        return load_keys(self.folder / "analyzer-keys", True, system_randomness)
+
+    @classmethod
+    def load(cls, folder: Path) -> "Collection":
+        """Open what `collect` made."""
+        record = Signed[TaskRecord].from_canonical((folder / "task.json").read_bytes())
+        return cls(folder, record.message.definition, int((folder / "num_reports").read_text()))
+
+
+def collect(folder: Path, num_reports: int, num_servers: int) -> Collection:
+    """Make servers, register a task at them, and fill their stores: the same reports but for one in a hundred."""
+    folder.mkdir(parents=True)
+    (folder / "analyzer-keys").mkdir(mode=0o700)
+    (folder / "num_reports").write_text(str(num_reports))
+    apps = [create_app(_settings(folder, number)) for number in range(num_servers)]
+    keys = load_keys(folder / "analyzer-keys", True, system_randomness)
+    task = _task(keys, apps, num_reports)
+    record = sign(keys.author, TaskRecord(definition=task))
+    (folder / "task.json").write_bytes(record.canonical())
+    held = [app.node.registry.register(task.task_id, record)[0] for app in apps]
+    for start in range(0, num_reports, _CHUNK):
+        _fill_chunk(apps, held, start, min(_CHUNK, num_reports - start))
+    for app in apps:
+        app.node.close()
+    return Collection(folder, task, num_reports)
+
+
+def settings_of(made: Collection, server: int) -> Settings:
+    """Return the settings of a server that was filled."""
+    return Settings.load(made.configs[server])
+
+
+def rows_of(report_ids: npt.NDArray[np.uint8]) -> IntArray:
+    """Return the noisy rows behind some reports, shape `(k, d)`: made from their identifiers, so that all know them."""
+    return report_ids[:, :COLUMNS].astype(np.int64) - 128
+
+
+def _fill_chunk(apps: list[UploadRoute], held: list[HeldTask], start: int, count: int) -> None:
+    seed = start.to_bytes(32, "big")
+    report_ids = np.frombuffer(keystream(seed)(32 * count), np.uint8).reshape(count, 32)
+    for app, task, shares in zip(apps, held, _shares(rows_of(report_ids), len(apps)), strict=True):
+        numbers = start + np.arange(count)
+        # Reports 0, 100, 200, .. are missing at servers 0, 1, 2, .. in turn.
+        here = (numbers % MISSING_EACH != 0) | (numbers // MISSING_EACH % len(apps) != task.server)
+        payloads = np.frombuffer(ring_bytes(shares), np.uint8).reshape(count, -1)[here]
+        fill(app.node.store, task, report_ids[here], payloads)
+
+
+def _shares(rows: IntArray, num_servers: int) -> Iterator[RingArray]:
+    random_bytes, last = bulk_system_randomness(), to_ring(rows).copy()
+    for _ in range(num_servers - 1):
+        share = ring_from_bytes(random_bytes(8 * rows.size)).reshape(rows.shape)
+        last -= share
+        yield share
+    yield last
+
+
+def _settings(folder: Path, number: int) -> Settings:
+    port, internal = _free_port(), _free_port()
+    text = f"""
+    public_url = "http://127.0.0.1:{port}"
+    port = {port}
+    internal_port = {internal}
+    data_dir = "{folder / f"data-{number}"}"
+    key_dir = "{folder / f"keys-{number}"}"
+    create_keys = true
+    log_level = "error"
+    [policy]
+    allowed_authors = "any"
+    open = true
+    """
+    (folder / f"server-{number}.toml").write_text(text)
+    return Settings.model_validate(tomllib.loads(text))
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+def _task(keys: Keys, apps: list[UploadRoute], num_reports: int) -> Task:
+    claim = Claim(epsilon="4", delta="0.000001", min_clients=max(num_reports * 9 // 10, 2))
+    capacity = max(num_reports, SMALLEST)
+    hour = int(time.time()) // 3600
+    return Task(
+        salt=base64url(system_randomness(32)),
+        purpose="benchmark",
+        author_key=keys.author.public_key,
+        servers=tuple(
+            ServerEntry(url=app.node.settings.public_url, identity_key=app.node.identity.public_key) for app in apps
+        ),
+        analyzer=AnalyzerEntry(
+            identity_key=keys.identity.public_key, sealing_key=base64url(keys.sealing[HYBRID].public_bytes)
+        ),
+        columns=tuple(Column(name=f"c{index}", lower="-1", upper="1") for index in range(COLUMNS)),
+        mechanism=Osnap(row_bound="1", fraction_bits=0, sigma=8, rows=ROWS, sparsity=SPARSITY).calibrated(
+            claim, COLUMNS, capacity
+        ),
+        claim=claim,
+        max_clients=capacity,
+        not_before=hour - 1,
+        not_after=hour + 24,
+    )

@@ -1,0 +1,188 @@
+"""One release among real processes: N servers on loopback, an analyzer of its own process, stage by stage.
+
+Run by itself it is the analyzer: `python -m scale.release FOLDER PID..` prints what every stage cost as JSON.
+"""
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import get_args
+
+import httpx2
+import numpy as np
+import structlog
+
+from lintra_analysis.record import SignedRecord
+from lintra_analyzer.exchange.collect import ServerExchange
+from lintra_analyzer.exchange.servers import Network, Patience, Server
+from lintra_analyzer.storage.archive import Archive
+from lintra_analyzer.storage.store import ServerState, Stage, Store, StoredTask
+from lintra_analyzer.tasks.jobs import ReleaseJob
+from lintra_protocol.canonical import parse_base64url
+from lintra_protocol.randomness import system_randomness
+from lintra_protocol.ring import IntArray, from_ring, to_ring
+from lintra_server.batches.transform import add_reports
+from scale.cohort import Collection, collect, rows_of
+from scale.processes import cpu_seconds, forget_peak, peak_mebibytes, running_servers
+
+STAGES: tuple[Stage, ...] = tuple(stage for stage in get_args(Stage) if stage != "released")
+_PATIENCE = Patience(1000, 0.2, 1.0)
+_SECONDS = 3600.0
+_BLOCK = 1 << 16
+
+
+@dataclass(frozen=True)
+class StageCost:
+    """What one stage cost: the analyzer's and the busiest server's CPU seconds and MiB, seconds, bytes both ways."""
+
+    stage: str
+    analyzer_cpu: float
+    server_cpu: float
+    analyzer_peak: float
+    server_peak: float
+    seconds: float
+    wire: int
+
+
+@dataclass(frozen=True)
+class ReleaseCost:
+    """What one release cost, whose sketch was checked against the rows."""
+
+    num_reports: int
+    num_servers: int
+    stages: tuple[StageCost, ...]
+
+    @property
+    def cpu(self) -> float:
+        """Return the CPU seconds of the analyzer and one server together."""
+        return self.analyzer_cpu + self.server_cpu
+
+    @property
+    def analyzer_cpu(self) -> float:
+        """Return the analyzer's CPU seconds."""
+        return sum(stage.analyzer_cpu for stage in self.stages)
+
+    @property
+    def server_cpu(self) -> float:
+        """Return the busiest server's CPU seconds."""
+        return sum(stage.server_cpu for stage in self.stages)
+
+    @property
+    def analyzer_peak(self) -> float:
+        """Return the analyzer's peak in MiB."""
+        return max(stage.analyzer_peak for stage in self.stages)
+
+    @property
+    def server_peak(self) -> float:
+        """Return the largest server's peak in MiB."""
+        return max(stage.server_peak for stage in self.stages)
+
+
+@cache
+def release(folder: Path, num_reports: int, num_servers: int) -> ReleaseCost:
+    """Fill servers, start them, let an analyzer release, check the sketch, and return what it cost; once each."""
+    place = folder / f"release-{num_reports}-{num_servers}"
+    try:
+        made = collect(place, num_reports, num_servers)
+        with running_servers(made.configs, [entry.url for entry in made.task.servers]) as pids:
+            command = [sys.executable, "-m", "scale.release", str(place), *map(str, pids)]
+            benchmarks = str(Path(__file__).resolve().parents[1])
+            environment = {**os.environ, "PYTHONPATH": benchmarks, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+            told = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE).stdout
+        found = json.loads(told)
+        stages = tuple(StageCost(**stage) for stage in found["stages"])
+        return ReleaseCost(num_reports, num_servers, stages)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+class CountingHttp:
+    """Sends requests, and counts the bytes of their bodies and of the answers'."""
+
+    def __init__(self, client: httpx2.AsyncClient) -> None:
+        """Send through a client."""
+        self._client = client
+        self._sent = 0
+        self._answers: list[httpx2.Response] = []
+
+    def build_request(self, method: str, url: str, *, content: bytes, headers: dict[str, str]) -> httpx2.Request:
+        """Return a request that was not sent yet."""
+        return self._client.build_request(method, url, content=content, headers=headers)
+
+    async def send(self, request: httpx2.Request, *, stream: bool) -> httpx2.Response:
+        """Send it."""
+        response = await self._client.send(request, stream=stream)
+        self._sent += int(request.headers.get("content-length", 0))
+        self._answers.append(response)
+        return response
+
+    def taken(self) -> int:
+        """Return the bytes since the last call."""
+        found = self._sent + sum(answer.num_bytes_downloaded for answer in self._answers)
+        self._sent, self._answers = 0, []
+        return found
+
+
+async def measured_release(made: Collection, pids: list[int]) -> list[StageCost]:
+    """Be the analyzer: take one stage after the other, and look at all processes before and after each."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
+    keys, task, data = made.keys, made.task, made.folder / "analyzer"
+    data.mkdir()
+    store, archive = Store(data / "analyzer.sqlite"), Archive(data / "releases")
+    store.add_task(StoredTask(task.task_id, (made.folder / "task.json").read_bytes(), b"{}", 0), task.num_servers, None)
+    for server in range(task.num_servers):
+        store.set_registration(task.task_id, ServerState(server, "accepted"))
+    async with httpx2.AsyncClient(timeout=_SECONDS, follow_redirects=False) as client:
+        http = CountingHttp(client)
+        network = Network(http, keys.identity, _PATIENCE, lambda: int(time.time()), system_randomness)
+        servers = [Server(network, index, entry.url) for index, entry in enumerate(task.servers)]
+        exchange = ServerExchange(task, servers, store)
+        job = ReleaseJob(task, exchange, store, archive, keys, lambda: int(time.time()))
+        costs = [await _cost(job, stage, http, pids) for stage in STAGES]
+    record = SignedRecord.from_canonical(store.releases()[0])
+    _check(made, archive.read(record.record)[0], record, store)
+    return costs
+
+
+async def _cost(job: ReleaseJob, stage: Stage, http: CountingHttp, pids: list[int]) -> StageCost:
+    everyone = [os.getpid(), *pids]
+    for pid in everyone:
+        forget_peak(pid)
+    before, started = [cpu_seconds(pid) for pid in everyone], time.monotonic()
+    await job.take(stage)
+    seconds = time.monotonic() - started
+    used = [cpu_seconds(pid) - first for pid, first in zip(everyone, before, strict=True)]
+    peaks = [peak_mebibytes(pid) for pid in everyone]
+    return StageCost(stage, used[0], max(used[1:]), peaks[0], max(peaks[1:]), seconds, http.taken())
+
+
+def _check(made: Collection, sketch: IntArray, signed: SignedRecord, store: Store) -> None:
+    """Refuse a sketch that is not the matrix times the rows, but for the servers' noise."""
+    record, mechanism = signed.record, made.task.mechanism
+    data = store.document(record.task_id, "cohort_ids")
+    ids = np.frombuffer(data or b"", np.uint8).reshape(-1, 32)
+    matrix = mechanism.public_matrix(record.num_clients, parse_base64url(record.seed))
+    expected = np.zeros(sketch.shape, np.uint64)
+    for start in range(0, len(ids), _BLOCK):
+        rows = rows_of(ids[start : start + _BLOCK])
+        add_reports(matrix, expected, np.arange(start, start + len(rows)), to_ring(rows))
+    worst = int(np.abs(sketch - from_ring(expected)).max())
+    if len(ids) != record.num_clients or worst > 10 * mechanism.smoothing * made.task.num_servers:
+        raise ValueError(f"the sketch of {len(ids)} reports is off by {worst}")
+
+
+def main(folder: str, *pids: str) -> None:
+    """Print as JSON what the stages cost."""
+    costs = asyncio.run(measured_release(Collection.load(Path(folder)), [int(pid) for pid in pids]))
+    sys.stdout.write(json.dumps({"stages": [asdict(cost) for cost in costs]}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

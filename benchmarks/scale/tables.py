@@ -1,0 +1,76 @@
+"""The section of docs/benchmarks.md that the benchmark writes, between two marks."""
+
+import platform
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from math import log
+from pathlib import Path
+
+import numpy as np
+
+from scale.release import ReleaseCost
+
+BEGIN, END = "<!-- scale: written by benchmarks/bench_scale.py -->", "<!-- scale: end -->"
+
+
+def machine(load: str) -> str:
+    """Return what the numbers were measured on."""
+    return f"{platform.machine()}, Python {platform.python_version()}, numpy {np.__version__}, {load}"
+
+
+def rows_table(found: Mapping[str, Mapping[str, object]]) -> list[str]:
+    """Return the table of all rows: ratios first, then the figures."""
+    lines = [
+        "| row | times the floor | today | floor | aim | unit | |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for key, one in sorted(found.items()):
+        today, floor, target = (one[name] for name in ("today", "floor", "target"))
+        assert isinstance(today, int | float)
+        ratio = f"{today / floor:.3g}" if isinstance(floor, int | float) and floor else ""
+        aim = "" if target is None else f"{'>=' if one['at_least'] else '<='} {target:g}"
+        shown = "" if floor is None else f"{floor:.3g}"
+        lines.append(
+            f"| {one['what']} (`{key}`) | {ratio} | {today:.3g} | {shown} | {aim} | {one['unit']} | {one['remark']} |"
+        )
+    return lines
+
+
+def stages_table(costs: Sequence[ReleaseCost]) -> list[str]:
+    """Return what the stages of some releases cost, and how that grows with the number of reports."""
+    lines = [
+        "| n | N | stage | analyzer CPU s | server CPU s | analyzer MiB | server MiB | wire MiB |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    return lines + [
+        f"| {cost.num_reports:,} | {cost.num_servers} | {stage.stage} | {stage.analyzer_cpu:.2f} "
+        f"| {stage.server_cpu:.2f} | {stage.analyzer_peak:.0f} | {stage.server_peak:.0f} "
+        f"| {stage.wire / 2**20:.1f} |"
+        for cost in costs
+        for stage in cost.stages
+    ]
+
+
+def exponents(costs: Sequence[ReleaseCost]) -> list[str]:
+    """Return how CPU grows from each size to the next, for each number of servers: as n to this power."""
+    lines = []
+    for servers in sorted({cost.num_servers for cost in costs}):
+        own = sorted((cost for cost in costs if cost.num_servers == servers), key=lambda cost: cost.num_reports)
+        for small, large in pairwise(own):
+            grown = log(large.cpu / small.cpu) / log(large.num_reports / small.num_reports)
+            sizes = f"from {small.num_reports:,} to {large.num_reports:,} reports"
+            lines.append(f"* N = {servers}: {sizes} CPU grows as n^{grown:.2f}.")
+    return lines
+
+
+def write_section(page: Path, lines: Sequence[str]) -> None:
+    """Put lines between the marks of a page.
+
+    Raises:
+        ValueError: the page has no marks.
+    """
+    text = page.read_text("utf-8")
+    if text.count(BEGIN) != 1 or text.count(END) != 1:
+        raise ValueError(f"{page} needs one {BEGIN} and one {END}")
+    before, _, rest = text.partition(BEGIN)
+    page.write_text(before + BEGIN + "\n\n" + "\n".join(lines) + "\n\n" + END + rest.partition(END)[2], "utf-8")
