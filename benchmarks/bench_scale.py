@@ -9,8 +9,8 @@
 
 A release is that of n reports that were filled directly into the stores, one in a hundred missing at one server,
 d = 10, s = 4, m = 1024: real server processes on loopback, an analyzer process of its own, and the released sketch is
-compared with the rows. CPU seconds are those of a process and all its threads; memory is what it had resident at most. Ratios
-to the floors of the same run say more than seconds.
+compared with the rows. CPU seconds are those of a process and all its threads; memory is what it had resident at
+most. Ratios to the floors of the same run say more than seconds.
 """
 
 import argparse
