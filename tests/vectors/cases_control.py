@@ -7,6 +7,7 @@ import plain
 from cases_centred import centred_sketches
 from cases_histogram import histogram_sketches
 from cases_joint import joint_sketches
+from cases_matrix import matrices
 from given import MECHANISMS, Vector, bad, claim, definition, good, hexes, identifiers, seed, task_id, text_rows
 from plain import b64, canonical, framed
 
@@ -188,31 +189,7 @@ def release() -> list[Vector]:
              framed("aggregate", task_id(task), b"\0\2", root, late).hex(),
              task=canonical(task), server=2, root=root.hex(), seed=late.hex()),
     ]  # fmt: skip
-    for rows, clients, sparsity, name in (
-        (1, 1, 1, "a"),
-        (2, 5, 1, "b"),
-        (3, 3, 1, "c"),
-        (4, 2, 1, "d"),
-        (7, 100, 1, "e"),
-        (16, 1000, 1, "f"),
-        (2, 0, 1, "g"),
-        (2, 5, 2, "h"),
-        (7, 20, 3, "i"),
-        (16, 100, 4, "j"),
-    ):
-        columns = plain.balanced_matrix(rows, clients, seed(name), sparsity)
-        entries = [[row for row, _ in column] + [sign for _, sign in column] for column in columns]
-        inputs: dict[str, object] = {"rows": rows, "clients": clients, "sparsity": sparsity, "seed": seed(name).hex()}
-        result.append(good(f"{rows} rows for {clients} clients, {sparsity} each", "matrix", entries, **inputs))
-    for rows, clients, sparsity, name in ((7, 2**20 + 1, 1, "k"), (16, 1_050_625, 4, "l"), (1024, 2_000_003, 9, "m")):
-        # The last has signs beyond its first byte; the middle one is a square, so that nothing is walked twice.
-        ranks = [0, 1, 1000, clients // 3, clients - 1]
-        columns = [plain.network_entries(rows, clients, seed(name), sparsity, rank) for rank in ranks]
-        entries = [[row for row, _ in column] + [sign for _, sign in column] for column in columns]
-        result.append(
-            good(f"{rows} rows for {clients} clients, {sparsity} each", "columns", entries, rows=rows, clients=clients,
-                 sparsity=sparsity, seed=seed(name).hex(), ranks=ranks)
-        )  # fmt: skip
+    result += matrices()
     for name in MECHANISMS:
         result += _sketches(name, 2)
     return result + joint_sketches() + centred_sketches() + histogram_sketches()
