@@ -8,6 +8,7 @@ import math
 import re
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
+from functools import lru_cache
 from typing import Annotated, Self, cast
 
 from pydantic import (
@@ -162,6 +163,7 @@ def real_below(value: Fraction) -> Real:
     return real(f"{digits // 10**40}.{digits % 10**40:040d}")
 
 
+@lru_cache(maxsize=4096)
 def fraction(text: Real) -> Fraction:
     """Return the exact value of a `Real`."""
     return Fraction(text)

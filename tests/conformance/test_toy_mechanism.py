@@ -8,6 +8,7 @@ and both audits.
 import math
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -108,7 +109,14 @@ def reading(task: Task, mechanism: FirstColumn, sketch: IntArray, row_counts: In
 
 def cases() -> list[Case]:
     plain = FirstColumn(row_bound="1", fraction_bits=0, sigma=4)
-    return [Case("first-column", "first column, n = 4, d = 2", make_case_task(plain, num_columns=2, min_clients=4), 4)]
+    return [
+        Case(
+            "first-column",
+            "first column, n = 4, d = 2",
+            partial(make_case_task, plain, num_columns=2, min_clients=4),
+            4,
+        )
+    ]
 
 
 # --- what `added` stands for: a word in the list of mechanisms, and modules that are found by their name -------

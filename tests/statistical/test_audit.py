@@ -119,7 +119,7 @@ def test_a_published_claim_that_is_true_is_not_refuted() -> None:
     # For a small epsilon equation (4) gives more than it was asked for even here: 0.1988.
     asked = OsnapPublished(entry_bound="1", fraction_bits=0, sigma=4, rows=1)
     task = make_case_task(asked, num_columns=1, min_clients=120, epsilon="0.2", delta="0.000001")
-    outcome = audit_case(Case("published", "a true claim", task, 120, effort=2), 200_000, SEED)
+    outcome = audit_case(Case("published", "a true claim", lambda: task, 120, effort=2), 200_000, SEED)
     assert failed(outcome) == set()
     assert outcome.published_epsilon == 0.2
     assert outcome.published_refuted is False

@@ -1,5 +1,6 @@
 """The audits of `osnap`: rows of a sketch with few clients, with one and with several entries in a column."""
 
+from functools import partial
 from typing import cast
 
 from lintra_audit.kinds.kind_audit import KindAudit, Planted
@@ -16,13 +17,13 @@ def cases() -> list[Case]:
 
     And both with a clip counter as large as everything else.
     """
-    one = make_case_task(_sketch(3), num_columns=2, min_clients=24, max_corrupt_clients=2)
-    two = make_case_task(_sketch(4, 2), num_columns=2, min_clients=24)
-    corrupt = make_case_task(_sketch(4, 2), num_columns=2, min_clients=48, max_corrupt_clients=2)
+    one = partial(make_case_task, _sketch(3), num_columns=2, min_clients=24, max_corrupt_clients=2)
+    two = partial(make_case_task, _sketch(4, 2), num_columns=2, min_clients=24)
+    corrupt = partial(make_case_task, _sketch(4, 2), num_columns=2, min_clients=48, max_corrupt_clients=2)
     counted = _sketch(3).model_copy(update={"clip_count_weight": "1"})
-    counts = make_case_task(counted, num_columns=2, min_clients=24, max_corrupt_clients=2)
+    counts = partial(make_case_task, counted, num_columns=2, min_clients=24, max_corrupt_clients=2)
     twice = _sketch(4, 2).model_copy(update={"clip_count_weight": "1"})
-    smoothed = make_case_task(twice, num_columns=2, min_clients=24)
+    smoothed = partial(make_case_task, twice, num_columns=2, min_clients=24)
     return [
         Case("osnap", "sketch, s = 1, n = 24, m = 3, d = 2, t = 2", one, 24),
         Case("osnap-2", "sketch, s = 2, n = 24, m = 4, d = 2, smoothed", two, 24),

@@ -1,5 +1,6 @@
 """The audits of `osnap_published`: opposite corners of the box, and several copies of a row with noise of their own."""
 
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -29,10 +30,10 @@ def cases() -> list[Case]:
         OsnapPublished(entry_bound="1", fraction_bits=0, sigma=4, rows=s, sparsity=s, published_epsilon="1")
         for s in (1, 2)
     )
-    published = make_case_task(one, num_columns=1, min_clients=120, epsilon="1.12", delta="0.000001")
-    copies = make_case_task(two, num_columns=1, min_clients=130, epsilon="1.5", delta="0.001")
+    published = partial(make_case_task, one, num_columns=1, min_clients=120, epsilon="1.12", delta="0.000001")
+    copies = partial(make_case_task, two, num_columns=1, min_clients=130, epsilon="1.5", delta="0.001")
     counted = two.model_copy(update={"clip_count_weight": "1"})
-    counts = make_case_task(counted, num_columns=1, min_clients=130, epsilon="1.5", delta="0.001")
+    counts = partial(make_case_task, counted, num_columns=1, min_clients=130, epsilon="1.5", delta="0.001")
     return [
         Case("published", "published calibration, s = 1, n = 120, m = 1, d = 1", published, 120, effort=2),
         Case("published-2", "published calibration, s = 2 copies, n = 130, m = 2, d = 1", copies, 130),

@@ -1,5 +1,6 @@
 """The audits of `ron_gauss`: rows that differ in class, mean, products and cells at once."""
 
+from functools import partial
 from math import sqrt
 from typing import cast
 
@@ -31,11 +32,16 @@ _LEVELS = {"classes": (0, 0, 2), "number": (0, 0, 0)}
 def cases() -> list[Case]:
     """Return two classes with a histogram, against a row and the null row; a numeric label; and a clip counter."""
     return [
-        Case("ron-gauss", "class, mean, products, cells, n = 8, t = 1", _task("classes", "replace-one"), 8),
-        Case("ron-gauss-null-row", "the same, row or null row", _task("classes", "zero-out"), 8),
-        Case("ron-gauss-number", "numeric label, n = 8, t = 1", _task("number", "replace-one"), 8),
-        Case("ron-gauss-count", "the same with a clip counter", _task("number", "replace-one", weight="1"), 8),
-        Case("ron-gauss-pairs", "classes with three pair tables", _task("classes", "replace-one", paired=True), 8),
+        Case("ron-gauss", "class, mean, products, cells, n = 8, t = 1", partial(_task, "classes", "replace-one"), 8),
+        Case("ron-gauss-null-row", "the same, row or null row", partial(_task, "classes", "zero-out"), 8),
+        Case("ron-gauss-number", "numeric label, n = 8, t = 1", partial(_task, "number", "replace-one"), 8),
+        Case("ron-gauss-count", "the same with a clip counter", partial(_task, "number", "replace-one", weight="1"), 8),
+        Case(
+            "ron-gauss-pairs",
+            "classes with three pair tables",
+            partial(_task, "classes", "replace-one", paired=True),
+            8,
+        ),
     ]
 
 

@@ -1,5 +1,6 @@
 """The audits of `ron_gauss_centred`: rows about released centres, in one block or in that of their class."""
 
+from functools import partial
 from itertools import product
 from typing import cast
 
@@ -44,9 +45,13 @@ def cases() -> list[Case]:
         after=base64url(bytes(32)),
         centers=((_CENTRE, 0), (0, -_CENTRE)),
     )
-    task = make_case_task(mechanism, num_columns=3, min_clients=8, max_corrupt_clients=1, columns=columns_of(_LEVELS))
+    task = partial(
+        make_case_task, mechanism, num_columns=3, min_clients=8, max_corrupt_clients=1, columns=columns_of(_LEVELS)
+    )
     counted = mechanism.model_copy(update={"clip_count_weight": "1"})
-    counts = make_case_task(counted, num_columns=3, min_clients=8, max_corrupt_clients=1, columns=columns_of(_LEVELS))
+    counts = partial(
+        make_case_task, counted, num_columns=3, min_clients=8, max_corrupt_clients=1, columns=columns_of(_LEVELS)
+    )
     return [
         Case("ron-gauss-centred", "products about centres, two classes, n = 8, t = 1", task, 8),
         Case("ron-gauss-centred-count", "the same with a clip counter", counts, 8),

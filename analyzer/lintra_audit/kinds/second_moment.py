@@ -1,5 +1,6 @@
 """The audits of `second_moment`, with its intercept and its trace."""
 
+from functools import partial
 from math import sqrt
 from typing import cast
 
@@ -21,12 +22,14 @@ def cases() -> list[Case]:
     """Return products alone, with both options, with a clip counter as large as everything else, and with null rows."""
     plain = SecondMoment(row_bound="1", fraction_bits=0, sigma=4)
     both = SecondMoment(row_bound="1", fraction_bits=0, sigma=4, intercept="0.7", trace=True)
-    moments = make_case_task(plain, num_columns=2, min_clients=10, max_corrupt_clients=1)
-    options = make_case_task(both, num_columns=2, min_clients=10, max_corrupt_clients=1)
+    moments = partial(make_case_task, plain, num_columns=2, min_clients=10, max_corrupt_clients=1)
+    options = partial(make_case_task, both, num_columns=2, min_clients=10, max_corrupt_clients=1)
     counted = both.model_copy(update={"clip_count_weight": "1"})
-    counts = make_case_task(counted, num_columns=2, min_clients=10, max_corrupt_clients=1)
+    counts = partial(make_case_task, counted, num_columns=2, min_clients=10, max_corrupt_clients=1)
     left_out = plain.model_copy(update={"intercept": "0.7", "count": "noisy"})
-    null = make_case_task(left_out, num_columns=2, min_clients=10, max_corrupt_clients=1, neighbours="zero-out")
+    null = partial(
+        make_case_task, left_out, num_columns=2, min_clients=10, max_corrupt_clients=1, neighbours="zero-out"
+    )
     return [
         Case("second-moment", "products, n = 10, d = 2, t = 1", moments, 10),
         Case("second-moment-options", "products, intercept 0.7 and trace, n = 10, d = 2, t = 1", options, 10),

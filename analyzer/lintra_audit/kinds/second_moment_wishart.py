@@ -1,6 +1,7 @@
 """The audits of `second_moment_wishart`: random examples in the place of Gaussian words."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -35,10 +36,16 @@ def cases() -> list[Case]:
     With fewer, or a smaller delta, the promise pays for rare events that no audit of this size sees.
     """
     plain = WishartSecondMoment(row_bound="1", fraction_bits=0, sigma=4100)
-    few = make_case_task(plain, num_columns=2, min_clients=40, max_corrupt_clients=1, epsilon="2", delta="0.01")
-    null = make_case_task(plain, num_columns=2, min_clients=40, epsilon="2", delta="0.01", neighbours="zero-out")
+    few = partial(
+        make_case_task, plain, num_columns=2, min_clients=40, max_corrupt_clients=1, epsilon="2", delta="0.01"
+    )
+    null = partial(
+        make_case_task, plain, num_columns=2, min_clients=40, epsilon="2", delta="0.01", neighbours="zero-out"
+    )
     counted = plain.model_copy(update={"clip_count_weight": "1"})
-    counts = make_case_task(counted, num_columns=2, min_clients=40, max_corrupt_clients=1, epsilon="2", delta="0.01")
+    counts = partial(
+        make_case_task, counted, num_columns=2, min_clients=40, max_corrupt_clients=1, epsilon="2", delta="0.01"
+    )
     return [
         Case("wishart", "products and examples, n = 40, d = 2, t = 1", few, 40),
         Case("wishart-null-row", "products and examples, n = 40, d = 2, row or null row", null, 40),

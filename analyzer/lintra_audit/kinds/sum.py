@@ -1,5 +1,6 @@
 """The audits of `sum`: opposite rows; a report that counts twice."""
 
+from functools import partial
 from typing import cast
 
 from lintra_audit.kinds.kind_audit import KindAudit, Planted
@@ -19,14 +20,16 @@ _PLAIN = Sum(row_bound="1", fraction_bits=0, sigma=4)
 
 def cases() -> list[Case]:
     """Return a small epsilon with a coalition, the null row, few clients, a second release, and both counters."""
-    strict = make_case_task(_PLAIN, num_columns=2, min_clients=12, max_corrupt_clients=1, epsilon="1")
-    null = make_case_task(_PLAIN, num_columns=2, min_clients=12, neighbours="zero-out")
-    pair = make_case_task(_PLAIN, num_columns=1, min_clients=2)
-    spare = make_case_task(_PLAIN, num_columns=2, min_clients=11, max_corrupt_clients=1)
+    strict = partial(make_case_task, _PLAIN, num_columns=2, min_clients=12, max_corrupt_clients=1, epsilon="1")
+    null = partial(make_case_task, _PLAIN, num_columns=2, min_clients=12, neighbours="zero-out")
+    pair = partial(make_case_task, _PLAIN, num_columns=1, min_clients=2)
+    spare = partial(make_case_task, _PLAIN, num_columns=2, min_clients=11, max_corrupt_clients=1)
     counting = _PLAIN.model_copy(update={"clip_count_weight": "1"})
-    counts = make_case_task(counting, num_columns=2, min_clients=12, max_corrupt_clients=1)
+    counts = partial(make_case_task, counting, num_columns=2, min_clients=12, max_corrupt_clients=1)
     left_out = _PLAIN.model_copy(update={"count": "noisy"})
-    missing = make_case_task(left_out, num_columns=2, min_clients=12, max_corrupt_clients=1, neighbours="zero-out")
+    missing = partial(
+        make_case_task, left_out, num_columns=2, min_clients=12, max_corrupt_clients=1, neighbours="zero-out"
+    )
     return [
         Case("sum", "sum, n = 12, d = 2, t = 1, epsilon 1", strict, 12, effort=2),
         Case("null-row", "sum, n = 12, d = 2, row or null row", null, 12),

@@ -48,11 +48,11 @@ def case_of_task(task: Task) -> tuple[Case, str]:
     task.check()
     audit, num_clients = AUDITS[task.mechanism.kind], task.claim.min_clients
     if num_clients * task.num_words <= MAX_NUMBERS:
-        return Case("task", f"the task itself, n = {num_clients}", task, num_clients), "the task itself"
+        return Case("task", f"the task itself, n = {num_clients}", lambda: task, num_clients), "the task itself"
     twin = audit.twin(task)
     size = f"n = {twin.claim.min_clients}, m = {twin.mechanism.num_rows}, d = {twin.num_columns}"
     said = (
         f"a twin ({size}) with the task's {audit.kept(task)}: the task's own minimum cohort, {num_clients} clients "
         f"with {task.num_words} words each, is too large to be run often enough"
     )
-    return Case("task", f"twin: {size}", twin, twin.claim.min_clients), said
+    return Case("task", f"twin: {size}", lambda: twin, twin.claim.min_clients), said

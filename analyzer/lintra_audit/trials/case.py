@@ -1,7 +1,8 @@
 """What is audited: a task among made-up parties, who reports, and what is asked of the servers."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -27,7 +28,7 @@ class Case:
     Attributes:
         name: one word for tables and `--case`.
         about: what it is, in a few words.
-        task: the public parameters; checked when it is made.
+        make_task: returns the public parameters, checked; calibrating them may take a while.
         num_clients: who reports.
         without_first: whether a second release, of the same reports without client 0, is asked for.
         effort: runs of this case for one run of an ordinary one; a smaller mu needs more.
@@ -36,11 +37,16 @@ class Case:
 
     name: str
     about: str
-    task: Task
+    make_task: Callable[[], Task]
     num_clients: int
     without_first: bool = False
     effort: int = 1
     must_refuse: bool = False
+
+    @cached_property
+    def task(self) -> Task:
+        """The public parameters, made when they are first asked for."""
+        return self.make_task()
 
     def requests(self) -> list[IntArray]:
         """Return the numbers of the clients in each release that is asked for."""

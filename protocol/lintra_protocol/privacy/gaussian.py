@@ -6,6 +6,7 @@ integrals of positive functions over the same 64 quadrature nodes, so nothing ca
 
 import math
 from collections.abc import Iterable
+from functools import lru_cache
 
 import numpy as np
 
@@ -54,6 +55,7 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
     return first - density * _mills_ratio(offset + mu)
 
 
+@lru_cache(maxsize=256)
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """Return mu*, the largest mu whose profile passes through or below (epsilon, delta), to rounding.
 
@@ -73,6 +75,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     return bisect(low, high, lambda mu: gaussian_delta(epsilon, mu) <= delta)[0]
 
 
+@lru_cache(maxsize=256)
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """Return the smallest epsilon >= 0 at which mu-Gaussian DP is (epsilon, delta)-DP, infinite if none is.
 

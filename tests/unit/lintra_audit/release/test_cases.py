@@ -1,5 +1,7 @@
 """The neighbours that an audit takes are the farthest there are."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -23,7 +25,7 @@ def task_with(intercept: str, trace: bool = False, columns: int = 2, min_clients
 def test_the_two_rows_of_a_victim_are_as_far_apart_as_the_promise_allows(intercept: str, trace: bool) -> None:
     task = task_with(intercept, trace)
     mechanism = task.mechanism
-    worlds = [mechanism.round_rows(rows[:1]) for rows in far_rows(Case("task", "", task, 10), 0)]
+    worlds = [mechanism.round_rows(rows[:1]) for rows in far_rows(Case("task", "", lambda: task, 10), 0)]
     encoded = np.array([mechanism.encode_exactly(row)[0] for row in worlds]) / mechanism.sigmas(2)
     distance = np.square(encoded[0] - encoded[1]).sum() * mechanism.sigma**2
     assert float(mechanism.squared_distance(task.claim, 2)) * 0.999 < distance
@@ -31,7 +33,7 @@ def test_the_two_rows_of_a_victim_are_as_far_apart_as_the_promise_allows(interce
 
 @pytest.mark.parametrize("intercept", ["0", "1"])
 def test_in_one_dimension_the_two_rows_differ(intercept: str) -> None:
-    first, second = far_rows(Case("task", "", task_with(intercept, columns=1), 10), 0)
+    first, second = far_rows(Case("task", "", partial(task_with, intercept, columns=1), 10), 0)
     assert first[0, 0] != second[0, 0]
 
 
