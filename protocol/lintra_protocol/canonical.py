@@ -86,21 +86,26 @@ def parse_base64url(text: str, length: int | None = None) -> bytes:
 
 def _ordered(value: JsonValue) -> JsonValue:
     """Return the value with its keys in canonical order, and refuse what has more than one spelling."""
-    if value is None or isinstance(value, str | bool):
+    if value is None or isinstance(value, (str, bool)):
         return value
     if isinstance(value, int):
         if not -MAX_INTEGER <= value <= MAX_INTEGER:
             raise ValueError(f"{value} has no canonical form; integers lie within 2^53 - 1")
         return value
-    if isinstance(value, Mapping):
+    if isinstance(value, (dict, Mapping)):
         if foreign := [type(key).__name__ for key in value if not isinstance(key, str)]:
             raise ValueError(f"keys are strings, got {foreign[0]}")
-        # Half a surrogate pair has no UTF-8 form and is refused there; here it only must have a place.
-        keys = sorted(value, key=lambda key: key.encode("utf-16-be", "surrogatepass"))
+        # Letters of ASCII stand in one order, whatever counts as a unit.
+        keys = sorted(value) if all(map(str.isascii, value)) else sorted(value, key=_utf_16)
         return {key: _ordered(value[key]) for key in keys}
-    if isinstance(value, list | tuple):
+    if isinstance(value, (list, tuple)):
         return [_ordered(item) for item in value]
     raise ValueError(f"{type(value).__name__} has no canonical form; write reals as decimal strings")
+
+
+def _utf_16(key: str) -> bytes:
+    # Half a surrogate pair has no UTF-8 form and is refused there; here it only must have a place.
+    return key.encode("utf-16-be", "surrogatepass")
 
 
 def _refuse_float(text: str) -> JsonValue:

@@ -218,11 +218,13 @@ async def living(folder: Path, policy: Mapping[str, object] | None = None, **cha
     }
     life = Life(folder, apps, Wires(apps), Settings.model_validate(values | changes))
     # Pretty tracebacks with the values of all variables take seconds each.
+    before = structlog.get_config()
     structlog.configure(processors=[_dropped])
     try:
         yield life
     finally:
-        structlog.reset_defaults()
+        # Worlds overlap: a module's own may live beside one of a single test.
+        structlog.configure(**before)
         await life.service.jobs.stop()
         life.service.store.close()
         for app in apps:

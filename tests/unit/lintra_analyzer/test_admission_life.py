@@ -59,8 +59,8 @@ async def test_an_open_task_has_no_tokens_and_needs_the_operator(tmp_path: Path)
         assert (refused.status_code, refused.json()["type"]) == (403, "urn:lintra:problem:policy_refused")
 
 
-async def test_a_census_says_who_lacks_how_many_reports_and_changes_nothing(tmp_path: Path) -> None:
-    async with living(tmp_path) as life, life.rest() as rest:
+async def test_a_census_says_who_lacks_how_many_reports_and_changes_nothing(life: Life) -> None:
+    async with life.rest() as rest:
         task = await life.create("sum")
         await life.upload(task, servers=(0, 1))
         answer = await rest.get(f"/v1/tasks/{task.task_id}/census")
@@ -76,8 +76,8 @@ async def test_a_census_says_who_lacks_how_many_reports_and_changes_nothing(tmp_
         assert record.num_clients == CLIENTS
 
 
-async def test_an_inventory_without_a_report_of_the_servers_census_stops_the_exchange(tmp_path: Path) -> None:
-    async with living(tmp_path) as life, life.rest() as rest:
+async def test_an_inventory_without_a_report_of_the_servers_census_stops_the_exchange(life: Life) -> None:
+    async with life.rest() as rest:
         task = await life.create("sum")
         await life.upload(task)
         assert (await rest.get(f"/v1/tasks/{task.task_id}/census")).status_code == 200
@@ -97,9 +97,9 @@ async def test_an_inventory_without_a_report_of_the_servers_census_stops_the_exc
 
 
 async def test_a_server_that_began_again_is_not_called_a_liar_and_the_analyst_hears_of_what_is_gone(
-    tmp_path: Path,
+    life: Life,
 ) -> None:
-    async with living(tmp_path) as life, life.rest() as rest:
+    async with life.rest() as rest:
         task = await life.create("sum")
         await life.upload(task)
         assert (await rest.get(f"/v1/tasks/{task.task_id}/census")).status_code == 200
@@ -115,8 +115,8 @@ async def test_a_server_that_began_again_is_not_called_a_liar_and_the_analyst_he
         assert (said["server"], said["lacks"]) == (1, 1)
 
 
-async def test_a_start_number_that_falls_is_said_and_refuses_nothing(tmp_path: Path) -> None:
-    async with living(tmp_path) as life, life.rest() as rest:
+async def test_a_start_number_that_falls_is_said_and_refuses_nothing(life: Life) -> None:
+    async with life.rest() as rest:
         # Another task of the same server was answered under a later number: it was set back since.
         first = await life.create("sum")
         start = life.servers[1].node.stepper.start

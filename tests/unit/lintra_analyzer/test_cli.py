@@ -34,43 +34,73 @@ class Desk:
         self.loop = loop
         self.bridge = Bridge(life, loop)
         self.client = AnalyzerClient("http://analyzer.test", TOKEN, attempts=3, transport=self.bridge)
+        self._released: dict[str, str] = {}
 
     def upload(self, task_id: str, count: int = CLIENTS) -> None:
         self.loop.run(self.life.upload(self.life.service.task(task_id), count))
 
     def released(self, kind: str, **changes: object) -> str:
-        task_id = self.client.create_task(specification(kind, **changes))["task_id"]
-        self.upload(task_id)
-        return self.client.release(task_id, poll_seconds=0.01)
+        """Return a release of such a task, made once for all tests that share the desk."""
+        asked = json.dumps(specification(kind, **changes))
+        if asked not in self._released:
+            task_id = self.client.create_task(specification(kind, **changes))["task_id"]
+            self.upload(task_id)
+            self._released[asked] = self.client.release(task_id, poll_seconds=0.01)
+        return self._released[asked]
 
     def type(self, *words: str) -> tuple[int, str, str]:
         result = CliRunner().invoke(cli.app, list(words), env={"LINTRA_ANALYZER_TOKEN": TOKEN, "COLUMNS": "200"})
         return result.exit_code, result.stdout.strip(), result.stderr.strip()
 
 
-@pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+@contextmanager
+def at_a_desk(folder: Path) -> Iterator[Desk]:
     loop = Loop()
-    context = living(tmp_path)
+    context = living(folder)
     desk = Desk(loop.run(context.__aenter__()), loop)  # type: ignore[arg-type]
-
-    @contextmanager
-    def connect(_url: str, _token: str) -> Iterator[AnalyzerClient]:
-        yield desk.client
-
-    monkeypatch.setattr(cli, "connect", connect)
     yield desk
     desk.client.close()
     loop.run(context.__aexit__(None, None, None))
     loop.close()
 
 
+@pytest.fixture(scope="module")
+def shared_desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    with at_a_desk(tmp_path_factory.mktemp("desk")) as desk:
+        yield desk
+
+
+@pytest.fixture
+def desk(shared_desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    """Return the desk of all tests here: others may have left tasks and releases on it."""
+    shared_desk.bridge.lost = 0
+    sit_down(shared_desk, monkeypatch)
+    return shared_desk
+
+
+@pytest.fixture
+def empty_desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    with at_a_desk(tmp_path) as desk:
+        sit_down(desk, monkeypatch)
+        yield desk
+
+
+def sit_down(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the commands talk to this desk's analyzer."""
+
+    @contextmanager
+    def connect(_url: str, _token: str) -> Iterator[AnalyzerClient]:
+        yield desk.client
+
+    monkeypatch.setattr(cli, "connect", connect)
+
+
 # --- the blocking client --------------------------------------------------------------------------------------------
 
 
-def test_the_client_walks_the_whole_way(desk: Desk) -> None:
-    client = desk.client
-    release_id = desk.released("second_moment")
+def test_the_client_walks_the_whole_way(empty_desk: Desk) -> None:
+    client = empty_desk.client
+    release_id = empty_desk.released("second_moment")
     signed = client.record(release_id)
     assert signed.verified(str(client.keys()["identity_key"])).num_clients == CLIENTS
     assert [task["task_id"] for task in client.tasks()] == [signed.record.task_id]
@@ -109,10 +139,10 @@ def test_refusals_come_back_as_the_errors_that_were_raised(desk: Desk) -> None:
         desk.client.analyse(desk.released("sum"), "magic")
 
 
-def test_a_lost_answer_does_not_make_a_second_task(desk: Desk) -> None:
-    desk.bridge.lost = 2
-    task_id = desk.client.create_task(specification())["task_id"]
-    assert [task["task_id"] for task in desk.client.tasks()] == [task_id]
+def test_a_lost_answer_does_not_make_a_second_task(empty_desk: Desk) -> None:
+    empty_desk.bridge.lost = 2
+    task_id = empty_desk.client.create_task(specification())["task_id"]
+    assert [task["task_id"] for task in empty_desk.client.tasks()] == [task_id]
 
 
 def test_an_analyzer_that_is_away_is_unavailable(desk: Desk) -> None:
@@ -206,20 +236,20 @@ def test_an_identifier_may_begin_with_hyphens(desk: Desk) -> None:
             assert "no such" in complaint.lower()
 
 
-def test_tasks_and_releases_are_listed_and_a_waiting_command_says_what_it_waits_for(desk: Desk) -> None:
-    task_id = desk.client.create_task(specification("sum"))["task_id"]
-    desk.upload(task_id)
-    code, release_id, said = desk.type("release", task_id)
+def test_tasks_and_releases_are_listed_and_a_waiting_command_says_what_it_waits_for(empty_desk: Desk) -> None:
+    task_id = empty_desk.client.create_task(specification("sum"))["task_id"]
+    empty_desk.upload(task_id)
+    code, release_id, said = empty_desk.type("release", task_id)
     assert code == 0
     assert "closing the batch at every server" in said.splitlines()
-    (task,) = desk.type("tasks")[1].splitlines()
+    (task,) = empty_desk.type("tasks")[1].splitlines()
     assert task.startswith(task_id)
     assert "sum, at least 12 clients, epsilon 4 at delta 1e-05" in task
-    (release,) = desk.type("releases")[1].splitlines()
+    (release,) = empty_desk.type("releases")[1].splitlines()
     assert release.startswith(release_id)
     assert f"sum, {CLIENTS} clients, epsilon " in release
-    assert json.loads(desk.type("tasks", "--json")[1]) == desk.client.tasks()
-    assert json.loads(desk.type("releases", "--json")[1]) == desk.client.releases()
+    assert json.loads(empty_desk.type("tasks", "--json")[1]) == empty_desk.client.tasks()
+    assert json.loads(empty_desk.type("releases", "--json")[1]) == empty_desk.client.releases()
 
 
 def test_a_pilot_is_asked_for_released_and_gives_the_main_task_its_bounds(desk: Desk, tmp_path: Path) -> None:

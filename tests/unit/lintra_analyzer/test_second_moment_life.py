@@ -1,12 +1,10 @@
 """Second moments with every option from the analyst's request through servers to an analysis, over REST."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from lintra_analysis.readings import read
-from support.analyzer_world import CLIENTS, Life, clients, living
+from support.analyzer_world import CLIENTS, Life, clients
 
 BOTH = {"mechanism": {"kind": "second_moment", "intercept": 0.5, "trace": True}, "epsilon": 10}
 WISHART = {"mechanism": {"kind": "second_moment_wishart"}, "min_clients": CLIENTS, "neighbours": "zero-out"}
@@ -26,12 +24,11 @@ async def analysis(life: Life, release_id: str, body: dict[str, object]) -> dict
     return result
 
 
-async def test_with_an_intercept_one_release_holds_means_and_regressions_with_a_constant(tmp_path: Path) -> None:
+async def test_with_an_intercept_one_release_holds_means_and_regressions_with_a_constant(life: Life) -> None:
     rows = np.array([row for row, _ in clients(CLIENTS)])
-    async with living(tmp_path) as life:
-        release_id = await released(life, BOTH)
-        moments = await analysis(life, release_id, {"kind": "moments"})
-        regression = await analysis(life, release_id, {"kind": "regression", "target": "a"})
+    release_id = await released(life, BOTH)
+    moments = await analysis(life, release_id, {"kind": "moments"})
+    regression = await analysis(life, release_id, {"kind": "regression", "target": "a"})
     found = moments["means"]
     assert isinstance(found, list)
     for mean, truth in zip(found, rows.mean(axis=0), strict=True):
@@ -43,13 +40,12 @@ async def test_with_an_intercept_one_release_holds_means_and_regressions_with_a_
 
 @pytest.mark.parametrize("changes", [BOTH, WISHART], ids=["both options", "wishart"])
 @pytest.mark.grid(2)
-async def test_what_the_analyst_reads_is_what_one_function_computes(tmp_path: Path, changes: dict[str, object]) -> None:
-    async with living(tmp_path) as life:
-        release_id = await released(life, changes)
-        record = life.service.record(release_id).record
-        task = life.service.task(record.task_id)
-        release = read(task, *life.service.archive.read(record))
-        ideal = life.ideal(task).values
+async def test_what_the_analyst_reads_is_what_one_function_computes(life: Life, changes: dict[str, object]) -> None:
+    release_id = await released(life, changes)
+    record = life.service.record(release_id).record
+    task = life.service.task(record.task_id)
+    release = read(task, *life.service.archive.read(record))
+    ideal = life.ideal(task).values
     found = np.array(release.values)
     # The square of the constant is not sent: the analyzer fills it in.
     found[0, 0] = ideal[0, 0] if changes is BOTH else found[0, 0]

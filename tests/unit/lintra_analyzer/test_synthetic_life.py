@@ -36,12 +36,11 @@ async def ask(life: Life, release_id: str, body: dict[str, object], accept: str 
         return await rest.post(f"/v1/releases/{release_id}/analyses", json=body, headers={"accept": accept})
 
 
-async def test_a_release_holds_the_sums_of_the_clients_rows_up_to_its_stated_noise(tmp_path: Path) -> None:
+async def test_a_release_holds_the_sums_of_the_clients_rows_up_to_its_stated_noise(life: Life) -> None:
     rows = np.array([row for row, _ in clients(CLIENTS)])
-    async with living(tmp_path) as life:
-        release_id = await released(life, PAIRED)
-        record = life.service.record(release_id).record
-        release = read(life.service.task(record.task_id), *life.service.archive.read(record))
+    release_id = await released(life, PAIRED)
+    record = life.service.record(release_id).record
+    release = read(life.service.task(record.task_id), *life.service.archive.read(record))
     assert isinstance(release, ProjectedSums)
     assert [feature.name for feature in release.histogram_features] == ["a", "b", "c"]
     scale = release.label.scale  # type: ignore[union-attr]
@@ -62,18 +61,17 @@ async def test_a_release_holds_the_sums_of_the_clients_rows_up_to_its_stated_noi
     assert release.num_clients == CLIENTS
 
 
-async def test_rows_come_as_csv_with_their_promise_and_as_json_and_are_the_same(tmp_path: Path) -> None:
+async def test_rows_come_as_csv_with_their_promise_and_as_json_and_are_the_same(life: Life) -> None:
     body = {"kind": "synthetic", "num_rows": 40, "seed": 7}
-    async with living(tmp_path) as life:
-        release_id = await released(life, NUMBER)
-        text, plain, again = [await ask(life, release_id, body, accept) for accept in ("text/csv", "*/*", "text/csv")]
-        shown = await ask(life, release_id, body, "text/plain")
-        packed = await ask(life, release_id, body, "application/octet-stream, application/json")
-        report = await ask(life, release_id, {"kind": "fidelity"})
-        reported = [await ask(life, release_id, {"kind": "fidelity"}, accept) for accept in ("text/csv", "text/plain")]
-        unpacked = await ask(life, release_id, {"kind": "fidelity"}, "application/octet-stream, text/csv")
-        numbers = await ask_sketch(life, release_id)
-        gram = await ask(life, release_id, {"kind": "regression", "target": "c"})
+    release_id = await released(life, NUMBER)
+    text, plain, again = [await ask(life, release_id, body, accept) for accept in ("text/csv", "*/*", "text/csv")]
+    shown = await ask(life, release_id, body, "text/plain")
+    packed = await ask(life, release_id, body, "application/octet-stream, application/json")
+    report = await ask(life, release_id, {"kind": "fidelity"})
+    reported = [await ask(life, release_id, {"kind": "fidelity"}, accept) for accept in ("text/csv", "text/plain")]
+    unpacked = await ask(life, release_id, {"kind": "fidelity"}, "application/octet-stream, text/csv")
+    numbers = await ask_sketch(life, release_id)
+    gram = await ask(life, release_id, {"kind": "regression", "target": "c"})
     assert text.status_code == plain.status_code == 200, text.text
     table = list(csv.DictReader(io.StringIO(text.text)))
     result = plain.json()["result"]
@@ -105,17 +103,16 @@ async def ask_sketch(life: Life, release_id: str) -> dict[str, list[list[float]]
     return found
 
 
-async def test_what_a_release_does_not_hold_is_refused_in_words(tmp_path: Path) -> None:
-    async with living(tmp_path) as life:
-        other = await released(life, {})
-        own = await released(life, PROJECTED)
-        wrong = await ask(life, other, {"kind": "synthetic", "num_rows": 5, "seed": 1})
-        projected = await ask(life, own, {"kind": "regression", "target": "a"})
-        rows = await ask(life, own, {"kind": "synthetic", "num_rows": 5, "seed": 1, "space": "projected"})
-        bad = [
-            await ask(life, own, {"kind": "synthetic", "num_rows": 5, "seed": 1, **change})
-            for change in ({"num_rows": 0}, {"seed": -1}, {"space": "moon"}, {"confidence": 0.9}, {"num_rows": 10**9})
-        ]
+async def test_what_a_release_does_not_hold_is_refused_in_words(life: Life) -> None:
+    other = await released(life, {})
+    own = await released(life, PROJECTED)
+    wrong = await ask(life, other, {"kind": "synthetic", "num_rows": 5, "seed": 1})
+    projected = await ask(life, own, {"kind": "regression", "target": "a"})
+    rows = await ask(life, own, {"kind": "synthetic", "num_rows": 5, "seed": 1, "space": "projected"})
+    bad = [
+        await ask(life, own, {"kind": "synthetic", "num_rows": 5, "seed": 1, **change})
+        for change in ({"num_rows": 0}, {"seed": -1}, {"space": "moon"}, {"confidence": 0.9}, {"num_rows": 10**9})
+    ]
     assert wrong.json()["type"].endswith("invalid_analysis")
     assert "ron_gauss" in wrong.json()["detail"]
     assert "projected" in projected.json()["detail"]

@@ -51,29 +51,27 @@ async def test_the_second_task_waits_for_the_release_of_the_first_and_there_is_o
     assert all(400 <= answer.status_code < 500 for answer in (*wrong, nobody))
 
 
-async def test_a_task_of_one_round_has_no_second(tmp_path: Path) -> None:
-    async with living(tmp_path) as life:
-        one = await life.create(mechanism={"kind": "ron_gauss", "bins": 0}, epsilon=10)
-        await released(life, one.task_id)
-        total = await life.create("sum")
-        await released(life, total.task_id)
-        refused = [await second(life, task.task_id) for task in (one, total)]
+async def test_a_task_of_one_round_has_no_second(life: Life) -> None:
+    one = await life.create(mechanism={"kind": "ron_gauss", "bins": 0}, epsilon=10)
+    await released(life, one.task_id)
+    total = await life.create("sum")
+    await released(life, total.task_id)
+    refused = [await second(life, task.task_id) for task in (one, total)]
     assert "ask for ron_gauss with 2 rounds" in refused[0].json()["detail"]
     assert "not a released ron_gauss task" in refused[1].json()["detail"]
 
 
-async def test_rows_and_their_report_come_from_both_releases(tmp_path: Path) -> None:
-    async with living(tmp_path) as life:
-        first = await life.create(**FIRST)
-        first_release = await released(life, first.task_id)
-        made = await second(life, first.task_id, {"row_bound": 2})
-        release_id = await released(life, made.json()["task_id"])
-        body = {"kind": "synthetic", "num_rows": 400, "seed": 7}
-        drawn, alone = [await ask(life, name, body) for name in (release_id, first_release)]
-        report = await ask(life, release_id, {"kind": "fidelity"})
-        other = await ask(life, release_id, {"kind": "moments"})
-        async with life.rest() as rest:
-            numbers = await rest.get(f"/v1/releases/{release_id}/sketch", headers={"accept": "application/json"})
+async def test_rows_and_their_report_come_from_both_releases(life: Life) -> None:
+    first = await life.create(**FIRST)
+    first_release = await released(life, first.task_id)
+    made = await second(life, first.task_id, {"row_bound": 2})
+    release_id = await released(life, made.json()["task_id"])
+    body = {"kind": "synthetic", "num_rows": 400, "seed": 7}
+    drawn, alone = [await ask(life, name, body) for name in (release_id, first_release)]
+    report = await ask(life, release_id, {"kind": "fidelity"})
+    other = await ask(life, release_id, {"kind": "moments"})
+    async with life.rest() as rest:
+        numbers = await rest.get(f"/v1/releases/{release_id}/sketch", headers={"accept": "application/json"})
     result = drawn.json()["result"]
     assert drawn.status_code == report.status_code == alone.status_code == 200, drawn.text
     assert [len(values) for values in result["columns"].values()] == [400] * 3
@@ -84,15 +82,14 @@ async def test_rows_and_their_report_come_from_both_releases(tmp_path: Path) -> 
     assert len(numbers.json()["columns"]) == len(numbers.json()["values"][0]) == 6
 
 
-async def test_whatever_is_said_beside_rows_of_two_rounds_is_the_promise_of_both(tmp_path: Path) -> None:
-    async with living(tmp_path) as life:
-        first = await life.create(**FIRST)
-        await released(life, first.task_id)
-        made = await second(life, first.task_id, {"row_bound": 2})
-        release_id = await released(life, made.json()["task_id"])
-        rows = {"kind": "synthetic", "num_rows": 4, "seed": 7}
-        answer = (await ask(life, release_id, rows)).json()
-        texts = [(await ask(life, release_id, body, "text/plain")).text for body in (rows, {"kind": "fidelity"})]
+async def test_whatever_is_said_beside_rows_of_two_rounds_is_the_promise_of_both(life: Life) -> None:
+    first = await life.create(**FIRST)
+    await released(life, first.task_id)
+    made = await second(life, first.task_id, {"row_bound": 2})
+    release_id = await released(life, made.json()["task_id"])
+    rows = {"kind": "synthetic", "num_rows": 4, "seed": 7}
+    answer = (await ask(life, release_id, rows)).json()
+    texts = [(await ask(life, release_id, body, "text/plain")).text for body in (rows, {"kind": "fidelity"})]
     both = answer["result"]["provenance"]["privacy"]["epsilon"]
     alone = float(answer["certificate"]["epsilon"])
     assert alone < 0.99 * both

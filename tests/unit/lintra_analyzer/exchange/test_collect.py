@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 
 import httpx2
 import pytest
@@ -14,7 +13,7 @@ from lintra_protocol.messages import Cohort, Inventory, Signed, SketchShareRecor
 from lintra_protocol.signing import SigningKey
 from lintra_protocol.task import Task
 from lintra_protocol.wire import decode_sealed_document, encode_sealed_document
-from support.analyzer_world import Answer, Life, living, seeded
+from support.analyzer_world import Answer, Life, seeded
 
 LIAR = 1
 Lie = Callable[[bytes, SigningKey], bytes]
@@ -124,36 +123,34 @@ async def refusal(life: Life, task: Task) -> tuple[str, str]:
 
 @pytest.mark.parametrize(("lie", "token"), INVENTORY_LIES)
 @pytest.mark.grid(2)
-async def test_a_false_inventory_is_refused_by_name(tmp_path: Path, lie: Lie, token: str) -> None:
-    async with living(tmp_path) as life:
-        task = await life.create("sum")
-        await life.upload(task, 24)
-        lying(life, "inventory", lie)
-        kind, detail = await refusal(life, task)
-        assert kind == token
-        assert f"server {LIAR}" in detail
-        assert life.service.job(task.task_id).state == "failed"
+async def test_a_false_inventory_is_refused_by_name(life: Life, lie: Lie, token: str) -> None:
+    task = await life.create("sum")
+    await life.upload(task, 24)
+    lying(life, "inventory", lie)
+    kind, detail = await refusal(life, task)
+    assert kind == token
+    assert f"server {LIAR}" in detail
+    assert life.service.job(task.task_id).state == "failed"
 
 
 @pytest.mark.parametrize("where", LATER_LIES)
 @pytest.mark.grid(2)
-async def test_a_lie_is_refused_by_name_and_the_truth_is_taken_later(tmp_path: Path, where: str) -> None:
-    async with living(tmp_path) as life:
-        task = await life.create("osnap")
-        await life.upload(task)
-        for lie, token in LATER_LIES[where]:
-            lying(life, where, lie)
-            kind, detail = await refusal(life, task)
-            assert kind == token
-            assert f"server {LIAR}" in detail
-            assert life.service.job(task.task_id).state == "failed"
-        life.wires.fault = None
-        record = life.service.record(await life.release(task)).record
-        sketch, _ = life.service.archive.read(record)
-        assert_array_equal(task.mechanism.decode(sketch, 3), life.ideal(task).values)
+async def test_a_lie_is_refused_by_name_and_the_truth_is_taken_later(life: Life, where: str) -> None:
+    task = await life.create("osnap")
+    await life.upload(task)
+    for lie, token in LATER_LIES[where]:
+        lying(life, where, lie)
+        kind, detail = await refusal(life, task)
+        assert kind == token
+        assert f"server {LIAR}" in detail
+        assert life.service.job(task.task_id).state == "failed"
+    life.wires.fault = None
+    record = life.service.record(await life.release(task)).record
+    sketch, _ = life.service.archive.read(record)
+    assert_array_equal(task.mechanism.decode(sketch, 3), life.ideal(task).values)
 
 
-async def test_an_answer_that_is_none_is_refused(tmp_path: Path) -> None:
+async def test_an_answer_that_is_none_is_refused(life: Life) -> None:
     problem = "application/problem+json"
     answers = [
         ((200, "application/json", b"{}"), "unsupported_media_type"),
@@ -166,12 +163,11 @@ async def test_an_answer_that_is_none_is_refused(tmp_path: Path) -> None:
         ((410, problem, b'{"type":"urn:lintra:problem:abandoned","detail":"x"}'), "abandoned"),
         ((307, "text/plain", b""), "invalid_message"),
     ]
-    async with living(tmp_path) as life:
-        task = await life.create()
-        await life.upload(task)
-        for (status, content_type, body), token in answers:
-            answer = (status, {"content-type": content_type}, body)
-            life.wires.fault = lambda _server, _request, _answer, answer=answer: answer  # type: ignore[misc]
-            assert (await refusal(life, task))[0] == token
-        life.wires.fault = None
-        assert await life.release(task)
+    task = await life.create()
+    await life.upload(task)
+    for (status, content_type, body), token in answers:
+        answer = (status, {"content-type": content_type}, body)
+        life.wires.fault = lambda _server, _request, _answer, answer=answer: answer  # type: ignore[misc]
+        assert (await refusal(life, task))[0] == token
+    life.wires.fault = None
+    assert await life.release(task)

@@ -29,29 +29,27 @@ def problem(job: Job) -> str:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.grid(2)
-async def test_a_release_is_the_ideal_run_bit_for_bit(tmp_path: Path, kind: str) -> None:
-    async with living(tmp_path) as life:
-        task = await life.create(kind)
-        await life.upload(task)
-        signed = life.service.record(await life.release(task))
-        sketch, row_counts = life.service.archive.read(signed.record)
-        ideal = life.ideal(task)
-        assert_array_equal(task.mechanism.decode(sketch, task.num_columns), ideal.values)
-        assert_array_equal(read(task, sketch, row_counts).values, ideal.values)
-        assert signed.record.num_clients == CLIENTS == row_counts.sum()
+async def test_a_release_is_the_ideal_run_bit_for_bit(life: Life, kind: str) -> None:
+    task = await life.create(kind)
+    await life.upload(task)
+    signed = life.service.record(await life.release(task))
+    sketch, row_counts = life.service.archive.read(signed.record)
+    ideal = life.ideal(task)
+    assert_array_equal(task.mechanism.decode(sketch, task.num_columns), ideal.values)
+    assert_array_equal(read(task, sketch, row_counts).values, ideal.values)
+    assert signed.record.num_clients == CLIENTS == row_counts.sum()
 
 
 @pytest.mark.parametrize("form", ["seeded", "uniform"])
-async def test_reports_that_are_not_everywhere_are_left_out(tmp_path: Path, form: str) -> None:
-    async with living(tmp_path) as life:
-        task = await life.create("osnap", share_form=form)
-        await life.upload(task, 20)
-        await life.upload(task, 22, servers=(0,))
-        await life.upload(task, 21, servers=(2,))
-        signed = life.service.record(await life.release(task))
-        assert [part.reports for part in signed.record.servers] == [22, 20, 21]
-        sketch, _ = life.service.archive.read(signed.record)
-        assert_array_equal(task.mechanism.decode(sketch, task.num_columns), life.ideal(task, 20).values)
+async def test_reports_that_are_not_everywhere_are_left_out(life: Life, form: str) -> None:
+    task = await life.create("osnap", share_form=form)
+    await life.upload(task, 20)
+    await life.upload(task, 22, servers=(0,))
+    await life.upload(task, 21, servers=(2,))
+    signed = life.service.record(await life.release(task))
+    assert [part.reports for part in signed.record.servers] == [22, 20, 21]
+    sketch, _ = life.service.archive.read(signed.record)
+    assert_array_equal(task.mechanism.decode(sketch, task.num_columns), life.ideal(task, 20).values)
 
 
 @pytest.mark.parametrize("last", ["batches", "inventory", "ids", "cohort", "aggregate"])
@@ -119,76 +117,71 @@ async def test_a_release_happens_once(tmp_path: Path) -> None:
         assert len(life.service.records()) == 1
 
 
-async def test_no_batch_is_closed_before_every_server_holds_enough(tmp_path: Path) -> None:
-    async with living(tmp_path) as life:
-        task = await life.create()
-        await life.upload(task, 20, servers=(0, 1))
-        await life.upload(task, 5, servers=(2,))
+async def test_no_batch_is_closed_before_every_server_holds_enough(life: Life) -> None:
+    task = await life.create()
+    await life.upload(task, 20, servers=(0, 1))
+    await life.upload(task, 5, servers=(2,))
+    job = await stands(life, task)
+    assert (job.state, job.stage, problem(job)) == ("waiting", "inventory", "cohort_too_small")
+    assert "server 2" in str(job.problem and job.problem["detail"])
+    assert "inventory" not in {what for _, _, what in life.wires.log}
+    await life.upload(task, 20, servers=(2,))
+    assert (await stands(life, task)).state == "released"
+
+
+async def test_a_closed_batch_that_is_too_small_is_given_up(life: Life) -> None:
+    task = await life.create(max_missing=0.5)
+    # Every server holds enough to close its batch, but only ten reports are everywhere.
+    await life.upload(task, 10)
+    for server in range(3):
+        await life.upload(task, 13, servers=(server,), label=f"orphan of {server}")
+    job = await stands(life, task)
+    assert (job.state, job.stage, problem(job)) == ("failed", "cohort", "abandoned")
+    assert "10 of at least 12" in str(job.problem and job.problem["detail"])
+    assert "cohort" not in {what for _, _, what in life.wires.log}
+
+
+async def test_a_server_that_does_not_answer_is_asked_again_and_the_job_waits(life: Life) -> None:
+    task = await life.create()
+    await life.upload(task)
+
+    def unplugged(server: int, _request: httpx2.Request, answer: Answer) -> Answer:
+        if server == 1:
+            raise httpx2.ConnectError("unplugged")
+        return answer
+
+    life.wires.fault = unplugged
+    job = await stands(life, task)
+    assert (job.state, problem(job)) == ("waiting", "unavailable")
+    assert len([1 for server, _, _ in life.wires.log if server == 1]) >= life.settings.server_attempts
+    life.wires.fault = None
+    assert (await stands(life, task)).state == "released"
+
+
+async def test_a_lost_answer_is_made_good_within_one_attempt(life: Life) -> None:
+    task = await life.create()
+    await life.upload(task)
+    seen: set[tuple[int, str]] = set()
+
+    def lossy(server: int, request: httpx2.Request, answer: Answer) -> Answer:
+        if (server, request.url.path) not in seen:
+            seen.add((server, request.url.path))
+            raise httpx2.ReadTimeout("lost")
+        return answer
+
+    life.wires.fault = lossy
+    assert (await stands(life, task)).state == "released"
+
+
+async def test_a_defect_is_named_and_does_not_end_the_process(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = await life.create()
+    await life.upload(task)
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(life.service.archive, "write", broken)
         job = await stands(life, task)
-        assert (job.state, job.stage, problem(job)) == ("waiting", "inventory", "cohort_too_small")
-        assert "server 2" in str(job.problem and job.problem["detail"])
-        assert "inventory" not in {what for _, _, what in life.wires.log}
-        await life.upload(task, 20, servers=(2,))
-        assert (await stands(life, task)).state == "released"
-
-
-async def test_a_closed_batch_that_is_too_small_is_given_up(tmp_path: Path) -> None:
-    async with living(tmp_path) as life:
-        task = await life.create(max_missing=0.5)
-        # Every server holds enough to close its batch, but only ten reports are everywhere.
-        await life.upload(task, 10)
-        for server in range(3):
-            await life.upload(task, 13, servers=(server,), label=f"orphan of {server}")
-        job = await stands(life, task)
-        assert (job.state, job.stage, problem(job)) == ("failed", "cohort", "abandoned")
-        assert "10 of at least 12" in str(job.problem and job.problem["detail"])
-        assert "cohort" not in {what for _, _, what in life.wires.log}
-
-
-async def test_a_server_that_does_not_answer_is_asked_again_and_the_job_waits(tmp_path: Path) -> None:
-    async with living(tmp_path) as life:
-        task = await life.create()
-        await life.upload(task)
-
-        def unplugged(server: int, _request: httpx2.Request, answer: Answer) -> Answer:
-            if server == 1:
-                raise httpx2.ConnectError("unplugged")
-            return answer
-
-        life.wires.fault = unplugged
-        job = await stands(life, task)
-        assert (job.state, problem(job)) == ("waiting", "unavailable")
-        assert len([1 for server, _, _ in life.wires.log if server == 1]) >= life.settings.server_attempts
-        life.wires.fault = None
-        assert (await stands(life, task)).state == "released"
-
-
-async def test_a_lost_answer_is_made_good_within_one_attempt(tmp_path: Path) -> None:
-    async with living(tmp_path) as life:
-        task = await life.create()
-        await life.upload(task)
-        seen: set[tuple[int, str]] = set()
-
-        def lossy(server: int, request: httpx2.Request, answer: Answer) -> Answer:
-            if (server, request.url.path) not in seen:
-                seen.add((server, request.url.path))
-                raise httpx2.ReadTimeout("lost")
-            return answer
-
-        life.wires.fault = lossy
-        assert (await stands(life, task)).state == "released"
-
-
-async def test_a_defect_is_named_and_does_not_end_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with living(tmp_path) as life:
-        task = await life.create()
-        await life.upload(task)
-
-        def broken(*_: object) -> None:
-            raise ZeroDivisionError
-
-        with monkeypatch.context() as patch:
-            patch.setattr(life.service.archive, "write", broken)
-            job = await stands(life, task)
-        assert (job.state, job.stage, problem(job)) == ("waiting", "reconstruct", "internal")
-        assert (await stands(life, task)).state == "released"
+    assert (job.state, job.stage, problem(job)) == ("waiting", "reconstruct", "internal")
+    assert (await stands(life, task)).state == "released"

@@ -51,8 +51,8 @@ async def test_without_a_known_token_nobody_gets_in(tmp_path: Path, token: str |
         assert life.service.store.tasks() == []
 
 
-async def test_the_public_keys_and_the_description_are_for_everybody(tmp_path: Path) -> None:
-    async with living(tmp_path) as life, life.rest(None) as rest:
+async def test_the_public_keys_and_the_description_are_for_everybody(life: Life) -> None:
+    async with life.rest(None) as rest:
         assert (await rest.get("/v1/keys")).json()["author_key"] == KEYS.author.public_key
         paths = (await rest.get(OPENAPI_PATH)).json()["paths"]
     assert set(paths) >= {
@@ -125,8 +125,8 @@ async def test_a_new_task_is_named_by_its_hash_and_described(tmp_path: Path) -> 
         assert [entry["task_id"] for entry in (await rest.get("/v1/tasks")).json()] == [task.task_id]
 
 
-async def test_live_asks_the_servers_and_shows_their_counters(tmp_path: Path) -> None:
-    async with living(tmp_path) as life, life.rest() as rest:
+async def test_live_asks_the_servers_and_shows_their_counters(life: Life) -> None:
+    async with life.rest() as rest:
         task = await life.create()
         await life.upload(task, 13)
         view = (await rest.get(f"/v1/tasks/{task.task_id}?live=1")).json()
@@ -146,8 +146,8 @@ async def test_a_repeated_request_makes_no_second_task(tmp_path: Path) -> None:
         assert len(life.service.store.tasks()) == 1
 
 
-async def test_two_requests_at_once_with_one_key_make_one_task(tmp_path: Path) -> None:
-    async with living(tmp_path) as life, life.rest() as rest:
+async def test_two_requests_at_once_with_one_key_make_one_task(life: Life) -> None:
+    async with life.rest() as rest:
         headers = {"idempotency-key": "one"}
         answers = await asyncio.gather(
             *(rest.post("/v1/tasks", json=specification(), headers=headers) for _ in range(3))
@@ -198,8 +198,8 @@ async def test_a_task_that_one_server_refuses_cannot_be_used_until_it_takes_it(t
         assert (again.status_code, again.json()["task_id"]) == (201, task_id)
 
 
-async def test_a_server_that_is_down_is_named(tmp_path: Path) -> None:
-    async with living(tmp_path) as life, life.rest() as rest:
+async def test_a_server_that_is_down_is_named(life: Life) -> None:
+    async with life.rest() as rest:
 
         def down(server: int, _request: httpx2.Request, answer: Answer) -> Answer:
             if server == 0:
@@ -245,8 +245,8 @@ async def test_a_release_is_started_with_put_and_followed_with_get(tmp_path: Pat
         assert [entry["release_id"] for entry in (await rest.get("/v1/releases")).json()] == [release_id]
 
 
-async def test_the_refusal_of_a_server_stands_in_the_job(tmp_path: Path) -> None:
-    async with living(tmp_path) as life, life.rest() as rest:
+async def test_the_refusal_of_a_server_stands_in_the_job(life: Life) -> None:
+    async with life.rest() as rest:
         task = await life.create()
         await life.upload(task, 3)
         path = f"/v1/tasks/{task.task_id}/batches/0/release"
@@ -260,8 +260,8 @@ async def test_the_refusal_of_a_server_stands_in_the_job(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("kind", ["osnap", "sum", "second_moment"])
 @pytest.mark.grid(2)
-async def test_the_numbers_come_as_npz_json_and_csv(tmp_path: Path, kind: str) -> None:
-    async with living(tmp_path) as life, life.rest() as rest:
+async def test_the_numbers_come_as_npz_json_and_csv(life: Life, kind: str) -> None:
+    async with life.rest() as rest:
         release_id = await released(life, kind)
         path = f"/v1/releases/{release_id}/sketch"
         with np.load(io.BytesIO((await rest.get(path)).content), allow_pickle=False) as arrays:
@@ -273,8 +273,8 @@ async def test_the_numbers_come_as_npz_json_and_csv(tmp_path: Path, kind: str) -
         assert_array_equal(np.array([[float(cell) for cell in line.split(",")] for line in lines[1:]]), values)
 
 
-async def test_an_auditor_can_derive_the_seed_from_what_is_public(tmp_path: Path) -> None:
-    async with living(tmp_path) as life, life.rest() as rest:
+async def test_an_auditor_can_derive_the_seed_from_what_is_public(life: Life) -> None:
+    async with life.rest() as rest:
         release_id = await released(life, "osnap")
         view = (await rest.get(f"/v1/releases/{release_id}")).json()
         signed = SignedRecord.from_value({"record": view["record"], "signature": view["signature"]})

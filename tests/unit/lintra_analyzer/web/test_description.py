@@ -1,7 +1,6 @@
 """What the interface says about itself is true: forms of answers, refusals, who may ask, and the page for people."""
 
 import re
-from pathlib import Path
 from typing import Any, cast
 
 import jsonschema_rs
@@ -12,7 +11,7 @@ from lintra_analysis.synthetic.analysis import SyntheticEstimate
 from lintra_analyzer.web.analyses import REQUESTS
 from lintra_analyzer.web.result_schema import result_schema
 from lintra_protocol.task import Task
-from support.analyzer_world import CLIENTS, Life, living, seeded
+from support.analyzer_world import CLIENTS, Life, seeded
 
 OF_HISTOGRAM: dict[str, dict[str, Any]] = {"histogram": {}, "power-sums": {}}
 OF_A_BOOLEAN: dict[str, dict[str, object]] = {"linear-score": {"target": "ill"}}
@@ -54,11 +53,11 @@ async def released_boolean(life: Life) -> str:
 
 @pytest.mark.parametrize("mechanism", ["second_moment", "ron_gauss", "histogram", "boolean"])
 @pytest.mark.grid(2)
-async def test_every_answer_has_the_form_that_is_declared_and_lacks_nothing(tmp_path: Path, mechanism: str) -> None:
+async def test_every_answer_has_the_form_that_is_declared_and_lacks_nothing(life: Life, mechanism: str) -> None:
     others = REQUESTS.keys() - {*OF_RON_GAUSS, *OF_HISTOGRAM, *OF_A_BOOLEAN}
     own = {"ron_gauss": OF_RON_GAUSS, "histogram": OF_HISTOGRAM, "boolean": OF_A_BOOLEAN}
     asked = own.get(mechanism) or {kind: NEEDED.get(kind, {}) for kind in others}
-    async with living(tmp_path) as life, life.rest() as rest:
+    async with life.rest() as rest:
         if mechanism == "boolean":
             path = await released_boolean(life)
         else:
@@ -80,8 +79,8 @@ def test_a_result_without_a_plain_form_cannot_be_described() -> None:
         result_schema(SyntheticEstimate)
 
 
-async def test_refusals_are_declared_as_problems_and_those_that_come_are_among_them(tmp_path: Path) -> None:
-    async with living(tmp_path) as life, life.rest() as rest:
+async def test_refusals_are_declared_as_problems_and_those_that_come_are_among_them(life: Life) -> None:
+    async with life.rest() as rest:
         document = await described(life)
         for path, methods in document["paths"].items():
             for operation in methods.values():
@@ -114,8 +113,8 @@ def free_objects(schema: object, place: str = "") -> list[str]:
     return own + [found for name, each in schema.items() for found in free_objects(each, f"{place}/{name}")]
 
 
-async def test_no_answer_has_a_part_of_unknown_form_but_a_problem_which_may_grow(tmp_path: Path) -> None:
-    async with living(tmp_path) as life, life.rest() as rest:
+async def test_no_answer_has_a_part_of_unknown_form_but_a_problem_which_may_grow(life: Life) -> None:
+    async with life.rest() as rest:
         document = await described(life)
         task = await life.create("sum")
         given = (await rest.get(f"/v1/tasks/{task.task_id}")).json()
@@ -127,8 +126,8 @@ async def test_no_answer_has_a_part_of_unknown_form_but_a_problem_which_may_grow
     assert not jsonschema_rs.is_valid(schema, given | {"definition": lacking})
 
 
-async def test_every_route_but_the_public_keys_asks_for_a_token_as_it_says(tmp_path: Path) -> None:
-    async with living(tmp_path) as life, life.rest() as rest:
+async def test_every_route_but_the_public_keys_asks_for_a_token_as_it_says(life: Life) -> None:
+    async with life.rest() as rest:
         document = await described(life)
         (scheme,) = document["components"]["securitySchemes"].values()
         assert (scheme["type"], scheme["scheme"]) == ("http", "bearer")
@@ -140,8 +139,8 @@ async def test_every_route_but_the_public_keys_asks_for_a_token_as_it_says(tmp_p
         assert (await rest.get("/v1/keys")).status_code == 200
 
 
-async def test_the_page_for_people_names_every_route_and_loads_nothing(tmp_path: Path) -> None:
-    async with living(tmp_path) as life, life.rest() as rest:
+async def test_the_page_for_people_names_every_route_and_loads_nothing(life: Life) -> None:
+    async with life.rest() as rest:
         document = await described(life)
         del rest.headers["authorization"]
         page = await rest.get("/docs")
