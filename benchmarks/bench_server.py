@@ -217,7 +217,7 @@ def release() -> None:
         matrix = held.task.mechanism.public_matrix(STORED, bytes(32))
         store = app.node.store
         started = time.perf_counter()
-        sketch_share(held.task, 0, matrix, store.places(held.number), store.payloads(held.number))
+        sketch_share(held.task, 0, matrix, store.ranks(held.number), store.segments(held.number))
         seconds = time.perf_counter() - started
         started = time.perf_counter()
         ids = store.report_ids(held.number)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
-from lintra_server.storage.database import batches, journal
+from lintra_server.storage.database import batches, journal, segments
 from support.server_world import a_world, token
 
 HONEST = 0
@@ -16,7 +16,7 @@ async def test_a_batch_is_not_closed_without_the_reports_that_a_failover_lost(tm
     async with a_world(tmp_path, "sum") as world:
         await world.upload(HONEST, world.reports(14))
         with world.apps[HONEST].node.database.writing() as connection:
-            connection.execute(update(batches).values(num_reports=13))
+            connection.execute(update(segments).values(total=13))
         answer = await world.close_batch(HONEST)
         assert (answer.status_code, token(answer)) == (503, "unavailable")
         assert "it was set back" in world.halts[0]
@@ -38,7 +38,7 @@ async def test_a_task_that_a_failover_lost_ends_the_server_at_the_next_upload(tm
 async def test_a_look_at_a_batch_that_a_failover_lost_ends_the_server(tmp_path: Path, resource: str, lost: str) -> None:
     async with a_world(tmp_path, "sum", num_servers=2) as world:
         await world.upload(HONEST, world.reports(2))
-        change = update(batches).values(num_reports=1) if lost == "one report" else batches.delete()
+        change = update(segments).values(total=1) if lost == "one report" else batches.delete()
         with world.apps[HONEST].node.database.writing() as connection:
             connection.execute(change)
         answer = await world.ask(HONEST, "GET", resource)

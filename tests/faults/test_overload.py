@@ -180,7 +180,7 @@ def damage(world: World) -> None:
     node = world.apps[0].node
     node.database.forget_log()
     with node.database.reading() as connection:
-        asked = "SELECT rootpage FROM sqlite_master WHERE tbl_name = 'reports' AND rootpage > 0"
+        asked = "SELECT rootpage FROM sqlite_master WHERE tbl_name = 'segments' AND rootpage > 0"
         pages = list(connection.exec_driver_sql(asked).scalars())
     # Connections remember pages; without any, the file is read.
     node.database.close()

@@ -25,7 +25,7 @@ from lintra_server.disk.batch_secrets import Secrets
 from lintra_server.disk.vault import Vault
 from lintra_server.operating import founding, starting
 from lintra_server.operating.restoring import Restored, restore
-from lintra_server.storage.database import batches, journal
+from lintra_server.storage.database import batches, journal, segments
 from lintra_server.storage.key_folder import KeyFolder
 from lintra_server.storage.parts import NotStartedError, lock_folders, open_parts, open_vault
 from lintra_server.storage.states import Standing
@@ -337,7 +337,7 @@ async def test_a_database_set_back_under_a_running_server_ends_it(tmp_path: Path
     async with a_world(tmp_path, "sum") as world:
         await world.upload(HONEST, world.reports(5))
         with world.apps[HONEST].node.database.writing() as connection:  # what a failover to a late replica does
-            connection.execute(update(batches).values(num_reports=3))
+            connection.execute(update(segments).values(total=3))
         answer = await world.post(HONEST, await world.body(HONEST, world.reports(6)))
         assert (answer.status_code, token(answer)) == (503, "unavailable")
         assert "cannot be trusted" in world.halts[0]

@@ -26,6 +26,7 @@ from lintra_protocol.randomness import system_randomness
 from lintra_protocol.ring import from_ring
 from lintra_protocol.sharing import combine
 from lintra_protocol.task import ServerEntry, Task
+from lintra_protocol.wire import payload_bytes
 from lintra_server.cli import app
 from lintra_server.disk.batch_secrets import Secrets
 from lintra_server.disk.journal import Journal
@@ -167,7 +168,7 @@ async def test_an_upload_is_acknowledged_only_if_it_would_survive(
         assert (await world.post(0, body)).status_code == 200
         world.reopen(0)
         assert world.apps[0].node.store.report_ids(1) == sorted(report.report_id for report in reports)
-        assert len(world.apps[0].node.store.places(1)[0]) == 6
+        assert sorted(world.apps[0].node.store.ranks(1)) == list(range(6))
 
 
 async def test_a_repeated_report_waits_for_its_first_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,7 +275,7 @@ async def test_a_failed_write_is_logged_without_what_was_to_be_written(
         report, other = world.reports(2)
         with world.apps[0].node.database.writing() as connection:
             connection.exec_driver_sql(
-                "CREATE TRIGGER full BEFORE INSERT ON reports BEGIN SELECT RAISE(ABORT, 'disk full'); END"
+                "CREATE TRIGGER full BEFORE INSERT ON segments BEGIN SELECT RAISE(ABORT, 'disk full'); END"
             )
         answer = await world.post(0, await world.body(0, [report, other]))
         assert (answer.status_code, token(answer)) == (503, "unavailable")
@@ -318,7 +319,9 @@ async def test_a_killed_process_has_everything_that_it_acknowledged(tmp_path: Pa
         stored = node.store.report_ids(held.number)
         assert len(acknowledged) >= 60
         assert set(acknowledged) <= set(stored)
-        places, payloads = node.store.places(held.number), dict(node.store.payloads(held.number))
-        assert all(number in payloads for number in places[0].tolist())
+        segments, size = node.store.segments(held.number), payload_bytes(held.task, 0)
+        payloads, before = dict(segments.payloads()), [0, *segments.totals.tolist()]
+        counts = {number: len(payloads[number]) // size for number in segments.numbers.tolist()}
+        assert list(counts.values()) == np.diff(before).tolist()
         assert node.store.batch(held.number).num_reports == len(stored)
         node.close()

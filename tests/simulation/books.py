@@ -237,12 +237,18 @@ def read_database(path: Path) -> Snapshot:
             "SELECT tasks.task, task_id, state, num_reports, secret FROM tasks JOIN batches USING (task)"
         ).fetchall()
         ids: dict[int, set[bytes]] = {}
-        for task, report_id in connection.execute("SELECT task, report_id FROM reports"):
-            ids.setdefault(task, set()).add(report_id)
+        counts: dict[int, int] = {}
+        for key, total, joined in connection.execute("SELECT key, total, ids FROM segments ORDER BY key"):
+            listed = [joined[start : start + 32] for start in range(0, len(joined), 32)]
+            ids.setdefault(key >> 32, set()).update(listed)
+            counts[key >> 32] = total
         (lines,) = connection.execute("SELECT length FROM journal").fetchone()
     finally:
         connection.close()
-    tasks = {plain.b64(row[1]): Held(row[2], frozenset(ids.get(row[0], ())), row[3], row[4]) for row in rows}
+    tasks = {
+        plain.b64(row[1]): Held(row[2], frozenset(ids.get(row[0], ())), counts.get(row[0], row[3]), row[4])
+        for row in rows
+    }
     return Snapshot(tasks, lines)
 
 

@@ -19,7 +19,8 @@ from lintra_server.disk.batch_secrets import Secrets
 from lintra_server.disk.journal import Head
 from lintra_server.operating import starting
 from lintra_server.storage import store
-from lintra_server.storage.database import batches, journal, tasks
+from lintra_server.storage.database import SPAN, batches, journal, segments, tasks
+from lintra_server.storage.segments import tail
 from lintra_server.storage.spent import SerialSet, SpentSerials
 from lintra_server.storage.states import BatchStates, Standing, _apply
 from lintra_server.storage.steps import Step, StepFiles, Stepper
@@ -117,11 +118,12 @@ def counted_again(patch: pytest.MonkeyPatch) -> None:
     """A repeated report is counted, though not stored again."""
     grow = Store._add_to_batch
 
-    def grown(self: Store, connection: Connection, task: int, group: Sequence[Upload]):  # type: ignore[no-untyped-def]
-        outcomes, count, spent = grow(self, connection, task, group)
+    def grown(self: Store, connection: Connection, batch: int, group: Sequence[Upload]):  # type: ignore[no-untyped-def]
+        outcomes, stored = grow(self, connection, batch, group)
         repeated = sum(outcome is False for taken in outcomes.values() for outcome in taken)
-        connection.execute(update(batches).where(batches.c.task == task).values(num_reports=count + repeated))
-        return outcomes, count + repeated, spent
+        last = batch * SPAN + tail(connection, batch).number
+        connection.execute(update(segments).where(segments.c.key == last).values(total=stored.total + repeated))
+        return outcomes, replace(stored, total=stored.total + repeated)
 
     patch.setattr(Store, "_add_to_batch", grown)
 
@@ -168,14 +170,15 @@ def no_inventory_list(patch: pytest.MonkeyPatch) -> None:
 
 def wrong_share(patch: pytest.MonkeyPatch) -> None:
     """The first report of a cohort is added twice."""
-    places = Store.places
+    ranks = Store.ranks
 
-    def twice(self: Store, task: int):  # type: ignore[no-untyped-def]
-        numbers, positions = places(self, task)
-        numbers[-1], positions[-1] = numbers[0], positions[0]
-        return numbers, positions
+    def twice(self: Store, batch: int):  # type: ignore[no-untyped-def]
+        found = ranks(self, batch)
+        last, first = found.argsort()[[-1, 0]]
+        found[last] = found[first]
+        return found
 
-    patch.setattr(Store, "places", twice)
+    patch.setattr(Store, "ranks", twice)
 
 
 def late_reports(patch: pytest.MonkeyPatch) -> None:

@@ -14,9 +14,10 @@ from lintra_protocol.messages import BATCH, BatchState, BatchStatus, Counters, c
 from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.signing import SigningKey
 from lintra_server.batches.registry import HeldTask
-from lintra_server.storage.database import batches, looks, reports
+from lintra_server.storage.database import NUM_REPORTS, batches, looks
+from lintra_server.storage.segments import all_ids, sort_ids
 from lintra_server.storage.steps import SET_BACK, ForkedError
-from lintra_server.storage.store import Store, listed
+from lintra_server.storage.store import Store
 
 Tell = Callable[[HeldTask, int, Counters | None], Counters]
 """Returns what became of the reports of a task: of so many that are stored, and of those counted before it began."""
@@ -33,7 +34,6 @@ class _Look:
     counters: bytes
     counted_at: int | None
     reports: int
-    segments: int
     census: bytes | None
 
 
@@ -43,11 +43,10 @@ class _Count:
 
     state: BatchState
     reports: int
-    segments: int
 
 
-_COUNT = select(batches.c.state, batches.c.num_reports, batches.c.segments)
-_LOOK = select(looks.c.told_at, looks.c.counters, looks.c.counted_at, looks.c.reports, looks.c.segments, looks.c.census)
+_COUNT = select(batches.c.state, NUM_REPORTS)
+_LOOK = select(looks.c.told_at, looks.c.counters, looks.c.counted_at, looks.c.reports, looks.c.census)
 
 
 class CensusTaker:
@@ -110,8 +109,8 @@ class CensusTaker:
                 return look.census
             if look.counted_at is None:
                 raise BatchClosedError("its inventory says what it holds; no census was taken before")
-            # Segments are only ever added, so their number keeps the list that is signed here.
-            report_ids = _ids(connection, held.number, look.segments)
+            # The order of storing never changes, so the number of reports keeps the list that is signed here.
+            report_ids = _ids(connection, held.number, look.reports)
             census = census_of(held.task, BATCH, held.server, report_ids, look.counted_at, self._start)
             document = sign(self._identity, census).canonical()
             connection.execute(update(looks).where(looks.c.task == held.number).values(census=document))
@@ -127,7 +126,7 @@ class CensusTaker:
             last = _last(connection, held.number)
             if last is None or last.census is None:
                 raise UnknownResourceError("no census was taken of this batch")
-            return _ids(connection, held.number, last.segments)
+            return _ids(connection, held.number, last.reports)
 
     def _count(self, connection: Connection, held: HeldTask) -> _Count:
         row = connection.execute(_COUNT.where(batches.c.task == held.number)).one_or_none()
@@ -145,11 +144,11 @@ class CensusTaker:
             return last
         counters = self._tell(held, now.reports, self._told_before[held.number]).canonical()
         if now.state == "open":
-            look = _Look(unit, counters, unit, now.reports, now.segments, None)
+            look = _Look(unit, counters, unit, now.reports, None)
         elif last is None:
-            look = _Look(unit, counters, None, now.reports, now.segments, None)
+            look = _Look(unit, counters, None, now.reports, None)
         else:
-            look = _Look(unit, counters, last.counted_at, last.reports, last.segments, last.census)
+            look = _Look(unit, counters, last.counted_at, last.reports, last.census)
         connection.execute(looks.delete().where(looks.c.task == held.number))
         connection.execute(insert(looks), {"task": held.number, **vars(look)})
         return look
@@ -160,6 +159,5 @@ def _last(connection: Connection, task: int) -> _Look | None:
     return None if row is None else _Look(*row)
 
 
-def _ids(connection: Connection, task: int, num_segments: int) -> ReportIds:
-    query = select(reports.c.report_id).where(reports.c.task == task, reports.c.segment < num_segments)
-    return listed(connection.execute(query.order_by(reports.c.report_id)).scalars())
+def _ids(connection: Connection, batch: int, count: int) -> ReportIds:
+    return sort_ids(all_ids(connection, batch, count))[0]

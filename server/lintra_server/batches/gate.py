@@ -336,8 +336,8 @@ class Gate:
 
     def _sealed(self, held: HeldTask, drawn: Drawn, root: bytes) -> bytes:
         task, matrix = held.task, drawn.matrix
-        places, payloads = self._store.places(held.number), self._store.payloads(held.number)
-        share = sketch_share(task, held.server, matrix, places, payloads)
+        ranks, stored = self._store.ranks(held.number), self._store.segments(held.number)
+        share = sketch_share(task, held.server, matrix, ranks, stored)
         task.mechanism.smooth(share, self._random_bytes)
         context = aggregate_context(task, BATCH, held.server, root, drawn.seed)
         sealed = seal(ring_bytes(share), task.suite, parse_base64url(task.analyzer.sealing_key), context)

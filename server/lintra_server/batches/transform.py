@@ -1,12 +1,13 @@
 """The heavy step: the public matrix times the stored shares, over the ring, one block of reports at a time.
 
-A block is one SciPy product in `uint64`, which wraps exactly. Memory holds a block, the sketch and two integers per
-report, never all shares.
+A block is one SciPy product in `uint64`, which wraps exactly. Memory holds a block, the sketch and a rank per report,
+never all shares.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
 from lintra_protocol.report import share_words
@@ -14,6 +15,7 @@ from lintra_protocol.ring import IntArray, RingArray, ring_from_bytes
 from lintra_protocol.task import Task
 from lintra_protocol.transforms.base import PublicMatrix
 from lintra_protocol.wire import FULL, payload_bytes, share_form
+from lintra_server.storage.segments import EXCLUDED, BatchSegments
 
 BLOCK_BYTES = 8 << 20
 """Ring words of a block: large enough for the product to be fast, small beside everything else."""
@@ -48,11 +50,7 @@ def add_reports(matrix: PublicMatrix, sketch: RingArray, ranks: IntArray, shares
 
 
 def sketch_share(
-    task: Task,
-    server: int,
-    matrix: PublicMatrix,
-    places: tuple[IntArray, IntArray],
-    payloads: Iterable[tuple[int, bytes]],
+    task: Task, server: int, matrix: PublicMatrix, ranks: NDArray[np.uint32], stored: BatchSegments
 ) -> RingArray:
     """Add up one server's shares of a cohort; the result has shape `(m, w/c)`.
 
@@ -60,50 +58,51 @@ def sketch_share(
         task: the task.
         server: this server's index.
         matrix: the public matrix of the cohort.
-        places: segment number and position in it by rank, each of shape `(n,)`.
-        payloads: (segment number, its payloads), in ascending order.
+        ranks: of every stored report in the order of storing, or `EXCLUDED`; shape `(n,)`.
+        stored: the reports.
 
     Raises:
         ValueError: a report of the cohort is in none of the segments.
     """
     sketch = np.zeros((matrix.rows, task.sketch_words), np.uint64)
     done = 0
-    for ranks, shares in _blocks(task, server, places, payloads):
-        add_reports(matrix, sketch, ranks, shares)
-        done += len(ranks)
+    for block, shares in _blocks(task, server, ranks, stored):
+        add_reports(matrix, sketch, block, shares)
+        done += len(block)
     if done != matrix.num_clients:
         raise ValueError(f"{matrix.num_clients - done} stored shares of the cohort are missing")
     return sketch
 
 
 def _blocks(
-    task: Task, server: int, places: tuple[IntArray, IntArray], payloads: Iterable[tuple[int, bytes]]
+    task: Task, server: int, ranks: NDArray[np.uint32], stored: BatchSegments
 ) -> Iterator[tuple[IntArray, RingArray]]:
     """Yield ranks and shares of about `BLOCK_BYTES` at a time."""
-    segment_of, position_of = places
-    by_segment = np.argsort(segment_of, kind="stable")
-    numbers, firsts = np.unique(segment_of[by_segment], return_index=True)
-    ranks_in = dict(zip(numbers.tolist(), np.split(by_segment, firsts[1:]), strict=False))
-    ranks: list[IntArray] = []
-    shares: list[RingArray] = []
-    size = 0
-    for number, segment in payloads:
-        if number not in ranks_in:
-            continue
-        ranks.append(ranks_in[number])
-        shares.append(_words(task, server, segment, position_of[ranks[-1]]))
-        size += shares[-1].nbytes
-        if size >= BLOCK_BYTES:
-            yield np.concatenate(ranks), np.concatenate(shares)
-            ranks, shares, size = [], [], 0
-    if ranks:
-        yield np.concatenate(ranks), np.concatenate(shares)
+    size, width = payload_bytes(task, server), 8 * task.num_words
+    ends = dict(zip(stored.numbers.tolist(), stored.totals.tolist(), strict=True))
+    places: list[IntArray] = []
+    parts: list[bytes] = []
+    held = 0
+    for number, payloads in stored.payloads():
+        count = len(payloads) // size
+        places.append(np.arange(ends[number] - count, ends[number]))
+        parts.append(payloads)
+        held += count * width
+        if held >= BLOCK_BYTES:
+            yield _block(task, server, ranks[np.concatenate(places)], b"".join(parts))
+            places, parts, held = [], [], 0
+    if parts:
+        yield _block(task, server, ranks[np.concatenate(places)], b"".join(parts))
 
 
-def _words(task: Task, server: int, segment: bytes, positions: IntArray) -> RingArray:
-    """Return the shares at some positions of a segment, shape `(k, w)`."""
+def _block(task: Task, server: int, ranks: NDArray[np.uint32], payloads: bytes) -> tuple[IntArray, RingArray]:
+    """Return the ranks of those of some reports that are in the cohort, and their shares, shape `(k, w)`."""
+    kept = np.flatnonzero(ranks != EXCLUDED)
+    chosen = ranks[kept].astype(np.int64)
     if share_form(task, server) == FULL:
-        words: RingArray = ring_from_bytes(segment).reshape(-1, task.num_words)[positions]
-        return words
+        words: RingArray = ring_from_bytes(payloads).reshape(-1, task.num_words)
+        return chosen, words if len(kept) == len(words) else words[kept]
     size = payload_bytes(task, server)
-    return np.stack([share_words(task, server, segment[at : at + size]) for at in (positions * size).tolist()])
+    if not len(kept):
+        return chosen, np.zeros((0, task.num_words), np.uint64)
+    return chosen, np.stack([share_words(task, server, payloads[at : at + size]) for at in (kept * size).tolist()])

@@ -83,6 +83,7 @@ class Upkeep:
                 self._files.remove(number)
         for task, row in old.items():
             if ("task", task) in settled:
+                self._store.delete_ids(task)
                 self._states.cut(task)
                 self._forget(row.task_id)
         if at_once or destroyed:

@@ -3,8 +3,8 @@
 The one row of `journal` says where the journal stood when the last change of state was committed here: a database that
 was copied, lost or set back does not stand where the journal does.
 
-A row of `reports` is narrow and carries the unique key that enforces "once"; payloads lie apart, in the segments of
-the commits that stored them, and are never ordered by identifier.
+A commit of reports writes one row of `segments`: a row of its own for each report, an index of identifiers or a counter
+would each cost more than the reports do. That a report is stored once is seen to by the one who commits (see `known`).
 """
 
 import sqlite3
@@ -14,6 +14,7 @@ from pathlib import Path
 
 import structlog
 from sqlalchemy import (
+    BigInteger,
     Column,
     Connection,
     ForeignKey,
@@ -24,6 +25,7 @@ from sqlalchemy import (
     Table,
     create_engine,
     event,
+    func,
     insert,
     inspect,
     select,
@@ -36,7 +38,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from lintra_server.disk.folders import sync_file, write_new
 from lintra_service.settings import InvalidSettingsError
 
-REVISION = "0004"
+REVISION = "0005"
 """The newest of `migrations/versions`; its tables are the ones below."""
 
 BUSY_SECONDS = 30
@@ -46,16 +48,22 @@ log = structlog.get_logger()
 
 _metadata = MetaData()
 
+Whole = BigInteger().with_variant(Integer, "sqlite")
+"""A whole number of up to 63 bits: SQLite's INTEGER has as many as a value needs."""
+
+SPAN = 1 << 32
+"""Segments that a batch may have: the key of a segment is its batch's number times this, plus its own."""
+
 alembic_version = Table("alembic_version", _metadata, Column("version_num", String(32), primary_key=True))
 
 journal = Table(
     "journal",
     _metadata,
-    Column("one", Integer, primary_key=True),
-    Column("length", Integer, nullable=False),
+    Column("one", Whole, primary_key=True),
+    Column("length", Whole, nullable=False),
     Column("digest", LargeBinary, nullable=False),
-    Column("start", Integer, nullable=False),
-    Column("barred_before", Integer, nullable=False),
+    Column("start", Whole, nullable=False),
+    Column("barred_before", Whole, nullable=False),
 )
 
 sealing_keys = Table(
@@ -65,52 +73,42 @@ sealing_keys = Table(
     Column("suite", String, nullable=False),
     Column("secret", LargeBinary),
     Column("wrapped", LargeBinary, nullable=False),
-    Column("valid_from", Integer, nullable=False),
-    Column("valid_until", Integer, nullable=False),
+    Column("valid_from", Whole, nullable=False),
+    Column("valid_until", Whole, nullable=False),
 )
 
 tasks = Table(
     "tasks",
     _metadata,
-    Column("task", Integer, primary_key=True),
+    Column("task", Whole, primary_key=True),
     Column("task_id", LargeBinary, nullable=False, unique=True),
     Column("definition", LargeBinary, nullable=False),
     Column("author", String, nullable=False, server_default=""),
-    Column("server", Integer, nullable=False),
-    Column("ends", Integer, nullable=False),
-    Column("retention", Integer, nullable=False),
+    Column("server", Whole, nullable=False),
+    Column("ends", Whole, nullable=False),
+    Column("retention", Whole, nullable=False),
     Column("wrapped_token_key", LargeBinary),
 )
 
 batches = Table(
     "batches",
     _metadata,
-    Column("task", Integer, ForeignKey("tasks.task"), primary_key=True, autoincrement=False),
+    Column("task", Whole, ForeignKey("tasks.task"), primary_key=True, autoincrement=False),
     Column("state", String, nullable=False),
-    Column("num_reports", Integer, nullable=False),
-    Column("capacity", Integer, nullable=False),
-    Column("segments", Integer, nullable=False),
+    # Of a batch that was cut: its segments are gone. Else the last segment says it.
+    Column("num_reports", Whole, nullable=False),
+    Column("capacity", Whole, nullable=False),
     Column("secret", LargeBinary),
     Column("wrapped_key", LargeBinary),
     Column("wrapped_nonce", LargeBinary),
-    Column("closed_at", Integer),
+    Column("closed_at", Whole),
     Column("inventory", LargeBinary),
     Column("inventories", LargeBinary),
     Column("cohort", LargeBinary),
     Column("excluded", LargeBinary),
     Column("request_hash", LargeBinary),
     Column("aggregate", LargeBinary),
-    Column("released_at", Integer),
-)
-
-reports = Table(
-    "reports",
-    _metadata,
-    Column("task", Integer, primary_key=True, autoincrement=False),
-    Column("report_id", LargeBinary, primary_key=True),
-    Column("segment", Integer, nullable=False),
-    Column("position", Integer, nullable=False),
-    sqlite_with_rowid=False,
+    Column("released_at", Whole),
 )
 
 # The last look at a batch that the analyst heard of: what it held at `counted_at`, and what became of all reports that
@@ -118,25 +116,37 @@ reports = Table(
 looks = Table(
     "looks",
     _metadata,
-    Column("task", Integer, ForeignKey("tasks.task"), primary_key=True, autoincrement=False),
-    Column("told_at", Integer, nullable=False),
+    Column("task", Whole, ForeignKey("tasks.task"), primary_key=True, autoincrement=False),
+    Column("told_at", Whole, nullable=False),
     Column("counters", LargeBinary, nullable=False),
-    Column("counted_at", Integer),
-    Column("reports", Integer, nullable=False),
-    Column("segments", Integer, nullable=False),
+    Column("counted_at", Whole),
+    Column("reports", Whole, nullable=False),
     Column("census", LargeBinary),
 )
 
 segments = Table(
     "segments",
     _metadata,
-    Column("segment", Integer, primary_key=True),
-    Column("task", Integer, nullable=False, index=True),
-    Column("number", Integer, nullable=False),
-    # Of the tokens of its reports, in their order. They stand before the payloads, so that these need not be read.
+    Column("key", Whole, primary_key=True, autoincrement=False),
+    # Reports of the batch up to the end of this segment.
+    Column("total", Whole, nullable=False),
+    Column("ids", LargeBinary, nullable=False),
+    # Of the tokens of its reports, in their order.
     Column("serials", LargeBinary),
-    Column("payloads", LargeBinary, nullable=False),
+    # Encrypted under the batch's data key; last, so that the others are read without it. None after scrubbing.
+    Column("payloads", LargeBinary),
 )
+
+_LAST_TOTAL = (
+    select(segments.c.total)
+    .where(segments.c.key >= batches.c.task * SPAN, segments.c.key < batches.c.task * SPAN + SPAN)
+    .order_by(segments.c.key.desc())
+    .limit(1)
+    .correlate(batches)
+    .scalar_subquery()
+)
+NUM_REPORTS = func.coalesce(_LAST_TOTAL, batches.c.num_reports).label("num_reports")
+"""How many reports were ever stored in a batch, to be selected from `batches`."""
 
 
 class Database:
@@ -218,8 +228,7 @@ class Database:
     def num_reports(self) -> dict[int, int]:
         """Return how many reports were ever stored, by task."""
         with self.reading() as connection:
-            rows = connection.execute(select(batches.c.task, batches.c.num_reports))
-            return {row.task: row.num_reports for row in rows}
+            return {row[0]: row[1] for row in connection.execute(select(batches.c.task, NUM_REPORTS))}
 
     def _revision(self) -> str:
         with self.reading() as connection:

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection
 
 from lintra_protocol.randomness import RandomBytes
-from lintra_server.storage.database import segments
+from lintra_server.storage.segments import read_serials
 
 Words = NDArray[np.uint64]
 
@@ -23,7 +23,6 @@ MOST_TABLES = 64
 """Tasks whose used tokens are kept in memory; those of the others are read again when their next upload comes."""
 
 _FEWEST_SLOTS = 64
-_OF_TASK = select(segments.c.serials).where(segments.c.task == bindparam("of_task"), segments.c.serials.is_not(None))
 
 
 class SerialSet:
@@ -104,8 +103,7 @@ class SpentTables:
         table = self._of.pop(task, None)
         if table is None:
             table = SerialSet(self._random_bytes)
-            rows = connection.execution_options(yield_per=64).execute(_OF_TASK, {"of_task": task})
-            table.add(b"".join(rows.scalars()))
+            table.add(b"".join(read_serials(connection, task)))
             while len(self._of) >= MOST_TABLES:
                 del self._of[next(iter(self._of))]  # the one that was not asked for the longest
         self._of[task] = table

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, insert, select, update
 from lintra_protocol.errors import CohortTooSmallError
 from lintra_protocol.messages import BatchState
 from lintra_server.disk.journal import Head
-from lintra_server.storage.database import Database, batches, journal, looks, reports, sealing_keys, tasks
+from lintra_server.storage.database import NUM_REPORTS, Database, batches, journal, looks, sealing_keys, tasks
 from lintra_server.storage.steps import ForkedError, Step
 
 FINAL_STATES: frozenset[BatchState] = frozenset({"released", "scrubbed", "abandoned"})
@@ -111,9 +111,7 @@ class BatchStates:
         """
         with self._database.writing() as connection:
             self._require_last(connection)
-            state, count = connection.execute(
-                select(batches.c.state, batches.c.num_reports).where(batches.c.task == task)
-            ).one()
+            state, count = connection.execute(select(batches.c.state, NUM_REPORTS).where(batches.c.task == task)).one()
             if state == "open" and count < min_clients:
                 # Not how many: who asks again and again would hear when each came.
                 raise CohortTooSmallError(f"fewer than {min_clients} reports are here; nothing was closed")
@@ -139,12 +137,11 @@ class BatchStates:
     def cut(self, task: int) -> None:
         """Keep of a task only its identifier, how it ended, and how many reports there were.
 
-        The shares of its batch were destroyed before; a journal line, too, says for ever what became of it.
+        What its batch stored was deleted before; a journal line, too, says for ever what became of it.
         """
         with self._database.writing() as connection:
             self._require_last(connection)
-            for table in (reports, looks):
-                connection.execute(table.delete().where(table.c.task == task))
+            connection.execute(looks.delete().where(looks.c.task == task))
             _set(connection, task, dict.fromkeys(_DOCUMENTS))
             bare = {"definition": b"", "author": "", "wrapped_token_key": None}
             connection.execute(update(tasks).where(tasks.c.task == task).values(**bare))
@@ -218,5 +215,5 @@ def _enter(connection: Connection, task_id: bytes) -> None:
     """Enter a task without its definition, which comes if somebody registers it again; its batch is abandoned."""
     values = {"task_id": task_id, "definition": b"", "server": 0, "ends": 0, "retention": 0}
     task = connection.execute(insert(tasks).returning(tasks.c.task), values).scalar_one()
-    empty = {"task": task, "state": "abandoned", "num_reports": 0, "capacity": 0, "segments": 0}
+    empty = {"task": task, "state": "abandoned", "num_reports": 0, "capacity": 0}
     connection.execute(insert(batches), empty)

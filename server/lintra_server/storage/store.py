@@ -3,12 +3,14 @@
 Shares are stored under their batch's data key, and that under the root key and the batch's secret together.
 """
 
+import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
+from numpy.typing import NDArray
+from sqlalchemy import Connection, bindparam, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as insert_once
 
 from lintra_protocol.canonical import HASH_BYTES
@@ -16,38 +18,32 @@ from lintra_protocol.errors import BatchClosedError, LintraError, TokenSpentErro
 from lintra_protocol.messages import BatchState
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.report_ids import ReportIds
-from lintra_protocol.ring import IntArray
 from lintra_server.disk.batch_secrets import Secrets
 from lintra_server.disk.vault import KEY_BYTES, DataKey, Vault
-from lintra_server.storage.database import Database, batches, reports, segments, tasks
-from lintra_server.storage.segments import known, write_segments
+from lintra_server.storage.database import NUM_REPORTS, Database, batches, tasks
+from lintra_server.storage.known import KnownIds
+from lintra_server.storage.segments import (
+    EXCLUDED,
+    Bytes,
+    StoredSegments,
+    Written,
+    all_ids,
+    drop_some,
+    empty_some,
+    merge_some,
+    sort_ids,
+    tail,
+    write_segments,
+)
 from lintra_server.storage.spent import SpentSerials, SpentTables
 from lintra_server.storage.steps import SET_BACK, ForkedError
-
-_SEGMENTS_PER_READ = 8
-_ROWS_PER_READ = 1 << 14
-_SEGMENTS_PER_DELETE = 8
+from lintra_server.storage.tasks import Tasks
 
 # The statements of an upload, built once: building one costs more than running it.
 _OF_TASK = batches.c.task == bindparam("of_task")
-_BATCH = select(batches.c.state, batches.c.num_reports, batches.c.capacity, batches.c.segments).where(_OF_TASK)
-_GROW = update(batches).where(_OF_TASK).values(num_reports=bindparam("reports"), segments=bindparam("segments"))
+_BATCH = select(batches.c.state, batches.c.num_reports, batches.c.capacity).where(_OF_TASK).with_for_update()
 _WRAPPED_KEY = select(batches.c.wrapped_key, batches.c.secret).where(_OF_TASK)
 _ADD_TASK = insert_once(tasks).on_conflict_do_nothing().returning(tasks.c.task)
-
-
-@dataclass(frozen=True)
-class TaskRow:
-    """A registered task: its number here, its canonical definition, and which server of it this one is.
-
-    Attributes:
-        token_key: checks the tokens of its reports, if it has any.
-    """
-
-    task: int
-    definition: bytes
-    server: int
-    token_key: bytes | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -84,22 +80,31 @@ class Upload:
         return sum(map(len, self.payloads)) + HASH_BYTES * len(self.report_ids)
 
 
+@dataclass(frozen=True)
+class _Stored:
+    """What one transaction stored of a batch, and how many reports it holds now."""
+
+    total: int
+    segments: Sequence[Written]
+    spent: SpentSerials
+
+
 Outcome = bool | LintraError
 """What became of one report: stored now (True), stored before (False), or refused."""
 
 
-class Store:
+class Store(Tasks):
     """The server's memory; thread-safe."""
 
     def __init__(self, database: Database, vault: Vault, secrets: Secrets, random_bytes: RandomBytes) -> None:
         """Keep everything in one database, encrypted through one vault and a secret for each batch."""
-        self.database = database
-        self._vault = vault
+        super().__init__(database, vault)
         self._secrets = secrets
         self._random_bytes = random_bytes
         self._data_keys: dict[int, DataKey] = {}
         self._held = database.num_reports()
         self._spent = SpentTables(random_bytes)
+        self._known = KnownIds(random_bytes)
 
     def commits(self) -> int:
         """Return how many reports and tasks this process knows to be durable; it never falls."""
@@ -154,7 +159,7 @@ class Store:
             if task is not None:
                 key = self._random_bytes(KEY_BYTES)
                 wrapped = self._vault.under(secret).wrap(key, "batch key", task.to_bytes(8, "big"))
-                empty = {"task": task, "state": "open", "num_reports": 0, "segments": 0, "secret": name}
+                empty = {"task": task, "state": "open", "num_reports": 0, "secret": name}
                 connection.execute(insert(batches), {**empty, "capacity": capacity, "wrapped_key": wrapped})
         if task is None:  # somebody else was faster
             self._secrets.destroy(name)
@@ -171,77 +176,46 @@ class Store:
                 connection.execute(update(tasks).where(tasks.c.task_id == task_id).values(**values))
         return known is not None
 
-    def task(self, task_id: bytes) -> TaskRow | None:
-        """Return a registered task, or None."""
-        columns = select(tasks.c.task, tasks.c.definition, tasks.c.server, tasks.c.wrapped_token_key)
-        with self.database.reading() as connection:
-            row = connection.execute(columns.where(tasks.c.task_id == task_id)).one_or_none()
-        if row is None or not row.definition:
-            return None
-        wrapped = row.wrapped_token_key
-        key = None if wrapped is None else self._vault.unwrap(wrapped, "token key", task_id)
-        return TaskRow(row.task, row.definition, row.server, key)
-
-    def unended_tasks(self, author_key: str, now: int) -> int:
-        """Return how many tasks of an author end after `now`, in seconds since the epoch."""
-        query = select(func.count()).select_from(tasks).where(tasks.c.ends > now, tasks.c.author == author_key)
-        with self.database.reading() as connection:
-            return int(connection.execute(query).scalar_one())
-
-    def definition_bytes(self) -> int:
-        """Return how many bytes the definitions of all tasks have that are still kept."""
-        with self.database.reading() as connection:
-            return int(connection.execute(select(func.sum(func.length(tasks.c.definition)))).scalar() or 0)
-
-    def ending(self, task_id: bytes) -> str | None:
-        """Return the state of a task's batch, also of one without a definition, or None."""
-        query = select(batches.c.state).join(tasks).where(tasks.c.task_id == task_id)
-        with self.database.reading() as connection:
-            return connection.execute(query).scalar()
-
-    def number(self, task_id: bytes) -> int | None:
-        """Return the number of a task, also of one without a definition, or None."""
-        with self.database.reading() as connection:
-            return connection.execute(select(tasks.c.task).where(tasks.c.task_id == task_id)).scalar()
-
     # --- reports -----------------------------------------------------------------------------------------------
 
     def add_reports(self, uploads: Sequence[Upload]) -> list[list[Outcome]]:
         """Store the new reports of some uploads in one transaction; return what became of each report."""
-        by_task: defaultdict[int, list[Upload]] = defaultdict(list)
+        by_batch: defaultdict[int, list[Upload]] = defaultdict(list)
         for upload in uploads:
-            by_task[upload.task].append(upload)
+            by_batch[upload.task].append(upload)
         outcomes: dict[int, list[Outcome]] = {}
-        held: dict[int, int] = {}
-        used: list[SpentSerials] = []
+        stored: dict[int, _Stored] = {}
         try:
             with self.database.writing() as connection:
-                for task, group in by_task.items():
-                    taken, held[task], spent = self._add_to_batch(connection, task, group)
+                for number, group in by_batch.items():
+                    taken, stored[number] = self._add_to_batch(connection, number, group)
                     outcomes |= taken
-                    used.append(spent)
-            self._held |= held
-            for spent in used:
-                spent.settle()
+            self._held |= {number: each.total for number, each in stored.items()}
+            for number, each in stored.items():
+                each.spent.settle()
+                self._known.add(number, each.segments)
         except BaseException:
-            # Whatever became of the commit, the disk knows; a table that lacks a used token would let it in again.
-            for task in by_task:
-                self._spent.forget(task)
+            # Whatever became of the commit, the disk knows; a table that lacks a report or a used token would let it
+            # in again.
+            for number in by_batch:
+                self._spent.forget(number)
+                self._known.forget(number)
             raise
         return [outcomes[id(upload)] for upload in uploads]
 
     def _add_to_batch(
-        self, connection: Connection, task: int, group: Sequence[Upload]
-    ) -> tuple[dict[int, list[Outcome]], int, SpentSerials]:
-        batch = connection.execute(_BATCH, {"of_task": task}).one_or_none()
-        if batch is None or batch.num_reports < self.num_durable(task):
+        self, connection: Connection, number: int, group: Sequence[Upload]
+    ) -> tuple[dict[int, list[Outcome]], "_Stored"]:
+        batch = connection.execute(_BATCH, {"of_task": number}).one_or_none()
+        end = tail(connection, number)
+        if batch is None or max(end.total, batch.num_reports) < self.num_durable(number):
             raise ForkedError(SET_BACK)
-        stored = known(connection, task, [report_id for upload in group for report_id in upload.report_ids])
+        stored = self._known.among(connection, number, [i for upload in group for i in upload.report_ids], end.total)
         closed = _closed(batch.state)
         serials = [serial for upload in group for serial in upload.serials]
-        spent = SpentSerials(self._spent, connection, task, () if closed else serials)
+        spent = SpentSerials(self._spent, connection, number, () if closed else serials)
         full = BatchClosedError(f"it holds the task's maximum of {batch.capacity} reports")
-        space = batch.capacity - batch.num_reports
+        space = batch.capacity - end.total
         new: dict[bytes, bytes] = {}
         outcomes: dict[int, list[Outcome]] = {}
         for upload in group:
@@ -261,23 +235,31 @@ class Store:
                         spent.use(serial)
                     new[report_id] = payload
                     taken.append(True)
+        written: list[Written] = []
         if new:
-            key = self._data_key(connection, task)
-            written = write_segments(connection, task, batch.segments, new, spent.new, key)
-            grown = {"reports": batch.num_reports + len(new), "segments": batch.segments + written}
-            connection.execute(_GROW, {"of_task": task, **grown})
-        return outcomes, batch.num_reports + len(new), spent
+            key = self._data_key(connection, number)
+            written = write_segments(connection, number, end, new, spent.new, key)
+        return outcomes, _Stored(max(end.total, batch.num_reports) + len(new), written, spent)
 
-    def stored(self, task: int, report_ids: Sequence[bytes]) -> set[bytes]:
-        """Return which of some reports of a task are stored, that is, durable."""
+    def stored(self, batch: int, report_ids: Sequence[bytes]) -> set[bytes]:
+        """Return which of some reports of a batch are stored, that is, durable."""
         with self.database.reading() as connection:
-            return known(connection, task, report_ids)
+            return self._known.among(connection, batch, report_ids, tail(connection, batch).total)
 
-    def report_ids(self, task: int) -> ReportIds:
-        """Return the identifiers of all stored reports, sorted."""
-        query = select(reports.c.report_id).where(reports.c.task == task).order_by(reports.c.report_id)
+    def report_ids(self, batch: int) -> ReportIds:
+        """Return the identifiers of all stored reports, sorted (see `ids_by_storing` for errors)."""
+        return sort_ids(self.ids_by_storing(batch))[0]
+
+    def ids_by_storing(self, batch: int, count: int | None = None) -> Bytes:
+        """Return the identifiers of all, or the first `count`, reports in the order of storing, shape `(n, 32)`.
+
+        Raises:
+            UnavailableError: the database is damaged: some are not there.
+        """
         with self.database.reading() as connection:
-            return listed(connection.execute(query).scalars())
+            if count is None:
+                count = connection.execute(select(NUM_REPORTS).where(batches.c.task == batch)).scalar() or 0
+            return all_ids(connection, batch, count)
 
     def excluded_ids(self, task: int) -> ReportIds:
         """Return the identifiers of stored reports that are not in the frozen cohort, sorted."""
@@ -285,33 +267,42 @@ class Store:
             excluded = connection.execute(select(batches.c.excluded).where(batches.c.task == task)).scalar() or b""
         return ReportIds.parse(excluded, len(excluded))
 
-    def places(self, task: int) -> tuple[IntArray, IntArray]:
-        """Return where the frozen cohort's payloads lie: segment number and position by rank, each of shape `(n,)`."""
-        query = select(reports.c.report_id, reports.c.segment, reports.c.position).where(reports.c.task == task)
-        ids: list[bytes] = []
-        segment_of: list[IntArray] = []
-        position_of: list[IntArray] = []
-        with self.database.reading() as connection:
-            rows = connection.execution_options(yield_per=_ROWS_PER_READ).execute(query.order_by(reports.c.report_id))
-            for part in rows.partitions():
-                of_part, numbers, positions = zip(*part, strict=True)
-                ids.append(b"".join(of_part))
-                segment_of.append(np.array(numbers, np.int64))
-                position_of.append(np.array(positions, np.int64))
-        stored = listed(ids)
-        kept = ~stored.among(self.excluded_ids(task))
-        nothing = np.zeros(0, np.int64)
-        return np.concatenate([nothing, *segment_of])[kept], np.concatenate([nothing, *position_of])[kept]
+    def ranks(self, batch: int) -> NDArray[np.uint32]:
+        """Return the rank in the frozen cohort of every stored report in the order of storing, shape `(n,)`.
 
-    def payloads(self, task: int) -> Iterator[tuple[int, bytes]]:
-        """Yield (segment number, decrypted payloads), a few at a time."""
-        query = (
-            select(segments.c.number, segments.c.payloads).where(segments.c.task == task).order_by(segments.c.number)
-        )
+        `EXCLUDED` stands for those that are not in it.
+        """
+        stored, order = sort_ids(self.ids_by_storing(batch))
+        kept = ~stored.among(self.excluded_ids(batch))
+        ranks = np.full(len(stored), EXCLUDED, np.uint32)
+        ranks[order[kept]] = np.arange(np.count_nonzero(kept), dtype=np.uint32)
+        return ranks
+
+    def segments(self, batch: int) -> StoredSegments:
+        """Return what a batch holds, segment by segment; whoever reads keeps it from being rewritten meanwhile.
+
+        Raises:
+            UnavailableError: the batch's secret was destroyed.
+        """
         with self.database.reading() as connection:
-            key = self._data_key(connection, task)
-            for number, encrypted in connection.execution_options(yield_per=_SEGMENTS_PER_READ).execute(query):
-                yield number, key.decrypt(encrypted, number)
+            key = self._data_key(connection, batch)
+        return StoredSegments(self.database, batch, key)
+
+    def merge_segments(self, batch: int, seconds: float, clock: Callable[[], float] = time.monotonic) -> bool:
+        """Rewrite small segments into larger ones; return whether all is done that can be in so many seconds.
+
+        No report may be added meanwhile, and nobody read by segments: the caller sees to it.
+        """
+        until, first, merged = clock() + seconds, 0, False
+        while clock() < until:
+            with self.database.writing() as connection:
+                done = merge_some(connection, batch, first, self._data_key(connection, batch))
+            if done is None and not merged:
+                return True
+            first, merged = (0, False) if done is None else (done[0], merged or done[1])
+            if done is not None and done[1]:
+                self._known.forget(batch)
+        return False
 
     def _data_key(self, connection: Connection, task: int) -> DataKey:
         if task not in self._data_keys:
@@ -334,7 +325,7 @@ class Store:
         Raises:
             ForkedError: it holds fewer reports than this process stored, or is not there: the database was set back.
         """
-        columns = (batches.c[name] for name in Batch.__dataclass_fields__)
+        columns = (NUM_REPORTS if name == "num_reports" else batches.c[name] for name in Batch.__dataclass_fields__)
         held = self.num_durable(task)  # before the look: what is stored meanwhile is no loss
         with self.database.reading() as connection:
             row = connection.execute(select(*columns).where(batches.c.task == task)).one_or_none()
@@ -370,14 +361,24 @@ class Store:
         if name is not None:
             self._secrets.destroy(name)
 
-    def delete_shares(self, task: int) -> None:
+    def delete_shares(self, batch: int) -> None:
         """Delete the stored shares of a batch, a few at a time so that uploads to others go on between."""
-        self._spent.forget(task)
-        some = select(segments.c.segment).where(segments.c.task == task).limit(_SEGMENTS_PER_DELETE)
-        while True:
+        self._spent.forget(batch)
+        first: int | None = 0
+        while first is not None:
             with self.database.writing() as connection:
-                if not connection.execute(delete(segments).where(segments.c.segment.in_(some))).rowcount:
-                    return
+                first = empty_some(connection, batch, first)
+
+    def delete_ids(self, batch: int) -> None:
+        """Delete what is left of a batch's reports, a few at a time; only their number stays."""
+        self._known.forget(batch)
+        count = select(NUM_REPORTS).where(batches.c.task == batch).scalar_subquery()
+        with self.database.writing() as connection:
+            connection.execute(update(batches).where(batches.c.task == batch).values(num_reports=count))
+        left = True
+        while left:
+            with self.database.writing() as connection:
+                left = drop_some(connection, batch)
 
     def _secret_name(self, task: int) -> bytes | None:
         with self.database.reading() as connection:
@@ -392,9 +393,3 @@ def _closed(state: BatchState) -> LintraError | None:
     if state == "closing":  # it may become open again
         return UnavailableError("its batch is just being closed")
     return BatchClosedError(f"it is {state}")
-
-
-def listed(report_ids: Iterable[bytes]) -> ReportIds:
-    """Return identifiers that the database gave in order."""
-    data = b"".join(report_ids)
-    return ReportIds.parse(data, len(data))

@@ -291,12 +291,12 @@ async def test_a_released_batch_is_scrubbed_after_its_retention_and_not_before(t
         node = world.apps[0].node
         world.clock.seconds += world.task.retention - 1
         node.maintain()
-        assert len(list(node.store.payloads(1))) > 0
+        assert len(list(node.store.segments(1).payloads())) > 0
         world.clock.seconds += 1
         node.maintain()
         world.clock.seconds += SETTLING_SECONDS - 1
         node.maintain()
-        assert len(list(node.store.payloads(1))) > 0
+        assert len(list(node.store.segments(1).payloads())) > 0
         world.clock.seconds += 1
         node.maintain()
         (batch,) = json.loads((await world.ask(0, "GET", "/batches")).content)["batches"]

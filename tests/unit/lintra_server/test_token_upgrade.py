@@ -8,6 +8,9 @@ from lintra_server.storage.database import Database
 
 BEFORE = """
 DROP TABLE looks; DROP TABLE segments; ALTER TABLE tasks DROP COLUMN author;
+ALTER TABLE batches ADD COLUMN segments INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE reports (task INTEGER, report_id BLOB, segment INTEGER NOT NULL, position INTEGER NOT NULL,
+ PRIMARY KEY (task, report_id)) WITHOUT ROWID;
 CREATE TABLE segments (segment INTEGER PRIMARY KEY, task INTEGER NOT NULL, number INTEGER NOT NULL,
  payloads BLOB NOT NULL);
 CREATE INDEX ix_segments_task ON segments (task);
@@ -34,8 +37,8 @@ def test_serials_move_to_the_segments_of_their_reports_in_order(tmp_path: Path) 
     database.close()
     database = Database(tmp_path / "lintra.sqlite")
     with database.reading() as connection:
-        found = connection.exec_driver_sql("SELECT number, serials, payloads FROM segments ORDER BY number").all()
+        found = connection.exec_driver_sql("SELECT key, serials, payloads FROM segments ORDER BY key").all()
         author = connection.exec_driver_sql("SELECT author FROM tasks").scalar_one()
     database.close()
-    assert [tuple(row) for row in found] == [(0, b"\x0c\x0a", b"\xaa"), (1, b"\x0b", b"\xbb")]
+    assert [tuple(row) for row in found] == [(1 << 32, b"\x0c\x0a", b"\xaa"), ((1 << 32) + 1, b"\x0b", b"\xbb")]
     assert author == "somebody"

@@ -122,7 +122,7 @@ def test_an_old_database_is_taken_over_only_if_the_operator_vouches_for_it(tmp_p
         states = {row.task: row.state for row in node.states.rows()}
         assert states == {1: "released", 2: "open", 3: "frozen"}
         # Every share opens under the root key and a new secret; the root key alone opens nothing any more.
-        assert [sum(1 for _ in node.store.payloads(task)) for task in (1, 2, 3)] == [1, 1, 1]
+        assert [sum(1 for _ in node.store.segments(task).payloads()) for task in (1, 2, 3)] == [1, 1, 1]
         assert len(node.store.nonce(3)) == 32
         with node.database.reading() as connection:
             wrapped = connection.exec_driver_sql("SELECT task, wrapped_key FROM batches").all()

@@ -1,0 +1,127 @@
+"""What storing costs: bytes written to disk for each report, reading for a release, the table of identifiers.
+
+Run with `python benchmarks/bench_store.py`. Written bytes are those of all `write` calls of the process
+(`wchar` of /proc/self/io), log and database together; times are CPU seconds of one core.
+"""
+
+import json
+import platform
+import sys
+import tempfile
+import time
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from lintra_protocol.randomness import bulk_system_randomness, system_randomness
+from lintra_server.disk.batch_secrets import Secrets
+from lintra_server.disk.vault import Vault
+from lintra_server.storage.database import Database
+from lintra_server.storage.known import IdTable
+from lintra_server.storage.store import Store, Upload
+
+WORDS = 10
+CONTENT = 32 + 8 * WORDS
+"""Bytes of a report as it is stored: identifier and payload."""
+
+GROUPS = {1: 2_000, 32: 20_000, 256: 100_000}
+READ, TABLE = 200_000, 1_000_000
+
+
+def new_store(folder: Path) -> Store:
+    """Return a store with one open batch, the first."""
+    (folder / "secrets").mkdir()
+    vault = Vault([bytes(32)], system_randomness)
+    database = Database(folder / "lintra.sqlite")
+    store = Store(database, vault, Secrets(folder / "secrets", system_randomness), system_randomness)
+    store.add_task(bytes(32), b"{}", server=0, capacity=10**9, ends=2**32, retention=0)
+    return store
+
+
+def fill(store: Store, reports: int, group: int) -> float:
+    """Store random reports in groups of one size; return the CPU seconds that storing took."""
+    random_bytes, seconds = bulk_system_randomness(), 0.0
+    for _ in range(reports // group):
+        ids = [random_bytes(32) for _ in range(group)]
+        payloads = [random_bytes(8 * WORDS) for _ in range(group)]
+        started = time.process_time()
+        store.add_reports([Upload(1, ids, payloads)])
+        seconds += time.process_time() - started
+    return seconds
+
+
+def written() -> int:
+    """Return how many bytes this process has written."""
+    lines = Path("/proc/self/io").read_text("ascii").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("wchar"))
+
+
+def cpu(work: Callable[[], object]) -> float:
+    """Return the CPU seconds of one call."""
+    started = time.process_time()
+    work()
+    return time.process_time() - started
+
+
+def disk(groups: dict[int, int] = GROUPS) -> dict[str, float]:
+    """Return bytes written for each report, and microseconds of CPU, by the size of groups."""
+    found = {}
+    for group, reports in groups.items():
+        with tempfile.TemporaryDirectory() as folder:
+            store = new_store(Path(folder))
+            before = written()
+            seconds = fill(store, reports, group)
+            store.database.forget_log()
+            found[f"bytes written a report, groups of {group}"] = (written() - before) / reports
+            found[f"us CPU a report, groups of {group}"] = 1e6 * seconds / reports
+            store.database.close()
+    return found
+
+
+def reading(reports: int = READ, group: int = 256) -> dict[str, float]:
+    """Return what a release reads, in microseconds of CPU a report, and the most bytes of memory for a report."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = new_store(Path(folder))
+        fill(store, reports, group)
+
+        def all_payloads() -> int:
+            return sum(len(payloads) for _, payloads in store.segments(1).payloads())
+
+        found = {
+            "us ids, sorted": cpu(lambda: store.report_ids(1)),
+            "us ranks": cpu(lambda: store.ranks(1)),
+            "us payloads read and decrypted": cpu(all_payloads),
+            "us rewriting into large segments": cpu(lambda: store.merge_segments(1, 1e9)),
+            "us payloads after that": cpu(all_payloads),
+        }
+        tracemalloc.start()
+        store.ranks(1)
+        found = {name: 1e6 * seconds / reports for name, seconds in found.items()}
+        found["bytes of memory for the ranks"] = tracemalloc.get_traced_memory()[1] / reports
+        tracemalloc.stop()
+        store.database.close()
+    return found
+
+
+def table(reports: int = TABLE) -> dict[str, float]:
+    """Return what the table of identifiers costs: microseconds an identifier, and bytes."""
+    ids = system_randomness(32 * reports)
+    table = IdTable(system_randomness, reports)
+    building = cpu(lambda: table.add(np.zeros(reports, np.uint32), ids))
+    parts = [ids[start : start + 32 * 256] for start in range(0, 32 * 256 * 500, 32 * 256)]
+    asking = cpu(lambda: [table.candidates(part) for part in parts])
+    alone = cpu(lambda: [table.candidates(parts[0][start : start + 32]) for start in range(0, 8192, 32)])
+    return {
+        "us to enter an identifier": 1e6 * building / reports,
+        "us to ask for one, in groups of 256": 1e6 * asking / (256 * 500),
+        "us to ask for one alone": 1e6 * alone / 256,
+        "bytes for each": (table._words.nbytes + table._segments.nbytes) / reports,
+    }
+
+
+if __name__ == "__main__":
+    results = {"disk": disk(), "reading": reading(), "table": table()}
+    print(f"{platform.machine()}, Python {platform.python_version()}, numpy {np.__version__}: {' '.join(sys.argv)}")
+    print(json.dumps(results, indent=2))

@@ -1,0 +1,185 @@
+"""Which reports a batch holds: an exact table in memory, for whoever commits, read from the segments at first use.
+
+A slot holds one word, a keyed hash of an identifier, and the number of the segment that holds it. A word may lead to
+the wrong segment but never decides: that segment's own identifiers do. With plain prefixes a client could grind
+identifiers that all meet in one run of slots; against secret factors it cannot.
+
+Nothing of an open transaction is ever in a table. What a commit stored is added after it, in the order of the segments'
+numbers; whatever happened to a commit that failed, the table is forgotten and read again.
+"""
+
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection
+
+from lintra_protocol.canonical import HASH_BYTES
+from lintra_protocol.randomness import RandomBytes
+from lintra_protocol.ring import IntArray
+from lintra_server.storage.segments import Written, ids_of, read_ids
+
+Words = NDArray[np.uint64]
+Numbers = NDArray[np.uint32]
+
+MOST_TABLES = 64
+"""Batches whose identifiers are kept in memory; those of the others are read again when they are asked for."""
+
+_FEWEST_SLOTS = 64
+_SLICE = 1 << 18
+_WORDS = HASH_BYTES // 8
+
+
+class IdTable:
+    """Identifiers of one batch and their segments: open addressing, at most half full (Knuth, TAOCP 3, section 6.4).
+
+    The word of an identifier is the sum of its four parts times secret factors, modulo 2^64, and its first bits choose
+    the slot (Dietzfelbinger et al. 1997). Two identifiers meet with more than twice the probability of random words
+    only if they agree in the low bits of all four parts at once; those of a hash function cannot be made to.
+    """
+
+    def __init__(self, random_bytes: RandomBytes, expected: int) -> None:
+        """Hold nothing yet, with room for some identifiers."""
+        self._factors = np.frombuffer(random_bytes(HASH_BYTES), np.uint64)
+        self._count = 0
+        self.last = -1
+        """The number of the last segment that is in it."""
+        self._make(max(_FEWEST_SLOTS, 1 << (2 * expected - 1).bit_length()))
+
+    def __len__(self) -> int:
+        """Return how many identifiers are in it."""
+        return self._count
+
+    def add(self, numbers: Numbers, ids: bytes) -> None:
+        """Add the identifiers of segments that follow the last one.
+
+        Args:
+            numbers: of the segment of each identifier, ascending, shape `(n,)`.
+            ids: the identifiers, joined.
+        """
+        if not len(numbers):
+            return
+        self._count += len(numbers)
+        if 2 * self._count > len(self._words):
+            held = self._words != 0
+            words, segments = self._words[held], self._segments[held]
+            self._make(1 << (2 * self._count - 1).bit_length())
+            self._place(words, segments)
+        self._place(self._hashed(ids), numbers)
+        self.last = int(numbers[-1])
+
+    def candidates(self, ids: bytes) -> tuple[IntArray, IntArray]:
+        """Return which segments may hold which of some identifiers, joined: places among these, and segment numbers."""
+        words = self._hashed(ids)
+        asked = np.arange(len(words))
+        slots = self._slots(words)
+        places, numbers = [asked[:0]], [asked[:0]]
+        while asked.size:
+            found = self._words[slots]
+            same = found == words
+            if same.any():
+                places.append(asked[same])
+                numbers.append(self._segments[slots[same]].astype(np.int64))
+            on = found != 0  # also beyond an equal word: another identifier may have the same one
+            asked, words, slots = asked[on], words[on], (slots[on] + 1) & self._mask
+        return np.concatenate(places), np.concatenate(numbers)
+
+    def _place(self, words: Words, segments: Numbers) -> None:
+        for start in range(0, len(words), _SLICE):
+            rest, numbers = words[start : start + _SLICE], segments[start : start + _SLICE]
+            slots = self._slots(rest)
+            while slots.size:
+                # All that found a free slot write there; one of those that met stays. Two that are alike in both, word
+                # and segment, are one entry: it leads to the segment that holds both.
+                free = self._words[slots] == 0
+                taken = slots[free]
+                self._words[taken] = rest[free]
+                self._segments[taken] = numbers[free]
+                left = (self._words[slots] != rest) | (self._segments[slots] != numbers)
+                rest, numbers, slots = rest[left], numbers[left], (slots[left] + 1) & self._mask
+
+    def _make(self, size: int) -> None:
+        self._words, self._segments = np.zeros(size, np.uint64), np.zeros(size, np.uint32)
+        self._mask = size - 1
+        self._shift = np.uint64(64 - self._mask.bit_length())
+
+    def _hashed(self, ids: bytes) -> Words:
+        # Sums and products wrap, as they must; 0 says that a slot is free.
+        words: Words = np.frombuffer(ids, np.uint64).reshape(-1, _WORDS) @ self._factors
+        return np.maximum(words, np.uint64(1))
+
+    def _slots(self, words: Words) -> IntArray:
+        return (words >> self._shift).astype(np.int64)
+
+
+class KnownIds:
+    """The tables of the batches that uploads came for lately; thread-safe."""
+
+    def __init__(self, random_bytes: RandomBytes) -> None:
+        """Know nothing yet; `random_bytes` draws secret factors."""
+        self._random_bytes = random_bytes
+        self._tables: dict[int, IdTable] = {}
+        self._lock = threading.Lock()
+
+    def among(self, connection: Connection, batch: int, report_ids: Sequence[bytes], total: int) -> set[bytes]:
+        """Return those of some identifiers that a batch holds, as its segments stand in this transaction.
+
+        Args:
+            connection: the transaction.
+            batch: the batch's number.
+            report_ids: of 32 bytes each.
+            total: reports of the batch, nearly: how large a new table is made.
+        """
+        if not total or not report_ids:
+            return set()
+        joined = b"".join(report_ids)
+        while True:
+            with self._lock:
+                places, numbers = self._table(connection, batch, total).candidates(joined)
+            wanted = sorted(set(numbers.tolist()))
+            held = ids_of(connection, batch, wanted)
+            if len(held) == len(wanted):
+                break
+            self.forget(batch)  # segments were rewritten into others meanwhile, or this transaction is an older one
+        pairs = zip(places.tolist(), numbers.tolist(), strict=True)
+        return {report_ids[place] for place, number in pairs if _holds(held[number], report_ids[place])}
+
+    def add(self, batch: int, written: Sequence[Written]) -> None:
+        """Remember what a commit stored, now that it is durable."""
+        with self._lock:
+            table = self._tables.get(batch)
+            if table is None:
+                return
+            # What another thread read meanwhile is there already.
+            new = [segment for segment in written if segment.number > table.last]
+            if new and new[0].number != table.last + 1:
+                del self._tables[batch]  # another thread made it anew, of an older state: it lacks segments between
+            elif new:
+                counts = [len(segment.ids) // HASH_BYTES for segment in new]
+                numbers = np.repeat(np.array([segment.number for segment in new], np.uint32), counts)
+                table.add(numbers, b"".join([segment.ids for segment in new]))
+
+    def forget(self, batch: int) -> None:
+        """Read a batch's identifiers from the disk again when they are asked for."""
+        with self._lock:
+            self._tables.pop(batch, None)
+
+    def _table(self, connection: Connection, batch: int, total: int) -> IdTable:
+        """Return the table of a batch, with every segment that this transaction sees."""
+        table = self._tables.pop(batch, None)
+        if table is None:
+            table = IdTable(self._random_bytes, total)
+        for numbers, ids in read_ids(connection, batch, table.last + 1):
+            table.add(numbers, ids)
+        while len(self._tables) >= MOST_TABLES:
+            del self._tables[next(iter(self._tables))]  # the one that was not asked for the longest
+        self._tables[batch] = table
+        return table
+
+
+def _holds(ids: bytes, report_id: bytes) -> bool:
+    place = ids.find(report_id)
+    while place % HASH_BYTES and place >= 0:
+        place = ids.find(report_id, place + 1)
+    return place >= 0
