@@ -76,6 +76,6 @@ def _transform_seconds(made: Collection) -> float:
     app = create_app(settings_of(made, 0))
     held, store = app.node.registry.find(made.task.task_id), app.node.store
     matrix = made.task.mechanism.public_matrix(store.num_durable(held.number), bytes(32))
-    seconds = cpu(lambda: sketch_share(made.task, 0, matrix, store.places(held.number), store.payloads(held.number)))
+    seconds = cpu(lambda: sketch_share(made.task, 0, matrix, store.ranks(held.number), store.segments(held.number)))
     app.node.close()
     return seconds
