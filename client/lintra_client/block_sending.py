@@ -6,6 +6,7 @@ only vouches have no name under which they could be found again; they take the d
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from lintra_client.bulk import Block, FailedRow, Tally
 from lintra_client.ledger import Ledger
@@ -13,10 +14,10 @@ from lintra_client.outbox import Kept, Outbox
 from lintra_client.sealed_reports import Parcel, spelled
 from lintra_client.sending import GIVEN_UP, expiry_of
 from lintra_client.upload import Delivery, Destination
+from lintra_protocol.blocks import decode_upload, encode_upload
 from lintra_protocol.errors import LedgerRefusedError, LintraError
 from lintra_protocol.messages import BATCH
 from lintra_protocol.task import Task
-from lintra_protocol.wire import decode_reports, encode_reports
 
 
 class BlockSending:
@@ -58,7 +59,8 @@ class BlockSending:
         """Keep, charge and send the reports at some positions of a block."""
         if not positions:
             return
-        block, parcel = block.part(positions), parcel.part(positions)
+        # Each report in a block of its own: what is kept of one must go, or be given up, without the others.
+        block, parcel = block.part(positions), replace(parcel.part(positions), apart=True)
         try:
             refused = await self._kept_and_charged(parcel)
         except LintraError as error:
@@ -73,18 +75,18 @@ class BlockSending:
         deliveries = await asyncio.gather(*(destination.deliver(parcel) for destination in self._destinations))
         for destination, delivery in zip(self._destinations, deliveries, strict=True):
             # With a newer key the same shares were sealed anew.
-            forms = dict(zip(parcel.report_ids, parcel.sealed_before(destination.index), strict=True))
-            anew: dict[bytes, bytes | None] = {known: encode_reports([forms[known]]) for known in delivery.failures}
-            await self._settled(destination, delivery, [*forms], anew)
+            anew: dict[bytes, bytes | None] = {
+                known: encode_upload([parcel.sealed_before(destination.index, known)]) for known in delivery.failures
+            }
+            await self._settled(destination, delivery, parcel.report_ids, anew)
         tally.settle(block, parcel, deliveries)
 
     async def _kept_and_charged(self, parcel: Parcel) -> dict[bytes, LintraError]:
         """Return the reports that must not leave; the others are on disk, and then charged."""
         messages: dict[bytes, dict[int, bytes]] = {report_id: {} for report_id in parcel.report_ids}
         for destination in self._destinations:
-            forms = await parcel.sealed(self._task, destination.index, await destination.key())
-            for report_id, form in zip(parcel.report_ids, forms, strict=True):
-                messages[report_id][destination.index] = encode_reports([form])
+            for block in await parcel.sealed(self._task, destination.index, await destination.key()):
+                messages[block.report_ids[0]][destination.index] = encode_upload([block])
         sources = dict(zip(parcel.report_ids, map(str, parcel.sources), strict=True))
         expires = expiry_of(self._task)
         taken = await asyncio.to_thread(self._outbox.keep_many, self._task.task_id, BATCH, sources, messages, expires)
@@ -140,7 +142,7 @@ class BlockSending:
             form
             for kept in waiting
             if destination.index in kept.sealed
-            for form in decode_reports(kept.sealed[destination.index], self._task, destination.index)
+            for form in decode_upload(kept.sealed[destination.index], self._task, destination.index)
         ]
         return await destination.upload_again(sealed) if sealed else Delivery({}, ())
 

@@ -1,28 +1,25 @@
-"""From rows to sealed reports: encode, share and commit once; seal once for each server.
+"""From rows to sealed blocks: encode, share and commit once; seal for each server, and again what has to go again.
 
 Nothing here shows a row or a share in its `repr`.
 """
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lintra_client.check import ServerKey
 from lintra_client.ledger_book import Source
+from lintra_protocol.blocks import SealedBlock, block_capacity
 from lintra_protocol.canonical import base64url
 from lintra_protocol.errors import TaskEndedError, TaskNotStartedError
 from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.report import Report, make_report
+from lintra_protocol.report import Report, make_reports, seal_block
 from lintra_protocol.ring import FloatArray
 from lintra_protocol.task import Task
 from lintra_protocol.tokens import Token
-from lintra_protocol.wire import MAX_REPORTS, SealedReport, message_bytes
-
-MAX_UPLOAD_BYTES = 4 << 20
-"""A block has fewer than `MAX_REPORTS` reports where its upload to one server would be longer than this."""
 
 _SEALS_AT_ONCE = 16
 """About a millisecond of work, after which other tasks of the event loop get their turn."""
@@ -32,22 +29,24 @@ _SEALS_AT_ONCE = 16
 class Parcel:
     """Reports that travel together, and their sealed forms as far as they were made; `repr` shows the count only.
 
-    Sending a parcel again sends the same bytes, so a server that stored it already has nothing to do.
+    Sending a parcel again sends the same reports, so a server that stored them already has nothing to do.
 
     Attributes:
-        reports: 1 to `MAX_REPORTS`.
+        reports: 1 to `block_size`.
         clipped: for each, whether its row was moved inside the column bounds or the norm bound.
         incomplete: for each, whether a value of its row was missing, or outside the task's columns.
         sources: for each, whose facts it states, which the ledger charges.
         tokens: for each, its token, in a task that has tokens.
+        apart: whether each has a block of its own, which can be kept, and sent again, without the others.
     """
 
     reports: tuple[Report, ...] = field(repr=False)
     clipped: tuple[bool, ...] = field(repr=False)
     incomplete: tuple[bool, ...] = field(repr=False)
-    _sealed: dict[int, dict[bytes, SealedReport]] = field(default_factory=dict, repr=False)
+    _sealed: dict[int, dict[tuple[bytes, ...], SealedBlock]] = field(default_factory=dict, repr=False)
     sources: tuple[Source, ...] = field(default=(), repr=False)
     tokens: tuple[Token, ...] = field(default=(), repr=False)
+    apart: bool = False
 
     def __repr__(self) -> str:
         return f"Parcel({len(self.reports)} reports)"
@@ -58,51 +57,64 @@ class Parcel:
         return [report.report_id for report in self.reports]
 
     def single(self, position: int) -> "Parcel":
-        """Return the parcel of one report only, with the same sealed bytes."""
+        """Return the parcel of one report only."""
         return self.part([position])
 
     def part(self, positions: Sequence[int]) -> "Parcel":
-        """Return the parcel of some of the reports, with the same sealed bytes."""
+        """Return the parcel of some of the reports, with the blocks that were sealed of these alone."""
         reports = tuple(self.reports[position] for position in positions)
+        kept = {report.report_id for report in reports}
         sealed = {
-            server: {report.report_id: forms[report.report_id] for report in reports}
-            for server, forms in self._sealed.items()
+            server: {held: block for held, block in blocks.items() if kept.issuperset(held)}
+            for server, blocks in self._sealed.items()
         }
         clipped = tuple(self.clipped[position] for position in positions)
         incomplete = tuple(self.incomplete[position] for position in positions)
         sources = tuple(self.sources[position] for position in positions) if self.sources else ()
         tokens = tuple(self.tokens[position] for position in positions) if self.tokens else ()
-        return Parcel(reports, clipped, incomplete, sealed, sources, tokens)
+        return Parcel(reports, clipped, incomplete, sealed, sources, tokens, self.apart)
 
-    async def sealed(self, task: Task, server: int, key: ServerKey) -> list[SealedReport]:
-        """Return the reports sealed to one server: sealed with `key` the first time, the same bytes ever after."""
-        if server not in self._sealed:
-            await self.seal(task, server, key, self.reports)
-        return list(self._sealed[server].values())
+    async def sealed(
+        self, task: Task, server: int, key: ServerKey, wanted: Collection[bytes] | None = None
+    ) -> list[SealedBlock]:
+        """Return blocks for one server that hold some of the reports: as they were sealed before, or sealed now.
 
-    def sealed_before(self, server: int) -> list[SealedReport]:
-        """Return what was last sealed to one server."""
-        return list(self._sealed[server].values())
-
-    async def seal(self, task: Task, server: int, key: ServerKey, reports: Sequence[Report]) -> list[SealedReport]:
-        """Seal some of the reports to one server's key, in place of what was sealed for it before."""
-        sealed = []
-        tokens = zip(self.reports, self.tokens, strict=True) if self.tokens else ()
-        passes = {report.report_id: token.pass_for(server) for report, token in tokens}
-        for position, report in enumerate(reports):
-            if position % _SEALS_AT_ONCE == _SEALS_AT_ONCE - 1:
+        Args:
+            task: of the reports.
+            server: its index in the task.
+            key: what is sealed now is sealed to this; a block that was sealed to another is not used again.
+            wanted: their identifiers; all reports, if not given.
+        """
+        lacking = set(self.report_ids if wanted is None else wanted)
+        before = self._sealed.setdefault(server, {})
+        blocks = []
+        for held in sorted(before, key=len, reverse=True):
+            if before[held].key_id == key.key_id and lacking.issuperset(held):
+                blocks.append(before[held])
+                lacking.difference_update(held)
+        places = [place for place, known in enumerate(self.report_ids) if known in lacking]
+        step = 1 if self.apart else block_capacity(task, server)
+        for number, start in enumerate(range(0, len(places), step)):
+            if number % _SEALS_AT_ONCE == _SEALS_AT_ONCE - 1:
                 await asyncio.sleep(0)
-            made = report.sealed_to(server, task.suite, key.key_id, key.public_key, task.id_bytes)
-            sealed.append(replace(made, admission=passes[report.report_id]) if passes else made)
-        forms = zip((report.report_id for report in reports), sealed, strict=True)
-        self._sealed.setdefault(server, {}).update(forms)
-        return sealed
+            block = self._seal(task, server, key, places[start : start + step])
+            before[block.report_ids] = block
+            blocks.append(block)
+        return blocks
+
+    def sealed_before(self, server: int, report_id: bytes) -> SealedBlock:
+        """Return the block of its own in which a report was last sealed to one server."""
+        return self._sealed[server][report_id,]
+
+    def _seal(self, task: Task, server: int, key: ServerKey, places: Sequence[int]) -> SealedBlock:
+        reports = [self.reports[place] for place in places]
+        passes = [self.tokens[place].pass_for(server) for place in places] if self.tokens else ()
+        return seal_block(task, server, key.key_id, key.public_key, reports, passes)
 
 
 def block_size(task: Task) -> int:
     """Return how many reports of a task travel together at most."""
-    largest = max(message_bytes(task, server) for server in range(task.num_servers))
-    return max(1, min(MAX_REPORTS, MAX_UPLOAD_BYTES // largest))
+    return min(block_capacity(task, server) for server in range(task.num_servers))
 
 
 def report_time(task: Task, now: float) -> int:
@@ -133,7 +145,7 @@ def were_clipped(task: Task, rows: FloatArray) -> NDArray[np.bool_]:
 def encode_together(task: Task, rows: FloatArray, time: int, random_bytes: RandomBytes) -> Parcel:
     """Turn checked rows of shape `(n, d)` into a parcel, all from one source of randomness; the fast way."""
     noised = task.encode(rows, random_bytes)
-    reports = tuple(make_report(task, row, time, random_bytes) for row in noised)
+    reports = tuple(make_reports(task, noised, time, random_bytes))
     missing = np.logical_or.reduce(np.isnan(rows), axis=1)
     return Parcel(reports, tuple(were_clipped(task, rows).tolist()), tuple(missing.tolist()))
 

@@ -12,10 +12,10 @@ from lintra_client.ledger import Ledger
 from lintra_client.outbox import Kept, Outbox
 from lintra_client.sealed_reports import Parcel
 from lintra_client.upload import Delivery, Destination
+from lintra_protocol.blocks import decode_upload, encode_upload
 from lintra_protocol.errors import LedgerRefusedError, LintraError
 from lintra_protocol.messages import BATCH, Receipt, Signed
 from lintra_protocol.task import Task
-from lintra_protocol.wire import decode_reports, encode_reports
 
 _SKEW_UNITS = 1
 """After the window servers still take a report for so many of the task's units (docs/protocol.md#times)."""
@@ -60,7 +60,7 @@ class Sending:
         """
         report_id, task = parcel.report_ids[0], self._task
         sealed = {
-            destination.index: encode_reports(await parcel.sealed(task, destination.index, await destination.key()))
+            destination.index: encode_upload(await parcel.sealed(task, destination.index, await destination.key()))
             for destination in self._destinations
         }
         expires = expiry_of(task)
@@ -71,7 +71,7 @@ class Sending:
         for destination, delivery in zip(self._destinations, deliveries, strict=True):
             if delivery.failures:
                 # With a newer key the same shares were sealed anew.
-                now = encode_reports(parcel.sealed_before(destination.index))
+                now = encode_upload([parcel.sealed_before(destination.index, report_id)])
                 await asyncio.to_thread(self._outbox.replace, report_id, destination.index, now)
         return await self._settle(report_id, deliveries, {})
 
@@ -100,7 +100,7 @@ class Sending:
         return await self._settle(kept.report_id, ordered, words)
 
     async def _again(self, destination: Destination, upload: bytes) -> Delivery:
-        return await destination.upload_again(list(decode_reports(upload, self._task, destination.index)))
+        return await destination.upload_again(decode_upload(upload, self._task, destination.index))
 
     async def _charge(self, source: str, report_id: bytes) -> None:
         refused = await asyncio.to_thread(self._ledger.charge_task, self._task, {report_id: source})

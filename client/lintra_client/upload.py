@@ -1,17 +1,17 @@
-"""One parcel to one server: the same sealed bytes until it answers, a new key once, and a receipt that must fit."""
+"""One parcel to one server: the same reports until it answers, a new key once, and a receipt that must fit."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from lintra_client.channel import TRANSIENT, Channel, TransientError, printable
 from lintra_client.check import ServerKey, sealing_key
 from lintra_client.sealed_reports import Parcel, spelled
+from lintra_protocol.blocks import SealedBlock, encode_upload
 from lintra_protocol.errors import InvalidMessageError, LintraError, OutdatedKeyError
 from lintra_protocol.messages import Failure, Receipt, Signed, UploadAnswer, receipt_hash
 from lintra_protocol.problems import from_problem
 from lintra_protocol.task import Task
-from lintra_protocol.wire import SealedReport, encode_reports, report_id
 
 
 @dataclass(frozen=True)
@@ -51,43 +51,56 @@ class Destination:
         """Deliver a parcel, or say of every report why not; a refusal of the whole upload counts for each of them."""
         try:
             key = await self.key()
-            sealed = await parcel.sealed(self._task, self.index, key)
         except LintraError as error:
             return Delivery(dict.fromkeys(parcel.report_ids, error), ())
-        first = await self._upload(sealed)
-        outdated = [report for report in parcel.reports if _is_outdated(first.failures.get(report.report_id))]
+        first = await self._sealed_to(parcel, parcel.report_ids, key)
+        outdated = [known for known, error in first.failures.items() if isinstance(error, OutdatedKeyError)]
         if not outdated:
             return first
         # The shares stay the same under the new key, so the identifiers and commitments do too. Once is enough: a
         # server that calls its own newest key outdated would go on for ever.
         try:
-            sealed = await parcel.seal(self._task, self.index, await self.key(stale=key), outdated)
+            newer = await self.key(stale=key)
         except LintraError:
             return first
-        second = await self._upload(sealed)
-        kept = {key: error for key, error in first.failures.items() if not _is_outdated(error)}
+        second = await self._sealed_to(parcel, outdated, newer)
+        kept = {known: error for known, error in first.failures.items() if not isinstance(error, OutdatedKeyError)}
         return Delivery(kept | second.failures, first.receipts + second.receipts)
 
-    async def upload_again(self, sealed: list[SealedReport]) -> Delivery:
-        """Upload what was sealed before; a refusal of the whole upload counts for each report."""
-        return await self._upload(sealed)
+    async def upload_again(self, blocks: Sequence[SealedBlock]) -> Delivery:
+        """Upload what was sealed before, and whose shares are not here; a refusal of all counts for each report."""
 
-    async def _upload(self, sealed: list[SealedReport]) -> Delivery:
-        pending = {report_id(report.header): report for report in sealed}
+        async def waiting(wanted: Collection[bytes]) -> list[SealedBlock]:
+            return [block for block in blocks if not set(wanted).isdisjoint(block.report_ids)]
+
+        return await self._upload([known for block in blocks for known in block.report_ids], waiting)
+
+    async def _sealed_to(self, parcel: Parcel, report_ids: Sequence[bytes], key: ServerKey) -> Delivery:
+        """Upload some reports of a parcel; those that have to go again are sealed anew, without the others."""
+        try:
+            return await self._upload(report_ids, lambda wanted: parcel.sealed(self._task, self.index, key, wanted))
+        except InvalidMessageError as error:  # nothing can be sealed to this key
+            return Delivery(dict.fromkeys(report_ids, error), ())
+
+    async def _upload(
+        self, report_ids: Sequence[bytes], blocks_of: Callable[[Collection[bytes]], Awaitable[list[SealedBlock]]]
+    ) -> Delivery:
+        pending = dict.fromkeys(report_ids)
         refused: dict[bytes, LintraError] = {}
         receipts: list[Signed[Receipt]] = []
 
         async def attempt() -> None:
-            body = encode_reports(list(pending.values()))
+            blocks = await blocks_of(pending)
+            sent = [known for block in blocks for known in block.report_ids]
             path = f"/v1/tasks/{self._task.task_id}/reports"
-            data = await self._channel.post(path, body, "reports", "upload-answer")
+            data = await self._channel.post(path, encode_upload(blocks), "reports", "upload-answer")
             answer = UploadAnswer.from_canonical(data)
-            failures = verified_failures(self._task, self.index, list(pending), answer)
+            failures = verified_failures(self._task, self.index, sent, answer)
             receipts.append(answer.receipt)
-            for taken in [known for known in pending if known not in failures]:
-                del pending[taken]
+            for known in [known for known in pending if known not in failures]:
+                del pending[known]
             for failed, error in failures.items():
-                if not isinstance(error, TRANSIENT):
+                if failed in pending and not isinstance(error, TRANSIENT):
                     refused[failed] = error
                     del pending[failed]
             if pending:
@@ -126,7 +139,3 @@ def verified_failures(
 
 def _refusal(failure: Failure) -> LintraError:
     return from_problem({"type": failure.type, "detail": printable(failure.detail)})
-
-
-def _is_outdated(error: LintraError | None) -> bool:
-    return isinstance(error, OutdatedKeyError)

@@ -8,12 +8,18 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+import numpy.typing as npt
+
 from lintra_protocol.errors import InvalidMessageError
 
 HASH_BYTES = 32
 
 MAX_INTEGER = 2**53 - 1
 """The largest integer in a document, and minus it the smallest: every JSON library reads these exactly."""
+
+ByteRows = npt.NDArray[np.uint8]
+"""Some strings of bytes of one length, shape `(k, n)`."""
 
 JsonValue = Mapping[str, "JsonValue"] | Sequence["JsonValue"] | str | int | bool | None
 
@@ -32,6 +38,20 @@ def framed(label: str, *parts: bytes) -> bytes:
 def domain_hash(label: str, *parts: bytes) -> bytes:
     """Return H(label, part, ...): SHA-256 of the framed parts. Every use in the protocol has its own label."""
     return hashlib.sha256(framed(label, *parts)).digest()
+
+
+def domain_hashes(label: str, *parts: bytes | ByteRows) -> list[bytes]:
+    """Return H(label, part, ...) of each row, where some parts are the same for all rows, and others have one a row."""
+    count = next(len(part) for part in parts if isinstance(part, np.ndarray))
+    if count == 1:
+        return [domain_hash(label, *(bytes(part) for part in parts))]
+    pieces: list[ByteRows] = [np.frombuffer(framed(label), np.uint8)]
+    for part in parts:
+        rows = part if isinstance(part, np.ndarray) else np.frombuffer(part, np.uint8)
+        pieces += (np.frombuffer(rows.shape[-1].to_bytes(8, "big"), np.uint8), rows)
+    joined = np.concatenate([np.broadcast_to(piece, (count, piece.shape[-1])) for piece in pieces], axis=1)
+    data, width = joined.tobytes(), joined.shape[1]
+    return [hashlib.sha256(data[start : start + width]).digest() for start in range(0, len(data), width)]
 
 
 def canonical_json(value: JsonValue) -> bytes:

@@ -4,25 +4,30 @@ Commitments are blinded: without the blind, N-1 colluding servers could test gue
 server's commitment.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from lintra_protocol.errors import CommitmentMismatchError, InvalidMessageError
+import numpy as np
+
+from lintra_protocol.blocks import SealedBlock
+from lintra_protocol.canonical import ByteRows
+from lintra_protocol.errors import CommitmentMismatchError, InvalidMessageError, LintraError
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import IntArray, RingArray, ring_bytes, ring_from_bytes, to_ring
-from lintra_protocol.sealing import SealingKey, SuiteName, seal
+from lintra_protocol.sealing import SealingKey, seal
 from lintra_protocol.sharing import expand_share, split, split_seeded
 from lintra_protocol.task import Task
 from lintra_protocol.wire import (
     BLIND_BYTES,
     SEED,
-    Header,
-    SealedReport,
-    commitment,
-    decode_header,
+    START_BYTES,
+    block_context,
+    commitments_to,
+    encode_header,
+    header_start,
     payload_bytes,
-    report_id,
-    share_context,
+    report_ids_of,
+    share_bytes,
     share_form,
 )
 
@@ -41,13 +46,6 @@ class Report:
     header: bytes = field(repr=False)
     shares: tuple[bytes, ...] = field(repr=False)
 
-    def sealed_to(
-        self, server: int, suite: SuiteName, key_id: bytes, public_key: bytes, task_id: bytes
-    ) -> SealedReport:
-        """Seal one server's share to that server's key."""
-        info = share_context(task_id, server, self.header)
-        return SealedReport(self.header, key_id, seal(self.shares[server], suite, public_key, info))
-
 
 def make_report(task: Task, noised: IntArray, time: int, random_bytes: RandomBytes) -> Report:
     """Share an encoded row and commit to every share.
@@ -58,44 +56,84 @@ def make_report(task: Task, noised: IntArray, time: int, random_bytes: RandomByt
         time: in the task's units.
         random_bytes: a cryptographic source, for shares and blinds.
     """
+    return make_reports(task, noised[np.newaxis], time, random_bytes)[0]
+
+
+def make_reports(task: Task, noised: IntArray, time: int, random_bytes: RandomBytes) -> list[Report]:
+    """Share encoded rows, shape `(k, w)`, and commit to every share; randomness is read for all shares, then blinds."""
+    count, servers = len(noised), range(task.num_servers)
     payloads = _payloads(task, to_ring(noised), random_bytes)
-    shares = tuple(
-        random_bytes(BLIND_BYTES) + share_form(task, server) + payload for server, payload in enumerate(payloads)
-    )
-    commitments = tuple(commitment(task.id_bytes, server, share) for server, share in enumerate(shares))
-    header = Header(task.id_bytes, time, commitments).encode()
-    return Report(report_id(header), header, shares)
+    blinds = np.frombuffer(random_bytes(BLIND_BYTES * count * task.num_servers), np.uint8)
+    of_server = blinds.reshape(task.num_servers, count, BLIND_BYTES)
+    forms = [np.full((count, 1), share_form(task, server)[0], np.uint8) for server in servers]
+    shares = [np.concatenate((of_server[j], forms[j], payloads[j]), axis=1) for j in servers]
+    commitments = zip(*(commitments_to(task.id_bytes, j, shares[j]) for j in servers), strict=True)
+    headers = [encode_header(task.id_bytes, time, each) for each in commitments]
+    texts = zip(*([row.tobytes() for row in share] for share in shares), strict=True)
+    return [Report(*each) for each in zip(report_ids_of(headers), headers, texts, strict=True)]
 
 
-def open_share(
-    task: Task, server: int, sealed: SealedReport, find_key: Callable[[bytes], SealingKey]
-) -> tuple[bytes, int, bytes]:
-    """Open and check one sealed report at one server: context, commitment, length and form.
+def seal_block(
+    task: Task, server: int, key_id: bytes, public_key: bytes, reports: Sequence[Report], passes: Sequence[bytes] = ()
+) -> SealedBlock:
+    """Seal one server's shares of some reports to that server's key, in one message.
+
+    Args:
+        task: of the reports, at most `block_capacity` of them.
+        server: its index in the task.
+        key_id: the name of its key.
+        public_key: its key.
+        reports: of one task.
+        passes: what the server receives of each report's token, in a task that has tokens.
+    """
+    headers = tuple([report.header for report in reports])
+    info = block_context(task.id_bytes, server, key_id, headers)
+    sealed = seal(b"".join([report.shares[server] for report in reports]), task.suite, public_key, info)
+    return SealedBlock(headers, key_id, sealed, tuple(passes))
+
+
+def open_block(
+    task: Task, server: int, block: SealedBlock, find_key: Callable[[bytes], SealingKey]
+) -> list[bytes | LintraError]:
+    """Open a block at one server, and check each of its reports: commitment and form.
 
     Args:
         task: the task it was sent to.
         server: this server's index.
-        sealed: what arrived.
+        block: what arrived.
         find_key: returns the private key with an identifier, or raises `OutdatedKeyError`.
 
     Returns:
-        The report identifier, the report's time and the share's payload, to be given to `share_words`.
+        For each report its payload, to be given to `share_words`, or why it is refused: `CommitmentMismatchError` if
+        the share is not the one that the header commits to, `InvalidMessageError` if it has another form.
 
     Raises:
-        InvalidMessageError: a header of another task or format, a share of another form or length.
+        InvalidMessageError: a block of another task or format, or of another length.
+        OutdatedKeyError: see `find_key`.
         DecryptFailedError: sealed to another key or context.
-        CommitmentMismatchError: the share is not the one that the header commits to.
     """
-    header = decode_header(sealed.header, task.num_servers)
-    if header.task_id != task.id_bytes:
-        raise InvalidMessageError("the report belongs to another task")
-    share = find_key(sealed.key_id).open(sealed.sealed, share_context(task.id_bytes, server, sealed.header))
-    if commitment(task.id_bytes, server, share) != header.commitments[server]:
-        raise CommitmentMismatchError
-    form, payload = share[BLIND_BYTES : BLIND_BYTES + 1], share[BLIND_BYTES + 1 :]
-    if form != share_form(task, server) or len(payload) != payload_bytes(task, server):
-        raise InvalidMessageError(f"the task's shares are {task.share_form}")
-    return report_id(sealed.header), header.time, payload
+    if block.headers[0][:START_BYTES] != header_start(task.id_bytes):
+        raise InvalidMessageError("the block belongs to another task, or to another version of the format")
+    info = block_context(task.id_bytes, server, block.key_id, block.headers)
+    plaintext = find_key(block.key_id).open(block.sealed, info)
+    size = share_bytes(task, server)
+    if len(plaintext) != size * len(block.headers):
+        raise InvalidMessageError(f"{len(block.headers)} shares of this task take {size} bytes each")
+    rows: ByteRows = np.frombuffer(plaintext, np.uint8).reshape(len(block.headers), size)
+    wrong, other = CommitmentMismatchError(), InvalidMessageError(f"the task's shares are {task.share_form}")
+    form = share_form(task, server)[0]
+    opened: list[bytes | LintraError] = []
+    computed = commitments_to(task.id_bytes, server, rows)
+    for start, found, committed in zip(
+        range(0, len(plaintext), size), computed, block.commitments(server), strict=True
+    ):
+        if found != committed:
+            opened.append(wrong)
+        elif plaintext[start + BLIND_BYTES] != form:
+            opened.append(other)
+        else:
+            opened.append(plaintext[start + BLIND_BYTES + 1 : start + size])
+    return opened
 
 
 def share_words(task: Task, server: int, payload: bytes | memoryview) -> RingArray:
@@ -105,8 +143,15 @@ def share_words(task: Task, server: int, payload: bytes | memoryview) -> RingArr
     return ring_from_bytes(payload)
 
 
-def _payloads(task: Task, secret: RingArray, random_bytes: RandomBytes) -> list[bytes]:
+def _payloads(task: Task, secrets: RingArray, random_bytes: RandomBytes) -> list[ByteRows]:
+    """Return each server's payloads of some rows, shape `(k, payload_bytes)`."""
+    count = len(secrets)
     if task.share_form == "seeded":
-        seeds, last = split_seeded(secret, task.num_servers, random_bytes)
-        return [*seeds, ring_bytes(last)]
-    return [ring_bytes(share) for share in split(secret, task.num_servers, random_bytes)]
+        apart = [split_seeded(secret, task.num_servers, random_bytes) for secret in secrets]
+        data = [b"".join(seeds[server] for seeds, _ in apart) for server in range(task.num_servers - 1)]
+        data.append(b"".join(ring_bytes(last) for _, last in apart))
+    else:
+        data = [ring_bytes(share) for share in split(secrets, task.num_servers, random_bytes)]
+    return [
+        np.frombuffer(each, np.uint8).reshape(count, payload_bytes(task, server)) for server, each in enumerate(data)
+    ]

@@ -18,6 +18,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from lintra_protocol import (
+    blocks,
     canonical,
     manifest,
     messages,
@@ -174,12 +175,6 @@ def make_report(task: str, row: list[str], time: int, random: str) -> dict[str, 
     return {"report_id": made.report_id.hex(), "header": made.header.hex(), "shares": hexed(made.shares)}
 
 
-def decode_header(header: str, servers: int) -> dict[str, object]:
-    parsed = wire.decode_header(unhex(header), servers)
-    assert parsed.encode() == unhex(header)
-    return {"task_id": parsed.task_id.hex(), "time": parsed.time, "commitments": hexed(parsed.commitments)}
-
-
 def open_upload(task: str, server: int, key_id: str, private_key: str, upload: str) -> list[dict[str, object]]:
     checked = task_of(task)
 
@@ -188,10 +183,20 @@ def open_upload(task: str, server: int, key_id: str, private_key: str, upload: s
             raise OutdatedKeyError
         return SealingKey(checked.suite, unhex(private_key))
 
-    sealed = list(wire.decode_reports(unhex(upload), checked, server))
-    opened = [report.open_share(checked, server, one, find_key) for one in sealed]
-    assert wire.encode_reports(sealed) == unhex(upload)
-    return [{"report_id": name.hex(), "time": time, "payload": payload.hex()} for name, time, payload in opened]
+    cut = blocks.decode_upload(unhex(upload), checked, server)
+    assert blocks.encode_upload(cut) == unhex(upload)
+    opened = [report.open_block(checked, server, block, find_key) for block in cut]
+    return [
+        {"report_id": name.hex(), "time": time, "payload": required(payload).hex()}
+        for block, payloads in zip(cut, opened, strict=True)
+        for name, time, payload in zip(block.report_ids, block.times, payloads, strict=True)
+    ]
+
+
+def required(payload: bytes | LintraError) -> bytes:
+    if isinstance(payload, LintraError):
+        raise payload
+    return payload
 
 
 def listed(count: int) -> ReportIds:
@@ -353,8 +358,10 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "combine": lambda shares: texts(sharing.combine(ring(shares))),
     "expand_share": lambda seed, words: texts(sharing.expand_share(unhex(seed), words)),
     "make_report": make_report,
-    "decode_header": decode_header,
-    "share_context": lambda task_id, server, header: wire.share_context(unhex(task_id), server, unhex(header)).hex(),
+    "header": lambda task_id, time, commitments: wire.encode_header(unhex(task_id), time, unhexed(commitments)).hex(),
+    "block_context": lambda task_id, server, key_id, headers: wire.block_context(
+        unhex(task_id), server, unhex(key_id), unhexed(headers)
+    ).hex(),
     "open_upload": open_upload,
     "merkle_root": lambda count: listed(count).root.hex(),
     "prove": prove,

@@ -4,6 +4,7 @@ Where it is cheap, a second test shows that the attack works with the rule off: 
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,9 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from lintra_protocol import rules
+from lintra_protocol.blocks import SealedBlock, block_bytes, decode_upload, encode_upload
 from lintra_protocol.canonical import base64url, domain_hash, parse_base64url
+from lintra_protocol.errors import LintraError
 from lintra_protocol.messages import (
     AggregateRequest,
     Cohort,
@@ -22,6 +25,7 @@ from lintra_protocol.messages import (
     UploadAnswer,
     inventory_of,
     nonce_commitment,
+    receipt_hash,
     sign,
 )
 from lintra_protocol.report import Report
@@ -29,8 +33,7 @@ from lintra_protocol.report_ids import ReportIds, encode_positions
 from lintra_protocol.ring import from_ring
 from lintra_protocol.sharing import combine
 from lintra_protocol.task import Task
-from lintra_protocol.wire import SealedReport, decode_reports, encode_reports
-from lintra_server.batches import gate
+from lintra_server.batches import gate, intake
 from support.server_world import STRANGER, World, a_world, text, token
 
 HONEST = 0
@@ -48,42 +51,80 @@ def flip(data: bytes, position: int) -> bytes:
     return data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :]
 
 
-@pytest.mark.parametrize(
-    ("change", "kind"),
-    [
-        (lambda r: SealedReport(r.header, r.key_id, flip(r.sealed, 0)), "decrypt_failed"),
-        (lambda r: SealedReport(r.header, r.key_id, flip(r.sealed, -1 % len(r.sealed))), "decrypt_failed"),
-        (lambda r: SealedReport(flip(r.header, 50), r.key_id, r.sealed), "decrypt_failed"),
-        (lambda r: SealedReport(flip(r.header, 40), r.key_id, r.sealed), "decrypt_failed"),
-        (lambda r: SealedReport(flip(r.header, 10), r.key_id, r.sealed), "invalid_message"),
-        (lambda r: SealedReport(flip(r.header, 0), r.key_id, r.sealed), "invalid_message"),
-        (lambda r: SealedReport(flip(r.header, len(r.header) - 1), r.key_id, r.sealed), "invalid_message"),
-        (lambda r: SealedReport(r.header, flip(r.key_id, 0), r.sealed), "outdated_key"),
-    ],
-)
+def with_header(block: SealedBlock, header: bytes) -> SealedBlock:
+    return replace(block, headers=(header, *block.headers[1:]))
+
+
+CHANGES: dict[str, tuple[Callable[[SealedBlock], SealedBlock], str]] = {
+    "its encapsulation": (lambda b: replace(b, sealed=flip(b.sealed, 0)), "decrypt_failed"),
+    "its seal": (lambda b: replace(b, sealed=flip(b.sealed, len(b.sealed) - 1)), "decrypt_failed"),
+    "a commitment": (lambda b: with_header(b, flip(b.headers[0], 50)), "decrypt_failed"),
+    "a time": (lambda b: with_header(b, flip(b.headers[0], 40)), "decrypt_failed"),
+    "two headers exchanged": (lambda b: replace(b, headers=b.headers[::-1]), "decrypt_failed"),
+    "its task": (lambda b: with_header(b, flip(b.headers[0], 10)), "invalid_message"),
+    "its format": (lambda b: with_header(b, flip(b.headers[0], 0)), "invalid_message"),
+    "its key": (lambda b: replace(b, key_id=flip(b.key_id, 0)), "outdated_key"),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
 @pytest.mark.grid(2)
-async def test_a_report_changed_anywhere_is_refused_and_the_others_are_stored(
-    tmp_path: Path, change: Callable[[SealedReport], SealedReport], kind: str
-) -> None:
+async def test_a_block_changed_anywhere_is_refused_whole_and_the_others_are_stored(tmp_path: Path, what: str) -> None:
+    change, kind = CHANGES[what]
     async with a_world(tmp_path) as world:
-        reports = world.reports(5)
-        sealed = list(decode_reports(await world.body(HONEST, reports), world.task, HONEST))
-        sealed[2] = change(sealed[2])
-        answer = await world.post(HONEST, encode_reports(sealed))
+        reports = world.reports(6)
+        blocks = [await block_of(world, reports[start : start + 2]) for start in (0, 2, 4)]
+        blocks[1] = change(blocks[1])
+        answer = await world.post(HONEST, encode_upload(blocks))
         assert answer.status_code == 200
-        assert failures(answer.content) == [kind]
-        others = sorted(report.report_id for index, report in enumerate(reports) if index != 2)
+        # One problem, counted for each of its reports.
+        assert failures(answer.content) == [kind] * 2
+        assert world.apps[HONEST].node.metrics.registry.get_sample_value("lintra_reports_total", {"outcome": kind}) == 2
+        others = sorted(report.report_id for report in reports[:2] + reports[4:])
         assert world.apps[HONEST].node.store.report_ids(1) == others
-        # The genuine report is not locked out by the forgery.
+        # The genuine reports are not locked out by the forgery.
         assert (await world.upload(HONEST, reports)).failures == ()
+
+
+async def block_of(world: World, reports: Sequence[Report]) -> SealedBlock:
+    """Return some reports as they are sealed to the honest server in one block."""
+    return decode_upload(await world.body(HONEST, reports), world.task, HONEST)[0]
+
+
+async def test_no_report_can_be_taken_out_of_a_block_or_added_to_one(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+        reports = world.reports(4)
+        block, other = await block_of(world, reports[:3]), await block_of(world, reports[3:])
+        size = block_bytes(world.task, HONEST, 2) - block_bytes(world.task, HONEST, 1) - 8 - 3 * 32
+        fewer = replace(block, headers=block.headers[:2], sealed=block.sealed[:-size])
+        more = replace(block, headers=block.headers + other.headers, sealed=block.sealed + other.sealed[-size:])
+        for forged, count in ((fewer, 2), (more, 4)):
+            answer = await world.post(HONEST, encode_upload([forged]))
+            assert failures(answer.content) == ["decrypt_failed"] * count
+        assert failures((await world.post(HONEST, encode_upload([block, other]))).content) == []
+
+
+async def test_a_report_refused_in_a_block_does_not_touch_the_others_in_it(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+        good = world.reports(3)
+        early, late = world.reports(1, time=world.task.not_before - 1), world.reports(1, time=world.task.not_after)
+        share = Report(good[2].report_id, good[2].header, good[1].shares)
+        answer = await world.upload(HONEST, [good[0], *early, share, *late, good[1]])
+        assert [(failure.report_id, failure.type) for failure in answer.failures] == [
+            (text(early[0]), "report_too_early"),
+            (text(good[2]), "commitment_mismatch"),
+            (text(late[0]), "report_too_late"),
+        ]
+        assert answer.receipt.message.reports == receipt_hash([good[0].report_id, good[1].report_id])
+        assert (await world.upload(HONEST, good)).failures == ()
 
 
 async def test_a_report_that_is_stored_is_known_by_its_identifier_though_its_key_is_gone(tmp_path: Path) -> None:
     async with a_world(tmp_path) as world:
         reports = world.reports(3)
         assert (await world.upload(HONEST, reports[:2])).failures == ()
-        sealed = decode_reports(await world.body(HONEST, reports), world.task, HONEST)
-        gone = encode_reports([SealedReport(r.header, flip(r.key_id, 0), r.sealed) for r in sealed])
+        block = await block_of(world, reports)
+        gone = encode_upload([replace(block, key_id=flip(block.key_id, 0))])
         answer = UploadAnswer.from_canonical((await world.post(HONEST, gone)).content)
         # Only the one that is not here has to be sealed anew; for the others the answer is a receipt.
         assert [each.report_id for each in answer.failures] == [text(reports[2])]
@@ -91,6 +132,29 @@ async def test_a_report_that_is_stored_is_known_by_its_identifier_though_its_key
         # With the rule off a client that lost the first answer would give up a report that is stored.
         world.apps[HONEST].node.intake._find_stored = lambda task, report_ids: set()
         assert failures((await world.post(HONEST, gone)).content) == ["outdated_key"] * 3
+
+
+async def test_a_block_of_nothing_new_is_not_opened_and_one_with_something_new_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with a_world(tmp_path) as world:
+        reports = world.reports(4)
+        assert (await world.upload(HONEST, reports[:3])).failures == ()
+        opened: list[int] = []
+        original = intake.open_block
+
+        def watched(task: Task, server: int, block: SealedBlock, find_key: intake.FindKey) -> list[bytes | LintraError]:
+            opened.append(len(block.headers))
+            return original(task, server, block, find_key)
+
+        monkeypatch.setattr(intake, "open_block", watched)
+        parts = [reports[:2], reports[2:3], reports[1:]]
+        body = encode_upload([await block_of(world, part) for part in parts])
+        answer = UploadAnswer.from_canonical((await world.post(HONEST, body)).content)
+        assert answer.failures == ()
+        assert opened == [3]
+        assert answer.receipt.message.count == 6
+        assert world.apps[HONEST].node.store.batch(1).num_reports == 4
 
 
 @pytest.mark.parametrize("cut", [0, 1, 2, 100, -1])

@@ -7,7 +7,7 @@ bounded time. Where many bytes have one meaning, as in a CSV file, only the seco
 import io
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,7 @@ from lintra_analyzer.exchange.servers import parse_problem
 from lintra_analyzer.web.analyses import parse_request
 from lintra_client.cli import read_rows, read_sources
 from lintra_protocol import problems
+from lintra_protocol.blocks import SealedBlock, decode_passes, decode_upload, encode_upload
 from lintra_protocol.canonical import base64url, canonical_json, parse_base64url, parse_canonical_json
 from lintra_protocol.documents import Frozen
 from lintra_protocol.errors import LintraError
@@ -45,23 +46,19 @@ from lintra_protocol.messages import (
     sign,
 )
 from lintra_protocol.randomness import derive_seed, expand
-from lintra_protocol.report import make_report, open_share, share_words
+from lintra_protocol.report import Report, make_reports, open_block, seal_block, share_words
 from lintra_protocol.report_ids import ReportIds, decode_positions, encode_positions
 from lintra_protocol.sealing import SealingKey, seal
 from lintra_protocol.task import Task
 from lintra_protocol.tokens import Admission, Token, derived_keys, make_token
 from lintra_protocol.transport import sign_request, verify_request
 from lintra_protocol.wire import (
-    Header,
-    SealedReport,
-    commitment,
-    decode_header,
-    decode_passes,
-    decode_reports,
+    block_context,
+    commitments_to,
     decode_sealed_document,
-    encode_reports,
+    encode_header,
     encode_sealed_document,
-    share_context,
+    share_bytes,
 )
 from support.seeds import SEED, identity
 from support.tasks import make_task
@@ -120,6 +117,7 @@ class Decoder:
 
 PLAIN = make_task("osnap", num_servers=NUM_SERVERS)
 SEEDED = make_task("sum", num_servers=NUM_SERVERS, share_form="seeded")
+ADMITTED = make_task("sum", num_servers=NUM_SERVERS, client_auth="token", token_keys=("A" * 43,) * NUM_SERVERS)
 KEY = identity("server 0")
 TOKEN_KEYS = derived_keys(bytes(32), [entry.identity_key for entry in PLAIN.servers])
 SEALING = SealingKey.generate(PLAIN.suite, expand(derive_seed(SEED, "fuzzing"), "sealing key"))
@@ -131,37 +129,59 @@ def random_bytes(label: str) -> Callable[[int], bytes]:
     return expand(derive_seed(SEED, "fuzzing"), label)
 
 
-def sealed_report(task: Task, server: int = 0) -> SealedReport:
-    row = task.encode(np.full((1, len(task.columns)), 0.25), random_bytes("row"))[0]
-    report = make_report(task, row, task.not_before, random_bytes("report"))
-    return report.sealed_to(server, task.suite, bytes(8), SEALING.public_bytes, task.id_bytes)
+def reports_of(task: Task, count: int) -> list[Report]:
+    rows = task.encode(np.full((count, len(task.columns)), 0.25), random_bytes("row"))
+    return make_reports(task, rows, task.not_before, random_bytes("report"))
+
+
+def sealed_block(task: Task, count: int = 1) -> SealedBlock:
+    return seal_block(task, 0, bytes(8), SEALING.public_bytes, reports_of(task, count))
 
 
 # --- the decoders ------------------------------------------------------------------------------------------------
 
 
-def _upload(task: Task) -> Decoder:
-    body = encode_reports([sealed_report(task)] * 2)
-    return Decoder(lambda data: encode_reports(list(decode_reports(data, task, 0))), [body])
+def _upload(task: Task, *counts: int, passes: Sequence[bytes] = ()) -> Decoder:
+    """Return the decoder of uploads; the good one has blocks of so many reports."""
+    blocks = [replace(sealed_block(task, count), passes=tuple(passes[:count])) for count in counts]
+    return Decoder(lambda data: encode_upload(decode_upload(data, task, 0)), [encode_upload(blocks)])
 
 
-def _share(task: Task, server: int) -> Decoder:
-    """Return the decoder of what a client sealed: anything may stand in there."""
+def _block(task: Task, count: int) -> Decoder:
+    """Return the decoder of a block as it arrives, headers in the open and seal: opened, or refused for a reason."""
 
     def decode(data: bytes) -> bytes:
-        commitments = [bytes(32)] * NUM_SERVERS
-        commitments[server] = commitment(task.id_bytes, server, data)
-        header = Header(task.id_bytes, task.not_before, tuple(commitments)).encode()
-        context = share_context(task.id_bytes, server, header)
-        sealed = SealedReport(header, bytes(8), seal(data, task.suite, SEALING.public_bytes, context))
-        _, _, payload = open_share(task, server, sealed, lambda _: SEALING)
-        words = share_words(task, server, payload)
-        if words.dtype != np.uint64 or words.shape != (task.num_words,):
-            raise UnlawfulError("a share has other words than its task")
-        return data[: len(data) - len(payload)] + payload
+        (block,) = decode_upload(b"\0\1" + data, task, 0)
+        found = open_block(task, 0, block, lambda _: SEALING)
+        if [each for each in found if isinstance(each, LintraError)]:
+            raise UnlawfulError("what was sealed whole is refused in parts")
+        return encode_upload([block])[2:]
 
-    row = task.encode(np.full((1, len(task.columns)), 0.25), random_bytes("row"))[0]
-    return Decoder(decode, [make_report(task, row, task.not_before, random_bytes("report")).shares[server]])
+    return Decoder(decode, [encode_upload([sealed_block(task, count)])[2:]])
+
+
+def _shares(task: Task, server: int, count: int) -> Decoder:
+    """Return the decoder of what a client sealed, and committed to: anything may stand in there."""
+    size = share_bytes(task, server)
+
+    def decode(data: bytes) -> bytes:
+        rows = np.frombuffer(data.ljust(count * size, b"\0")[: count * size], np.uint8).reshape(count, size)
+        of_server = commitments_to(task.id_bytes, server, rows)
+        around = [[bytes(32)] * server + [each] + [bytes(32)] * (NUM_SERVERS - 1 - server) for each in of_server]
+        headers = tuple(encode_header(task.id_bytes, task.not_before, each) for each in around)
+        info = block_context(task.id_bytes, server, bytes(8), headers)
+        sealed = SealedBlock(headers, bytes(8), seal(data, task.suite, SEALING.public_bytes, info))
+        again = []
+        for share, payload in zip(rows, open_block(task, server, sealed, lambda _: SEALING), strict=True):
+            if isinstance(payload, LintraError):
+                raise payload
+            words = share_words(task, server, payload)
+            if words.dtype != np.uint64 or words.shape != (task.num_words,):
+                raise UnlawfulError("a share has other words than its task")
+            again.append(share.tobytes()[: size - len(payload)] + payload)
+        return b"".join(again)
+
+    return Decoder(decode, [b"".join(report.shares[server] for report in reports_of(task, count))])
 
 
 def _document(kind: type[Frozen], *seeds: Frozen) -> Decoder:
@@ -332,15 +352,17 @@ def _analysis() -> Decoder:
 
 def decoders(folder: Path) -> dict[str, Decoder]:
     """Return every decoder by name; those of files write what they are given to a folder."""
-    sealed_document, header = encode_sealed_document(b'{"a":1}', bytes(20)), sealed_report(PLAIN).header
+    sealed_document = encode_sealed_document(b'{"a":1}', bytes(20))
     places, texts = encode_positions(np.array([0, 3, 200, 70_000])), [PLAIN.canonical(), b'{"a":[1,null,"\xc3\xa9"]}']
     return {
-        "an upload": _upload(PLAIN),
-        "an upload of seeds": _upload(SEEDED),
-        "a report's header": Decoder(lambda data: decode_header(data, NUM_SERVERS).encode(), [header]),
-        "a share of words": _share(PLAIN, 0),
-        "a share of a seed": _share(SEEDED, 0),
-        "the last share of a seeded report": _share(SEEDED, NUM_SERVERS - 1),
+        "an upload": _upload(PLAIN, 1, 3, 1),
+        "an upload of seeds": _upload(SEEDED, 2),
+        "an upload with tokens": _upload(ADMITTED, 2, 1, passes=[bytes(32), b"x" * 32]),
+        "a block": _block(PLAIN, 3),
+        "a block of one": _block(SEEDED, 1),
+        "a share of words": _shares(PLAIN, 0, 1),
+        "shares of seeds": _shares(SEEDED, 0, 2),
+        "the last shares of seeded reports": _shares(SEEDED, NUM_SERVERS - 1, 3),
         "a sealed document": Decoder(
             lambda data: encode_sealed_document(*decode_sealed_document(data)), [sealed_document]
         ),

@@ -9,36 +9,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lintra_protocol import messages
+from lintra_protocol.blocks import SealedBlock, block_bytes, decode_upload, encode_upload
 from lintra_protocol.canonical import MAX_INTEGER, base64url, canonical_json, parse_base64url, parse_canonical_json
 from lintra_protocol.documents import Frozen
 from lintra_protocol.errors import LintraError, OutdatedKeyError
 from lintra_protocol.messages import Cohort, Inventory, Receipt, Signed, SketchShareRecord, TaskRecord
 from lintra_protocol.problems import from_problem
-from lintra_protocol.report import open_share
+from lintra_protocol.report import open_block
 from lintra_protocol.report_ids import ReportIds, decode_positions
 from lintra_protocol.sealing import PUBLIC_KEY_BYTES, SealingKey, seal
 from lintra_protocol.signing import verify
 from lintra_protocol.task import Task
 from lintra_protocol.transport import verify_request
-from lintra_protocol.wire import (
-    Header,
-    SealedReport,
-    decode_header,
-    decode_reports,
-    decode_sealed_document,
-    encode_reports,
-    encode_sealed_document,
-    message_bytes,
-)
+from lintra_protocol.wire import decode_sealed_document, encode_header, encode_sealed_document
 from support import few, identity, make_task, sealing_key
 
 TASK = make_task(columns=1, num_servers=2)
-SIZE = message_bytes(TASK, 0)
 KEY = sealing_key("server 0")
+HEADER = encode_header(TASK.id_bytes, 1, [bytes(32), bytes(32)])
 HYBRID_KEY = sealing_key("server 0", "mlkem768-x25519")
 
 hashes = st.binary(min_size=32, max_size=32)
-headers = st.builds(Header, hashes, st.integers(0, 2**64 - 1), st.tuples(hashes, hashes))
+headers = st.builds(encode_header, st.just(TASK.id_bytes), st.integers(0, 2**64 - 1), st.tuples(hashes, hashes))
+block_bodies = st.integers(1, 3).flatmap(lambda count: st.binary(
+    min_size=block_bytes(TASK, 0, count) - 2, max_size=block_bytes(TASK, 0, count) - 2
+).map(lambda rest: count.to_bytes(2, "big") + rest))  # fmt: skip
 scalars = st.none() | st.booleans() | st.integers(-MAX_INTEGER, MAX_INTEGER) | st.text()
 values = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20)
 DOCUMENTS: list[type[Frozen]] = [
@@ -54,12 +49,12 @@ def find_key(_: bytes) -> SealingKey:
 
 DECODERS: dict[str, Callable[[bytes], object]] = {
     "canonical JSON": parse_canonical_json,
-    "a header": lambda data: decode_header(data, 2),
-    "an upload": lambda data: list(decode_reports(data, TASK, 0)),
+    "an upload": lambda data: decode_upload(data, TASK, 0),
     "identifiers": lambda data: ReportIds.parse(data, 3),
     "positions": decode_positions,
     "a sealed document": decode_sealed_document,
-    "a sealed report": lambda data: open_share(TASK, 0, SealedReport(data, b"", b""), find_key),
+    "a header": lambda data: open_block(TASK, 0, SealedBlock((data,), b"", b""), find_key),
+    "a sealed block": lambda data: open_block(TASK, 0, SealedBlock((HEADER,), b"", data), lambda _: KEY),
     "a sealed share": lambda data: KEY.open(data, b""),
     "a hybrid sealed share": lambda data: HYBRID_KEY.open(data, b""),
     "a public key": lambda data: seal(b"", "x25519", data, b""),
@@ -70,17 +65,20 @@ DECODERS: dict[str, Callable[[bytes], object]] = {
 
 
 @few
-@given(headers)
-def test_a_header_survives_the_round_trip(header: Header) -> None:
-    assert decode_header(header.encode(), 2) == header
+@given(st.lists(headers, min_size=1, max_size=5))
+def test_headers_survive_a_block(given_headers: list[bytes]) -> None:
+    sealed = bytes(block_bytes(TASK, 0, len(given_headers)) - 45 - (8 + 64) * len(given_headers))
+    block = SealedBlock(tuple(given_headers), bytes(8), sealed)
+    assert decode_upload(encode_upload([block]), TASK, 0) == [block]
 
 
 @few
-@given(st.lists(st.binary(min_size=SIZE, max_size=SIZE), min_size=1, max_size=4))
-def test_an_upload_survives_the_round_trip(reports: list[bytes]) -> None:
-    cut = list(decode_reports(len(reports).to_bytes(2, "big") + b"".join(reports), TASK, 0))
-    assert [one.header + one.key_id + one.sealed for one in cut] == reports
-    assert list(decode_reports(encode_reports(cut), TASK, 0)) == cut
+@given(st.lists(block_bodies, min_size=1, max_size=4))
+def test_an_upload_survives_the_round_trip(blocks: list[bytes]) -> None:
+    data = len(blocks).to_bytes(2, "big") + b"".join(blocks)
+    cut = decode_upload(data, TASK, 0)
+    assert [len(block.headers) for block in cut] == [block[1] for block in blocks]
+    assert encode_upload(cut) == data
 
 
 @few

@@ -1,9 +1,9 @@
 """The requests of clients and of the analyst: honest, repeated, reordered, hostile, and plain junk."""
 
 import json
-from dataclasses import replace
 from math import floor
 
+from lintra_protocol.blocks import SealedBlock, decode_upload, encode_upload
 from lintra_protocol.canonical import base64url, parse_base64url
 from lintra_protocol.messages import (
     AggregateRequest,
@@ -19,10 +19,11 @@ from lintra_protocol.messages import (
     receipt_hash,
     sign,
 )
+from lintra_protocol.report import seal_block
 from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.ring import ring_from_bytes
 from lintra_protocol.rules import aggregate_context
-from lintra_protocol.wire import SealedReport, decode_sealed_document, encode_reports
+from lintra_protocol.wire import decode_sealed_document
 from simulation.books import Answer, Course, Sent, law, plain_share, plain_total, read_database, report_ids_of
 from simulation.world import World, another_with, identities, registration, remember_secret, require_gone
 from vectors import plain
@@ -35,14 +36,15 @@ PASSING = ("unavailable", "overloaded", "no answer")
 # --- uploads -------------------------------------------------------------------------------------------------
 
 
-def sealed(world: World, course: Course, report_id: bytes, server: int) -> SealedReport:
-    """Return a report as it is sent to a server, always the same."""
-    if (report_id, server) not in world.sealed:
-        sent = course.reports[report_id]
+def sealed(world: World, course: Course, server: int, *report_ids: bytes) -> SealedBlock:
+    """Return a block of some reports as it is sent to a server, always the same."""
+    if (server, report_ids) not in world.sealed:
+        sent = [course.reports[report_id] for report_id in report_ids]
+        passes = [each.token.pass_for(server) for each in sent if each.token]
         key = world.servers[server].sealing_key()
-        made = sent.report.sealed_to(server, course.task.suite, *key, course.task.id_bytes)
-        world.sealed[report_id, server] = replace(made, admission=sent.token.pass_for(server) if sent.token else b"")
-    return world.sealed[report_id, server]
+        made = seal_block(course.task, server, *key, [each.report for each in sent], passes)
+        world.sealed[server, report_ids] = made
+    return world.sealed[server, report_ids]
 
 
 class Parcel:
@@ -102,14 +104,18 @@ def new_parcel(world: World, course: Course, server: int) -> Parcel | None:
 
 
 def parcel_of(world: World, kind: str, course: Course, server: int, ids: list[bytes]) -> Parcel:
-    body = encode_reports([sealed(world, course, report_id, server) for report_id in ids])
+    """Make an upload of reports, in one block or in one each; what was in one block before may come in another."""
+    groups = [ids] if len(ids) == 1 or world.maybe(0.5) else [[each] for each in ids]
+    body = encode_upload([sealed(world, course, server, *group) for group in groups])
     return Parcel(kind, course, server, body, ids)
 
 
 def junk(world: World, course: Course, server: int) -> Parcel | None:
     """Make an upload that must not be taken: cut, changed, invented, or meant for somebody else."""
     chance = world.chance
-    body = bytearray(encode_reports([sealed(world, course, next(iter(course.reports)), server)]))
+    # A changed token spoils its own report only, so there is one report where there are tokens.
+    some = list(course.reports)[: 1 if course.task.uses_tokens else chance.choice([1, 1, 2])]
+    body = bytearray(encode_upload([sealed(world, course, server, *some)]))
     match chance.randrange(4):
         case 0:
             body = body[: chance.randrange(len(body))]
@@ -121,7 +127,7 @@ def junk(world: World, course: Course, server: int) -> Parcel | None:
             other = (server + 1) % course.task.num_servers
             if not world.servers[other].is_up:
                 return None
-            body = bytearray(encode_reports([sealed(world, course, next(iter(course.reports)), other)]))
+            body = bytearray(encode_upload([sealed(world, course, other, *some)]))
     return Parcel("junk", course, server, bytes(body), [])
 
 
@@ -137,9 +143,10 @@ def judge_upload(world: World, parcel: Parcel, answer: Answer) -> None:
         return
     failures, count, covered = read_answer(world, parcel, answer.body)
     brought = parcel.ids
-    if parcel.kind == "junk" and count == 1:
-        # A report that is stored need not open to be known: another key's identifier before it changes nothing.
-        brought = [each for each in list(course.reports)[:1] if each in seat.may.get(task, ())]
+    if parcel.kind == "junk" and count:
+        # A report that is stored need not open to be known: whatever it is sealed with changes nothing.
+        sent = decode_upload(parcel.body, course.task, parcel.server)
+        brought = [each for block in sent for each in block.report_ids if each in seat.may.get(task, ())]
     stored = [report_id for report_id in brought if report_id not in failures]
     right = (count, covered) == (len(stored), receipt_hash(stored))
     law(right, "a receipt is not for what was sent, or junk was taken", parcel.kind, count, len(stored))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from lintra_protocol.blocks import SealedBlock
 from lintra_protocol.canonical import base64url
 from lintra_protocol.messages import Registration, TaskRecord, sign
 from lintra_protocol.randomness import RandomBytes, expand
@@ -17,7 +18,6 @@ from lintra_protocol.sealing import CLASSICAL, SealingKey, seal
 from lintra_protocol.signing import SigningKey
 from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
 from lintra_protocol.tokens import derived_keys, key_commitment, key_context, make_token
-from lintra_protocol.wire import SealedReport
 from simulation.books import Course, Seat, Sent, Snapshot, law, read_secret
 from simulation.inside import InsideServer, Times, settings_of
 from simulation.trouble import INJECTED, Trouble
@@ -64,7 +64,7 @@ class World:
     backups: dict[int, list[Backup]] = field(default_factory=dict)
     secrets: dict[tuple[int, str], bytes] = field(default_factory=dict)
     destroyed: dict[int, list[bytes]] = field(default_factory=dict)
-    sealed: dict[tuple[bytes, int], SealedReport] = field(default_factory=dict)
+    sealed: dict[tuple[int, tuple[bytes, ...]], SealedBlock] = field(default_factory=dict)
     analyzer_key: SealingKey = field(default_factory=lambda: SealingKey.generate(CLASSICAL, seeded("analyzer", 0)))
     made: int = 0
     precision: int = PRECISION

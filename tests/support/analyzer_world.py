@@ -15,14 +15,15 @@ from lintra_analyzer.settings import KnownServer, Settings
 from lintra_analyzer.storage import store
 from lintra_analyzer.storage.keys import Keys
 from lintra_analyzer.web.app import create_app
+from lintra_protocol.blocks import encode_upload
 from lintra_protocol.canonical import domain_hash, parse_base64url
 from lintra_protocol.ideal import IdealRelease, client_report, run
 from lintra_protocol.messages import Cohort, KeyList, Signed
 from lintra_protocol.randomness import RandomBytes, expand
+from lintra_protocol.report import seal_block
 from lintra_protocol.ring import FloatArray
 from lintra_protocol.task import Task
 from lintra_protocol.transport import media_type
-from lintra_protocol.wire import encode_reports
 from lintra_server.settings import Settings as ServerSettings
 from lintra_server.storage import database
 from lintra_server.web.app import create_app as create_server
@@ -146,9 +147,7 @@ class Life:
                 keys = Signed[KeyList].from_canonical(answer.content).message.keys
                 key = next(entry for entry in keys if entry.suite == task.suite)
                 key_id, public = parse_base64url(key.key_id), parse_base64url(key.public_key)
-                body = encode_reports(
-                    [report.sealed_to(server, task.suite, key_id, public, task.id_bytes) for report in reports]
-                )
+                body = encode_upload([seal_block(task, server, key_id, public, reports)])
                 url = f"{server_url(server)}/v1/tasks/{task.task_id}/reports"
                 answer = await http.post(url, content=body, headers={"content-type": media_type("reports")})
                 assert answer.status_code == 200, answer.text

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 import httpx2
 
 from lintra_client import Client, Policy, Retries
+from lintra_protocol.blocks import decode_upload
 from lintra_protocol.canonical import base64url
 from lintra_protocol.errors import LintraError, OutdatedKeyError, UnknownTaskError
 from lintra_protocol.messages import (
@@ -20,11 +21,10 @@ from lintra_protocol.messages import (
     sign,
 )
 from lintra_protocol.problems import MEDIA_TYPE, STATUS, to_problem
-from lintra_protocol.report import open_share
+from lintra_protocol.report import open_block
 from lintra_protocol.sealing import SealingKey
 from lintra_protocol.task import Task
 from lintra_protocol.transport import media_type, require_media_type
-from lintra_protocol.wire import decode_reports, report_id
 from support import identity, sealing_key
 
 NOW = 6_000_000
@@ -97,24 +97,21 @@ class FakeServer:
     def take(self, body: bytes) -> UploadAnswer:
         self.uploads.append(body)
         taken, failures = [], []
-        for sealed in decode_reports(body, self.task, self.index):
-            known = report_id(sealed.header)
-            error = self.refuse(known)
+        for block in decode_upload(body, self.task, self.index):
+            opened: list[bytes | LintraError]
             try:
-                if error is not None:
-                    raise error
-                _, time, payload = open_share(self.task, self.index, sealed, self.find_key)
-            except OutdatedKeyError as failure:
-                if known in self.payloads:  # stored before the key went: known by its identifier
-                    taken.append(known)
-                    continue
-                failures.append(refusal_of(known, failure))
-                continue
+                opened = open_block(self.task, self.index, block, self.find_key)
             except LintraError as failure:
-                failures.append(refusal_of(known, failure))
-                continue
-            self.payloads[known], self.times[known] = payload, time
-            taken.append(known)
+                opened = [failure] * len(block.headers)
+            for known, time, found in zip(block.report_ids, block.times, opened, strict=True):
+                error = self.refuse(known) or (found if isinstance(found, LintraError) else None)
+                if isinstance(error, OutdatedKeyError) and known in self.payloads:
+                    error, found = None, self.payloads[known]  # stored before the key went: known by its identifier
+                if error is not None or isinstance(found, LintraError):
+                    failures.append(refusal_of(known, error or found))
+                    continue
+                self.payloads[known], self.times[known] = found, time
+                taken.append(known)
         receipt = Receipt(task_id=self.task.task_id, server=self.index, count=len(taken), reports=receipt_hash(taken))
         return UploadAnswer(failures=tuple(failures), receipt=sign(self.identity, receipt))
 

@@ -7,13 +7,14 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import numpy as np
 
+from lintra_protocol.blocks import encode_upload
 from lintra_protocol.canonical import base64url, domain_hash, parse_base64url
 from lintra_protocol.documents import Frozen
 from lintra_protocol.ideal import client_report
@@ -34,7 +35,7 @@ from lintra_protocol.messages import (
 )
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.randomness import RandomBytes, expand, system_randomness
-from lintra_protocol.report import Report
+from lintra_protocol.report import Report, seal_block
 from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.ring import RingArray, ring_from_bytes
 from lintra_protocol.rules import aggregate_context
@@ -44,7 +45,7 @@ from lintra_protocol.signing import SigningKey
 from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
 from lintra_protocol.tokens import Token, derived_keys, key_commitment, key_context, make_token
 from lintra_protocol.transport import MessageName, media_type, sign_request
-from lintra_protocol.wire import decode_sealed_document, encode_reports
+from lintra_protocol.wire import decode_sealed_document
 from lintra_server.settings import Policy, Settings
 from lintra_server.storage import database
 from lintra_server.web.app import create_app
@@ -174,14 +175,12 @@ class World:
         return [(row, seeded(f"{label} {index}")) for index, row in enumerate(values)]
 
     async def body(self, server: int, reports: Iterable[Report], tokens: Sequence[Token] | None = None) -> bytes:
-        """Seal reports to a server, with a token of its own for each, if the task has them."""
+        """Seal reports to a server in one block, with a token of its own for each, if the task has them."""
         key = await self.sealing_key_of(server)
-        sealed = [report.sealed_to(server, self.task.suite, *key, self.task.id_bytes) for report in reports]
+        together, passes = list(reports), list[bytes]()
         if self.task.uses_tokens:
-            given = tokens or [self.token(text(report)) for report in reports]
-            passes = [token.pass_for(server) for token in given]
-            sealed = [replace(each, admission=own) for each, own in zip(sealed, passes, strict=True)]
-        return encode_reports(sealed)
+            passes = [token.pass_for(server) for token in tokens or [self.token(text(report)) for report in together]]
+        return encode_upload([seal_block(self.task, server, *key, together, passes)])
 
     def token(self, holder: str) -> Token:
         """Return the token of somebody, always the same."""

@@ -203,56 +203,65 @@ def reports() -> list[Vector]:
             }
             result.append(good(f"a {form} report to {servers} servers", "make_report", output, **inputs))
     head = plain.header(bytes(32), TIME, [seed("a"), seed("b")])
-    output = {"task_id": bytes(32).hex(), "time": TIME, "commitments": hexes([seed("a"), seed("b")])}
-    result.append(good("a header", "decode_header", output, header=head.hex(), servers=2))
-    result.append(good("a share's context", "share_context", plain.share_context(bytes(32), 1, head).hex(),
-                       task_id=bytes(32).hex(), server=1, header=head.hex()))  # fmt: skip
-    for name, changed in {
-        "truncated": head[:-1], "a byte too many": head + b"\0", "empty": b"", "the prefix only": head[:44],
-        "another format": b"XX" + head[2:], "another version": head[:2] + b"\x02" + head[3:],
-        "another server count": head[:43] + b"\x03" + head[44:], "an extension": head[:-2] + b"\0\1",
-        "one commitment less": plain.header(bytes(32), TIME, [seed("a")]),
-    }.items():  # fmt: skip
-        result.append(bad(f"a header, {name}", "decode_header", "invalid_message", header=changed.hex(), servers=2))
+    inputs = {"task_id": bytes(32).hex(), "time": TIME, "commitments": hexes([seed("a"), seed("b")])}
+    result.append(good("a header", "header", head.hex(), **inputs))
+    other = plain.header(bytes(32), TIME + 1, [seed("b"), seed("c")])
+    for name, heads in {
+        "a block of one": [head],
+        "a block of two": [head, other],
+        "another order": [other, head],
+    }.items():
+        context = plain.block_context(bytes(32), 1, KEY_ID, heads)
+        result.append(good(f"the context of a block, {name}", "block_context", context.hex(), task_id=bytes(32).hex(),
+                           server=1, key_id=KEY_ID.hex(), headers=hexes(heads)))  # fmt: skip
     return result
 
 
-def message(task: dict[str, object], server: int, made: dict[str, object], **changes: bytes) -> bytes:
-    """Return one sealed report; `changes` replace the header, the sealed share, the context or the key's name."""
-    head = changes.get("header", made["header"])
-    share = changes.get("share", made["shares"][server])  # type: ignore[index]
-    info = changes.get("info", plain.share_context(task_id(task), server, head))  # type: ignore[arg-type]
+def sealed_block(task: dict[str, object], *reports: dict[str, object], **changes: object) -> bytes:
+    """Return a block for server 1; `changes` replace its headers, shares, key's name or what it is sealed beside."""
+    heads = changes.get("heads", [made["header"] for made in reports])
+    shares = changes.get("shares", [made["shares"][1] for made in reports])  # type: ignore[index]
+    key_id, name = changes.get("key_id", KEY_ID), task_id(task)
+    info = changes.get("info", plain.block_context(name, 1, key_id, heads))  # type: ignore[arg-type]
     public = plain.x25519_public(seed("server 1 sealing"))
-    sealed = plain.hpke_seal(public, seed("ephemeral"), info, share)  # type: ignore[arg-type]
-    return b"".join((head, changes.get("key_id", KEY_ID), sealed))  # type: ignore[list-item, arg-type, unused-ignore]
+    sealed = plain.hpke_seal(public, seed("ephemeral"), info, b"".join(shares))  # type: ignore[arg-type]
+    return plain.block(name, key_id, heads, sealed)  # type: ignore[arg-type]
 
 
 def uploads() -> list[Vector]:
     """Uploads to server 1: every way to be wrong that the format or the seal shows."""
     task = definition()
-    one = client_report(task, [-5, 7], plain.keystream(seed("one"), 1000))
-    two = client_report(task, [16, 0], plain.keystream(seed("two"), 1000))
-    first, second = message(task, 1, one), message(task, 1, two)
+    one, two, three = (
+        client_report(task, row, plain.keystream(seed(name), 1000))
+        for name, row in {"one": [-5, 7], "two": [16, 0], "three": [0, -16]}.items()
+    )
+    alone, pair = sealed_block(task, one), sealed_block(task, one, two)
     common: dict[str, object] = {
         "task": canonical(task), "server": 1, "key_id": KEY_ID.hex(), "private_key": seed("server 1 sealing").hex(),
     }  # fmt: skip
-
-    def opened(*reports: dict[str, object]) -> list[dict[str, object]]:
-        return [
-            {"report_id": made["report_id"].hex(), "time": TIME, "payload": made["shares"][1][33:].hex()}  # type: ignore[attr-defined, index]
-            for made in reports
-        ]
-
+    right = {
+        "one report": (plain.upload(alone), [one]),
+        "two reports in one block": (plain.upload(pair), [one, two]),
+        "the same in another order": (plain.upload(sealed_block(task, two, one)), [two, one]),
+        "two blocks": (plain.upload(pair, sealed_block(task, three)), [one, two, three]),
+    }
     result = [
-        good("one report", "open_upload", opened(one), upload=(b"\0\1" + first).hex(), **common),
-        good("two reports", "open_upload", opened(one, two), upload=(b"\0\2" + first + second).hex(), **common),
+        good(name, "open_upload", _opened(*reports), upload=data.hex(), **common)
+        for name, (data, reports) in right.items()
     ]
-    result += [*_tokens(), *_with_tokens(one)]
+    result += [*_tokens(), *_with_tokens()]
+    wrong = [*_broken_frames(alone, pair), *_broken_blocks(task, one, two, three), *_broken_reports(task, one, two)]
     result += [
-        bad(f"an upload, {name}", "open_upload", token, upload=data.hex(), **common)
-        for name, token, data in [*_broken_frames(first, second), *_broken_reports(task, one, two)]
+        bad(f"an upload, {name}", "open_upload", token, upload=data.hex(), **common) for name, token, data in wrong
     ]
     return result
+
+
+def _opened(*reports: dict[str, object]) -> list[dict[str, object]]:
+    return [
+        {"report_id": made["report_id"].hex(), "time": TIME, "payload": made["shares"][1][33:].hex()}  # type: ignore[attr-defined, index]
+        for made in reports
+    ]
 
 
 SECRET, SERIAL = seed("token secret"), seed("serial")[:16]
@@ -286,66 +295,117 @@ def _tokens() -> list[Vector]:
     ]  # fmt: skip
 
 
-def _with_tokens(one: dict[str, object]) -> list[Vector]:
-    """Uploads of a task with tokens: all passes come before all reports."""
+def _with_tokens() -> list[Vector]:
+    """Uploads of a task with tokens: their number and all passes come before all blocks."""
     task, keys = _token_task()
-    made = client_report(task, [-5, 7], plain.keystream(seed("one"), 1000))
+    one = client_report(task, [-5, 7], plain.keystream(seed("one"), 1000))
+    two = client_report(task, [16, 0], plain.keystream(seed("two"), 1000))
     presented = plain.token_pass(plain.token(keys, task_id(task), SERIAL), 1)
-    sealed = message(task, 1, made)
+    alone, pair = sealed_block(task, one), sealed_block(task, one, two)
     common: dict[str, object] = {
         "task": canonical(task), "server": 1, "key_id": KEY_ID.hex(), "private_key": seed("server 1 sealing").hex(),
     }  # fmt: skip
-    opened = {"report_id": made["report_id"].hex(), "time": TIME, "payload": made["shares"][1][33:].hex()}  # type: ignore[attr-defined, index]
-    two = b"\0\2" + presented + bytes(32) + sealed + sealed
+    right = {
+        "a report with its pass": (plain.upload(alone, passes=[presented]), [one]),
+        "two reports after their passes": (plain.upload(pair, passes=[presented, bytes(32)]), [one, two]),
+        "two blocks after all passes": (plain.upload(alone, alone, passes=[presented, bytes(32)]), [one, one]),
+    }
+    wrong = {
+        "a report without its pass": plain.upload(alone),
+        "a pass behind its report": plain.upload(alone + presented, passes=[]),
+        "a pass too few": plain.upload(pair, passes=[presented]),
+        "a pass too many": plain.upload(alone, passes=[presented, presented]),
+        "passes and no block": plain.upload(passes=[presented]),
+        "passes and nothing": plain.upload(passes=[presented])[:-2],
+    }
     return [
-        good("a report with its pass", "open_upload", [opened], upload=(b"\0\1" + presented + sealed).hex(), **common),
-        good("two reports after their passes", "open_upload", [opened] * 2, upload=two.hex(), **common),
-        bad("a report without its pass", "open_upload", "invalid_message", upload=(b"\0\1" + sealed).hex(), **common),
-        bad("a pass behind its report", "open_upload", "invalid_message",
-            upload=(b"\0\1" + sealed[:32] + presented + sealed[32:]).hex(), **common),
+        *(good(name, "open_upload", _opened(*reports), upload=data.hex(), **common)
+          for name, (data, reports) in right.items()),
+        *(bad(name, "open_upload", "invalid_message", upload=data.hex(), **common) for name, data in wrong.items()),
     ]  # fmt: skip
 
 
-def _broken_frames(first: bytes, second: bytes) -> list[tuple[str, str, bytes]]:
-    one = b"\0\1" + first
+def _broken_frames(alone: bytes, pair: bytes) -> list[tuple[str, str, bytes]]:
+    one, after = b"\0\1" + alone, alone[2:]
     frames = {
-        "empty": b"", "one byte": b"\0", "a count and nothing": b"\0\1", "truncated": one[:-1],
-        "a trailing byte": one + b"\0", "no report": b"\0\0", "a count too low": one + second,
-        "a count too high": b"\0\2" + first, "a count of 257": b"\1\1" + first,
-        "a little-endian count": b"\1\0" + first,
-        "another format": b"\0\1XX" + first[2:], "another version": b"\0\1LR\2" + first[3:],
-        "another server count": one[:45] + b"\x02" + one[46:], "an extension": one[:140 + 2] + b"\0\1" + one[144:],
-        "the task's name changed": one[:5] + b"\xff" + one[6:],
+        "empty": b"", "one byte": b"\0", "a number and nothing": b"\0\1", "truncated": one[:-1],
+        "a trailing byte": one + b"\0", "no block": b"\0\0", "too few blocks": one + pair,
+        "too many blocks": b"\0\2" + alone, "257 blocks": b"\1\1" + alone,
+        "a little-endian number": b"\1\0" + alone,
+        "a block of none": b"\0\1\0\0" + after, "a block of one that says two": b"\0\1\0\2" + after,
+        "a block of two that says one": b"\0\1\0\1" + pair[2:],
+        "a block of 257": b"\0\1\1\1" + after,
+        "another format": b"\0\1" + alone[:10] + b"XX" + alone[12:],
+        "another version": b"\0\1" + alone[:12] + b"\2" + alone[13:],
+        "the task's name changed": b"\0\1" + alone[:13] + b"\xff" + alone[14:],
     }  # fmt: skip
     return [(name, "invalid_message", data) for name, data in frames.items()]
+
+
+def _broken_blocks(
+    task: dict[str, object], one: dict[str, object], two: dict[str, object], three: dict[str, object]
+) -> list[tuple[str, str, bytes]]:
+    """Reports taken out of a block, added, moved and exchanged; and blocks of another place."""
+    name, pair = task_id(task), sealed_block(task, one, two)
+    heads: list[bytes] = [one["header"], two["header"]]  # type: ignore[list-item]
+    joined = plain.block_context(name, 1, KEY_ID, heads)
+    seal = pair[45 + 2 * 104 :]
+    share = len(one["shares"][1])  # type: ignore[index]
+
+    def again(*reports: dict[str, object], sealed: bytes = seal) -> bytes:
+        return plain.block(name, KEY_ID, [made["header"] for made in reports], sealed)  # type: ignore[misc]
+
+    cases = [
+        ("a report taken out of a block", "invalid_message", again(one)),
+        ("a report and its share taken out", "decrypt_failed", again(one, sealed=seal[:-share])),
+        ("a report added to a block", "invalid_message", again(one, two, three)),
+        ("a report added with a share", "decrypt_failed", again(one, two, three, sealed=seal + bytes(share))),
+        ("a report in place of another", "decrypt_failed", again(one, three)),
+        ("a report twice in a block", "decrypt_failed", again(one, one)),
+        ("headers in another order", "decrypt_failed", again(two, one)),
+        ("sealed under another number", "decrypt_failed",
+         sealed_block(task, one, two, info=plain.block_context(name, 1, KEY_ID, heads, count=1))),
+        ("sealed under the name of another key", "decrypt_failed",
+         sealed_block(task, one, two, info=plain.block_context(name, 1, bytes(8), heads))),
+        ("sealed under another task", "decrypt_failed",
+         sealed_block(task, one, two, info=plain.block_context(bytes(32), 1, KEY_ID, heads))),
+        ("sealed for another server", "decrypt_failed",
+         sealed_block(task, one, two, info=plain.block_context(name, 0, KEY_ID, heads))),
+        ("sealed beside the first header only", "decrypt_failed",
+         sealed_block(task, one, two, info=plain.block_context(name, 1, KEY_ID, heads[:1], count=2))),
+        ("shares in another order", "commitment_mismatch",
+         sealed_block(task, one, two, shares=[two["shares"][1], one["shares"][1]], info=joined)),  # type: ignore[index]
+    ]  # fmt: skip
+    return [(what, token, plain.upload(data)) for what, token, data in cases]
 
 
 def _broken_reports(
     task: dict[str, object], one: dict[str, object], two: dict[str, object]
 ) -> list[tuple[str, str, bytes]]:
-    other = client_report(definition(salt=b64(bytes(32))), [-5, 7], plain.keystream(seed("one"), 1000))
+    other_task = definition(salt=b64(bytes(32)))
+    other = client_report(other_task, [-5, 7], plain.keystream(seed("one"), 1000))
     head: bytes = one["header"]  # type: ignore[assignment]
     share: bytes = one["shares"][1]  # type: ignore[index]
-    right = message(task, 1, one)
+    right = sealed_block(task, one)
     seeded = share[:32] + b"\1" + share[33:]
     commitments = [head[44 + 32 * j : 76 + 32 * j] for j in range(3)]
     commitments[1] = plain.commitment(task_id(task), 1, seeded[:32], b"\1", seeded[33:])
+    sealed_at = 45 + 104
     cases = [
-        ("of another task", "invalid_message", message(task, 1, other)),
-        ("sealed under another task", "decrypt_failed",
-         message(task, 1, one, info=plain.share_context(bytes(32), 1, head))),
-        ("sealed for another server", "decrypt_failed",
-         message(task, 1, one, info=plain.share_context(task_id(task), 0, head))),
-        ("beside another header", "decrypt_failed", two["header"] + right[len(head) :]),  # type: ignore[operator]
-        ("with another time", "decrypt_failed", head[:42] + b"\xff" + right[43:]),
+        ("of another task", "invalid_message", sealed_block(other_task, other)),
+        ("beside another header", "decrypt_failed",
+         plain.block(task_id(task), KEY_ID, [two["header"]], right[sealed_at:])),  # type: ignore[list-item]
+        ("with another time", "decrypt_failed", right[:52] + b"\xff" + right[53:]),
+        ("with another commitment", "decrypt_failed", right[:53] + bytes([right[53] ^ 1]) + right[54:]),
         ("with a changed seal", "decrypt_failed", right[:-1] + bytes([right[-1] ^ 1])),
-        ("with another encapsulation", "decrypt_failed", right[:160] + bytes([right[160] ^ 1]) + right[161:]),
-        ("sealed to a key that is gone", "outdated_key", message(task, 1, one, key_id=bytes(8))),
-        ("with another server's share", "commitment_mismatch", message(task, 1, one, share=one["shares"][0])),  # type: ignore[index]
-        ("with another client's share", "commitment_mismatch", message(task, 1, one, share=two["shares"][1])),  # type: ignore[index]
-        ("with another blind", "commitment_mismatch", message(task, 1, one, share=bytes(32) + share[32:])),
-        ("with one word changed", "commitment_mismatch", message(task, 1, one, share=share[:-1] + b"\0")),
+        ("with another encapsulation", "decrypt_failed",
+         right[:sealed_at] + bytes([right[sealed_at] ^ 1]) + right[sealed_at + 1 :]),
+        ("sealed to a key that is gone", "outdated_key", sealed_block(task, one, key_id=bytes(8))),
+        ("with another server's share", "commitment_mismatch", sealed_block(task, one, shares=[one["shares"][0]])),  # type: ignore[index]
+        ("with another client's share", "commitment_mismatch", sealed_block(task, one, shares=[two["shares"][1]])),  # type: ignore[index]
+        ("with another blind", "commitment_mismatch", sealed_block(task, one, shares=[bytes(32) + share[32:]])),
+        ("with one word changed", "commitment_mismatch", sealed_block(task, one, shares=[share[:-1] + b"\0"])),
         ("of another form", "invalid_message",
-         message(task, 1, one, header=plain.header(task_id(task), TIME, commitments), share=seeded)),
+         sealed_block(task, one, heads=[plain.header(task_id(task), TIME, commitments)], shares=[seeded])),
     ]  # fmt: skip
-    return [(name, token, b"\0\1" + data) for name, token, data in cases]
+    return [(name, token, plain.upload(data)) for name, token, data in cases]

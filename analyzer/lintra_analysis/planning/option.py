@@ -7,13 +7,13 @@ from typing import TypeVar
 
 from lintra_analysis.by_kind import ByKind
 from lintra_analysis.planning.question import MOST_CLIENTS, Question
+from lintra_protocol.blocks import frame_bytes
 from lintra_protocol.mechanisms.base import LOG_MAX_WRAP, Mechanism
 from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
 from lintra_protocol.privacy.boundary import bisect_whole
 from lintra_protocol.ring import RING_BITS
-from lintra_protocol.sealing import HYBRID, OVERHEAD_BYTES
+from lintra_protocol.sealing import HYBRID
 from lintra_protocol.sharing import SEED_BYTES
-from lintra_protocol.wire import BLIND_BYTES, KEY_ID_BYTES, header_bytes
 
 Calibrated = TypeVar("Calibrated", bound=Mechanism)
 
@@ -158,7 +158,7 @@ def predict(
 
 def report_bytes(num_words: int, num_servers: int) -> dict[str, int]:
     """Return what one client uploads to all servers together, for both forms of shares, with hybrid sealing."""
-    fixed = header_bytes(num_servers) + KEY_ID_BYTES + BLIND_BYTES + 1 + OVERHEAD_BYTES[HYBRID]
+    fixed = frame_bytes(num_servers, HYBRID, 1)
     return {
         "uniform": num_servers * (fixed + 8 * num_words),
         "seeded": num_servers * fixed + (num_servers - 1) * SEED_BYTES + 8 * num_words,

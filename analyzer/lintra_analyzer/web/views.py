@@ -8,12 +8,12 @@ from lintra_analysis.asked.task import warnings_of
 from lintra_analysis.record import ReleaseRecord, stated
 from lintra_analyzer.exchange.census import CensusResult
 from lintra_analyzer.storage.store import Job, JobState, Problem, Registration, ServerState, Stage
+from lintra_protocol.blocks import block_bytes
 from lintra_protocol.documents import rounded_up
 from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
 from lintra_protocol.messages import BATCH, Counters
 from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.task import Task
-from lintra_protocol.wire import message_bytes
 
 
 class _View(BaseModel):
@@ -199,7 +199,7 @@ def summary_of(task: Task, states: list[ServerState]) -> TaskSummary:
 def view_of(task: Task, states: list[ServerState], counters: list[Counters | None] | None = None) -> TaskView:
     """Describe a task."""
     found = counters or [None] * len(states)
-    sizes = [message_bytes(task, server) for server in range(task.num_servers)]
+    sizes = [block_bytes(task, server, 1) for server in range(task.num_servers)]
     privacy = task.privacy(task.claim.min_clients)
     colluding = epsilons_if_colluding(task.mechanism, task.claim, task.num_columns)
     log_wrap = task.mechanism.log_wrap_probability(task.num_columns, task.max_clients)

@@ -1,4 +1,4 @@
-"""The only way in: an upload is cut into reports, each is opened and checked, and the new ones are stored (R2-R4).
+"""The only way in: an upload is cut into blocks, what is new is opened and checked, and what is good stored (R2-R4).
 
 An answer is given only after the commit that holds its reports is durable.
 """
@@ -9,10 +9,18 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from lintra_protocol.blocks import (
+    MAX_REPORTS,
+    SealedBlock,
+    decode_count,
+    decode_passes,
+    decode_upload,
+    passes_bytes,
+    upload_bytes,
+)
 from lintra_protocol.canonical import base64url
 from lintra_protocol.errors import (
     LintraError,
-    OutdatedKeyError,
     ReportTooEarlyError,
     ReportTooLateError,
     TaskEndedError,
@@ -20,21 +28,11 @@ from lintra_protocol.errors import (
     TokenInvalidError,
 )
 from lintra_protocol.messages import Counters, Failure, Receipt, UploadAnswer, receipt_hash, sign
-from lintra_protocol.report import open_share
+from lintra_protocol.report import open_block
 from lintra_protocol.sealing import SealingKey
 from lintra_protocol.signing import SigningKey
 from lintra_protocol.task import Task
-from lintra_protocol.tokens import Admission
-from lintra_protocol.wire import (
-    MAX_REPORTS,
-    SealedReport,
-    decode_count,
-    decode_passes,
-    decode_reports,
-    head_bytes,
-    report_id,
-    upload_bytes,
-)
+from lintra_protocol.tokens import SERIAL_BYTES, Admission
 from lintra_server.batches.backlog import Backlog
 from lintra_server.batches.registry import SKEW_UNITS, HeldTask
 from lintra_server.storage.store import Outcome, Upload
@@ -42,8 +40,8 @@ from lintra_server.storage.writer import Writer
 
 FindKey = Callable[[bytes], SealingKey]
 FindStored = Callable[[int, Sequence[bytes]], set[bytes]]
-Opened = tuple[bytes, bytes, bytes | LintraError]
-"""A report identifier, the serial of its token if it has one, and its payload or why it is refused."""
+Opened = bytes | LintraError | None
+"""What the way in makes of a report: its payload, why it is refused, or None if it is stored already."""
 
 Result = tuple[bytes, bool | LintraError]
 """A report identifier, and whether it is new (True), repeated (False) or refused."""
@@ -53,7 +51,7 @@ OPENERS = 2
 
 def max_upload_bytes(held: HeldTask) -> int:
     """Return the length of the largest upload of a task."""
-    return upload_bytes(held.task, held.server, MAX_REPORTS)
+    return upload_bytes(held.task, held.server, [1] * MAX_REPORTS)
 
 
 @dataclass
@@ -120,41 +118,36 @@ class Intake:
             InvalidMessageError: the body is not a whole number of this task's reports.
             OverloadedError, UnavailableError: nothing was stored; the same upload may be sent again.
         """
-        reports = list(decode_reports(body, held.task, held.server))
+        blocks = decode_upload(body, held.task, held.server)
+        report_ids = [report_id for block in blocks for report_id in block.report_ids]
         try:
             with self._backlog.of(len(body)):
-                results = await self._results(held, reports)
+                outcomes = await self._outcomes(held, blocks, report_ids)
         except LintraError as error:
-            self._count(held, [error] * len(reports))
+            self._count(held, [error] * len(report_ids))
             raise
-        self._count(held, [outcome for _, outcome in results])
-        return self._answer(held, results)
+        self._count(held, outcomes)
+        return self._answer(held, list(zip(report_ids, outcomes, strict=True)))
 
-    async def _results(self, held: HeldTask, reports: Sequence[SealedReport]) -> list[Result]:
+    async def _outcomes(
+        self, held: HeldTask, blocks: Sequence[SealedBlock], report_ids: Sequence[bytes]
+    ) -> list[bool | LintraError]:
         loop = asyncio.get_running_loop()
-        opened = await loop.run_in_executor(self._openers, open_reports, held, reports, self._find_key)
-        # A key may go between a commit and a lost answer: what is stored need not be opened to be known.
-        outdated = [report_id for report_id, _, error in opened if isinstance(error, OutdatedKeyError)]
-        known = set[bytes]()
-        if outdated:
-            known = await loop.run_in_executor(self._openers, self._find_stored, held.number, outdated)
-        results: dict[bytes, bool | LintraError] = {
-            report_id: False if report_id in known else error
-            for report_id, _, error in opened
-            if isinstance(error, LintraError)
-        }
-        good = [each for each in opened if isinstance(each[2], bytes)]
-        outcomes: list[Outcome] = []
+        opened = await loop.run_in_executor(self._openers, open_blocks, held, blocks, self._find_key, self._find_stored)
+        good = [place for place, each in enumerate(opened) if isinstance(each, bytes)]
+        stored: list[Outcome] = []
         if good:
-            report_ids, serials, payloads = zip(*good, strict=True)
-            used = serials if held.admission else ()
-            upload = Upload(held.number, report_ids, payloads, clock_refusal(held.task, self._now()), used)
-            outcomes = await asyncio.wrap_future(self._writer.submit(upload))
-        stored = iter(outcomes)
-        return [
-            (report_id, next(stored) if isinstance(payload, bytes) else results[report_id])
-            for report_id, _, payload in opened
-        ]
+            serials = [each[:SERIAL_BYTES] for block in blocks for each in block.passes]
+            upload = Upload(
+                held.number,
+                [report_ids[place] for place in good],
+                [payload for payload in opened if isinstance(payload, bytes)],
+                clock_refusal(held.task, self._now()),
+                [serials[place] for place in good] if serials else (),
+            )
+            stored = await asyncio.wrap_future(self._writer.submit(upload))
+        results = iter(stored)
+        return [next(results) if isinstance(each, bytes) else each or False for each in opened]
 
     def _count(self, held: HeldTask, outcomes: Sequence[bool | LintraError]) -> None:
         tokens = Counter(
@@ -196,9 +189,9 @@ def screening(held: HeldTask) -> Callable[[bytes], bool] | None:
         return None
 
     def screen(arrived: bytes) -> bool:
-        if len(arrived) < head_bytes(held.task, 0) or len(arrived) < head_bytes(held.task, decode_count(arrived)):
+        if len(arrived) < passes_bytes(0) or len(arrived) < passes_bytes(decode_count(arrived)):
             return False
-        passes = decode_passes(arrived[: head_bytes(held.task, decode_count(arrived))])
+        passes = decode_passes(arrived[: passes_bytes(decode_count(arrived))])
         if not any(_is_admitted(admission, each) for each in passes):
             raise TokenInvalidError
         return True
@@ -214,22 +207,59 @@ def _is_admitted(admission: Admission, presented: bytes) -> bool:
     return True
 
 
-def open_reports(held: HeldTask, reports: Sequence[SealedReport], find_key: FindKey) -> list[Opened]:
-    """Open and check reports, the token first: it costs microseconds, and opening a share a hundred times more."""
-    task = held.task
+def open_blocks(
+    held: HeldTask, blocks: Sequence[SealedBlock], find_key: FindKey, find_stored: FindStored
+) -> list[Opened]:
+    """Open and check what is new of some blocks, the cheapest check first.
+
+    A token costs microseconds, to look an identifier up a few more, and to open a block a hundred. A report that is
+    stored is known by its identifier, whatever became of the key it was sealed to; a block of nothing but these, or of
+    reports without a token, is not opened. One that does not open is refused as a whole, apart from what is stored.
+    """
+    refused: dict[int, LintraError] = {}
+    if held.admission is not None:
+        passes = [each for block in blocks for each in block.passes]
+        refused = {
+            place: TokenInvalidError() for place, each in enumerate(passes) if not _is_admitted(held.admission, each)
+        }
+    report_ids = [report_id for block in blocks for report_id in block.report_ids]
+    known = find_stored(held.number, report_ids)
     results: list[Opened] = []
-    for report in reports:
-        try:
-            serial = b"" if held.admission is None else held.admission.require(report.admission)
-            identifier, time, payload = open_share(task, held.server, report, find_key)
-            if time < task.not_before:
-                raise ReportTooEarlyError(f"its time is {time}, the task begins at {task.not_before}")
-            if time >= task.not_after:
-                raise ReportTooLateError(f"its time is {time}, the task ends at {task.not_after}")
-            results.append((identifier, serial, payload))
-        except LintraError as error:
-            results.append((report_id(report.header), b"", error))
+    for block in blocks:
+        # No payload is empty, so that nothing stands for what is still to be opened.
+        first = len(results)
+        standing: list[Opened] = [
+            refused.get(first + place) or (None if report_id in known else b"")
+            for place, report_id in enumerate(block.report_ids)
+        ]
+        if b"" in standing:
+            opened = _opened(held, block, find_key)
+            standing = [new if old == b"" else old for old, new in zip(standing, opened, strict=True)]
+        results += standing
     return results
+
+
+def _opened(held: HeldTask, block: SealedBlock, find_key: FindKey) -> list[bytes | LintraError]:
+    try:
+        opened = open_block(held.task, held.server, block, find_key)
+    except LintraError as error:
+        return [error] * len(block.headers)
+    outside = {time: error for time in set(block.times) if (error := _time_refusal(held.task, time))}
+    if not outside:
+        return opened
+    return [
+        outside.get(time, each) if isinstance(each, bytes) else each
+        for time, each in zip(block.times, opened, strict=True)
+    ]
+
+
+def _time_refusal(task: Task, time: int) -> LintraError | None:
+    """Return why a task takes no report of a time, or None."""
+    if time < task.not_before:
+        return ReportTooEarlyError(f"its time is {time}, the task begins at {task.not_before}")
+    if time >= task.not_after:
+        return ReportTooLateError(f"its time is {time}, the task ends at {task.not_after}")
+    return None
 
 
 def clock_refusal(task: Task, now: float) -> LintraError | None:

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from lintra_client import DISTINCT_SOURCES, BlockingClient, Client, Ledger, cli
+from lintra_protocol.blocks import decode_upload
 from lintra_protocol.errors import (
     BatchClosedError,
     InvalidRowError,
@@ -18,7 +19,6 @@ from lintra_protocol.errors import (
     OutdatedKeyError,
     UnavailableError,
 )
-from lintra_protocol.wire import decode_reports, report_id
 from support import make_task, sealing_key
 from support.fake_servers import IMPATIENT, NOW, Network, problem
 
@@ -51,7 +51,8 @@ def watched(network: Network, path: Path) -> list[int]:
             # A second ledger at the same path sees what is committed, and nothing else.
             with Ledger(path) as other, other._file.transaction() as db:
                 charged = {known for (known,) in db.execute("SELECT report_id FROM reports")}
-            arrived = {report_id(sealed.header) for sealed in decode_reports(request.content, network.task, index)}
+            blocks = decode_upload(request.content, network.task, index)
+            arrived = {known for block in blocks for known in block.report_ids}
             assert arrived <= charged, "a report left before it was charged"
             seen.append(len(arrived))
         return answer()

@@ -2,17 +2,19 @@
 
 import sqlite3
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 import httpx2
 import pytest
 
-from lintra_client import Client, Ledger
+from lintra_client import Client, Ledger, sealed_reports
 from lintra_client.ledger import require_source
 from lintra_client.outbox import Outbox
+from lintra_protocol.blocks import decode_upload
 from lintra_protocol.errors import BatchClosedError, LedgerRefusedError, OutdatedKeyError, UnavailableError
 from lintra_protocol.report import Report
-from lintra_protocol.wire import decode_reports, report_id
+from lintra_protocol.task import Task
 from support import make_task, sealing_key
 from support.fake_servers import IMPATIENT, NOW, FakeServer, Network, problem
 
@@ -28,8 +30,8 @@ def client(network: Network, folder: Path, now: float = NOW) -> Client:
 
 def reports_at(server: FakeServer) -> set[bytes]:
     """Return the identifiers of everything that ever reached a server."""
-    uploads = [list(decode_reports(body, server.task, server.index)) for body in server.uploads]
-    return {report_id(each.header) for upload in uploads for each in upload} | set(server.payloads)
+    uploads = [decode_upload(body, server.task, server.index) for body in server.uploads]
+    return {known for blocks in uploads for block in blocks for known in block.report_ids} | set(server.payloads)
 
 
 def stores_but_answers_503(server: FakeServer) -> None:
@@ -102,23 +104,22 @@ async def test_messages_are_on_disk_before_the_charge_and_the_charge_before_the_
     assert seen == ["keep, 0 charges", "charge, 3 messages, 0 uploads"]
 
 
-async def test_the_outbox_holds_sealed_messages_of_nobody_else_and_loses_them_at_the_receipt(tmp_path: Path) -> None:
+async def test_the_outbox_holds_sealed_messages_of_nobody_else_and_loses_them_at_the_receipt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     network = Network(make_task())
     network.servers[2].refuse = lambda known: UnavailableError()
     shares: list[bytes] = []
-    original = Report.sealed_to
+    original = sealed_reports.seal_block
 
-    def watched(self: Report, server: int, *values: object) -> object:
-        shares.extend(self.shares)
-        return original(self, server, *values)  # type: ignore[arg-type]
+    def watched(task: Task, server: int, key_id: bytes, key: bytes, reports: Sequence[Report], *rest: object) -> object:
+        shares.extend(share for report in reports for share in report.shares)
+        return original(task, server, key_id, key, reports, *rest)  # type: ignore[arg-type]
 
-    Report.sealed_to = watched  # type: ignore[method-assign, assignment]
-    try:
-        async with client(network, tmp_path) as one:
-            with pytest.raises(UnavailableError):
-                await one.send(ROW)
-    finally:
-        Report.sealed_to = original  # type: ignore[method-assign]
+    monkeypatch.setattr(sealed_reports, "seal_block", watched)
+    async with client(network, tmp_path) as one:
+        with pytest.raises(UnavailableError):
+            await one.send(ROW)
     path = tmp_path / "ledger.sqlite.outbox"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     found = b"".join(each.read_bytes() for each in tmp_path.iterdir())

@@ -11,13 +11,13 @@ from lintra_analysis.planning.osnap import best_sketch_error, plan_sketch, sketc
 from lintra_analysis.planning.plan import smallest_cohort, smallest_epsilon
 from lintra_analysis.planning.question import MOST_CLIENTS, Question
 from lintra_analysis.planning.second_moment import plan_second_moment
+from lintra_protocol.blocks import block_bytes
 from lintra_protocol.documents import Real, fraction, real
 from lintra_protocol.errors import InvalidTaskError, RowUnderfilledError
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.randomness import expand
 from lintra_protocol.report import make_report
 from lintra_protocol.ring import FloatArray
-from lintra_protocol.wire import message_bytes
 from support import make_task, source
 
 GRID = [(1_000, 64), (10_000, 64), (100_000, 256), (1_000_000, 1024), (1_000_000, 4096)]
@@ -225,7 +225,7 @@ def test_no_direction_loses_more_energy_than_predicted() -> None:
 @pytest.mark.parametrize("servers", [2, 3, 5])
 def test_the_bytes_of_a_report_are_those_of_the_wire(form: str, servers: int) -> None:
     task = make_task("osnap", columns=7, num_servers=servers, share_form=form, suite="mlkem768-x25519", check=False)
-    expected = sum(message_bytes(task, server) for server in range(servers))
+    expected = sum(block_bytes(task, server, 1) for server in range(servers))
     assert report_bytes(task.num_words, servers)[form] == expected
     noised = task.encode(np.zeros((1, 7)), source("plan bytes"))[0]
     report = make_report(task, noised, 1, source("plan bytes"))
