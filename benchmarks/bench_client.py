@@ -15,6 +15,7 @@ import httpx2
 import numpy as np
 
 from lintra_client import Client
+from lintra_protocol.blocks import MAX_REPORTS, decode_upload
 from lintra_protocol.canonical import base64url
 from lintra_protocol.mechanisms import Sum
 from lintra_protocol.messages import KeyList, Receipt, SealingKeyEntry, TaskRecord, UploadAnswer, receipt_hash, sign
@@ -25,7 +26,6 @@ from lintra_protocol.sealing import SealingKey, SuiteName, seal
 from lintra_protocol.signing import SigningKey
 from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
 from lintra_protocol.transport import MessageName, media_type
-from lintra_protocol.wire import decode_reports, report_id
 
 SERVERS, COLUMNS, BULK, SINGLE, REPEATS = 3, 12, 2048, 200, 5
 SEED = bytes(32)
@@ -59,7 +59,7 @@ class Servers(httpx2.MockTransport):
             return "keys", sign(identity, KeyList(identity_key=identity.public_key, keys=(entry,))).canonical()
         if request.method == "GET":
             return "task", sign(identity, TaskRecord(definition=self.task)).canonical()
-        known = [report_id(sealed.header) for sealed in decode_reports(request.content, self.task, index)]
+        known = [each for block in decode_upload(request.content, self.task, index) for each in block.report_ids]
         receipt = Receipt(task_id=self.task.task_id, server=index, count=len(known), reports=receipt_hash(known))
         return "upload-answer", UploadAnswer(failures=(), receipt=sign(identity, receipt)).canonical()
 
@@ -102,10 +102,17 @@ async def measure(suite: SuiteName) -> None:
     urls = [entry.url for entry in servers.task.servers]
     public_keys = [key.public_bytes for key in servers.keys]
 
+    share = 33 + 8 * COLUMNS
+
     async def bare_seals() -> None:
-        for _ in range(BULK):
+        for _ in range(SINGLE):
             for public_key in public_keys:
-                seal(bytes(33 + 8 * COLUMNS), suite, public_key, bytes(80))
+                seal(bytes(share), suite, public_key, bytes(80))
+
+    async def bare_seals_of_blocks() -> None:
+        for _ in range(BULK // MAX_REPORTS):
+            for public_key in public_keys:
+                seal(bytes(MAX_REPORTS * share), suite, public_key, bytes(80))
 
     async with Client(servers.task.task_id, urls, ledger=None, transport=servers) as client:
 
@@ -119,9 +126,10 @@ async def measure(suite: SuiteName) -> None:
 
         named = by_name()
         results = {
-            "bare seals": await cpu_per_row(servers, BULK, bare_seals),
+            "bare seals, blocks": await cpu_per_row(servers, BULK, bare_seals_of_blocks),
             "bulk, array": await cpu_per_row(servers, BULK, lambda: client.send_many(rows)),
             "bulk, mappings": await cpu_per_row(servers, BULK, lambda: client.send_many(named)),
+            "bare seals, alone": await cpu_per_row(servers, SINGLE, bare_seals),
             "one row at a time": await cpu_per_row(servers, SINGLE, one_by_one),
         }
     for name, milliseconds in results.items():

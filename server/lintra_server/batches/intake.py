@@ -244,7 +244,7 @@ def _opened(held: HeldTask, block: SealedBlock, find_key: FindKey) -> list[bytes
         opened = open_block(held.task, held.server, block, find_key)
     except LintraError as error:
         return [error] * len(block.headers)
-    outside = {time: error for time in set(block.times) if (error := _time_refusal(held.task, time))}
+    outside = {time: refusal for time in set(block.times) if (refusal := _time_refusal(held.task, time))}
     if not outside:
         return opened
     return [
