@@ -100,7 +100,7 @@ PROTOCOL_LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"transforms"}),
     frozenset({"mechanisms"}),
     frozenset({"task"}),
-    frozenset({"report", "messages", "wire", "problems", "transport"}),
+    frozenset({"blocks", "report", "messages", "wire", "problems", "transport"}),
     frozenset({"rules"}),
     frozenset({"ideal"}),
     frozenset({"cli", "command"}),

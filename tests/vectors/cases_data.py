@@ -1,6 +1,7 @@
 """Vectors of the data plane: bytes, rows, shares, reports and uploads."""
 
 import plain
+import plain_blocks
 from given import MECHANISMS, Vector, bad, definition, good, hexes, seed, task_id, text_rows, texts
 from plain import b64, canonical, framed
 
@@ -211,7 +212,7 @@ def reports() -> list[Vector]:
         "a block of two": [head, other],
         "another order": [other, head],
     }.items():
-        context = plain.block_context(bytes(32), 1, KEY_ID, heads)
+        context = plain_blocks.block_context(bytes(32), 1, KEY_ID, heads)
         result.append(good(f"the context of a block, {name}", "block_context", context.hex(), task_id=bytes(32).hex(),
                            server=1, key_id=KEY_ID.hex(), headers=hexes(heads)))  # fmt: skip
     return result
@@ -222,10 +223,10 @@ def sealed_block(task: dict[str, object], *reports: dict[str, object], **changes
     heads = changes.get("heads", [made["header"] for made in reports])
     shares = changes.get("shares", [made["shares"][1] for made in reports])  # type: ignore[index]
     key_id, name = changes.get("key_id", KEY_ID), task_id(task)
-    info = changes.get("info", plain.block_context(name, 1, key_id, heads))  # type: ignore[arg-type]
+    info = changes.get("info", plain_blocks.block_context(name, 1, key_id, heads))  # type: ignore[arg-type]
     public = plain.x25519_public(seed("server 1 sealing"))
     sealed = plain.hpke_seal(public, seed("ephemeral"), info, b"".join(shares))  # type: ignore[arg-type]
-    return plain.block(name, key_id, heads, sealed)  # type: ignore[arg-type]
+    return plain_blocks.block(name, key_id, heads, sealed)  # type: ignore[arg-type]
 
 
 def uploads() -> list[Vector]:
@@ -240,10 +241,10 @@ def uploads() -> list[Vector]:
         "task": canonical(task), "server": 1, "key_id": KEY_ID.hex(), "private_key": seed("server 1 sealing").hex(),
     }  # fmt: skip
     right = {
-        "one report": (plain.upload(alone), [one]),
-        "two reports in one block": (plain.upload(pair), [one, two]),
-        "the same in another order": (plain.upload(sealed_block(task, two, one)), [two, one]),
-        "two blocks": (plain.upload(pair, sealed_block(task, three)), [one, two, three]),
+        "one report": (plain_blocks.upload(alone), [one]),
+        "two reports in one block": (plain_blocks.upload(pair), [one, two]),
+        "the same in another order": (plain_blocks.upload(sealed_block(task, two, one)), [two, one]),
+        "two blocks": (plain_blocks.upload(pair, sealed_block(task, three)), [one, two, three]),
     }
     result = [
         good(name, "open_upload", _opened(*reports), upload=data.hex(), **common)
@@ -306,17 +307,17 @@ def _with_tokens() -> list[Vector]:
         "task": canonical(task), "server": 1, "key_id": KEY_ID.hex(), "private_key": seed("server 1 sealing").hex(),
     }  # fmt: skip
     right = {
-        "a report with its pass": (plain.upload(alone, passes=[presented]), [one]),
-        "two reports after their passes": (plain.upload(pair, passes=[presented, bytes(32)]), [one, two]),
-        "two blocks after all passes": (plain.upload(alone, alone, passes=[presented, bytes(32)]), [one, one]),
+        "a report with its pass": (plain_blocks.upload(alone, passes=[presented]), [one]),
+        "two reports after their passes": (plain_blocks.upload(pair, passes=[presented, bytes(32)]), [one, two]),
+        "two blocks after all passes": (plain_blocks.upload(alone, alone, passes=[presented, bytes(32)]), [one, one]),
     }
     wrong = {
-        "a report without its pass": plain.upload(alone),
-        "a pass behind its report": plain.upload(alone + presented, passes=[]),
-        "a pass too few": plain.upload(pair, passes=[presented]),
-        "a pass too many": plain.upload(alone, passes=[presented, presented]),
-        "passes and no block": plain.upload(passes=[presented]),
-        "passes and nothing": plain.upload(passes=[presented])[:-2],
+        "a report without its pass": plain_blocks.upload(alone),
+        "a pass behind its report": plain_blocks.upload(alone + presented, passes=[]),
+        "a pass too few": plain_blocks.upload(pair, passes=[presented]),
+        "a pass too many": plain_blocks.upload(alone, passes=[presented, presented]),
+        "passes and no block": plain_blocks.upload(passes=[presented]),
+        "passes and nothing": plain_blocks.upload(passes=[presented])[:-2],
     }
     return [
         *(good(name, "open_upload", _opened(*reports), upload=data.hex(), **common)
@@ -348,12 +349,12 @@ def _broken_blocks(
     """Reports taken out of a block, added, moved and exchanged; and blocks of another place."""
     name, pair = task_id(task), sealed_block(task, one, two)
     heads: list[bytes] = [one["header"], two["header"]]  # type: ignore[list-item]
-    joined = plain.block_context(name, 1, KEY_ID, heads)
+    joined = plain_blocks.block_context(name, 1, KEY_ID, heads)
     seal = pair[45 + 2 * 104 :]
     share = len(one["shares"][1])  # type: ignore[index]
 
     def again(*reports: dict[str, object], sealed: bytes = seal) -> bytes:
-        return plain.block(name, KEY_ID, [made["header"] for made in reports], sealed)  # type: ignore[misc]
+        return plain_blocks.block(name, KEY_ID, [made["header"] for made in reports], sealed)  # type: ignore[misc]
 
     cases = [
         ("a report taken out of a block", "invalid_message", again(one)),
@@ -364,19 +365,19 @@ def _broken_blocks(
         ("a report twice in a block", "decrypt_failed", again(one, one)),
         ("headers in another order", "decrypt_failed", again(two, one)),
         ("sealed under another number", "decrypt_failed",
-         sealed_block(task, one, two, info=plain.block_context(name, 1, KEY_ID, heads, count=1))),
+         sealed_block(task, one, two, info=plain_blocks.block_context(name, 1, KEY_ID, heads, count=1))),
         ("sealed under the name of another key", "decrypt_failed",
-         sealed_block(task, one, two, info=plain.block_context(name, 1, bytes(8), heads))),
+         sealed_block(task, one, two, info=plain_blocks.block_context(name, 1, bytes(8), heads))),
         ("sealed under another task", "decrypt_failed",
-         sealed_block(task, one, two, info=plain.block_context(bytes(32), 1, KEY_ID, heads))),
+         sealed_block(task, one, two, info=plain_blocks.block_context(bytes(32), 1, KEY_ID, heads))),
         ("sealed for another server", "decrypt_failed",
-         sealed_block(task, one, two, info=plain.block_context(name, 0, KEY_ID, heads))),
+         sealed_block(task, one, two, info=plain_blocks.block_context(name, 0, KEY_ID, heads))),
         ("sealed beside the first header only", "decrypt_failed",
-         sealed_block(task, one, two, info=plain.block_context(name, 1, KEY_ID, heads[:1], count=2))),
+         sealed_block(task, one, two, info=plain_blocks.block_context(name, 1, KEY_ID, heads[:1], count=2))),
         ("shares in another order", "commitment_mismatch",
          sealed_block(task, one, two, shares=[two["shares"][1], one["shares"][1]], info=joined)),  # type: ignore[index]
     ]  # fmt: skip
-    return [(what, token, plain.upload(data)) for what, token, data in cases]
+    return [(what, token, plain_blocks.upload(data)) for what, token, data in cases]
 
 
 def _broken_reports(
@@ -394,7 +395,7 @@ def _broken_reports(
     cases = [
         ("of another task", "invalid_message", sealed_block(other_task, other)),
         ("beside another header", "decrypt_failed",
-         plain.block(task_id(task), KEY_ID, [two["header"]], right[sealed_at:])),  # type: ignore[list-item]
+         plain_blocks.block(task_id(task), KEY_ID, [two["header"]], right[sealed_at:])),  # type: ignore[list-item]
         ("with another time", "decrypt_failed", right[:52] + b"\xff" + right[53:]),
         ("with another commitment", "decrypt_failed", right[:53] + bytes([right[53] ^ 1]) + right[54:]),
         ("with a changed seal", "decrypt_failed", right[:-1] + bytes([right[-1] ^ 1])),
@@ -408,4 +409,4 @@ def _broken_reports(
         ("of another form", "invalid_message",
          sealed_block(task, one, heads=[plain.header(task_id(task), TIME, commitments)], shares=[seeded])),
     ]  # fmt: skip
-    return [(name, token, plain.upload(data)) for name, token, data in cases]
+    return [(name, token, plain_blocks.upload(data)) for name, token, data in cases]
