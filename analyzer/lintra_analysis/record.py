@@ -38,6 +38,10 @@ NOT_PROMISED = (
 )
 
 
+_WORD, _NPY_HEADER = 8, 1024
+"""Bytes of a number in an archive, and at most so many before the first of an array."""
+
+
 class RecordedNoise(Frozen):
     """The noise in the released numbers.
 
@@ -215,7 +219,12 @@ def numbers_in(record: ReleaseRecord, data: bytes) -> tuple[IntArray, IntArray]:
     Raises:
         InvalidReleaseError: the file is not what the record describes.
     """
+    most = {"sketch.npy": record.rows * record.words, "row_counts.npy": record.rows}
     try:
+        with zipfile.ZipFile(io.BytesIO(data)) as members:
+            # A few bytes may unfold to any number of them: nothing is read that could not be what the record describes.
+            if any(members.getinfo(name).file_size > _WORD * size + _NPY_HEADER for name, size in most.items()):
+                raise ValueError("more numbers than the record describes")
         with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
             sketch, row_counts = arrays["sketch"], arrays["row_counts"]
     except (ValueError, KeyError, OSError, EOFError, MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error):

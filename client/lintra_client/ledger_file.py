@@ -16,6 +16,8 @@ from lintra_protocol.errors import LedgerRefusedError
 
 APPLICATION_ID = 0x4C4E5452
 VERSION = 2
+UNUSABLE = (sqlite3.Error, OSError, UnicodeDecodeError)
+"""What reading a damaged database raises; the last where its own words of complaint quote what is no text."""
 BUSY_SECONDS = 30.0
 """How long a transaction waits for those of other processes."""
 
@@ -100,7 +102,7 @@ class LedgerFile:
                 db.execute("BEGIN IMMEDIATE")
                 yield db
                 self._commit(db)
-            except (sqlite3.Error, OSError):
+            except UNUSABLE:
                 self._drop()
                 raise
             except BaseException:
@@ -153,7 +155,7 @@ class LedgerFile:
     def _refusing(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, OSError) as error:
+        except UNUSABLE as error:
             raise LedgerRefusedError(f"the ledger {self.path} cannot be used: {error}") from error
 
 
@@ -228,6 +230,8 @@ def require_tables(db: sqlite3.Connection, schema: Sequence[str], application_id
             raise sqlite3.DatabaseError(f"{name} is {found!r} where a ledger of this version has {value!r}")
     if db.execute("PRAGMA foreign_key_check").fetchone():
         raise sqlite3.DatabaseError("a charge has no price, or a report no charge")
-    statements = [text for (text,) in db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid")]
+    statements = [
+        str(text) for (text,) in db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid")
+    ]
     if [text for text in statements if "sqlite_sequence" not in text] != list(schema):
         raise sqlite3.DatabaseError("its tables are not those of a ledger of this version")

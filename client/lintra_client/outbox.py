@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lintra_client.ledger_file import create_database, open_database, require_tables
+from lintra_client.ledger_file import UNUSABLE, create_database, open_database, require_tables
 from lintra_protocol.errors import LedgerRefusedError
 
 APPLICATION_ID = 0x4C4E4F42
@@ -65,8 +65,12 @@ class Outbox:
                 create_database(self.path, SCHEMA, APPLICATION_ID, VERSION)
             self.turn = threading.Lock()
             self._db = open_database(self.path)
-            require_tables(self._db, SCHEMA, APPLICATION_ID, VERSION)
-        except (sqlite3.Error, OSError) as error:
+            try:
+                require_tables(self._db, SCHEMA, APPLICATION_ID, VERSION)
+            except BaseException:
+                self._db.close()
+                raise
+        except UNUSABLE as error:
             raise LedgerRefusedError(f"the outbox {self.path} cannot be used: {error}") from error
 
     def __repr__(self) -> str:
@@ -83,7 +87,7 @@ class Outbox:
             found = db.execute(
                 "SELECT report_id FROM parcels WHERE task_id = ? AND batch = ? AND source = ?", (task_id, batch, source)
             ).fetchone()
-            return None if found is None else _kept(db, bytes(found[0]))
+            return None if found is None else _kept(db, _blob(found[0]))
 
     def keep(
         self, task_id: str, batch: int, source: str, report_id: bytes, sealed: Mapping[int, bytes], expires: int
@@ -117,7 +121,7 @@ class Outbox:
                 query = "SELECT report_id FROM parcels WHERE task_id = ? AND batch = ? AND source = ?"
                 row = db.execute(query, (task_id, batch, source)).fetchone()
                 if row is not None:
-                    found[source] = _kept(db, bytes(row[0]))
+                    found[source] = _kept(db, _blob(row[0]))
         return found
 
     def keep_many(
@@ -181,8 +185,15 @@ class Outbox:
 def _kept(db: sqlite3.Connection, report_id: bytes) -> Kept:
     """Return a report that is kept, within a transaction."""
     rows = db.execute("SELECT server, sealed, receipt FROM messages WHERE report_id = ?", (report_id,)).fetchall()
-    sealed = {server: bytes(body) for server, body, _ in rows if body is not None}
-    return Kept(report_id, sealed, {server: bytes(word) for server, _, word in rows if word is not None})
+    sealed = {server: _blob(body) for server, body, _ in rows if body is not None}
+    return Kept(report_id, sealed, {server: _blob(word) for server, _, word in rows if word is not None})
+
+
+def _blob(value: object) -> bytes:
+    """Return bytes that were stored; in a damaged file a number or a text may stand there."""
+    if not isinstance(value, bytes):
+        raise LedgerRefusedError("the outbox holds something else where a message was kept")
+    return value
 
 
 class _Transaction:
@@ -195,7 +206,7 @@ class _Transaction:
         self._outbox.turn.acquire()
         try:
             self._outbox._db.execute("BEGIN IMMEDIATE")
-        except sqlite3.Error as error:
+        except UNUSABLE as error:
             self._outbox.turn.release()
             raise LedgerRefusedError(f"the outbox {self._outbox.path} cannot be used: {error}") from error
         return self._outbox._db
@@ -203,9 +214,9 @@ class _Transaction:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> None:
         try:
             self._outbox._db.execute("ROLLBACK" if kind else "COMMIT")
-        except sqlite3.Error as failure:
+        except UNUSABLE as failure:
             raise LedgerRefusedError(f"the outbox {self._outbox.path} cannot be used: {failure}") from failure
         finally:
             self._outbox.turn.release()
-        if isinstance(error, sqlite3.Error):
+        if isinstance(error, UNUSABLE):
             raise LedgerRefusedError(f"the outbox {self._outbox.path} cannot be used: {error}") from error

@@ -21,7 +21,8 @@ import atheris
 with atheris.instrument_imports(
     include=["lintra_protocol", "lintra_analysis", "lintra_analyzer", "lintra_client", "fuzzing.planted"]
 ):
-    from fuzzing.decoders import Decoder, UnlawfulError, decoders
+    from fuzzing.decoder import Decoder, UnlawfulError
+    from fuzzing.decoders import decoders
     from fuzzing.planted import PLANTED
 from fuzzing.mutations import mutated
 
@@ -70,7 +71,8 @@ def fuzz(name: str, decoder: Decoder, options: Sequence[str]) -> NoReturn:
 
     for seed in decoder.seeds:
         one(seed)
-    atheris.Setup(["fuzzing", f"-max_len={LONGEST}", "-verbosity=0", *options], one, custom_mutator=change)
+    longest = max(LONGEST, *(2 * len(seed) for seed in decoder.seeds))
+    atheris.Setup(["fuzzing", f"-max_len={longest}", "-verbosity=0", *options], one, custom_mutator=change)
     atheris.Fuzz()
     raise SystemExit(0)
 

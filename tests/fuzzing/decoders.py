@@ -1,17 +1,14 @@
-"""Everything that reads a stranger's bytes, and what holds for all of it.
-
-A decoder either returns something that encodes to the very bytes it read, or raises a `LintraError`: nothing else, in
-bounded time. Where many bytes have one meaning, as in a CSV file, only the second half holds.
-"""
+"""Everything that reads a stranger's bytes, each with inputs that are good."""
 
 import io
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from fuzzing.decoder import Decode, Decoder, UnlawfulError
+from fuzzing.own_files import own_files
 from lintra_analysis.record import ReleaseRecord, numbers_in, values_hash
 from lintra_analysis.trial.files.table import read_table
 from lintra_analyzer.exchange.servers import parse_problem
@@ -21,7 +18,6 @@ from lintra_protocol import problems
 from lintra_protocol.blocks import SealedBlock, decode_passes, decode_upload, encode_upload
 from lintra_protocol.canonical import base64url, canonical_json, parse_base64url, parse_canonical_json
 from lintra_protocol.documents import Frozen
-from lintra_protocol.errors import LintraError
 from lintra_protocol.messages import (
     AggregateRequest,
     BatchStatus,
@@ -63,55 +59,8 @@ from lintra_protocol.wire import (
 from support.seeds import SEED, identity
 from support.tasks import make_task
 
-MOST_SECONDS = 5.0
-"""For one input of at most a few thousand bytes, on a machine that does other things, too."""
-
 NOW, URL = 1_800_000_000, "https://server.example/v1/tasks/x/batches/0/cohort"
 NUM_SERVERS = 3
-
-Decode = Callable[[bytes], bytes | None]
-
-
-class UnlawfulError(AssertionError):
-    """A decoder did something else than its law says."""
-
-
-@dataclass(frozen=True)
-class Decoder:
-    """One reader of foreign bytes.
-
-    Attributes:
-        decode: reads bytes and returns what it read, encoded again; None where that need not be the same.
-        seeds: good inputs.
-        is_json: whether to change values inside documents, too, and not only bytes.
-    """
-
-    decode: Decode
-    seeds: Sequence[bytes] = field(repr=False)
-    is_json: bool = False
-
-    def check(self, data: bytes) -> bool:
-        """Return whether an input is good.
-
-        Raises:
-            UnlawfulError: another error than a `LintraError`, another encoding, or too long.
-        """
-        started = time.monotonic()
-        try:
-            again = self.decode(data)
-        except LintraError:
-            again = None
-            good = False
-        except Exception as error:
-            raise UnlawfulError(f"{type(error).__name__}: {error}") from error
-        else:
-            good = True
-        if again is not None and again != data:
-            raise UnlawfulError("what was read encodes to other bytes")
-        if time.monotonic() - started > MOST_SECONDS:
-            raise UnlawfulError(f"reading took more than {MOST_SECONDS} s")
-        return good
-
 
 # --- the parties of the seeds ------------------------------------------------------------------------------------
 
@@ -380,4 +329,5 @@ def decoders(folder: Path) -> dict[str, Decoder]:
         "an analysis that is asked for": _analysis(),
         **_messages(),
         **_csv(folder / "rows.csv"),
+        **own_files(folder),
     }

@@ -1,6 +1,6 @@
 """A decoder with a fault behind four branches, which blind changes reach once in 2^32 tries."""
 
-from fuzzing.decoders import Decoder
+from fuzzing.decoder import Decoder
 from lintra_protocol.errors import InvalidMessageError
 
 

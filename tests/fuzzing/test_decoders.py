@@ -5,22 +5,28 @@ The slow tests are guided by the branches that inputs reach; an input that they 
     PYTHONPATH=tests .venv/bin/python -m fuzzing "NAME OF THE DECODER" --input HEX
 """
 
+import io
 import json
 import os
 import random
 import subprocess
 import sys
+import tempfile
+import tracemalloc
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from fuzzing.decoders import Decoder, UnlawfulError, decoders
+from fuzzing.decoder import MOST_BYTES, Decoder, UnlawfulError
+from fuzzing.decoders import decoders
 from fuzzing.mutations import mutated
 from lintra_protocol.report_ids import decode_positions
 
 HERE = Path(__file__).parent
-NAMES = list(decoders(HERE))
+with tempfile.TemporaryDirectory() as folder:
+    NAMES = list(decoders(Path(folder)))
 FOUND: dict[str, list[str]] = json.loads((HERE / "found.json").read_text())
 """Inputs in hexadecimal that broke a decoder once."""
 
@@ -60,6 +66,26 @@ def test_a_decoder_that_takes_two_spellings_is_found(
     inputs = [mutated(chance.choice(decoder.seeds), decoder.seeds, chance, is_json=False) for _ in range(5_000)]
     with pytest.raises(UnlawfulError, match="other bytes"):
         sum(map(decoder.check, inputs))
+
+
+def test_a_decoder_that_takes_memory_without_bound_is_found() -> None:
+    greedy = Decoder(lambda data: bytes(MOST_BYTES * len(data)) and None, [b"x"])
+    with pytest.raises(UnlawfulError, match="MemoryError"):
+        greedy.check(b"xx")
+
+
+def test_an_archive_that_unfolds_to_more_than_its_record_describes_is_refused_unread(
+    known: dict[str, Decoder],
+) -> None:
+    bomb = io.BytesIO()
+    np.savez_compressed(bomb, sketch=np.zeros((2, 30_000), np.int64), row_counts=np.zeros(2, np.int64))
+    assert len(bomb.getvalue()) < 2000
+    tracemalloc.start()
+    try:
+        assert not known["an archived release"].check(bomb.getvalue())
+        assert tracemalloc.get_traced_memory()[1] < 100_000
+    finally:
+        tracemalloc.stop()
 
 
 def fuzzed(name: str, *options: str) -> subprocess.CompletedProcess[str]:

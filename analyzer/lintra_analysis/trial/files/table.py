@@ -249,9 +249,17 @@ def _with_points(rows: list[list[str]]) -> list[list[str]]:
 def _parquet(file: Path) -> tuple[list[str], list[list[str]]]:
     try:
         import pandas as pd
+        from pyarrow import ArrowException
     except ModuleNotFoundError:
         raise InvalidRowError("reading Parquet needs pandas and pyarrow: pip install 'lintra[frames]'") from None
-    frame = pd.read_parquet(file)
+    try:
+        frame = pd.read_parquet(file)
+    except FileNotFoundError:
+        raise
+    except (ArrowException, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        # Some complaints of a damaged file run over many lines, or say nothing.
+        complaint = (str(error) or type(error).__name__).splitlines()[0]
+        raise InvalidRowError(f"{file.name} is no Parquet file that can be read: {complaint}") from None
     names = [str(name) for name in frame.columns]
     columns = [["" if gone else str(cell) for cell, gone in zip(frame[c], frame[c].isna(), strict=True)] for c in frame]
     return names, [list(cells) for cells in zip(*columns, strict=True)]

@@ -156,3 +156,14 @@ def test_a_column_that_numbers_the_rows_is_left_out_and_one_that_measures_is_not
     table = read_table(file)
     assert [column.name for column in table.columns] == ["income", "size"]
     assert "identifiers" in table.left_out["id"]
+
+
+@pytest.mark.parametrize("kept", [0, 50, -8, -200])
+def test_a_damaged_parquet_file_is_refused_in_words(tmp_path: Path, kept: int) -> None:
+    pd = pytest.importorskip("pandas")
+    file = tmp_path / "rows.parquet"
+    pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]}).to_parquet(file)
+    data = file.read_bytes()
+    file.write_bytes(data[:kept] if kept >= 0 else data[:kept] + bytes(-kept))
+    with pytest.raises(InvalidRowError, match=r"rows\.parquet is no Parquet file that can be read: .+"):
+        read_table(file)
