@@ -1,7 +1,7 @@
 """Everything that reads a stranger's bytes, each with inputs that are good."""
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from lintra_protocol import problems
 from lintra_protocol.blocks import SealedBlock, decode_passes, decode_upload, encode_upload
 from lintra_protocol.canonical import base64url, canonical_json, parse_base64url, parse_canonical_json
 from lintra_protocol.documents import Frozen
+from lintra_protocol.errors import LintraError
 from lintra_protocol.messages import (
     AggregateRequest,
     BatchStatus,
