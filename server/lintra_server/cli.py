@@ -18,7 +18,6 @@ from lintra_server.operating.doctor import examine
 from lintra_server.operating.founding import found, may_found
 from lintra_server.operating.restoring import put_database, restore
 from lintra_server.operating.saving import back_up, back_up_keys
-from lintra_server.serve import run as serve
 from lintra_server.settings import Settings
 from lintra_server.storage.key_folder import ACCEPT_FILE, KeyFolder
 from lintra_server.storage.parts import NotStartedError, lock_folders, open_vault, open_witness
@@ -40,6 +39,9 @@ def _failing_in_words() -> Iterator[None]:
 @app.command()
 def run(config: ConfigOption) -> None:
     """Serve until the process is asked to stop."""
+    # The other commands do without the web framework, which takes a second to import.
+    from lintra_server.serve import run as serve
+
     with _failing_in_words():
         serve(Settings.load(config))
 

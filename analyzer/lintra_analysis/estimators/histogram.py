@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
-from scipy.optimize import isotonic_regression
 
 from lintra_analysis.estimators.coefficients import StandardError
 from lintra_analysis.estimators.estimates import Interval, Of, check_confidence, check_of, quantile
@@ -90,6 +89,9 @@ def distribution(counts: FloatArray, missing: float, num_clients: int) -> FloatA
         num_clients: all rows.
     """
     inner = _running(adjusted_counts(counts, missing, num_clients))[1:-1]
+    # Here, because it takes a while to import and whoever starts a service waits for that.
+    from scipy.optimize import isotonic_regression
+
     rising = np.clip(np.asarray(isotonic_regression(inner).x), 0.0, 1.0) if inner.size else inner
     return np.concatenate([[0.0], rising, [1.0]])
 

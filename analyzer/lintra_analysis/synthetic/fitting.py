@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
 from lintra_protocol.ring import FloatArray, IntArray
@@ -50,6 +49,9 @@ def logistic_accuracy(train: tuple[FloatArray, IntArray], test: tuple[FloatArray
         slope = design.T @ (softmax(scores, axis=1) - targets)
         slope[:-1] += PENALTY * penalised
         return value, slope.ravel()
+
+    # Here, because it takes a while to import and whoever starts a service waits for that.
+    from scipy.optimize import minimize
 
     found = minimize(loss, np.zeros(size * num_classes), jac=True, method="L-BFGS-B", options={"maxiter": 200})
     chosen = np.argmax(standard.design(test[0]) @ found.x.reshape(size, num_classes), axis=1)

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize
 
 from lintra_analysis.releases.features import ColumnArray
 from lintra_analysis.releases.joint_sums import PairTable, ProjectedSums
@@ -91,6 +90,9 @@ def _scores(places: IntArray, targets: FloatArray, ridge: FloatArray) -> FloatAr
         total = float(weights.sum())
         value = top + np.log(total / weights.size) - float(scores @ targets) + float(ridge @ scores**2) / 2
         return value, _counted(places, targets.size, weights / total) - targets + ridge * scores
+
+    # Here, because it takes a while to import and whoever starts a service waits for that.
+    from scipy.optimize import minimize
 
     found = minimize(dual, np.zeros(targets.size), jac=True, method="L-BFGS-B", options={"maxiter": _ITERATIONS})
     # A cell that no row of the model enters has no score: nothing would hold it, and other rows may enter it.
