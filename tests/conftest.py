@@ -1,11 +1,20 @@
-"""What holds for all tests: cells of large grids, and a collector of garbage that leaves the collected tests alone."""
+"""What holds for all tests: cells of large grids, examples, and a collector of garbage that leaves tests alone."""
 
 import gc
 from collections import Counter
 
 import pytest
+from hypothesis import settings
 
 from support.grids import is_quick
+
+settings.register_profile("quick", max_examples=50, derandomize=True, deadline=None)
+settings.register_profile("all", max_examples=200, deadline=None)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let properties be tried on the same few examples under `make test`, on many and ever new ones otherwise."""
+    settings.load_profile("quick" if config.getoption("markexpr") == "not slow" else "all")
 
 
 @pytest.hookimpl(tryfirst=True)

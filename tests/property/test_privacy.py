@@ -2,13 +2,13 @@
 
 import math
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lintra_protocol.privacy.discrete import discrete_delta, discrete_epsilon, discrete_mu, kappa, row_slack
 from lintra_protocol.privacy.gaussian import RELATIVE_ERROR, compose_mu, gaussian_delta, gaussian_epsilon, gaussian_mu
+from support import few
 
-few = settings(max_examples=60, derandomize=True, deadline=None)
 epsilons = st.floats(0, 30)
 deltas = st.floats(-200, -0.01).map(math.exp)
 mus = st.floats(-7, 3).map(math.exp)

@@ -151,6 +151,7 @@ def random_pair(generator: np.random.Generator, size: int) -> tuple[FloatArray, 
     return u, v, rows.T @ rows
 
 
+@pytest.mark.grid(2)
 def test_no_pair_of_rows_exceeds_the_delta_that_a_projection_is_calibrated_to_and_some_come_close() -> None:
     rows, size = 20, 4
     claim = curator_claim(0.5, 1e-5)

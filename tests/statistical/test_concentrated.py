@@ -64,6 +64,7 @@ def sets(release: GramEstimate, regularization: float = 0.0, features: list[str]
 
 
 @pytest.mark.parametrize("tight", [True, False])
+@pytest.mark.grid(2)
 def test_each_coefficient_of_the_cohort_is_accepted_as_often_as_stated_and_with_a_smaller_law_it_is_not(
     tight: bool,
 ) -> None:

@@ -48,6 +48,7 @@ def distance(sample: np.ndarray, law: stats.rv_continuous) -> float:
 
 
 @pytest.mark.parametrize("law", ["t", "sketch"])
+@pytest.mark.grid(2)
 def test_a_sketched_solution_is_multivariate_t(law: str) -> None:
     sample, _ = scaled_squares(law)
     freedom = SKETCH_ROWS - SIZE + 1

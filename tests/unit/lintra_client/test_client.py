@@ -232,6 +232,7 @@ def random_rows(count: int, columns: int = 3) -> np.ndarray:
 
 
 @pytest.mark.parametrize("as_array", [True, False])
+@pytest.mark.grid(2)
 async def test_bulk_with_a_source_per_row_is_bit_for_bit_the_ideal_run(as_array: bool) -> None:
     network = Network(make_task("osnap", share_form="seeded"))
     rows = random_rows(600)

@@ -180,6 +180,7 @@ def test_the_solver_solves_the_problem_with_the_ridge_appended() -> None:
 
 @pytest.mark.parametrize("law", ["gaussian", "t"])
 @pytest.mark.slow
+@pytest.mark.grid(2)
 def test_the_inherent_privacy_is_that_of_the_worst_row(law: str) -> None:
     features, target = made_data(40)
     joint = np.column_stack([features, target]) / 2
