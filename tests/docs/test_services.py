@@ -48,7 +48,7 @@ NOT_TYPED = {
 }
 BENCHMARK = re.compile(r"^(?:python|pytest) (benchmarks/\S+\.py)((?: \S+)*)$")
 """Benchmarks take minutes, and say nothing on a machine that runs tests; `make bench` runs them."""
-ELSEWHERE = {"docs/operations.md": "tests/unit/lintra_server/test_operations.py types them, in one process"}
+ELSEWHERE = {"docs/operations.md": "tests/unit/lintra_server/operating/test_operations.py types them, in one process"}
 FAILS = {
     "docs/ndis.md": ["1 lintra audit gaussian -"],  # VIOLATION, as the page says
 }

@@ -31,7 +31,7 @@ RESTORES, STRANGERS, OVERLOAD, HERE = (
 )
 CLOCK, SENDING = "unit/lintra_server/test_clock.py", "unit/lintra_client/test_sending.py"
 BOUNDS, PLAN = "unit/lintra_analysis/asked/test_bounds.py", "unit/lintra_analysis/planning/test_plan.py"
-LIFE = "unit/lintra_server/test_life_cycle.py"
+LIFE = "unit/lintra_server/batches/test_life_cycle.py"
 
 TABLE = {
     "a copy of the database is restored after the release": (

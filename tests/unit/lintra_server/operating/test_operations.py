@@ -17,7 +17,7 @@ from lintra_server.storage.database import Database
 from lintra_server.storage.key_folder import ACCEPT_FILE, Noted
 from support.server_world import configured
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 
 
 def lintra(*arguments: str, ok: bool = True) -> str:
