@@ -26,6 +26,7 @@ from lintra_protocol.errors import (
     TaskEndedError,
     TaskNotStartedError,
     TokenInvalidError,
+    UnavailableError,
 )
 from lintra_protocol.messages import Counters, Failure, Receipt, UploadAnswer, receipt_hash, sign
 from lintra_protocol.report import open_block
@@ -133,7 +134,13 @@ class Intake:
         self, held: HeldTask, blocks: Sequence[SealedBlock], report_ids: Sequence[bytes]
     ) -> list[bool | LintraError]:
         loop = asyncio.get_running_loop()
-        opened = await loop.run_in_executor(self._openers, open_blocks, held, blocks, self._find_key, self._find_stored)
+        looking = loop.run_in_executor(self._openers, open_blocks, held, blocks, self._find_key, self._find_stored)
+        try:
+            opened = await looking
+        except UnavailableError:
+            # As after a commit that failed, readiness finds out why.
+            self._writer.failed = True
+            raise
         good = [place for place, each in enumerate(opened) if isinstance(each, bytes)]
         stored: list[Outcome] = []
         if good:

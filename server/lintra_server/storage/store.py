@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, bindparam, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as insert_once
+from sqlalchemy.exc import DatabaseError
 
 from lintra_protocol.canonical import HASH_BYTES
 from lintra_protocol.errors import BatchClosedError, LintraError, TokenSpentError, UnavailableError
@@ -242,9 +243,12 @@ class Store(Tasks):
         return outcomes, _Stored(max(end.total, batch.num_reports) + len(new), written, spent)
 
     def stored(self, batch: int, report_ids: Sequence[bytes]) -> set[bytes]:
-        """Return which of some reports of a batch are stored, that is, durable."""
-        with self.database.reading() as connection:
-            return self._known.among(connection, batch, report_ids, tail(connection, batch).total)
+        """Return which of some reports of a batch are stored, or raise `UnavailableError` if nobody can tell."""
+        try:
+            with self.database.reading() as connection:
+                return self._known.among(connection, batch, report_ids, tail(connection, batch).total)
+        except DatabaseError as error:
+            raise UnavailableError(f"the database cannot be read: {type(error).__name__}") from None
 
     def report_ids(self, batch: int) -> ReportIds:
         """Return the identifiers of all stored reports, sorted (see `ids_by_storing` for errors)."""
