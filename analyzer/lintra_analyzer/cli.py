@@ -192,6 +192,24 @@ def census(task_id: str, url: Url = _DEFAULT_URL, token: Token = "", as_json: As
 
 
 @app.command(context_settings=_IDENTIFIERS)
+def windows(task_id: str, url: Url = _DEFAULT_URL, token: Token = "", as_json: AsJson = False) -> None:
+    """List the windows of a task that have begun, and what became of each; they are released by themselves."""
+    with _client(url, token) as client:
+        found = client.windows(task_id)
+    if as_json:
+        _print_json(found)
+        return
+    for window in found:
+        begins, ends = (datetime.fromtimestamp(window[name], UTC) for name in ("begins_seconds", "ends_seconds"))
+        what = f"{window['num_clients']} clients, {window['release_id']}" if window["release_id"] else ""
+        if window["problem"] is not None:
+            what = window["problem"]["detail"] or window["problem"]["title"]
+        typer.echo(
+            f"{window['window']:5}  {begins:%Y-%m-%d %H:%M}Z to {ends:%Y-%m-%d %H:%M}Z  {window['state']}  {what}"
+        )
+
+
+@app.command(context_settings=_IDENTIFIERS)
 def release(
     task_id: str,
     url: Url = _DEFAULT_URL,

@@ -27,9 +27,11 @@ from lintra_analyzer.storage.keys import Keys
 from lintra_analyzer.storage.store import Job, ServerState, Store, StoredTask
 from lintra_analyzer.tasks.jobs import Jobs, ReleaseJob
 from lintra_analyzer.tasks.registration import Bringing, current_state, register, require_registered
+from lintra_analyzer.tasks.schedule import Schedule, num_begun, num_due
+from lintra_analyzer.tasks.windows import Window, window_of
 from lintra_protocol.canonical import canonical_json
-from lintra_protocol.errors import InvalidTaskError
-from lintra_protocol.messages import Counters, Signed, TaskRecord, sign
+from lintra_protocol.errors import InvalidTaskError, UnknownBatchError
+from lintra_protocol.messages import BATCH, Counters, Signed, TaskRecord, sign
 from lintra_protocol.randomness import RandomBytes, bulk_system_randomness
 from lintra_protocol.task import ServerEntry, Task
 from lintra_protocol.tokens import make_token
@@ -82,18 +84,21 @@ class Service:
         self.readiness = Readiness([settings.data_dir], {"database": self.store.check}, settings.min_free_bytes)
         self.readiness.probe()
         self.jobs = Jobs(self.store, self._release_of, self.metrics)
+        self.schedule = Schedule(self.store, self.jobs, self.task, world.now)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Resume interrupted jobs, and interrupt them again at the end."""
         self.jobs.resume()
         looking = asyncio.create_task(repeat(PROBE_SECONDS, self.readiness.probe, "readiness"))
+        following = asyncio.create_task(self.schedule.follow())
         try:
             yield
         finally:
-            looking.cancel()
-            with suppress(asyncio.CancelledError):
-                await looking
+            for task in (looking, following):
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
             await self.jobs.stop()
             self.store.close()
 
@@ -196,33 +201,59 @@ class Service:
         keys = self.keys.token_keys(task.servers)
         return [make_token(keys, task.id_bytes, self._world.random_bytes).spelled() for _ in range(count)]
 
-    async def census(self, task_id: str) -> CensusResult:
+    async def census(self, task_id: str, batch: int = BATCH) -> CensusResult:
         """Ask every server what it holds of an open batch; it changes nothing.
 
         Raises:
-            UnknownTaskError: there is no such task.
+            UnknownTaskError, UnknownBatchError: there is no such task or batch.
             LintraError: a server does not answer, or its list is not what it signed.
         """
-        task = self.task(task_id)
-        return await take_census(task, self._servers(task, self._interactive), self.store)
+        task = self._task_with(task_id, batch)
+        return await take_census(task, batch, self._servers(task, self._interactive), self.store)
 
     # --- releases ------------------------------------------------------------------------------------------------
 
-    def start_release(self, task_id: str) -> Job:
+    def start_release(self, task_id: str, batch: int = BATCH) -> Job:
         """Start the release of a task's batch, or go on with it.
 
         Raises:
-            UnknownTaskError: there is no such task.
+            UnknownTaskError, UnknownBatchError: there is no such task or batch.
             LintraError: it is not registered with every server.
         """
-        self.task(task_id)
+        self._task_with(task_id, batch)
         require_registered(self.store.registrations(task_id))
-        return self.jobs.start(task_id)
+        return self.jobs.start(task_id, batch)
 
-    def job(self, task_id: str) -> Job:
+    def windows(self, task_id: str, first: int, count: int) -> list[Window]:
+        """Return the windows of a task that have begun, from the number `first` on, `count` at most.
+
+        Raises:
+            UnknownTaskError: there is no such task.
+            UnknownBatchError: it has no windows.
+        """
+        task = self.task(task_id)
+        if task.windows is None:
+            raise UnknownBatchError("the task has a single batch, and no windows")
+        now = self._world.now()
+        count = max(min(count, num_begun(task, now) - first), 0)
+        jobs = {job.batch: job for job in self.store.jobs(task_id, first, count)}
+        released = self.store.releases_of(task_id, first, count)
+        due = num_due(task, now)
+        return [
+            window_of(task, number, jobs.get(number), released.get(number), is_due=number < due)
+            for number in range(first, first + count)
+        ]
+
+    def _task_with(self, task_id: str, batch: int) -> Task:
+        task = self.task(task_id)
+        if not 0 <= batch < task.num_batches:
+            raise UnknownBatchError(f"the task has batches 0 to {task.num_batches - 1}")
+        return task
+
+    def job(self, task_id: str, batch: int = BATCH) -> Job:
         """Return how far a task's release is; one that nobody asked for yet is `waiting` at its first stage."""
-        self.task(task_id)
-        return self.store.job(task_id) or Job(task_id, "inventory", "waiting")
+        self._task_with(task_id, batch)
+        return self.store.job(task_id, batch) or Job(task_id, "inventory", "waiting", batch=batch)
 
     def record(self, release_id: str) -> SignedRecord:
         """Return a release's signed record.
@@ -249,7 +280,7 @@ class Service:
 
     def cohort_ids(self, signed: SignedRecord) -> bytes:
         """Return the sorted report identifiers of a release, 32 bytes each."""
-        return self.store.document(signed.record.task_id, "cohort_ids") or b""
+        return self.store.document(signed.record.task_id, signed.record.batch, "cohort_ids") or b""
 
     def _opened(self, signed: SignedRecord) -> Release:
         """Return a release's numbers as estimators read them; a second round comes with its first."""
@@ -272,10 +303,10 @@ class Service:
     def _servers(self, task: Task, network: Network) -> list[Server]:
         return [Server(network, index, entry.url) for index, entry in enumerate(task.servers)]
 
-    def _release_of(self, task_id: str) -> ReleaseJob:
+    def _release_of(self, task_id: str, batch: int) -> ReleaseJob:
         task = self.task(task_id)
-        exchange = ServerExchange(task, self._servers(task, self._network), self.store)
-        return ReleaseJob(task, exchange, self.store, self.archive, self.keys, self._world.now)
+        exchange = ServerExchange(task, batch, self._servers(task, self._network), self.store)
+        return ReleaseJob(task, batch, exchange, self.store, self.archive, self.keys, self._world.now)
 
 
 @asynccontextmanager

@@ -261,7 +261,7 @@ def _facts(task: Task, policy: Policy) -> dict[str, str | list[str]]:
         "epsilon_if_colluding": [f"{percent} %: {epsilon:.4g}" for percent, epsilon in colluding.items()],
         "judged_at_delta": f"{float(ceiling.delta_for(claim)):g}",
         "judged_epsilon": f"{ceiling.epsilon_of(claim, task.worst_privacy()):.6g}",
-        **_windows(task, ceiling),
+        **_windows(task, policy),
         "suite": task.suite,
         **_study_facts(task, policy),
     }
@@ -281,7 +281,7 @@ def _study_facts(task: Task, policy: Policy) -> dict[str, str | list[str]]:
     }
 
 
-def _windows(task: Task, ceiling: Ceiling) -> dict[str, str | list[str]]:
+def _windows(task: Task, policy: Policy) -> dict[str, str | list[str]]:
     """Say of a task with windows what they are, and what epsilon all reports that one source may send have together."""
     if task.windows is None:
         return {}
@@ -289,7 +289,7 @@ def _windows(task: Task, ceiling: Ceiling) -> dict[str, str | list[str]]:
     return {
         "windows": f"{windows.max_windows} of {windows.window * seconds} s",
         "reports_per_source": str(windows.reports_per_source),
-        "judged_epsilon_of_all_reports": f"{ceiling.epsilon_of(task.claim, task.worst_together()):.6g}",
+        "judged_epsilon_of_all_reports": f"{policy.ceiling.epsilon_of(task.claim, task.worst_together()):.6g}",
     }
 
 

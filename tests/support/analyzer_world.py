@@ -162,7 +162,7 @@ class Life:
 
     def ideal(self, task: Task, count: int = CLIENTS) -> IdealRelease:
         """Run the same protocol in one function, with the nonces that the servers drew."""
-        bodies = [self.service.store.document(task.task_id, "cohort", server) for server in range(3)]
+        bodies = [self.service.store.document(task.task_id, 0, "cohort", server) for server in range(3)]
         nonces = [parse_base64url(Signed[Cohort].from_canonical(body or b"").message.nonce) for body in bodies]
         return run(task, clients(count), nonces)
 

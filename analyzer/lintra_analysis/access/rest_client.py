@@ -25,6 +25,7 @@ from lintra_protocol.randomness import RandomBytes, system_randomness
 from lintra_protocol.task import Task
 
 _MOST_TOKENS = 10_000
+_WINDOWS_PER_PAGE = 1000
 
 Document = dict[str, Any]
 """A JSON object as docs/analyzer.md describes it."""
@@ -111,9 +112,28 @@ class AnalyzerClient:
             made += self._json("POST", f"/v1/tasks/{task_id}/tokens", {"count": some})["tokens"]
         return made
 
-    def census(self, task_id: str) -> Document:
+    def census(self, task_id: str, window: int = BATCH) -> Document:
         """Ask the servers what they hold of a task's open batch; it changes nothing."""
-        return self._json("GET", f"/v1/tasks/{task_id}/census")
+        return self._json("GET", f"/v1/tasks/{task_id}/census?batch={window}")
+
+    def windows(self, task_id: str) -> list[Document]:
+        """List the windows of a task that have begun: when each is, what became of it, and its release if it has one.
+
+        >>> from lintra_analysis import connect
+        >>> with connect("http://analyzer.test", "lintra_your-token") as analyzer:
+        ...     for window in analyzer.windows("the-identifier-of-a-task-with-windows"):
+        ...         print(window["window"], window["state"], window["release_id"])
+
+        Raises:
+            UnknownBatchError: the task has no windows.
+        """
+        found: list[Document] = []
+        while True:
+            answer = self._send("GET", f"/v1/tasks/{task_id}/windows?first={len(found)}")
+            page = cast("list[Document]", json.loads(answer.content))
+            found += page
+            if len(page) < _WINDOWS_PER_PAGE:
+                return found
 
     def create_second_task(self, task_id: str, row_bound: float | str | None = None) -> Document:
         """Create and register the second of two rounds from the release of the first; repeating it finds the same task.
@@ -141,13 +161,13 @@ class AnalyzerClient:
 
     # --- releases ------------------------------------------------------------------------------------------------
 
-    def start_release(self, task_id: str) -> Document:
-        """Start the release of a task, or go on with it, and return how far it is."""
-        return self._json("PUT", self._release_path(task_id))
+    def start_release(self, task_id: str, window: int = BATCH) -> Document:
+        """Start the release of a task, or of a window, or go on with it, and return how far it is."""
+        return self._json("PUT", _release_path(task_id, window))
 
-    def release_state(self, task_id: str) -> Document:
-        """Return how far the release of a task is."""
-        return self._json("GET", self._release_path(task_id))
+    def release_state(self, task_id: str, window: int = BATCH) -> Document:
+        """Return how far the release of a task, or of a window, is."""
+        return self._json("GET", _release_path(task_id, window))
 
     def release(
         self,
@@ -265,9 +285,6 @@ class AnalyzerClient:
 
     # --- requests ------------------------------------------------------------------------------------------------
 
-    def _release_path(self, task_id: str) -> str:
-        return f"/v1/tasks/{task_id}/batches/{BATCH}/release"
-
     def _json(
         self, method: str, path: str, body: Mapping[str, object] | None = None, headers: dict[str, str] | None = None
     ) -> Document:
@@ -288,6 +305,10 @@ class AnalyzerClient:
         except httpx2.TransportError as error:
             raise UnavailableError(f"the analyzer does not answer: {type(error).__name__}") from None
         raise AssertionError("the last attempt returns or raises")  # pragma: no cover
+
+
+def _release_path(task_id: str, batch: int) -> str:
+    return f"/v1/tasks/{task_id}/batches/{batch}/release"
 
 
 def _refusal(response: httpx2.Response) -> LintraError:

@@ -15,7 +15,7 @@ from lintra_analyzer.exchange.servers import Server
 from lintra_analyzer.storage.store import Store
 from lintra_protocol.canonical import HASH_BYTES, base64url
 from lintra_protocol.errors import InventoryMismatchError
-from lintra_protocol.messages import BATCH, Census, Inventory, Signed
+from lintra_protocol.messages import Census, Inventory, Signed
 from lintra_protocol.report_ids import ReportIds, intersection, num_distinct
 from lintra_protocol.rules import verify_census
 from lintra_protocol.task import Task
@@ -58,14 +58,14 @@ class CensusResult:
     anywhere: int
 
 
-async def take_census(task: Task, servers: Sequence[Server], store: Store) -> CensusResult:
+async def take_census(task: Task, batch: int, servers: Sequence[Server], store: Store) -> CensusResult:
     """Ask every server what it holds, keep what it signed, and compare the lists.
 
     Raises:
         InventoryMismatchError: a list is not the one that its server signed.
         LintraError: a server does not answer, or refuses.
     """
-    found = await asyncio.gather(*(_ask(task, server, store) for server in servers))
+    found = await asyncio.gather(*(_ask(task, batch, server, store) for server in servers))
     lists = [report_ids for _, report_ids, _ in found]
     anywhere = num_distinct(lists)
     counts = tuple(
@@ -83,7 +83,9 @@ def require_honest_inventory(
     Raises:
         InventoryMismatchError: it does not.
     """
-    census, ids = (store.document(task.task_id, kind, server) for kind in ("census", "census_ids"))
+    census, ids = (
+        store.document(task.task_id, inventory.message.batch, kind, server) for kind in ("census", "census_ids")
+    )
     if census is not None and ids is not None:
         signed = Signed[Census].from_canonical(census)
         gone = verify_census(task, signed, ReportIds.parse(ids, len(ids)), inventory, held_ids)
@@ -110,14 +112,14 @@ def watch_start(task: Task, server: int, start: int, store: Store) -> int:
     return highest
 
 
-async def _ask(task: Task, server: Server, store: Store) -> tuple[Census, ReportIds, int]:
+async def _ask(task: Task, batch: int, server: Server, store: Store) -> tuple[Census, ReportIds, int]:
     """Return a server's census, its list, and the largest start number that this server ever said."""
-    path = f"/v1/tasks/{task.task_id}/batches/{BATCH}/census"
+    path = f"/v1/tasks/{task.task_id}/batches/{batch}/census"
     body = await server.ask("GET", path, "census")
     with server.blame():
         signed = Signed[Census].from_canonical(body)
         census = signed.verified(task.servers[server.index].identity_key)
-        if (census.task_id, census.batch, census.server) != (task.task_id, BATCH, server.index):
+        if (census.task_id, census.batch, census.server) != (task.task_id, batch, server.index):
             raise InventoryMismatchError("its census is of another task, batch or server")
         if census.count > task.max_clients:
             raise InventoryMismatchError(f"its census counts {census.count} reports, more than the task can have")
@@ -126,5 +128,6 @@ async def _ask(task: Task, server: Server, store: Store) -> tuple[Census, Report
         report_ids = ReportIds.parse(listed, census.count)
         if len(report_ids) != census.count or base64url(report_ids.root) != census.root:
             raise InventoryMismatchError("its list is not the one of its census")
-    await asyncio.to_thread(store.replace_documents, task.task_id, server.index, {"census": body, "census_ids": listed})
+    answers: dict[DocumentKind, bytes] = {"census": body, "census_ids": listed}
+    await asyncio.to_thread(store.replace_documents, task.task_id, batch, server.index, answers)
     return census, report_ids, await asyncio.to_thread(watch_start, task, server.index, census.start, store)

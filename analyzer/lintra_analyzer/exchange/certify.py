@@ -19,7 +19,7 @@ from lintra_analysis.record import (
 from lintra_analyzer.exchange.reconstruct import Reconstruction
 from lintra_protocol.canonical import base64url
 from lintra_protocol.documents import real, rounded_up
-from lintra_protocol.messages import BATCH, Cohort, Signed, inventories_hash
+from lintra_protocol.messages import Cohort, Signed, inventories_hash
 from lintra_protocol.messages import Inventory as InventoryMessage
 from lintra_protocol.ring import IntArray
 from lintra_protocol.signing import SigningKey
@@ -28,6 +28,7 @@ from lintra_protocol.task import Task
 
 def certify(
     task: Task,
+    batch: int,
     inventories: tuple[Signed[InventoryMessage], ...],
     cohorts: tuple[Signed[Cohort], ...],
     result: Reconstruction,
@@ -40,7 +41,7 @@ def certify(
     record = ReleaseRecord(
         task_id=task.task_id,
         definition=definition_hash(task),
-        batch=BATCH,
+        batch=batch,
         mechanism=task.mechanism.kind,
         rows=task.mechanism.num_rows,
         words=task.sketch_words,

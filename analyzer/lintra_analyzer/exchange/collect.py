@@ -24,7 +24,6 @@ from lintra_protocol.errors import (
     UnknownBatchError,
 )
 from lintra_protocol.messages import (
-    BATCH,
     AggregateRequest,
     BatchStatus,
     Cohort,
@@ -42,14 +41,15 @@ from lintra_protocol.task import Task
 
 
 class ServerExchange:
-    """One task's exchange with its servers."""
+    """The exchange of one batch of a task with its servers."""
 
-    def __init__(self, task: Task, servers: Sequence[Server], store: Store) -> None:
-        """Talk to `servers`, in the task's order."""
+    def __init__(self, task: Task, number: int, servers: Sequence[Server], store: Store) -> None:
+        """Talk to `servers`, in the task's order, about the batch of this number."""
         self._task = task
+        self._number = number
         self._servers = servers
         self._store = store
-        self._batch = f"/v1/tasks/{task.task_id}/batches/{BATCH}"
+        self._batch = f"/v1/tasks/{task.task_id}/batches/{number}"
 
     # --- the steps -----------------------------------------------------------------------------------------------
 
@@ -58,9 +58,10 @@ class ServerExchange:
 
         Raises:
             CohortTooSmallError: some server holds fewer reports than the minimum; no batch was closed.
+            AbandonedError: it is a window that is over, and some server holds fewer reports than the minimum.
         """
         missing = self._missing("inventory")
-        if len(missing) == len(self._servers):
+        if self._task.windows is None and len(missing) == len(self._servers):
             # A closed batch takes no more reports, so none is closed before all servers hold enough.
             await self._each(missing, self._require_enough)
         await self._each(missing, self._close_one)
@@ -109,7 +110,9 @@ class ServerExchange:
                 limit=limit,
             )
             with server.blame():
-                await asyncio.to_thread(open_sketch_share, self._task, server.index, body, cohort, sealing_key)
+                await asyncio.to_thread(
+                    open_sketch_share, self._task, self._number, server.index, body, cohort, sealing_key
+                )
             await self._keep("sketch_share", body, server.index)
 
         await self._each(self._missing("sketch_share"), aggregate_one)
@@ -131,7 +134,7 @@ class ServerExchange:
     async def frozen(self) -> FrozenCohort:
         """Check and return the frozen cohort."""
         return await asyncio.to_thread(
-            lambda: verify_frozen(self._task, self.inventories(), self._lists(), self.cohorts())
+            lambda: verify_frozen(self._task, self._number, self.inventories(), self._lists(), self.cohorts())
         )
 
     # --- one server ----------------------------------------------------------------------------------------------
@@ -140,16 +143,26 @@ class ServerExchange:
         body = await server.ask("GET", f"/v1/tasks/{self._task.task_id}/batches", "batches")
         needed = self._task.claim.min_clients
         with server.blame():
-            status = _batch_status(body)
+            status = _batch_status(body, self._number)
             if status.state == "open" and not status.enough:
                 raise CohortTooSmallError(f"fewer than {needed} reports are here; the batch stays open")
 
     async def _close_one(self, server: Server) -> None:
-        body = await server.ask("POST", f"{self._batch}/inventory", "inventory")
+        try:
+            body = await server.ask("POST", f"{self._batch}/inventory", "inventory")
+        except CohortTooSmallError as error:
+            if self._task.windows is None:
+                raise
+            # A server counts only after the window's end, so no more reports can come.
+            raise AbandonedError(f"window {self._number} is a gap: {error.detail}") from None
         with server.blame():
             signed = Signed[Inventory].from_canonical(body)
             inventory = signed.verified(self._task.servers[server.index].identity_key)
-            if (inventory.task_id, inventory.batch, inventory.server) != (self._task.task_id, BATCH, server.index):
+            if (inventory.task_id, inventory.batch, inventory.server) != (
+                self._task.task_id,
+                self._number,
+                server.index,
+            ):
                 raise InventoryMismatchError("of another task, batch or server")
             if inventory.count > self._most_reports():
                 raise InventoryMismatchError(f"{inventory.count} reports are more than this task can release")
@@ -171,11 +184,11 @@ class ServerExchange:
         self, index: int, body: bytes, inventories: Sequence[Signed[Inventory]], root: str, count: int
     ) -> Cohort:
         cohort = Signed[Cohort].from_canonical(body).verified(self._task.servers[index].identity_key)
-        expected = (self._task.task_id, BATCH, index, root, count, inventories_hash(tuple(inventories)))
+        expected = (self._task.task_id, self._number, index, root, count, inventories_hash(tuple(inventories)))
         found = (cohort.task_id, cohort.batch, cohort.server, cohort.root, cohort.count, cohort.inventories)
         if found != expected:
             raise CohortConflictError("it froze another cohort than the inventories have in common")
-        commitment = base64url(nonce_commitment(self._task, BATCH, parse_base64url(cohort.nonce)))
+        commitment = base64url(nonce_commitment(self._task, self._number, parse_base64url(cohort.nonce)))
         if commitment != inventories[index].message.nonce_commitment:
             raise NonceMismatchError
         return cohort
@@ -187,10 +200,14 @@ class ServerExchange:
     # --- storage -------------------------------------------------------------------------------------------------
 
     def _missing(self, kind: DocumentKind) -> list[Server]:
-        return [s for s in self._servers if not self._store.has_document(self._task.task_id, kind, s.index)]
+        return [
+            s for s in self._servers if not self._store.has_document(self._task.task_id, self._number, kind, s.index)
+        ]
 
     def _documents(self, kind: DocumentKind) -> list[bytes]:
-        bodies = [self._store.document(self._task.task_id, kind, server.index) for server in self._servers]
+        bodies = [
+            self._store.document(self._task.task_id, self._number, kind, server.index) for server in self._servers
+        ]
         found = [body for body in bodies if body is not None]
         if len(found) < len(bodies):
             raise ValueError(f"the exchange has no {kind} of every server yet")
@@ -204,7 +221,7 @@ class ServerExchange:
 
     async def _keep(self, kind: DocumentKind, body: bytes, server: int | None = None) -> None:
         where = {} if server is None else {"server": server}
-        await asyncio.to_thread(self._store.put_document, self._task.task_id, kind, body, **where)
+        await asyncio.to_thread(self._store.put_document, self._task.task_id, self._number, kind, body, **where)
 
     async def _each(self, servers: Sequence[Server], step: Callable[[Server], Awaitable[None]]) -> None:
         """Take a step with several servers at once; all of them finish before the first refusal is raised."""
@@ -236,13 +253,13 @@ def _cohort_request(
     return CohortRequest(inventories=tuple(inventories), differences=differences)
 
 
-def _batch_status(body: bytes) -> BatchStatus:
+def _batch_status(body: bytes, number: int) -> BatchStatus:
     document = parse_canonical_json(body)
     batches = document.get("batches") if isinstance(document, dict) else None
     if not isinstance(batches, list):
         raise InvalidMessageError("expected a list of batches")
     for value in batches:
         status = BatchStatus.from_value(value)
-        if status.batch == BATCH:
+        if status.batch == number:
             return status
-    raise UnknownBatchError(f"the server knows no batch {BATCH}")
+    raise UnknownBatchError(f"the server knows no batch {number}")

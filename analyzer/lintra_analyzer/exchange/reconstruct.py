@@ -13,7 +13,7 @@ from lintra_protocol import wire
 from lintra_protocol.canonical import base64url, domain_hash, parse_base64url
 from lintra_protocol.errors import CohortConflictError, InvalidReleaseError, LintraError
 from lintra_protocol.mechanisms.collusion import released_epsilons_if_colluding
-from lintra_protocol.messages import BATCH, Cohort, Inventory, Signed, SketchShareRecord
+from lintra_protocol.messages import Cohort, Inventory, Signed, SketchShareRecord
 from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.report_ids import ReportIds, intersection
 from lintra_protocol.ring import IntArray, RingArray, from_ring, ring_from_bytes
@@ -84,6 +84,7 @@ def common_reports(task: Task, inventories: Sequence[Inventory], lists: Sequence
 
 def verify_frozen(
     task: Task,
+    batch: int,
     inventories: Sequence[Signed[Inventory]],
     lists: Sequence[ReportIds],
     cohorts: Sequence[Signed[Cohort]],
@@ -94,18 +95,18 @@ def verify_frozen(
         CohortConflictError: the servers agree with each other but not with their inventories.
         LintraError: any refusal of `rules`.
     """
-    report_ids = common_reports(task, verify_inventories(task, BATCH, inventories), lists)
-    agreed = verify_cohorts(task, BATCH, cohorts, inventories)
+    report_ids = common_reports(task, verify_inventories(task, batch, inventories), lists)
+    agreed = verify_cohorts(task, batch, cohorts, inventories)
     if (agreed.root, agreed.count) != (base64url(report_ids.root), len(report_ids)):
         raise CohortConflictError("the servers froze another cohort than their inventories have in common")
     nonces = [parse_base64url(signed.message.nonce) for signed in cohorts]
-    drawn = draw_matrix(task, BATCH, report_ids.root, nonces, len(report_ids))
+    drawn = draw_matrix(task, batch, report_ids.root, nonces, len(report_ids))
     colluding = released_epsilons_if_colluding(task.mechanism, task.claim, task.num_columns, drawn.matrix)
     return FrozenCohort(report_ids, drawn.seed, drawn.privacy, drawn.matrix.row_counts(), colluding)
 
 
 def open_sketch_share(
-    task: Task, server: int, answer: bytes, cohort: FrozenCohort, sealing_key: SealingKey
+    task: Task, batch: int, server: int, answer: bytes, cohort: FrozenCohort, sealing_key: SealingKey
 ) -> tuple[SketchShareRecord, RingArray]:
     """Check one server's answer against the cohort, and open it (R11).
 
@@ -119,8 +120,8 @@ def open_sketch_share(
         document, sealed = wire.decode_sealed_document(answer)
         signed = Signed[SketchShareRecord].from_canonical(document)
         record = signed.verified(task.servers[server].identity_key)
-        _require_record(task, server, record, cohort, sealed)
-        plaintext = sealing_key.open(sealed, aggregate_context(task, BATCH, server, cohort.root, cohort.seed))
+        _require_record(task, batch, server, record, cohort, sealed)
+        plaintext = sealing_key.open(sealed, aggregate_context(task, batch, server, cohort.root, cohort.seed))
     except InvalidReleaseError:
         raise
     except LintraError as error:
@@ -130,10 +131,12 @@ def open_sketch_share(
     return record, ring_from_bytes(plaintext).reshape(record.rows, record.words)
 
 
-def _require_record(task: Task, server: int, record: SketchShareRecord, cohort: FrozenCohort, sealed: bytes) -> None:
+def _require_record(
+    task: Task, batch: int, server: int, record: SketchShareRecord, cohort: FrozenCohort, sealed: bytes
+) -> None:
     expected = SketchShareRecord(
         task_id=task.task_id,
-        batch=BATCH,
+        batch=batch,
         server=server,
         cohort_root=base64url(cohort.root),
         num_clients=cohort.num_clients,
@@ -148,11 +151,14 @@ def _require_record(task: Task, server: int, record: SketchShareRecord, cohort: 
     raise InvalidReleaseError(f"the sketch share of server {server} differs in {', '.join(differing)}")
 
 
-def reconstruct(task: Task, answers: Sequence[bytes], cohort: FrozenCohort, sealing_key: SealingKey) -> Reconstruction:
+def reconstruct(
+    task: Task, batch: int, answers: Sequence[bytes], cohort: FrozenCohort, sealing_key: SealingKey
+) -> Reconstruction:
     """Open all N sketch shares and add them up.
 
     Args:
         task: the task.
+        batch: which of its batches.
         answers: one of each server, in server order.
         cohort: of `verify_frozen`.
         sealing_key: the analyzer's, of the task's suite.
@@ -162,6 +168,8 @@ def reconstruct(task: Task, answers: Sequence[bytes], cohort: FrozenCohort, seal
     """
     if len(answers) != task.num_servers:
         raise InvalidReleaseError(f"{len(answers)} of {task.num_servers} sketch shares")
-    opened = [open_sketch_share(task, index, answer, cohort, sealing_key) for index, answer in enumerate(answers)]
+    opened = [
+        open_sketch_share(task, batch, index, answer, cohort, sealing_key) for index, answer in enumerate(answers)
+    ]
     sketch = from_ring(combine(np.stack([share for _, share in opened])))
     return Reconstruction(cohort, tuple(record for record, _ in opened), sketch)

@@ -10,14 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from sqlalchemy import Connection, create_engine, event, insert, inspect, select, update
+from sqlalchemy import ColumnElement, Connection, create_engine, event, insert, inspect, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from lintra_analyzer.storage import tables
 from lintra_protocol.errors import TaskConflictError, UnknownResourceError, UnknownTaskError
+from lintra_protocol.messages import BATCH
+from lintra_protocol.windows import MAX_WINDOWS
 from lintra_service.settings import InvalidSettingsError
 
-REVISION = "0003"
+REVISION = "0004"
 """The newest of `migrations/versions`; its tables are those of `tables`."""
 
 _MIGRATIONS = Path(__file__).with_name("migrations")
@@ -62,6 +64,7 @@ class Job:
     state: JobState
     problem: Problem | None = None
     release_id: str | None = None
+    batch: int = BATCH
 
 
 class Store:
@@ -183,6 +186,11 @@ class Store:
         with self._engine.connect() as connection:
             return [StoredTask(*row) for row in connection.execute(_select_task.order_by(tables.tasks.c.number.desc()))]
 
+    def task_ids(self) -> list[str]:
+        """Return the identifiers of all tasks, the oldest first."""
+        query = select(tables.tasks.c.task_id).order_by(tables.tasks.c.number)
+        return self._read(lambda connection: list(connection.scalars(query)))
+
     def registrations(self, task_id: str) -> list[ServerState]:
         """Return what each server said to a task, in server order."""
         table = tables.registrations
@@ -201,61 +209,68 @@ class Store:
 
     # --- jobs and what they gathered -----------------------------------------------------------------------------
 
-    def job(self, task_id: str) -> Job | None:
-        """Return a task's job, if it was ever started."""
-        query = select(tables.jobs).where(tables.jobs.c.task_id == task_id)
+    def job(self, task_id: str, batch: int = BATCH) -> Job | None:
+        """Return the job of a task's batch, if it was ever started."""
+        query = _select_job.where(tables.jobs.c.task_id == task_id, tables.jobs.c.batch == batch)
         with self._engine.connect() as connection:
             row = connection.execute(query).one_or_none()
         return None if row is None else _job(*row)
 
+    def jobs(self, task_id: str, first: int = 0, count: int = MAX_WINDOWS) -> list[Job]:
+        """Return the jobs of so many of a task's batches that were ever started, by batch."""
+        mine = (tables.jobs.c.task_id == task_id) & (tables.jobs.c.batch >= first)
+        query = _select_job.where(mine, tables.jobs.c.batch < first + count).order_by(tables.jobs.c.batch)
+        with self._engine.connect() as connection:
+            return [_job(*row) for row in connection.execute(query)]
+
     def running_jobs(self) -> list[Job]:
         """Return the jobs that a restart interrupted."""
         with self._engine.connect() as connection:
-            return [
-                _job(*row) for row in connection.execute(select(tables.jobs).where(tables.jobs.c.state == "running"))
-            ]
+            return [_job(*row) for row in connection.execute(_select_job.where(tables.jobs.c.state == "running"))]
 
     def set_job(self, job: Job) -> None:
         """Keep how far a job is."""
         with self._engine.begin() as connection:
             _put_job(connection, job)
 
-    def document(self, task_id: str, kind: DocumentKind, server: int = ALL_SERVERS) -> bytes | None:
+    def document(self, task_id: str, batch: int, kind: DocumentKind, server: int = ALL_SERVERS) -> bytes | None:
         """Return what was stored under this name, or None."""
-        columns = tables.documents.c
-        where = (columns.task_id == task_id) & (columns.kind == kind) & (columns.server == server)
+        columns, where = tables.documents.c, _place(task_id, batch, kind, server)
         return self._read(lambda c: c.scalar(select(columns.body).where(where)))
 
-    def has_document(self, task_id: str, kind: DocumentKind, server: int = ALL_SERVERS) -> bool:
+    def has_document(self, task_id: str, batch: int, kind: DocumentKind, server: int = ALL_SERVERS) -> bool:
         """Return whether something is stored under this name."""
-        columns = tables.documents.c
-        where = (columns.task_id == task_id) & (columns.kind == kind) & (columns.server == server)
+        columns, where = tables.documents.c, _place(task_id, batch, kind, server)
         return self._read(lambda c: c.scalar(select(columns.server).where(where))) is not None
 
-    def put_document(self, task_id: str, kind: DocumentKind, body: bytes, server: int = ALL_SERVERS) -> None:
+    def put_document(
+        self, task_id: str, batch: int, kind: DocumentKind, body: bytes, server: int = ALL_SERVERS
+    ) -> None:
         """Store a server's answer that was already checked; the first one stays."""
-        statement = upsert(tables.documents).values(task_id=task_id, kind=kind, server=server, body=body)
+        place = {"task_id": task_id, "batch": batch, "kind": kind, "server": server}
+        statement = upsert(tables.documents).values(**place, body=body)
         with self._engine.begin() as connection:
             connection.execute(statement.on_conflict_do_nothing())
 
-    def replace_documents(self, task_id: str, server: int, bodies: Mapping[DocumentKind, bytes]) -> None:
+    def replace_documents(self, task_id: str, batch: int, server: int, bodies: Mapping[DocumentKind, bytes]) -> None:
         """Store a server's answers together, in place of those of the same kinds."""
         with self._engine.begin() as connection:
             for kind, body in bodies.items():
-                statement = upsert(tables.documents).values(task_id=task_id, kind=kind, server=server, body=body)
-                keys = ["task_id", "kind", "server"]
-                connection.execute(statement.on_conflict_do_update(index_elements=keys, set_={"body": body}))
+                place = {"task_id": task_id, "batch": batch, "kind": kind, "server": server}
+                statement = upsert(tables.documents).values(**place, body=body)
+                connection.execute(statement.on_conflict_do_update(index_elements=list(place), set_={"body": body}))
 
     # --- releases ------------------------------------------------------------------------------------------------
 
-    def add_release(self, release_id: str, task_id: str, record: bytes) -> str:
-        """Store a release's signed record and end its job in one transaction; a task's first release stays."""
+    def add_release(self, release_id: str, task_id: str, batch: int, record: bytes) -> str:
+        """Store a release's signed record and end its job in one transaction; a batch's first release stays."""
         table = tables.releases
-        statement = upsert(table).values(release_id=release_id, task_id=task_id, record=record)
+        statement = upsert(table).values(release_id=release_id, task_id=task_id, batch=batch, record=record)
         with self._engine.begin() as connection:
             connection.execute(statement.on_conflict_do_nothing())
-            kept = str(connection.scalar(select(table.c.release_id).where(table.c.task_id == task_id)))
-            _put_job(connection, Job(task_id, "released", "released", None, kept))
+            mine = (table.c.task_id == task_id) & (table.c.batch == batch)
+            kept = str(connection.scalar(select(table.c.release_id).where(mine)))
+            _put_job(connection, Job(task_id, "released", "released", None, kept, batch))
         return kept
 
     def release(self, release_id: str) -> bytes:
@@ -277,11 +292,19 @@ class Store:
             lambda c: c.scalars(select(tables.releases.c.record).order_by(tables.releases.c.number.desc())).all()
         )
 
+    def releases_of(self, task_id: str, first: int, count: int) -> dict[int, bytes]:
+        """Return the signed records of the releases of so many of a task's batches, by batch."""
+        table = tables.releases
+        mine = (table.c.task_id == task_id) & (table.c.batch >= first) & (table.c.batch < first + count)
+        query = select(table.c.batch, table.c.record).where(mine).order_by(table.c.batch)
+        return self._read(lambda connection: {row.batch: row.record for row in connection.execute(query)})
+
     def _read(self, query: Callable[[Connection], T]) -> T:
         with self._engine.connect() as connection:
             return query(connection)
 
 
+_select_job = select(*(tables.jobs.c[name] for name in Job.__dataclass_fields__))
 _select_task = select(
     tables.tasks.c.task_id, tables.tasks.c.record, tables.tasks.c.specification, tables.tasks.c.created_at
 )
@@ -289,13 +312,20 @@ _select_task = select(
 
 def _put_job(connection: Connection, job: Job) -> None:
     values = {**vars(job), "problem": _json(job.problem)}
-    changes = {name: value for name, value in values.items() if name != "task_id"}
+    keys = ["task_id", "batch"]
+    changes = {name: value for name, value in values.items() if name not in keys}
     statement = upsert(tables.jobs).values(**values)
-    connection.execute(statement.on_conflict_do_update(index_elements=["task_id"], set_=changes))
+    connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=changes))
 
 
-def _job(task_id: str, stage: Stage, state: JobState, problem: str | None, release_id: str | None) -> Job:
-    return Job(task_id, stage, state, _problem(problem), release_id)
+def _place(task_id: str, batch: int, kind: DocumentKind, server: int) -> ColumnElement[bool]:
+    columns = tables.documents.c
+    of_batch = (columns.task_id == task_id) & (columns.batch == batch)
+    return of_batch & (columns.kind == kind) & (columns.server == server)
+
+
+def _job(task_id: str, stage: Stage, state: JobState, problem: str | None, release_id: str | None, batch: int) -> Job:
+    return Job(task_id, stage, state, _problem(problem), release_id, batch)
 
 
 def _problem(text: str | None) -> Problem | None:

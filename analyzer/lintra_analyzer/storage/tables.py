@@ -1,6 +1,6 @@
 """The tables of the analyzer's database, and how SQLite is told to be durable."""
 
-from sqlalchemy import Column, ForeignKey, Integer, LargeBinary, MetaData, String, Table
+from sqlalchemy import Column, ForeignKey, Integer, LargeBinary, MetaData, String, Table, UniqueConstraint
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry
 
@@ -32,6 +32,7 @@ jobs = Table(
     "jobs",
     metadata,
     Column("task_id", ForeignKey("tasks.task_id"), primary_key=True),
+    Column("batch", Integer, primary_key=True),
     Column("stage", String, nullable=False),
     Column("state", String, nullable=False),
     Column("problem", String),
@@ -41,6 +42,7 @@ documents = Table(
     "documents",
     metadata,
     Column("task_id", ForeignKey("tasks.task_id"), primary_key=True),
+    Column("batch", Integer, primary_key=True),
     Column("kind", String, primary_key=True),
     Column("server", Integer, primary_key=True),
     Column("body", LargeBinary, nullable=False),
@@ -50,8 +52,10 @@ releases = Table(
     metadata,
     Column("number", Integer, primary_key=True),
     Column("release_id", String, nullable=False, unique=True),
-    Column("task_id", ForeignKey("tasks.task_id"), nullable=False, unique=True),
+    Column("task_id", ForeignKey("tasks.task_id"), nullable=False),
+    Column("batch", Integer, nullable=False),
     Column("record", LargeBinary, nullable=False),
+    UniqueConstraint("task_id", "batch"),
 )
 
 

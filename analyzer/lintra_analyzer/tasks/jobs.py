@@ -18,6 +18,7 @@ from lintra_analyzer.storage.archive import Archive
 from lintra_analyzer.storage.keys import Keys
 from lintra_analyzer.storage.store import Job, JobState, Stage, Store
 from lintra_protocol.errors import InternalError, LintraError
+from lintra_protocol.messages import BATCH
 from lintra_protocol.problems import to_problem
 from lintra_protocol.task import Task
 
@@ -25,13 +26,21 @@ _log = structlog.get_logger(__name__)
 
 
 class ReleaseJob:
-    """One task's way to its release."""
+    """One batch's way to its release."""
 
     def __init__(
-        self, task: Task, exchange: ServerExchange, store: Store, archive: Archive, keys: Keys, now: Callable[[], int]
+        self,
+        task: Task,
+        batch: int,
+        exchange: ServerExchange,
+        store: Store,
+        archive: Archive,
+        keys: Keys,
+        now: Callable[[], int],
     ) -> None:
         """Prepare the stages; nothing happens before one of them is called."""
         self._task = task
+        self._batch = batch
         self._exchange = exchange
         self._store = store
         self._archive = archive
@@ -66,41 +75,52 @@ class ReleaseJob:
 
     def _finish(self, cohort: FrozenCohort) -> None:
         task, exchange = self._task, self._exchange
-        result = reconstruct(task, exchange.sketch_shares(), cohort, self._keys.sealing[task.suite])
+        result = reconstruct(task, self._batch, exchange.sketch_shares(), cohort, self._keys.sealing[task.suite])
         signed = certify(
-            task, tuple(exchange.inventories()), tuple(exchange.cohorts()), result, self._keys.identity, self._now()
+            task,
+            self._batch,
+            tuple(exchange.inventories()),
+            tuple(exchange.cohorts()),
+            result,
+            self._keys.identity,
+            self._now(),
         )
         values = task.mechanism.decode(result.sketch, task.num_columns)
         # Files first: a record in the database always has its numbers. A crash in between leaves files without
         # record, and the next attempt writes its own.
         self._archive.write(signed, result.sketch, cohort.row_counts, values)
-        self._store.add_release(signed.record.release_id, task.task_id, signed.canonical())
+        self._store.add_release(signed.record.release_id, task.task_id, self._batch, signed.canonical())
 
 
 class Jobs:
-    """All jobs of this process, at most one for each task."""
+    """All jobs of this process, at most one for each batch."""
 
-    def __init__(self, store: Store, make: Callable[[str], ReleaseJob], metrics: Metrics) -> None:
-        """Run jobs that `make` prepares from a task's identifier."""
+    def __init__(self, store: Store, make: Callable[[str, int], ReleaseJob], metrics: Metrics) -> None:
+        """Run jobs that `make` prepares from a task's identifier and the number of a batch."""
         self._store = store
         self._make = make
         self._metrics = metrics
-        self._running: dict[str, asyncio.Task[None]] = {}
+        self._running: dict[tuple[str, int], asyncio.Task[None]] = {}
 
     def resume(self) -> None:
         """Go on with every job that was running when the process ended."""
         for job in self._store.running_jobs():
-            self._start(job.task_id, job.stage)
+            self._start(job)
 
-    def start(self, task_id: str) -> Job:
+    def start(self, task_id: str, batch: int) -> Job:
         """Start a job, or start it again where it stood; a running or finished one is left alone."""
-        job = self._store.job(task_id) or Job(task_id, "inventory", "waiting")
-        if task_id in self._running or job.state == "released":
+        job = self._store.job(task_id, batch) or Job(task_id, "inventory", "waiting", batch=batch)
+        if (task_id, batch) in self._running or job.state == "released":
             return job
-        job = Job(task_id, job.stage, "running")
+        job = Job(task_id, job.stage, "running", batch=batch)
         self._store.set_job(job)
-        self._start(task_id, job.stage)
+        self._start(job)
         return job
+
+    @property
+    def num_running(self) -> int:
+        """Return how many jobs run now."""
+        return len(self._running)
 
     async def stop(self) -> None:
         """Interrupt all jobs; they stay `running` in the store, and `resume` goes on with them."""
@@ -109,20 +129,21 @@ class Jobs:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
 
-    async def finished(self, task_id: str) -> None:
+    async def finished(self, task_id: str, batch: int = BATCH) -> None:
         """Wait until a job stands still or is done."""
-        if running := self._running.get(task_id):
+        if running := self._running.get((task_id, batch)):
             await asyncio.wait([running])
 
-    def _start(self, task_id: str, stage: Stage) -> None:
-        task = asyncio.create_task(self._run(task_id, stage), name=f"release {task_id}")
-        self._running[task_id] = task
-        task.add_done_callback(lambda _: self._running.pop(task_id, None))
+    def _start(self, job: Job) -> None:
+        key = (job.task_id, job.batch)
+        task = asyncio.create_task(self._run(job), name=f"release {job.task_id} {job.batch}")
+        self._running[key] = task
+        task.add_done_callback(lambda _: self._running.pop(key, None))
 
-    async def _run(self, task_id: str, stage: Stage) -> None:
-        log = _log.bind(task=task_id)
+    async def _run(self, job: Job) -> None:
+        stage, log = job.stage, _log.bind(task=job.task_id, batch=job.batch)
         try:
-            release = self._make(task_id)
+            release = self._make(job.task_id, job.batch)
             while stage != "released":
                 began = time.monotonic()
                 following = await release.take(stage)
@@ -130,16 +151,17 @@ class Jobs:
                 log.info("stage done", stage=stage)
                 stage = following
                 if stage != "released":
-                    self._store.set_job(Job(task_id, stage, "running"))
+                    self._store.set_job(Job(job.task_id, stage, "running", batch=job.batch))
         except LintraError as error:
-            self._stand_still(task_id, stage, error)
+            self._stand_still(job, stage, error)
             log.warning("stage refused", stage=stage, problem=error.token, detail=error.detail)
         except Exception:
             # Without this, a defect would end the job silently and leave it `running` until the next restart.
-            self._stand_still(task_id, stage, InternalError("the log of the analyzer says more"))
+            self._stand_still(job, stage, InternalError("the log of the analyzer says more"))
             log.exception("stage broke", stage=stage)
 
-    def _stand_still(self, task_id: str, stage: Stage, error: LintraError) -> None:
+    def _stand_still(self, job: Job, stage: Stage, error: LintraError) -> None:
         state: JobState = "waiting" if error.retryable else "failed"
         self._metrics.refused(stage, error.token)
-        self._store.set_job(Job(task_id, stage, state, to_problem(error, task=task_id, batch="0")))
+        problem = to_problem(error, task=job.task_id, batch=str(job.batch))
+        self._store.set_job(Job(job.task_id, stage, state, problem, batch=job.batch))

@@ -31,22 +31,28 @@ from lintra_analyzer.web.views import (
     TaskView,
     TokenRequest,
     Tokens,
+    WindowView,
     census_view,
     job_view,
     release_summary,
     summary_of,
     view_of,
+    window_view,
 )
 from lintra_protocol import __version__
 from lintra_protocol.canonical import HASH_BYTES, base64url
 from lintra_protocol.errors import UnknownBatchError
 from lintra_protocol.messages import BATCH
+from lintra_protocol.windows import MAX_WINDOWS
 from lintra_service.answers import RETRY_AFTER_SECONDS
 from lintra_service.envelope import Envelope
 from lintra_service.room import Room
 from lintra_service.tokens import is_known, require_token
 
 OPENAPI_PATH = "/v1/openapi.json"
+
+WINDOWS_PER_PAGE = 1000
+"""Most windows in one answer."""
 
 
 def create_app(service: Service) -> ASGIApp:
@@ -171,9 +177,11 @@ def _clients() -> APIRouter:
         return Tokens(tokens=service.make_tokens(task_id, asked.count))
 
     @router.get("/{task_id}/census", responses=refusals(403, 404, 409, 502))
-    async def census(service: ThisService, task_id: str) -> CensusView:
+    async def census(
+        service: ThisService, task_id: str, batch: Annotated[int, Query(ge=0, lt=MAX_WINDOWS)] = BATCH
+    ) -> CensusView:
         """Ask every server what it holds of the open batch; it changes nothing."""
-        return census_view(service.task(task_id), await service.census(task_id))
+        return census_view(service.task(task_id), await service.census(task_id, batch))
 
     return router
 
@@ -188,19 +196,27 @@ def _batches() -> APIRouter:
     )
     async def start(service: ThisService, task_id: str, batch: str, response: Response) -> JobView:
         """Start the release of a batch, or go on with it; 200 when it is done."""
-        _require_batch(batch)
-        view = job_view(service.start_release(task_id))
+        view = job_view(service.start_release(task_id, _number(batch)))
         _point(response, view)
         return view
 
     @router.get("/{task_id}/batches/{batch}/release", responses=refusals(404))
     def progress(service: ThisService, task_id: str, batch: str, response: Response) -> JobView:
         """Say how far the release of a batch is."""
-        _require_batch(batch)
-        view = job_view(service.job(task_id))
+        view = job_view(service.job(task_id, _number(batch)))
         if view.state == "running":
             response.headers["retry-after"] = str(RETRY_AFTER_SECONDS)
         return view
+
+    @router.get("/{task_id}/windows", responses=refusals(404))
+    def windows(
+        service: ThisService,
+        task_id: str,
+        first: Annotated[int, Query(ge=0, lt=MAX_WINDOWS)] = 0,
+        count: Annotated[int, Query(ge=1, le=WINDOWS_PER_PAGE)] = WINDOWS_PER_PAGE,
+    ) -> list[WindowView]:
+        """List the windows of a task that have begun, and what became of them, from the number `first` on."""
+        return [window_view(window) for window in service.windows(task_id, first, count)]
 
     return router
 
@@ -267,9 +283,11 @@ def _body(schema: dict[str, object]) -> dict[str, object]:
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
-def _require_batch(batch: str) -> None:
-    if batch != str(BATCH):
-        raise UnknownBatchError(f"this version releases batch {BATCH} of a task only")
+def _number(batch: str) -> int:
+    number = int(batch) if batch.isascii() and batch.isdecimal() and len(batch) < 8 else -1
+    if str(number) != batch:
+        raise UnknownBatchError("a batch has a number; that of a task without windows is 0")
+    return number
 
 
 def _point(response: Response, view: JobView) -> None:

@@ -8,10 +8,11 @@ from lintra_analysis.asked.task import warnings_of
 from lintra_analysis.record import ReleaseRecord, stated
 from lintra_analyzer.exchange.census import CensusResult
 from lintra_analyzer.storage.store import Job, JobState, Problem, Registration, ServerState, Stage
+from lintra_analyzer.tasks.windows import Window, WindowState
 from lintra_protocol.blocks import block_bytes
 from lintra_protocol.documents import rounded_up
 from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
-from lintra_protocol.messages import BATCH, Counters
+from lintra_protocol.messages import Counters
 from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.task import Task
 
@@ -120,6 +121,18 @@ class JobView(_View):
     state: JobState
     problem: Problem | None
     release_id: str | None
+
+
+class WindowView(_View):
+    """A window: `open` until its grace is over, `due`, `running`, `waiting`, `released`, a `gap` for ever, `failed`."""
+
+    window: int
+    begins_seconds: int
+    ends_seconds: int
+    state: WindowState
+    release_id: str | None
+    num_clients: int | None
+    problem: Problem | None
 
 
 class ReleaseSummary(_View):
@@ -254,11 +267,24 @@ def job_view(job: Job) -> JobView:
     """Describe a job."""
     return JobView(
         task_id=job.task_id,
-        batch=BATCH,
+        batch=job.batch,
         stage=job.stage,
         state=job.state,
         problem=job.problem,
         release_id=job.release_id,
+    )
+
+
+def window_view(window: Window) -> WindowView:
+    """Describe a window."""
+    return WindowView(
+        window=window.number,
+        begins_seconds=window.begins,
+        ends_seconds=window.ends,
+        state=window.state,
+        release_id=window.release_id,
+        num_clients=window.num_clients,
+        problem=window.problem,
     )
 
 

@@ -83,10 +83,10 @@ async def test_an_inventory_without_a_report_of_the_servers_census_stops_the_exc
         assert (await rest.get(f"/v1/tasks/{task.task_id}/census")).status_code == 200
         # What the analyzer kept of server 1 now names one report more, which that server signed for.
         start = life.servers[1].node.stepper.start
-        ids = ReportIds.parse(life.service.store.document(task.task_id, "census_ids", 1) or b"", 10**6)
+        ids = ReportIds.parse(life.service.store.document(task.task_id, 0, "census_ids", 1) or b"", 10**6)
         counted = ReportIds.of([*ids, bytes(32)])
         census = sign(life.servers[1].node.identity, census_of(task, 0, 1, counted, 0, start)).canonical()
-        life.service.store.replace_documents(task.task_id, 1, {"census": census, "census_ids": counted.encode()})
+        life.service.store.replace_documents(task.task_id, 0, 1, {"census": census, "census_ids": counted.encode()})
         async with life.rest() as analyst:
             await analyst.put(f"/v1/tasks/{task.task_id}/batches/0/release")
             await life.service.jobs.finished(task.task_id)
@@ -103,11 +103,11 @@ async def test_a_server_that_began_again_is_not_called_a_liar_and_the_analyst_he
         task = await life.create("sum")
         await life.upload(task)
         assert (await rest.get(f"/v1/tasks/{task.task_id}/census")).status_code == 200
-        ids = ReportIds.parse(life.service.store.document(task.task_id, "census_ids", 1) or b"", 10**6)
+        ids = ReportIds.parse(life.service.store.document(task.task_id, 0, "census_ids", 1) or b"", 10**6)
         counted = ReportIds.of([*ids, bytes(32)])
         earlier = life.servers[1].node.stepper.start - 1
         census = sign(life.servers[1].node.identity, census_of(task, 0, 1, counted, 0, earlier)).canonical()
-        life.service.store.replace_documents(task.task_id, 1, {"census": census, "census_ids": counted.encode()})
+        life.service.store.replace_documents(task.task_id, 0, 1, {"census": census, "census_ids": counted.encode()})
         with capture_logs() as logs:
             record = life.service.record(await life.release(task)).record
         assert record.num_clients == CLIENTS

@@ -131,4 +131,4 @@ def test_all_sketch_shares_are_needed() -> None:
     task = a_task("sum")
     cohort = FrozenCohort(ReportIds.of([]), SEED, task.privacy(CLIENTS), np.array([CLIENTS]), {})
     with pytest.raises(InvalidReleaseError, match="2 of 3"):
-        reconstruct(task, [b"", b""], cohort, sealing_key("analyzer"))
+        reconstruct(task, 0, [b"", b""], cohort, sealing_key("analyzer"))

@@ -33,7 +33,7 @@ def test_what_was_stored_is_there_after_a_restart(path: Path) -> None:
     store = opened(path)
     store.set_registration("task", ServerState(1, "refused", {"type": "x", "status": 403}))
     store.set_job(Job("task", "cohort", "running"))
-    store.put_document("task", "inventory", b"body", 1)
+    store.put_document("task", 0, "inventory", b"body", 1)
     assert store.pin("url", "key") == "key"
     store.close()
     again = opened(path)
@@ -44,7 +44,7 @@ def test_what_was_stored_is_there_after_a_restart(path: Path) -> None:
     ]
     assert again.job("task") == Job("task", "cohort", "running")
     assert again.running_jobs() == [Job("task", "cohort", "running")]
-    assert again.document("task", "inventory", 1) == b"body"
+    assert again.document("task", 0, "inventory", 1) == b"body"
     assert again.pinned_key("url") == "key"
     again.close()
 
@@ -59,20 +59,20 @@ def test_every_commit_waits_for_the_disk(path: Path) -> None:
 
 def test_the_first_answer_stays(path: Path) -> None:
     store = opened(path)
-    assert not store.has_document("task", "cohort", 0)
-    store.put_document("task", "cohort", b"first", 0)
-    store.put_document("task", "cohort", b"second", 0)
-    assert store.document("task", "cohort", 0) == b"first"
-    assert store.has_document("task", "cohort", 0)
-    assert store.document("task", "cohort", 1) is None
+    assert not store.has_document("task", 0, "cohort", 0)
+    store.put_document("task", 0, "cohort", b"first", 0)
+    store.put_document("task", 0, "cohort", b"second", 0)
+    assert store.document("task", 0, "cohort", 0) == b"first"
+    assert store.has_document("task", 0, "cohort", 0)
+    assert store.document("task", 0, "cohort", 1) is None
     assert store.pin("url", "first") == store.pin("url", "second") == "first"
     store.close()
 
 
 def test_a_task_has_one_release(path: Path) -> None:
     store = opened(path)
-    assert store.add_release("one", "task", b"1") == "one"
-    assert store.add_release("two", "task", b"2") == "one"
+    assert store.add_release("one", "task", 0, b"1") == "one"
+    assert store.add_release("two", "task", 0, b"2") == "one"
     assert store.releases() == [b"1"]
     assert store.job("task") == Job("task", "released", "released", None, "one")
     store.close()

@@ -1,0 +1,131 @@
+"""The schedule: every window of a task is released when it is over, also those that ended while the analyzer stood.
+
+It stands in the task itself, so there is nothing to remember but the jobs, which are durable. A window that few
+answered is a gap and stays one; one that cannot be released now, since a server is away, is tried again.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import structlog
+
+from lintra_analyzer.storage.store import Job, Store
+from lintra_analyzer.tasks.jobs import Jobs
+from lintra_protocol.task import Task
+
+SCHEDULE_SECONDS = 10.0
+"""How often the schedule looks for windows that ended."""
+
+AGAIN_SECONDS = 60
+"""How long a window rests that was refused for now."""
+
+MOST_AT_ONCE = 4
+"""Jobs that run at once while the schedule starts new ones: catching up on a year leaves room for what analysts ask."""
+
+SETTLED = frozenset({"released", "failed"})
+"""States of jobs that the schedule leaves alone."""
+
+_log = structlog.get_logger(__name__)
+
+
+def num_due(task: Task, now: float) -> int:
+    """Return how many windows of a task are over, grace included; their numbers are those below it.
+
+    Args:
+        task: with windows; of another one none is ever due.
+        now: seconds since the epoch.
+    """
+    if task.windows is None:
+        return 0
+    passed = int(now // task.time_precision) - task.windows.grace - task.not_before
+    return min(max(passed // task.windows.window, 0), task.windows.max_windows)
+
+
+def num_begun(task: Task, now: float) -> int:
+    """Return how many windows of a task have begun; see `num_due`."""
+    if task.windows is None:
+        return 0
+    passed = int(now // task.time_precision) - task.not_before
+    return min(max(passed // task.windows.window + 1, 0), task.windows.max_windows)
+
+
+@dataclass
+class _Progress:
+    """Where a task's schedule stands: all windows below `first` are settled."""
+
+    task: Task
+    first: int = 0
+    tried: dict[int, float] = field(default_factory=dict)
+
+
+class Schedule:
+    """Starts the jobs of windows that are over."""
+
+    def __init__(self, store: Store, jobs: Jobs, task_of: Callable[[str], Task], now: Callable[[], float]) -> None:
+        """Look after all tasks of one store.
+
+        Args:
+            store: with the tasks and their jobs.
+            jobs: that the schedule starts.
+            task_of: returns a task by its identifier.
+            now: the clock, in seconds since the epoch.
+        """
+        self._store = store
+        self._jobs = jobs
+        self._task_of = task_of
+        self._now = now
+        self._progress: dict[str, _Progress | None] = {}
+
+    async def follow(self) -> None:
+        """Look again and again, for ever; a failure is logged, and the next look may succeed."""
+        while True:
+            try:
+                self.look()
+            except Exception:
+                _log.exception("the schedule failed")
+            await asyncio.sleep(SCHEDULE_SECONDS)
+
+    def look(self) -> list[Job]:
+        """Start the oldest windows that are due, of every task, as far as there is room; return what was started."""
+        started: list[Job] = []
+        for task_id in self._store.task_ids():
+            progress = self._progress_of(task_id)
+            if progress is not None and self._jobs.num_running < MOST_AT_ONCE and self._is_registered(progress.task):
+                started += self._start_due(task_id, progress)
+        if started:
+            _log.info("windows are over", jobs=len(started))
+        return started
+
+    def _progress_of(self, task_id: str) -> _Progress | None:
+        if task_id not in self._progress:
+            task = self._task_of(task_id)
+            self._progress[task_id] = None if task.windows is None else _Progress(task)
+        return self._progress[task_id]
+
+    def _is_registered(self, task: Task) -> bool:
+        return all(state.state == "accepted" for state in self._store.registrations(task.task_id))
+
+    def _start_due(self, task_id: str, progress: _Progress) -> list[Job]:
+        now = self._now()
+        due = num_due(progress.task, now)
+        if progress.first >= due:
+            return []
+        known = {job.batch: job for job in self._store.jobs(task_id, progress.first, due - progress.first)}
+        while progress.first < due and self._is_settled(known.get(progress.first)):
+            progress.tried.pop(progress.first, None)
+            progress.first += 1
+        started = []
+        for batch in range(progress.first, due):
+            if self._jobs.num_running >= MOST_AT_ONCE:
+                break
+            job = known.get(batch)
+            rested = now - progress.tried.get(batch, -AGAIN_SECONDS) >= AGAIN_SECONDS
+            if (job is None or job.state == "waiting") and rested:
+                progress.tried[batch] = now
+                started.append(self._jobs.start(task_id, batch))
+        return started
+
+    @staticmethod
+    def _is_settled(job: Job | None) -> bool:
+        return job is not None and job.state in SETTLED

@@ -1,0 +1,49 @@
+"""What became of a window: collected, released, or a gap."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from lintra_analysis.record import SignedRecord
+from lintra_analyzer.storage.store import Job, Problem
+from lintra_protocol.errors import AbandonedError
+from lintra_protocol.problems import from_problem
+from lintra_protocol.task import Task
+
+WindowState = Literal["open", "due", "running", "waiting", "released", "gap", "failed"]
+"""`due`: it is over and nobody began its release; `gap`: nothing of it will ever be released."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """One window of a task.
+
+    Attributes:
+        begins: seconds since the epoch.
+        ends: seconds since the epoch; the grace comes after it.
+        num_clients: of its release.
+        problem: why there is none, or not yet.
+    """
+
+    number: int
+    begins: int
+    ends: int
+    state: WindowState
+    release_id: str | None = None
+    num_clients: int | None = None
+    problem: Problem | None = None
+
+
+def window_of(task: Task, number: int, job: Job | None, record: bytes | None, *, is_due: bool) -> Window:
+    """Describe a window from its job and the record of its release, if there are any."""
+    begins, ends = (unit * task.time_precision for unit in task.span(number))
+    if job is None:
+        return Window(number, begins, ends, "due" if is_due else "open")
+    if record is None:
+        return Window(number, begins, ends, _state(job), problem=job.problem)
+    released = SignedRecord.from_canonical(record).record
+    return Window(number, begins, ends, "released", released.release_id, released.num_clients)
+
+
+def _state(job: Job) -> WindowState:
+    is_gap = job.problem is not None and isinstance(from_problem(job.problem), AbandonedError)
+    return "gap" if is_gap else job.state
