@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import structlog
 
 from lintra_analyzer.exchange.servers import Server
-from lintra_analyzer.storage.store import Store
+from lintra_analyzer.storage.store import DocumentKind, Store
 from lintra_protocol.canonical import HASH_BYTES, base64url
 from lintra_protocol.errors import InventoryMismatchError
 from lintra_protocol.messages import Census, Inventory, Signed
