@@ -7,7 +7,6 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -19,6 +18,7 @@ from lintra_analysis.access.rest_client import AnalyzerClient
 from lintra_analysis.commands.waiting import waiting
 from lintra_analysis.synthetic.analysis import synthesize as synthesize_rows
 from lintra_analysis.synthetic.rows import WARNING
+from lintra_analyzer.listing import release_line, task_line, window_line
 from lintra_analyzer.settings import TOKEN_VARIABLE, URL_VARIABLE, Settings
 from lintra_analyzer.storage.keys import load_keys
 from lintra_protocol.errors import LintraError, UnauthorizedError
@@ -140,12 +140,7 @@ def list_tasks(url: Url = _DEFAULT_URL, token: Token = "", as_json: AsJson = Fal
         _print_json(found)
         return
     for task in found:
-        until = datetime.fromtimestamp(task["not_after_seconds"], UTC)
-        state = "" if task["registered"] else ", not registered with every server"
-        typer.echo(
-            f"{task['task_id']}  until {until:%Y-%m-%d %H:%M}Z  {task['mechanism']}, at least {task['min_clients']} "
-            f"clients, epsilon {_short(task['epsilon'])} at delta {_short(task['delta'])}{state}  {task['purpose']}"
-        )
+        typer.echo(task_line(task))
 
 
 @task_app.command("show", context_settings=_IDENTIFIERS)
@@ -200,13 +195,7 @@ def windows(task_id: str, url: Url = _DEFAULT_URL, token: Token = "", as_json: A
         _print_json(found)
         return
     for window in found:
-        begins, ends = (datetime.fromtimestamp(window[name], UTC) for name in ("begins_seconds", "ends_seconds"))
-        what = f"{window['num_clients']} clients, {window['release_id']}" if window["release_id"] else ""
-        if window["problem"] is not None:
-            what = window["problem"]["detail"] or window["problem"]["title"]
-        typer.echo(
-            f"{window['window']:5}  {begins:%Y-%m-%d %H:%M}Z to {ends:%Y-%m-%d %H:%M}Z  {window['state']}  {what}"
-        )
+        typer.echo(window_line(window))
 
 
 @app.command(context_settings=_IDENTIFIERS)
@@ -244,11 +233,7 @@ def list_releases(url: Url = _DEFAULT_URL, token: Token = "", as_json: AsJson = 
         _print_json(found)
         return
     for each in found:
-        when = datetime.fromtimestamp(each["released_at"], UTC)
-        typer.echo(
-            f"{each['release_id']}  {when:%Y-%m-%d %H:%M}Z  {each['mechanism']}, {each['num_clients']} clients, "
-            f"epsilon {_short(each['epsilon'])} at delta {_short(each['delta'])}"
-        )
+        typer.echo(release_line(each))
 
 
 @app.command(context_settings=_IDENTIFIERS)
@@ -390,10 +375,6 @@ def _progress() -> Iterator[Callable[[str], None]]:
                 status.update(text)
 
         yield said
-
-
-def _short(real: str) -> str:
-    return f"{float(real):.6g}"
 
 
 @contextmanager
