@@ -2,11 +2,9 @@
 
 import numpy as np
 import numpy.typing as npt
-from sqlalchemy import update
 
 from lintra_server.batches.registry import HeldTask
-from lintra_server.storage.database import batches
-from lintra_server.storage.segments import write_segments
+from lintra_server.storage.segments import tail, write_segments
 from lintra_server.storage.store import Store
 
 
@@ -23,7 +21,4 @@ def fill(store: Store, held: HeldTask, report_ids: npt.NDArray[np.uint8], payloa
     with store.database.writing() as connection:
         connection.exec_driver_sql("PRAGMA cache_size=-400000")
         key = store._data_key(connection, held.number)
-        batch = connection.execute(batches.select().where(batches.c.task == held.number)).one()
-        written = write_segments(connection, held.number, batch.segments, new, (), key)
-        grown = {"num_reports": batch.num_reports + len(new), "segments": batch.segments + written}
-        connection.execute(update(batches).where(batches.c.task == held.number).values(**grown))
+        write_segments(connection, held.number, tail(connection, held.number), new, (), key)

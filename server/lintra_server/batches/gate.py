@@ -52,11 +52,15 @@ from lintra_protocol.signing import SigningKey
 from lintra_protocol.wire import encode_sealed_document
 from lintra_server.batches.registry import HeldTask
 from lintra_server.batches.transform import sketch_share
+from lintra_server.disk.reserve import is_full
 from lintra_server.storage.states import BatchStates
 from lintra_server.storage.steps import Step, Stepper, Values
 from lintra_server.storage.store import Batch, Store
 
 NONCE_BYTES = 32
+
+MERGING_SECONDS = 2.0
+"""How long small segments are rewritten into larger ones when a batch is closed: whatever follows reads them faster."""
 
 
 class Gate:
@@ -113,6 +117,7 @@ class Gate:
             if not self._stepper.with_room(lambda: self._states.begin_closing(held.number, least)):  # (2)
                 raise UnknownResourceError(f"the batch is {batch.state}, and a restore lost its inventory")
             try:
+                self._stepper.with_room(lambda: self._merge(held))
                 inventory, values = self._new_inventory(held)
                 self._perform(held, Step(self._stepper.start, "closed", held.task.id_bytes, "closing", values))  # (3)
             finally:
@@ -283,6 +288,13 @@ class Gate:
         if batch.state == "abandoned":
             raise AbandonedError("its task ended long ago and nobody released it, or the server's disk was restored")
         return batch
+
+    def _merge(self, held: HeldTask) -> None:
+        try:
+            self._store.merge_segments(held.number, MERGING_SECONDS)
+        except Exception as error:
+            if not is_full(error):  # it can wait, and the room that is kept is for the release
+                raise
 
     def _perform(self, held: HeldTask, step: Step) -> None:
         if not self._stepper.perform(step):

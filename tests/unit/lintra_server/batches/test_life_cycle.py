@@ -1,5 +1,6 @@
 """From the first upload to the release: the services give exactly what the ideal protocol gives."""
 
+import errno
 import json
 from io import BytesIO
 from pathlib import Path
@@ -21,6 +22,7 @@ from lintra_server.batches import census, transform
 from lintra_server.batches.gate import Gate
 from lintra_server.clock import SETTLING_SECONDS
 from lintra_server.storage import segments
+from lintra_server.storage.store import Store
 from support.server_world import BASE, PRECISION, World, a_world, seeded, text
 
 
@@ -129,6 +131,27 @@ async def test_many_small_segments_and_blocks_give_the_same(tmp_path: Path, monk
         request = await world.aggregate_request()
         assert_array_equal(
             await released(world, request), ideal.run(world.task, world.rows(15), nonces(request)).values
+        )
+
+
+async def test_closing_rewrites_small_segments_unless_the_disk_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    async with a_world(tmp_path) as world:
+        reports = world.reports(14)
+        for start in range(0, 14, 5):
+            await world.upload_everywhere(reports[start : start + 5])
+        with monkeypatch.context() as patched:
+            patched.setattr(Store, "merge_segments", full)
+            assert (await world.close_batch(0)).status_code == 200
+        assert (await world.close_batch(1)).status_code == 200
+        assert [len(world.apps[server].node.store.segments(1).numbers) for server in (0, 1)] == [3, 1]
+        request = await world.aggregate_request()
+        assert_array_equal(
+            await released(world, request), ideal.run(world.task, world.rows(14), nonces(request)).values
         )
 
 
