@@ -88,10 +88,10 @@ def passes_bytes(count: int) -> int:
     return _COUNT.size + PASS_BYTES * count
 
 
-def upload_bytes(task: Task, server: int, counts: Sequence[int]) -> int:
-    """Return the length of an upload of blocks of so many reports each."""
-    before = passes_bytes(sum(counts)) if task.uses_tokens else 0
-    return before + _COUNT.size + sum(block_bytes(task, server, count) for count in counts)
+def upload_bytes(task: Task, server: int, blocks: int, count: int) -> int:
+    """Return the length of an upload of so many blocks of `count` reports each."""
+    before = passes_bytes(blocks * count) if task.uses_tokens else 0
+    return before + _COUNT.size + blocks * block_bytes(task, server, count)
 
 
 def encode_upload(blocks: Sequence[SealedBlock]) -> bytes:

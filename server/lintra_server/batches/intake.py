@@ -52,7 +52,7 @@ OPENERS = 2
 
 def max_upload_bytes(held: HeldTask) -> int:
     """Return the length of the largest upload of a task."""
-    return upload_bytes(held.task, held.server, [1] * MAX_REPORTS)
+    return upload_bytes(held.task, held.server, MAX_REPORTS, 1)
 
 
 @dataclass

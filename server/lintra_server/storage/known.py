@@ -145,6 +145,15 @@ class KnownIds:
         pairs = zip(places.tolist(), numbers.tolist(), strict=True)
         return {report_ids[place] for place, number in pairs if _holds(held[number], report_ids[place])}
 
+    def are_new(self, batch: int, report_ids: Sequence[bytes]) -> bool:
+        """Return whether memory alone says that a batch holds none of some identifiers: nothing that was acknowledged.
+
+        False says nothing. True may be overtaken by another commit, so it may spare work, and only a commit decides.
+        """
+        with self._lock:
+            table = self._tables.get(batch)
+            return table is not None and not len(table.candidates(b"".join(report_ids))[0])
+
     def add(self, batch: int, written: Sequence[Written]) -> None:
         """Remember what a commit stored, now that it is durable."""
         with self._lock:

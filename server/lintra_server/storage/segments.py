@@ -128,8 +128,14 @@ def tail(connection: Connection, batch: int) -> Tail:
 def write_segments(
     connection: Connection, batch: int, end: Tail, new: Mapping[bytes, bytes], serials: Sequence[bytes], key: DataKey
 ) -> list[Written]:
-    """Write payloads, identifiers and the serials of tokens behind the end of a batch; return what was written."""
-    report_ids = list(new)
+    """Write payloads, identifiers and the serials of tokens behind the end of a batch; return what was written.
+
+    Reports stand in the order of their identifiers, so that nothing is kept of which came together in one upload.
+    """
+    arrived = list(new)
+    order = sorted(range(len(arrived)), key=arrived.__getitem__)
+    report_ids = [arrived[place] for place in order]
+    serials = [serials[place] for place in order] if serials else serials
     # All payloads of a batch have one length.
     per_segment = max(1, MAX_SEGMENT_BYTES // max(1, len(new[report_ids[0]])))
     rows, written = [], []

@@ -244,6 +244,8 @@ class Store(Tasks):
 
     def stored(self, batch: int, report_ids: Sequence[bytes]) -> set[bytes]:
         """Return which of some reports of a batch are stored, or raise `UnavailableError` if nobody can tell."""
+        if self._known.are_new(batch, report_ids):
+            return set()
         try:
             with self.database.reading() as connection:
                 return self._known.among(connection, batch, report_ids, tail(connection, batch).total)
@@ -392,8 +394,6 @@ class Store(Tasks):
 
 def _closed(state: BatchState) -> LintraError | None:
     """Return why a batch in a state takes no new reports, or None."""
-    if state == "open":
-        return None
     if state == "closing":  # it may become open again
         return UnavailableError("its batch is just being closed")
-    return BatchClosedError(f"it is {state}")
+    return None if state == "open" else BatchClosedError(f"it is {state}")

@@ -55,13 +55,13 @@ def test_the_documented_sizes() -> None:
     assert block_bytes(make_task(suite=HYBRID), 0, 1) == fixed + each + PLAIN + 1136
     seeded = make_task(share_form="seeded")
     assert [block_bytes(seeded, server, 1) for server in range(3)] == [fixed + each + 33 + 48 + n for n in (32, 32, 24)]
-    assert upload_bytes(TASK, 0, [1, 2]) == len(encode_upload([block(), block(2)]))
+    assert upload_bytes(TASK, 0, 3, 2) == len(encode_upload([block(2)] * 3))
 
 
 def test_ten_columns_in_blocks_of_256_to_three_servers_take_222_bytes_a_report() -> None:
     task = make_task("osnap", columns=10, suite=HYBRID, check=False)
     assert task.num_words == 10
-    assert round(upload_bytes(task, 0, [MAX_REPORTS]) / MAX_REPORTS) == 222
+    assert round(upload_bytes(task, 0, 1, MAX_REPORTS) / MAX_REPORTS) == 222
 
 
 def test_an_upload_is_cut_into_its_blocks() -> None:

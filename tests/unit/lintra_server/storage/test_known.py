@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sqlalchemy import event, update
+from sqlalchemy import event, select, update
 
 from lintra_protocol.errors import UnavailableError
 from lintra_protocol.randomness import system_randomness
@@ -102,6 +102,36 @@ def test_a_report_is_stored_once_however_it_comes_again(tmp_path: Path) -> None:
     assert store.report_ids(1) == [an_id(number) for number in (1, 2, 3, 4)]
     assert store.num_durable(1) == store.batch(1).num_reports == 4
     store.database.close()
+
+
+def test_which_reports_came_together_and_in_which_order_is_not_stored(tmp_path: Path) -> None:
+    stored = []
+    for name, uploads in {"a": [[5, 1, 9], [3], [7, 2]], "b": [[2, 3], [9, 7, 1], [5]]}.items():
+        (tmp_path / name).mkdir()
+        store = a_store(tmp_path / name)
+        ids = [[an_id(number) for number in upload] for upload in uploads]
+        payloads = [[payload(number) for number in upload] for upload in uploads]
+        serials = [[bytes([number]) * 16 for number in upload] for upload in uploads]
+        store.add_reports([Upload(1, *each) for each in zip(ids, payloads, [None] * 3, serials, strict=True)])
+        with store.database.reading() as connection:
+            spent = connection.execute(select(segments.c.serials)).scalars().all()
+        stored.append((in_order(store.segments(1)), spent))
+        store.database.close()
+    order = [1, 2, 3, 5, 7, 9]
+    assert stored == [([(number, number) for number in order], [b"".join(bytes([n]) * 16 for n in order)])] * 2
+
+
+def test_memory_alone_says_of_a_new_report_that_it_is_new_and_of_no_stored_one(tmp_path: Path) -> None:
+    store = a_store(tmp_path)
+    assert not store._known.are_new(1, [an_id(1)])
+    add(store, 1, 2)
+    add(store, 3)
+    assert store._known.are_new(1, [an_id(4), an_id(5)])
+    for known in (1, 2, 3):
+        assert not store._known.are_new(1, [an_id(4), an_id(known)])
+        assert store.stored(1, [an_id(4), an_id(known)]) == {an_id(known)}
+    store._known.forget(1)
+    assert not store._known.are_new(1, [an_id(4)])
 
 
 def test_an_identifier_across_two_others_is_not_taken_for_one_that_is_stored(tmp_path: Path) -> None:
