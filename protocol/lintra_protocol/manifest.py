@@ -14,6 +14,8 @@ LEAF_IDS = 64
 
 # `framed(label, part)` of the hot hash, with everything but the part computed once.
 _NODE = framed("merkle node") + (2 * HASH_BYTES).to_bytes(8, "big")
+_LEAF = framed("merkle leaf") + (8).to_bytes(8, "big")
+_LEAF_BYTES = LEAF_IDS * HASH_BYTES
 _EMPTY = domain_hash("merkle empty")
 
 
@@ -75,8 +77,9 @@ def verify_inclusion(root: bytes, count: int, report_id: bytes, proof: Inclusion
 def _levels(report_ids: npt.NDArray[np.uint8]) -> list[list[bytes]]:
     """Return the tree's levels from the leaves to the root; the list is not empty."""
     sha256 = hashlib.sha256
-    starts = range(0, len(report_ids), LEAF_IDS)
-    level = [_leaf(leaf, report_ids[start : start + LEAF_IDS].tobytes()) for leaf, start in enumerate(starts)]
+    data = memoryview(np.ascontiguousarray(report_ids).reshape(-1))
+    starts = range(0, len(data), _LEAF_BYTES)
+    level = [_leaf(leaf, data[start : start + _LEAF_BYTES]) for leaf, start in enumerate(starts)]
     levels = [level]
     while len(level) > 1:
         paired = [sha256(_NODE + left + right).digest() for left, right in zip(level[::2], level[1::2], strict=False)]
@@ -85,5 +88,6 @@ def _levels(report_ids: npt.NDArray[np.uint8]) -> list[list[bytes]]:
     return levels
 
 
-def _leaf(number: int, leaf_ids: bytes) -> bytes:
-    return domain_hash("merkle leaf", number.to_bytes(8, "big"), leaf_ids)
+def _leaf(number: int, leaf_ids: bytes | memoryview) -> bytes:
+    head = _LEAF + number.to_bytes(8, "big") + len(leaf_ids).to_bytes(8, "big")
+    return hashlib.sha256(b"".join((head, leaf_ids))).digest()

@@ -60,7 +60,7 @@ class ReportIds(Sequence[bytes]):
         Raises:
             InvalidMessageError: one of them stands twice.
         """
-        return cls(_strictly_ascending(rows[_order(_words(rows))]))
+        return cls(_strictly_ascending(_taken(rows, _sort_order(rows))))
 
     @classmethod
     def parse(cls, data: bytes, max_reports: int) -> "ReportIds":
@@ -141,7 +141,13 @@ class ReportIds(Sequence[bytes]):
 
     def where(self, chosen: Mask) -> "ReportIds":
         """Return the chosen ones; `chosen` has shape `(n,)`."""
-        return ReportIds(self.array[chosen])
+        return self if chosen.all() else ReportIds(_taken(self.array, chosen))
+
+    def without(self, places: IntArray) -> "ReportIds":
+        """Return those that do not stand at some places."""
+        kept = np.ones(len(self), bool)
+        kept[places] = False
+        return self.where(kept)
 
 
 def intersection(lists: Sequence[ReportIds]) -> ReportIds:
@@ -154,21 +160,61 @@ def intersection(lists: Sequence[ReportIds]) -> ReportIds:
 
 def num_distinct(lists: Sequence[ReportIds]) -> int:
     """Return how many identifiers stand in at least one of the lists."""
-    union = lists[0]
-    for other in lists[1:]:
-        new = other.where(~other.among(union))
-        union = ReportIds(_merged(union.array, new.array))
-    return len(union)
+    return len(ComparedLists(lists).union)
+
+
+class ComparedLists:
+    """Several lists beside each other. Each is compared once, with what stood in any before; the rest is small.
+
+    Attributes:
+        union: what stands in at least one of them.
+    """
+
+    def __init__(self, lists: Sequence[ReportIds]) -> None:
+        """Compare lists, at least one; one that is there several times as the same object is compared once."""
+        self.union = lists[0]
+        self._lacks: list[IntArray] = []
+        seen: dict[int, int] = {}
+        for number, one in enumerate(lists):
+            if id(one) in seen:
+                self._lacks.append(self._lacks[seen[id(one)]])
+                continue
+            seen[id(one)] = number
+            in_one, in_union = _shared(self.union.array, one.array)
+            self._lacks.append(np.flatnonzero(~in_one))
+            extra = _taken(one.array, ~in_union)
+            if len(extra):
+                self._grow(extra, number)
+
+    def _grow(self, extra: Bytes, number: int) -> None:
+        """Take up what list `number` has beyond all before it."""
+        places = _search(self.union.array, extra)
+        self.union = ReportIds(_edited(self.union.array, np.zeros(0, np.int64), extra, places))
+        new = places + np.arange(len(places))
+        moved = {id(own): own + np.searchsorted(places, own, "right") for own in self._lacks}
+        added = {key: np.sort(np.concatenate([own, new])) for key, own in moved.items()}
+        last = moved[id(self._lacks[number])]
+        self._lacks = [*(added[id(own)] for own in self._lacks[:number]), last]
+
+    def common(self) -> ReportIds:
+        """Return the identifiers that stand in every list."""
+        return self.union.without(np.concatenate(self._lacks))
+
+    def difference(self, own: int, other: int) -> tuple[IntArray, ReportIds]:
+        """Return what `difference` says of two of the lists, by their numbers."""
+        mine, theirs = self._lacks[own], self._lacks[other]
+        missing = np.setdiff1d(theirs, mine, assume_unique=True)
+        extra = np.setdiff1d(mine, theirs, assume_unique=True)
+        return missing - np.searchsorted(mine, missing), ReportIds(_taken(self.union.array, extra))
 
 
 def difference(own: ReportIds, other: ReportIds) -> tuple[IntArray, ReportIds]:
     """Return where in `own` stands what `other` lacks, ascending, and what `other` has beyond it."""
-    in_other, in_own = _shared(own.array, other.array)
-    return np.flatnonzero(~in_other), other.where(~in_own)
+    return ComparedLists([own, other]).difference(0, 1)
 
 
 def apply_difference(own: ReportIds, missing: IntArray, extra: ReportIds) -> ReportIds:
-    """Rebuild another server's list from one's own and the difference to it.
+    """Rebuild another server's list from one's own and the difference to it; `own` itself if there is none.
 
     Args:
         own: this server's list.
@@ -178,11 +224,14 @@ def apply_difference(own: ReportIds, missing: IntArray, extra: ReportIds) -> Rep
     Raises:
         InventoryMismatchError: the difference does not fit one's own list.
     """
-    if (len(missing) and missing[-1] >= len(own)) or extra.among(own).any():
+    if not len(missing) and not len(extra):
+        return own
+    places = _search(own.array, extra.array)
+    known = places < len(own)
+    known[known] = (own.array[places[known]] == extra.array[known]).all(axis=1)
+    if (len(missing) and missing[-1] >= len(own)) or known.any():
         raise InventoryMismatchError("the difference does not fit this server's own list")
-    kept = np.ones(len(own), bool)
-    kept[missing] = False
-    return ReportIds(_merged(own.array[kept], extra.array))
+    return ReportIds(_edited(own.array, missing, extra.array, places))
 
 
 def encode_positions(positions: IntArray) -> bytes:
@@ -223,25 +272,68 @@ def _rows(data: bytes) -> Bytes:
     return np.frombuffer(data, np.uint8).reshape(-1, HASH_BYTES)
 
 
+def _taken(rows: Bytes, chosen: Mask | IntArray) -> Bytes:
+    """Return `rows[chosen]`, whole identifiers at a time."""
+    whole = np.ascontiguousarray(rows).view(f"V{HASH_BYTES}").ravel()
+    return whole[chosen].view(np.uint8).reshape(-1, HASH_BYTES)
+
+
 def _words(rows: Bytes) -> Words:
     """Return each identifier as numbers whose order, first to last, is that of its bytes; shape `(n, 4)`."""
     return np.ascontiguousarray(rows).view(">u8").astype(np.uint64)
 
 
-def _order(words: Words) -> IntArray:
-    """Return the order that sorts identifiers, equal ones beside each other; shape `(n,)`."""
-    order = np.argsort(words[:, 0], kind="stable")
-    tied = words[order[1:], 0] == words[order[:-1], 0]
-    # Two that begin alike are, as a rule, the same one in two lists: nothing is left to order there.
-    unsettled = tied.copy()
-    unsettled[tied] = (words[order[1:][tied]] != words[order[:-1][tied]]).any(axis=1)
-    unsettled[1:] |= tied[1:] & tied[:-1]
-    unsettled[:-1] |= tied[1:] & tied[:-1]
-    among = np.zeros(len(words), bool)
-    among[1:] |= unsettled
-    among[:-1] |= unsettled
-    places = np.flatnonzero(among)
-    order[places] = order[places][np.lexsort(words[order[places]].T[::-1])]
+def _first_words(rows: Bytes) -> Words:
+    """Return the first of these numbers, shape `(n,)`."""
+    return np.ascontiguousarray(rows).view(">u8")[:, 0].astype(np.uint64)
+
+
+def _sort_order(rows: Bytes) -> IntArray:
+    """Return the order that sorts identifiers, equal ones beside each other; shape `(n,)`.
+
+    What is sorted are the first bits of each with its place behind them; where these agree, whole ones decide.
+    """
+    bits = np.uint64(max(len(rows) - 1, 1).bit_length())
+    packed = _first_words(rows) >> bits << bits | np.arange(len(rows), dtype=np.uint64)
+    packed.sort()
+    order = (packed & ((np.uint64(1) << bits) - np.uint64(1))).astype(np.int64)
+    packed >>= bits
+    tied = np.flatnonzero(packed[1:] == packed[:-1])
+    return _settled(order, np.union1d(tied, tied + 1), rows)
+
+
+def _merge_order(rows: Bytes) -> tuple[IntArray, IntArray]:
+    """Return the order that sorts two lists one behind the other, and where in it one equals the next."""
+    first = _first_words(rows)
+    order = np.argsort(first, kind="stable")
+    ordered = first[order]
+    tied = np.flatnonzero(ordered[1:] == ordered[:-1])
+    same = _same(rows, order, tied)
+    # Two that begin alike are, as a rule, the same one in both lists: nothing is left to order there.
+    crowded = np.zeros(len(tied), bool)
+    crowded[1:] = tied[1:] == tied[:-1] + 1
+    crowded[:-1] |= crowded[1:]
+    unsettled = tied[crowded | ~same]
+    if len(unsettled):
+        order = _settled(order, np.union1d(unsettled, unsettled + 1), rows)
+        same = _same(rows, order, tied)
+    return order, tied[same]
+
+
+def _same(rows: Bytes, order: IntArray, places: IntArray) -> Mask:
+    """Return whether what stands at some places equals what stands behind it."""
+    words = np.ascontiguousarray(rows).view(np.uint64)
+    left, right = order[places], order[places + 1]
+    same: Mask = words[left, 0] == words[right, 0]
+    for word in range(1, _WORDS):
+        same &= words[left, word] == words[right, word]
+    return same
+
+
+def _settled(order: IntArray, places: IntArray, rows: Bytes) -> IntArray:
+    """Order what stands at some places by all bytes; what begins alike stands together there already."""
+    unsettled = order[places]
+    order[places] = unsettled[np.lexsort(_words(_taken(rows, unsettled)).T[::-1])]
     return order
 
 
@@ -263,9 +355,8 @@ def _strictly_ascending(rows: Bytes) -> Bytes:
         InvalidMessageError: one of them is not larger than the one before.
     """
     for start in range(0, len(rows) - 1, _SLICE):
-        words = _words(rows[start : start + _SLICE + 1])
-        before, after = words[:-1], words[1:]
-        ties = np.flatnonzero(before[:, 0] >= after[:, 0])
+        first = _first_words(rows[start : start + _SLICE + 1])
+        ties = np.flatnonzero(first[:-1] >= first[1:])
         for tie in ties:
             pair = rows[start + tie].tobytes(), rows[start + tie + 1].tobytes()
             if pair[0] == pair[1]:
@@ -279,8 +370,28 @@ def _rank(rows: Bytes, report_id: bytes, place: Callable[..., int]) -> int:
     return place(range(len(rows)), report_id, key=lambda index: rows[index].tobytes())
 
 
+def _search(rows: Bytes, wanted: Bytes) -> IntArray:
+    """Return for each wanted identifier how many of the sorted rows are smaller, shape `(k,)`."""
+    low, high = np.zeros(len(wanted), np.int64), np.full(len(wanted), len(rows))
+    words, sought = np.ascontiguousarray(rows).view(">u8"), _words(wanted)
+    for _ in range(len(rows).bit_length()):
+        middle = (low + high) // 2
+        found = words[np.minimum(middle, len(rows) - 1)].astype(np.uint64)
+        # The first word that differs decides; where none does, nothing is smaller.
+        smaller = np.zeros(len(wanted), bool)
+        for word in reversed(range(_WORDS)):
+            mine, theirs = found[:, word], sought[:, word]
+            smaller = (mine < theirs) | ((mine == theirs) & smaller)
+        going = low < high
+        low = np.where(going & smaller, middle + 1, low)
+        high = np.where(going & ~smaller, middle, high)
+    return low
+
+
 def _shared(first: Bytes, second: Bytes) -> tuple[Mask, Mask]:
     """Return which identifiers of two sorted lists stand in the other too."""
+    if first is second:
+        return np.ones(len(first), bool), np.ones(len(first), bool)
     masks = np.zeros(len(first), bool), np.zeros(len(second), bool)
     at = [0, 0]
     while at[0] < len(first) and at[1] < len(second):
@@ -288,13 +399,10 @@ def _shared(first: Bytes, second: Bytes) -> tuple[Mask, Mask]:
         # Neither piece goes beyond the other's end, so one of them is used up whole and the next two begin together.
         last = min(piece[-1].tobytes() for piece in pieces)
         pieces = [piece[: _rank(piece, last, bisect_right)] for piece in pieces]
-        words = _words(np.concatenate(pieces))
-        order = _order(words)
-        left, right = order[:-1], order[1:]
-        tied = np.flatnonzero(words[left, 0] == words[right, 0])
-        same = tied[(words[left[tied]] == words[right[tied]]).all(axis=1)]
-        found = np.zeros(len(words), bool)
-        found[left[same]] = found[right[same]] = True
+        both = np.concatenate(pieces)
+        order, same = _merge_order(both)
+        found = np.zeros(len(both), bool)
+        found[order[same]] = found[order[same + 1]] = True
         cut = len(pieces[0])
         masks[0][at[0] : at[0] + cut] = found[:cut]
         masks[1][at[1] : at[1] + len(pieces[1])] = found[cut:]
@@ -302,11 +410,26 @@ def _shared(first: Bytes, second: Bytes) -> tuple[Mask, Mask]:
     return masks
 
 
-def _merged(rows: Bytes, extra: Bytes) -> Bytes:
-    """Return two sorted lists without a common identifier as one."""
-    first = _words(rows[:, :8]).ravel()
-    wanted = _words(extra[:, :8]).ravel()
-    places, ends = np.searchsorted(first, wanted, "left"), np.searchsorted(first, wanted, "right")
-    for tie in np.flatnonzero(places < ends):
-        places[tie] += _rank(rows[places[tie] : ends[tie]], extra[tie].tobytes(), bisect_left)
-    return np.insert(rows, places, extra, axis=0)
+def _edited(rows: Bytes, missing: IntArray, extra: Bytes, places: IntArray) -> Bytes:
+    """Return sorted rows without some of them and with others, a slice at a time.
+
+    Args:
+        rows: shape `(n, 32)`.
+        missing: ascending positions of those that go.
+        extra: those that come, sorted.
+        places: how many of `rows` are smaller than each of them.
+    """
+    result = np.empty((len(rows) - len(missing) + len(extra), HASH_BYTES), np.uint8)
+    done = 0
+    for start in range(0, len(rows) + 1, _SLICE):
+        end = start + _SLICE
+        gone = missing[slice(*np.searchsorted(missing, [start, end]))]
+        come = slice(*np.searchsorted(places, [start, end]))
+        kept = np.ones(len(rows[start:end]), bool)
+        kept[gone - start] = False
+        piece = _taken(rows[start:end], kept).view(f"V{HASH_BYTES}").ravel()
+        before = places[come] - start - np.searchsorted(gone, places[come])
+        piece = np.insert(piece, before, np.ascontiguousarray(extra[come]).view(f"V{HASH_BYTES}").ravel())
+        result[done : done + len(piece)] = piece.view(np.uint8).reshape(-1, HASH_BYTES)
+        done += len(piece)
+    return result
