@@ -6,7 +6,7 @@ import numpy as np
 
 from lintra_protocol.manifest import merkle_root, prove_inclusion, verify_inclusion
 from lintra_protocol.randomness import bulk_system_randomness
-from lintra_protocol.report_ids import ReportIds, difference, intersection
+from lintra_protocol.report_ids import ComparedLists, ReportIds
 from scale.figures import Asked, Measured, best, cpu, row
 
 MILLION, TEN_MILLION = 10**6, 10**7
@@ -54,8 +54,10 @@ def _comparing(count: int) -> Measured:
     first, second = (whole.where(np.arange(count) % 200 != rest) for rest in (0, 100))
 
     def compare() -> None:
-        intersection([first, second])
-        difference(first, second)
+        compared = ComparedLists.of([first, second])
+        compared.common()
+        compared.difference(0, 1)
+        compared.difference(1, 0)
 
     words = np.concatenate([each.array.view(np.uint64)[:, 0] for each in (first, second)])
     return Measured(best(2, compare), best(2, np.sort, words, kind="stable"), "NumPy's sort of all first eight bytes")

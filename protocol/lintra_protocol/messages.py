@@ -7,6 +7,7 @@ from pydantic import Field, StringConstraints
 from lintra_protocol.canonical import base64url, domain_hash, parse_base64url
 from lintra_protocol.documents import Frozen, Key
 from lintra_protocol.report_ids import ReportIds, apply_difference, decode_positions, difference, encode_positions
+from lintra_protocol.ring import IntArray
 from lintra_protocol.sealing import SuiteName
 from lintra_protocol.signing import SigningKey, verify
 from lintra_protocol.task import Task
@@ -198,8 +199,20 @@ class Difference(Frozen):
     @classmethod
     def between(cls, server: int, own: ReportIds, other: ReportIds) -> "Difference":
         """Say how the list of `server` differs from the receiver's."""
-        missing, extra = difference(own, other)
+        return cls.spelled(server, *difference(own, other))
+
+    @classmethod
+    def spelled(cls, server: int, missing: IntArray, extra: ReportIds) -> "Difference":
+        """Spell a difference: ascending positions, and what the list of `server` has beyond (see `difference`)."""
         return cls(server=server, missing=base64url(encode_positions(missing)), extra=base64url(extra.encode()))
+
+    def positions(self) -> IntArray:
+        """Return where in the receiver's list stands what this server lacks, ascending.
+
+        Raises:
+            InvalidMessageError: they are not spelled as they must be.
+        """
+        return decode_positions(parse_base64url(self.missing))
 
     def rebuild(self, own: ReportIds) -> ReportIds:
         """Return that server's list, from the receiver's own.
@@ -209,8 +222,7 @@ class Difference(Frozen):
             InventoryMismatchError: the difference does not fit one's own list.
         """
         extra = parse_base64url(self.extra)
-        positions = decode_positions(parse_base64url(self.missing))
-        return apply_difference(own, positions, ReportIds.parse(extra, len(extra)))
+        return apply_difference(own, self.positions(), ReportIds.parse(extra, len(extra)))
 
 
 class Inclusion(Frozen):

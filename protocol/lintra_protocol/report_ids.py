@@ -143,6 +143,10 @@ class ReportIds(Sequence[bytes]):
         """Return the chosen ones; `chosen` has shape `(n,)`."""
         return self if chosen.all() else ReportIds(_taken(self.array, chosen))
 
+    def at(self, places: IntArray) -> "ReportIds":
+        """Return those that stand at some ascending places."""
+        return ReportIds(_taken(self.array, places))
+
     def without(self, places: IntArray) -> "ReportIds":
         """Return those that do not stand at some places."""
         kept = np.ones(len(self), bool)
@@ -160,41 +164,51 @@ def intersection(lists: Sequence[ReportIds]) -> ReportIds:
 
 def num_distinct(lists: Sequence[ReportIds]) -> int:
     """Return how many identifiers stand in at least one of the lists."""
-    return len(ComparedLists(lists).union)
+    return len(ComparedLists.of(lists).union)
 
 
 class ComparedLists:
-    """Several lists beside each other. Each is compared once, with what stood in any before; the rest is small.
+    """Several lists beside each other. Each is compared once, with what stood in any before it, and not kept.
 
     Attributes:
         union: what stands in at least one of them.
     """
 
-    def __init__(self, lists: Sequence[ReportIds]) -> None:
-        """Compare lists, at least one; one that is there several times as the same object is compared once."""
-        self.union = lists[0]
-        self._lacks: list[IntArray] = []
-        seen: dict[int, int] = {}
-        for number, one in enumerate(lists):
-            if id(one) in seen:
-                self._lacks.append(self._lacks[seen[id(one)]])
-                continue
-            seen[id(one)] = number
-            in_one, in_union = _shared(self.union.array, one.array)
-            self._lacks.append(np.flatnonzero(~in_one))
-            extra = _taken(one.array, ~in_union)
-            if len(extra):
-                self._grow(extra, number)
+    def __init__(self, first: ReportIds) -> None:
+        """Begin with one list."""
+        self.union = first
+        self._lacks: list[IntArray] = [np.zeros(0, np.int64)]
 
-    def _grow(self, extra: Bytes, number: int) -> None:
-        """Take up what list `number` has beyond all before it."""
+    @classmethod
+    def of(cls, lists: Sequence[ReportIds]) -> "ComparedLists":
+        """Compare lists, at least one; an object that stands there several times is compared once."""
+        compared = cls(lists[0])
+        for number, one in enumerate(lists[1:], 1):
+            again = next((before for before in range(number) if lists[before] is one), None)
+            if again is None:
+                compared.add(one)
+            else:
+                compared.repeat(again)
+        return compared
+
+    def add(self, one: ReportIds) -> None:
+        """Put one more list beside the others."""
+        in_one, in_union = _shared(self.union.array, one.array)
+        self._lacks.append(np.flatnonzero(~in_one))
+        if not in_union.all():
+            self._grow(_taken(one.array, ~in_union))
+
+    def repeat(self, number: int) -> None:
+        """Put one more list beside the others that is the same as list `number`."""
+        self._lacks.append(self._lacks[number])
+
+    def _grow(self, extra: Bytes) -> None:
+        """Take up what the last list has beyond all before it."""
         places = _search(self.union.array, extra)
         self.union = ReportIds(_edited(self.union.array, np.zeros(0, np.int64), extra, places))
         new = places + np.arange(len(places))
-        moved = {id(own): own + np.searchsorted(places, own, "right") for own in self._lacks}
-        added = {key: np.sort(np.concatenate([own, new])) for key, own in moved.items()}
-        last = moved[id(self._lacks[number])]
-        self._lacks = [*(added[id(own)] for own in self._lacks[:number]), last]
+        *before, last = [own + np.searchsorted(places, own, "right") for own in self._lacks]
+        self._lacks = [*(np.sort(np.concatenate([own, new])) for own in before), last]
 
     def common(self) -> ReportIds:
         """Return the identifiers that stand in every list."""
@@ -205,12 +219,12 @@ class ComparedLists:
         mine, theirs = self._lacks[own], self._lacks[other]
         missing = np.setdiff1d(theirs, mine, assume_unique=True)
         extra = np.setdiff1d(mine, theirs, assume_unique=True)
-        return missing - np.searchsorted(mine, missing), ReportIds(_taken(self.union.array, extra))
+        return missing - np.searchsorted(mine, missing), self.union.at(extra)
 
 
 def difference(own: ReportIds, other: ReportIds) -> tuple[IntArray, ReportIds]:
     """Return where in `own` stands what `other` lacks, ascending, and what `other` has beyond it."""
-    return ComparedLists([own, other]).difference(0, 1)
+    return ComparedLists.of([own, other]).difference(0, 1)
 
 
 def apply_difference(own: ReportIds, missing: IntArray, extra: ReportIds) -> ReportIds:

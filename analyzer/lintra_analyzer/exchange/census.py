@@ -16,7 +16,7 @@ from lintra_analyzer.storage.store import DocumentKind, Store
 from lintra_protocol.canonical import HASH_BYTES, base64url
 from lintra_protocol.errors import InventoryMismatchError
 from lintra_protocol.messages import Census, Inventory, Signed
-from lintra_protocol.report_ids import ReportIds, intersection, num_distinct
+from lintra_protocol.report_ids import ComparedLists, ReportIds
 from lintra_protocol.rules import verify_census
 from lintra_protocol.task import Task
 
@@ -67,12 +67,13 @@ async def take_census(task: Task, batch: int, servers: Sequence[Server], store: 
     """
     found = await asyncio.gather(*(_ask(task, batch, server, store) for server in servers))
     lists = [report_ids for _, report_ids, _ in found]
-    anywhere = num_distinct(lists)
+    compared = await asyncio.to_thread(ComparedLists.of, lists)
+    anywhere = len(compared.union)
     counts = tuple(
         ServerCount(census.server, census.count, anywhere - len(report_ids), census.counted_at, census.start, highest)
         for census, report_ids, highest in found
     )
-    return CensusResult(counts, len(intersection(lists)), anywhere)
+    return CensusResult(counts, len(compared.common()), anywhere)
 
 
 def require_honest_inventory(

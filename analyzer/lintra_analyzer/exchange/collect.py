@@ -9,7 +9,13 @@ import math
 from collections.abc import Awaitable, Callable, Sequence
 
 from lintra_analyzer.exchange.census import require_honest_inventory, watch_start
-from lintra_analyzer.exchange.reconstruct import FrozenCohort, common_reports, open_sketch_share, verify_frozen
+from lintra_analyzer.exchange.reconstruct import (
+    FrozenCohort,
+    common_reports,
+    compare_lists,
+    open_sketch_share,
+    verify_frozen,
+)
 from lintra_analyzer.exchange.servers import MAX_DOCUMENT_BYTES, Server
 from lintra_analyzer.storage.store import DocumentKind, Store
 from lintra_protocol.canonical import HASH_BYTES, base64url, parse_base64url, parse_canonical_json
@@ -34,8 +40,8 @@ from lintra_protocol.messages import (
     inventories_hash,
     nonce_commitment,
 )
-from lintra_protocol.report_ids import ReportIds
-from lintra_protocol.rules import verify_list
+from lintra_protocol.report_ids import ComparedLists, ReportIds
+from lintra_protocol.rules import verify_inventories, verify_list
 from lintra_protocol.sealing import SealingKey
 from lintra_protocol.task import Task
 
@@ -49,6 +55,9 @@ class ServerExchange:
         self._number = number
         self._servers = servers
         self._store = store
+        # Checked once and carried on: what was read from the disk again would have to be checked again.
+        self._compared: ComparedLists | None = None
+        self._frozen: FrozenCohort | None = None
         self._batch = f"/v1/tasks/{task.task_id}/batches/{number}"
 
     # --- the steps -----------------------------------------------------------------------------------------------
@@ -74,12 +83,12 @@ class ServerExchange:
             AbandonedError: too few reports are at every server, and closed batches take no more.
         """
         inventories, lists = self.inventories(), await asyncio.to_thread(self._lists)
-        messages = [signed.message for signed in inventories]
         try:
-            report_ids = await asyncio.to_thread(common_reports, self._task, messages, lists)
+            report_ids = await asyncio.to_thread(self._common, lists)
         except CohortTooSmallError as error:
             raise AbandonedError(f"the batch is closed: {error.detail}") from None
-        await self._keep("cohort_ids", report_ids.encode())
+        if not self._store.has_document(self._task.task_id, self._number, "cohort_ids"):
+            await self._keep("cohort_ids", report_ids.encode())
         root = base64url(report_ids.root)
 
         async def freeze_one(server: Server) -> None:
@@ -133,9 +142,14 @@ class ServerExchange:
 
     async def frozen(self) -> FrozenCohort:
         """Check and return the frozen cohort."""
-        return await asyncio.to_thread(
-            lambda: verify_frozen(self._task, self._number, self.inventories(), self._lists(), self.cohorts())
-        )
+        return await asyncio.to_thread(self._verified_cohort)
+
+    def _verified_cohort(self) -> FrozenCohort:
+        if self._frozen is None:
+            report_ids = self._common(self._lists())
+            self._frozen = verify_frozen(self._task, self._number, self.inventories(), report_ids, self.cohorts())
+            self._compared = None
+        return self._frozen
 
     # --- one server ----------------------------------------------------------------------------------------------
 
@@ -213,11 +227,21 @@ class ServerExchange:
             raise ValueError(f"the exchange has no {kind} of every server yet")
         return found
 
-    def _lists(self) -> list[ReportIds]:
-        # Servers mostly hold the same reports: a list that stands there several times is checked and hashed once.
-        bodies = self._documents("ids")
-        distinct = {body: ReportIds.parse(body, len(body)) for body in bodies}
-        return [distinct[body] for body in bodies]
+    def _lists(self) -> ComparedLists:
+        """Return the lists of all servers, each checked against its inventory."""
+        if self._compared is None:
+            messages = verify_inventories(self._task, self._number, self.inventories())
+            self._compared = compare_lists(messages, self._list)
+        return self._compared
+
+    def _list(self, server: int) -> ReportIds:
+        body = self._store.document(self._task.task_id, self._number, "ids", server)
+        if body is None:
+            raise ValueError(f"the exchange has no list of server {server} yet")
+        return ReportIds.parse(body, len(body))
+
+    def _common(self, lists: ComparedLists) -> ReportIds:
+        return common_reports(self._task, [signed.message for signed in self.inventories()], lists)
 
     async def _keep(self, kind: DocumentKind, body: bytes, server: int | None = None) -> None:
         where = {} if server is None else {"server": server}
@@ -242,14 +266,9 @@ def _verified_ids(inventory: Inventory, body: bytes) -> ReportIds:
     return report_ids
 
 
-def _cohort_request(
-    inventories: Sequence[Signed[Inventory]], lists: Sequence[ReportIds], receiver: int
-) -> CohortRequest:
-    differences = tuple(
-        Difference.between(other, lists[receiver], report_ids)
-        for other, report_ids in enumerate(lists)
-        if other != receiver
-    )
+def _cohort_request(inventories: Sequence[Signed[Inventory]], lists: ComparedLists, receiver: int) -> CohortRequest:
+    others = (other for other in range(len(inventories)) if other != receiver)
+    differences = tuple(Difference.spelled(other, *lists.difference(receiver, other)) for other in others)
     return CohortRequest(inventories=tuple(inventories), differences=differences)
 
 

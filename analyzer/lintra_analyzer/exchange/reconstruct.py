@@ -4,25 +4,24 @@ What reaches `reconstruct` may come from servers that lie or from a disk that fa
 an auditor can replay, or an `InvalidReleaseError`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from lintra_protocol import wire
 from lintra_protocol.canonical import base64url, domain_hash, parse_base64url
-from lintra_protocol.errors import CohortConflictError, InvalidReleaseError, LintraError
+from lintra_protocol.errors import CohortConflictError, InvalidReleaseError, InventoryMismatchError, LintraError
 from lintra_protocol.mechanisms.collusion import released_epsilons_if_colluding
 from lintra_protocol.messages import Cohort, Inventory, Signed, SketchShareRecord
 from lintra_protocol.privacy.statement import PrivacyStatement
-from lintra_protocol.report_ids import ReportIds, intersection
+from lintra_protocol.report_ids import ComparedLists, ReportIds
 from lintra_protocol.ring import IntArray, RingArray, from_ring, ring_from_bytes
 from lintra_protocol.rules import (
     aggregate_context,
     check_cohort,
     draw_matrix,
     verify_cohorts,
-    verify_inventories,
     verify_list,
 )
 from lintra_protocol.sealing import SealingKey
@@ -67,16 +66,44 @@ class Reconstruction:
     sketch: IntArray = field(repr=False)
 
 
-def common_reports(task: Task, inventories: Sequence[Inventory], lists: Sequence[ReportIds]) -> ReportIds:
-    """Compute the cohort as every server will, and refuse what they would refuse (R7, R9).
+def compare_lists(inventories: Sequence[Inventory], read: Callable[[int], ReportIds]) -> ComparedLists:
+    """Check every list against the inventory that signed it, and compare them; equal ones are read once.
+
+    Args:
+        inventories: in server order.
+        read: returns a server's list.
 
     Raises:
         InventoryMismatchError: a list is not the one its server signed.
+    """
+    compared: ComparedLists | None = None
+    first_with: dict[str, int] = {}
+    for number, inventory in enumerate(inventories):
+        if compared is not None and inventory.root in first_with:
+            # A root stands for one list; that it is of this length was checked with the first.
+            if inventory.count != inventories[first_with[inventory.root]].count:
+                raise InventoryMismatchError(f"the list of server {number} is not the one it signed")
+            compared.repeat(first_with[inventory.root])
+            continue
+        first_with[inventory.root] = number
+        report_ids = read(number)
+        verify_list(inventory, report_ids)
+        if compared is None:
+            compared = ComparedLists(report_ids)
+        else:
+            compared.add(report_ids)
+    if compared is None:
+        raise InventoryMismatchError("there is no list")
+    return compared
+
+
+def common_reports(task: Task, inventories: Sequence[Inventory], lists: ComparedLists) -> ReportIds:
+    """Compute the cohort as every server will, and refuse what they would refuse (R7, R9).
+
+    Raises:
         CohortTooSmallError: and the other refusals of `rules.check_cohort`, for any of the servers.
     """
-    for inventory, report_ids in zip(inventories, lists, strict=True):
-        verify_list(inventory, report_ids)
-    cohort = intersection(lists)
+    cohort = lists.common()
     for inventory in inventories:
         check_cohort(task, len(cohort), inventory.count)
     return cohort
@@ -86,16 +113,21 @@ def verify_frozen(
     task: Task,
     batch: int,
     inventories: Sequence[Signed[Inventory]],
-    lists: Sequence[ReportIds],
+    report_ids: ReportIds,
     cohorts: Sequence[Signed[Cohort]],
 ) -> FrozenCohort:
     """Check that what the servers froze is what follows from their own inventories, and derive the seed (R7 to R9).
+
+    Args:
+        task: the task.
+        inventories: of all servers.
+        report_ids: what they have in common (see `common_reports`).
+        cohorts: of all servers.
 
     Raises:
         CohortConflictError: the servers agree with each other but not with their inventories.
         LintraError: any refusal of `rules`.
     """
-    report_ids = common_reports(task, verify_inventories(task, batch, inventories), lists)
     agreed = verify_cohorts(task, batch, cohorts, inventories)
     if (agreed.root, agreed.count) != (base64url(report_ids.root), len(report_ids)):
         raise CohortConflictError("the servers froze another cohort than their inventories have in common")

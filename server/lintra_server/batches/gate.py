@@ -6,9 +6,11 @@ that is restored later, leads to the same bytes or to none. Rule numbers are tho
 """
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import NoReturn
+
+import numpy as np
 
 from lintra_protocol.canonical import base64url, domain_hash, parse_base64url
 from lintra_protocol.errors import (
@@ -36,8 +38,8 @@ from lintra_protocol.messages import (
     sign,
 )
 from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.report_ids import ReportIds, intersection
-from lintra_protocol.ring import ring_bytes
+from lintra_protocol.report_ids import ReportIds
+from lintra_protocol.ring import IntArray, ring_bytes
 from lintra_protocol.rules import (
     Drawn,
     aggregate_context,
@@ -169,17 +171,15 @@ class Gate:
                 # The inventories determine the cohort; so a repeated request is answered without its lists.
                 return self._same_cohort(batch.cohort, request.inventories)  # (5)
             own = self.inventory_ids(held)
-            lists = _lists(held, request, own)
-            for inventory, report_ids in zip(inventories, lists, strict=True):
-                verify_list(inventory, report_ids)  # (2)
-            cohort_ids = intersection(lists)  # (3)
+            missing = _missing_elsewhere(held, request, inventories, own)  # (2)
+            cohort_ids = own.without(missing)  # (3)
             check_cohort(held.task, len(cohort_ids), len(own))  # (4)
             cohort = self._cohort(held, request.inventories, cohort_ids)
             values: Values = {
                 "state": "frozen",
                 "cohort": cohort,
                 "inventories": CohortRequest(inventories=request.inventories, differences=()).canonical(),
-                "excluded": own.where(~own.among(cohort_ids)).encode(),
+                "excluded": own.at(missing).encode(),
             }
             self._perform(held, Step(self._stepper.start, "frozen", held.task.id_bytes, "closed", values))  # (5)
             return cohort
@@ -367,14 +367,20 @@ class Gate:
         return encode_sealed_document(sign(self._identity, record).canonical(), sealed)
 
 
-def _lists(held: HeldTask, request: CohortRequest, own: ReportIds) -> list[ReportIds]:
-    """Return every server's list of reports, rebuilt from this server's own."""
+def _missing_elsewhere(
+    held: HeldTask, request: CohortRequest, inventories: Sequence[Inventory], own: ReportIds
+) -> IntArray:
+    """Check every list against the inventory that signed it; return where in one's own stands what others lack.
+
+    The lists of the others are rebuilt from one's own, one after the other: of each are kept the positions only.
+    """
     others = [server for server in range(held.task.num_servers) if server != held.server]
     if [difference.server for difference in request.differences] != others:
         raise InvalidMessageError(f"expected one difference for each of the servers {others}, in this order")
-    lists = [difference.rebuild(own) for difference in request.differences]
-    lists.insert(held.server, own)
-    return lists
+    verify_list(inventories[held.server], own)
+    for difference in request.differences:
+        verify_list(inventories[difference.server], difference.rebuild(own))
+    return np.unique(np.concatenate([difference.positions() for difference in request.differences]))
 
 
 def _same_request(batch: Batch, request_hash: bytes) -> bytes:
