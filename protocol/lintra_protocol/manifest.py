@@ -77,7 +77,7 @@ def verify_inclusion(root: bytes, count: int, report_id: bytes, proof: Inclusion
 def _levels(report_ids: npt.NDArray[np.uint8]) -> list[list[bytes]]:
     """Return the tree's levels from the leaves to the root; the list is not empty."""
     sha256 = hashlib.sha256
-    data = memoryview(np.ascontiguousarray(report_ids).reshape(-1))
+    data = np.ascontiguousarray(report_ids).reshape(-1).data
     starts = range(0, len(data), _LEAF_BYTES)
     level = [_leaf(leaf, data[start : start + _LEAF_BYTES]) for leaf, start in enumerate(starts)]
     levels = [level]

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lintra_protocol import report_ids
+from lintra_protocol import sorted_rows
 from lintra_protocol.errors import InvalidMessageError, InventoryMismatchError
 from lintra_protocol.manifest import InclusionProof, prove_inclusion, verify_inclusion
 from lintra_protocol.report_ids import (
+    ComparedLists,
     ReportIds,
     apply_difference,
     decode_positions,
@@ -32,7 +33,7 @@ sets = st.sets(st.sampled_from(POOL))
 @pytest.fixture(params=[2, 5, 1 << 18], autouse=True)
 def slices(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The same lists in slices of two, of five, and whole."""
-    monkeypatch.setattr(report_ids, "_SLICE", request.param)
+    monkeypatch.setattr(sorted_rows, "_SLICE", request.param)
     return
 
 
@@ -123,3 +124,20 @@ def test_a_proof_shows_its_members_and_nothing_that_was_changed_shows_anything(c
     for report_id, length, changed in wrong:
         with pytest.raises(InventoryMismatchError):
             verify_inclusion(ids.root, length, report_id, changed)
+
+
+@few
+@given(st.lists(sets, min_size=1, max_size=5), st.data())
+def test_lists_compared_once_each_give_every_difference_between_two(
+    lists: list[set[bytes]], data: st.DataObject
+) -> None:
+    told = [ReportIds.of(each) for each in lists]
+    told.append(data.draw(st.sampled_from(told)))
+    compared = ComparedLists.of(told)
+    assert list(compared.union) == sorted(set().union(*told))
+    assert list(compared.common()) == sorted(set(told[0]).intersection(*told[1:]))
+    for own, mine in enumerate(told):
+        for other, theirs in enumerate(told):
+            missing, extra = compared.difference(own, other)
+            assert apply_difference(mine, missing, extra) == theirs
+            assert [mine[place] for place in missing] == sorted(set(mine) - set(theirs))
