@@ -26,6 +26,7 @@ from lintra_analyzer.storage.archive import Archive
 from lintra_analyzer.storage.store import ServerState, Stage, Store, StoredTask
 from lintra_analyzer.tasks.jobs import ReleaseJob
 from lintra_protocol.canonical import parse_base64url
+from lintra_protocol.messages import BATCH
 from lintra_protocol.randomness import system_randomness
 from lintra_protocol.ring import IntArray, from_ring, to_ring
 from lintra_server.batches.transform import add_reports
@@ -143,8 +144,8 @@ async def measured_release(made: Collection, pids: list[int]) -> list[StageCost]
         http = CountingHttp(client)
         network = Network(http, keys.identity, _PATIENCE, lambda: int(time.time()), system_randomness)
         servers = [Server(network, index, entry.url) for index, entry in enumerate(task.servers)]
-        exchange = ServerExchange(task, servers, store)
-        job = ReleaseJob(task, exchange, store, archive, keys, lambda: int(time.time()))
+        exchange = ServerExchange(task, BATCH, servers, store)
+        job = ReleaseJob(task, BATCH, exchange, store, archive, keys, lambda: int(time.time()))
         costs = [await _cost(job, stage, http, pids) for stage in STAGES]
     record = SignedRecord.from_canonical(store.releases()[0])
     _check(made, archive.read(record.record)[0], record, store)
@@ -166,7 +167,7 @@ async def _cost(job: ReleaseJob, stage: Stage, http: CountingHttp, pids: list[in
 def _check(made: Collection, sketch: IntArray, signed: SignedRecord, store: Store) -> None:
     """Refuse a sketch that is not the matrix times the rows, but for the servers' noise."""
     record, mechanism = signed.record, made.task.mechanism
-    data = store.document(record.task_id, "cohort_ids")
+    data = store.document(record.task_id, BATCH, "cohort_ids")
     ids = np.frombuffer(data or b"", np.uint8).reshape(-1, 32)
     matrix = mechanism.public_matrix(record.num_clients, parse_base64url(record.seed))
     expected = np.zeros(sketch.shape, np.uint64)

@@ -93,6 +93,7 @@ PROTOCOL_LAYERS: tuple[frozenset[str], ...] = (
             "privacy",
             "schema",
             "tokens",
+            "sorted_rows",
             "windows",
         }
     ),

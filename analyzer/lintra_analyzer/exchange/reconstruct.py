@@ -120,6 +120,7 @@ def verify_frozen(
 
     Args:
         task: the task.
+        batch: the number of the batch.
         inventories: of all servers.
         report_ids: what they have in common (see `common_reports`).
         cohorts: of all servers.
