@@ -1,4 +1,4 @@
-"""Real processes that get SIGKILL before any one of their writes, from the start to the release.
+"""Real processes that get SIGKILL before any one of their writes, or lose power, from the start to the release.
 
 Afterwards the server starts, without a restore, and says the same bytes that were said, or says them for the first
 time; no report is lost.
@@ -18,6 +18,8 @@ from support.server_world import World, a_world
 
 TESTS = Path(__file__).parents[1]
 REPORTS = 14
+IN_BETWEEN = 48
+"""The synchronisation, counted from the start, by which the database gets the first step that the journal has."""
 
 
 async def prepared(folder: Path) -> World:
@@ -29,11 +31,15 @@ async def prepared(folder: Path) -> World:
 
 
 def killed_at(folder: Path, first: int, last: int, step: int = 1) -> list[dict[str, object]]:
+    return run("killed_gate", folder, first, last, step)
+
+
+def run(module: str, folder: Path, *numbers: int, lying: str = "") -> list[dict[str, object]]:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])}
-    command = [sys.executable, "-m", "support.killed_gate", str(folder), *map(str, (first, last, step))]
+    command = [sys.executable, "-m", f"support.{module}", str(folder), *map(str, numbers), *([lying] if lying else [])]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=500)
     assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+    assert done.stderr == "" or lying
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
@@ -51,9 +57,17 @@ def require_once(found: dict[str, object]) -> None:
 
 async def test_a_process_killed_at_some_of_its_writes_says_the_same_afterwards(tmp_path: Path) -> None:
     await prepared(tmp_path)
-    found = killed_at(tmp_path, 9, 37, 14)
-    assert len(found) == 3
+    found = killed_at(tmp_path, 9, 37, 28)
+    assert len(found) == 2
     for each in found:
+        require_once(each)
+
+
+async def test_after_a_power_cut_between_journal_and_database_a_server_says_the_same(tmp_path: Path) -> None:
+    await prepared(tmp_path)
+    (lost, torn) = run("power_cut", tmp_path, IN_BETWEEN, IN_BETWEEN, 1)
+    assert (lost["torn"], torn["torn"]) == (False, True)
+    for each in (lost, torn):
         require_once(each)
 
 
@@ -93,3 +107,28 @@ async def test_a_process_killed_at_any_of_its_writes_says_the_same_afterwards(tm
         require_once(each)
     # Every answer was cut off once before it was said, and once after.
     assert {len(each["said"]) for each in killed} == {0, 1, 2, 3}  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+async def test_after_a_power_cut_at_any_moment_a_server_says_the_same(tmp_path: Path) -> None:
+    await prepared(tmp_path)
+    found = run("power_cut", tmp_path, 1, 1000, 1)
+    *cut, _, whole = found
+    assert len(cut) > 100
+    assert (whole["ended"], whole["said"]) == (0, whole["after"])
+    for each in cut:
+        require_once(each)
+    assert {len(each["said"]) for each in cut} == {0, 1, 2, 3}  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lying", ["steps", "journal"])
+async def test_attack_a_server_that_synchronises_less_is_found_by_a_power_cut(tmp_path: Path, lying: str) -> None:
+    await prepared(tmp_path)
+    found = run("power_cut", tmp_path, IN_BETWEEN, IN_BETWEEN + 5, 1, lying=lying)
+    refused = [each for each in found if (each["again"], each["after"]) == (1, [])]
+    assert refused
+    # What is not refused in words says the same bytes still: nothing is ever said twice.
+    for each in found:
+        if each not in refused:
+            require_once(each)

@@ -14,8 +14,10 @@ from faults.test_attacks import HONEST, corrupt_request
 from faults.test_overload import damage
 from faults.test_restores import reach
 from lintra_protocol import cli, rules
+from lintra_protocol.errors import InvalidMessageError
 from lintra_protocol.messages import Inventory, Signed, inventory_of, sign
 from lintra_protocol.report_ids import ReportIds
+from lintra_protocol.task import Task
 from lintra_server import clock
 from lintra_server.batches import gate
 from lintra_server.batches.registry import HeldTask
@@ -144,7 +146,7 @@ TABLE = {
     ),
     "texts that steer a terminal": (
         f"{STRANGERS}::test_texts_that_could_steer_a_terminal_or_a_reader_are_no_purpose_name_or_unit",
-        f"{HERE}::test_attack_without_the_rule_a_purpose_reaches_the_terminal",
+        f"{HERE}::test_a_purpose_that_steers_a_terminal_reaches_it_only_with_both_rules_off[as it is]",
     ),
 }
 
@@ -297,11 +299,29 @@ async def test_attack_without_the_guard_one_start_with_a_clock_ahead_destroys_ev
         assert token(await world.close_batch(HONEST)) == "abandoned"
 
 
-def test_attack_without_the_rule_a_purpose_reaches_the_terminal(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+class Gullible(Task):
+    """A definition whose purpose may be any text."""
+
+    purpose: str
+
+
+@pytest.mark.parametrize("escaping", [True, False], ids=["escaped", "as it is"])
+@pytest.mark.parametrize("reading", [Task, Gullible], ids=["printable only", "any text"])
+def test_a_purpose_that_steers_a_terminal_reaches_it_only_with_both_rules_off(
+    reading: type[Task],
+    escaping: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    steering = make_task().model_copy(update={"purpose": "\x1b]0;another title\x07"})
-    monkeypatch.setattr(cli, "read_task", lambda _: steering)
-    monkeypatch.setattr(cli, "printable", str)
-    cli.show("the file of a stranger")  # type: ignore[arg-type]
-    assert "\x1b]0;" in capsys.readouterr().out
+    file, steering = tmp_path / "task.json", b"\x1b]0;another title\x07"
+    file.write_bytes(make_task(purpose="PURPOSE").canonical().replace(b"PURPOSE", b"\\u001b]0;another title\\u0007"))
+    monkeypatch.setattr(cli, "Task", reading)
+    if not escaping:
+        monkeypatch.setattr(cli, "printable", str)
+    if reading is Task:
+        with pytest.raises(InvalidMessageError, match="purpose: Value error, printable characters only"):
+            cli.show(str(file))
+    else:
+        cli.show(str(file))
+    assert (steering.decode() in capsys.readouterr().out) is (reading is Gullible and not escaping)
