@@ -21,6 +21,7 @@ from lintra_analysis.estimators.estimates import (
 )
 from lintra_analysis.estimators.pca_estimate import PcaEstimate
 from lintra_analysis.estimators.quantities import Quantity, error_of, with_count
+from lintra_analysis.estimators.remarks import HEAVY_TAILS
 from lintra_analysis.estimators.spectral import Spectrum, floor_eigenvalues, noise_norm_quantile
 from lintra_analysis.releases.columns import scales
 from lintra_analysis.releases.gram import HasSecondMoment
@@ -29,6 +30,7 @@ from lintra_protocol.ring import FloatArray
 
 NORMAL_NOTE = (
     "the sampling part of the errors takes the rows to be normal, since a second moment holds no fourth moments"
+    f"{HEAVY_TAILS}"
 )
 MEANS_NOTE = "about the means, which the release's constant column holds"
 CENTERS_NOTE = "about the public centers, not about the means"

@@ -27,12 +27,12 @@ from lintra_analysis.estimators.remarks import (
     CONCENTRATED_LAW,
     LINEAR_LAW,
     NOISELESS_LAW,
-    ONE_VARIANCE,
     R2_ABOUT_MEAN_NOTE,
     R2_NOTE,
     SHRUNK_NOTE,
     SKETCH_LAW,
     named,
+    one_variance,
     warnings_of,
 )
 from lintra_analysis.estimators.simultaneous import simultaneous_intervals
@@ -303,13 +303,21 @@ def _report(chosen: Design, fit: Fit, told: _Told, bounds: Simultaneous | None, 
         f_p_value=told.f_test[2],
         floor=fit.floor,
         regularised=fit.regularised,
-        law=told.law + (ONE_VARIANCE if asked.of == "population" and told.law != SKETCH_LAW else ""),
+        law=told.law + _about_residuals(told, asked),
         simultaneous=bounds,
         warnings=tuple(warnings),
         sets=asked.sets,
         clipping=told.clipping,
         scaled_columns=(*chosen.features, chosen.target),
     )
+
+
+def _about_residuals(told: _Told, asked: _Asked) -> str:
+    """Return what is assumed of the residuals' variances."""
+    if asked.of == "cohort" or told.law == SKETCH_LAW:
+        return ""
+    known = asked.sets is not None and told.covariance is not None
+    return one_variance(asked.sets.most_sampling() if known and asked.sets is not None else None)
 
 
 def _names(chosen: Design) -> tuple[str, ...]:

@@ -177,6 +177,22 @@ class Regression:
         statements = Statements.about(self.equations, rows @ self.rows)
         return np.asarray(statements.intervals(self.limit) + (rows @ self.offsets)[:, np.newaxis])
 
+    def most_sampling(self) -> float | None:
+        """Return how many times the sampling part of an error may be the one stated, over all reported coefficients.
+
+        The sum of e^2 x x^T over the rows is at most R^2 RSS I, R the norm that no row exceeds, whatever the variance
+        of each residual e; stated is RSS / (n - p) X^T X. None where noise leaves no such ratio.
+        """
+        gram = self.design.gram
+        block = gram.matrix[:-1, :-1]
+        penalised = block + np.diag(self.design.penalty(self.regularization))
+        solved = np.linalg.solve(penalised, self.rows[self.told].T)
+        stated = np.sum(solved * (block @ solved), axis=0)
+        if not (stated > 0).all():
+            return None
+        most: FloatArray = gram.num_rows * gram.row_bound**2 * np.sum(solved**2, axis=0) / stated
+        return float(np.sqrt(most.max()))
+
     def slopes_test(self) -> tuple[float, float]:
         """Return the minimum of Q over the directions without slopes, per slope, and its p value."""
         size, slopes = self.kernel.shape[0], len(self.design.features)

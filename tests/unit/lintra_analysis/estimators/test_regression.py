@@ -300,6 +300,25 @@ def test_a_constant_column_in_any_unit_gives_the_same_intercept() -> None:
     assert_allclose(errors(found), errors(expected), rtol=1e-9)
 
 
+def test_the_population_is_told_how_far_errors_may_be_off_whatever_the_residuals_variances() -> None:
+    generator = np.random.default_rng(11)
+    features = generator.uniform(-1, 1, (4000, 2)) * [0.5, 0.1]
+    # Nearly all residuals belong to the rows at the end of the second feature, as unlike one variance as can be.
+    noise = generator.normal(size=4000) * (np.abs(features[:, 1]) > 0.095) * 0.3
+    rows, named = with_constant(np.column_stack([features, features @ [0.3, 0.2] + noise]), columns(3))
+    release = second_moment(rows, 0.05, generator, named)
+    law = regression(release, "c2").law
+    stated = float(law.partition("is at most ")[2].split()[0])
+    x = rows[:, :-1]
+    inverse, residuals = np.linalg.inv(x.T @ x), rows[:, -1] - x @ np.linalg.lstsq(x, rows[:, -1], rcond=None)[0]
+    one = np.diagonal(inverse) * float(residuals @ residuals) / (4000 - 3)
+    true = np.diagonal(inverse @ (x.T * residuals**2) @ x @ inverse)
+    ratio = np.sqrt((true / one)[1:].max())
+    assert 1.6 < ratio <= stated
+    assert "tried down to .68 of .95" in law
+    assert "at most" not in regression(release, "c2", of="cohort").law
+
+
 def test_an_answer_about_the_population_says_that_one_residual_variance_is_assumed() -> None:
     release = second_moment(ROWS, 5.0, np.random.default_rng(3), mixed_columns())
     assert "one residual variance is assumed" in " ".join(regression(release, "c4").summary().split())
