@@ -130,6 +130,29 @@ async def test_a_crash_between_any_two_writes_of_a_step_changes_no_byte_of_what_
         assert world.halts == []
 
 
+async def test_a_share_leaves_only_when_the_secret_of_its_reports_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with a_world(tmp_path, num_servers=2) as world:
+        await world.upload_everywhere(world.reports(13))
+        request = await world.aggregate_request()
+        secrets = set((world.settings[0].key_dir / "secrets").iterdir())
+
+        def full(*_: object) -> None:
+            raise OSError(28, "no space left on device")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Secrets, "destroy", full)
+            # The release happened and is in the journal, yet nobody hears of it while a secret is left.
+            for _ in range(2):
+                assert (await world.release(0, request)).status_code >= 500
+            assert (await world.ask(0, "GET", "/batches/0/aggregate")).status_code >= 500
+            assert journal_states(world)[-1] == "released"
+        assert secrets == set((world.settings[0].key_dir / "secrets").iterdir())
+        assert (await world.release(0, request)).status_code == 200
+        assert len(secrets - set((world.settings[0].key_dir / "secrets").iterdir())) == 1
+
+
 def journal_states(world: World) -> list[str]:
     """Return what server 0's journal says, line after line, without the starts."""
     lines = (world.settings[0].key_dir / "journal").read_text().splitlines()

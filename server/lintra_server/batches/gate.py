@@ -236,13 +236,14 @@ class Gate:
         #   (5) the exact privacy under the matrix that was actually drawn keeps the promise;
         #   (6) it carries this server's smoothing noise, drawn here and never again, where the mechanism needs it;
         #   (7) it is sealed to the task's analyzer, in a context nobody can mistake for another;
-        #   (8) the reports were consumed, for good, where these very bytes were stored: in the journal, then here.
+        #   (8) the reports were consumed, for good, where these very bytes were stored: in the journal, then here;
+        #   (9) what it was computed from opens no more, unless the task retains it.
         request_hash = domain_hash("aggregate request", request.canonical())
         with self._busy[held.number]:
             self._stepper.settle()
             batch = self._batch(held)
             if batch.aggregate is not None:
-                return _same_request(batch, request_hash)  # (1)
+                return self._alone(held, _same_request(batch, request_hash))  # (1), (9)
             frozen = batch.cohort or _not_yet(batch, "cohort")
             inventories = self._frozen_inventories(held, request, frozen)
             cohort = verify_cohorts(held.task, BATCH, request.cohorts, inventories)  # (2)
@@ -258,9 +259,7 @@ class Gate:
                 "released_at": int(self._now()),
             }
             self._perform(held, Step(self._stepper.start, "released", held.task.id_bytes, "frozen", values))  # (8)
-            if not held.task.retention:
-                self._store.forget_key(held.number)
-            return aggregate
+            return self._alone(held, aggregate)  # (9)
 
     def aggregate(self, held: HeldTask) -> bytes:
         """Return the sealed sketch share that was released.
@@ -270,7 +269,7 @@ class Gate:
             AbandonedError: the batch was given up.
         """
         batch = self._batch(held)
-        return batch.aggregate or _not_yet(batch, "aggregate")
+        return self._alone(held, batch.aggregate or _not_yet(batch, "aggregate"))
 
     # --- what the steps are made of ----------------------------------------------------------------------------
 
@@ -345,6 +344,12 @@ class Gate:
         if request.cohorts[held.server].canonical() != frozen:
             raise CohortConflictError("this server froze another cohort")
         return CohortRequest.from_canonical(self._store.inventories(held.number)).inventories
+
+    def _alone(self, held: HeldTask, aggregate: bytes) -> bytes:
+        """Return a share that may leave: the secret of its reports is gone, also if a full disk came before that."""
+        if not held.task.retention:
+            self._store.forget_key(held.number)
+        return aggregate
 
     def _sealed(self, held: HeldTask, drawn: Drawn, root: bytes) -> bytes:
         task, matrix = held.task, drawn.matrix
