@@ -178,7 +178,8 @@ class Node:
 
     def _check_database(self) -> None:
         """Check that the store answers and takes a write; after a failed commit also that its file is sound."""
-        self.database.check()
+        with self.stepper.guarded():
+            self.database.check()
         if self.writer.failed and not self.database.sound():
             raise UnavailableError("the database is damaged: lintra server doctor")
         self.database.touch()

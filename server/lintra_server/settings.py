@@ -97,6 +97,7 @@ class Settings(ServiceSettings):
     data_dir: Path = Path("server-data")
     key_dir: Path = Path("server-keys")
     witness_dir: Path | None = None
+    database_url: SecretStr | None = None
     max_clock_step_days: int = Field(default=30, ge=1, le=3650)
     identity_key: SecretStr | None = None
     identity_key_file: Path | None = None

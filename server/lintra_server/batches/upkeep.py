@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from lintra_server.clock import DAY, Clock, Overdue
 from lintra_server.disk.journal import Journal
-from lintra_server.storage.database import Database
+from lintra_server.storage.database import AnyDatabase
 from lintra_server.storage.states import FINAL_STATES, BatchRow, BatchStates
 from lintra_server.storage.steps import KEPT_STATES, Step, StepFiles, Stepper
 from lintra_server.storage.store import Store
@@ -54,7 +54,7 @@ class Upkeep:
         self._forget = forget
         self._overdue = Overdue(running)
 
-    def run(self, clock: Clock, database: Database) -> int:
+    def run(self, clock: Clock, database: AnyDatabase) -> int:
         """Destroy what is due; return how many batches lost their shares.
 
         Raises:

@@ -12,9 +12,9 @@ from lintra_server.disk.folders import require_private
 from lintra_server.disk.journal import Head, Journal
 from lintra_server.disk.vault import Vault
 from lintra_server.settings import Settings
-from lintra_server.storage.database import Database
+from lintra_server.storage.database import AnyDatabase
 from lintra_server.storage.key_folder import JOURNAL_FILE, journal_key, read_noted
-from lintra_server.storage.parts import database_path, open_witness
+from lintra_server.storage.parts import has_database, open_database, open_witness
 from lintra_server.storage.states import FINAL_STATES, BatchStates
 
 FREE_BYTES = 1 << 30
@@ -42,7 +42,7 @@ def examine(settings: Settings, now: Callable[[], float], running: Callable[[], 
             ("identity key", settings.has_identity_key()),
             ("storage root key", settings.has_storage_root_key()),
             ("journal", (settings.key_dir / JOURNAL_FILE).exists()),
-            ("database", database_path(settings).exists()),
+            ("database", has_database(settings)),
         )
         if not there
     ]
@@ -58,16 +58,19 @@ def examine(settings: Settings, now: Callable[[], float], running: Callable[[], 
         return
     yield Finding("journal", f"{journal.head.length} lines, start number {journal.last_start}")
     yield _witness(settings, vault, journal.head)
-    database = Database(database_path(settings))
+    database = open_database(settings)
     try:
         yield from _database(settings, database, journal)
     finally:
         database.close()
 
 
-def _database(settings: Settings, database: Database, journal: Journal) -> Iterator[Finding]:
+def _database(settings: Settings, database: AnyDatabase, journal: Journal) -> Iterator[Finding]:
     complaints = database.intact()
-    yield Finding("integrity", "every page of the database is sound", "; ".join(complaints[:3]))
+    sound = "every page of the database is sound"
+    if settings.database_url is not None:
+        sound = "PostgreSQL answers; it checks pages itself, if its cluster has data checksums"
+    yield Finding("integrity", sound, "; ".join(complaints[:3]))
     states = BatchStates(database)
     standing = states.standing()
     if standing is None:

@@ -14,7 +14,7 @@ from lintra_server.disk.journal import EMPTY, Line
 from lintra_server.settings import Settings
 from lintra_server.storage.database import batches, sealing_keys
 from lintra_server.storage.key_folder import FOUNDING_FILE, KeyFolder, Noted
-from lintra_server.storage.parts import NotStartedError, Parts, database_path, open_vault, parts_with
+from lintra_server.storage.parts import NotStartedError, Parts, has_database, open_vault, parts_with
 from lintra_server.storage.states import Standing
 
 
@@ -109,5 +109,5 @@ def may_found(settings: Settings, folder: KeyFolder) -> bool:
     """Return whether a start may make a new server by itself: everything is empty, or making one was interrupted."""
     if folder.founding:
         return True
-    nothing = not settings.has_identity_key() and not folder.has_journal and not database_path(settings).exists()
+    nothing = not settings.has_identity_key() and not folder.has_journal and not has_database(settings)
     return settings.create_keys and nothing

@@ -111,12 +111,17 @@ _NOT_ITS_JOURNAL = (
 )
 
 
+_POSTGRES = "the database is PostgreSQL's: put its backup in place with PostgreSQL's own commands (docs/deploying.md)"
+
+
 def put_database(settings: Settings, backup: Path) -> Path | None:
     """Put the database of a backup in place; return where the one that was there went, if there was one.
 
     Raises:
         NotStartedError: there is no database in the backup.
     """
+    if settings.database_url is not None:
+        raise NotStartedError(f"{_POSTGRES}, then run `lintra server restore` without --from")
     source, target = backup / database_path(settings).name, database_path(settings)
     if not source.is_file():
         raise NotStartedError(f"{source} is missing: {backup} is not a folder that `lintra server backup` wrote")

@@ -19,6 +19,8 @@ def back_up(settings: Settings, folder: Path) -> Iterator[str]:
     Raises:
         NotStartedError: there is no database, or the folder holds something.
     """
+    if settings.database_url is not None:
+        raise NotStartedError("the database is PostgreSQL's: back it up with pg_dump or pg_basebackup")
     source = database_path(settings)
     if not source.exists():
         raise NotStartedError(f"{source} is missing")

@@ -1,4 +1,4 @@
-"""The tables of a server, and transactions on them. SQLite: write-ahead log, full synchronisation.
+"""The tables of a server, and transactions on them. SQLite, the default: write-ahead log, full synchronisation.
 
 The one row of `journal` says where the journal stood when the last change of state was committed here: a database that
 was copied, lost or set back does not stand where the journal does.
@@ -8,8 +8,9 @@ would each cost more than the reports do. That a report is stored once is seen t
 """
 
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
 import structlog
@@ -17,6 +18,7 @@ from sqlalchemy import (
     BigInteger,
     Column,
     Connection,
+    Engine,
     ForeignKey,
     Integer,
     LargeBinary,
@@ -137,6 +139,15 @@ segments = Table(
     Column("payloads", LargeBinary),
 )
 
+
+@event.listens_for(segments, "after_create")
+def _store_as_it_is(_table: Table, connection: Connection, **_: object) -> None:
+    # Ciphertext and hashes do not compress: PostgreSQL need not try.
+    if connection.dialect.name == "postgresql":
+        columns = "ALTER ids SET STORAGE EXTERNAL, ALTER payloads SET STORAGE EXTERNAL"
+        connection.exec_driver_sql(f"ALTER TABLE segments {columns}")
+
+
 _LAST_TOTAL = (
     select(segments.c.total)
     .where(segments.c.key >= batches.c.task * SPAN, segments.c.key < batches.c.task * SPAN + SPAN)
@@ -149,8 +160,90 @@ NUM_REPORTS = func.coalesce(_LAST_TOTAL, batches.c.num_reports).label("num_repor
 """How many reports were ever stored in a batch, to be selected from `batches`."""
 
 
-class Database:
-    """The database file; every use of it is one transaction."""
+class AnyDatabase(ABC):
+    """A database of any kind; every use of it is one transaction."""
+
+    def __init__(self, engine: Engine) -> None:
+        """Use an engine; whoever extends this makes the tables, or brings them up to date."""
+        self._engine = engine
+        self._expected: list[Callable[[Connection], None]] = []
+
+    @abstractmethod
+    def reading(self) -> AbstractContextManager[Connection]:
+        """Give a transaction that sees one state of the database."""
+
+    @abstractmethod
+    def writing(self) -> AbstractContextManager[Connection]:
+        """Give the only transaction that may write now; it is durable when the block has ended without error."""
+
+    def appending(self) -> AbstractContextManager[Connection]:
+        """Give a transaction that locks the batches to which it adds reports, and durably as `writing` does."""
+        return self.writing()
+
+    def expect(self, check: Callable[[Connection], None]) -> None:
+        """Have a check made when another machine has taken the database's place; it raises `ForkedError`."""
+        self._expected.append(check)
+
+    def check(self) -> None:
+        """Check that the database answers and has this version's schema.
+
+        Raises:
+            InvalidSettingsError: it was written by another version of this software.
+        """
+        if (revision := self._revision()) != REVISION:
+            raise InvalidSettingsError(f"the database has schema version {revision}, this software needs {REVISION}")
+
+    def num_reports(self) -> dict[int, int]:
+        """Return how many reports were ever stored, by task."""
+        with self.reading() as connection:
+            return {row[0]: row[1] for row in connection.execute(select(batches.c.task, NUM_REPORTS))}
+
+    def touch(self) -> None:
+        """Write one row durably, and change nothing; a full or read-only disk raises here."""
+        with self.writing() as connection:
+            connection.execute(update(alembic_version).values(version_num=alembic_version.c.version_num))
+
+    @abstractmethod
+    def intact(self) -> list[str]:
+        """Return what the database's own check of every page complains of, as far as it has one."""
+
+    @abstractmethod
+    def sound(self) -> bool:
+        """Return whether it can be read; takes as long as reading it all where the pages are checked."""
+
+    @abstractmethod
+    def forget_log(self) -> None:
+        """Let go of deleted bytes, as far as that is the database's to do, and of the room that they took."""
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._engine.dispose()
+
+    def _found(self) -> None:
+        """Make the tables if there are none."""
+        with self.writing() as connection:
+            if not inspect(connection).get_table_names():
+                _metadata.create_all(connection, checkfirst=False)
+                connection.execute(insert(alembic_version).values(version_num=REVISION))
+
+    @abstractmethod
+    def _revision(self) -> str:
+        """Return the version of the tables."""
+
+    def _migrate(self, put_aside: Callable[[str], str]) -> None:
+        # Alembic takes a while to import, and is needed once in a version's life.
+        from lintra_service import migrations
+
+        revision = self._revision()
+        migrations.require_known(_MIGRATIONS, revision, REVISION)
+        copy = put_aside(revision)
+        with self.writing() as connection:
+            migrations.migrate(connection, _MIGRATIONS, revision, REVISION)
+        log.warning("database migrated", before=revision, now=REVISION, copy=copy)
+
+
+class Database(AnyDatabase):
+    """A SQLite file."""
 
     def __init__(self, path: Path) -> None:
         """Open the file, or make it; one of an earlier version is copied aside and then brought up to date.
@@ -163,19 +256,18 @@ class Database:
             # With its final mode from the first moment; the files beside it get the same.
             write_new(path, b"")
         # An error's text goes to the log, so it must not hold what was being written.
-        self._engine = create_engine(
-            f"sqlite:///{path}",
-            connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False},
-            hide_parameters=True,
+        super().__init__(
+            create_engine(
+                f"sqlite:///{path}",
+                connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False},
+                hide_parameters=True,
+            )
         )
         event.listen(self._engine, "connect", _configure)
         event.listen(self._engine, "begin", _begin)
-        with self.writing() as connection:
-            if not inspect(connection).get_table_names():
-                _metadata.create_all(connection, checkfirst=False)
-                connection.execute(insert(alembic_version).values(version_num=REVISION))
+        self._found()
         if self._revision() != REVISION:
-            self._migrate()
+            self._migrate(self._put_aside)
         self.check()
 
     @contextmanager
@@ -189,15 +281,6 @@ class Database:
         """Give the only transaction that may write now; it is durable when the block has ended without error."""
         with self._engine.connect().execution_options(lintra_immediate=True) as connection, connection.begin():
             yield connection
-
-    def check(self) -> None:
-        """Check that the database answers and has this version's schema.
-
-        Raises:
-            InvalidSettingsError: it was written by another version of this software.
-        """
-        if (revision := self._revision()) != REVISION:
-            raise InvalidSettingsError(f"the database has schema version {revision}, this software needs {REVISION}")
 
     def copy_to(self, path: Path) -> None:
         """Write a consistent copy, also while the server runs, that only its owner can read.
@@ -225,11 +308,6 @@ class Database:
             found = connection.exec_driver_sql("PRAGMA integrity_check").scalars().all()
         return [] if found == ["ok"] else [str(each) for each in found]
 
-    def num_reports(self) -> dict[int, int]:
-        """Return how many reports were ever stored, by task."""
-        with self.reading() as connection:
-            return {row[0]: row[1] for row in connection.execute(select(batches.c.task, NUM_REPORTS))}
-
     def _revision(self) -> str:
         with self.reading() as connection:
             names = inspect(connection).get_table_names()
@@ -239,21 +317,10 @@ class Database:
             version = connection.exec_driver_sql("SELECT schema_version FROM about").scalar()
             return f"{version:04d}"
 
-    def _migrate(self) -> None:
-        # Alembic takes a while to import, and is needed once in a version's life.
+    def _put_aside(self, revision: str) -> str:
         from lintra_service import migrations
 
-        revision = self._revision()
-        migrations.require_known(_MIGRATIONS, revision, REVISION)
-        copy = migrations.put_aside(self.path, revision)
-        with self.writing() as connection:
-            migrations.migrate(connection, _MIGRATIONS, revision, REVISION)
-        log.warning("database migrated", before=revision, now=REVISION, copy=copy.name)
-
-    def touch(self) -> None:
-        """Write one row durably, and change nothing; a full or read-only disk raises here."""
-        with self.writing() as connection:
-            connection.execute(update(alembic_version).values(version_num=alembic_version.c.version_num))
+        return migrations.put_aside(self.path, revision).name
 
     def sound(self) -> bool:
         """Return whether every page of the file can be read and fits the others; takes as long as reading it all."""
@@ -270,10 +337,6 @@ class Database:
             connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
         finally:
             connection.close()
-
-    def close(self) -> None:
-        """Close every connection."""
-        self._engine.dispose()
 
 
 def _configure(connection: DBAPIConnection, _record: ConnectionPoolEntry) -> None:

@@ -19,7 +19,7 @@ from lintra_server.clock import Overdue
 from lintra_server.disk.batch_secrets import Secrets
 from lintra_server.disk.vault import Vault
 from lintra_server.settings import Keys
-from lintra_server.storage.database import Database, sealing_keys
+from lintra_server.storage.database import AnyDatabase, sealing_keys
 
 DAY = 86_400
 CACHE_SECONDS = DAY
@@ -33,7 +33,7 @@ class Keyring:
 
     def __init__(
         self,
-        database: Database,
+        database: AnyDatabase,
         vault: Vault,
         secrets: Secrets,
         identity: SigningKey,

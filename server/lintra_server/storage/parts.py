@@ -11,7 +11,7 @@ from lintra_server.disk.reserve import Reserve
 from lintra_server.disk.vault import Vault
 from lintra_server.disk.witness import FolderWitness
 from lintra_server.settings import Settings
-from lintra_server.storage.database import Database
+from lintra_server.storage.database import AnyDatabase, Database
 from lintra_server.storage.key_folder import KeyFolder, journal_key
 from lintra_server.storage.states import BatchStates
 from lintra_server.storage.store import Store
@@ -31,7 +31,7 @@ class Parts:
     folder: KeyFolder
     identity: SigningKey
     vault: Vault
-    database: Database
+    database: AnyDatabase
     journal: Journal
     witness: FolderWitness | None
     states: BatchStates
@@ -46,8 +46,35 @@ class Parts:
 
 
 def database_path(settings: Settings) -> Path:
-    """Return where a server's database lies."""
+    """Return where a server's database lies, if it is a file."""
     return settings.data_dir / DATABASE_FILE
+
+
+def has_database(settings: Settings) -> bool:
+    """Return whether a server has a database.
+
+    Raises:
+        InvalidSettingsError: PostgreSQL cannot be reached.
+    """
+    if settings.database_url is None:
+        return database_path(settings).exists()
+    from lintra_server.storage.postgres import holds_tables
+
+    return holds_tables(settings.database_url.get_secret_value())
+
+
+def open_database(settings: Settings) -> AnyDatabase:
+    """Open a server's database, or make it.
+
+    Raises:
+        InvalidSettingsError: it is another version's, or cannot be used.
+    """
+    if settings.database_url is None:
+        return Database(database_path(settings))
+    # Who stays with SQLite need not have the driver.
+    from lintra_server.storage.postgres import PostgresDatabase
+
+    return PostgresDatabase(settings.database_url.get_secret_value())
 
 
 def lock_folders(settings: Settings, random_bytes: RandomBytes) -> KeyFolder:
@@ -103,7 +130,7 @@ def _opened(
     journal: Journal,
     witness: FolderWitness | None,
 ) -> Parts:
-    database = Database(database_path(settings))
+    database = open_database(settings)
     store = Store(database, vault, folder.secrets, random_bytes)
     reserve = Reserve([folder.path, settings.data_dir], settings.reserve_bytes)
     return Parts(folder, identity, vault, database, journal, witness, BatchStates(database), store, reserve)
@@ -123,5 +150,5 @@ def _presence(settings: Settings, folder: KeyFolder) -> list[tuple[str, bool]]:
         ("the identity key", settings.has_identity_key()),
         ("the storage root key", settings.has_storage_root_key()),
         (f"the journal in {settings.key_dir}", folder.has_journal),
-        (f"the database {database_path(settings)}", database_path(settings).exists()),
+        ("the database", has_database(settings)),
     ]

@@ -18,7 +18,7 @@ from lintra_protocol.errors import InvalidMessageError, UnavailableError
 from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.ring import IntArray
 from lintra_server.disk.vault import DataKey
-from lintra_server.storage.database import SPAN, Database, segments
+from lintra_server.storage.database import SPAN, AnyDatabase, segments
 
 MAX_SEGMENT_BYTES = 1 << 20
 """Payload bytes in a segment, unless one payload alone is larger; bounds the memory of a release."""
@@ -91,7 +91,7 @@ class Written:
 class StoredSegments:
     """The segments of one batch in a database; see `BatchSegments`. Usable wherever database and data key are."""
 
-    def __init__(self, database: Database, batch: int, key: DataKey) -> None:
+    def __init__(self, database: AnyDatabase, batch: int, key: DataKey) -> None:
         """Look at which segments there are."""
         self._database = database
         self._batch = batch

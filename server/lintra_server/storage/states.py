@@ -13,7 +13,7 @@ from sqlalchemy import Connection, insert, select, update
 from lintra_protocol.errors import CohortTooSmallError
 from lintra_protocol.messages import BatchState
 from lintra_server.disk.journal import Head
-from lintra_server.storage.database import NUM_REPORTS, Database, batches, journal, looks, sealing_keys, tasks
+from lintra_server.storage.database import NUM_REPORTS, AnyDatabase, batches, journal, looks, sealing_keys, tasks
 from lintra_server.storage.steps import ForkedError, Step
 
 FINAL_STATES: frozenset[BatchState] = frozenset({"released", "scrubbed", "abandoned"})
@@ -60,10 +60,12 @@ _DOCUMENTS = ("inventory", "inventories", "cohort", "excluded", "request_hash", 
 class BatchStates:
     """The states of all batches; thread-safe."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: AnyDatabase) -> None:
         """Keep them in a database."""
         self._database = database
         self._start: int | None = None
+        self._length = 0
+        database.expect(self._require_head)
 
     # --- the journal's head ------------------------------------------------------------------------------------
 
@@ -99,7 +101,7 @@ class BatchStates:
             connection.execute(update(journal).values(length=after.length, digest=after.digest, start=step.start))
             if step.task_id and not _apply(connection, step):
                 raise ForkedError(f"a batch is not {step.before} any more, though nothing else may change it")
-        self._start = step.start
+        self._start, self._length = step.start, after.length
 
     # --- what needs no journal line ----------------------------------------------------------------------------
 
@@ -190,6 +192,12 @@ class BatchStates:
                 _set(connection, task, {"state": "abandoned"})
             for step in release:
                 _set(connection, _number(connection, step.task_id), step.values)
+
+    def _require_head(self, connection: Connection) -> None:
+        """Refuse a database that lacks steps which this process committed."""
+        self._require_last(connection)
+        if (connection.execute(select(journal.c.length)).scalar() or 0) < self._length:
+            raise ForkedError("the database lacks the journal's last lines: it was set back")
 
     def _require_last(self, connection: Connection) -> None:
         start = connection.execute(select(journal.c.start)).scalar()

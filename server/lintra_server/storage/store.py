@@ -5,13 +5,12 @@ Shares are stored under their batch's data key, and that under the root key and 
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, bindparam, insert, select, update
-from sqlalchemy.dialects.sqlite import insert as insert_once
 from sqlalchemy.exc import DatabaseError
 
 from lintra_protocol.canonical import HASH_BYTES
@@ -21,7 +20,7 @@ from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.report_ids import ReportIds
 from lintra_server.disk.batch_secrets import Secrets
 from lintra_server.disk.vault import KEY_BYTES, DataKey, Vault
-from lintra_server.storage.database import NUM_REPORTS, Database, batches, tasks
+from lintra_server.storage.database import NUM_REPORTS, AnyDatabase, batches, tasks
 from lintra_server.storage.known import KnownIds
 from lintra_server.storage.segments import (
     EXCLUDED,
@@ -44,7 +43,7 @@ from lintra_server.storage.tasks import Tasks
 _OF_TASK = batches.c.task == bindparam("of_task")
 _BATCH = select(batches.c.state, batches.c.num_reports, batches.c.capacity).where(_OF_TASK).with_for_update()
 _WRAPPED_KEY = select(batches.c.wrapped_key, batches.c.secret).where(_OF_TASK)
-_ADD_TASK = insert_once(tasks).on_conflict_do_nothing().returning(tasks.c.task)
+_ADD_TASK = insert(tasks).returning(tasks.c.task)
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,7 @@ Outcome = bool | LintraError
 class Store(Tasks):
     """The server's memory; thread-safe."""
 
-    def __init__(self, database: Database, vault: Vault, secrets: Secrets, random_bytes: RandomBytes) -> None:
+    def __init__(self, database: AnyDatabase, vault: Vault, secrets: Secrets, random_bytes: RandomBytes) -> None:
         """Keep everything in one database, encrypted through one vault and a secret for each batch."""
         super().__init__(database, vault)
         self._secrets = secrets
@@ -106,6 +105,7 @@ class Store(Tasks):
         self._held = database.num_reports()
         self._spent = SpentTables(random_bytes)
         self._known = KnownIds(random_bytes)
+        database.expect(self._require_counts)
 
     def commits(self) -> int:
         """Return how many reports and tasks this process knows to be durable; it never falls."""
@@ -120,6 +120,12 @@ class Store(Tasks):
         """Count anew what the database holds, after a restore changed it; return what `commits` returns from now on."""
         self._held = self.database.num_reports()
         return self.commits()
+
+    def _require_counts(self, connection: Connection) -> None:
+        """Refuse a database that lacks reports which this process stored."""
+        counts = {row[0]: row[1] for row in connection.execute(select(batches.c.task, NUM_REPORTS))}
+        if any(counts.get(batch, -1) < held for batch, held in dict(self._held).items()):
+            raise ForkedError(SET_BACK)
 
     # --- tasks -------------------------------------------------------------------------------------------------
 
@@ -156,7 +162,8 @@ class Store(Tasks):
             return False
         name, secret = self._secrets.new()
         with self.database.writing() as connection:
-            task = connection.execute(_ADD_TASK, values).scalar()
+            known = connection.execute(select(tasks.c.task).where(tasks.c.task_id == task_id)).scalar()
+            task = connection.execute(_ADD_TASK, values).scalar_one() if known is None else None
             if task is not None:
                 key = self._random_bytes(KEY_BYTES)
                 wrapped = self._vault.under(secret).wrap(key, "batch key", task.to_bytes(8, "big"))
@@ -168,15 +175,6 @@ class Store(Tasks):
         self._held.setdefault(task, 0)  # not set to 0: reports may have come since the commit
         return True
 
-    def _known_task(self, task_id: bytes, values: Mapping[str, object]) -> bool:
-        """Return whether a task is known; one that only a restored journal knew gets its definition."""
-        with self.database.reading() as connection:
-            known = connection.execute(select(tasks.c.definition).where(tasks.c.task_id == task_id)).scalar()
-        if known == b"":
-            with self.database.writing() as connection:
-                connection.execute(update(tasks).where(tasks.c.task_id == task_id).values(**values))
-        return known is not None
-
     # --- reports -----------------------------------------------------------------------------------------------
 
     def add_reports(self, uploads: Sequence[Upload]) -> list[list[Outcome]]:
@@ -187,8 +185,8 @@ class Store(Tasks):
         outcomes: dict[int, list[Outcome]] = {}
         stored: dict[int, _Stored] = {}
         try:
-            with self.database.writing() as connection:
-                for number, group in by_batch.items():
+            with self.database.appending() as connection:
+                for number, group in sorted(by_batch.items()):  # in one order, so that nobody waits for another in turn
                     taken, stored[number] = self._add_to_batch(connection, number, group)
                     outcomes |= taken
             self._held |= {number: each.total for number, each in stored.items()}

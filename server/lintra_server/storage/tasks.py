@@ -1,11 +1,12 @@
-"""The tasks that a server remembers, as they are read."""
+"""The tasks that a server remembers."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 
 from lintra_server.disk.vault import Vault
-from lintra_server.storage.database import Database, batches, tasks
+from lintra_server.storage.database import AnyDatabase, batches, tasks
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class TaskRow:
 class Tasks:
     """What is known of tasks; thread-safe."""
 
-    def __init__(self, database: Database, vault: Vault) -> None:
+    def __init__(self, database: AnyDatabase, vault: Vault) -> None:
         """Read them from one database, and the keys of their tokens through one vault."""
         self.database = database
         self._vault = vault
@@ -62,3 +63,12 @@ class Tasks:
         """Return the number of a task, also of one without a definition, or None."""
         with self.database.reading() as connection:
             return connection.execute(select(tasks.c.task).where(tasks.c.task_id == task_id)).scalar()
+
+    def _known_task(self, task_id: bytes, values: Mapping[str, object]) -> bool:
+        """Return whether a task is known; one that only a restored journal knew gets its definition."""
+        with self.database.reading() as connection:
+            known = connection.execute(select(tasks.c.definition).where(tasks.c.task_id == task_id)).scalar()
+        if known == b"":
+            with self.database.writing() as connection:
+                connection.execute(update(tasks).where(tasks.c.task_id == task_id).values(**values))
+        return known is not None

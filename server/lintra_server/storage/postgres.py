@@ -1,0 +1,197 @@
+"""PostgreSQL: the same tables, for servers that outgrow one machine's disk.
+
+Who writes is one at a time, as with SQLite: `writing` takes a lock of the whole database. Only adding reports does not;
+it locks the rows of its batches. What PostgreSQL must not be told to forget is looked at in every new connection, and
+so is which machine answers: after a failover the journal's place and the number of reports are compared before anything
+else is done, since a replica that was behind is an old copy like any other.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import structlog
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, make_url, select
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from lintra_server.storage.database import REVISION, AnyDatabase, alembic_version
+from lintra_server.storage.steps import ForkedError
+from lintra_service.settings import InvalidSettingsError
+
+log = structlog.get_logger()
+
+_WRITERS_LOCK = int.from_bytes(b"lintra", "big")
+_CONNECT_SECONDS = 10
+_PLACE = "lintra_place"
+
+# Each of them off: a commit that was acknowledged may be gone after a crash, or half a page of it.
+_NEVER_OFF = ("fsync", "full_page_writes", "synchronous_commit")
+_IDENTITY = "SELECT system_identifier, pg_is_in_recovery() FROM pg_control_system()"
+_TIMELINE = "SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Which PostgreSQL answers: the cluster, and its history, which a promoted replica begins anew."""
+
+    cluster: int
+    timeline: str
+
+
+class PostgresDatabase(AnyDatabase):
+    """A database of a PostgreSQL server that belongs to one Lintra server alone."""
+
+    def __init__(self, url: str) -> None:
+        """Connect; make the tables if the database is empty, bring those of an earlier version up to date.
+
+        Args:
+            url: `postgresql://user@host/name?...` with libpq's parameters; it may hold a password and is never shown.
+
+        Raises:
+            InvalidSettingsError: it cannot be reached, forgets commits, is a standby, or holds something else.
+        """
+        super().__init__(_engine(url))
+        self._place: Place | None = None
+        event.listen(self._engine, "connect", _admit)
+        try:
+            self._found()
+            if self._revision() != REVISION:
+                self._migrate(lambda _: "none: a backup is PostgreSQL's own")
+            self.check()
+        except DBAPIError as error:
+            self.close()
+            raise InvalidSettingsError(f"the database cannot be used: {_first_line(error)}") from None
+        except BaseException:
+            self.close()
+            raise
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Give a transaction that sees one state of the database."""
+        options = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+        with self._engine.connect() as connection:
+            connection = connection.execution_options(**options)
+            with connection.begin():
+                self._require_place(connection)
+                yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """Give the only transaction that may write now; it is durable when the block has ended without error."""
+        with self.appending() as connection:
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITERS_LOCK})")
+            yield connection
+
+    @contextmanager
+    def appending(self) -> Iterator[Connection]:
+        """Give a transaction that locks the batches to which it adds reports, and durably as `writing` does."""
+        with self._engine.connect() as connection, connection.begin():
+            self._require_place(connection)
+            yield connection
+
+    def intact(self) -> list[str]:
+        """Return nothing: PostgreSQL checks a page when it reads it, if the cluster has data checksums."""
+        self.check()
+        return []
+
+    def sound(self) -> bool:
+        """Return whether the database answers."""
+        try:
+            self.check()
+        except DBAPIError:
+            return False
+        return True
+
+    def forget_log(self) -> None:
+        """Give the room of deleted rows to the next ones; the log is PostgreSQL's, and secrets are destroyed here."""
+        with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.exec_driver_sql("VACUUM segments")
+
+    def _revision(self) -> str:
+        with self.reading() as connection:
+            if alembic_version.name not in inspect(connection).get_table_names():
+                raise InvalidSettingsError("the database holds tables of something else; a server needs one of its own")
+            return str(connection.execute(select(alembic_version.c.version_num)).scalar())
+
+    def _require_place(self, connection: Connection) -> None:
+        """Compare what is stored with what is known if another machine answers than before.
+
+        Raises:
+            ForkedError: it lacks something, or is another cluster.
+        """
+        place: Place = connection.info[_PLACE]
+        if place == self._place:
+            return
+        if self._place is not None:
+            if place.cluster != self._place.cluster:
+                raise ForkedError("another database cluster answers than the one that this process began with")
+            for check in self._expected:
+                check(connection)
+            log.warning("the database has another timeline; nothing is missing", before=self._place, now=place)
+        self._place = place
+
+
+def holds_tables(url: str) -> bool:
+    """Return whether there is anything in a database.
+
+    Raises:
+        InvalidSettingsError: it cannot be reached.
+    """
+    engine = _engine(url)
+    try:
+        with engine.connect() as connection:
+            return bool(inspect(connection).get_table_names())
+    except DBAPIError as error:
+        raise InvalidSettingsError(f"the database cannot be reached: {_first_line(error)}") from None
+    finally:
+        engine.dispose()
+
+
+def _engine(url: str) -> Engine:
+    try:
+        parsed = make_url(url)
+        if parsed.drivername not in ("postgresql", "postgres"):
+            raise InvalidSettingsError("the address of the database begins with postgresql://")
+        # An error's text goes to the log, so it must not hold what was being written.
+        return create_engine(
+            parsed.set(drivername="postgresql+psycopg"),
+            connect_args={"connect_timeout": _CONNECT_SECONDS},
+            hide_parameters=True,
+        )
+    except ArgumentError:
+        raise InvalidSettingsError("the address of the database is none: postgresql://user@host/name") from None
+    except ModuleNotFoundError:
+        raise InvalidSettingsError("PostgreSQL needs a package more: install lintra[postgres]") from None
+
+
+def _admit(connection: DBAPIConnection, record: ConnectionPoolEntry) -> None:
+    """Look at which server this is, and that it keeps what it acknowledges.
+
+    Raises:
+        InvalidSettingsError: it is a standby, or is told to forget.
+    """
+    cursor = connection.cursor()
+    for name in _NEVER_OFF:
+        cursor.execute(f"SHOW {name}")
+        if _row(cursor.fetchone())[0] == "off":
+            raise InvalidSettingsError(f"PostgreSQL has {name} = off: an acknowledged report could be lost; set it on")
+    cursor.execute(_IDENTITY)
+    cluster, standby = _row(cursor.fetchone())
+    if standby:
+        raise InvalidSettingsError("this PostgreSQL is a standby; name the primary")
+    cursor.execute(_TIMELINE)
+    record.info[_PLACE] = Place(int(str(cluster)), str(_row(cursor.fetchone())[0]))
+    cursor.close()
+    connection.rollback()
+
+
+def _row(row: object) -> tuple[object, ...]:
+    if not isinstance(row, tuple):
+        raise TypeError("PostgreSQL answered with no row")
+    return row
+
+
+def _first_line(error: DBAPIError) -> str:
+    return str(error.orig).splitlines()[0] if str(error.orig) else type(error).__name__

@@ -1,0 +1,87 @@
+"""Stores of every kind, with one batch of small reports, for tests that each kind has to pass."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lintra_protocol.randomness import system_randomness
+from lintra_server.disk.batch_secrets import Secrets
+from lintra_server.disk.vault import Vault
+from lintra_server.storage.database import AnyDatabase, Database
+from lintra_server.storage.postgres import PostgresDatabase
+from lintra_server.storage.segments import StoredSegments
+from lintra_server.storage.store import Outcome, Store, Upload
+from support import postgres
+
+KINDS = ("sqlite", "postgres")
+PAYLOAD = 16
+CAPACITY = 999
+
+
+@dataclass
+class Stored:
+    """One database, and the stores that were opened on it."""
+
+    kind: str
+    folder: Path
+    opened: list[Store] = field(default_factory=list)
+
+    def database(self) -> AnyDatabase:
+        """Open the database once more."""
+        if self.kind == "sqlite":
+            return Database(self.folder / "a.sqlite")
+        return PostgresDatabase(postgres.database("stores"))
+
+    def open(self) -> Store:
+        """Open a store that remembers nothing but what the database says, with its first batch."""
+        (self.folder / "secrets").mkdir(exist_ok=True)
+        secrets = Secrets(self.folder / "secrets", system_randomness)
+        store = Store(self.database(), Vault([bytes(32)], system_randomness), secrets, system_randomness)
+        store.add_task(bytes(32), b"{}", server=0, capacity=CAPACITY, ends=9, retention=0)
+        self.opened.append(store)
+        return store
+
+    def close(self) -> None:
+        """Close every store."""
+        for store in self.opened:
+            store.database.close()
+
+
+@contextmanager
+def empty(kind: str, folder: Path) -> Iterator[Stored]:
+    """Give an empty database of a kind."""
+    if kind == "postgres":
+        postgres.emptied("stores")
+    stored = Stored(kind, folder)
+    try:
+        yield stored
+    finally:
+        stored.close()
+
+
+def an_id(number: int) -> bytes:
+    """Return the identifier of a report."""
+    return number.to_bytes(32, "big")
+
+
+def payload(number: int) -> bytes:
+    """Return what the report holds."""
+    return number.to_bytes(PAYLOAD, "big")
+
+
+def add(store: Store, *numbers: int, batch: int = 1) -> list[Outcome]:
+    """Store reports in one upload."""
+    ids = [an_id(number) for number in numbers]
+    return store.add_reports([Upload(batch, ids, [payload(number) for number in numbers])])[0]
+
+
+def in_order(stored: StoredSegments) -> list[tuple[int, int]]:
+    """Return number and payload of every report in the order of storing."""
+    payloads = dict(stored.payloads())
+    found = []
+    for number, ids in stored.ids():
+        for place in range(len(ids) // 32):
+            own = payloads[number][place * PAYLOAD : (place + 1) * PAYLOAD]
+            found.append((int.from_bytes(ids[32 * place : 32 * place + 32], "big"), int.from_bytes(own, "big")))
+    return found

@@ -1,0 +1,417 @@
+"""What a server counts on in its store, whatever database is behind it: every kind passes every test here."""
+
+import os
+import random
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TextIO
+
+import numpy as np
+import pytest
+from sqlalchemy import event, update
+
+from lintra_protocol.errors import BatchClosedError, TokenSpentError, UnavailableError
+from lintra_server.disk.journal import EMPTY, Head
+from lintra_server.storage import segments as segments_module
+from lintra_server.storage.database import batches, segments
+from lintra_server.storage.known import IdTable
+from lintra_server.storage.segments import read_serials
+from lintra_server.storage.states import BatchStates, Standing
+from lintra_server.storage.steps import ForkedError, Step
+from lintra_server.storage.store import EXCLUDED, Store, Upload
+from support.stores import CAPACITY, KINDS, Stored, add, an_id, empty, in_order, payload
+
+
+@pytest.fixture(params=KINDS)
+def stored(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stored]:
+    with empty(request.param, tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def many(stored: Stored) -> Store:
+    """Return a store with 40 reports in segments of one to seven, none of them in order."""
+    store, numbers = stored.open(), list(range(100, 140))
+    random.Random(3).shuffle(numbers)
+    while numbers:
+        add(store, *numbers[: (size := 1 + len(numbers) % 7)])
+        del numbers[:size]
+    return store
+
+
+class CrashError(Exception):
+    """The process ends here, as far as the database knows."""
+
+
+def crash_at(store: Store, number: int, work: Callable[[], object]) -> bool:
+    """Do some work and let it end before its statement or commit of a number; return whether it came so far."""
+    counted = 0
+
+    def count(*_: object) -> None:
+        nonlocal counted
+        counted += 1
+        if counted == number:
+            raise CrashError
+
+    engine = store.database._engine
+    hooks = ("before_cursor_execute", "commit")
+    for hook in hooks:
+        event.listen(engine, hook, count)
+    try:
+        work()
+    except CrashError:
+        return True
+    finally:
+        for hook in hooks:
+            event.remove(engine, hook, count)
+    return False
+
+
+# --- once ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_report_is_stored_once_however_it_comes_again(stored: Stored) -> None:
+    store = stored.open()
+    assert add(store, 1, 2, 1) == [True, True, False]
+    assert add(store, 3, 2) == [True, False]
+    store = stored.open()
+    assert add(store, 1, 4, 3) == [False, True, False]
+    assert store.stored(1, [an_id(number) for number in (1, 4, 5)]) == {an_id(1), an_id(4)}
+    assert store.report_ids(1) == [an_id(number) for number in (1, 2, 3, 4)]
+    assert store.num_durable(1) == store.batch(1).num_reports == 4
+
+
+def test_two_stores_on_one_database_see_what_the_other_stored(stored: Stored) -> None:
+    first, second = stored.open(), stored.open()
+    for number in range(1, 7):
+        assert add((first, second)[number % 2], *range(1, number + 1)) == [False] * (number - 1) + [True]
+    assert first.batch(1).num_reports == second.batch(1).num_reports == 6
+
+
+def test_uploads_in_many_threads_and_lookups_meanwhile_count_every_report_once(stored: Stored) -> None:
+    store, lock, counted = stored.open(), threading.Lock(), [0]
+
+    def send(first: int) -> None:
+        for number in range(first, first + 10):
+            outcomes = add(store, number, number + 1)
+            store.stored(1, [an_id(number)])
+            with lock:
+                counted[0] += outcomes.count(True)
+
+    threads = [threading.Thread(target=send, args=(first,)) for first in (0, 4, 8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert counted[0] == len(store.report_ids(1)) == 19
+
+
+def test_a_task_is_entered_once(stored: Stored) -> None:
+    store = stored.open()
+    again = store.add_task(bytes(32), b"{}", server=0, capacity=CAPACITY, ends=9, retention=0)
+    assert (again, store.number(bytes(32)), store.commits()) == (False, 1, 1)
+
+
+def test_which_reports_came_together_and_in_which_order_is_not_stored(stored: Stored) -> None:
+    store, found = stored.open(), []
+    store.add_task(bytes([1]) * 32, b"{}", server=0, capacity=CAPACITY, ends=9, retention=0)
+    for batch, uploads in {1: [[5, 1, 9], [3], [7, 2]], 2: [[2, 3], [9, 7, 1], [5]]}.items():
+        sent = [
+            Upload(
+                batch,
+                [an_id(n) for n in numbers],
+                [payload(n) for n in numbers],
+                None,
+                [bytes([n]) * 16 for n in numbers],
+            )
+            for numbers in uploads
+        ]
+        store.add_reports(sent)
+        with store.database.reading() as connection:
+            spent = b"".join(read_serials(connection, batch))
+        found.append((in_order(store.segments(batch)), spent))
+    order = [1, 2, 3, 5, 7, 9]
+    assert found == [([(number, number) for number in order], b"".join(bytes([n]) * 16 for n in order))] * 2
+
+
+def test_memory_alone_says_of_a_new_report_that_it_is_new_and_of_no_stored_one(stored: Stored) -> None:
+    store = stored.open()
+    assert not store._known.are_new(1, [an_id(1)])
+    add(store, 1, 2)
+    add(store, 3)
+    assert store._known.are_new(1, [an_id(4), an_id(5)])
+    for known in (1, 2, 3):
+        assert not store._known.are_new(1, [an_id(4), an_id(known)])
+        assert store.stored(1, [an_id(4), an_id(known)]) == {an_id(known)}
+    store._known.forget(1)
+    assert not store._known.are_new(1, [an_id(4)])
+
+
+def test_a_batch_takes_its_maximum_and_not_one_report_more(stored: Stored) -> None:
+    store = stored.open()
+    with store.database.writing() as connection:
+        connection.execute(update(batches).values(capacity=3))
+    outcomes = add(store, 1, 2, 2, 3, 4)
+    assert outcomes[:4] == [True, True, False, True]
+    assert isinstance(outcomes[4], BatchClosedError)
+    assert add(store, 3) == [False]
+    assert store.batch(1).num_reports == 3
+
+
+def test_a_closed_batch_takes_nothing_and_still_knows_what_it_holds(stored: Stored) -> None:
+    store = stored.open()
+    add(store, 1)
+    for state, kind in (("closing", UnavailableError), ("closed", BatchClosedError)):
+        with store.database.writing() as connection:
+            connection.execute(update(batches).values(state=state))
+        outcomes = add(store, 1, 2)
+        assert outcomes[0] is False
+        assert isinstance(outcomes[1], kind)
+
+
+def test_a_token_is_good_for_one_report_also_after_a_start(stored: Stored) -> None:
+    store = stored.open()
+
+    def used(report: int, serial: int) -> object:
+        return store.add_reports([Upload(1, [an_id(report)], [payload(report)], None, [bytes([serial]) * 16])])[0][0]
+
+    assert used(1, 1) is True
+    assert isinstance(used(2, 1), TokenSpentError)
+    store = stored.open()
+    assert isinstance(used(2, 1), TokenSpentError)
+    assert used(2, 2) is True
+
+
+# --- all or nothing -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reopen", [False, True], ids=["goes on", "starts again"])
+def test_an_upload_that_ends_before_any_write_is_stored_whole_or_not_at_all(
+    stored: Stored, monkeypatch: pytest.MonkeyPatch, reopen: bool
+) -> None:
+    monkeypatch.setattr(segments_module, "MAX_SEGMENT_BYTES", 2 * len(payload(0)))  # two reports a segment
+    store, held, number = stored.open(), 0, 1
+
+    def send() -> object:
+        return add(store, *range(held, held + 5))
+
+    while crash_at(store, number, send):
+        store = stored.open() if reopen else store
+        assert store.num_durable(1) == store.batch(1).num_reports == held
+        assert len(store.report_ids(1)) == held
+        assert add(store, *range(held, held + 5)) == [True] * 5
+        held, number = held + 5, number + 1
+    assert number > 4
+    assert store.report_ids(1) == [an_id(each) for each in range(held + 5)]
+
+
+@pytest.mark.parametrize("work", ["merge", "empty", "drop"])
+def test_rewriting_and_deleting_go_on_after_an_end_before_any_write(
+    many: Store, stored: Stored, monkeypatch: pytest.MonkeyPatch, work: str
+) -> None:
+    monkeypatch.setattr(segments_module, "MAX_REWRITTEN", 3)
+    before, ids, store = in_order(many.segments(1)), many.report_ids(1), many
+    number = 1
+
+    def do() -> None:
+        {
+            "merge": lambda: store.merge_segments(1, 60),
+            "empty": lambda: store.delete_shares(1),
+            "drop": lambda: store.delete_ids(1),
+        }[work]()
+
+    while crash_at(store, number, do):
+        store = stored.open()
+        assert store.batch(1).num_reports == store.num_durable(1) == 40
+        if work == "merge":
+            assert in_order(store.segments(1)) == before
+        if work != "drop":
+            assert store.report_ids(1) == ids
+            assert store.stored(1, [an_id(100)]) == {an_id(100)}
+        number += 2
+    assert number > 5
+    expected = {"merge": 1, "empty": len(many.segments(1).numbers), "drop": 0}
+    assert len(store.segments(1).numbers) == expected[work]
+
+
+def test_what_a_failed_commit_would_have_stored_comes_again_and_counts_once(stored: Stored) -> None:
+    store = stored.open()
+    add(store, 1)
+
+    def fail(_connection: object) -> None:
+        raise OSError("the disk is full")
+
+    event.listen(store.database._engine, "commit", fail)
+    with pytest.raises(OSError, match="full"):
+        add(store, 2)
+    event.remove(store.database._engine, "commit", fail)
+    assert store.num_durable(1) == 1
+    assert add(store, 2, 1) == [True, False]
+    assert store.num_durable(1) == 2
+
+
+def test_a_report_stays_known_if_the_memory_fails_after_the_commit(
+    stored: Stored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    store = stored.open()
+    add(store, 1)
+    add(store, 2)
+    with monkeypatch.context() as patched:
+        patched.setattr(IdTable, "add", fail)
+        with pytest.raises(MemoryError):
+            add(store, 3)
+    assert add(store, 3, 2) == [False, False]
+
+
+def test_what_a_killed_process_said_is_stored_is_stored(stored: Stored) -> None:
+    stored.open().database.close()
+    child, said = forked_sender(stored)
+    numbers = [int(said.readline()) for _ in range(20)]
+    os.kill(child, signal.SIGKILL)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    numbers += [int(line) for line in said.read().splitlines(keepends=True) if line.endswith("\n")]
+    said.close()
+    store = stored.open()
+    ids = store.report_ids(1)
+    assert {an_id(number) for number in numbers} <= set(ids)
+    assert len(ids) == store.batch(1).num_reports == len(in_order(store.segments(1)))
+
+
+def forked_sender(stored: Stored) -> tuple[int, TextIO]:
+    """Start a process that stores reports, and says each number once the report is durable."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            store = stored.open()
+            for number in range(100_000):
+                add(store, number)
+                os.write(writing, f"{number}\n".encode())
+        finally:
+            os._exit(1)
+    os.close(writing)
+    return child, os.fdopen(reading)
+
+
+# --- set back -----------------------------------------------------------------------------------------------------
+
+
+def test_a_database_that_lacks_stored_reports_ends_whoever_stored_them(stored: Stored) -> None:
+    store = stored.open()
+    add(store, 1)
+    add(store, 2)
+    with store.database.writing() as connection:
+        connection.execute(segments.delete().where(segments.c.total == 2))
+    with pytest.raises(ForkedError):
+        add(store, 3)
+    with pytest.raises(ForkedError):
+        store.batch(1)
+
+
+def test_a_step_moves_the_head_of_the_journal_once_and_only_from_the_line_before(stored: Stored) -> None:
+    store = stored.open()
+    states = BatchStates(store.database)
+    first, second, third = EMPTY, Head(1, bytes([1]) * 32), Head(2, bytes([2]) * 32)
+    states.establish(Standing(first, 0, 0))
+    states.commit_step(Step(1, "started"), first, second)
+    states.commit_step(Step(1, "started"), first, second)  # its answer was lost
+    with pytest.raises(ForkedError):
+        states.commit_step(Step(1, "started"), first, third)
+    close = Step(1, "closed", bytes(32), "closing", {"state": "closed"})
+    with pytest.raises(ForkedError, match="not closing any more"):
+        states.commit_step(close, second, third)
+    standing = states.standing()
+    assert standing is not None
+    assert standing.head == second
+    assert states.begin_closing(1, 0)
+    states.commit_step(close, second, third)
+    assert store.batch(1).state == "closed"
+
+
+def test_closing_refuses_a_database_that_holds_a_report_twice_or_lacks_some(stored: Stored) -> None:
+    store = stored.open()
+    add(store, 1, 2)
+    add(store, 3)
+    with store.database.writing() as connection:
+        connection.execute(update(segments).where(segments.c.total == 3).values(ids=an_id(1)))
+    with pytest.raises(UnavailableError, match="a report twice"):
+        store.report_ids(1)
+    with store.database.writing() as connection:
+        connection.execute(update(segments).where(segments.c.total == 3).values(ids=b""))
+    with pytest.raises(UnavailableError, match="1 reports are not there"):
+        store.ranks(1)
+
+
+# --- reading, rewriting, deleting ---------------------------------------------------------------------------------
+
+
+def test_the_order_of_storing_and_every_payload_survive_rewriting_at_every_moment(
+    many: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segments_module, "MAX_REWRITTEN", 2)
+    before = in_order(many.segments(1))
+    assert [own for number, own in before] == [number for number, _ in before]
+    counts = [len(many.segments(1).numbers)]
+    ticks = iter(range(100))
+    while not many.merge_segments(1, 3, lambda: next(ticks)):  # two steps at a time
+        assert in_order(many.segments(1)) == before
+        assert many.segments(1).totals[-1] == many.num_durable(1) == 40
+        counts.append(len(many.segments(1).numbers))
+    assert counts == sorted(counts, reverse=True)
+    assert counts[-1] == 1
+    assert len(counts) > 3
+    assert add(many, 100, 139, 140) == [False, False, True]
+
+
+def test_segments_are_rewritten_up_to_a_size(many: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segments_module, "MAX_SEGMENT_BYTES", 10 * (32 + len(payload(0)) + 28))
+    before = in_order(many.segments(1))
+    assert many.merge_segments(1, 60)
+    sizes = np.diff(many.segments(1).totals, prepend=0)
+    assert sizes.min() >= 5
+    assert sizes.max() <= 15
+    assert in_order(many.segments(1)) == before
+
+
+def test_runs_of_segments_are_read_by_themselves(many: Store) -> None:
+    found = many.segments(1)
+    numbers = found.numbers.tolist()
+    first, last = numbers[2], numbers[-3]
+    assert list(found.payloads(first, last)) == list(found.payloads())[2:-2]
+    assert list(found.ids(first, last)) == list(found.ids())[2:-2]
+    assert list(found.payloads(last + 1, last)) == []
+
+
+def test_a_rank_is_the_place_among_those_that_are_not_excluded(many: Store) -> None:
+    gone = [an_id(100), an_id(117), an_id(139)]
+    with many.database.writing() as connection:
+        connection.execute(update(batches).values(excluded=b"".join(gone)))
+    numbers = [number for number, _ in in_order(many.segments(1))]
+    kept = sorted(set(numbers) - {100, 117, 139})
+    assert many.ranks(1).tolist() == [kept.index(each) if each in kept else EXCLUDED for each in numbers]
+
+
+def test_deleted_shares_leave_identifiers_and_deleted_identifiers_leave_their_number(many: Store) -> None:
+    ids = list(many.report_ids(1))
+    many.delete_shares(1)
+    many.database.forget_log()
+    assert list(many.segments(1).payloads()) == []
+    assert many.report_ids(1) == ids
+    for _ in range(2):
+        many.delete_ids(1)
+        assert (many.batch(1).num_reports, many.database.num_reports()) == (40, {1: 40})
+    with pytest.raises(UnavailableError, match="40 reports are not there"):
+        many.report_ids(1)
+
+
+def test_a_reader_sees_one_state_while_segments_are_rewritten(many: Store) -> None:
+    stored = many.segments(1)
+    reading = stored.ids()
+    first = next(reading)
+    many.merge_segments(1, 60)
+    assert len([first, *reading]) == len(stored.numbers)
