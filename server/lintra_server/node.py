@@ -124,6 +124,8 @@ class Node:
             queue.max_wait_seconds,
             self.now,
             observe,
+            self.registry.batch_of,
+            self.registry.opened,
         )
         self.metrics.pending_bytes.set_function(lambda: self.uploads.used)
         self.gate = Gate(parts.store, parts.states, stepper, parts.identity, random_bytes, self.now)

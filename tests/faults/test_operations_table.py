@@ -19,7 +19,7 @@ from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.task import Task
 from lintra_server import clock
 from lintra_server.batches import gate
-from lintra_server.batches.registry import HeldTask
+from lintra_server.batches.registry import HeldBatch
 from lintra_server.operating import starting
 from lintra_server.storage.store import Batch
 from lintra_service import readiness
@@ -251,7 +251,7 @@ async def test_a_cohort_that_was_computed_once_is_answered_at_once(
         request = corrupt_request(world, own, ids, ids)
         if not rule:  # whoever asks again begins anew
 
-            def forgetful(self: gate.Gate, held: HeldTask) -> Batch:
+            def forgetful(self: gate.Gate, held: HeldBatch) -> Batch:
                 return replace(self._store.batch(held.number), cohort=None)
 
             monkeypatch.setattr(gate.Gate, "_batch", forgetful)

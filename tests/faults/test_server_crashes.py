@@ -258,7 +258,7 @@ async def test_of_two_processes_on_one_store_only_one_freezes_and_releases(tmp_p
         assert (answer.status_code, token(answer)) == (503, "unavailable")
         assert len(world.halts) == 1
         assert "set back, or another one writes" in world.halts[0]
-        held = twin.node.registry.find(world.task.task_id)
+        held = twin.node.registry.find_batch(world.task.task_id)
         assert twin.node.gate.freeze(held, request) == twin.node.gate.freeze(held, request)
         twin.node.close()
 
@@ -338,7 +338,7 @@ async def test_a_killed_process_has_everything_that_it_acknowledged(tmp_path: Pa
                 await asyncio.gather(kill(), *(send(number) for number in range(4)))
             process.wait()
         node = Node(settings, system_randomness, time.time)
-        held = node.registry.find(made.task.task_id)
+        held = node.registry.find_batch(made.task.task_id)
         stored = node.store.report_ids(held.number)
         assert len(acknowledged) >= 60
         assert set(acknowledged) <= set(stored)

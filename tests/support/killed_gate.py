@@ -73,7 +73,7 @@ def exchange(folder: Path, task: Task, others: dict[int, SigningKey], say: Calla
     node = Node(settings_in(folder), system_randomness, lambda: START, lambda: START, lambda _: os._exit(HALTED))
     node._stopping.set()  # its notes come once a second, and would be counted at random
     node._notes.join()
-    held = node.registry.find(task.task_id)
+    held = node.registry.find_batch(task.task_id)
     apps = {server: SimpleNamespace(node=SimpleNamespace(identity=key)) for server, key in others.items()}
     world = cast("World", SimpleNamespace(task=task, apps=apps))
     inventory = node.gate.close(held)

@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, insert, select, update
 
 from lintra_protocol.errors import BatchClosedError, UnknownResourceError
-from lintra_protocol.messages import BATCH, BatchState, BatchStatus, Counters, census_of, sign
+from lintra_protocol.messages import BatchState, BatchStatus, Counters, census_of, sign
 from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.signing import SigningKey
-from lintra_server.batches.registry import HeldTask
+from lintra_server.batches.registry import HeldBatch
 from lintra_server.storage.database import NUM_REPORTS, batches, looks
 from lintra_server.storage.segments import all_ids, sort_ids
 from lintra_server.storage.steps import SET_BACK, ForkedError
 from lintra_server.storage.store import Store
 
-Tell = Callable[[HeldTask, int, Counters | None], Counters]
+Tell = Callable[[HeldBatch, int, Counters | None], Counters]
 """Returns what became of the reports of a task: of so many that are stored, and of those counted before it began."""
 
 Guarded = Callable[[], AbstractContextManager[None]]
@@ -79,7 +79,7 @@ class CensusTaker:
         self._tell = tell
         self._told_before: dict[int, Counters | None] = {}
 
-    def counters(self, held: HeldTask) -> bytes:
+    def counters(self, held: HeldBatch) -> bytes:
         """Return this time unit's counters.
 
         Raises:
@@ -88,15 +88,17 @@ class CensusTaker:
         with self._guarded(), self._store.database.writing() as connection:
             return self._look(connection, held, self._count(connection, held)).counters
 
-    def status(self, held: HeldTask) -> BatchStatus:
+    def status(self, held: HeldBatch) -> BatchStatus:
         """Return the state of the batch, and its reports as counted in this time unit (see `counters` for errors)."""
         with self._guarded(), self._store.database.writing() as connection:
             now = self._count(connection, held)
             look = self._look(connection, held, now)
         count = look.reports if now.state in ("open", "closing") else now.reports
-        return BatchStatus(batch=BATCH, state=now.state, count=count, enough=now.reports >= held.task.claim.min_clients)
+        return BatchStatus(
+            batch=held.batch, state=now.state, count=count, enough=now.reports >= held.task.claim.min_clients
+        )
 
-    def take(self, held: HeldTask) -> bytes:
+    def take(self, held: HeldBatch) -> bytes:
         """Return this time unit's signed census; after closing, the last one before it.
 
         Raises:
@@ -111,12 +113,12 @@ class CensusTaker:
                 raise BatchClosedError("its inventory says what it holds; no census was taken before")
             # The order of storing never changes, so the number of reports keeps the list that is signed here.
             report_ids = _ids(connection, held.number, look.reports)
-            census = census_of(held.task, BATCH, held.server, report_ids, look.counted_at, self._start)
+            census = census_of(held.task, held.batch, held.server, report_ids, look.counted_at, self._start)
             document = sign(self._identity, census).canonical()
-            connection.execute(update(looks).where(looks.c.task == held.number).values(census=document))
+            connection.execute(update(looks).where(looks.c.batch == held.number).values(census=document))
             return document
 
-    def ids(self, held: HeldTask) -> ReportIds:
+    def ids(self, held: HeldBatch) -> ReportIds:
         """Return the sorted identifiers that the last census describes.
 
         Raises:
@@ -128,13 +130,13 @@ class CensusTaker:
                 raise UnknownResourceError("no census was taken of this batch")
             return _ids(connection, held.number, last.reports)
 
-    def _count(self, connection: Connection, held: HeldTask) -> _Count:
-        row = connection.execute(_COUNT.where(batches.c.task == held.number)).one_or_none()
+    def _count(self, connection: Connection, held: HeldBatch) -> _Count:
+        row = connection.execute(_COUNT.where(batches.c.batch == held.number)).one_or_none()
         if row is None or row.num_reports < self._store.num_durable(held.number):
             raise ForkedError(SET_BACK)
         return _Count(*row)
 
-    def _look(self, connection: Connection, held: HeldTask, now: _Count) -> _Look:
+    def _look(self, connection: Connection, held: HeldBatch, now: _Count) -> _Look:
         """Return this time unit's look, which is taken now if none was."""
         last = _last(connection, held.number)
         unit = int(self._now()) // held.task.time_precision
@@ -149,13 +151,13 @@ class CensusTaker:
             look = _Look(unit, counters, None, now.reports, None)
         else:
             look = _Look(unit, counters, last.counted_at, last.reports, last.census)
-        connection.execute(looks.delete().where(looks.c.task == held.number))
-        connection.execute(insert(looks), {"task": held.number, **vars(look)})
+        connection.execute(looks.delete().where(looks.c.batch == held.number))
+        connection.execute(insert(looks), {"batch": held.number, **vars(look)})
         return look
 
 
-def _last(connection: Connection, task: int) -> _Look | None:
-    row = connection.execute(_LOOK.where(looks.c.task == task)).one_or_none()
+def _last(connection: Connection, batch: int) -> _Look | None:
+    row = connection.execute(_LOOK.where(looks.c.batch == batch)).one_or_none()
     return None if row is None else _Look(*row)
 
 

@@ -25,7 +25,6 @@ from lintra_protocol.errors import (
 )
 from lintra_protocol.manifest import prove_inclusion
 from lintra_protocol.messages import (
-    BATCH,
     AggregateRequest,
     Cohort,
     CohortRequest,
@@ -52,8 +51,9 @@ from lintra_protocol.rules import (
 from lintra_protocol.sealing import seal
 from lintra_protocol.signing import SigningKey
 from lintra_protocol.wire import encode_sealed_document
-from lintra_server.batches.registry import HeldTask
+from lintra_server.batches.registry import HeldBatch
 from lintra_server.batches.transform import sketch_share
+from lintra_server.disk.journal import JournalState
 from lintra_server.disk.reserve import is_full
 from lintra_server.storage.states import BatchStates
 from lintra_server.storage.steps import Step, Stepper, Values
@@ -98,10 +98,11 @@ class Gate:
 
     # --- (R6) inventory ----------------------------------------------------------------------------------------
 
-    def close(self, held: HeldTask) -> bytes:
+    def close(self, held: HeldBatch) -> bytes:
         """Close the batch, once, and return the signed inventory.
 
         Raises:
+            BatchOpenError: it is a window that is not over yet, its grace included, by this server's clock.
             CohortTooSmallError: too few reports; the batch stays open.
             AbandonedError: the batch was given up.
             UnknownResourceError: it was released, and the database was restored since, with the release alone.
@@ -109,26 +110,28 @@ class Gate:
         # An inventory leaves this server only if
         #   (1) none left before;
         #   (2) no report can be stored any more that it does not list: uploads were stopped before it was computed;
-        #   (3) its nonce and its list were written down first, so that no other inventory can ever follow.
+        #   (3) its nonce and its list were written down first, so that no other inventory can ever follow;
+        #   (4) a window is over: whoever closes it early chooses who is in it.
         with self._busy[held.number], self._stepper.guarded():
             self._stepper.settle()
             batch = self._batch(held)
             if batch.inventory is not None:
                 return batch.inventory  # (1)
+            held.require_over(self._now())  # (4)
             least = held.task.claim.min_clients
             if not self._stepper.with_room(lambda: self._states.begin_closing(held.number, least)):  # (2)
                 raise UnknownResourceError(f"the batch is {batch.state}, and a restore lost its inventory")
             try:
                 self._stepper.with_room(lambda: self._merge(held))
                 inventory, values = self._new_inventory(held)
-                self._perform(held, Step(self._stepper.start, "closed", held.task.id_bytes, "closing", values))  # (3)
+                self._perform(held, "closed", "closing", values)  # (3)
             finally:
                 if not self._stepper.in_flight:
                     # Of a batch that was closed it changes nothing.
                     self._stepper.with_room(lambda: self._states.reopen(held.number))
             return inventory
 
-    def inventory(self, held: HeldTask) -> bytes:
+    def inventory(self, held: HeldBatch) -> bytes:
         """Return the signed inventory of a closed batch.
 
         Raises:
@@ -138,14 +141,14 @@ class Gate:
         batch = self._batch(held)
         return batch.inventory or _not_yet(batch, "inventory")
 
-    def inventory_ids(self, held: HeldTask) -> ReportIds:
+    def inventory_ids(self, held: HeldBatch) -> ReportIds:
         """Return the sorted identifiers that the inventory describes (see `inventory` for errors)."""
         self.inventory(held)
         return self._store.report_ids(held.number)
 
     # --- (R7) cohort -------------------------------------------------------------------------------------------
 
-    def freeze(self, held: HeldTask, request: CohortRequest) -> bytes:
+    def freeze(self, held: HeldBatch, request: CohortRequest) -> bytes:
         """Freeze the cohort of all inventories, once and for ever, and return it signed with the nonce.
 
         Raises:
@@ -164,7 +167,7 @@ class Gate:
         with self._busy[held.number]:
             self._stepper.settle()
             batch = self._batch(held)
-            inventories = verify_inventories(held.task, BATCH, request.inventories)  # (1)
+            inventories = verify_inventories(held.task, held.batch, request.inventories)  # (1)
             if request.inventories[held.server].canonical() != self.inventory(held):
                 raise InventoryMismatchError("this server gave out another inventory")  # (1)
             if batch.cohort is not None:
@@ -181,10 +184,10 @@ class Gate:
                 "inventories": CohortRequest(inventories=request.inventories, differences=()).canonical(),
                 "excluded": own.at(missing).encode(),
             }
-            self._perform(held, Step(self._stepper.start, "frozen", held.task.id_bytes, "closed", values))  # (5)
+            self._perform(held, "frozen", "closed", values)  # (5)
             return cohort
 
-    def cohort(self, held: HeldTask) -> bytes:
+    def cohort(self, held: HeldBatch) -> bytes:
         """Return the signed frozen cohort.
 
         Raises:
@@ -194,7 +197,7 @@ class Gate:
         batch = self._batch(held)
         return batch.cohort or _not_yet(batch, "cohort")
 
-    def inclusion(self, held: HeldTask, report_id: bytes) -> Inclusion:
+    def inclusion(self, held: HeldBatch, report_id: bytes) -> Inclusion:
         """Prove that a report is in the frozen cohort.
 
         Raises:
@@ -217,7 +220,7 @@ class Gate:
 
     # --- (R8-R11) release --------------------------------------------------------------------------------------
 
-    def release(self, held: HeldTask, request: AggregateRequest) -> bytes:
+    def release(self, held: HeldBatch, request: AggregateRequest) -> bytes:
         """Return this server's sealed sketch share of the frozen cohort, the only one there will ever be.
 
         Raises:
@@ -246,11 +249,11 @@ class Gate:
                 return self._alone(held, _same_request(batch, request_hash))  # (1), (9)
             frozen = batch.cohort or _not_yet(batch, "cohort")
             inventories = self._frozen_inventories(held, request, frozen)
-            cohort = verify_cohorts(held.task, BATCH, request.cohorts, inventories)  # (2)
+            cohort = verify_cohorts(held.task, held.batch, request.cohorts, inventories)  # (2)
             check_cohort(held.task, cohort.count, batch.num_reports)  # (3)
             root = parse_base64url(cohort.root)
             nonces = [parse_base64url(signed.message.nonce) for signed in request.cohorts]
-            drawn = draw_matrix(held.task, BATCH, root, nonces, cohort.count)  # (4), (5)
+            drawn = draw_matrix(held.task, held.batch, root, nonces, cohort.count)  # (4), (5)
             aggregate = self._sealed(held, drawn, root)  # (6), (7)
             values: Values = {
                 "state": "released",
@@ -258,22 +261,17 @@ class Gate:
                 "aggregate": aggregate,
                 "released_at": int(self._now()),
             }
-            self._perform(held, Step(self._stepper.start, "released", held.task.id_bytes, "frozen", values))  # (8)
+            self._perform(held, "released", "frozen", values)  # (8)
             return self._alone(held, aggregate)  # (9)
 
-    def aggregate(self, held: HeldTask) -> bytes:
-        """Return the sealed sketch share that was released.
-
-        Raises:
-            BatchOpenError, UnknownResourceError: there is none yet.
-            AbandonedError: the batch was given up.
-        """
+    def aggregate(self, held: HeldBatch) -> bytes:
+        """Return the sealed sketch share that was released (see `cohort` for errors)."""
         batch = self._batch(held)
         return self._alone(held, batch.aggregate or _not_yet(batch, "aggregate"))
 
     # --- what the steps are made of ----------------------------------------------------------------------------
 
-    def batch(self, held: HeldTask) -> Batch:
+    def batch(self, held: HeldBatch) -> Batch:
         """Return a batch as it is stored.
 
         Raises:
@@ -282,29 +280,30 @@ class Gate:
         with self._stepper.guarded():
             return self._store.batch(held.number)
 
-    def _batch(self, held: HeldTask) -> Batch:
+    def _batch(self, held: HeldBatch) -> Batch:
         batch = self.batch(held)
         if batch.state == "abandoned":
             raise AbandonedError("its task ended long ago and nobody released it, or the server's disk was restored")
         return batch
 
-    def _merge(self, held: HeldTask) -> None:
+    def _merge(self, held: HeldBatch) -> None:
         try:
             self._store.merge_segments(held.number, MERGING_SECONDS)
         except Exception as error:
             if not is_full(error):  # it can wait, and the room that is kept is for the release
                 raise
 
-    def _perform(self, held: HeldTask, step: Step) -> None:
+    def _perform(self, held: HeldBatch, state: JournalState, before: str, values: Values) -> None:
+        step = Step(self._stepper.start, state, held.task.id_bytes, before, values, held.batch)
         if not self._stepper.perform(step):
             # Only destruction can have come between: whatever else changes this batch waits for `_busy`.
             raise UnavailableError(f"the batch is {self._batch(held).state}")
 
-    def _new_inventory(self, held: HeldTask) -> tuple[bytes, Values]:
+    def _new_inventory(self, held: HeldBatch) -> tuple[bytes, Values]:
         nonce = self._random_bytes(NONCE_BYTES)
         closed_at = int(self._now()) // held.task.time_precision
         report_ids = self._store.report_ids(held.number)
-        inventory = inventory_of(held.task, BATCH, held.server, report_ids, nonce, closed_at, self._stepper.start)
+        inventory = inventory_of(held.task, held.batch, held.server, report_ids, nonce, closed_at, self._stepper.start)
         signed = sign(self._identity, inventory).canonical()
         return signed, {
             "state": "closed",
@@ -319,10 +318,10 @@ class Gate:
             raise CohortConflictError("another cohort was frozen here before")
         return frozen
 
-    def _cohort(self, held: HeldTask, inventories: tuple[Signed[Inventory], ...], cohort_ids: ReportIds) -> bytes:
+    def _cohort(self, held: HeldBatch, inventories: tuple[Signed[Inventory], ...], cohort_ids: ReportIds) -> bytes:
         cohort = Cohort(
             task_id=held.task.task_id,
-            batch=BATCH,
+            batch=held.batch,
             server=held.server,
             count=len(cohort_ids),
             root=base64url(cohort_ids.root),
@@ -332,12 +331,12 @@ class Gate:
         )
         return sign(self._identity, cohort).canonical()
 
-    def _cohort_ids(self, held: HeldTask) -> ReportIds:
+    def _cohort_ids(self, held: HeldBatch) -> ReportIds:
         stored = self._store.report_ids(held.number)
         return stored.where(~stored.among(self._store.excluded_ids(held.number)))
 
     def _frozen_inventories(
-        self, held: HeldTask, request: AggregateRequest, frozen: bytes
+        self, held: HeldBatch, request: AggregateRequest, frozen: bytes
     ) -> tuple[Signed[Inventory], ...]:
         if len(request.cohorts) != held.task.num_servers:
             raise InvalidMessageError(f"expected {held.task.num_servers} cohorts, got {len(request.cohorts)}")
@@ -345,22 +344,22 @@ class Gate:
             raise CohortConflictError("this server froze another cohort")
         return CohortRequest.from_canonical(self._store.inventories(held.number)).inventories
 
-    def _alone(self, held: HeldTask, aggregate: bytes) -> bytes:
+    def _alone(self, held: HeldBatch, aggregate: bytes) -> bytes:
         """Return a share that may leave: the secret of its reports is gone, also if a full disk came before that."""
         if not held.task.retention:
             self._store.forget_key(held.number)
         return aggregate
 
-    def _sealed(self, held: HeldTask, drawn: Drawn, root: bytes) -> bytes:
+    def _sealed(self, held: HeldBatch, drawn: Drawn, root: bytes) -> bytes:
         task, matrix = held.task, drawn.matrix
         ranks, stored = self._store.ranks(held.number), self._store.segments(held.number)
         share = sketch_share(task, held.server, matrix, ranks, stored)
         task.mechanism.smooth(share, self._random_bytes)
-        context = aggregate_context(task, BATCH, held.server, root, drawn.seed)
+        context = aggregate_context(task, held.batch, held.server, root, drawn.seed)
         sealed = seal(ring_bytes(share), task.suite, parse_base64url(task.analyzer.sealing_key), context)
         record = SketchShareRecord(
             task_id=task.task_id,
-            batch=BATCH,
+            batch=held.batch,
             server=held.server,
             cohort_root=base64url(root),
             num_clients=matrix.num_clients,
@@ -373,7 +372,7 @@ class Gate:
 
 
 def _missing_elsewhere(
-    held: HeldTask, request: CohortRequest, inventories: Sequence[Inventory], own: ReportIds
+    held: HeldBatch, request: CohortRequest, inventories: Sequence[Inventory], own: ReportIds
 ) -> IntArray:
     """Check every list against the inventory that signed it; return where in one's own stands what others lack.
 

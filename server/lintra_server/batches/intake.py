@@ -5,7 +5,7 @@ An answer is given only after the commit that holds its reports is durable.
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -20,6 +20,7 @@ from lintra_protocol.blocks import (
 )
 from lintra_protocol.canonical import base64url
 from lintra_protocol.errors import (
+    BatchClosedError,
     LintraError,
     ReportTooEarlyError,
     ReportTooLateError,
@@ -35,11 +36,13 @@ from lintra_protocol.signing import SigningKey
 from lintra_protocol.task import Task
 from lintra_protocol.tokens import SERIAL_BYTES, Admission
 from lintra_server.batches.backlog import Backlog
-from lintra_server.batches.registry import SKEW_UNITS, HeldTask
+from lintra_server.batches.registry import SKEW_UNITS, HeldBatch, HeldTask
 from lintra_server.storage.store import Outcome, Upload
 from lintra_server.storage.writer import Writer
 
 FindKey = Callable[[bytes], SealingKey]
+FindBatch = Callable[[HeldTask, int], HeldBatch | None]
+OpenBatch = Callable[[HeldTask, int], HeldBatch]
 FindStored = Callable[[int, Sequence[bytes]], set[bytes]]
 Opened = bytes | LintraError | None
 """What the way in makes of a report: its payload, why it is refused, or None if it is stored already."""
@@ -86,6 +89,8 @@ class Intake:
         max_wait_seconds: float,
         now: Callable[[], float],
         observe: Callable[[str, int], None],
+        batch_of: FindBatch,
+        open_batch: OpenBatch,
     ) -> None:
         """Take uploads.
 
@@ -97,6 +102,8 @@ class Intake:
             max_wait_seconds: of work that may be ahead of an upload.
             now: the clock, in seconds since the epoch.
             observe: is told outcomes and their numbers.
+            batch_of: returns a batch of a task, or None if it was not opened yet.
+            open_batch: returns a batch of a task, and opens it if need be.
         """
         self._writer = writer
         self._find_key = find_key
@@ -105,12 +112,14 @@ class Intake:
         self._backlog = Backlog(max_wait_seconds)
         self._now = now
         self._observe = observe
+        self._batch_of = batch_of
+        self._open_batch = open_batch
         self._openers = ThreadPoolExecutor(OPENERS, thread_name_prefix="lintra-opener")
-        self._tallies: defaultdict[int, Tally] = defaultdict(Tally)
+        self._tallies: defaultdict[tuple[int, int], Tally] = defaultdict(Tally)
 
-    def counters(self, held: HeldTask, stored: int, before: Counters | None) -> Counters:
+    def counters(self, held: HeldBatch, stored: int, before: Counters | None) -> Counters:
         """Return what became of a task's reports: `stored` ones, and the rest with what was told `before`."""
-        return self._tallies[held.number].message(stored, before)
+        return self._tallies[held.key, held.batch].message(stored, before)
 
     async def accept(self, held: HeldTask, body: bytes) -> UploadAnswer:
         """Store the good reports of an upload durably, and say which ones failed.
@@ -121,52 +130,79 @@ class Intake:
         """
         blocks = decode_upload(body, held.task, held.server)
         report_ids = [report_id for block in blocks for report_id in block.report_ids]
+        batches = [nearest_batch(held.task, time) for block in blocks for time in block.times]
         try:
             with self._backlog.of(len(body)):
-                outcomes = await self._outcomes(held, blocks, report_ids)
+                outcomes = await self._outcomes(held, blocks, report_ids, batches)
         except LintraError as error:
-            self._count(held, [error] * len(report_ids))
+            self._count(held, [error] * len(report_ids), batches)
             raise
-        self._count(held, outcomes)
+        self._count(held, outcomes, batches)
         return self._answer(held, list(zip(report_ids, outcomes, strict=True)))
 
     async def _outcomes(
-        self, held: HeldTask, blocks: Sequence[SealedBlock], report_ids: Sequence[bytes]
+        self, held: HeldTask, blocks: Sequence[SealedBlock], report_ids: Sequence[bytes], batches: Sequence[int]
     ) -> list[bool | LintraError]:
         loop = asyncio.get_running_loop()
-        looking = loop.run_in_executor(self._openers, open_blocks, held, blocks, self._find_key, self._find_stored)
+        looking = loop.run_in_executor(self._openers, self._open_new, held, blocks, report_ids, batches)
         try:
             opened = await looking
         except UnavailableError:
             # As after a commit that failed, readiness finds out why.
             self._writer.failed = True
             raise
-        good = [place for place, each in enumerate(opened) if isinstance(each, bytes)]
-        stored: list[Outcome] = []
-        if good:
-            serials = [each[:SERIAL_BYTES] for block in blocks for each in block.passes]
-            upload = Upload(
-                held.number,
-                [report_ids[place] for place in good],
-                [payload for payload in opened if isinstance(payload, bytes)],
-                clock_refusal(held.task, self._now()),
-                [serials[place] for place in good] if serials else (),
-            )
-            stored = await asyncio.wrap_future(self._writer.submit(upload))
-        results = iter(stored)
-        return [next(results) if isinstance(each, bytes) else each or False for each in opened]
+        outcomes: list[bool | LintraError] = [each if isinstance(each, LintraError) else False for each in opened]
+        good: defaultdict[int, dict[int, bytes]] = defaultdict(dict)
+        for place, each in enumerate(opened):
+            if isinstance(each, bytes):
+                good[batches[place]][place] = each
+        serials = [each[:SERIAL_BYTES] for block in blocks for each in block.passes]
+        for batch, payloads in good.items():
+            used = [serials[place] for place in payloads] if serials else ()
+            stored = await self._stored(held, batch, [report_ids[place] for place in payloads], payloads, used)
+            for place, outcome in zip(payloads, stored, strict=True):
+                outcomes[place] = outcome
+        return outcomes
 
-    def _count(self, held: HeldTask, outcomes: Sequence[bool | LintraError]) -> None:
-        tokens = Counter(
+    async def _stored(
+        self, held: HeldTask, batch: int, report_ids: Sequence[bytes], payloads: Mapping[int, bytes],
+        serials: Sequence[bytes],
+    ) -> Sequence[Outcome]:  # fmt: skip
+        """Store the opened reports of one batch, which is opened for the first of them if it takes any now."""
+        refusal = clock_refusal(held.task, batch, self._now())
+        found = self._batch_of(held, batch)
+        if found is None:
+            if refusal is not None:
+                return [refusal] * len(report_ids)
+            found = await asyncio.get_running_loop().run_in_executor(self._openers, self._open_batch, held, batch)
+        upload = Upload(found.number, report_ids, list(payloads.values()), refusal, serials)
+        return await asyncio.wrap_future(self._writer.submit(upload))
+
+    def _open_new(
+        self, held: HeldTask, blocks: Sequence[SealedBlock], report_ids: Sequence[bytes], batches: Sequence[int]
+    ) -> "list[Opened]":
+        """Look up what is stored, batch by batch, and open the rest."""
+        known = set[bytes]()
+        for batch in set(batches):
+            found = self._batch_of(held, batch)
+            if found is not None:
+                ids = [report_id for report_id, own in zip(report_ids, batches, strict=True) if own == batch]
+                known |= self._find_stored(found.number, ids)
+        return open_blocks(held, blocks, self._find_key, known)
+
+    def _count(self, held: HeldTask, outcomes: Sequence[bool | LintraError], batches: Sequence[int]) -> None:
+        tokens = [
             outcome.token if isinstance(outcome, LintraError) else ("accepted" if outcome else "repeated")
             for outcome in outcomes
-        )
-        for token, count in tokens.items():
+        ]
+        for token, count in Counter(tokens).items():
             self._observe(token, count)
-        tally = self._tallies[held.number]
-        tokens.pop("accepted", 0)
-        tally.repeated += tokens.pop("repeated", 0)
-        tally.refused.update(tokens)
+        for (batch, token), count in Counter(zip(batches, tokens, strict=True)).items():
+            tally = self._tallies[held.key, batch]
+            if token == "repeated":
+                tally.repeated += count
+            elif token != "accepted":
+                tally.refused[token] += count
 
     def _answer(self, held: HeldTask, results: Sequence[Result]) -> UploadAnswer:
         failures = tuple(
@@ -214,9 +250,12 @@ def _is_admitted(admission: Admission, presented: bytes) -> bool:
     return True
 
 
-def open_blocks(
-    held: HeldTask, blocks: Sequence[SealedBlock], find_key: FindKey, find_stored: FindStored
-) -> list[Opened]:
+def nearest_batch(task: Task, time: int) -> int:
+    """Return the batch of a time, or the one that is nearest to a time outside the task."""
+    return task.batch_of(min(max(time, task.not_before), task.not_after - 1))
+
+
+def open_blocks(held: HeldTask, blocks: Sequence[SealedBlock], find_key: FindKey, known: set[bytes]) -> list[Opened]:
     """Open and check what is new of some blocks, the cheapest check first.
 
     A token costs microseconds, to look an identifier up a few more, and to open a block a hundred. A report that is
@@ -229,8 +268,6 @@ def open_blocks(
         refused = {
             place: TokenInvalidError() for place, each in enumerate(passes) if not _is_admitted(held.admission, each)
         }
-    report_ids = [report_id for block in blocks for report_id in block.report_ids]
-    known = find_stored(held.number, report_ids)
     results: list[Opened] = []
     for block in blocks:
         # No payload is empty, so that nothing stands for what is still to be opened.
@@ -269,9 +306,19 @@ def _time_refusal(task: Task, time: int) -> LintraError | None:
     return None
 
 
-def clock_refusal(task: Task, now: float) -> LintraError | None:
-    """Return why a task takes no new reports at this moment, or None."""
+def clock_refusal(task: Task, batch: int, now: float) -> LintraError | None:
+    """Return why a batch of a task takes no new reports at this moment, or None."""
     unit = now // task.time_precision
+    if task.windows is not None:
+        begins, ends = task.span(batch)
+        if unit < begins - SKEW_UNITS:
+            return ReportTooEarlyError(f"window {batch} begins at {begins} and this server's clock is at {unit:.0f}")
+        if unit >= ends + task.windows.grace:
+            return BatchClosedError(
+                f"window {batch} ended at {ends}, its grace {task.windows.grace} later, and this server's clock is at "
+                f"{unit:.0f}"
+            )
+        return None
     if unit < task.not_before - SKEW_UNITS:
         return TaskNotStartedError(f"it begins at {task.not_before} and this server's clock is at {unit:.0f}")
     if unit >= task.not_after + SKEW_UNITS:

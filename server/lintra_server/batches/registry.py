@@ -7,8 +7,16 @@ from fractions import Fraction
 
 from lintra_protocol.canonical import parse_base64url
 from lintra_protocol.documents import fraction
-from lintra_protocol.errors import InvalidMessageError, InvalidTaskError, PolicyRefusedError, UnknownTaskError
-from lintra_protocol.messages import Signed, TaskRecord, sign
+from lintra_protocol.errors import (
+    BatchClosedError,
+    BatchOpenError,
+    InvalidMessageError,
+    InvalidTaskError,
+    PolicyRefusedError,
+    UnknownBatchError,
+    UnknownTaskError,
+)
+from lintra_protocol.messages import BATCH, Signed, TaskRecord, sign
 from lintra_protocol.sealing import SealingKey
 from lintra_protocol.signing import SigningKey
 from lintra_protocol.task import Task
@@ -23,23 +31,58 @@ MOST_HELD, MOST_HELD_BYTES = 64, 4 << 20
 """Tasks that are kept in memory, and the bytes of their definitions; others are read again when they are asked for."""
 
 
+MOST_NUMBERS = 4096
+"""Batches whose numbers in the store are kept in memory."""
+
+
 @dataclass(frozen=True)
 class HeldTask:
     """A task as this server holds it.
 
     Attributes:
-        number: its key in the store.
+        key: its number in the store.
         task: the checked definition.
         server: this server's index in it.
         record: the definition signed by this server, canonical.
         admission: checks the tokens of its reports; None in an open task.
     """
 
-    number: int
+    key: int
     task: Task
     server: int
     record: bytes = field(repr=False)
     admission: Admission | None = None
+
+    def seconds(self, unit: int) -> int:
+        """Return a time in the task's units as seconds since the epoch."""
+        return unit * self.task.time_precision
+
+    def ends_of(self, batch: int) -> int:
+        """Return when a batch takes no more reports, in seconds since the epoch; of a window, grace included."""
+        return self.seconds(self.task.span(batch)[1] + (self.task.windows.grace if self.task.windows else 0))
+
+
+@dataclass(frozen=True)
+class HeldBatch(HeldTask):
+    """One batch of a task as this server holds it.
+
+    Attributes:
+        number: its number in the store, over all tasks.
+        batch: its number in the task: 0, or that of its window.
+    """
+
+    number: int = field(kw_only=True)
+    batch: int = field(kw_only=True)
+
+    def require_over(self, now: float) -> None:
+        """Check that a window takes no more reports, its grace included; the batch of another task always passes.
+
+        Raises:
+            BatchOpenError: it does at this moment, in seconds since the epoch.
+        """
+        left = self.ends_of(self.batch) - now
+        if self.task.windows is not None and left > 0:
+            raise BatchOpenError(f"window {self.batch} takes reports for {left:.0f} s more, grace included")
 
 
 class Registry:
@@ -71,6 +114,7 @@ class Registry:
         self._identity = identity
         self._now = now
         self._held: dict[str, HeldTask] = {}
+        self._numbers: dict[tuple[int, int], int] = {}
 
     def find(self, task_id: str) -> HeldTask:
         """Return a registered task.
@@ -95,6 +139,51 @@ class Registry:
             with suppress(KeyError):
                 self._held[task_id] = self._held.pop(task_id)
         return self._held.get(task_id) or self.find(task_id)
+
+    def find_batch(self, task_id: str, batch: int = BATCH) -> HeldBatch:
+        """Return a batch of a registered task.
+
+        Raises:
+            UnknownTaskError: the task is not registered here.
+            UnknownBatchError: it has no such batch.
+            BatchOpenError: it is a window of which no report came yet.
+        """
+        held = self.find(task_id)
+        if not 0 <= batch < held.task.num_batches:
+            raise UnknownBatchError(f"this task has batches 0 to {held.task.num_batches - 1}")
+        found = self.batch_of(held, batch)
+        if found is None:
+            raise BatchOpenError(f"no report of window {batch} came yet")
+        return found
+
+    def batch_of(self, held: HeldTask, batch: int) -> HeldBatch | None:
+        """Return a batch of a task, or None if it was not opened yet."""
+        key = (held.key, batch)
+        if key not in self._numbers:
+            number = self._store.batch_number(held.task.id_bytes, batch)
+            if number is None:
+                return None
+            if len(self._numbers) >= MOST_NUMBERS:
+                self._numbers.clear()
+            self._numbers[key] = number
+        return HeldBatch(**vars(held), number=self._numbers[key], batch=batch)
+
+    def opened(self, held: HeldTask, batch: int) -> HeldBatch:
+        """Return a batch of a task, which is opened if that was not done yet.
+
+        Raises:
+            BatchClosedError: this server was restored after it could first take reports of this window: it may have
+                been released in the part that was lost.
+        """
+        found = self.batch_of(held, batch)
+        if found is not None:
+            return found
+        begins = held.seconds(held.task.span(batch)[0] - SKEW_UNITS)
+        if begins < self._barred_before:
+            raise BatchClosedError(f"this server was restored; windows that began before then are over, as {batch} is")
+        ends = held.ends_of(batch)
+        number = self._store.open_batch(held.key, batch, ends=ends, capacity=held.task.max_clients)
+        return HeldBatch(**vars(held), number=number, batch=batch)
 
     def _what_is_known(self, task_id: str) -> str:
         try:
@@ -156,13 +245,15 @@ class Registry:
         self._require_allowed(task)  # (5)
         self._require_later(task)  # (6)
         token_key = self._token_key(task, server, sealed_key)  # (7)
+        first_end = task.span(BATCH)[1] + (task.windows.grace if task.windows else 0)
         created = self._store.add_task(
             task.id_bytes,
             task.canonical(),
             author=task.author_key,
             server=server,
             capacity=task.max_clients,
-            ends=task.not_after * task.time_precision,
+            ends=(task.not_after + (task.windows.grace if task.windows else 0)) * task.time_precision,
+            batch_ends=first_end * task.time_precision,
             retention=task.retention,
             token_key=token_key,
         )

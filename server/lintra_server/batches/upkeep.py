@@ -3,6 +3,7 @@
 A deadline must have passed for an hour of the process's own running time before anything is destroyed for it.
 """
 
+from collections import defaultdict
 from collections.abc import Callable
 
 from lintra_server.clock import DAY, Clock, Overdue
@@ -65,27 +66,32 @@ class Upkeep:
         for row in at_once:
             self._destroy(row)
         now = clock.now()
-        due = {row.task: row for row in self._states.rows() if row.secret is not None and self._is_due(row, now)}
+        due = {row.batch: row for row in self._states.rows() if row.secret is not None and self._is_due(row, now)}
         late = {number for number in self._release_files() if self._files.age(number, now) >= RELEASE_FILE_DAYS * DAY}
-        old = {row.task: row for row in self._states.rows() if self._is_old(row, now)}
+        old = self._old(now)
         settled = self._overdue.settled(
-            {("batch", task) for task in due} | {("file", number) for number in late} | {("task", task) for task in old}
+            {("batch", batch) for batch in due}
+            | {("file", number) for number in late}
+            | {("task", task) for task in old}
         )
-        destroyed = [due[task] for task in due if ("batch", task) in settled]
+        destroyed = [row for batch, row in due.items() if ("batch", batch) in settled]
         for row in destroyed:
             if row.state not in FINAL_STATES:
-                step = Step(self._stepper.start, "abandoned", row.task_id, row.state, {"state": "abandoned"})
+                step = Step(
+                    self._stepper.start, "abandoned", row.task_id, row.state, {"state": "abandoned"}, row.number
+                )
                 if not self._stepper.perform(step):
                     continue  # it was released meanwhile
             self._destroy(row)
         for number in late:
             if ("file", number) in settled:
                 self._files.remove(number)
-        for task, row in old.items():
+        for task, rows in old.items():
             if ("task", task) in settled:
-                self._store.delete_ids(task)
+                for row in rows:
+                    self._store.delete_ids(row.batch)
                 self._states.cut(task)
-                self._forget(row.task_id)
+                self._forget(rows[0].task_id)
         if at_once or destroyed:
             database.forget_log()
         return len(at_once) + len(destroyed)
@@ -99,14 +105,21 @@ class Upkeep:
             return (row.released_at or 0) + row.retention <= now
         return row.state in ("open", "closed", "frozen") and row.ends + self._abandon_after <= now
 
+    def _old(self, now: float) -> dict[int, list[BatchRow]]:
+        """Return the batches of every task that ended long ago, all of whose batches came to their end."""
+        by_task: defaultdict[int, list[BatchRow]] = defaultdict(list)
+        for row in self._states.rows():
+            by_task[row.task].append(row)
+        return {task: rows for task, rows in by_task.items() if all(self._is_old(row, now) for row in rows)}
+
     def _is_old(self, row: BatchRow, now: float) -> bool:
         destroyed = row.state in ("scrubbed", "abandoned") and row.secret is None
-        return destroyed and not row.is_cut and row.ends + self._cut_after <= now
+        return destroyed and not row.is_cut and row.task_ends + self._cut_after <= now
 
     def _destroy(self, row: BatchRow) -> None:
-        self._store.forget_key(row.task)
-        self._store.delete_shares(row.task)
-        self._states.mark_destroyed(row.task)  # last, so that a crash before it leads here again
+        self._store.forget_key(row.batch)
+        self._store.delete_shares(row.batch)
+        self._states.mark_destroyed(row.batch)  # last, so that a crash before it leads here again
 
     def _release_files(self) -> list[int]:
         lines = self._journal.lines

@@ -14,6 +14,7 @@ from typing import Literal
 
 from lintra_protocol.canonical import (
     HASH_BYTES,
+    JsonValue,
     base64url,
     canonical_json,
     framed,
@@ -64,6 +65,7 @@ class Line:
         start: how often a gate process had begun on this folder.
         state: what happened.
         task_id: 32 bytes; empty if no task is meant.
+        batch: the number of its batch: 0, or of a window.
         step: SHA-256 of the step file; empty if there was none.
     """
 
@@ -72,9 +74,16 @@ class Line:
     state: JournalState
     task_id: bytes = b""
     step: bytes = b""
+    batch: int = 0
+
+    @property
+    def of(self) -> tuple[bytes, int]:
+        """Return which batch of which task it is about."""
+        return self.task_id, self.batch
 
     def encode(self) -> bytes:
-        """Return the line without its MAC."""
+        """Return the line without its MAC; a batch of number 0 is not named."""
+        named: dict[str, JsonValue] = {"batch": self.batch} if self.batch else {}
         return canonical_json(
             {
                 "line": self.number,
@@ -82,6 +91,7 @@ class Line:
                 "state": self.state,
                 "task": base64url(self.task_id),
                 "step": base64url(self.step),
+                **named,
             }
         )
 
@@ -100,12 +110,21 @@ class Line:
                     "state": str(name),
                     "task": str(task),
                     "step": str(step),
+                    **named,
                 }:
                     state = next(known for known in STATES if known == name)
-                    return cls(number, start, state, parse_base64url(task), parse_base64url(step))
+                    line = cls(number, start, state, parse_base64url(task), parse_base64url(step), _batch(named))
+                    if line.encode() == data:
+                        return line
         except (InvalidMessageError, StopIteration):
             pass
         raise DamagedJournalError("not a line of a journal")
+
+
+def _batch(named: dict[object, object]) -> int:
+    """Return the number of a batch that a line names beside its task; 0 if it names none."""
+    batch = named.get("batch", 0)
+    return batch if isinstance(batch, int) else -1
 
 
 class Journal:
@@ -125,7 +144,7 @@ class Journal:
         self._path = path
         self._key = key
         self.lines: list[Line] = []
-        self._of: dict[bytes, Line] = {}
+        self._of: dict[tuple[bytes, int], Line] = {}
         self._digests: list[bytes] = [EMPTY.digest]
         self._size = 0
         data = path.read_bytes() if path.exists() else b""
@@ -158,13 +177,13 @@ class Journal:
         """Return the lines after a head that the journal has."""
         return self.lines[head.length :]
 
-    def of(self, task_id: bytes) -> Line | None:
-        """Return the line that says what became of a task's batch, or None if there is none.
+    def of(self, task_id: bytes, batch: int) -> Line | None:
+        """Return the line that says what became of a batch of a task, or None if there is none.
 
         `released` and `abandoned` are final: of the lines behind one of them, which a process can have written only
         onto a database that was set back beneath it, none ever took effect.
         """
-        return self._of.get(task_id)
+        return self._of.get((task_id, batch))
 
     @property
     def last_start(self) -> int:
@@ -229,8 +248,9 @@ class Journal:
     def _add(self, line: Line, digest: bytes) -> None:
         self.lines.append(line)
         self._digests.append(digest)
-        if line.task_id and (line.task_id not in self._of or self._of[line.task_id].state not in FINAL_LINES):
-            self._of[line.task_id] = line
+        last = self._of.get(line.of)
+        if line.task_id and (last is None or last.state not in FINAL_LINES):
+            self._of[line.of] = line
 
     def _verified(self, encoded: bytes) -> tuple[Line, bytes]:
         body, _, mac = encoded.rpartition(b" ")

@@ -82,12 +82,12 @@ def _adopt(parts: Parts) -> None:
         for row in connection.execute(select(batches).where(batches.c.secret.is_(None))).all():
             if row.wrapped_key is None:
                 continue
-            number = row.task.to_bytes(8, "big")
+            number = row.batch.to_bytes(8, "big")
             name, rewrap = _rewrapping(parts)
             values = {"secret": name, "wrapped_key": rewrap(row.wrapped_key, "batch key", number)}
             if row.wrapped_nonce is not None:
                 values["wrapped_nonce"] = rewrap(row.wrapped_nonce, "nonce", number)
-            connection.execute(update(batches).where(batches.c.task == row.task).values(**values))
+            connection.execute(update(batches).where(batches.c.batch == row.batch).values(**values))
         for row in connection.execute(select(sealing_keys).where(sealing_keys.c.secret.is_(None))).all():
             name, rewrap = _rewrapping(parts)
             wrapped = rewrap(row.wrapped, "sealing key", row.suite.encode(), row.key_id)

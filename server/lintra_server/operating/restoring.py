@@ -5,7 +5,6 @@ known to be whole: a witness says so, or the operator, who knows that the key fo
 before a restore are not registered afterwards, since they may have been released in the part that is lost.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,7 +46,7 @@ class _Decision:
     kept: list[BatchRow] = field(default_factory=list)
     abandon: list[BatchRow] = field(default_factory=list)
     release: list[Step] = field(default_factory=list)
-    enter: list[bytes] = field(default_factory=list)
+    enter: list[tuple[bytes, int]] = field(default_factory=list)
 
 
 def restore(
@@ -174,23 +173,23 @@ def _lost(parts: Parts) -> int:
 def _decide(parts: Parts, journal: Journal, from_line: int, trusted: bool) -> _Decision:
     """Say what becomes of every batch; `journal` is the one that knows most, even if it is lost."""
     decision = _Decision()
-    last = {line.task_id: journal.of(line.task_id) for line in journal.lines if line.task_id}
-    missing = {line.task_id for line in journal.lines[from_line:]}
-    rows = {row.task_id: row for row in parts.states.rows()}
-    for row in rows.values():
+    last = {line.of: journal.of(*line.of) for line in journal.lines if line.task_id}
+    missing = {line.of for line in journal.lines[from_line:]}
+    rows = {(row.task_id, row.number): row for row in parts.states.rows()}
+    for batch, row in rows.items():
         if row.state in FINAL_STATES:
             continue
-        line = last.get(row.task_id)
-        whole = trusted and row.task_id not in missing and (line is None or line.state not in FINAL_LINES)
+        line = last.get(batch)
+        whole = trusted and batch not in missing and (line is None or line.state not in FINAL_LINES)
         if step := _release(parts, line):
             decision.release.append(step)
         elif whole and row.secret is not None and parts.folder.secrets.get(row.secret) is not None:
             decision.kept.append(row)
         else:
             decision.abandon.append(row)
-    for task_id, line in last.items():
-        if task_id not in rows:
-            decision.enter.append(task_id)
+    for batch, line in last.items():
+        if batch not in rows:
+            decision.enter.append(batch)
             if step := _release(parts, line):
                 decision.release.append(step)
     return decision
@@ -204,9 +203,8 @@ def _release(parts: Parts, line: Line | None) -> Step | None:
 def _carry_out(parts: Parts, decision: _Decision, barred: int, seen: Head | None) -> None:
     standing, journal = parts.states.standing(), parts.journal
     start = max(journal.last_start, standing.start if standing else 0) + 1
-    given_up: Sequence[bytes] = [row.task_id for row in decision.abandon]
-    for task_id in given_up:
-        journal.append(Line(journal.head.length + 1, start, "abandoned", task_id))
+    for row in decision.abandon:
+        journal.append(Line(journal.head.length + 1, start, "abandoned", row.task_id, batch=row.number))
     journal.append(Line(journal.head.length + 1, start, "restored"))
     if parts.witness is not None:
         if seen is None:
@@ -215,12 +213,12 @@ def _carry_out(parts: Parts, decision: _Decision, barred: int, seen: Head | None
             raise NotStartedError("the witness moved on by itself: another copy of this server runs")
     parts.states.establish(
         Standing(journal.head, start, barred),
-        abandon=[row.task for row in decision.abandon],
+        abandon=[row.batch for row in decision.abandon],
         release=decision.release,
         enter=decision.enter,
     )
     for row in decision.abandon:
-        parts.store.forget_key(row.task)
-        parts.states.mark_destroyed(row.task)
-        parts.store.delete_shares(row.task)
+        parts.store.forget_key(row.batch)
+        parts.states.mark_destroyed(row.batch)
+        parts.store.delete_shares(row.batch)
     parts.database.forget_log()

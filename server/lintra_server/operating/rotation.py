@@ -18,7 +18,7 @@ def renew(parts: Parts) -> int:
             secret = parts.folder.secrets.get(row.secret)
             if secret is None:
                 continue
-            vault, number = parts.vault.under(secret), row.task.to_bytes(8, "big")
+            vault, number = parts.vault.under(secret), row.batch.to_bytes(8, "big")
             labels = {"wrapped_key": "batch key", "wrapped_nonce": "nonce"}
             values = {
                 column: renewed
@@ -27,7 +27,7 @@ def renew(parts: Parts) -> int:
                 and (renewed := vault.renewed(getattr(row, column), label, number)) is not None
             }
             if values:
-                connection.execute(update(batches).where(batches.c.task == row.task).values(**values))
+                connection.execute(update(batches).where(batches.c.batch == row.batch).values(**values))
             done += len(values)
         for row in connection.execute(select(sealing_keys).where(sealing_keys.c.secret.is_not(None))).all():
             secret = parts.folder.secrets.get(row.secret)

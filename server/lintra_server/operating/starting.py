@@ -84,9 +84,9 @@ def fits(parts: Parts, step: Step) -> bool:
     inventory = step.values.get("inventory")
     if step.state != "closed" or not isinstance(inventory, bytes):
         return True
-    task = parts.store.number(step.task_id)
+    batch = parts.store.batch_number(step.task_id, step.batch)
     listed = Signed[Inventory].from_canonical(inventory).message
-    return task is not None and listed.root == base64url(parts.store.report_ids(task).root)
+    return batch is not None and listed.root == base64url(parts.store.report_ids(batch).root)
 
 
 def lost_commits(parts: Parts) -> int | None:
@@ -107,9 +107,9 @@ def tidy(parts: Parts) -> None:
 
 
 def without_secret(parts: Parts) -> list[int]:
-    """Return the tasks whose shares could still be released, but whose secret is gone."""
+    """Return the batches whose shares could still be released, but whose secret is gone."""
     return [
-        row.task
+        row.batch
         for row in parts.states.rows()
         if row.state not in FINAL_STATES and (row.secret is None or parts.folder.secrets.get(row.secret) is None)
     ]

@@ -25,6 +25,7 @@ from sqlalchemy import (
     MetaData,
     String,
     Table,
+    UniqueConstraint,
     create_engine,
     event,
     func,
@@ -40,7 +41,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from lintra_server.disk.folders import sync_file, write_new
 from lintra_service.settings import InvalidSettingsError
 
-REVISION = "0005"
+REVISION = "0006"
 """The newest of `migrations/versions`; its tables are the ones below."""
 
 BUSY_SECONDS = 30
@@ -95,7 +96,11 @@ tasks = Table(
 batches = Table(
     "batches",
     _metadata,
-    Column("task", Whole, ForeignKey("tasks.task"), primary_key=True, autoincrement=False),
+    Column("batch", Whole, primary_key=True),
+    Column("task", Whole, ForeignKey("tasks.task"), nullable=False),
+    # In its task: 0, or that of its window.
+    Column("number", Whole, nullable=False),
+    Column("ends", Whole, nullable=False),
     Column("state", String, nullable=False),
     # Of a batch that was cut: its segments are gone. Else the last segment says it.
     Column("num_reports", Whole, nullable=False),
@@ -111,6 +116,7 @@ batches = Table(
     Column("request_hash", LargeBinary),
     Column("aggregate", LargeBinary),
     Column("released_at", Whole),
+    UniqueConstraint("task", "number"),
 )
 
 # The last look at a batch that the analyst heard of: what it held at `counted_at`, and what became of all reports that
@@ -118,7 +124,7 @@ batches = Table(
 looks = Table(
     "looks",
     _metadata,
-    Column("task", Whole, ForeignKey("tasks.task"), primary_key=True, autoincrement=False),
+    Column("batch", Whole, ForeignKey("batches.batch"), primary_key=True, autoincrement=False),
     Column("told_at", Whole, nullable=False),
     Column("counters", LargeBinary, nullable=False),
     Column("counted_at", Whole),
@@ -150,7 +156,7 @@ def _store_as_it_is(_table: Table, connection: Connection, **_: object) -> None:
 
 _LAST_TOTAL = (
     select(segments.c.total)
-    .where(segments.c.key >= batches.c.task * SPAN, segments.c.key < batches.c.task * SPAN + SPAN)
+    .where(segments.c.key >= batches.c.batch * SPAN, segments.c.key < batches.c.batch * SPAN + SPAN)
     .order_by(segments.c.key.desc())
     .limit(1)
     .correlate(batches)
@@ -194,9 +200,9 @@ class AnyDatabase(ABC):
             raise InvalidSettingsError(f"the database has schema version {revision}, this software needs {REVISION}")
 
     def num_reports(self) -> dict[int, int]:
-        """Return how many reports were ever stored, by task."""
+        """Return how many reports were ever stored, by batch."""
         with self.reading() as connection:
-            return {row[0]: row[1] for row in connection.execute(select(batches.c.task, NUM_REPORTS))}
+            return {row[0]: row[1] for row in connection.execute(select(batches.c.batch, NUM_REPORTS))}
 
     def touch(self) -> None:
         """Write one row durably, and change nothing; a full or read-only disk raises here."""

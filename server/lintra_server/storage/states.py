@@ -8,7 +8,7 @@ deletion of shares, are the database's own affair; they are made only while this
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, ScalarSelect, insert, select, update
 
 from lintra_protocol.errors import CohortTooSmallError
 from lintra_protocol.messages import BatchState
@@ -36,12 +36,23 @@ class Standing:
 
 @dataclass(frozen=True)
 class BatchRow:
-    """A batch as those see it who decide what becomes of it after a restore or with time."""
+    """A batch as those see it who decide what becomes of it after a restore or with time.
 
+    Attributes:
+        batch: its number here, over all tasks.
+        task: the number of its task.
+        number: its number in that task: 0, or that of its window.
+        ends: seconds since the epoch when it stops taking reports.
+        task_ends: when its task ends.
+    """
+
+    batch: int
     task: int
     task_id: bytes
+    number: int
     state: BatchState
     ends: int
+    task_ends: int
     retention: int
     released_at: int | None
     is_cut: bool
@@ -49,8 +60,8 @@ class BatchRow:
 
 
 _ROWS = select(
-    batches.c.task, tasks.c.task_id, batches.c.state, tasks.c.ends, tasks.c.retention, batches.c.released_at,
-    tasks.c.definition == b"", batches.c.secret,
+    batches.c.batch, batches.c.task, tasks.c.task_id, batches.c.number, batches.c.state, batches.c.ends, tasks.c.ends,
+    tasks.c.retention, batches.c.released_at, tasks.c.definition == b"", batches.c.secret,
 ).join(tasks)  # fmt: skip
 
 _DOCUMENTS = ("inventory", "inventories", "cohort", "excluded", "request_hash", "aggregate")
@@ -79,7 +90,7 @@ class BatchStates:
         """Return whether the batch is in the state that a step leaves."""
         if not step.task_id:
             return True
-        query = select(batches.c.state).join(tasks).where(tasks.c.task_id == step.task_id)
+        query = select(batches.c.state).where(batches.c.batch == _batch_of(step))
         with self._database.reading() as connection:
             return connection.execute(query).scalar() == step.before
 
@@ -105,7 +116,7 @@ class BatchStates:
 
     # --- what needs no journal line ----------------------------------------------------------------------------
 
-    def begin_closing(self, task: int, min_clients: int) -> bool:
+    def begin_closing(self, batch: int, min_clients: int) -> bool:
         """Take no more reports for the moment, if the batch is open; return whether it was, or is being closed.
 
         Raises:
@@ -113,45 +124,48 @@ class BatchStates:
         """
         with self._database.writing() as connection:
             self._require_last(connection)
-            state, count = connection.execute(select(batches.c.state, NUM_REPORTS).where(batches.c.task == task)).one()
+            state, count = connection.execute(
+                select(batches.c.state, NUM_REPORTS).where(batches.c.batch == batch)
+            ).one()
             if state == "open" and count < min_clients:
                 # Not how many: who asks again and again would hear when each came.
                 raise CohortTooSmallError(f"fewer than {min_clients} reports are here; nothing was closed")
             if state == "open":
-                _set(connection, task, {"state": "closing"})
+                _set(connection, batch, {"state": "closing"})
         return state in ("open", "closing")
 
-    def reopen(self, task: int | None = None) -> None:
-        """Take reports again if closing did not come to its journal line; without a task, in every batch."""
+    def reopen(self, batch: int | None = None) -> None:
+        """Take reports again if closing did not come to its journal line; without a number, in every batch."""
         with self._database.writing() as connection:
             self._require_last(connection)
             change = update(batches).where(batches.c.state == "closing").values(state="open")
-            connection.execute(change if task is None else change.where(batches.c.task == task))
+            connection.execute(change if batch is None else change.where(batches.c.batch == batch))
 
-    def mark_destroyed(self, task: int) -> None:
+    def mark_destroyed(self, batch: int) -> None:
         """Note that a batch's shares can never be opened again: what remains are the documents that were given out."""
         with self._database.writing() as connection:
             self._require_last(connection)
-            state = connection.execute(select(batches.c.state).where(batches.c.task == task)).scalar_one()
+            state = connection.execute(select(batches.c.state).where(batches.c.batch == batch)).scalar_one()
             last = {"released": "scrubbed"}.get(state, state)
-            _set(connection, task, {"state": last, "wrapped_key": None, "wrapped_nonce": None, "secret": None})
+            _set(connection, batch, {"state": last, "wrapped_key": None, "wrapped_nonce": None, "secret": None})
 
     def cut(self, task: int) -> None:
         """Keep of a task only its identifier, how it ended, and how many reports there were.
 
-        What its batch stored was deleted before; a journal line, too, says for ever what became of it.
+        What its batches stored was deleted before; a journal line of each, too, says for ever what became of it.
         """
         with self._database.writing() as connection:
             self._require_last(connection)
-            connection.execute(looks.delete().where(looks.c.task == task))
-            _set(connection, task, dict.fromkeys(_DOCUMENTS))
+            of_task = select(batches.c.batch).where(batches.c.task == task)
+            connection.execute(looks.delete().where(looks.c.batch.in_(of_task)))
+            connection.execute(update(batches).where(batches.c.task == task).values(**dict.fromkeys(_DOCUMENTS)))
             bare = {"definition": b"", "author": "", "wrapped_token_key": None}
             connection.execute(update(tasks).where(tasks.c.task == task).values(**bare))
 
     def rows(self) -> Sequence[BatchRow]:
         """Return all batches."""
         with self._database.reading() as connection:
-            return [BatchRow(*row) for row in connection.execute(_ROWS.order_by(batches.c.task))]
+            return [BatchRow(*row) for row in connection.execute(_ROWS.order_by(batches.c.batch))]
 
     def secrets(self) -> set[bytes]:
         """Return the names of all secrets that the database still needs."""
@@ -170,15 +184,15 @@ class BatchStates:
         *,
         abandon: Iterable[int] = (),
         release: Iterable[Step] = (),
-        enter: Iterable[bytes] = (),
+        enter: Iterable[tuple[bytes, int]] = (),
     ) -> None:
         """Make the database belong to a journal, whatever it belonged to before, in one transaction.
 
         Args:
             standing: where that journal stands.
-            abandon: numbers of tasks whose batches are given up.
+            abandon: numbers of batches that are given up.
             release: steps of releases whose bytes are stored again.
-            enter: identifiers of tasks that only the journal knows; they are entered as abandoned.
+            enter: tasks and numbers of batches that only the journal knows; they are entered as abandoned.
         """
         with self._database.writing() as connection:
             connection.execute(journal.delete())
@@ -186,12 +200,12 @@ class BatchStates:
             connection.execute(
                 insert(journal), {**row, "start": standing.start, "barred_before": standing.barred_before}
             )
-            for task_id in enter:
-                _enter(connection, task_id)
-            for task in abandon:
-                _set(connection, task, {"state": "abandoned"})
+            for task_id, number in enter:
+                _enter(connection, task_id, number)
+            for batch in abandon:
+                _set(connection, batch, {"state": "abandoned"})
             for step in release:
-                _set(connection, _number(connection, step.task_id), step.values)
+                connection.execute(update(batches).where(batches.c.batch == _batch_of(step)).values(**step.values))
 
     def _require_head(self, connection: Connection) -> None:
         """Refuse a database that lacks steps which this process committed."""
@@ -205,23 +219,26 @@ class BatchStates:
             raise ForkedError("another process began on this database, or it was set back")
 
 
+def _batch_of(step: Step) -> ScalarSelect[int]:
+    named = (tasks.c.task_id == step.task_id) & (batches.c.number == step.batch)
+    return select(batches.c.batch).join(tasks).where(named).scalar_subquery()
+
+
 def _apply(connection: Connection, step: Step) -> bool:
-    of_task = batches.c.task == select(tasks.c.task).where(tasks.c.task_id == step.task_id).scalar_subquery()
-    change = update(batches).where(of_task, batches.c.state == step.before).values(**step.values)
+    of_step = batches.c.batch == _batch_of(step)
+    change = update(batches).where(of_step, batches.c.state == step.before).values(**step.values)
     return connection.execute(change).rowcount == 1
 
 
-def _set(connection: Connection, task: int, values: Mapping[str, str | bytes | int | None]) -> None:
-    connection.execute(update(batches).where(batches.c.task == task).values(**values))
+def _set(connection: Connection, batch: int, values: Mapping[str, str | bytes | int | None]) -> None:
+    connection.execute(update(batches).where(batches.c.batch == batch).values(**values))
 
 
-def _number(connection: Connection, task_id: bytes) -> int:
-    return int(connection.execute(select(tasks.c.task).where(tasks.c.task_id == task_id)).scalar_one())
-
-
-def _enter(connection: Connection, task_id: bytes) -> None:
-    """Enter a task without its definition, which comes if somebody registers it again; its batch is abandoned."""
+def _enter(connection: Connection, task_id: bytes, number: int) -> None:
+    """Enter an abandoned batch, and its task without the definition, which comes if somebody registers it again."""
     values = {"task_id": task_id, "definition": b"", "server": 0, "ends": 0, "retention": 0}
-    task = connection.execute(insert(tasks).returning(tasks.c.task), values).scalar_one()
-    empty = {"task": task, "state": "abandoned", "num_reports": 0, "capacity": 0}
+    task = connection.execute(select(tasks.c.task).where(tasks.c.task_id == task_id)).scalar()
+    if task is None:
+        task = connection.execute(insert(tasks).returning(tasks.c.task), values).scalar_one()
+    empty = {"task": task, "number": number, "ends": 0, "state": "abandoned", "num_reports": 0, "capacity": 0}
     connection.execute(insert(batches), empty)

@@ -41,6 +41,7 @@ class Step:
         start: number of the gate process that computed it.
         state: what the journal says of it.
         task_id: 32 bytes; empty for a step that changes no batch.
+        batch: the number of the task's batch: 0, or of a window.
         before: the batch's state that it leaves.
         values: what the batch's columns become.
     """
@@ -50,6 +51,7 @@ class Step:
     task_id: bytes = b""
     before: str = ""
     values: Values = field(default_factory=dict, repr=False)
+    batch: int = 0
 
     def encode(self) -> bytes:
         """Return the step as the bytes of a step file."""
@@ -57,8 +59,10 @@ class Step:
             name: {"bytes": base64url(value)} if isinstance(value, bytes) else value
             for name, value in self.values.items()
         }
+        named: dict[str, JsonValue] = {"batch": self.batch} if self.batch else {}
         return canonical_json(
             {
+                **named,
                 "start": self.start,
                 "state": self.state,
                 "task": base64url(self.task_id),
@@ -75,7 +79,8 @@ class Step:
         try:
             match parse_canonical_json(data):
                 case {"start": int(start), "before": str(before), "values": dict(values)} if start == line.start:
-                    return cls(start, line.state, line.task_id, before, {k: _value(v) for k, v in values.items()})
+                    found = {name: _value(value) for name, value in values.items()}
+                    return cls(start, line.state, line.task_id, before, found, line.batch)
         except InvalidMessageError:
             pass
         return None
@@ -221,7 +226,7 @@ class Stepper:
             before = self._journal.head
             number = before.length + 1
             data = step.encode()
-            line = Line(number, step.start, step.state, step.task_id, hashlib.sha256(data).digest())
+            line = Line(number, step.start, step.state, step.task_id, hashlib.sha256(data).digest(), step.batch)
             self._write_down(line, data)  # 1, 2
             self._in_flight = (step, before)
             self._finish()  # 3, 4
@@ -295,7 +300,7 @@ class Stepper:
 
     def _require_known(self, step: Step) -> None:
         """End the process if the journal says that the batch is in another state than the database does."""
-        line = self._journal.of(step.task_id)
+        line = self._journal.of(step.task_id, step.batch)
         if step.task_id and line is not None and line.state != step.before:
             self._end("the database is not where the journal says: it was set back beneath this server")
             raise UnavailableError("the database is not where this server left it")

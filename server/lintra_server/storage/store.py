@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, bindparam, select, update
 from sqlalchemy.exc import DatabaseError
 
 from lintra_protocol.canonical import HASH_BYTES
@@ -19,8 +19,8 @@ from lintra_protocol.messages import BatchState
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.report_ids import ReportIds
 from lintra_server.disk.batch_secrets import Secrets
-from lintra_server.disk.vault import KEY_BYTES, DataKey, Vault
-from lintra_server.storage.database import NUM_REPORTS, AnyDatabase, batches, tasks
+from lintra_server.disk.vault import DataKey, Vault
+from lintra_server.storage.database import NUM_REPORTS, AnyDatabase, batches
 from lintra_server.storage.known import KnownIds
 from lintra_server.storage.segments import (
     EXCLUDED,
@@ -40,10 +40,9 @@ from lintra_server.storage.steps import SET_BACK, ForkedError
 from lintra_server.storage.tasks import Tasks
 
 # The statements of an upload, built once: building one costs more than running it.
-_OF_TASK = batches.c.task == bindparam("of_task")
-_BATCH = select(batches.c.state, batches.c.num_reports, batches.c.capacity).where(_OF_TASK).with_for_update()
-_WRAPPED_KEY = select(batches.c.wrapped_key, batches.c.secret).where(_OF_TASK)
-_ADD_TASK = insert(tasks).returning(tasks.c.task)
+_OF_BATCH = batches.c.batch == bindparam("of_batch")
+_BATCH = select(batches.c.state, batches.c.num_reports, batches.c.capacity).where(_OF_BATCH).with_for_update()
+_WRAPPED_KEY = select(batches.c.wrapped_key, batches.c.secret).where(_OF_BATCH)
 
 
 @dataclass(frozen=True)
@@ -60,15 +59,15 @@ class Batch:
 
 @dataclass(frozen=True)
 class Upload:
-    """Opened reports of one task that wait to be stored.
+    """Opened reports of one batch that wait to be stored.
 
     Attributes:
-        task: the task's number.
+        batch: its number here.
         refusal: why reports that are not stored yet are not taken, if they are not.
         serials: of the reports' tokens, in their order, in a task that has tokens; each is good for one report.
     """
 
-    task: int
+    batch: int
     report_ids: Sequence[bytes]
     payloads: Sequence[bytes] = field(repr=False)
     refusal: LintraError | None = None
@@ -98,23 +97,20 @@ class Store(Tasks):
 
     def __init__(self, database: AnyDatabase, vault: Vault, secrets: Secrets, random_bytes: RandomBytes) -> None:
         """Keep everything in one database, encrypted through one vault and a secret for each batch."""
-        super().__init__(database, vault)
-        self._secrets = secrets
-        self._random_bytes = random_bytes
+        super().__init__(database, vault, secrets, random_bytes)
         self._data_keys: dict[int, DataKey] = {}
-        self._held = database.num_reports()
         self._spent = SpentTables(random_bytes)
         self._known = KnownIds(random_bytes)
         database.expect(self._require_counts)
 
     def commits(self) -> int:
-        """Return how many reports and tasks this process knows to be durable; it never falls."""
+        """Return how many reports and batches this process knows to be durable; it never falls."""
         held = dict(self._held)
         return sum(held.values()) + len(held)
 
-    def num_durable(self, task: int) -> int:
-        """Return how many reports of a task this process knows to be durable; it never falls."""
-        return self._held.get(task, 0)
+    def num_durable(self, batch: int) -> int:
+        """Return how many reports of a batch this process knows to be durable; it never falls."""
+        return self._held.get(batch, 0)
 
     def recount(self) -> int:
         """Count anew what the database holds, after a restore changed it; return what `commits` returns from now on."""
@@ -123,57 +119,9 @@ class Store(Tasks):
 
     def _require_counts(self, connection: Connection) -> None:
         """Refuse a database that lacks reports which this process stored."""
-        counts = {row[0]: row[1] for row in connection.execute(select(batches.c.task, NUM_REPORTS))}
+        counts = {row[0]: row[1] for row in connection.execute(select(batches.c.batch, NUM_REPORTS))}
         if any(counts.get(batch, -1) < held for batch, held in dict(self._held).items()):
             raise ForkedError(SET_BACK)
-
-    # --- tasks -------------------------------------------------------------------------------------------------
-
-    def add_task(
-        self,
-        task_id: bytes,
-        definition: bytes,
-        *,
-        author: str = "",
-        server: int,
-        capacity: int,
-        ends: int,
-        retention: int,
-        token_key: bytes | None = None,
-    ) -> bool:
-        """Remember a task and open its batch; return whether it is new here.
-
-        Args:
-            task_id: 32 bytes.
-            definition: canonical.
-            author: the public key of who signed it.
-            server: this server's index in it.
-            capacity: most reports the batch may take.
-            ends: seconds since the epoch when it stops taking them.
-            retention: seconds that shares are kept after a release.
-            token_key: checks the tokens of its reports, if it has any.
-        """
-        values = {
-            "task_id": task_id, "definition": definition, "author": author, "server": server, "ends": ends,
-            "retention": retention,
-            "wrapped_token_key": None if token_key is None else self._vault.wrap(token_key, "token key", task_id),
-        }  # fmt: skip
-        if self._known_task(task_id, values):
-            return False
-        name, secret = self._secrets.new()
-        with self.database.writing() as connection:
-            known = connection.execute(select(tasks.c.task).where(tasks.c.task_id == task_id)).scalar()
-            task = connection.execute(_ADD_TASK, values).scalar_one() if known is None else None
-            if task is not None:
-                key = self._random_bytes(KEY_BYTES)
-                wrapped = self._vault.under(secret).wrap(key, "batch key", task.to_bytes(8, "big"))
-                empty = {"task": task, "state": "open", "num_reports": 0, "secret": name}
-                connection.execute(insert(batches), {**empty, "capacity": capacity, "wrapped_key": wrapped})
-        if task is None:  # somebody else was faster
-            self._secrets.destroy(name)
-            return False
-        self._held.setdefault(task, 0)  # not set to 0: reports may have come since the commit
-        return True
 
     # --- reports -----------------------------------------------------------------------------------------------
 
@@ -181,7 +129,7 @@ class Store(Tasks):
         """Store the new reports of some uploads in one transaction; return what became of each report."""
         by_batch: defaultdict[int, list[Upload]] = defaultdict(list)
         for upload in uploads:
-            by_batch[upload.task].append(upload)
+            by_batch[upload.batch].append(upload)
         outcomes: dict[int, list[Outcome]] = {}
         stored: dict[int, _Stored] = {}
         try:
@@ -205,7 +153,7 @@ class Store(Tasks):
     def _add_to_batch(
         self, connection: Connection, number: int, group: Sequence[Upload]
     ) -> tuple[dict[int, list[Outcome]], "_Stored"]:
-        batch = connection.execute(_BATCH, {"of_task": number}).one_or_none()
+        batch = connection.execute(_BATCH, {"of_batch": number}).one_or_none()
         end = tail(connection, number)
         if batch is None or max(end.total, batch.num_reports) < self.num_durable(number):
             raise ForkedError(SET_BACK)
@@ -262,13 +210,13 @@ class Store(Tasks):
         """
         with self.database.reading() as connection:
             if count is None:
-                count = connection.execute(select(NUM_REPORTS).where(batches.c.task == batch)).scalar() or 0
+                count = connection.execute(select(NUM_REPORTS).where(batches.c.batch == batch)).scalar() or 0
             return all_ids(connection, batch, count)
 
-    def excluded_ids(self, task: int) -> ReportIds:
+    def excluded_ids(self, batch: int) -> ReportIds:
         """Return the identifiers of stored reports that are not in the frozen cohort, sorted."""
         with self.database.reading() as connection:
-            excluded = connection.execute(select(batches.c.excluded).where(batches.c.task == task)).scalar() or b""
+            excluded = connection.execute(select(batches.c.excluded).where(batches.c.batch == batch)).scalar() or b""
         return ReportIds.parse(excluded, len(excluded))
 
     def ranks(self, batch: int) -> NDArray[np.uint32]:
@@ -308,12 +256,12 @@ class Store(Tasks):
                 self._known.forget(batch)
         return False
 
-    def _data_key(self, connection: Connection, task: int) -> DataKey:
-        if task not in self._data_keys:
-            wrapped, name = connection.execute(_WRAPPED_KEY, {"of_task": task}).one()
-            key = self._under(name).unwrap(wrapped or b"", "batch key", task.to_bytes(8, "big"))
-            self._data_keys[task] = DataKey(key, self._random_bytes)
-        return self._data_keys[task]
+    def _data_key(self, connection: Connection, batch: int) -> DataKey:
+        if batch not in self._data_keys:
+            wrapped, name = connection.execute(_WRAPPED_KEY, {"of_batch": batch}).one()
+            key = self._under(name).unwrap(wrapped or b"", "batch key", batch.to_bytes(8, "big"))
+            self._data_keys[batch] = DataKey(key, self._random_bytes)
+        return self._data_keys[batch]
 
     def _under(self, name: bytes | None) -> Vault:
         secret = self._secrets.get(name) if name else None
@@ -323,45 +271,45 @@ class Store(Tasks):
 
     # --- what a batch keeps ------------------------------------------------------------------------------------
 
-    def batch(self, task: int) -> Batch:
-        """Return the state of a task's batch.
+    def batch(self, batch: int) -> Batch:
+        """Return the state of a batch.
 
         Raises:
             ForkedError: it holds fewer reports than this process stored, or is not there: the database was set back.
         """
         columns = (NUM_REPORTS if name == "num_reports" else batches.c[name] for name in Batch.__dataclass_fields__)
-        held = self.num_durable(task)  # before the look: what is stored meanwhile is no loss
+        held = self.num_durable(batch)  # before the look: what is stored meanwhile is no loss
         with self.database.reading() as connection:
-            row = connection.execute(select(*columns).where(batches.c.task == task)).one_or_none()
+            row = connection.execute(select(*columns).where(batches.c.batch == batch)).one_or_none()
         if row is None or row.num_reports < held:
             raise ForkedError(SET_BACK)
         return Batch(*row)
 
-    def wrapped_nonce(self, task: int, nonce: bytes) -> bytes:
+    def wrapped_nonce(self, batch: int, nonce: bytes) -> bytes:
         """Return a batch's nonce encrypted, as it is stored until the cohort is frozen."""
-        return self._under(self._secret_name(task)).wrap(nonce, "nonce", task.to_bytes(8, "big"))
+        return self._under(self._secret_name(batch)).wrap(nonce, "nonce", batch.to_bytes(8, "big"))
 
-    def nonce(self, task: int) -> bytes:
+    def nonce(self, batch: int) -> bytes:
         """Return the nonce that was fixed when the batch was closed.
 
         Raises:
             UnavailableError: the batch's secret was destroyed.
         """
         with self.database.reading() as connection:
-            wrapped = connection.execute(select(batches.c.wrapped_nonce).where(batches.c.task == task)).scalar_one()
-        return self._under(self._secret_name(task)).unwrap(wrapped, "nonce", task.to_bytes(8, "big"))
+            wrapped = connection.execute(select(batches.c.wrapped_nonce).where(batches.c.batch == batch)).scalar_one()
+        return self._under(self._secret_name(batch)).unwrap(wrapped, "nonce", batch.to_bytes(8, "big"))
 
-    def inventories(self, task: int) -> bytes:
+    def inventories(self, batch: int) -> bytes:
         """Return what `freeze` kept of the inventories."""
         with self.database.reading() as connection:
-            return connection.execute(select(batches.c.inventories).where(batches.c.task == task)).scalar_one() or b""
+            return connection.execute(select(batches.c.inventories).where(batches.c.batch == batch)).scalar_one() or b""
 
     # --- destruction -------------------------------------------------------------------------------------------
 
-    def forget_key(self, task: int) -> None:
+    def forget_key(self, batch: int) -> None:
         """Destroy a batch's secret: nothing that was stored under its data key opens again, in no copy either."""
-        name = self._secret_name(task)
-        self._data_keys.pop(task, None)
+        name = self._secret_name(batch)
+        self._data_keys.pop(batch, None)
         if name is not None:
             self._secrets.destroy(name)
 
@@ -376,17 +324,19 @@ class Store(Tasks):
     def delete_ids(self, batch: int) -> None:
         """Delete what is left of a batch's reports, a few at a time; only their number stays."""
         self._known.forget(batch)
-        count = select(NUM_REPORTS).where(batches.c.task == batch).scalar_subquery()
+        count = select(NUM_REPORTS).where(batches.c.batch == batch).scalar_subquery()
         with self.database.writing() as connection:
-            connection.execute(update(batches).where(batches.c.task == batch).values(num_reports=count))
+            connection.execute(update(batches).where(batches.c.batch == batch).values(num_reports=count))
         left = True
         while left:
             with self.database.writing() as connection:
                 left = drop_some(connection, batch)
 
-    def _secret_name(self, task: int) -> bytes | None:
+    def _secret_name(self, batch: int) -> bytes | None:
         with self.database.reading() as connection:
-            name: bytes | None = connection.execute(select(batches.c.secret).where(batches.c.task == task)).scalar_one()
+            name: bytes | None = connection.execute(
+                select(batches.c.secret).where(batches.c.batch == batch)
+            ).scalar_one()
         return name
 
 

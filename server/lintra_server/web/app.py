@@ -16,8 +16,8 @@ from starlette.responses import Response, StreamingResponse
 from lintra_protocol.canonical import HASH_BYTES, parse_base64url
 from lintra_protocol.errors import LintraError, UnavailableError, UnknownBatchError
 from lintra_protocol.messages import (
-    BATCH,
     AggregateRequest,
+    BatchStatus,
     CohortRequest,
     Registration,
     Signed,
@@ -27,7 +27,8 @@ from lintra_protocol.randomness import RandomBytes, system_randomness
 from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.transport import MessageName, media_type, require_media_type
 from lintra_protocol.wire import KEY_ID_BYTES
-from lintra_server.batches.registry import HeldTask
+from lintra_server.batches.intake import nearest_batch
+from lintra_server.batches.registry import HeldBatch
 from lintra_server.disk.journal import Halt
 from lintra_server.disk.reserve import is_full
 from lintra_server.node import Node, end_process
@@ -110,13 +111,31 @@ def _add_task_routes(app: FastAPI) -> None:
     @app.get("/v1/tasks/{task_id}/counters")
     async def counters(task_id: str, request: Request) -> Response:
         node, held, _ = await _analyzer(request, task_id)
-        return answer("counters", await run_in_threadpool(node.census.counters, held))
+        return answer("counters", await run_in_threadpool(_counters, node, held))
 
     @app.get("/v1/tasks/{task_id}/batches")
     async def batches(task_id: str, request: Request) -> Response:
         node, held, _ = await _analyzer(request, task_id)
-        status = await run_in_threadpool(node.census.status, held)
-        return answer("batches", b'{"batches":[%b]}' % status.canonical())
+        statuses = await run_in_threadpool(_statuses, node, held)
+        return answer("batches", b'{"batches":[%b]}' % b",".join(status.canonical() for status in statuses))
+
+
+def _counters(node: Node, held: HeldBatch) -> bytes:
+    return node.census.counters(_current(node, held))
+
+
+def _statuses(node: Node, held: HeldBatch) -> list[BatchStatus]:
+    return [node.census.status(_current(node, held))]
+
+
+def _current(node: Node, held: HeldBatch) -> HeldBatch:
+    """Return the batch that this server takes reports of now: of a task with windows the one of its clock.
+
+    Raises:
+        BatchOpenError: no report of that window came yet.
+    """
+    number = nearest_batch(held.task, int(node.now()) // held.task.time_precision)
+    return node.registry.find_batch(held.task.task_id, number)
 
 
 def _add_census_routes(app: FastAPI) -> None:
@@ -183,8 +202,7 @@ def _add_release_routes(app: FastAPI) -> None:
     @app.get(f"{_BATCH}/inclusion/{{report_id}}")
     async def inclusion(task_id: str, batch: str, report_id: str, request: Request) -> Response:
         node = _node(request)
-        held = await run_in_threadpool(node.registry.find, task_id)
-        _require_batch(batch)
+        held = await run_in_threadpool(node.registry.find_batch, task_id, _number(batch))
         with node.proving:
             wanted = parse_base64url(report_id, HASH_BYTES)
             proof = await run_in_threadpool(node.gate.inclusion, held, wanted)
@@ -205,8 +223,8 @@ async def _registration(node: Node, request: Request) -> tuple[Signed[TaskRecord
 
 async def _analyzer(
     request: Request, task_id: str, batch: str = "0", name: MessageName | None = None, limit: int = 0
-) -> tuple[Node, HeldTask, bytes]:
-    """Return the server asked, the task, and the body of a request that its analyzer signed."""
+) -> tuple[Node, HeldBatch, bytes]:
+    """Return the server asked, the batch, and the body of a request that its task's analyzer signed."""
     node = _node(request)
     held = await run_in_threadpool(node.registry.find, task_id)
     # Who asks is known before anything is read: the signature covers the digest of the body.
@@ -215,8 +233,7 @@ async def _analyzer(
     )
     body = await _body(node.control, node, request, name, limit)
     signed.require_body(body)
-    _require_batch(batch)
-    return node, held, body
+    return node, await run_in_threadpool(node.registry.find_batch, task_id, _number(batch)), body
 
 
 def _asked_url(node: Node, request: Request) -> str:
@@ -233,9 +250,11 @@ async def _body(room: Room, node: Node, request: Request, name: MessageName | No
         return await read_body(request.receive, request.headers.get("content-length"), limit, lease)
 
 
-def _require_batch(batch: str) -> None:
-    if batch != str(BATCH):
-        raise UnknownBatchError(f"this task has batch {BATCH} only")
+def _number(batch: str) -> int:
+    number = int(batch) if batch.isascii() and batch.isdecimal() and len(batch) < 8 else -1
+    if str(number) != batch:
+        raise UnknownBatchError("a batch has a number; that of a task without windows is 0")
+    return number
 
 
 async def _refuse(request: Request, error: Exception) -> Response:

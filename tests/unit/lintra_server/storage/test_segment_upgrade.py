@@ -9,8 +9,13 @@ from lintra_server.storage.database import Database
 
 BEFORE = """
 DROP TABLE segments;
-ALTER TABLE batches ADD COLUMN segments INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE looks ADD COLUMN segments INTEGER NOT NULL DEFAULT 0;
+DROP TABLE looks; DROP TABLE batches;
+CREATE TABLE batches (task INTEGER PRIMARY KEY REFERENCES tasks (task), state VARCHAR NOT NULL,
+ num_reports INTEGER NOT NULL, capacity INTEGER NOT NULL, secret BLOB, wrapped_key BLOB, wrapped_nonce BLOB,
+ closed_at INTEGER, inventory BLOB, inventories BLOB, cohort BLOB, excluded BLOB, request_hash BLOB, aggregate BLOB,
+ released_at INTEGER, segments INTEGER NOT NULL);
+CREATE TABLE looks (task INTEGER PRIMARY KEY, told_at INTEGER NOT NULL, counters BLOB NOT NULL, counted_at INTEGER,
+ reports INTEGER NOT NULL, segments INTEGER NOT NULL, census BLOB);
 CREATE TABLE reports (task INTEGER, report_id BLOB, segment INTEGER NOT NULL, position INTEGER NOT NULL,
  PRIMARY KEY (task, report_id)) WITHOUT ROWID;
 CREATE TABLE segments (segment INTEGER PRIMARY KEY, task INTEGER NOT NULL, number INTEGER NOT NULL,
@@ -54,6 +59,18 @@ def test_reports_and_counts_are_what_they_were_also_where_shares_are_gone(tmp_pa
     ]
     assert counts == {1: 3, 2: 2, 3: 7, 4: 0}  # the third was cut before
     assert not tables
+
+
+def test_every_batch_keeps_its_number_and_is_the_first_of_its_task(tmp_path: Path) -> None:
+    path = a_database(tmp_path, f"{BEFORE}; INSERT INTO looks VALUES (1, 5, x'aa', 4, 2, 1, x'bb')")
+    database = Database(path)
+    with database.reading() as connection:
+        numbered = rows(connection, "SELECT batch, task, number, ends, state FROM batches ORDER BY batch")
+        looked = rows(connection, "SELECT * FROM looks")
+        broken = rows(connection, "PRAGMA foreign_key_check")
+    database.close()
+    assert numbered == [(1, 1, 0, 9, "open"), (2, 2, 0, 9, "scrubbed"), (3, 3, 0, 9, "abandoned"), (4, 4, 0, 9, "open")]
+    assert (looked, broken) == ([(1, 5, b"\xaa", 4, 2, b"\xbb")], [])
 
 
 def test_a_database_that_lacks_reports_is_not_brought_up_to_date(tmp_path: Path) -> None:

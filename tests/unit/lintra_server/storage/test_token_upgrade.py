@@ -7,8 +7,11 @@ from sqlalchemy import Connection
 from lintra_server.storage.database import Database
 
 BEFORE = """
-DROP TABLE looks; DROP TABLE segments; ALTER TABLE tasks DROP COLUMN author;
-ALTER TABLE batches ADD COLUMN segments INTEGER NOT NULL DEFAULT 0;
+DROP TABLE looks; DROP TABLE segments; DROP TABLE batches; ALTER TABLE tasks DROP COLUMN author;
+CREATE TABLE batches (task INTEGER PRIMARY KEY REFERENCES tasks (task), state VARCHAR NOT NULL,
+ num_reports INTEGER NOT NULL, capacity INTEGER NOT NULL, secret BLOB, wrapped_key BLOB, wrapped_nonce BLOB,
+ closed_at INTEGER, inventory BLOB, inventories BLOB, cohort BLOB, excluded BLOB, request_hash BLOB, aggregate BLOB,
+ released_at INTEGER, segments INTEGER NOT NULL);
 CREATE TABLE reports (task INTEGER, report_id BLOB, segment INTEGER NOT NULL, position INTEGER NOT NULL,
  PRIMARY KEY (task, report_id)) WITHOUT ROWID;
 CREATE TABLE segments (segment INTEGER PRIMARY KEY, task INTEGER NOT NULL, number INTEGER NOT NULL,
