@@ -115,18 +115,10 @@ class Node:
         # Proofs are costly, and anybody may ask for one.
         self.proving = OneAtATime("another proof is being computed")
         self.writer = Writer(parts.store.add_reports, queue.max_pending_bytes, self.metrics.observe_commit, halt)
-        observe = self.metrics.observe_reports
         self.intake = Intake(
-            self.writer,
-            self.keys.find,
-            self.store.stored,
-            parts.identity,
-            queue.max_wait_seconds,
-            self.now,
-            observe,
-            self.registry.batch_of,
-            self.registry.opened,
-        )
+            self.writer, self.keys.find, self.store.stored, parts.identity, queue.max_wait_seconds, self.now,
+            self.metrics.observe_reports, self.registry.batch_of, self.registry.opened,
+        )  # fmt: skip
         self.metrics.pending_bytes.set_function(lambda: self.uploads.used)
         self.gate = Gate(parts.store, parts.states, stepper, parts.identity, random_bytes, self.now)
         self._upkeep = Upkeep(
