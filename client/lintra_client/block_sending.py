@@ -16,7 +16,6 @@ from lintra_client.sending import GIVEN_UP, expiry_of
 from lintra_client.upload import Delivery, Destination
 from lintra_protocol.blocks import decode_upload, encode_upload
 from lintra_protocol.errors import LedgerRefusedError, LintraError
-from lintra_protocol.messages import BATCH
 from lintra_protocol.task import Task
 
 
@@ -38,14 +37,14 @@ class BlockSending:
         twice = LedgerRefusedError("its source has a row in this call already")
         tally.refuse(FailedRow(block.indices[p], twice) for p in range(len(names)) if p not in set(first))
         try:
-            kept = await asyncio.to_thread(self._outbox.find_many, self._task.task_id, BATCH, names)
+            kept = await asyncio.to_thread(self._outbox.find_many, self._task.task_id, parcel.batch, names)
         except LintraError as error:
             _stop(tally, block.part(first), error)
             return
         await self._new(block, parcel, [position for position in first if names[position] not in kept], tally)
         before = {block.indices[position]: (names[position], kept[names[position]]) for position in first
                   if names[position] in kept}  # fmt: skip
-        await self._begun_before(before, tally)
+        await self._begun_before(before, parcel.batch, tally)
 
     def _is_first(self, name: str) -> bool:
         """Return whether this is the call's first row of a source."""
@@ -88,16 +87,16 @@ class BlockSending:
             for block in await parcel.sealed(self._task, destination.index, await destination.key()):
                 messages[block.report_ids[0]][destination.index] = encode_upload([block])
         sources = dict(zip(parcel.report_ids, map(str, parcel.sources), strict=True))
-        expires = expiry_of(self._task)
-        taken = await asyncio.to_thread(self._outbox.keep_many, self._task.task_id, BATCH, sources, messages, expires)
+        expires, batch = expiry_of(self._task, parcel.batch), parcel.batch
+        taken = await asyncio.to_thread(self._outbox.keep_many, self._task.task_id, batch, sources, messages, expires)
         faster = LedgerRefusedError("another process has just sent this source's report; try again")
         refused: dict[bytes, LintraError] = {known: faster for known in parcel.report_ids if known not in taken}
-        return refused | await self._charged({known: sources[known] for known in taken})
+        return refused | await self._charged({known: sources[known] for known in taken}, batch)
 
-    async def _charged(self, sources: Mapping[bytes, str]) -> dict[bytes, LedgerRefusedError]:
+    async def _charged(self, sources: Mapping[bytes, str], batch: int) -> dict[bytes, LedgerRefusedError]:
         """Charge reports that are kept; those that must not leave are forgotten, too."""
         try:
-            refused = await asyncio.to_thread(self._ledger.charge_task, self._task, sources)
+            refused = await asyncio.to_thread(self._ledger.charge_task, self._task, sources, batch)
         except LintraError:
             await asyncio.to_thread(self._outbox.forget, *sources)
             raise
@@ -106,12 +105,12 @@ class BlockSending:
 
     # --- reports of an earlier call ----------------------------------------------------------------------------
 
-    async def _begun_before(self, rows: Mapping[int, tuple[str, Kept]], tally: Tally) -> None:
+    async def _begun_before(self, rows: Mapping[int, tuple[str, Kept]], batch: int, tally: Tally) -> None:
         """Complete reports, by the index of their row, at the servers that lack them."""
         if not rows:
             return
         try:
-            refused = await self._charged({kept.report_id: name for name, kept in rows.values()})
+            refused = await self._charged({kept.report_id: name for name, kept in rows.values()}, batch)
         except LintraError as error:
             tally.stopped = tally.stopped or error
             tally.refuse(FailedRow(index, error) for index in rows)

@@ -180,9 +180,10 @@ class Client:
     async def send(self, row: Row, random_bytes: RandomBytes = system_randomness, *, source: str = SELF) -> SendReceipt:
         """Send one row, given by column name or in column order, which states the facts of `source`.
 
-        A source has one report in a task. Sent again, after a failure, a crash or a success, it is the same report
-        that goes to the servers that lack it, whatever the row is now; the receipt says `repeated`. Without a ledger
-        every call makes a report of its own: `prepare` and `deliver` then allow to try the same one again.
+        A source has one report in a task, or in each of the windows that it answers. Sent again, after a failure, a
+        crash or a success, it is the same report that goes to the servers that lack it, whatever the row is now; the
+        receipt says `repeated`. Without a ledger every call makes a report of its own: `prepare` and `deliver` then
+        allow to try the same one again.
 
         Raises:
             InvalidRowError: the row does not fit the columns; nothing has left.
@@ -192,16 +193,18 @@ class Client:
         if self._ledger is None or self._outbox is None:
             return await self.deliver(self.prepare(row, random_bytes, source=source))
         source, sending = require_source(source), Sending(self.task, self._open(), self._ledger, self._outbox)
-        kept = await sending.begun(source)
+        batch = self.task.batch_of(report_time(self.task, self._now()))
+        kept = await sending.begun(source, batch)
         if kept is None:
             parcel = self.prepare(row, random_bytes, source=source)
+            batch = parcel.batch
             sent = await sending.first(source, parcel)
             if sent is not None:
                 return self._receipt(sent, parcel)
-            kept = await sending.begun(source)
+            kept = await sending.begun(source, batch)
         if kept is None:
             raise LedgerRefusedError("another process has just sent, or refused, this source's report; try again")
-        return self._receipt(await sending.resumed(source, kept), None)
+        return self._receipt(await sending.resumed(source, kept, batch), None)
 
     def prepare(self, row: Row, random_bytes: RandomBytes = system_randomness, *, source: str = SELF) -> Parcel:
         """Turn one row into a report without sending or charging it; `random_bytes` is a cryptographic source.
@@ -363,7 +366,7 @@ class Client:
             return {}
         reports = dict(zip(parcel.report_ids, parcel.sources, strict=True))
         # In a thread: the disk, or another process at the same ledger, may take its time.
-        return await asyncio.to_thread(self._ledger.charge_task, self.task, reports)
+        return await asyncio.to_thread(self._ledger.charge_task, self.task, reports, parcel.batch)
 
     async def _deliver(self, parcel: Parcel) -> list[Delivery]:
         if not self._destinations:

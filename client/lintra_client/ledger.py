@@ -116,9 +116,7 @@ class Ledger:
 
     # --- charging ----------------------------------------------------------------------------------------------
 
-    def charge_task(
-        self, task: Task, reports: Mapping[bytes, Source], batch: int = BATCH
-    ) -> dict[bytes, LedgerRefusedError]:
+    def charge_task(self, task: Task, reports: Mapping[bytes, Source], batch: int) -> dict[bytes, LedgerRefusedError]:
         """Charge reports of a task at its own price, or at that of its whole study (see `charge`).
 
         Raises:
@@ -126,7 +124,8 @@ class Ledger:
         """
         main, price = set_aside_by(task), price_of(task)
         pilot = None if task.study is None else task.study.pilot
-        return self.charge(task.task_id, price, reports, batch, main=main, pilot=pilot)
+        most = task.reports_per_source
+        return self.charge(task.task_id, price, reports, batch, main=main, pilot=pilot, most=most)
 
     def charge(
         self,
@@ -137,6 +136,7 @@ class Ledger:
         *,
         main: Spent | None = None,
         pilot: str | None = None,
+        most: int = 1,
     ) -> dict[bytes, LedgerRefusedError]:
         """Charge reports that are about to leave, all in one transaction that is on disk when this returns.
 
@@ -147,6 +147,7 @@ class Ledger:
             batch: of the task.
             main: of a pilot: what is charged with it, and set aside for the main task of its study.
             pilot: of a main task: its pilot. Whose report was charged there pays nothing more.
+            most: in how many batches of the task a source may have a report.
 
         Returns:
             The reports that must not leave; nothing was charged for them. Those that are not in it may.
@@ -164,7 +165,7 @@ class Ledger:
             book = Book(db, task_id, batch)
             for report_id, source in reports.items():
                 try:
-                    self._charge(book, _Wanted(price, main, pilot), report_id, source)
+                    self._charge(book, _Wanted(price, main, pilot, most), report_id, source)
                 except LedgerRefusedError as error:
                     if isinstance(source, Vouched):
                         raise
@@ -173,13 +174,14 @@ class Ledger:
 
     def _charge(self, book: Book, wanted: "_Wanted", report_id: bytes, source: Source) -> None:
         # A report may leave only if it was charged before, or
-        #   (1) no other report of its source was charged in this task and batch;
+        #   (1) no other report of its source was charged in this task and batch, and none in too many others;
         #   (2) with it, everything that its source takes part in stays below the ceiling;
         #   (3) the charge is on disk: the caller's transaction ends before the report leaves.
         if book.is_charged(report_id):
             return
         charge = book.open_charge(source)  # (1)
         if charge is None:
+            book.require_fewer(source, wanted.most)  # (1)
             charge = self._entered(book, wanted, source)
         book.add_report(report_id, charge)
 
@@ -232,11 +234,12 @@ class Ledger:
 
 @dataclass(frozen=True)
 class _Wanted:
-    """What a task costs by itself, what it sets aside for the main task of its study, and which pilot it follows."""
+    """What a task costs, what it sets aside for the main task of its study, its pilot, and how often it is charged."""
 
     price: Spent
     main: Spent | None
     pilot: str | None
+    most: int
 
 
 def price_of(task: Task) -> Spent:

@@ -75,6 +75,30 @@ class Book:
             raise LedgerRefusedError(f"{whose} a report in task {task_id} already; a second one is never sent")
         return None
 
+    def require_fewer(self, source: Source, most: int) -> None:
+        """Check that a source has, for certain, reports in fewer batches of this task than it may.
+
+        Raises:
+            LedgerRefusedError: it has, or may have, as many already.
+        """
+        (common,) = self._db.execute(
+            "SELECT count(*) FROM charges WHERE task_id = ? AND source = ?", (self._batch[0], _EVERYBODY)
+        ).fetchone()
+        if isinstance(source, Vouched):  # it may be any of those that have a name, too
+            (own,) = self._db.execute(
+                "SELECT coalesce(max(reports), 0) FROM (SELECT count(*) AS reports FROM charges "
+                "WHERE task_id = ? AND source <> ? GROUP BY source)",
+                (self._batch[0], _EVERYBODY),
+            ).fetchone()
+        else:
+            (own,) = self._db.execute(
+                "SELECT count(*) FROM charges WHERE task_id = ? AND source = ?", (self._batch[0], source)
+            ).fetchone()
+        if common + own >= most:
+            raise LedgerRefusedError(
+                f"reports_per_source of task {self._batch[0]} is {most}, and this source has, or may have, as many"
+            )
+
     def totals(self, source: Source) -> Iterator[Spent]:
         """Yield what a source has spent; for sources that are not named, everything that one of them may have spent."""
         if not isinstance(source, Vouched):

@@ -15,6 +15,7 @@ from lintra_client.ledger_book import Source
 from lintra_protocol.blocks import SealedBlock, block_capacity
 from lintra_protocol.canonical import base64url
 from lintra_protocol.errors import TaskEndedError, TaskNotStartedError
+from lintra_protocol.messages import BATCH
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.report import Report, make_reports, seal_block
 from lintra_protocol.ring import FloatArray
@@ -38,6 +39,7 @@ class Parcel:
         sources: for each, whose facts it states, which the ledger charges.
         tokens: for each, its token, in a task that has tokens.
         apart: whether each has a block of its own, which can be kept, and sent again, without the others.
+        batch: which of the task's batches their time belongs to.
     """
 
     reports: tuple[Report, ...] = field(repr=False)
@@ -47,6 +49,7 @@ class Parcel:
     sources: tuple[Source, ...] = field(default=(), repr=False)
     tokens: tuple[Token, ...] = field(default=(), repr=False)
     apart: bool = False
+    batch: int = BATCH
 
     def __repr__(self) -> str:
         return f"Parcel({len(self.reports)} reports)"
@@ -72,7 +75,7 @@ class Parcel:
         incomplete = tuple(self.incomplete[position] for position in positions)
         sources = tuple(self.sources[position] for position in positions) if self.sources else ()
         tokens = tuple(self.tokens[position] for position in positions) if self.tokens else ()
-        return Parcel(reports, clipped, incomplete, sealed, sources, tokens, self.apart)
+        return Parcel(reports, clipped, incomplete, sealed, sources, tokens, self.apart, self.batch)
 
     async def sealed(
         self, task: Task, server: int, key: ServerKey, wanted: Collection[bytes] | None = None
@@ -147,7 +150,8 @@ def encode_together(task: Task, rows: FloatArray, time: int, random_bytes: Rando
     noised = task.encode(rows, random_bytes)
     reports = tuple(make_reports(task, noised, time, random_bytes))
     missing = np.logical_or.reduce(np.isnan(rows), axis=1)
-    return Parcel(reports, tuple(were_clipped(task, rows).tolist()), tuple(missing.tolist()))
+    clipped = tuple(were_clipped(task, rows).tolist())
+    return Parcel(reports, clipped, tuple(missing.tolist()), batch=task.batch_of(time))
 
 
 def encode_apart(task: Task, rows: FloatArray, time: int, sources: Sequence[RandomBytes]) -> Parcel:
@@ -163,6 +167,7 @@ def encode_apart(task: Task, rows: FloatArray, time: int, sources: Sequence[Rand
         tuple(parcel.reports[0] for parcel in parcels),
         tuple(parcel.clipped[0] for parcel in parcels),
         tuple(parcel.incomplete[0] for parcel in parcels),
+        batch=task.batch_of(time),
     )
 
 

@@ -14,7 +14,7 @@ from lintra_client.sealed_reports import Parcel
 from lintra_client.upload import Delivery, Destination
 from lintra_protocol.blocks import decode_upload, encode_upload
 from lintra_protocol.errors import LedgerRefusedError, LintraError
-from lintra_protocol.messages import BATCH, Receipt, Signed
+from lintra_protocol.messages import Receipt, Signed
 from lintra_protocol.task import Task
 
 _SKEW_UNITS = 1
@@ -24,9 +24,10 @@ GIVEN_UP = "its report was given up: a server has another key than it was sealed
 """What is said of a report that can never be complete."""
 
 
-def expiry_of(task: Task) -> int:
-    """Return when no server takes a report of a task any more, in seconds since the epoch."""
-    return (task.not_after + _SKEW_UNITS) * task.time_precision
+def expiry_of(task: Task, batch: int) -> int:
+    """Return when no server takes a report of a batch any more, in seconds since the epoch."""
+    after = _SKEW_UNITS if task.windows is None else task.windows.grace
+    return (task.span(batch)[1] + after) * task.time_precision
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,9 @@ class Sending:
         self._ledger = ledger
         self._outbox = outbox
 
-    async def begun(self, source: str) -> Kept | None:
-        """Return what is here of an earlier report of a source, or None."""
-        return await asyncio.to_thread(self._outbox.find, self._task.task_id, BATCH, source)
+    async def begun(self, source: str, batch: int) -> Kept | None:
+        """Return what is here of an earlier report of a source in a batch, or None."""
+        return await asyncio.to_thread(self._outbox.find, self._task.task_id, batch, source)
 
     async def first(self, source: str, parcel: Parcel) -> Sent | None:
         """Send a report for the first time; None if another process was faster, whose report is then to be resumed.
@@ -63,10 +64,10 @@ class Sending:
             destination.index: encode_upload(await parcel.sealed(task, destination.index, await destination.key()))
             for destination in self._destinations
         }
-        expires = expiry_of(task)
-        if not await asyncio.to_thread(self._outbox.keep, task.task_id, BATCH, source, report_id, sealed, expires):
+        expires, batch = expiry_of(task, parcel.batch), parcel.batch
+        if not await asyncio.to_thread(self._outbox.keep, task.task_id, batch, source, report_id, sealed, expires):
             return None
-        await self._charge(source, report_id)
+        await self._charge(source, report_id, batch)
         deliveries = await asyncio.gather(*(destination.deliver(parcel) for destination in self._destinations))
         for destination, delivery in zip(self._destinations, deliveries, strict=True):
             if delivery.failures:
@@ -75,7 +76,7 @@ class Sending:
                 await asyncio.to_thread(self._outbox.replace, report_id, destination.index, now)
         return await self._settle(report_id, deliveries, {})
 
-    async def resumed(self, source: str, kept: Kept) -> Sent:
+    async def resumed(self, source: str, kept: Kept, batch: int) -> Sent:
         """Send what is left of an earlier report; nothing, if every server has it.
 
         Raises:
@@ -83,7 +84,7 @@ class Sending:
             LintraError: the first refusal in the task's order. After `OutdatedKeyError` that server's message is given
                 up: the report will never be complete.
         """
-        await self._charge(source, kept.report_id)
+        await self._charge(source, kept.report_id, batch)
         waiting = [each for each in self._destinations if each.index in kept.sealed]
         deliveries = await asyncio.gather(*(self._again(each, kept.sealed[each.index]) for each in waiting))
         by_index = {each.index: found for each, found in zip(waiting, deliveries, strict=True)}
@@ -102,8 +103,8 @@ class Sending:
     async def _again(self, destination: Destination, upload: bytes) -> Delivery:
         return await destination.upload_again(decode_upload(upload, self._task, destination.index))
 
-    async def _charge(self, source: str, report_id: bytes) -> None:
-        refused = await asyncio.to_thread(self._ledger.charge_task, self._task, {report_id: source})
+    async def _charge(self, source: str, report_id: bytes, batch: int) -> None:
+        refused = await asyncio.to_thread(self._ledger.charge_task, self._task, {report_id: source}, batch)
         for error in refused.values():
             await asyncio.to_thread(self._outbox.forget, report_id)
             raise error

@@ -234,7 +234,7 @@ def read_database(path: Path) -> Snapshot:
     connection = sqlite3.connect(path)
     try:
         rows = connection.execute(
-            "SELECT tasks.task, task_id, state, num_reports, secret FROM tasks JOIN batches USING (task)"
+            "SELECT batch, task_id, state, num_reports, secret FROM tasks JOIN batches USING (task)"
         ).fetchall()
         ids: dict[int, set[bytes]] = {}
         counts: dict[int, int] = {}

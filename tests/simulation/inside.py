@@ -230,7 +230,7 @@ class InsideServer:
         try:
             if name == "register":
                 return self._register(node, task_id, body)
-            held = node.registry.find(task_id)
+            held = node.registry.find_batch(task_id)
             return Answer(200, body=_QUESTIONS[name](node, held, body))
         except LintraError as error:
             return Answer(STATUS[type(error)], error.token, error.detail.encode())
