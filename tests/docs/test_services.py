@@ -18,6 +18,7 @@ import pytest
 from services import analyst_token, local_services, running
 
 from lintra_analysis.access.rest_client import AnalyzerClient
+from lintra_analysis.trial.pilot import pilot_document
 from lintra_client import Client, SendSummary
 from lintra_protocol.ring import FloatArray
 from lintra_service.tokens import token_hash
@@ -164,6 +165,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
                 "patients": asked(PATIENTS),
                 "flights": asked(FLIGHTS),
                 "adults": asked(adults, "ron_gauss", epsilon=8),
+                "pilot": pilot_document(asked(PATIENTS)),
             }.items():
                 columns: list[dict[str, object]] = specification["columns"]  # type: ignore[assignment]
                 for where in (made.sent, made.released):
@@ -183,9 +185,11 @@ def prepared(page: str, place: Place, folder: Path) -> dict[str, str]:
             csv.writer(file).writerows([[column["name"] for column in PATIENTS], *rows.tolist()])
     with (folder / "rows.csv").open("w", newline="") as file:
         csv.writer(file).writerows([["name", "age", "bmi"], *([f"p{k}", 40 + k, 22.5] for k in range(3))])
-    (folder / "SPEC.json").write_text(json.dumps(asked(PATIENTS)))
+    for name in ("SPEC.json", "study.json"):
+        (folder / name).write_text(json.dumps(asked(PATIENTS)))
     (folder / "task.json").write_bytes(make_task("osnap", min_clients=600).canonical())
-    topic = {"docs/analyzer.md": "flights", "docs/synthetic.md": "adults"}.get(page, "patients")
+    own_topics = {"docs/analyzer.md": "flights", "docs/synthetic.md": "adults", "docs/planning.md": "pilot"}
+    topic = own_topics.get(page, "patients")
     task = {"docs/deploying.md": "tokens", "docs/client.md": "two"}.get(page, topic)
     own = {"TASK": place.sent[task], "RELEASE": place.released[topic], "XDG_STATE_HOME": str(folder / "state")}
     if page == "docs/analyzer.md":
