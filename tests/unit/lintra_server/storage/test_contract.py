@@ -188,6 +188,7 @@ def test_a_token_is_good_for_one_report_also_after_a_start(stored: Stored) -> No
 
 
 @pytest.mark.parametrize("reopen", [False, True], ids=["goes on", "starts again"])
+@pytest.mark.grid(2)
 def test_an_upload_that_ends_before_any_write_is_stored_whole_or_not_at_all(
     stored: Stored, monkeypatch: pytest.MonkeyPatch, reopen: bool
 ) -> None:
@@ -208,6 +209,7 @@ def test_an_upload_that_ends_before_any_write_is_stored_whole_or_not_at_all(
 
 
 @pytest.mark.parametrize("work", ["merge", "empty", "drop"])
+@pytest.mark.grid(2)
 def test_rewriting_and_deleting_go_on_after_an_end_before_any_write(
     many: Store, stored: Stored, monkeypatch: pytest.MonkeyPatch, work: str
 ) -> None:
@@ -230,8 +232,8 @@ def test_rewriting_and_deleting_go_on_after_an_end_before_any_write(
         if work != "drop":
             assert store.report_ids(1) == ids
             assert store.stored(1, [an_id(100)]) == {an_id(100)}
-        number += 2
-    assert number > 5
+        number += 3
+    assert number > 6
     expected = {"merge": 1, "empty": len(many.segments(1).numbers), "drop": 0}
     assert len(store.segments(1).numbers) == expected[work]
 
