@@ -4,6 +4,8 @@ Who writes is one at a time, as with SQLite: `writing` takes a lock of the whole
 it locks the rows of its batches. What PostgreSQL must not be told to forget is looked at in every new connection, and
 so is which machine answers: after a failover the journal's place and the number of reports are compared before anything
 else is done, since a replica that was behind is an old copy like any other.
+
+The first version of the tables here is 0006: migrations up to that one are SQLite's alone, later ones are for both.
 """
 
 from collections.abc import Iterator

@@ -27,7 +27,7 @@ from support import postgres
 from support.server_world import World, _client, new_world, seeded, token
 from support.stores import Stored, add, empty
 
-OLDER = Path(__file__).with_name("schema_5_postgres.sql")
+OLDER = Path(__file__).with_name("schema_6_postgres.sql")
 
 
 @pytest.fixture

@@ -1,3 +1,4 @@
+-- Tables of version 0006, the first on PostgreSQL: a server's of that version, never changed any more.
 CREATE TABLE alembic_version (
     version_num VARCHAR(32) NOT NULL,
     PRIMARY KEY (version_num)
@@ -40,7 +41,10 @@ CREATE TABLE tasks (
     UNIQUE (task_id)
 );
 CREATE TABLE batches (
+    batch BIGSERIAL NOT NULL,
     task BIGINT NOT NULL,
+    number BIGINT NOT NULL,
+    ends BIGINT NOT NULL,
     state VARCHAR NOT NULL,
     num_reports BIGINT NOT NULL,
     capacity BIGINT NOT NULL,
@@ -55,18 +59,19 @@ CREATE TABLE batches (
     request_hash BYTEA,
     aggregate BYTEA,
     released_at BIGINT,
-    PRIMARY KEY (task),
+    PRIMARY KEY (batch),
+    UNIQUE (task, number),
     FOREIGN KEY(task) REFERENCES tasks (task)
 );
 CREATE TABLE looks (
-    task BIGINT NOT NULL,
+    batch BIGINT NOT NULL,
     told_at BIGINT NOT NULL,
     counters BYTEA NOT NULL,
     counted_at BIGINT,
     reports BIGINT NOT NULL,
     census BYTEA,
-    PRIMARY KEY (task),
-    FOREIGN KEY(task) REFERENCES tasks (task)
+    PRIMARY KEY (batch),
+    FOREIGN KEY(batch) REFERENCES batches (batch)
 );
 ALTER TABLE segments ALTER ids SET STORAGE EXTERNAL, ALTER payloads SET STORAGE EXTERNAL;
-INSERT INTO alembic_version VALUES ('0005');
+INSERT INTO alembic_version VALUES ('0006');
