@@ -37,13 +37,19 @@ def _failing_in_words() -> Iterator[None]:
 
 
 @app.command()
-def run(config: ConfigOption) -> None:
+def run(
+    config: ConfigOption,
+    workers: Annotated[
+        int,
+        typer.Option(min=1, max=64, help="Processes that take uploads; with more than one, this one is their gate."),
+    ] = 1,
+) -> None:
     """Serve until the process is asked to stop."""
     # The other commands do without the web framework, which takes a second to import.
     from lintra_server.serve import run as serve
 
     with _failing_in_words():
-        serve(Settings.load(config))
+        serve(Settings.load(config), workers)
 
 
 @app.command()

@@ -9,6 +9,7 @@ from lintra_server.settings import Settings
 from lintra_server.web.app import create_app
 from lintra_server.web.internal import create_internal_app
 from lintra_server.web.upload_route import UploadRoute
+from lintra_server.web.workers import Workers
 from lintra_service import serve
 from lintra_service.logs import configure_logging
 from lintra_service.readiness import PROBE_SECONDS
@@ -18,8 +19,12 @@ MAINTENANCE_SECONDS = 3600
 log = structlog.get_logger()
 
 
-def run(settings: Settings) -> None:
+def run(settings: Settings, workers: int = 1) -> None:
     """Serve until SIGTERM or SIGINT, then finish what was begun.
+
+    Args:
+        settings: what the operator decided.
+        workers: with more than one, so many processes take uploads, and this one is their gate.
 
     Raises:
         InvalidSettingsError: a key is missing, or the database is another version's or another root key's.
@@ -34,16 +39,24 @@ def run(settings: Settings) -> None:
         identity_key=app.node.identity.public_key,
     )
     try:
-        serve.run(lambda: _serve(settings, app))
+        serve.run(lambda: _serve(settings, app, workers))
     finally:
         app.node.close()
         log.info("stopped")
 
 
-async def _serve(settings: Settings, app: UploadRoute) -> None:
+async def _serve(settings: Settings, app: UploadRoute, workers: int) -> None:
     maintenance = asyncio.create_task(serve.repeat(MAINTENANCE_SECONDS, app.node.maintain, "maintenance"))
     looking = asyncio.create_task(serve.repeat(PROBE_SECONDS, app.node.readiness.probe, "readiness"))
-    await serve.serve_until_stopped(settings, app, create_internal_app(app.node))
+    if workers == 1:
+        await serve.serve_until_stopped(settings, app, create_internal_app(app.node))
+    else:
+        openers = Workers(app.node, app.inner, workers)
+        internal = create_internal_app(app.node, openers.check)
+        try:
+            await serve.until_stopped([(serve.operators_listener(settings, internal), None)])
+        finally:
+            await openers.stop()
     for background in (maintenance, looking):
         background.cancel()
         with suppress(asyncio.CancelledError):

@@ -2,13 +2,14 @@
 
 import asyncio
 import signal
-from collections.abc import Callable, Coroutine
+import socket
+from collections.abc import Callable, Coroutine, Sequence
 
 import structlog
 import uvicorn
 from starlette.types import ASGIApp
 
-from lintra_service.listener import listener
+from lintra_service.listener import Listener, listener
 from lintra_service.settings import ServiceSettings
 
 OPERATOR_CONNECTIONS = 100
@@ -24,19 +25,30 @@ def run(main: Callable[[], Coroutine[None, None, None]]) -> None:
 
 async def serve_until_stopped(settings: ServiceSettings, public: ASGIApp, internal: ASGIApp) -> None:
     """Serve both applications until the process is asked to stop, and end what was begun."""
-    listeners = [
-        listener(public, settings.host, settings.port, settings.max_connections),
-        listener(internal, settings.internal_host, settings.internal_port, OPERATOR_CONNECTIONS),
-    ]
+    public_one = listener(public, settings.host, settings.port, settings.max_connections)
+    await until_stopped([(public_one, None), (operators_listener(settings, internal), None)])
+
+
+def operators_listener(settings: ServiceSettings, internal: ASGIApp) -> Listener:
+    """Return the listener for operators."""
+    return listener(internal, settings.internal_host, settings.internal_port, OPERATOR_CONNECTIONS)
+
+
+async def until_stopped(listeners: Sequence[tuple[Listener, list[socket.socket] | None]]) -> None:
+    """Serve with some listeners until the process is asked to stop, and end what was begun.
+
+    Args:
+        listeners: each with the sockets that it listens on; its own, if none are given.
+    """
 
     def stop() -> None:
-        for one in listeners:
+        for one, _ in listeners:
             one.should_exit = True
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
-    serving = [asyncio.create_task(one.serve()) for one in listeners]
+    serving = [asyncio.create_task(one.serve(sockets)) for one, sockets in listeners]
     # If one listener cannot start or fails, the other must not go on alone.
     await asyncio.wait(serving, return_when=asyncio.FIRST_COMPLETED)
     stop()

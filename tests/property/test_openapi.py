@@ -121,7 +121,7 @@ def world(loop: Loop, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worl
     "examples", [pytest.param(QUICK, id="few"), pytest.param(LONG, id="many", marks=pytest.mark.slow)]
 )
 def test_no_request_makes_a_server_fail_and_every_refusal_is_a_problem(world: World, loop: Loop, examples: int) -> None:
-    schema = schemathesis.openapi.from_dict(world.apps[0]._inner.openapi())
+    schema = schemathesis.openapi.from_dict(world.apps[0].inner.openapi())
 
     def check(case: Case) -> None:
         meets(case, task_id=world.task.task_id)
@@ -140,7 +140,7 @@ def test_no_request_makes_a_server_fail_and_every_refusal_is_a_problem(world: Wo
 
 
 def test_every_resource_of_a_server_says_which_messages_it_takes_and_answers(world: World, loop: Loop) -> None:
-    application = world.apps[0]._inner
+    application = world.apps[0].inner
     routes = {(method.lower(), route.path) for route in application.routes for method in route.methods - {"HEAD"}}
     assert routes | {("post", "/v1/tasks/{task_id}/reports")} == set(OPERATIONS)
     described = application.openapi()["paths"]

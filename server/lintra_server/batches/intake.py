@@ -4,10 +4,12 @@ An answer is given only after the commit that holds its reports is durable.
 """
 
 import asyncio
+import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from lintra_protocol.blocks import (
     MAX_REPORTS,
@@ -38,7 +40,6 @@ from lintra_protocol.tokens import SERIAL_BYTES, Admission
 from lintra_server.batches.backlog import Backlog
 from lintra_server.batches.registry import SKEW_UNITS, HeldBatch, HeldTask
 from lintra_server.storage.store import Outcome, Upload
-from lintra_server.storage.writer import Writer
 
 FindKey = Callable[[bytes], SealingKey]
 FindBatch = Callable[[HeldTask, int], HeldBatch | None]
@@ -77,12 +78,25 @@ class Tally:
         return Counters(received=received, accepted=stored, repeated=repeated, refused=dict(sorted(counted.items())))
 
 
+class Storing(Protocol):
+    """What stores uploads: the writer of this process, or the way to that of another.
+
+    Attributes:
+        failed: whether something went wrong with the disk since somebody last looked why.
+    """
+
+    failed: bool
+
+    def submit(self, upload: Upload) -> "Future[list[Outcome]]":
+        """Store an upload; see `Writer.submit`."""
+
+
 class Intake:
     """Takes uploads of all tasks."""
 
     def __init__(
         self,
-        writer: Writer,
+        writer: Storing,
         find_key: FindKey,
         find_stored: FindStored,
         identity: SigningKey,
@@ -116,6 +130,7 @@ class Intake:
         self._open_batch = open_batch
         self._openers = ThreadPoolExecutor(OPENERS, thread_name_prefix="lintra-opener")
         self._tallies: defaultdict[tuple[int, int], Tally] = defaultdict(Tally)
+        self._counting = threading.Lock()
 
     def counters(self, held: HeldBatch, stored: int, before: Counters | None) -> Counters:
         """Return what became of a task's reports: `stored` ones, and the rest with what was told `before`."""
@@ -195,10 +210,21 @@ class Intake:
             outcome.token if isinstance(outcome, LintraError) else ("accepted" if outcome else "repeated")
             for outcome in outcomes
         ]
-        for token, count in Counter(tokens).items():
-            self._observe(token, count)
         for (batch, token), count in Counter(zip(batches, tokens, strict=True)).items():
-            tally = self._tallies[held.key, batch]
+            self.note(held.key, batch, token, count)
+
+    def note(self, key: int, batch: int, token: str, count: int) -> None:
+        """Count what became of some reports of a batch: `accepted`, `repeated` or an error's token; in any thread.
+
+        Args:
+            key: the number of their task in the store.
+            batch: of that task.
+            token: what became of them.
+            count: how many they are.
+        """
+        self._observe(token, count)
+        with self._counting:
+            tally = self._tallies[key, batch]
             if token == "repeated":
                 tally.repeated += count
             elif token != "accepted":

@@ -5,6 +5,7 @@ would cost several times as much as storing a report. Everything else goes on to
 """
 
 import traceback
+from typing import Protocol
 
 import structlog
 from starlette.datastructures import Headers
@@ -17,10 +18,13 @@ from lintra_protocol.errors import (
     MethodNotAllowedError,
 )
 from lintra_protocol.transport import require_media_type
-from lintra_server.batches.intake import max_upload_bytes, screening
+from lintra_server.batches.intake import Intake, max_upload_bytes, screening
+from lintra_server.batches.registry import HeldTask
 from lintra_server.node import Node
 from lintra_service.answers import answer, problem, read_body
 from lintra_service.exchange import Exchange
+from lintra_service.metrics import RequestMetrics
+from lintra_service.room import Room
 
 _PREFIX, _SUFFIX = "/v1/tasks/", "/reports"
 _UPLOAD = "/v1/tasks/{task_id}/reports"
@@ -28,27 +32,71 @@ _UPLOAD = "/v1/tasks/{task_id}/reports"
 log = structlog.get_logger()
 
 
-class UploadRoute:
+class Tasks(Protocol):
+    """Where tasks are found; see `Registry`."""
+
+    def find(self, task_id: str) -> HeldTask:
+        """Return a registered task, or raise `UnknownTaskError`."""
+
+
+class Space(Protocol):
+    """Whether there is room on the disk; see `Readiness`."""
+
+    def require_space(self) -> None:
+        """Raise `UnavailableError` if there is not."""
+
+
+class Taker(Protocol):
+    """What takes uploads: a server, or one of its openers."""
+
+    @property
+    def registry(self) -> Tasks:
+        """Where tasks are found."""
+
+    @property
+    def readiness(self) -> Space:
+        """Whether there is room on the disk."""
+
+    @property
+    def uploads(self) -> Room:
+        """The room for what is being read, opened or written."""
+
+    @property
+    def intake(self) -> Intake:
+        """The way in."""
+
+    @property
+    def metrics(self) -> RequestMetrics:
+        """What is counted."""
+
+    def new_request_id(self) -> str:
+        """Return a name for one request."""
+
+    def peer(self, scope: Scope) -> str:
+        """Return whose budget a request is counted against."""
+
+
+class Front:
     """An ASGI application in front of another one."""
 
-    def __init__(self, node: Node, inner: ASGIApp) -> None:
-        """Answer uploads with `node`, and give everything else to `inner`, with `node` in the request's state."""
-        self.node = node
-        self._inner = inner
+    def __init__(self, taker: Taker, inner: ASGIApp) -> None:
+        """Answer uploads with `taker`, and give everything else to `inner`, with it in the request's state."""
+        self._taker = taker
+        self.inner = inner
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
-            return await self._inner(scope, receive, send)
-        exchange = Exchange(self.node.metrics, self.node.new_request_id(), scope, send)
+            return await self.inner(scope, receive, send)
+        exchange = Exchange(self._taker.metrics, self._taker.new_request_id(), scope, send)
         try:
             if task_id := _uploaded_task(scope):
                 exchange.resource = _UPLOAD
                 response = await self._upload(scope, receive, task_id)
                 await response(scope, receive, exchange.send)
             else:
-                scope["state"]["node"] = self.node
-                await self._inner(scope, receive, exchange.send)
+                scope["state"]["node"] = self._taker
+                await self.inner(scope, receive, exchange.send)
         except LintraError as error:
             exchange.error = error.token
             await problem(error, exchange.request_id)(scope, receive, exchange.send)
@@ -65,15 +113,24 @@ class UploadRoute:
         if scope["method"] != "POST":
             raise MethodNotAllowedError("reports are uploaded with POST")
         headers = Headers(scope=scope)
-        held = self.node.registry.find(task_id)
+        held = self._taker.registry.find(task_id)
         require_media_type(headers.get("content-type"), "reports")
-        self.node.readiness.require_space()
+        self._taker.readiness.require_space()
         # The room is kept until the reports are stored, so that it bounds everything an upload takes.
-        with self.node.uploads.lease(self.node.peer(scope)) as lease:
+        with self._taker.uploads.lease(self._taker.peer(scope)) as lease:
             announced, limit = headers.get("content-length"), max_upload_bytes(held)
             body = await read_body(receive, announced, limit, lease, screening(held))
-            uploaded = await self.node.intake.accept(held, body)
+            uploaded = await self._taker.intake.accept(held, body)
         return answer("upload-answer", uploaded.canonical())
+
+
+class UploadRoute(Front):
+    """The public application of a server that takes uploads itself."""
+
+    def __init__(self, node: Node, inner: ASGIApp) -> None:
+        """Answer uploads with `node`, and give everything else to `inner`."""
+        super().__init__(node, inner)
+        self.node = node
 
 
 def _uploaded_task(scope: Scope) -> str | None:

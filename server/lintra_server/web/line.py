@@ -1,0 +1,120 @@
+"""The line between an opener and the gate: whole frames over a socket pair, questions and answers by number.
+
+A frame is JSON and bytes, nothing that could run. Whoever reads never waits for whoever writes: each end has a thread
+that sends what waits, so that an opener that hangs cannot hold up the gate.
+"""
+
+import json
+import socket
+import struct
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+
+from lintra_protocol.errors import LintraError
+from lintra_protocol.problems import from_problem, to_problem
+
+Words = dict[str, object]
+
+_HEAD = struct.Struct(">III")
+MAX_FRAME_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One message: a question's number, which its answer repeats; words; and bytes, which `repr` does not show."""
+
+    number: int
+    words: Words
+    data: bytes = field(default=b"", repr=False)
+
+
+class Line:
+    """One end of a line."""
+
+    def __init__(self, end: socket.socket, name: str) -> None:
+        """Begin to send what is given to `send`; the caller reads with `frames`."""
+        self._end = end
+        self._reader = end.makefile("rb")
+        self._waiting: SimpleQueue[bytes | None] = SimpleQueue()
+        self._sender = threading.Thread(target=self._send_all, name=f"lintra-line-{name}", daemon=True)
+        self._sender.start()
+
+    def send(self, frame: Frame) -> None:
+        """Send a frame soon, from any thread; nothing is said if the other end is gone."""
+        words = json.dumps(frame.words, separators=(",", ":")).encode()
+        head = _HEAD.pack(frame.number, len(words), len(frame.data))
+        self._waiting.put(b"".join((head, words, frame.data)))
+
+    def receive(self) -> Frame | None:
+        """Return the next frame, or None at the end of the line: the other process is gone, or speaks another way."""
+        try:
+            number, words, data = _HEAD.unpack(self._exactly(_HEAD.size))
+            if words + data > MAX_FRAME_BYTES:
+                return None
+            said = json.loads(self._exactly(words))
+            return Frame(number, said, self._exactly(data)) if isinstance(said, dict) else None
+        except (OSError, ValueError, EOFError):
+            return None
+
+    def close(self) -> None:
+        """Send what waits, and end the line."""
+        self._waiting.put(None)
+        self._sender.join(timeout=5)
+        with suppress(OSError):
+            self._end.shutdown(socket.SHUT_RDWR)
+        self._reader.close()
+        self._end.close()
+
+    def _exactly(self, count: int) -> bytes:
+        data = self._reader.read(count)
+        if data is None or len(data) != count:
+            raise EOFError
+        return data
+
+    def _send_all(self) -> None:
+        while (data := self._waiting.get()) is not None:
+            try:
+                self._end.sendall(data)
+            except OSError:
+                return
+
+
+def answered(line: Line, number: int, work: Callable[[], tuple[Words, bytes]]) -> None:
+    """Do what a question asks for, and answer it, also if that is refused."""
+    try:
+        words, data = work()
+    except LintraError as error:
+        words, data = {"problem": to_problem(error)}, b""
+    line.send(Frame(number, words, data))
+
+
+def refusal(frame: Frame) -> LintraError | None:
+    """Return why a question was refused, or None."""
+    document = frame.words.get("problem")
+    return from_problem(document) if isinstance(document, dict) else None
+
+
+def encode_outcomes(outcomes: Sequence[bool | LintraError]) -> tuple[Words, bytes]:
+    """Encode what became of reports: a byte each, 0 repeated, 1 stored, from 2 on one of the problems that follow."""
+    problems: dict[int, int] = {}
+    listed: list[object] = []
+    codes = bytearray()
+    for outcome in outcomes:
+        if isinstance(outcome, bool):
+            codes.append(outcome)
+            continue
+        if id(outcome) not in problems:
+            problems[id(outcome)] = len(listed) if len(listed) < 250 else 249
+            listed.append(to_problem(outcome))
+        codes.append(2 + problems[id(outcome)])
+    return {"problems": listed[:250]}, bytes(codes)
+
+
+def decode_outcomes(frame: Frame) -> list[bool | LintraError]:
+    """Undo `encode_outcomes`."""
+    listed = frame.words.get("problems")
+    problems = [from_problem(each) for each in listed] if isinstance(listed, list) else []
+    return [problems[code - 2] if code > 1 else bool(code) for code in frame.data]

@@ -1,0 +1,309 @@
+"""An opener: a process that takes uploads, opens and checks them, and hands what is good to the gate.
+
+It holds the identity key, with which receipts are signed, and the sealing keys that it was asked for; never the root
+key, a batch's secret, the journal or the database. When the gate is gone it ends at once: what it had not answered was
+not acknowledged.
+
+Started by `lintra_server.web.workers` as `python -m lintra_server.web.opener LINE FORWARD LISTENER`, three descriptors.
+"""
+
+import asyncio
+import os
+import socket
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from ipaddress import ip_network
+from typing import cast
+
+from starlette.types import Scope
+
+from lintra_protocol.errors import LintraError, OverloadedError, UnavailableError
+from lintra_protocol.randomness import bulk_system_randomness
+from lintra_protocol.sealing import CLASSICAL, HYBRID, SealingKey
+from lintra_protocol.signing import SigningKey
+from lintra_protocol.task import Task
+from lintra_protocol.tokens import Admission
+from lintra_server.batches.intake import Intake
+from lintra_server.batches.registry import HeldTask
+from lintra_server.metrics import Metrics
+from lintra_server.storage.store import Outcome, Upload
+from lintra_server.web.forwarding import Forward
+from lintra_server.web.line import Frame, Line, Words, decode_outcomes, refusal
+from lintra_server.web.upload_route import Front
+from lintra_service import serve
+from lintra_service.listener import listener
+from lintra_service.logs import configure_logging
+from lintra_service.peers import Network, peer_of
+from lintra_service.room import Room
+from lintra_service.settings import LogFormat, LogLevel
+
+GATE_GONE = 75
+"""The exit status of an opener whose gate is gone."""
+
+REMEMBER_SECONDS = 60.0
+"""How long a key or a task is remembered that the gate has told; then it is asked for again."""
+
+TELL_SECONDS = 0.5
+"""How often the gate is told what was counted, and asked whether there is room on its disk."""
+
+ANSWER_SECONDS = 30.0
+MOST_REMEMBERED = 64
+
+
+class Gate:
+    """The gate as an opener sees it; used from all threads."""
+
+    def __init__(self, line: Line, gone: Callable[[], None] = lambda: os._exit(GATE_GONE)) -> None:
+        """Begin to read answers.
+
+        Args:
+            line: to the gate.
+            gone: called when there is no gate any more. Whatever was not answered is not acknowledged, so the process
+                ends at once; whoever starts the gate again starts openers, too.
+        """
+        self._line = line
+        self._gone = gone
+        self._lock = threading.Lock()
+        self._asked: dict[int, Future[Frame]] = {}
+        self._number = 0
+        threading.Thread(target=self._read, name="lintra-answers", daemon=True).start()
+
+    def ask(self, words: Words, data: bytes = b"") -> "Future[Frame]":
+        """Ask something; the future gives the answer, or why it was refused."""
+        future: Future[Frame] = Future()
+        with self._lock:
+            self._number = number = self._number % 0xFFFFFFFF + 1
+            self._asked[number] = future
+        self._line.send(Frame(number, words, data))
+        return future
+
+    def tell(self, words: Words) -> None:
+        """Say something that needs no answer."""
+        self._line.send(Frame(0, words))
+
+    def _read(self) -> None:
+        while (frame := self._line.receive()) is not None:
+            with self._lock:
+                future = self._asked.pop(frame.number, None)
+            if future is None:
+                continue
+            error = refusal(frame)
+            if error is None:
+                future.set_result(frame)
+            else:
+                future.set_exception(error)
+        self._gone()
+
+
+def _waited(future: "Future[Frame]") -> Frame:
+    try:
+        return future.result(ANSWER_SECONDS)
+    except TimeoutError:
+        raise UnavailableError("the gate does not answer") from None
+
+
+class Remembered:
+    """Tasks and keys that the gate has told, for a while."""
+
+    def __init__(self, gate: Gate) -> None:
+        """Know nothing yet."""
+        self._gate = gate
+        self._tasks: dict[str, tuple[float, HeldTask]] = {}
+        self._keys: dict[bytes, tuple[float, SealingKey]] = {}
+
+    def find(self, task_id: str) -> HeldTask:
+        """Return a registered task (see `Registry.find`)."""
+        known = self._tasks.get(task_id)
+        if known is not None and known[0] > time.monotonic():
+            return known[1]
+        frame = _waited(self._gate.ask({"ask": "task", "task": task_id}))
+        sizes = [int(str(frame.words[name])) for name in ("number", "server", "definition", "record")]
+        number, server, definition, record = sizes
+        task = Task.from_canonical(frame.data[:definition])
+        key = frame.data[definition + record :]
+        admission = Admission(key, task.id_bytes) if key else None
+        held = HeldTask(number, task, server, frame.data[definition : definition + record], admission)
+        _make_room(self._tasks)
+        self._tasks[task_id] = time.monotonic() + REMEMBER_SECONDS, held
+        return held
+
+    def key(self, key_id: bytes) -> SealingKey:
+        """Return a sealing key (see `Keyring.find`)."""
+        known = self._keys.get(key_id)
+        if known is not None and known[0] > time.monotonic():
+            return known[1]
+        self._keys.pop(key_id, None)
+        frame = _waited(self._gate.ask({"ask": "key"}, key_id))
+        key = SealingKey(HYBRID if frame.words["suite"] == HYBRID else CLASSICAL, frame.data)
+        _make_room(self._keys)
+        self._keys[key_id] = time.monotonic() + REMEMBER_SECONDS, key
+        return key
+
+    def stored(self, number: int, report_ids: Sequence[bytes]) -> set[bytes]:
+        """Return which of some reports of a batch are stored (see `Store.stored`)."""
+        frame = _waited(self._gate.ask({"ask": "stored", "batch": number}, b"".join(report_ids)))
+        return {report_id for report_id, held in zip(report_ids, frame.data, strict=True) if held}
+
+
+def _make_room(remembered: dict[str, tuple[float, HeldTask]] | dict[bytes, tuple[float, SealingKey]]) -> None:
+    if len(remembered) >= MOST_REMEMBERED:
+        remembered.clear()
+
+
+class RemoteWriter:
+    """Hands uploads to the gate; a future is done only when its upload is durable, or will never be."""
+
+    def __init__(self, gate: Gate, max_bytes: int) -> None:
+        """Let at most so many bytes wait."""
+        self._gate = gate
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._lock = threading.Lock()
+        self.failed = False
+        """Nobody looks here: the gate looks at its own disk."""
+
+    def submit(self, upload: Upload) -> "Future[list[Outcome]]":
+        """Hand over an upload (see `Writer.submit`); whether the task takes it now is the gate's to say."""
+        result: Future[list[Outcome]] = Future()
+        with self._lock:
+            if self._bytes and self._bytes + upload.size > self._max_bytes:
+                raise OverloadedError(f"{self._bytes} bytes wait to be written")
+            self._bytes += upload.size
+        words: Words = {"ask": "store", "batch": upload.task, "count": len(upload.report_ids)}
+        data = b"".join((*upload.report_ids, *upload.serials, *upload.payloads))
+
+        def done(answer: "Future[Frame]") -> None:
+            with self._lock:
+                self._bytes -= upload.size
+            error = answer.exception()
+            if error is not None:
+                result.set_exception(error)
+            else:
+                result.set_result(decode_outcomes(answer.result()))
+
+        self._gate.ask(words, data).add_done_callback(done)
+        return result
+
+
+class OpenerIntake(Intake):
+    """Takes uploads; what becomes of them is told to the gate, which counts for all openers."""
+
+    told: "dict[int, Counter[str]]"
+
+    def note(self, number: int, outcomes: Counter[str]) -> None:
+        """Count what became of reports, to be told."""
+        self.told.setdefault(number, Counter()).update(outcomes)
+
+
+class OpenerMetrics(Metrics):
+    """Keeps what was counted until the gate is told, whose metrics are those of the server."""
+
+    def __init__(self) -> None:
+        """Have counted nothing."""
+        super().__init__()
+        self.answers: list[tuple[str, int, float]] = []
+
+    def observe_request(self, resource: str, status: int, seconds: float) -> None:
+        """Count one answer."""
+        self.answers.append((resource, status, seconds))
+
+
+class Space:
+    """Whether the gate said lately that there is room on its disk."""
+
+    def __init__(self) -> None:
+        """Take the best for granted until the first answer."""
+        self.refusal: LintraError | None = None
+
+    def require_space(self) -> None:
+        """Raise what the gate said, if it said no."""
+        if self.refusal is not None:
+            raise self.refusal
+
+
+class Opener:
+    """The parts of one opener."""
+
+    def __init__(self, gate: Gate, said: Frame) -> None:
+        """Put them together as the gate said.
+
+        Args:
+            gate: to which good reports go.
+            said: the gate's first frame: what this opener needs of the settings, and the identity key.
+        """
+        self._gate = gate
+        self._trusted: list[Network] = [ip_network(str(each)) for each in _listed(said.words["trusted_proxies"])]
+        self.registry = Remembered(gate)
+        self.readiness = Space()
+        most = int(str(said.words["max_pending_bytes"]))
+        self.uploads = Room(most)
+        self.metrics = OpenerMetrics()
+        self.intake = OpenerIntake(
+            RemoteWriter(gate, most), self.registry.key, self.registry.stored, SigningKey(said.data),
+            float(str(said.words["max_wait_seconds"])), time.time, lambda *_: None,
+        )  # fmt: skip
+        self.intake.told = {}
+        self._request_ids = bulk_system_randomness()
+
+    def new_request_id(self) -> str:
+        """Return a name for one request."""
+        return self._request_ids(8).hex()
+
+    def peer(self, scope: Scope) -> str:
+        """Return whose budget a request is counted against."""
+        return peer_of(scope, self._trusted)
+
+    async def keep_telling(self) -> None:
+        """Tell the gate what was counted, and ask for room, for ever."""
+        while True:
+            await asyncio.sleep(TELL_SECONDS)
+            self.tell()
+            try:
+                await asyncio.wait_for(asyncio.wrap_future(self._gate.ask({"ask": "space"})), ANSWER_SECONDS)
+                self.readiness.refusal = None
+            except LintraError as error:
+                self.readiness.refusal = error
+            except TimeoutError:
+                self.readiness.refusal = UnavailableError("the gate does not answer")
+
+    def tell(self) -> None:
+        """Tell the gate what was counted since the last time."""
+        told, self.intake.told = self.intake.told, {}
+        answers, self.metrics.answers = self.metrics.answers, []
+        if told or answers:
+            counted = [[number, dict(outcomes)] for number, outcomes in told.items()]
+            self._gate.tell({"tell": "counted", "reports": counted, "answers": answers})
+
+
+def _listed(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+async def _serve(opener: Opener, said: Frame, forward: socket.socket, own: socket.socket) -> None:
+    app = Front(opener, Forward(forward))
+    serving = listener(app, str(said.words["host"]), own.getsockname()[1], int(str(said.words["max_connections"])))
+    telling = asyncio.create_task(opener.keep_telling())
+    await serve.until_stopped([(serving, [own])])
+    telling.cancel()
+    opener.tell()
+
+
+def main(line: int, forward: int, own: int) -> None:
+    """Serve until SIGTERM, or until the gate is gone."""
+    end = Line(socket.socket(fileno=line), "opener")
+    said = end.receive()
+    if said is None:
+        sys.exit(GATE_GONE)
+    configure_logging(cast("LogLevel", said.words["log_level"]), cast("LogFormat", said.words["log_format"]))
+    opener = Opener(Gate(end), said)
+    serve.run(lambda: _serve(opener, said, socket.socket(fileno=forward), socket.socket(fileno=own)))
+    opener.intake.close()
+    end.close()
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

@@ -1,0 +1,216 @@
+"""An opener and its gate: what is handed over is stored as if one process had done it, and the gate decides."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from lintra_protocol.errors import BatchClosedError, InvalidMessageError, LintraError, UnavailableError
+from lintra_protocol.messages import UploadAnswer, receipt_hash
+from lintra_protocol.transport import media_type
+from lintra_server.web.forwarding import Forward, answer_forwarded
+from lintra_server.web.line import Frame, Line, answered, decode_outcomes, encode_outcomes, refusal
+from lintra_server.web.opener import Gate, Opener
+from lintra_server.web.upload_route import Front
+from lintra_server.web.workers import Answers, _hello, _without_secrets
+from support.server_world import World, a_world, text, token
+
+
+@dataclass
+class Split:
+    """A server of a world, seen through an opener in this process; the line between them is a real one."""
+
+    opener: Opener
+    gate: Gate
+    http: httpx2.AsyncClient
+
+
+@asynccontextmanager
+async def an_opener(world: World, server: int = 0) -> AsyncIterator[Split]:
+    near, far = socket.socketpair()
+    channel, far_channel = socket.socketpair()
+    gate_line, line = Line(near, "gate"), Line(far, "opener")
+    node = world.apps[server].node
+    gate_line.send(_hello(node.settings, 2, node.identity.private_bytes))
+    answering = threading.Thread(target=Answers(node, gate_line).run)
+    answering.start()
+    said = line.receive()
+    assert said is not None
+    gate = Gate(line, gone=lambda: None)
+    opener = Opener(gate, said)
+    loop, requests = asyncio.get_running_loop(), list[asyncio.Task[None]]()
+
+    def take() -> None:
+        _, descriptors, _, _ = socket.recv_fds(channel, 1, 1)
+        for descriptor in descriptors:
+            end = socket.socket(fileno=descriptor)
+            requests.append(loop.create_task(answer_forwarded(end, world.apps[server].inner, node)))
+
+    loop.add_reader(channel, take)
+    transport = httpx2.ASGITransport(Front(opener, Forward(far_channel)))
+    try:
+        async with httpx2.AsyncClient(transport=transport, base_url=world.settings[server].public_url) as http:
+            yield Split(opener, gate, http)
+    finally:
+        loop.remove_reader(channel)
+        opener.intake.close()
+        await asyncio.to_thread(line.close)
+        await asyncio.to_thread(answering.join)
+        await asyncio.to_thread(gate_line.close)
+        channel.close()
+        far_channel.close()
+
+
+async def uploaded(world: World, split: Split, body: bytes) -> httpx2.Response:
+    path = f"/v1/tasks/{world.task.task_id}/reports"
+    return await split.http.post(path, content=body, headers={"content-type": media_type("reports")})
+
+
+@pytest.mark.parametrize("tokens", [False, True])
+async def test_what_an_opener_hands_over_is_stored_and_acknowledged_as_if_one_process_had(
+    tmp_path: Path, tokens: bool
+) -> None:
+    async with a_world(tmp_path, tokens=tokens) as world, an_opener(world) as split:
+        reports = world.reports(5)
+        late = world.reports(1, "late", time=world.task.not_after)
+        body = await world.body(0, [*reports[:3], *late, *reports[3:]])
+        for _ in range(2):
+            answer = UploadAnswer.from_canonical((await uploaded(world, split, body)).content)
+            receipt = answer.receipt.verified(world.task.servers[0].identity_key)
+            assert receipt.reports == receipt_hash([report.report_id for report in reports])
+            assert [each.type for each in answer.failures] == ["report_too_late"]
+        split.opener.tell()
+        await asyncio.sleep(0.05)
+        assert world.apps[0].node.store.report_ids(1) == sorted(report.report_id for report in reports)
+        payloads = b"".join(part for _, part in world.apps[0].node.store.segments(1).payloads())
+        assert payloads == b"".join(r.shares[0][33:] for r in sorted(reports, key=lambda report: report.report_id))
+        counters = (await world.ask(0, "GET", "/counters")).json()
+        assert counters == {"received": 12, "accepted": 5, "repeated": 5, "refused": {"report_too_late": 2}}
+
+
+async def test_a_question_to_an_opener_is_answered_by_the_gate_and_signatures_hold(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world, an_opener(world) as split:
+        await world.upload_everywhere(world.reports(12))
+        direct, world.http[0] = world.http[0], split.http
+        closed = await world.close_batch(0)
+        assert closed.status_code == 200
+        assert (await world.ask(0, "POST", "/batches/0/inventory", key=None)).status_code == 401
+        ids = await world.ids(0)
+        request = await world.cohort_request(0)
+        frozen = await world.freeze(0, request)
+        assert frozen.status_code == 200
+        assert token(await world.ask(0, "GET", "/batches/1/cohort")) == "batch_unknown"
+        assert (await split.http.get("/nowhere")).status_code == 404
+        world.http[0] = direct
+        assert (await world.close_batch(0)).content == closed.content
+        assert (await world.freeze(0, request)).content == frozen.content
+        assert ids == world.apps[0].node.store.report_ids(1)
+
+
+async def test_the_gate_decides_by_its_own_clock_and_state_whatever_an_opener_remembers(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world, an_opener(world) as split:
+        reports = world.reports(14)
+        first = UploadAnswer.from_canonical((await uploaded(world, split, await world.body(0, reports[:12]))).content)
+        assert first.failures == ()
+        world.clock.seconds = (world.task.not_after + 1) * world.task.time_precision
+        answer = (await uploaded(world, split, await world.body(0, reports[:13]))).content
+        assert [(each.report_id, each.type) for each in UploadAnswer.from_canonical(answer).failures] == [
+            (text(reports[12]), "task_ended")
+        ]
+        await world.close_batch(0)
+        answer = (await uploaded(world, split, await world.body(0, reports[:14]))).content
+        assert {each.type for each in UploadAnswer.from_canonical(answer).failures} == {"task_ended"}
+        assert world.apps[0].node.store.batch(1).num_reports == 12
+
+
+async def test_an_upload_that_the_gate_cannot_store_is_refused_whole_and_may_come_again(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world, an_opener(world) as split:
+        body = await world.body(0, world.reports(2))
+        node = world.apps[0].node
+        commit, node.writer._commit = node.writer._commit, _failing
+        answer = await uploaded(world, split, body)
+        assert (answer.status_code, token(answer)) == (503, "unavailable")
+        node.writer._commit = commit
+        assert UploadAnswer.from_canonical((await uploaded(world, split, body)).content).failures == ()
+
+
+def _failing(_uploads: object) -> list[list[bool]]:
+    raise RuntimeError("no disk")
+
+
+async def test_the_gate_takes_no_batch_that_it_did_not_tell_and_no_bytes_of_another_length(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world, an_opener(world) as split:
+        for words, data in (
+            ({"ask": "store", "batch": 1, "count": 1}, bytes(32 + 24)),
+            ({"ask": "stored", "batch": 1}, bytes(32)),
+        ):
+            with pytest.raises(InvalidMessageError, match="not told"):
+                split.gate.ask(words, data).result(5)
+        split.opener.registry.find(world.task.task_id)
+        for count, size in ((1, 55), (2, 56), (1, 57)):
+            with pytest.raises(InvalidMessageError, match="another length"):
+                split.gate.ask({"ask": "store", "batch": 1, "count": count}, bytes(size)).result(5)
+        assert world.apps[0].node.store.batch(1).num_reports == 0
+
+
+def test_an_opener_gets_no_environment_with_settings_of_the_service() -> None:
+    given = {"PATH": "/bin", "LINTRA_SERVER_STORAGE_ROOT_KEY": "secret", "lintra_server_identity_key": "secret"}
+    assert _without_secrets(given) == {"PATH": "/bin"}
+
+
+async def test_an_opener_is_told_neither_root_key_nor_folders(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+        said = _hello(world.settings[0], 2, bytes(32))
+        assert set(said.words) == {
+            "host", "max_connections", "trusted_proxies", "max_pending_bytes", "max_wait_seconds", "log_level",
+            "log_format",
+        }  # fmt: skip
+        assert b"secret" not in repr(Frame(0, {}, b"secret")).encode()
+
+
+def test_frames_arrive_whole_and_in_order_and_the_end_of_a_line_is_none() -> None:
+    one, other = (Line(end, name) for end, name in zip(socket.socketpair(), "ab", strict=True))
+    sent = [Frame(number, {"n": number}, bytes(number * 1000)) for number in range(200)]
+    for frame in sent:
+        one.send(frame)
+    assert [other.receive() for _ in sent] == sent
+    answered(one, 7, lambda: _raise(BatchClosedError("late")))
+    refused = other.receive()
+    assert refused is not None
+    error = refusal(refused)
+    assert isinstance(error, BatchClosedError)
+    assert error.detail == "late"
+    one.close()
+    assert other.receive() is None
+    other.close()
+
+
+def _raise(error: Exception) -> tuple[dict[str, object], bytes]:
+    raise error
+
+
+@pytest.mark.parametrize("sent", [b"\xff" * 12, b"\0" * 12, b"\0\0\0\1\0\0\0\2\0\0\0\0[]", b"\0\0\0\1\0\0\0\2", b""])
+def test_what_is_no_frame_ends_the_line(sent: bytes) -> None:
+    end, far = socket.socketpair()
+    line = Line(end, "test")
+    far.sendall(sent)
+    far.close()
+    assert line.receive() is None
+    line.close()
+
+
+def test_outcomes_survive_the_line() -> None:
+    closed, busy = BatchClosedError("it is closed"), UnavailableError("later")
+    outcomes: list[bool | LintraError] = [True, False, closed, closed, True, busy]
+    words, data = encode_outcomes(outcomes)
+    back = decode_outcomes(Frame(1, words, data))
+    assert [each if isinstance(each, bool) else (each.token, each.detail) for each in back] == [
+        True, False, ("batch_closed", "it is closed"), ("batch_closed", "it is closed"), True, ("unavailable", "later"),
+    ]  # fmt: skip
+    assert len(words["problems"]) == 2  # type: ignore[arg-type]
