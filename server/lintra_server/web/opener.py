@@ -28,7 +28,7 @@ from lintra_protocol.signing import SigningKey
 from lintra_protocol.task import Task
 from lintra_protocol.tokens import Admission
 from lintra_server.batches.intake import Intake
-from lintra_server.batches.registry import HeldTask
+from lintra_server.batches.registry import HeldBatch, HeldTask
 from lintra_server.metrics import Metrics
 from lintra_server.storage.store import Outcome, Upload
 from lintra_server.web.forwarding import Forward
@@ -52,6 +52,7 @@ TELL_SECONDS = 0.5
 
 ANSWER_SECONDS = 30.0
 MOST_REMEMBERED = 64
+_BATCH_BITS = 32
 
 
 class Gate:
@@ -121,7 +122,7 @@ class Remembered:
         if known is not None and known[0] > time.monotonic():
             return known[1]
         frame = _waited(self._gate.ask({"ask": "task", "task": task_id}))
-        sizes = [int(str(frame.words[name])) for name in ("number", "server", "definition", "record")]
+        sizes = [int(str(frame.words[name])) for name in ("key", "server", "definition", "record")]
         number, server, definition, record = sizes
         task = Task.from_canonical(frame.data[:definition])
         key = frame.data[definition + record :]
@@ -145,8 +146,17 @@ class Remembered:
 
     def stored(self, number: int, report_ids: Sequence[bytes]) -> set[bytes]:
         """Return which of some reports of a batch are stored (see `Store.stored`)."""
-        frame = _waited(self._gate.ask({"ask": "stored", "batch": number}, b"".join(report_ids)))
+        frame = _waited(self._gate.ask({"ask": "stored", **_named(number)}, b"".join(report_ids)))
         return {report_id for report_id, held in zip(report_ids, frame.data, strict=True) if held}
+
+
+def batch_of(held: HeldTask, batch: int) -> HeldBatch:
+    """Return a batch of a task; its number is not that in the store, which only the gate knows."""
+    return HeldBatch(**vars(held), number=held.key << _BATCH_BITS | batch, batch=batch)
+
+
+def _named(number: int) -> Words:
+    return {"key": number >> _BATCH_BITS, "batch": number & ((1 << _BATCH_BITS) - 1)}
 
 
 def _make_room(remembered: dict[str, tuple[float, HeldTask]] | dict[bytes, tuple[float, SealingKey]]) -> None:
@@ -173,7 +183,7 @@ class RemoteWriter:
             if self._bytes and self._bytes + upload.size > self._max_bytes:
                 raise OverloadedError(f"{self._bytes} bytes wait to be written")
             self._bytes += upload.size
-        words: Words = {"ask": "store", "batch": upload.task, "count": len(upload.report_ids)}
+        words: Words = {"ask": "store", "count": len(upload.report_ids), **_named(upload.batch)}
         data = b"".join((*upload.report_ids, *upload.serials, *upload.payloads))
 
         def done(answer: "Future[Frame]") -> None:
@@ -192,11 +202,11 @@ class RemoteWriter:
 class OpenerIntake(Intake):
     """Takes uploads; what becomes of them is told to the gate, which counts for all openers."""
 
-    told: "dict[int, Counter[str]]"
+    told: "Counter[tuple[int, int, str]]"
 
-    def note(self, number: int, outcomes: Counter[str]) -> None:
-        """Count what became of reports, to be told."""
-        self.told.setdefault(number, Counter()).update(outcomes)
+    def note(self, key: int, batch: int, token: str, count: int) -> None:
+        """Count what became of some reports, to be told."""
+        self.told[key, batch, token] += count
 
 
 class OpenerMetrics(Metrics):
@@ -244,9 +254,9 @@ class Opener:
         self.metrics = OpenerMetrics()
         self.intake = OpenerIntake(
             RemoteWriter(gate, most), self.registry.key, self.registry.stored, SigningKey(said.data),
-            float(str(said.words["max_wait_seconds"])), time.time, lambda *_: None,
+            float(str(said.words["max_wait_seconds"])), time.time, lambda *_: None, batch_of, batch_of,
         )  # fmt: skip
-        self.intake.told = {}
+        self.intake.told = Counter()
         self._request_ids = bulk_system_randomness()
 
     def new_request_id(self) -> str:
@@ -272,10 +282,10 @@ class Opener:
 
     def tell(self) -> None:
         """Tell the gate what was counted since the last time."""
-        told, self.intake.told = self.intake.told, {}
+        told, self.intake.told = self.intake.told, Counter()
         answers, self.metrics.answers = self.metrics.answers, []
         if told or answers:
-            counted = [[number, dict(outcomes)] for number, outcomes in told.items()]
+            counted = [[*counted, count] for counted, count in told.items()]
             self._gate.tell({"tell": "counted", "reports": counted, "answers": answers})
 
 

@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import threading
-from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import Future
 
@@ -75,9 +74,9 @@ class Answers:
         row = self._node.store.task(held.task.id_bytes)
         if row is None:
             raise UnavailableError("the task is just being forgotten")
-        self._told[held.number] = held
+        self._told[held.key] = held
         words: Words = {
-            "number": held.number, "server": held.server, "definition": len(row.definition), "record": len(held.record),
+            "key": held.key, "server": held.server, "definition": len(row.definition), "record": len(held.record),
         }  # fmt: skip
         return words, row.definition + held.record + (row.token_key or b"")
 
@@ -96,14 +95,15 @@ class Answers:
         return {}, b""
 
     def _held(self, frame: Frame) -> HeldTask:
-        held = self._told.get(int(str(frame.words["batch"])))
+        held = self._told.get(int(str(frame.words["key"])))
         if held is None:
-            raise InvalidMessageError("the opener was not told of this batch")
+            raise InvalidMessageError("the opener was not told of this task")
         return held
 
     def _stored(self, frame: Frame) -> tuple[Words, bytes]:
         report_ids = _cut(frame.data, HASH_BYTES)
-        known = self._node.store.stored(self._held(frame).number, report_ids)
+        found = self._node.registry.batch_of(self._held(frame), int(str(frame.words["batch"])))
+        known = self._node.store.stored(found.number, report_ids) if found is not None else set()
         return {}, bytes(report_id in known for report_id in report_ids)
 
     def _store(self, frame: Frame) -> None:
@@ -119,14 +119,15 @@ class Answers:
 
         try:
             self._node.readiness.require_space()
-            future = self._node.writer.submit(self._upload(frame))
+            future = self._submitted(frame)
         except LintraError as error:
             refused = error
             answered(self._line, frame.number, lambda: _refuse(refused))
         else:
             future.add_done_callback(done)
 
-    def _upload(self, frame: Frame) -> Upload:
+    def _submitted(self, frame: Frame) -> "Future[list[Outcome]]":
+        """Give an upload to the writer, if its batch takes it now, by this process's clock."""
         held, count = self._held(frame), int(str(frame.words["count"]))
         serial = SERIAL_BYTES if held.admission is not None else 0
         sizes = (HASH_BYTES, serial, payload_bytes(held.task, held.server))
@@ -134,16 +135,23 @@ class Answers:
             raise InvalidMessageError("the opener's reports have another length than this task's")
         first, second = count * HASH_BYTES, count * (HASH_BYTES + serial)
         report_ids, payloads = _cut(frame.data[:first], HASH_BYTES), _cut(frame.data[second:], sizes[2])
-        # By this process's clock, whatever the opener thinks.
-        refusal = clock_refusal(held.task, self._node.now())
-        return Upload(held.number, report_ids, payloads, refusal, _cut(frame.data[first:second], SERIAL_BYTES))
+        serials = _cut(frame.data[first:second], SERIAL_BYTES)
+        batch = int(str(frame.words["batch"]))
+        refusal = clock_refusal(held.task, batch, self._node.now())
+        found = self._node.registry.batch_of(held, batch)
+        if found is None and refusal is not None:
+            refused: Future[list[Outcome]] = Future()
+            refused.set_result([refusal] * count)
+            return refused
+        found = found or self._node.registry.opened(held, batch)
+        return self._node.writer.submit(Upload(found.number, report_ids, payloads, refusal, serials))
 
     def _counted(self, words: Words) -> None:
         reports, answers = words["reports"], words["answers"]
         if not isinstance(reports, list) or not isinstance(answers, list):
             raise InvalidMessageError("the opener's counts are no lists")
-        for number, outcomes in reports:
-            self._node.intake.note(int(number), Counter({str(token): int(count) for token, count in outcomes.items()}))
+        for key, batch, token, count in reports:
+            self._node.intake.note(int(key), int(batch), str(token), int(count))
         for resource, status, seconds in answers:
             self._node.metrics.observe_request(str(resource), int(status), float(seconds))
 

@@ -147,15 +147,15 @@ def _failing(_uploads: object) -> list[list[bool]]:
 async def test_the_gate_takes_no_batch_that_it_did_not_tell_and_no_bytes_of_another_length(tmp_path: Path) -> None:
     async with a_world(tmp_path) as world, an_opener(world) as split:
         for words, data in (
-            ({"ask": "store", "batch": 1, "count": 1}, bytes(32 + 24)),
-            ({"ask": "stored", "batch": 1}, bytes(32)),
+            ({"ask": "store", "key": 1, "batch": 0, "count": 1}, bytes(32 + 24)),
+            ({"ask": "stored", "key": 1, "batch": 0}, bytes(32)),
         ):
             with pytest.raises(InvalidMessageError, match="not told"):
                 split.gate.ask(words, data).result(5)
         split.opener.registry.find(world.task.task_id)
         for count, size in ((1, 55), (2, 56), (1, 57)):
             with pytest.raises(InvalidMessageError, match="another length"):
-                split.gate.ask({"ask": "store", "batch": 1, "count": count}, bytes(size)).result(5)
+                split.gate.ask({"ask": "store", "key": 1, "batch": 0, "count": count}, bytes(size)).result(5)
         assert world.apps[0].node.store.batch(1).num_reports == 0
 
 
