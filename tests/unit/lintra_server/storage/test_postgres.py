@@ -1,5 +1,6 @@
 """A server on PostgreSQL gives the same bytes as one on SQLite, and trusts no database that forgets or was set back."""
 
+import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -159,6 +160,21 @@ def test_after_a_failover_everything_that_this_process_knows_is_compared_first(s
     database._place = Place(here.cluster + 1, here.timeline)
     with pytest.raises(ForkedError, match="another database cluster"):
         store.report_ids(1)
+
+
+def test_an_ordinary_user_who_owns_the_database_is_enough() -> None:
+    url, name = postgres.fresh("servers"), f"plain_{os.getpid()}"
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"DROP ROLE IF EXISTS {name}")
+        connection.execute(f"CREATE ROLE {name} LOGIN")
+        connection.execute(f"GRANT CREATE, USAGE ON SCHEMA public TO {name}")
+    database = PostgresDatabase(url.replace("postgres:@", f"{name}:@"))
+    database.touch()
+    database.forget_log()
+    database.close()
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"DROP OWNED BY {name}")
+        connection.execute(f"DROP ROLE {name}")
 
 
 def test_a_standby_is_no_database_for_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
