@@ -34,11 +34,12 @@ MEASURED = (rows_lists, rows_release, rows_transform)
 
 def main() -> None:
     arguments = _arguments()
-    kept: dict[str, object] = (
-        json.loads(arguments.json.read_text()) if arguments.json and arguments.json.exists() else {}
-    )
-    rows, releases = dict(kept.get("rows", {})), dict(kept.get("releases", {}))
-    wanted = arguments.rows or [key for key, one in ROWS.items() if arguments.largest >= 10**7 or not one.large]
+    there = arguments.json is not None and arguments.json.exists()
+    kept = json.loads(arguments.json.read_text()) if there else {"rows": {}, "releases": {}}
+    rows, releases = kept["rows"], kept["releases"]
+    wanted = arguments.rows
+    if wanted is None:
+        wanted = [key for key, one in ROWS.items() if key not in rows and (arguments.largest >= 10**7 or not one.large)]
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         asked = Asked(Path(folder), arguments.largest, tuple(arguments.sizes), tuple(arguments.servers))
         for key in wanted:
@@ -55,7 +56,7 @@ def main() -> None:
         machine(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the end"),
         "", *rows_table(rows), "", *stages_table(costs), "", *exponents(costs),
     ]  # fmt: skip
-    print("\n".join(lines[2 + len(rows) + 2 :]))
+    print("\n".join(lines[5 + len(rows) :]))
     if arguments.write:
         write_section(arguments.write, lines)
 

@@ -14,6 +14,7 @@ from lintra_protocol.errors import UnavailableError
 from lintra_protocol.randomness import RandomBytes, bulk_system_randomness
 from lintra_server.auth import Doorkeeper
 from lintra_server.batches.census import CensusTaker
+from lintra_server.batches.executors import executor_of
 from lintra_server.batches.gate import Gate
 from lintra_server.batches.intake import Intake
 from lintra_server.batches.registry import Registry
@@ -120,7 +121,9 @@ class Node:
             self.metrics.observe_reports, self.registry.batch_of, self.registry.opened,
         )  # fmt: skip
         self.metrics.pending_bytes.set_function(lambda: self.uploads.used)
-        self.gate = Gate(parts.store, parts.states, stepper, parts.identity, random_bytes, self.now)
+        self.gate = Gate(
+            parts.store, parts.states, stepper, parts.identity, random_bytes, self.now, executor_of(settings)
+        )
         self._upkeep = Upkeep(
             parts.store, parts.states, stepper, parts.journal, parts.folder.files, settings.abandon_after_days * DAY,
             settings.cut_after_days * DAY, self._running, lambda task_id: self.registry.forget(base64url(task_id)),

@@ -21,6 +21,9 @@ SECRET_BYTES = 32
 
 Url = Annotated[str, StringConstraints(pattern=r"^https?://[^\s?#]{1,250}[^\s?#/]$")]
 
+ExecutorName = Annotated[str, StringConstraints(pattern=r"^(processes:[1-9]\d{0,2}|dask://[^\s/@?#]+:\d{1,5})$")]
+"""Who computes releases beside the server's own process."""
+
 
 class Policy(Section):
     """What the operator lets task authors do.
@@ -106,6 +109,11 @@ class Settings(ServiceSettings):
     reserve_bytes: int = Field(default=16 << 20, ge=0)
     abandon_after_days: int = Field(default=90, ge=1)
     cut_after_days: int = Field(default=365, ge=1)
+    executor: ExecutorName | None = None
+    cluster_host: str = "127.0.0.1"
+    cluster_authority_file: Path | None = None
+    cluster_certificate_file: Path | None = None
+    cluster_key_file: Path | None = None
     policy: Policy = Policy()
     queue: Queue = Queue()
     keys: Keys = Keys()

@@ -45,6 +45,8 @@ SERVICE = SHELL | {"sqlalchemy", "alembic", "scipy"}
 FRAMES = frozenset({"pandas", "pyarrow"})
 PLOT = frozenset({"matplotlib"})
 FORMULAS = frozenset({"formulaic"})
+# Of the extra `dask`: in one module, which is itself imported inside a function.
+CLUSTER = frozenset({"dask", "distributed"})
 
 # pydantic_core is pydantic's own other half: the schema of a table of mechanisms is made with it.
 PROTOCOL_THIRD_PARTY = frozenset({"cryptography", "numpy", "pydantic", "pydantic_core"})
@@ -52,7 +54,7 @@ THIRD_PARTY = {
     PROTOCOL: PROTOCOL_THIRD_PARTY,
     "lintra_service": PROTOCOL_THIRD_PARTY | SHELL | {"alembic", "sqlalchemy"},
     "lintra_client": PROTOCOL_THIRD_PARTY | HTTP_CLIENT | TERMINAL,
-    "lintra_server": PROTOCOL_THIRD_PARTY | SERVICE | TERMINAL,
+    "lintra_server": PROTOCOL_THIRD_PARTY | SERVICE | TERMINAL | CLUSTER,
     "lintra_analysis": PROTOCOL_THIRD_PARTY | HTTP_CLIENT | TERMINAL | FRAMES | PLOT | FORMULAS | {"scipy"},
     "lintra_curator": PROTOCOL_THIRD_PARTY | {"scipy"},
     "lintra_audit": PROTOCOL_THIRD_PARTY | TERMINAL | {"scipy"},
@@ -206,6 +208,20 @@ def test_data_frames_and_plots_are_imported_inside_functions_only() -> None:
     for file in package_files():
         found = imported_names((ROOT / file).read_text("utf-8"), when_loaded)
         assert not {name.partition(".")[0] for _, name in found} & (FRAMES | PLOT | FORMULAS), file
+
+
+def test_dask_is_imported_by_one_module_which_is_imported_inside_a_function_only() -> None:
+    cluster = "server/lintra_server/batches/cluster.py"
+
+    def when_loaded(node: ast.AST) -> bool:
+        return not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+
+    for file in package_files():
+        source = (ROOT / file).read_text("utf-8")
+        names = {name for _, name in imported_names(source)}
+        assert file == cluster or not {name.partition(".")[0] for name in names} & CLUSTER, file
+        loaded = {name for _, name in imported_names(source, when_loaded)}
+        assert "lintra_server.batches.cluster" not in loaded, file
 
 
 def test_no_module_stands_in_two_layers() -> None:

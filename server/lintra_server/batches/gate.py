@@ -51,8 +51,8 @@ from lintra_protocol.rules import (
 from lintra_protocol.sealing import seal
 from lintra_protocol.signing import SigningKey
 from lintra_protocol.wire import encode_sealed_document
+from lintra_server.batches.executor import Executor, InProcess, Release, sketch_share
 from lintra_server.batches.registry import HeldBatch
-from lintra_server.batches.transform import sketch_share
 from lintra_server.disk.journal import JournalState
 from lintra_server.disk.reserve import is_full
 from lintra_server.storage.states import BatchStates
@@ -76,6 +76,7 @@ class Gate:
         identity: SigningKey,
         random_bytes: RandomBytes,
         now: Callable[[], float],
+        executor: Executor | None = None,
     ) -> None:
         """Guard one store.
 
@@ -86,8 +87,10 @@ class Gate:
             identity: signs what leaves.
             random_bytes: a cryptographic source, for nonces and smoothing noise.
             now: the clock, in seconds since the epoch.
+            executor: adds up the shares of a release; this process, if not given.
         """
         self._store = store
+        self._executor = executor or InProcess()
         self._states = states
         self._stepper = stepper
         self._identity = identity
@@ -353,7 +356,8 @@ class Gate:
     def _sealed(self, held: HeldBatch, drawn: Drawn, root: bytes) -> bytes:
         task, matrix = held.task, drawn.matrix
         ranks, stored = self._store.ranks(held.number), self._store.segments(held.number)
-        share = sketch_share(task, held.server, matrix, ranks, stored)
+        release = Release(task, held.server, matrix, drawn.seed, held.number, ranks, stored)
+        share = sketch_share(release, self._executor)
         task.mechanism.smooth(share, self._random_bytes)
         context = aggregate_context(task, held.batch, held.server, root, drawn.seed)
         sealed = seal(ring_bytes(share), task.suite, parse_base64url(task.analyzer.sealing_key), context)

@@ -5,6 +5,7 @@ never all shares.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,41 +50,68 @@ def add_reports(matrix: PublicMatrix, sketch: RingArray, ranks: IntArray, shares
     sketch[0, words:] += shares[:, matrix.copies * words :].sum(axis=0, dtype=np.uint64)
 
 
-def sketch_share(
-    task: Task, server: int, matrix: PublicMatrix, ranks: NDArray[np.uint32], stored: BatchSegments
-) -> RingArray:
-    """Add up one server's shares of a cohort; the result has shape `(m, w/c)`.
+@dataclass(frozen=True)
+class Segments:
+    """A run of segments of a batch: what one part of a release adds up.
+
+    Attributes:
+        first: number of the first of them.
+        last: number of the last of them.
+        begins: reports of the batch that were stored before it.
+        ends: those, and the run's own.
+    """
+
+    first: int
+    last: int
+    begins: int
+    ends: int
+
+
+def runs(stored: BatchSegments, most: int) -> list[Segments]:
+    """Cut the segments of a batch into runs of at most so many reports each, or of one segment."""
+    found: list[Segments] = []
+    begins, first, before = 0, 0, 0
+    for place, (number, total) in enumerate(zip(stored.numbers.tolist(), stored.totals.tolist(), strict=True)):
+        if place and total - begins > most and before > begins:
+            found.append(Segments(first, int(stored.numbers[place - 1]), begins, before))
+            begins = before
+        if begins == before:
+            first = number
+        before = total
+    return [*found, Segments(first, int(stored.numbers[-1]), begins, before)] if before else []
+
+
+def part_share(
+    task: Task, server: int, matrix: PublicMatrix, ranks: NDArray[np.uint32], stored: BatchSegments, part: Segments
+) -> tuple[RingArray, int]:
+    """Add up one server's shares in a run of segments; return the sum of shape `(m, w/c)`, and how many it adds.
 
     Args:
         task: the task.
         server: this server's index.
         matrix: the public matrix of the cohort.
-        ranks: of every stored report in the order of storing, or `EXCLUDED`; shape `(n,)`.
+        ranks: of the reports of the run in the order of storing, or `EXCLUDED`; shape `(k,)`.
         stored: the reports.
-
-    Raises:
-        ValueError: a report of the cohort is in none of the segments.
+        part: the run.
     """
     sketch = np.zeros((matrix.rows, task.sketch_words), np.uint64)
     done = 0
-    for block, shares in _blocks(task, server, ranks, stored):
+    for block, shares in _blocks(task, server, ranks, stored, part):
         add_reports(matrix, sketch, block, shares)
         done += len(block)
-    if done != matrix.num_clients:
-        raise ValueError(f"{matrix.num_clients - done} stored shares of the cohort are missing")
-    return sketch
+    return sketch, done
 
 
 def _blocks(
-    task: Task, server: int, ranks: NDArray[np.uint32], stored: BatchSegments
+    task: Task, server: int, ranks: NDArray[np.uint32], stored: BatchSegments, part: Segments
 ) -> Iterator[tuple[IntArray, RingArray]]:
     """Yield ranks and shares of about `BLOCK_BYTES` at a time."""
     size, width = payload_bytes(task, server), 8 * task.num_words
-    ends = dict(zip(stored.numbers.tolist(), stored.totals.tolist(), strict=True))
+    ends = dict(zip(stored.numbers.tolist(), (stored.totals - part.begins).tolist(), strict=True))
     places: list[IntArray] = []
     parts: list[bytes] = []
     held = 0
-    for number, payloads in stored.payloads():
+    for number, payloads in stored.payloads(part.first, part.last):
         count = len(payloads) // size
         places.append(np.arange(ends[number] - count, ends[number]))
         parts.append(payloads)

@@ -68,10 +68,15 @@ class Vault:
 
 
 class DataKey:
-    """The key of one batch: whoever destroys its wrapped form destroys every share stored under it."""
+    """The key of one batch: whoever destroys its wrapped form destroys every share stored under it.
+
+    Attributes:
+        bare: the key itself, for the processes of a release (see `batches.key_door`), and for nobody else.
+    """
 
     def __init__(self, key: bytes, random_bytes: Callable[[int], bytes]) -> None:
         """Load a key of 32 bytes."""
+        self.bare = key
         self._cipher = AESGCM(key)
         self._random_bytes = random_bytes
 

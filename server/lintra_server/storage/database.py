@@ -174,6 +174,11 @@ class AnyDatabase(ABC):
         self._engine = engine
         self._expected: list[Callable[[Connection], None]] = []
 
+    @property
+    def url(self) -> str:
+        """The address, with a password if it needs one: for the processes of a release, through their door only."""
+        return self._engine.url.render_as_string(hide_password=False)
+
     @abstractmethod
     def reading(self) -> AbstractContextManager[Connection]:
         """Give a transaction that sees one state of the database."""
@@ -264,7 +269,7 @@ class Database(AnyDatabase):
         # An error's text goes to the log, so it must not hold what was being written.
         super().__init__(
             create_engine(
-                f"sqlite:///{path}",
+                f"sqlite:///{path.absolute()}",
                 connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False},
                 hide_parameters=True,
             )

@@ -18,7 +18,8 @@ from lintra_protocol.errors import InvalidMessageError, UnavailableError
 from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.ring import IntArray
 from lintra_server.disk.vault import DataKey
-from lintra_server.storage.database import SPAN, AnyDatabase, segments
+from lintra_server.storage.database import SPAN, segments
+from lintra_server.storage.reading import Reader
 
 MAX_SEGMENT_BYTES = 1 << 20
 """Payload bytes in a segment, unless one payload alone is larger; bounds the memory of a release."""
@@ -71,6 +72,9 @@ class BatchSegments(Protocol):
     def payloads(self, first: int = 0, last: int = SPAN - 1) -> Iterator[tuple[int, bytes]]:
         """Yield number and joined, decrypted payloads of the same segments; nothing of those that were scrubbed."""
 
+    def elsewhere(self) -> tuple[str, bytes]:
+        """Return the database's address and the data key, with which another process reads the same."""
+
 
 @dataclass(frozen=True)
 class Tail:
@@ -91,7 +95,7 @@ class Written:
 class StoredSegments:
     """The segments of one batch in a database; see `BatchSegments`. Usable wherever database and data key are."""
 
-    def __init__(self, database: AnyDatabase, batch: int, key: DataKey) -> None:
+    def __init__(self, database: Reader, batch: int, key: DataKey) -> None:
         """Look at which segments there are."""
         self._database = database
         self._batch = batch
@@ -106,6 +110,10 @@ class StoredSegments:
         """Yield number and joined identifiers of the segments from one number to another, both included."""
         with self._database.reading() as connection:
             yield from _values(connection, segments.c.ids, self._batch, first, last)
+
+    def elsewhere(self) -> tuple[str, bytes]:
+        """Return the database's address and the data key, with which another process reads the same."""
+        return self._database.url, self._key.bare
 
     def payloads(self, first: int = 0, last: int = SPAN - 1) -> Iterator[tuple[int, bytes]]:
         """Yield number and joined, decrypted payloads of the same segments; nothing of those that were scrubbed.

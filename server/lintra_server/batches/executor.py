@@ -1,0 +1,107 @@
+"""Who computes a release: this process, a pool of processes, or a cluster; each adds up parts to the same bits.
+
+A part is a run of segments. Whoever computes it reads them from the store, decrypts them, applies the matrix to its
+ranks, and returns a sum modulo 2^64. Sums of parts are added in any order: the ring is commutative, and exact. Noise
+and sealing are the gate's, once; no part ever sees them.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lintra_protocol.ring import RingArray
+from lintra_protocol.task import Task
+from lintra_protocol.transforms.base import PublicMatrix
+from lintra_server.batches.transform import Segments, part_share, runs
+from lintra_server.storage.segments import BatchSegments
+
+PART_REPORTS = 1 << 20
+"""Most reports of a part, unless one segment has more: some seconds of one core for rows of thousands of words."""
+
+PartShare = tuple[RingArray, int]
+"""The sum of some shares, and how many it adds."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """One server's part in a release, before noise: what is to be added up, and what the matrix comes from.
+
+    Attributes:
+        seed: of the matrix, which follows from it.
+        batch: its number in the store.
+        ranks: of every stored report in the order of storing, or `EXCLUDED`; shape `(n,)`.
+        stored: the segments.
+        part_reports: most reports of a part.
+    """
+
+    task: Task
+    server: int
+    matrix: PublicMatrix = field(repr=False)
+    seed: bytes
+    batch: int
+    ranks: NDArray[np.uint32] = field(repr=False)
+    stored: BatchSegments = field(repr=False)
+    part_reports: int = PART_REPORTS
+
+    def parts(self) -> list[Segments]:
+        """Return the runs of segments that are added up each by itself."""
+        return runs(self.stored, self.part_reports)
+
+
+class Executor(Protocol):
+    """Adds up the parts of a release."""
+
+    def part_shares(self, release: Release) -> Iterable[PartShare]:
+        """Return the sums of all parts, in any order, added up or not.
+
+        Raises:
+            UnavailableError: a part could not be computed; the release can be asked for again.
+        """
+
+
+class InProcess:
+    """Computes one part after the other where it is asked."""
+
+    def part_shares(self, release: Release) -> Iterator[PartShare]:
+        """Yield the sum of every part."""
+        for part in release.parts():
+            own = release.ranks[part.begins : part.ends]
+            yield part_share(release.task, release.server, release.matrix, own, release.stored, part)
+
+
+def sketch_share(release: Release, executor: Executor) -> RingArray:
+    """Add up one server's shares of a cohort; the result has shape `(m, w/c)`.
+
+    Raises:
+        ValueError: a report of the cohort is in none of the segments.
+        UnavailableError: a part could not be computed.
+    """
+    empty = np.zeros((release.matrix.rows, release.task.sketch_words), np.uint64)
+    share, done = tree_sum(chain([(empty, 0)], executor.part_shares(release)))
+    if done != release.matrix.num_clients:
+        raise ValueError(f"{release.matrix.num_clients - done} stored shares of the cohort are missing")
+    return share
+
+
+def tree_sum(sums: Iterable[PartShare]) -> PartShare:
+    """Add sums up, each with one that holds as many: at most log2 of their number are kept at a time."""
+    kept: list[tuple[int, PartShare]] = []
+    for one in sums:
+        level, total = 0, one
+        while kept and kept[-1][0] == level:
+            total = added(kept.pop()[1], total)
+            level += 1
+        kept.append((level, total))
+    total = kept.pop()[1]
+    while kept:
+        total = added(kept.pop()[1], total)
+    return total
+
+
+def added(first: PartShare, second: PartShare) -> PartShare:
+    """Add two sums, modulo 2^64."""
+    return first[0] + second[0], first[1] + second[1]

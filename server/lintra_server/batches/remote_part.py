@@ -1,0 +1,85 @@
+"""A part of a release as a process of its own computes it: what it is told, and the work itself."""
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lintra_protocol.randomness import system_randomness
+from lintra_protocol.task import Task
+from lintra_protocol.transforms.base import PublicMatrix
+from lintra_server.batches.executor import PartShare, Release
+from lintra_server.batches.key_door import Behind, Certificates, enter
+from lintra_server.batches.transform import Segments, part_share
+from lintra_server.disk.vault import DataKey
+from lintra_server.storage.reading import ReadOnlyDatabase
+from lintra_server.storage.segments import StoredSegments
+
+
+@dataclass(frozen=True)
+class RemotePart:
+    """One part as it travels: nothing in it is secret.
+
+    Attributes:
+        definition: the task's, canonical.
+        seed: of the matrix.
+        batch: its number in the store.
+        ranks: of the reports of the run, or `EXCLUDED`; shape `(k,)`.
+        door: where database and key are told (see `key_door`).
+    """
+
+    definition: bytes = field(repr=False)
+    server: int
+    num_clients: int
+    seed: bytes = field(repr=False)
+    batch: int
+    part: Segments
+    ranks: NDArray[np.uint32] = field(repr=False)
+    door: str
+
+
+def remote_parts(release: Release, door: str) -> list[RemotePart]:
+    """Return the parts of a release for other processes."""
+    definition, clients = release.task.canonical(), release.matrix.num_clients
+    return [
+        RemotePart(
+            definition,
+            release.server,
+            clients,
+            release.seed,
+            release.batch,
+            part,
+            release.ranks[part.begins : part.ends],
+            door,
+        )
+        for part in release.parts()
+    ]
+
+
+def behind_the_door(release: Release) -> Behind:
+    """Return what the processes of a release must know to read its shares."""
+    return Behind(*release.stored.elsewhere())
+
+
+def compute(told: RemotePart, certificates: Certificates | None = None) -> PartShare:
+    """Read the segments of a part, decrypt them and add them up; nothing is kept afterwards but the public matrix.
+
+    Raises:
+        UnavailableError: the door of the release is closed to this process.
+        InvalidTag: a segment is not what was stored under its number.
+    """
+    behind = enter(told.door, certificates)
+    task, matrix = _matrix(told.definition, told.num_clients, told.seed)
+    database = ReadOnlyDatabase(behind.database)
+    try:
+        stored = StoredSegments(database, told.batch, DataKey(behind.key, system_randomness))
+        return part_share(task, told.server, matrix, told.ranks, stored, told.part)
+    finally:
+        database.close()
+
+
+@lru_cache(maxsize=1)
+def _matrix(definition: bytes, num_clients: int, seed: bytes) -> tuple[Task, PublicMatrix]:
+    task = Task.from_canonical(definition)
+    return task, task.mechanism.public_matrix(num_clients, seed)
