@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import floor
 
+import numpy as np
+
 from lintra_protocol.canonical import base64url, domain_hash, framed, parse_base64url
 from lintra_protocol.documents import fraction
 from lintra_protocol.errors import (
@@ -22,9 +24,18 @@ from lintra_protocol.errors import (
     TooManyMissingError,
 )
 from lintra_protocol.mechanisms.base import LOG_MAX_WRAP, SEED_ATTEMPTS
-from lintra_protocol.messages import Census, Cohort, Inventory, Signed, inventories_hash, nonce_commitment
+from lintra_protocol.messages import (
+    Census,
+    Cohort,
+    CohortRequest,
+    Inventory,
+    Signed,
+    inventories_hash,
+    nonce_commitment,
+)
 from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.report_ids import ReportIds
+from lintra_protocol.ring import IntArray
 from lintra_protocol.task import Task
 from lintra_protocol.transforms.base import PublicMatrix
 
@@ -54,6 +65,36 @@ def verify_list(inventory: Inventory, report_ids: ReportIds) -> None:
     """
     if inventory.count != len(report_ids) or inventory.root != base64url(report_ids.root):
         raise InventoryMismatchError(f"the list of server {inventory.server} is not the one it signed")
+
+
+def missing_elsewhere(
+    task: Task, server: int, request: CohortRequest, inventories: Sequence[Inventory], own: ReportIds
+) -> IntArray:
+    """Check every list against the inventory that signed it; return where in one's own stands what others lack (R7).
+
+    The lists of the others are rebuilt from one's own, one after the other: of each are kept the positions only.
+
+    Args:
+        task: the task.
+        server: this server's index.
+        request: with the differences to this server's list.
+        inventories: of `verify_inventories`.
+        own: this server's list.
+
+    Returns:
+        Ascending positions in `own`; the cohort is all others.
+
+    Raises:
+        InvalidMessageError: not one difference for each other server, or it is not spelled as it must be.
+        InventoryMismatchError: a list is not the one its server signed.
+    """
+    others = [other for other in range(task.num_servers) if other != server]
+    if [difference.server for difference in request.differences] != others:
+        raise InvalidMessageError(f"expected one difference for each of the servers {others}, in this order")
+    verify_list(inventories[server], own)
+    for difference in request.differences:
+        verify_list(inventories[difference.server], difference.rebuild(own))
+    return np.unique(np.concatenate([difference.positions() for difference in request.differences]))
 
 
 def verify_census(

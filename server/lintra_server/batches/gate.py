@@ -6,11 +6,9 @@ that is restored later, leads to the same bytes or to none. Rule numbers are tho
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from threading import Lock
 from typing import NoReturn
-
-import numpy as np
 
 from lintra_protocol.canonical import base64url, domain_hash, parse_base64url
 from lintra_protocol.errors import (
@@ -38,15 +36,15 @@ from lintra_protocol.messages import (
 )
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.report_ids import ReportIds
-from lintra_protocol.ring import IntArray, ring_bytes
+from lintra_protocol.ring import ring_bytes
 from lintra_protocol.rules import (
     Drawn,
     aggregate_context,
     check_cohort,
     draw_matrix,
+    missing_elsewhere,
     verify_cohorts,
     verify_inventories,
-    verify_list,
 )
 from lintra_protocol.sealing import seal
 from lintra_protocol.signing import SigningKey
@@ -177,7 +175,7 @@ class Gate:
                 # The inventories determine the cohort; so a repeated request is answered without its lists.
                 return self._same_cohort(batch.cohort, request.inventories)  # (5)
             own = self.inventory_ids(held)
-            missing = _missing_elsewhere(held, request, inventories, own)  # (2)
+            missing = missing_elsewhere(held.task, held.server, request, inventories, own)  # (2)
             cohort_ids = own.without(missing)  # (3)
             check_cohort(held.task, len(cohort_ids), len(own))  # (4)
             cohort = self._cohort(held, request.inventories, cohort_ids)
@@ -373,22 +371,6 @@ class Gate:
             sealed=base64url(domain_hash("sealed sketch share", sealed)),
         )
         return encode_sealed_document(sign(self._identity, record).canonical(), sealed)
-
-
-def _missing_elsewhere(
-    held: HeldBatch, request: CohortRequest, inventories: Sequence[Inventory], own: ReportIds
-) -> IntArray:
-    """Check every list against the inventory that signed it; return where in one's own stands what others lack.
-
-    The lists of the others are rebuilt from one's own, one after the other: of each are kept the positions only.
-    """
-    others = [server for server in range(held.task.num_servers) if server != held.server]
-    if [difference.server for difference in request.differences] != others:
-        raise InvalidMessageError(f"expected one difference for each of the servers {others}, in this order")
-    verify_list(inventories[held.server], own)
-    for difference in request.differences:
-        verify_list(inventories[difference.server], difference.rebuild(own))
-    return np.unique(np.concatenate([difference.positions() for difference in request.differences]))
 
 
 def _same_request(batch: Batch, request_hash: bytes) -> bytes:
