@@ -34,9 +34,10 @@ from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
 from lintra_protocol.tokens import SERIAL_BYTES, Admission
 from lintra_protocol.transport import media_type
 from lintra_protocol.wire import block_context
+from lintra_server.batches.executor import InProcess, Release, sketch_share
 from lintra_server.batches.intake import open_blocks
 from lintra_server.batches.registry import HeldTask
-from lintra_server.batches.transform import add_reports, sketch_share
+from lintra_server.batches.transform import add_reports
 from lintra_server.settings import Settings
 from lintra_server.storage.store import Upload
 from lintra_server.web.app import create_app
@@ -221,7 +222,8 @@ def release() -> None:
         matrix = held.task.mechanism.public_matrix(STORED, bytes(32))
         store = app.node.store
         started = time.perf_counter()
-        sketch_share(held.task, 0, matrix, store.ranks(held.number), store.segments(held.number))
+        ranks, stored = store.ranks(held.number), store.segments(held.number)
+        sketch_share(Release(held.task, 0, matrix, bytes(32), held.number, ranks, stored), InProcess())
         seconds = time.perf_counter() - started
         started = time.perf_counter()
         ids = store.report_ids(held.number)

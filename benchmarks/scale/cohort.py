@@ -20,7 +20,7 @@ from lintra_protocol.ring import IntArray, RingArray, ring_bytes, ring_from_byte
 from lintra_protocol.schema import Column
 from lintra_protocol.sealing import HYBRID
 from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
-from lintra_server.batches.registry import HeldTask
+from lintra_server.batches.registry import HeldBatch
 from lintra_server.settings import Settings
 from lintra_server.web.app import create_app
 from lintra_server.web.upload_route import UploadRoute
@@ -69,7 +69,9 @@ def collect(folder: Path, num_reports: int, num_servers: int) -> Collection:
     task = _task(keys, apps, num_reports)
     record = sign(keys.author, TaskRecord(definition=task))
     (folder / "task.json").write_bytes(record.canonical())
-    held = [app.node.registry.register(task.task_id, record)[0] for app in apps]
+    for app in apps:
+        app.node.registry.register(task.task_id, record)
+    held = [app.node.registry.find_batch(task.task_id) for app in apps]
     for start in range(0, num_reports, _CHUNK):
         _fill_chunk(apps, held, start, min(_CHUNK, num_reports - start))
     for app in apps:
@@ -87,7 +89,7 @@ def rows_of(report_ids: npt.NDArray[np.uint8]) -> IntArray:
     return report_ids[:, :COLUMNS].astype(np.int64) - 128
 
 
-def _fill_chunk(apps: list[UploadRoute], held: list[HeldTask], start: int, count: int) -> None:
+def _fill_chunk(apps: list[UploadRoute], held: list[HeldBatch], start: int, count: int) -> None:
     seed = start.to_bytes(32, "big")
     report_ids = np.frombuffer(keystream(seed)(32 * count), np.uint8).reshape(count, 32)
     for app, task, shares in zip(apps, held, _shares(rows_of(report_ids), len(apps)), strict=True):

@@ -3,17 +3,17 @@
 import numpy as np
 import numpy.typing as npt
 
-from lintra_server.batches.registry import HeldTask
+from lintra_server.batches.registry import HeldBatch
 from lintra_server.storage.segments import tail, write_segments
 from lintra_server.storage.store import Store
 
 
-def fill(store: Store, held: HeldTask, report_ids: npt.NDArray[np.uint8], payloads: npt.NDArray[np.uint8]) -> None:
+def fill(store: Store, held: HeldBatch, report_ids: npt.NDArray[np.uint8], payloads: npt.NDArray[np.uint8]) -> None:
     """Store new reports of an open batch in one transaction.
 
     Args:
         store: of one server.
-        held: the task.
+        held: the batch.
         report_ids: shape `(k, 32)`.
         payloads: shape `(k, bytes)`.
     """

@@ -9,7 +9,8 @@ from scipy.sparse import csc_array
 from lintra_protocol.mechanisms import Osnap
 from lintra_protocol.randomness import bulk_system_randomness
 from lintra_protocol.ring import RingArray
-from lintra_server.batches.transform import add_reports, sketch_share
+from lintra_server.batches.executor import InProcess, Release, sketch_share
+from lintra_server.batches.transform import add_reports
 from lintra_server.web.app import create_app
 from scale.cohort import COLUMNS, Collection, collect, settings_of
 from scale.figures import Asked, Measured, best, cpu, row
@@ -74,8 +75,13 @@ def _transform(asked: Asked) -> Measured:
 
 def _transform_seconds(made: Collection) -> float:
     app = create_app(settings_of(made, 0))
-    held, store = app.node.registry.find(made.task.task_id), app.node.store
+    held, store = app.node.registry.find_batch(made.task.task_id), app.node.store
     matrix = made.task.mechanism.public_matrix(store.num_durable(held.number), bytes(32))
-    seconds = cpu(lambda: sketch_share(made.task, 0, matrix, store.ranks(held.number), store.segments(held.number)))
+
+    def add_up() -> None:
+        ranks, stored = store.ranks(held.number), store.segments(held.number)
+        sketch_share(Release(made.task, 0, matrix, bytes(32), held.number, ranks, stored), InProcess())
+
+    seconds = cpu(add_up)
     app.node.close()
     return seconds

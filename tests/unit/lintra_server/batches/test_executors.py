@@ -93,7 +93,7 @@ def test_any_runs_in_any_order_add_up_to_the_plain_product(sizes: list[int], mos
 async def released(world: World, reports: int = REPORTS, part_reports: int = 14) -> Release:
     """Store shares at server 0 in small segments, freeze most of them, and return what there is to add up."""
     app = world.apps[0]
-    held, rng = app.node.registry.find(world.task.task_id), np.random.default_rng(1)
+    held, rng = app.node.registry.find_batch(world.task.task_id), np.random.default_rng(1)
     for start in range(0, reports, SEGMENT):
         ids = [rng.bytes(32) for _ in range(min(SEGMENT, reports - start))]
         app.node.store.add_reports([Upload(held.number, ids, [rng.bytes(8 * world.task.num_words) for _ in ids])])
