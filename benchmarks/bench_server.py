@@ -36,7 +36,7 @@ from lintra_protocol.transport import media_type
 from lintra_protocol.wire import block_context
 from lintra_server.batches.executor import InProcess, Release, sketch_share
 from lintra_server.batches.intake import open_blocks
-from lintra_server.batches.registry import HeldTask
+from lintra_server.batches.registry import HeldBatch
 from lintra_server.batches.transform import add_reports
 from lintra_server.settings import Settings
 from lintra_server.storage.store import Upload
@@ -55,7 +55,7 @@ def quiet() -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
 
 
-def server(folder: Path, mechanism: AnyMechanism, max_clients: int = 1_000_000) -> tuple[UploadRoute, HeldTask]:
+def server(folder: Path, mechanism: AnyMechanism, max_clients: int = 1_000_000) -> tuple[UploadRoute, HeldBatch]:
     """Return a server that holds one task of `NUM_COLUMNS` columns."""
     app = create_app(
         Settings.model_validate(
@@ -88,11 +88,11 @@ def server(folder: Path, mechanism: AnyMechanism, max_clients: int = 1_000_000) 
         not_before=hour - 1,
         not_after=hour + 24,
     )
-    held, _ = app.node.registry.register(task.task_id, sign(author, TaskRecord(definition=task)))
-    return app, held
+    app.node.registry.register(task.task_id, sign(author, TaskRecord(definition=task)))
+    return app, app.node.registry.find_batch(task.task_id)
 
 
-def sealed_uploads(app: UploadRoute, held: HeldTask, count: int, together: int = MAX_REPORTS) -> list[bytes]:
+def sealed_uploads(app: UploadRoute, held: HeldBatch, count: int, together: int = MAX_REPORTS) -> list[bytes]:
     """Return the bodies of `count` uploads of one block of fresh reports each."""
     key_id, key = next((key_id, key) for key_id, key in app.node.keys.active().items() if key.suite == HYBRID)
     task, random_bytes = held.task, bulk_system_randomness()
@@ -105,7 +105,7 @@ def sealed_uploads(app: UploadRoute, held: HeldTask, count: int, together: int =
     ]
 
 
-async def post(app: UploadRoute, held: HeldTask, body: bytes) -> None:
+async def post(app: UploadRoute, held: HeldBatch, body: bytes) -> None:
     """Send one upload through the ASGI door."""
     sent: list[Message] = []
 
@@ -127,7 +127,7 @@ async def post(app: UploadRoute, held: HeldTask, body: bytes) -> None:
     assert b'"failures":[]' in sent[1]["body"]
 
 
-async def post_all(app: UploadRoute, held: HeldTask, bodies: list[bytes]) -> None:
+async def post_all(app: UploadRoute, held: HeldBatch, bodies: list[bytes]) -> None:
     """Send uploads from `CONNECTIONS` senders at once."""
 
     async def sender(number: int) -> None:
@@ -144,12 +144,12 @@ def cpu(work: Callable[..., object], *arguments: object) -> float:
     return time.process_time() - started
 
 
-def opened(held: HeldTask, app: UploadRoute, body: bytes) -> float:
+def opened(held: HeldBatch, app: UploadRoute, body: bytes) -> float:
     """Return the CPU seconds in which an upload is cut, opened and checked, without looking anything up."""
     return cpu(lambda: open_blocks(held, decode_upload(body, held.task, 0), app.node.keys.find, set()))
 
 
-def hpke(held: HeldTask, app: UploadRoute, body: bytes) -> float:
+def hpke(held: HeldBatch, app: UploadRoute, body: bytes) -> float:
     """Return the CPU seconds in which the seals of an upload are opened, and nothing else."""
     blocks = decode_upload(body, held.task, 0)
 
