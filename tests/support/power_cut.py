@@ -4,8 +4,10 @@
 
 For every STEP-th number from FIRST to LAST it forks a process on a copy of the folder. Before its synchronisation to
 the disk of that number the process writes down what a power cut would leave, and kills itself; then one starts from
-just that. Each number is tried twice: once all that was never synchronised is lost, contents and names; once names,
-removals and sizes have reached the disk and contents have not, as file systems do that write their own books first.
+just that. FIRST may be 0: then it is the number of the commit by which the database gets what the journal has since a
+moment, the batch's closing, and LAST is so many more. Each number is tried twice: once all that was never synchronised
+is lost, contents and names; once names, removals and sizes have reached the disk and contents have not, as file
+systems do that write their own books first.
 
 Of a folder called LYING nothing is kept that was synchronised there, as if the server had left that out.
 
@@ -30,8 +32,10 @@ from lintra_protocol.randomness import system_randomness
 from lintra_protocol.signing import SigningKey
 from lintra_protocol.task import Task
 from lintra_server.storage.database import Database
+from lintra_server.storage.key_folder import JOURNAL_FILE
 from support.killed_gate import exchange, forked, settings_in
 
+COMMIT = "commit"
 _SQLITE = (".sqlite", ".sqlite-wal", ".sqlite-shm")
 
 
@@ -87,32 +91,52 @@ class Disk:
                 (to / name).chmod(0o600)
 
 
+def watch(before: Callable[[str], None], after: Callable[[int], None]) -> None:
+    """Call something before every synchronisation, with the name of the file or "commit", and after those of files."""
+    fsync, made = os.fsync, Database.__init__
+
+    def watched(descriptor: int) -> None:
+        before(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        fsync(descriptor)
+        after(descriptor)
+
+    def watching(self: Database, path: Path) -> None:
+        made(self, path)
+        with self.reading() as connection:
+            assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
+        event.listen(self._engine, "commit", lambda _: before(COMMIT))
+
+    os.fsync = watched  # type: ignore[assignment]
+    Database.__init__ = watching  # type: ignore[method-assign]
+
+
 def cut_at(number: int, folder: Path, to: Path, *, torn: bool, lying: str) -> None:
     """Let this process lose power before its synchronisation of this number; what is left goes to a new folder."""
-    disk, counted, fsync = Disk(folder), 0, os.fsync
+    disk, counted = Disk(folder), 0
 
-    def count(*_: object) -> None:
+    def count(_: str) -> None:
         nonlocal counted
         counted += 1
         if counted == number:
             disk.left(to, torn=torn)
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def watched(descriptor: int) -> None:
-        count()
-        fsync(descriptor)
-        disk.synchronised(descriptor, lying)
+    watch(count, lambda descriptor: disk.synchronised(descriptor, lying))
 
-    os.fsync = watched  # type: ignore[assignment]
-    made = Database.__init__
 
-    def counting(self: Database, path: Path) -> None:
-        made(self, path)
-        with self.reading() as connection:
-            assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
-        event.listen(self._engine, "commit", count)
+def number_in_between(work: Callable[[], None]) -> int:
+    """Return the number of the commit that follows the second line that the journal gets: that of the closing."""
 
-    Database.__init__ = counting  # type: ignore[method-assign]
+    def listing(say: Callable[[bytes], None]) -> None:
+        names: list[str] = []
+        watch(names.append, lambda _: None)
+        work()
+        lines = [number for number, name in enumerate(names, 1) if name == JOURNAL_FILE]
+        # The journal is synchronised when it is opened, too.
+        say(str(names.index(COMMIT, lines[2]) + 1).encode())
+
+    _, (found,) = forked(listing)
+    return int(bytes.fromhex(found))
 
 
 def main(folder: Path, first: int, last: int, step: int, lying: str = "") -> None:
@@ -120,10 +144,20 @@ def main(folder: Path, first: int, last: int, step: int, lying: str = "") -> Non
     task = Task.from_canonical((folder / "task.json").read_bytes())
     keys = {server: SigningKey(settings_in(folder, server).identity_secret(system_randomness)) for server in (1, 2)}
     copy, left = folder / "copy", folder / "left"
+
+    def copied() -> None:
+        for gone in (copy, left):
+            shutil.rmtree(gone, ignore_errors=True)
+        for name in ("server0", "keys0"):
+            shutil.copytree(folder / name, copy / name)
+
+    if first == 0:
+        copied()
+        first = number_in_between(lambda: exchange(copy, task, keys, lambda _: None))
+        last += first
     for number in range(first, last + 1, step):
         for torn in (False, True):
-            for name in ("server0", "keys0"):
-                shutil.copytree(folder / name, copy / name)
+            copied()
 
             def losing(say: Callable[[bytes], None], number: int = number, torn: bool = torn) -> None:
                 cut_at(number, copy, left, torn=torn, lying=lying)
@@ -133,8 +167,6 @@ def main(folder: Path, first: int, last: int, step: int, lying: str = "") -> Non
             again, after = forked(lambda say: exchange(left if left.exists() else copy, task, keys, say))
             line = {"at": number, "torn": torn, "ended": ended, "said": said, "again": again, "after": after}
             sys.stdout.write(json.dumps(line) + "\n")
-            for gone in (copy, left):
-                shutil.rmtree(gone, ignore_errors=True)
         if ended == 0:  # nothing is synchronised any more
             return
 
