@@ -65,7 +65,8 @@ class Frozen(BaseModel):
         Raises:
             InvalidMessageError: not canonical, or not a document of this kind; the detail names the field.
         """
-        document = cls.from_value(parse_canonical_json(data))
+        parse_canonical_json(data)
+        document = cls._validated(data)
         if document.canonical() != data:
             raise InvalidMessageError(f"{cls.__name__}: a field is left out; defaults are written in full")
         return document
@@ -73,9 +74,13 @@ class Frozen(BaseModel):
     @classmethod
     def from_value(cls, value: object) -> Self:
         """Check a value that was already parsed from canonical JSON (see `from_canonical`)."""
+        return cls._validated(canonical_json(cast("JsonValue", value)))
+
+    @classmethod
+    def _validated(cls, data: bytes) -> Self:
         try:
             # In JSON mode a list may stand for a tuple; everything else stays strict.
-            return cls.model_validate_json(canonical_json(cast("JsonValue", value)))
+            return cls.model_validate_json(data)
         except ValidationError as error:
             raise InvalidMessageError(f"{cls.__name__}: {first_complaint(error)}") from None
 
