@@ -283,8 +283,6 @@ class Task(Frozen):
             )
 
     def _require_supported(self) -> None:
-        if self.batches != "single":
-            raise UnsupportedFeatureError("windows are not available yet; use batches 'single'")
         if self.client_auth == "mtls":
             raise UnsupportedFeatureError("client_auth 'mtls' is not available; use 'token' or 'none'")
         if self.extensions:

@@ -137,10 +137,11 @@ class Life:
         servers: tuple[int, ...] = (0, 1, 2),
         label: str = "client",
         rows: Iterable[tuple[FloatArray, RandomBytes]] | None = None,
+        batch: int = 0,
     ) -> None:
         """Send the reports of some rows, by default of the first `count` clients, to some servers."""
         chosen = clients(count, label) if rows is None else rows
-        reports = [client_report(task, row, task.not_before, rng) for row, rng in chosen]
+        reports = [client_report(task, row, task.span(batch)[0], rng) for row, rng in chosen]
         for server in servers:
             async with httpx2.AsyncClient(transport=httpx2.ASGITransport(self.servers[server])) as http:
                 answer = await http.get(f"{server_url(server)}/v1/keys")

@@ -37,7 +37,7 @@ FILES = {
     "agreement": cases_control.agreement,
     "signatures": cases_control.signatures,
     "sealing": cases_control.sealing,
-    "windows": cases_windows.windows,
+    "windows": lambda: cases_windows.windows() + cases_windows.tasks(),
     "problems": cases_control.problems,
 }
 

@@ -13,6 +13,7 @@ from lintra_protocol.canonical import canonical_json
 from lintra_protocol.privacy.statement import Neighbours, Threat
 from lintra_protocol.schema import OTHER, Kind, Name
 from lintra_protocol.sealing import HYBRID, SuiteName
+from lintra_protocol.windows import MAX_WINDOWS
 
 
 class ColumnSpecification(Asked):
@@ -99,6 +100,16 @@ class StudySpecification(Asked):
     pilot: str | None = Field(default=None, description="the pilot's task identifier; only in the main task")
 
 
+class WindowsSpecification(Asked):
+    """How a task is cut into windows; lengths are multiples of its `time_precision`, and its duration follows."""
+
+    window_seconds: Whole = Field(ge=1, le=31_536_000, description="the length of one window")
+    grace_seconds: Whole = Field(
+        ge=0, le=31_536_000, description="how long after its end a window still takes reports that were delayed"
+    )
+    max_windows: Whole = Field(ge=1, le=MAX_WINDOWS, description="how many windows there are")
+
+
 class Specification(Asked):
     """A new task: what is collected, what is released, and what is promised."""
 
@@ -127,7 +138,14 @@ class Specification(Asked):
         "not given",
     )
     reports_per_source: Whole = Field(
-        default=1, ge=1, le=1000, description="how many tasks like this the same people are asked to take part in"
+        default=1,
+        ge=1,
+        le=1000,
+        description="how many tasks like this the same people are asked to take part in; with windows, in how many of "
+        "them one source may answer",
+    )
+    windows: WindowsSpecification | None = Field(
+        default=None, description="release it again and again, once in every window of time"
     )
     max_missing: Number | None = Field(
         default=None, description="0.25 with tokens, or twice the part of corrupt clients if that is more"

@@ -18,6 +18,7 @@ from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.schema import Column
 from lintra_protocol.sealing import HYBRID, SuiteName
 from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task, least_max_missing
+from lintra_protocol.windows import Windows
 
 SALT_BYTES = 32
 
@@ -63,7 +64,10 @@ def build_task(
     asked = specification
     if INTERCEPT in [column.name for column in asked.columns]:
         raise InvalidTaskError(f"columns: the name {INTERCEPT!r} belongs to the intercept; choose another")
+    not_before = now // asked.time_precision
+    not_after = -(-(now + asked.duration_seconds) // asked.time_precision)
     try:
+        windows = _windows(asked)
         claim = claim_of(asked)
         columns = columns_of(asked)
         max_clients = asked.max_clients or min(10 * asked.min_clients, 2**32)
@@ -89,8 +93,10 @@ def build_task(
             max_clients=max_clients,
             max_missing=real_below(least_max_missing(claim)) if asked.max_missing is None else asked.max_missing,
             time_precision=asked.time_precision,
-            not_before=now // asked.time_precision,
-            not_after=-(-(now + asked.duration_seconds) // asked.time_precision),
+            batches="single" if windows is None else "windowed",
+            windows=windows,
+            not_before=not_before,
+            not_after=not_after if windows is None else not_before + windows.units,
             client_auth=asked.client_auth,
             token_keys=keys.token_commitments(servers) if asked.client_auth == "token" else (),
             share_form=asked.share_form,
@@ -110,9 +116,37 @@ def warnings_of(task: Task) -> list[str]:
     remark = mechanism.remark(task.privacy(task.claim.min_clients))
     found = [remark] if remark else []
     found += ASKINGS[mechanism.kind].warnings(task, mechanism)
+    if task.windows is not None:
+        together = task.worst_together()
+        found.append(
+            f"epsilon {task.claim.epsilon} is that of one window; all {task.reports_per_source} reports that one "
+            f"source may send have epsilon {together.epsilon:.4g} at delta {together.delta:g} together"
+        )
     if task.suite != HYBRID:
         found.append("the classical suite does not protect against a later quantum computer")
     return found
+
+
+def _windows(asked: Specification) -> Windows | None:
+    """Return the windows that were asked for, in units of time.
+
+    Raises:
+        InvalidTaskError: a length is no multiple of the unit, or the task takes two rounds.
+    """
+    if asked.windows is None:
+        return None
+    if asked.mechanism.num_rounds > 1 or asked.study is not None:
+        raise InvalidTaskError("windows: a task with a second round, or in a study, is released once")
+    unit = asked.time_precision
+    for name in ("window_seconds", "grace_seconds"):
+        if getattr(asked.windows, name) % unit:
+            raise InvalidTaskError(f"windows.{name}: a multiple of time_precision, {unit} seconds")
+    return Windows(
+        window=asked.windows.window_seconds // unit,
+        grace=asked.windows.grace_seconds // unit,
+        max_windows=asked.windows.max_windows,
+        reports_per_source=asked.reports_per_source,
+    )
 
 
 def claim_of(asked: Specification) -> Claim:

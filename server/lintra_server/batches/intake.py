@@ -189,7 +189,10 @@ class Intake:
         if found is None:
             if refusal is not None:
                 return [refusal] * len(report_ids)
-            found = await asyncio.get_running_loop().run_in_executor(self._openers, self._open_batch, held, batch)
+            try:
+                found = await asyncio.get_running_loop().run_in_executor(self._openers, self._open_batch, held, batch)
+            except BatchClosedError as error:
+                return [error] * len(report_ids)
         upload = Upload(found.number, report_ids, list(payloads.values()), refusal, serials)
         return await asyncio.wrap_future(self._writer.submit(upload))
 

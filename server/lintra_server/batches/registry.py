@@ -10,6 +10,7 @@ from lintra_protocol.documents import fraction
 from lintra_protocol.errors import (
     BatchClosedError,
     BatchOpenError,
+    CohortTooSmallError,
     InvalidMessageError,
     InvalidTaskError,
     PolicyRefusedError,
@@ -147,11 +148,14 @@ class Registry:
             UnknownTaskError: the task is not registered here.
             UnknownBatchError: it has no such batch.
             BatchOpenError: it is a window of which no report came yet.
+            CohortTooSmallError: it is a window of which none came, and it is over.
         """
         held = self.find(task_id)
         if not 0 <= batch < held.task.num_batches:
             raise UnknownBatchError(f"this task has batches 0 to {held.task.num_batches - 1}")
         found = self.batch_of(held, batch)
+        if found is None and self._now() >= held.ends_of(batch):
+            raise CohortTooSmallError(f"no report of window {batch} came, and it is over")
         if found is None:
             raise BatchOpenError(f"no report of window {batch} came yet")
         return found

@@ -7,6 +7,7 @@ built once in a process; which server a request is for stands in its state.
 import functools
 import time
 from collections.abc import Callable
+from math import ceil
 
 from fastapi import FastAPI, Request
 from starlette.concurrency import run_in_threadpool
@@ -14,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 
 from lintra_protocol.canonical import HASH_BYTES, parse_base64url
-from lintra_protocol.errors import LintraError, UnavailableError, UnknownBatchError
+from lintra_protocol.errors import BatchOpenError, LintraError, UnavailableError, UnknownBatchError
 from lintra_protocol.messages import (
     AggregateRequest,
     BatchStatus,
@@ -162,7 +163,11 @@ def _add_inventory_routes(app: FastAPI) -> None:
     @app.post(f"{_BATCH}/inventory")
     async def close(task_id: str, batch: str, request: Request) -> Response:
         node, held, _ = await _analyzer(request, task_id, batch)
-        return answer("inventory", await run_in_threadpool(node.gate.close, held))
+        try:
+            return answer("inventory", await run_in_threadpool(node.gate.close, held))
+        except BatchOpenError:
+            request.state.retry_after = max(1, ceil(held.ends_of(held.batch) - node.now()))
+            raise
 
     @app.get(f"{_BATCH}/inventory")
     async def inventory(task_id: str, batch: str, request: Request) -> Response:
@@ -261,5 +266,7 @@ async def _refuse(request: Request, error: Exception) -> Response:
     known = UnavailableError("the disk is full") if is_full(error) else as_lintra_error(error)
     request.state.error = known.token
     response = problem(known, request.state.request_id)
+    if (seconds := getattr(request.state, "retry_after", None)) is not None:
+        response.headers["retry-after"] = str(seconds)
     response.headers.update(getattr(error, "headers", None) or {})
     return response

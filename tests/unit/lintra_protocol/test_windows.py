@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from lintra_protocol.cli import describe
-from lintra_protocol.errors import PolicyRefusedError, UnsupportedFeatureError
+from lintra_protocol.errors import InvalidTaskError, PolicyRefusedError
 from lintra_protocol.messages import nonce_commitment
 from lintra_protocol.privacy.ceiling import Ceiling
 from lintra_protocol.rules import aggregate_context, late_seed
@@ -98,7 +98,7 @@ def test_a_ceiling_counts_all_reports_of_a_source() -> None:
 def test_parts_of_delta_that_add_up_to_delta_are_refused() -> None:
     claim = TASK.claim.model_copy(update={"delta_coalition": "0.0000005", "max_corrupt_clients": 1})
     assert windowed(mechanism="osnap", claim=claim, check=False).worst_together().epsilon == math.inf
-    with pytest.raises(UnsupportedFeatureError, match="windows are not available yet"):
+    with pytest.raises(InvalidTaskError, match=r"adds up over 2 windows to more than delta 0\.000001"):
         windowed(mechanism="osnap", claim=claim)
 
 
