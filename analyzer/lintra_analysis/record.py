@@ -97,6 +97,22 @@ class Plausibility(Frozen):
     flagged_rows: tuple[Count, ...]
 
 
+class RecordedWindow(Frozen):
+    """Which window was released, and what all that one source may send to the task promises.
+
+    Attributes:
+        begins: seconds since the epoch.
+        ends: seconds since the epoch; the grace comes after it.
+        reports_per_source: in how many windows one source may answer.
+        together: the privacy of so many of the worst windows that the servers release; `privacy` is that of this one.
+    """
+
+    begins: Count
+    ends: Count
+    reports_per_source: Count
+    together: PrivacyStatement
+
+
 class ServerPart(Frozen):
     """What one server contributed: its nonce, and the hash of its sealed sketch share.
 
@@ -121,6 +137,7 @@ class ReleaseRecord(Frozen):
         privacy: of the actual cohort and matrix, spelled in decimal strings, rounded up.
         values: hash of the released integers, little-endian in row order.
         clipped: what the clip counter says; left out of a release without one.
+        window: which one it is; left out where the task has no windows.
         released_at: seconds since the epoch.
     """
 
@@ -141,6 +158,7 @@ class ReleaseRecord(Frozen):
     noise: RecordedNoise
     plausibility: Plausibility
     clipped: RecordedClipping | None = Field(default=None, exclude_if=lambda clipped: clipped is None)
+    window: RecordedWindow | None = Field(default=None, exclude_if=lambda window: window is None)
     analyzer_key: Key
     released_at: Count
 

@@ -9,6 +9,7 @@ from lintra_analysis.record import (
     Plausibility,
     RecordedClipping,
     RecordedNoise,
+    RecordedWindow,
     ReleaseRecord,
     ServerPart,
     SignedRecord,
@@ -65,10 +66,24 @@ def certify(
         noise=_noise(task, cohort.row_counts),
         plausibility=_plausibility(task, result.sketch, cohort.row_counts),
         clipped=_clipping(task, result.sketch, cohort.row_counts),
+        window=_window(task, batch),
         analyzer_key=key.public_key,
         released_at=now,
     )
     return SignedRecord(record=record, signature=key.sign(record.kind, record.canonical()))
+
+
+def _window(task: Task, batch: int) -> RecordedWindow | None:
+    if task.windows is None:
+        return None
+    begins, ends = (unit * task.time_precision for unit in task.span(batch))
+    together = task.worst_together()
+    return RecordedWindow(
+        begins=begins,
+        ends=ends,
+        reports_per_source=task.reports_per_source,
+        together=stated(together, "everything that one source may send to this task", {}),
+    )
 
 
 def _noise(task: Task, row_counts: IntArray) -> RecordedNoise:

@@ -77,6 +77,9 @@ async def test_windows_are_released_as_they_end_also_those_that_ended_while_the_
     for window in (0, 2):
         record = life.service.record(str(found[window]["release_id"])).record
         assert (record.batch, record.task_id) == (window, task.task_id)
+        assert record.window is not None
+        assert (record.window.begins, record.window.ends) == (NOW + 300 * window, NOW + 300 * window + 300)
+        assert record.window.together.epsilon > task.worst_privacy().epsilon >= record.privacy.epsilon
     assert life.service.schedule.look() == []  # a gap stays one
 
 
