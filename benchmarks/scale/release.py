@@ -30,6 +30,7 @@ from lintra_protocol.messages import BATCH
 from lintra_protocol.randomness import system_randomness
 from lintra_protocol.ring import IntArray, from_ring, to_ring
 from lintra_server.batches.transform import add_reports
+from lintra_service.memory import give_back_large_blocks
 from scale.cohort import Collection, collect, rows_of
 from scale.processes import cpu_seconds, forget_peak, peak_mebibytes, running_servers
 
@@ -134,6 +135,7 @@ class CountingHttp:
 async def measured_release(made: Collection, pids: list[int]) -> list[StageCost]:
     """Be the analyzer: take one stage after the other, and look at all processes before and after each."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
+    give_back_large_blocks()  # as `lintra analyzer run` does
     keys, task, data = made.keys, made.task, made.folder / "analyzer"
     data.mkdir()
     store, archive = Store(data / "analyzer.sqlite"), Archive(data / "releases")

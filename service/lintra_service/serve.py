@@ -10,6 +10,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from lintra_service.listener import Listener, listener
+from lintra_service.memory import give_back_large_blocks
 from lintra_service.settings import ServiceSettings
 
 OPERATOR_CONNECTIONS = 100
@@ -19,6 +20,7 @@ _log = structlog.get_logger()
 
 def run(main: Callable[[], Coroutine[None, None, None]]) -> None:
     """Run a service's main coroutine in the fastest event loop that is installed."""
+    give_back_large_blocks()
     with asyncio.Runner(loop_factory=uvicorn.Config(_no_app, log_config=None).get_loop_factory()) as runner:
         runner.run(main())
 

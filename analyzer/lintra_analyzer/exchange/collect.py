@@ -74,7 +74,9 @@ class ServerExchange:
             # A closed batch takes no more reports, so none is closed before all servers hold enough.
             await self._each(missing, self._require_enough)
         await self._each(missing, self._close_one)
-        await self._each(self._missing("ids"), self._fetch_ids)
+        # One after the other: each is large, and is held whole while it is checked.
+        for server in self._missing("ids"):
+            await self._fetch_ids(server)
 
     async def freeze(self) -> None:
         """Have every server freeze the cohort, and reveal its nonce (R7).
