@@ -1,13 +1,13 @@
 """Runs a server's start, closing, freezing and release in processes whose machine loses power at one moment.
 
-    python -m support.power_cut FOLDER FIRST LAST STEP [LYING]
+    python -m support.power_cut FOLDER FIRST LAST STEP SINCE [LYING]
 
 For every STEP-th number from FIRST to LAST it forks a process on a copy of the folder. Before its synchronisation to
 the disk of that number the process writes down what a power cut would leave, and kills itself; then one starts from
-just that. FIRST may be 0: then it is the number of the commit by which the database gets what the journal has since a
-moment, the batch's closing, and LAST is so many more. Each number is tried twice: once all that was never synchronised
-is lost, contents and names; once names, removals and sizes have reached the disk and contents have not, as file
-systems do that write their own books first.
+just that. Synchronisations are counted once the journal was synchronised SINCE times: 0 is the start, and after 3, the
+opening and two lines, the journal has what closes the batch, and the database gets it next. Each number is tried twice:
+once all that was never synchronised is lost, contents and names; once names, removals and sizes have reached the disk
+and contents have not, as file systems do that write their own books first.
 
 Of a folder called LYING nothing is kept that was synchronised there, as if the server had left that out.
 
@@ -35,7 +35,6 @@ from lintra_server.storage.database import Database
 from lintra_server.storage.key_folder import JOURNAL_FILE
 from support.killed_gate import exchange, forked, settings_in
 
-COMMIT = "commit"
 _SQLITE = (".sqlite", ".sqlite-wal", ".sqlite-shm")
 
 
@@ -91,76 +90,63 @@ class Disk:
                 (to / name).chmod(0o600)
 
 
-def watch(before: Callable[[str], None], after: Callable[[int], None]) -> None:
-    """Call something before every synchronisation, with the name of the file or "commit", and after those of files."""
-    fsync, made = os.fsync, Database.__init__
+def watched(
+    disk: Disk, since: int, lying: str, act: Callable[[int], None]
+) -> tuple[Callable[[int], None], Callable[..., None]]:
+    """Return what takes the place of `os.fsync`, and what is called before a commit; both act on their number."""
+    fsync = os.fsync
+    counted, lines = 0, 0
 
-    def watched(descriptor: int) -> None:
-        before(Path(f"/proc/self/fd/{descriptor}").readlink().name)
-        fsync(descriptor)
-        after(descriptor)
-
-    def watching(self: Database, path: Path) -> None:
-        made(self, path)
-        with self.reading() as connection:
-            assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
-        event.listen(self._engine, "commit", lambda _: before(COMMIT))
-
-    os.fsync = watched  # type: ignore[assignment]
-    Database.__init__ = watching  # type: ignore[method-assign]
-
-
-def cut_at(number: int, folder: Path, to: Path, *, torn: bool, lying: str) -> None:
-    """Let this process lose power before its synchronisation of this number; what is left goes to a new folder."""
-    disk, counted = Disk(folder), 0
-
-    def count(_: str) -> None:
+    def count(*_: object) -> None:
         nonlocal counted
-        counted += 1
+        counted += lines >= since
+        act(counted)
+
+    def synchronising(descriptor: int) -> None:
+        nonlocal lines
+        count()
+        fsync(descriptor)
+        disk.synchronised(descriptor, lying)
+        lines += Path(f"/proc/self/fd/{descriptor}").readlink().name == JOURNAL_FILE
+
+    return synchronising, count
+
+
+def cut_at(number: int, since: int, folder: Path, to: Path, *, torn: bool, lying: str) -> None:
+    """Let this process lose power before a synchronisation; what is left goes to a new folder."""
+    disk, made = Disk(folder), Database.__init__
+
+    def cut(counted: int) -> None:
         if counted == number:
             disk.left(to, torn=torn)
             os.kill(os.getpid(), signal.SIGKILL)
 
-    watch(count, lambda descriptor: disk.synchronised(descriptor, lying))
+    synchronising, count = watched(disk, since, lying, cut)
+
+    def counting(self: Database, path: Path) -> None:
+        made(self, path)
+        with self.reading() as connection:
+            assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
+        event.listen(self._engine, "commit", count)
+
+    os.fsync = synchronising  # type: ignore[assignment]
+    Database.__init__ = counting  # type: ignore[method-assign]
 
 
-def number_in_between(work: Callable[[], None]) -> int:
-    """Return the number of the commit that follows the second line that the journal gets: that of the closing."""
-
-    def listing(say: Callable[[bytes], None]) -> None:
-        names: list[str] = []
-        watch(names.append, lambda _: None)
-        work()
-        lines = [number for number, name in enumerate(names, 1) if name == JOURNAL_FILE]
-        # The journal is synchronised when it is opened, too.
-        say(str(names.index(COMMIT, lines[2]) + 1).encode())
-
-    _, (found,) = forked(listing)
-    return int(bytes.fromhex(found))
-
-
-def main(folder: Path, first: int, last: int, step: int, lying: str = "") -> None:
+def main(folder: Path, first: int, last: int, step: int, since: int, lying: str = "") -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
     task = Task.from_canonical((folder / "task.json").read_bytes())
     keys = {server: SigningKey(settings_in(folder, server).identity_secret(system_randomness)) for server in (1, 2)}
     copy, left = folder / "copy", folder / "left"
-
-    def copied() -> None:
-        for gone in (copy, left):
-            shutil.rmtree(gone, ignore_errors=True)
-        for name in ("server0", "keys0"):
-            shutil.copytree(folder / name, copy / name)
-
-    if first == 0:
-        copied()
-        first = number_in_between(lambda: exchange(copy, task, keys, lambda _: None))
-        last += first
     for number in range(first, last + 1, step):
         for torn in (False, True):
-            copied()
+            for gone in (copy, left):
+                shutil.rmtree(gone, ignore_errors=True)
+            for name in ("server0", "keys0"):
+                shutil.copytree(folder / name, copy / name)
 
             def losing(say: Callable[[bytes], None], number: int = number, torn: bool = torn) -> None:
-                cut_at(number, copy, left, torn=torn, lying=lying)
+                cut_at(number, since, copy, left, torn=torn, lying=lying)
                 exchange(copy, task, keys, say)
 
             ended, said = forked(losing)
@@ -172,5 +158,5 @@ def main(folder: Path, first: int, last: int, step: int, lying: str = "") -> Non
 
 
 if __name__ == "__main__":
-    first, last, step = map(int, sys.argv[2:5])
-    main(Path(sys.argv[1]), first, last, step, *sys.argv[5:6])
+    first, last, step, since = map(int, sys.argv[2:6])
+    main(Path(sys.argv[1]), first, last, step, since, *sys.argv[6:7])
