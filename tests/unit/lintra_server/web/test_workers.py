@@ -13,13 +13,15 @@ import pytest
 
 from lintra_protocol.errors import BatchClosedError, InvalidMessageError, LintraError, UnavailableError
 from lintra_protocol.messages import UploadAnswer, receipt_hash
+from lintra_protocol.task import Task
 from lintra_protocol.transport import media_type
+from lintra_protocol.windows import Windows
 from lintra_server.web.forwarding import Forward, answer_forwarded
 from lintra_server.web.line import Frame, Line, answered, decode_outcomes, encode_outcomes, refusal
 from lintra_server.web.opener import Gate, Opener
 from lintra_server.web.upload_route import Front
 from lintra_server.web.workers import Answers, _hello, _without_secrets
-from support.server_world import World, a_world, text, token
+from support.server_world import PRECISION, START, World, a_world, text, token
 
 
 @dataclass
@@ -214,3 +216,29 @@ def test_outcomes_survive_the_line() -> None:
         True, False, ("batch_closed", "it is closed"), ("batch_closed", "it is closed"), True, ("unavailable", "later"),
     ]  # fmt: skip
     assert len(words["problems"]) == 2  # type: ignore[arg-type]
+
+
+async def test_reports_of_two_windows_go_through_an_opener_each_to_its_own_batch(tmp_path: Path) -> None:
+    first, cut = START // PRECISION, Windows(window=2, grace=1, max_windows=6, reports_per_source=3)
+
+    def windowed(task: Task) -> Task:
+        times = {"not_before": first, "not_after": first + cut.units}
+        return task.model_copy(update={"batches": "windowed", "windows": cut, **times})
+
+    async with a_world(tmp_path, change=windowed) as world, an_opener(world) as split:
+        world.clock.seconds = (first + 2) * PRECISION
+        own, next_one, later = (world.reports(3, str(hour), first + hour) for hour in (1, 2, 6))
+        together = [own[0], next_one[0], later[0], own[1], next_one[1]]
+        for _ in range(2):
+            answer = (await uploaded(world, split, await world.body(0, together))).content
+            said = UploadAnswer.from_canonical(answer)
+            assert [(each.report_id, each.type) for each in said.failures] == [(text(later[0]), "report_too_early")]
+        node = world.apps[0].node
+        for window, reports in ((0, own[:2]), (1, next_one[:2])):
+            held = node.registry.batch_of(node.registry.find(world.task.task_id), window)
+            assert held is not None
+            assert node.store.report_ids(held.number) == sorted(report.report_id for report in reports)
+        # A lie about the batch ends the line, and not the gate.
+        with pytest.raises(TimeoutError):
+            split.gate.ask({"ask": "store", "key": 1, "batch": 6, "count": 0}).result(0.5)
+        assert node.registry.batch_of(node.registry.find(world.task.task_id), 5) is None
