@@ -12,11 +12,13 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import SimpleQueue
+from typing import TypeVar
 
-from lintra_protocol.errors import LintraError
+from lintra_protocol.errors import LintraError, UnavailableError
 from lintra_protocol.problems import from_problem, to_problem
 
 Words = dict[str, object]
+T = TypeVar("T")
 
 _HEAD = struct.Struct(">III")
 MAX_FRAME_BYTES = 64 << 20
@@ -83,12 +85,27 @@ class Line:
 
 
 def answered(line: Line, number: int, work: Callable[[], tuple[Words, bytes]]) -> None:
-    """Do what a question asks for, and answer it, also if that is refused."""
+    """Do what a question asks for, and answer it, also if that is refused or fails (see `tried` for errors)."""
+    if (found := tried(line, number, work)) is not None:
+        line.send(Frame(number, *found))
+
+
+def tried(line: Line, number: int, work: Callable[[], T]) -> T | None:
+    """Do what a question asks for; if that is refused or fails, answer so, and return None.
+
+    Raises:
+        KeyError, TypeError, ValueError: the question cannot be meant.
+    """
     try:
-        words, data = work()
+        return work()
+    except (KeyError, TypeError, ValueError):
+        raise
     except LintraError as error:
-        words, data = {"problem": to_problem(error)}, b""
-    line.send(Frame(number, words, data))
+        refused = error
+    except Exception as error:  # the disk, say: the other end may ask again later
+        refused = UnavailableError(type(error).__name__)
+    line.send(Frame(number, {"problem": to_problem(refused)}))
+    return None
 
 
 def refusal(frame: Frame) -> LintraError | None:

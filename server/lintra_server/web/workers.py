@@ -26,7 +26,7 @@ from lintra_server.node import Node
 from lintra_server.settings import Settings
 from lintra_server.storage.store import Outcome, Upload
 from lintra_server.web.forwarding import answer_forwarded
-from lintra_server.web.line import Frame, Line, Words, answered, encode_outcomes
+from lintra_server.web.line import Frame, Line, Words, answered, encode_outcomes, tried
 
 RESTART_SECONDS = 0.5
 STOP_SECONDS = 40.0
@@ -50,8 +50,8 @@ class Answers:
         while (frame := self._line.receive()) is not None:
             try:
                 self._one(frame)
-            except (LintraError, KeyError, TypeError, ValueError):
-                log.error("an opener said what cannot be meant")
+            except Exception as error:  # an opener is started again, whatever it said, and this thread goes on
+                log.error("an opener said what cannot be meant", reason=type(error).__name__)
                 return
 
     def _one(self, frame: Frame) -> None:
@@ -117,13 +117,11 @@ class Answers:
                 refused = error if isinstance(error, LintraError) else UnavailableError(type(error).__name__)
                 answered(self._line, frame.number, lambda: _refuse(refused))
 
-        try:
+        def begin() -> "Future[list[Outcome]]":
             self._node.readiness.require_space()
-            future = self._submitted(frame)
-        except LintraError as error:
-            refused = error
-            answered(self._line, frame.number, lambda: _refuse(refused))
-        else:
+            return self._submitted(frame)
+
+        if (future := tried(self._line, frame.number, begin)) is not None:
             future.add_done_callback(done)
 
     def _submitted(self, frame: Frame) -> "Future[list[Outcome]]":
@@ -195,9 +193,12 @@ class Worker:
 
     def _keep_running(self) -> None:
         while not self._stopping.is_set():
-            status = self._run()
+            try:
+                reason = f"status {self._run()}"
+            except Exception as error:  # no memory for a process, say: a little later there may be
+                reason = type(error).__name__
             if not self._stopping.is_set():
-                log.error("an opener ended and is started again", status=status)
+                log.error("an opener ended and is started again", reason=reason)
                 self._stopping.wait(RESTART_SECONDS)
 
     def _run(self) -> int:

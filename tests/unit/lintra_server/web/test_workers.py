@@ -142,7 +142,7 @@ async def test_an_upload_that_the_gate_cannot_store_is_refused_whole_and_may_com
         assert UploadAnswer.from_canonical((await uploaded(world, split, body)).content).failures == ()
 
 
-def _failing(_uploads: object) -> list[list[bool]]:
+def _failing(*_: object) -> list[list[bool]]:
     raise RuntimeError("no disk")
 
 
@@ -242,3 +242,16 @@ async def test_reports_of_two_windows_go_through_an_opener_each_to_its_own_batch
         with pytest.raises(TimeoutError):
             split.gate.ask({"ask": "store", "key": 1, "batch": 6, "count": 0}).result(0.5)
         assert node.registry.batch_of(node.registry.find(world.task.task_id), 5) is None
+
+
+async def test_what_fails_at_the_gate_is_answered_and_the_line_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with a_world(tmp_path) as world, an_opener(world) as split:
+        split.opener.registry.find(world.task.task_id)
+        asked: dict[str, object] = {"ask": "stored", "key": 1, "batch": 0}
+        with monkeypatch.context() as patch:
+            patch.setattr(world.apps[0].node.store, "stored", _failing)
+            with pytest.raises(UnavailableError, match="RuntimeError"):
+                await asyncio.to_thread(lambda: split.gate.ask(asked, bytes(32)).result(5))
+        assert split.gate.ask(asked, bytes(32)).result(5).data == b"\0"
