@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from lintra_analysis.estimators.power_sums_estimate import PowerSumsEstimate
     from lintra_analysis.estimators.regression import regression
     from lintra_analysis.estimators.regression_estimate import RegressionEstimate
+    from lintra_analysis.estimators.trend import TrendEstimate, trend
     from lintra_analysis.releases.release import Release
     from lintra_analysis.synthetic.analysis import synthesize
     from lintra_analysis.synthetic.rows import SyntheticRows
@@ -45,6 +46,7 @@ __all__ = [
     "RegressionPath",
     "Release",
     "SyntheticRows",
+    "TrendEstimate",
     "connect",
     "correlation",
     "histogram",
@@ -56,6 +58,7 @@ __all__ = [
     "regression",
     "regression_path",
     "synthesize",
+    "trend",
 ]
 
 _MODULES = {
@@ -70,6 +73,7 @@ _MODULES = {
     "RegressionPath": "estimators.path",
     "Release": "releases.release",
     "SyntheticRows": "synthetic.rows",
+    "TrendEstimate": "estimators.trend",
     "connect": "access.rest_client",
     "correlation": "estimators.correlation",
     "histogram": "estimators.histogram",
@@ -81,6 +85,7 @@ _MODULES = {
     "regression": "estimators.regression",
     "regression_path": "estimators.path",
     "synthesize": "synthetic.analysis",
+    "trend": "estimators.trend",
 }
 
 

@@ -33,6 +33,7 @@ FUNCTIONS = {
     "regression",
     "regression_path",
     "synthesize",
+    "trend",
 }
 TYPES = {
     "AnalyzerClient",
@@ -46,6 +47,7 @@ TYPES = {
     "RegressionPath",
     "Release",
     "SyntheticRows",
+    "TrendEstimate",
 }
 MOST_MODULES = 30
 
