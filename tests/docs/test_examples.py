@@ -139,10 +139,21 @@ def of_logistic_regression(stages: list[Names], printed: str) -> None:
     assert 0 < release.plan.sigma < 0.5
 
 
+def of_windows(stages: list[Names], printed: str) -> None:
+    from lintra_analysis import TrendEstimate
+
+    together = stages[-1]["together"]
+    assert isinstance(together, TrendEstimate)
+    assert together.gaps == (1,)
+    assert together.slope.value == pytest.approx(0.0)
+    assert "Gaps" in printed
+
+
 FINDS: dict[str, Callable[[list[Names], str], None]] = {
     "docs/estimators.md": of_estimators,
     "docs/synthetic.md": of_synthetic,
     "docs/ndis.md": of_profiles,
+    "docs/windows.md": of_windows,
     "docs/mechanisms/central_second_moment.md": of_second_moment,
     "docs/mechanisms/random_projection.md": of_projection,
     "docs/mechanisms/private_least_squares.md": of_least_squares,
