@@ -93,6 +93,7 @@ class Node:
 
     def _begin(self, parts: Parts, random_bytes: RandomBytes, halt: Halt) -> None:
         settings = self.settings
+        parts.database.halt = halt
         stepper = begin(parts, halt)
         rotation.renew(parts)
         self.now = self.clock.now

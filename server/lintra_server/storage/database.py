@@ -39,6 +39,7 @@ from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from lintra_server.disk.folders import sync_file, write_new
+from lintra_server.disk.journal import Halt
 from lintra_service.settings import InvalidSettingsError
 
 REVISION = "0006"
@@ -173,6 +174,8 @@ class AnyDatabase(ABC):
         """Use an engine; whoever extends this makes the tables, or brings them up to date."""
         self._engine = engine
         self._expected: list[Callable[[Connection], None]] = []
+        self.halt: Halt | None = None
+        """Ends the process if another machine has taken the database's place and lacks something."""
 
     @property
     def url(self) -> str:

@@ -18,6 +18,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from lintra_protocol.errors import UnavailableError
 from lintra_server.storage.database import REVISION, AnyDatabase, alembic_version
 from lintra_server.storage.steps import ForkedError
 from lintra_service.settings import InvalidSettingsError
@@ -121,16 +122,21 @@ class PostgresDatabase(AnyDatabase):
         """Compare what is stored with what is known if another machine answers than before.
 
         Raises:
-            ForkedError: it lacks something, or is another cluster.
+            UnavailableError: it lacks something, or is another cluster; the process ends.
         """
         place: Place = connection.info[_PLACE]
         if place == self._place:
             return
         if self._place is not None:
-            if place.cluster != self._place.cluster:
-                raise ForkedError("another database cluster answers than the one that this process began with")
-            for check in self._expected:
-                check(connection)
+            try:
+                if place.cluster != self._place.cluster:
+                    raise ForkedError("another database cluster answers than the one that this process began with")
+                for check in self._expected:
+                    check(connection)
+            except ForkedError as error:
+                if self.halt is not None:
+                    self.halt(f"after a failover: {error}")
+                raise UnavailableError("the database is not where this server left it") from None
             log.warning("the database has another timeline; nothing is missing", before=self._place, now=place)
         self._place = place
 

@@ -13,6 +13,7 @@ import pytest
 from pydantic import SecretStr
 from sqlalchemy import inspect
 
+from lintra_protocol.errors import UnavailableError
 from lintra_protocol.messages import AggregateRequest, Cohort, Signed
 from lintra_server.operating.doctor import examine
 from lintra_server.operating.restoring import put_database, restore
@@ -21,7 +22,6 @@ from lintra_server.storage import postgres as module
 from lintra_server.storage.database import AnyDatabase, segments
 from lintra_server.storage.parts import NotStartedError, lock_folders
 from lintra_server.storage.postgres import Place, PostgresDatabase
-from lintra_server.storage.steps import ForkedError
 from lintra_server.web.app import create_app
 from lintra_service.settings import InvalidSettingsError
 from support import postgres
@@ -153,13 +153,56 @@ def test_after_a_failover_everything_that_this_process_knows_is_compared_first(s
     with database.writing() as connection:
         connection.execute(segments.delete().where(segments.c.total == 3))
     database._place = Place(here.cluster, "00000000")
+    halts: list[str] = []
+    database.halt = halts.append
     for use in (database.reading, database.writing, database.appending):
-        with pytest.raises(ForkedError), use():
+        with pytest.raises(UnavailableError), use():
             pass
+    assert len(halts) == 3
+    assert "set back" in halts[0]
     # Another cluster is another database, whatever it holds.
     database._place = Place(here.cluster + 1, here.timeline)
-    with pytest.raises(ForkedError, match="another database cluster"):
+    with pytest.raises(UnavailableError):
         store.report_ids(1)
+    assert "another database cluster" in halts[-1]
+
+
+@pytest.mark.slow  # two clusters of its own
+@pytest.mark.parametrize("behind", [False, True], ids=["a replica with everything", "a replica that was behind"])
+async def test_a_server_goes_on_after_a_failover_unless_the_replica_was_behind(tmp_path: Path, behind: bool) -> None:
+    pair = postgres.Pair()
+    try:
+        with a_server(tmp_path, pair.url) as world:
+            assert (await world.register(0)).status_code == 201
+            reports = world.reports(15)
+            await world.upload(0, reports[:13])
+            if behind:
+                pair.copy()
+                await world.upload(0, reports[13:])
+            else:
+                await world.upload(0, reports[13:])
+                pair.copy()
+            world.apps[0].node.note()  # as it does every second
+            pair.fail_over()
+            body = await world.body(0, world.reports(1, "late"))
+            answers = [(await world.post(0, body)).status_code for _ in range(2)]  # the first meets a dead connection
+            assert answers[1] == (503 if behind else 200)
+            assert bool(world.halts) == behind
+            if not behind:
+                assert world.apps[0].node.store.num_durable(1) == 16
+                assert (await world.close_batch(0)).status_code == 200
+                return
+            assert "set back" in world.halts[0]
+            world.kill(0)
+            with pytest.raises(NotStartedError, match="lacks 2 acknowledged .* run `lintra server restore`"):
+                start(world, pair.url)
+            folder = lock_folders(world.settings[0], seeded("restore"))
+            done = restore(world.settings[0], seeded("restore"), folder, world.apps[0].node.clock)
+            folder.close()
+            assert (done.abandoned, done.lost) == (1, 2)
+            start(world, pair.url)
+    finally:
+        pair.close()
 
 
 def test_an_ordinary_user_who_owns_the_database_is_enough() -> None:
