@@ -194,7 +194,7 @@ async def test_a_server_goes_on_after_a_failover_unless_the_replica_was_behind(t
                 return
             assert "set back" in world.halts[0]
             world.kill(0)
-            with pytest.raises(NotStartedError, match="lacks 2 acknowledged .* run `lintra server restore`"):
+            with pytest.raises(NotStartedError, match=r"lacks 2 acknowledged .* run `lintra server restore`"):
                 start(world, pair.url)
             folder = lock_folders(world.settings[0], seeded("restore"))
             done = restore(world.settings[0], seeded("restore"), folder, world.apps[0].node.clock)
