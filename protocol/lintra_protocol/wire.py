@@ -8,8 +8,6 @@ import struct
 from collections.abc import Sequence
 from hashlib import sha256
 
-import numpy as np
-
 from lintra_protocol.canonical import HASH_BYTES, ByteRows, domain_hash, domain_hashes, framed
 from lintra_protocol.errors import InvalidMessageError
 from lintra_protocol.sharing import SEED_BYTES
@@ -65,8 +63,8 @@ def report_ids_of(headers: Sequence[bytes]) -> tuple[bytes, ...]:
 
 def commitments_to(task_id: bytes, server: int, shares: ByteRows) -> list[bytes]:
     """Return the blinded commitments to one server's shares (blind, form, payload), shape `(k, n)`."""
-    blinds, forms, payloads = np.split(shares, (BLIND_BYTES, BLIND_BYTES + 1), axis=1)
-    return domain_hashes("share", task_id, server.to_bytes(2, "big"), blinds, forms, payloads)
+    blinds, rest = shares[:, :BLIND_BYTES], shares[:, BLIND_BYTES:]
+    return domain_hashes("share", task_id, server.to_bytes(2, "big"), blinds, rest[:, :1], rest[:, 1:])
 
 
 def block_context(task_id: bytes, server: int, key_id: bytes, headers: Sequence[bytes]) -> bytes:
