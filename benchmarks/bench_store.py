@@ -1,7 +1,8 @@
 """What storing costs: bytes written to disk for each report, reading for a release, the table of identifiers.
 
-Run with `python benchmarks/bench_store.py`. Written bytes are those of all `write` calls of the process
-(`wchar` of /proc/self/io), log and database together; times are CPU seconds of one core.
+Run with `python benchmarks/bench_store.py [ADDRESS]`, the address being that of an empty PostgreSQL database. Written
+bytes are those of all `write` calls of the process (`wchar` of /proc/self/io), log and database together; times are CPU
+seconds of one core.
 """
 
 import json
@@ -20,6 +21,7 @@ from lintra_server.disk.batch_secrets import Secrets
 from lintra_server.disk.vault import Vault
 from lintra_server.storage.database import Database
 from lintra_server.storage.known import IdTable
+from lintra_server.storage.postgres import PostgresDatabase
 from lintra_server.storage.store import Store, Upload
 
 WORDS = 10
@@ -30,11 +32,11 @@ GROUPS = {1: 2_000, 32: 20_000, 256: 100_000}
 READ, TABLE = 200_000, 1_000_000
 
 
-def new_store(folder: Path) -> Store:
-    """Return a store with one open batch, the first."""
+def new_store(folder: Path, url: str = "") -> Store:
+    """Return a store with one open batch, the first; in PostgreSQL if there is an address."""
     (folder / "secrets").mkdir()
     vault = Vault([bytes(32)], system_randomness)
-    database = Database(folder / "lintra.sqlite")
+    database = PostgresDatabase(url) if url else Database(folder / "lintra.sqlite")
     store = Store(database, vault, Secrets(folder / "secrets", system_randomness), system_randomness)
     store.add_task(bytes(32), b"{}", server=0, capacity=10**9, ends=2**32, retention=0)
     return store
@@ -77,6 +79,23 @@ def disk(groups: dict[int, int] = GROUPS) -> dict[str, float]:
             found[f"bytes written a report, groups of {group}"] = (written() - before) / reports
             found[f"us CPU a report, groups of {group}"] = 1e6 * seconds / reports
             store.database.close()
+    return found
+
+
+def log_of_postgres(url: str, groups: dict[int, int] = GROUPS) -> dict[str, float]:
+    """Return bytes of write-ahead log for each report, and microseconds of the client's CPU, by the size of groups."""
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        store = new_store(Path(folder), url)
+        for group, reports in groups.items():
+            with store.database.reading() as connection:
+                before = connection.exec_driver_sql("SELECT pg_current_wal_lsn() - '0/0'").scalar_one()
+            seconds = fill(store, reports, group)
+            with store.database.reading() as connection:
+                after = connection.exec_driver_sql("SELECT pg_current_wal_lsn() - '0/0'").scalar_one()
+            found[f"bytes of log a report, groups of {group}"] = float(after - before) / reports
+            found[f"us CPU a report, groups of {group}"] = 1e6 * seconds / reports
+        store.database.close()
     return found
 
 
@@ -123,5 +142,7 @@ def table(reports: int = TABLE) -> dict[str, float]:
 
 if __name__ == "__main__":
     results = {"disk": disk(), "reading": reading(), "table": table()}
+    if len(sys.argv) > 1:
+        results["postgres"] = log_of_postgres(sys.argv[1])
     print(f"{platform.machine()}, Python {platform.python_version()}, numpy {np.__version__}: {' '.join(sys.argv)}")
     print(json.dumps(results, indent=2))

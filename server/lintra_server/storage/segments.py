@@ -27,10 +27,10 @@ MAX_SEGMENT_BYTES = 1 << 20
 EXCLUDED = 2**32 - 1
 """In the place of a rank: the report is not in the frozen cohort."""
 
-MAX_REWRITTEN = 512
+MAX_REWRITTEN = 256
 """Segments that are rewritten or emptied in one transaction; with `MAX_STEP_BYTES`, how long a writer waits for it."""
 
-MAX_STEP_BYTES = 2 << 20
+MAX_STEP_BYTES = 1 << 19
 
 _READ_BYTES = 4 << 20
 _FEWEST_ROWS, _MOST_ROWS = 4, 4096
@@ -234,9 +234,9 @@ def ids_of(connection: Connection, batch: int, numbers: Sequence[int]) -> dict[i
 def merge_some(connection: Connection, batch: int, first: int, key: DataKey) -> tuple[int, bool] | None:
     """Rewrite the next run of small segments into one; return where to go on, and whether there was more than one.
 
-    The run has at most `MAX_SEGMENT_BYTES`. None is returned when there are no segments from `first` on.
+    The run has at most `MAX_STEP_BYTES`. None is returned when there are no segments from `first` on.
     """
-    run = _run(connection, batch, first, MAX_SEGMENT_BYTES)
+    run = _run(connection, batch, first, MAX_STEP_BYTES)
     if not run:
         return None
     last = run[-1] - batch * SPAN

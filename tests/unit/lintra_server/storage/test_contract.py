@@ -371,7 +371,7 @@ def test_the_order_of_storing_and_every_payload_survive_rewriting_at_every_momen
 
 
 def test_segments_are_rewritten_up_to_a_size(many: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segments_module, "MAX_SEGMENT_BYTES", 10 * (32 + len(payload(0)) + 28))
+    monkeypatch.setattr(segments_module, "MAX_STEP_BYTES", 10 * (32 + len(payload(0)) + 28))
     before = in_order(many.segments(1))
     assert many.merge_segments(1, 60)
     sizes = np.diff(many.segments(1).totals, prepend=0)
