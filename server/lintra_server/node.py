@@ -17,7 +17,7 @@ from lintra_server.batches.census import CensusTaker
 from lintra_server.batches.executors import executor_of
 from lintra_server.batches.gate import Gate
 from lintra_server.batches.intake import Intake
-from lintra_server.batches.registry import Registry
+from lintra_server.batches.registry import HeldBatch, HeldTask, Registry
 from lintra_server.batches.upkeep import Upkeep
 from lintra_server.clock import DAY, Clock
 from lintra_server.disk.journal import Halt
@@ -119,7 +119,7 @@ class Node:
         self.writer = Writer(parts.store.add_reports, queue.max_pending_bytes, self.metrics.observe_commit, halt)
         self.intake = Intake(
             self.writer, self.keys.find, self.store.stored, parts.identity, queue.max_wait_seconds, self.now,
-            self.metrics.observe_reports, self.registry.batch_of, self.registry.opened,
+            self.metrics.observe_reports, self.registry.batch_of, self.opened,
         )  # fmt: skip
         self.metrics.pending_bytes.set_function(lambda: self.uploads.used)
         self.gate = Gate(
@@ -186,6 +186,11 @@ class Node:
     def _check_keys(self) -> None:
         if not self.keys.has_active():
             raise UnavailableError("no sealing key is active")
+
+    def opened(self, held: HeldTask, batch: int) -> HeldBatch:
+        """Return a batch of a task, which is opened if that was not done yet (see `Registry.opened` for errors)."""
+        with self.stepper.guarded():
+            return self.registry.opened(held, batch)
 
     def new_request_id(self) -> str:
         """Return a name for one request."""

@@ -239,13 +239,13 @@ async def test_a_cohort_that_was_computed_once_is_answered_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: bool
 ) -> None:
     computed = []
-    compare = gate._missing_elsewhere
+    compare = gate.missing_elsewhere
 
     def counted(*lists: object) -> object:
         computed.append(1)
         return compare(*lists)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(gate, "_missing_elsewhere", counted)
+    monkeypatch.setattr(gate, "missing_elsewhere", counted)
     async with a_world(tmp_path, "sum") as world:
         own, ids = await reach(world, "closed")
         request = corrupt_request(world, own, ids, ids)

@@ -9,6 +9,7 @@ from lintra_protocol.randomness import RandomBytes
 from lintra_server.disk.batch_secrets import Secrets
 from lintra_server.disk.vault import KEY_BYTES, Vault
 from lintra_server.storage.database import AnyDatabase, batches, tasks
+from lintra_server.storage.steps import SET_BACK, ForkedError
 
 _ADD_TASK = insert(tasks).returning(tasks.c.task)
 _ADD_BATCH = insert(batches).returning(batches.c.batch)
@@ -95,10 +96,16 @@ class Tasks:
             number: of the batch in its task.
             ends: seconds since the epoch when it stops taking reports.
             capacity: most reports that it may take.
+
+        Raises:
+            ForkedError: a batch that this process knows is not there any more: the database was set back.
         """
         secret = self._secrets.new()
         with self.database.writing() as connection:
             opened = self._open(connection, (task, number), ends, capacity, secret)
+            # Numbers grow. A first batch is opened with its task, so one that is missing is lost, too.
+            if opened is not None and opened <= max(self._held, default=0):
+                raise ForkedError(SET_BACK)
             named = (batches.c.task == task) & (batches.c.number == number)
             batch = int(connection.execute(select(batches.c.batch).where(named)).scalar_one())
         if opened is None:

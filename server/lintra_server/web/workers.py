@@ -141,7 +141,7 @@ class Answers:
             refused: Future[list[Outcome]] = Future()
             refused.set_result([refusal] * count)
             return refused
-        found = found or self._node.registry.opened(held, batch)
+        found = found or self._node.opened(held, batch)
         return self._node.writer.submit(Upload(found.number, report_ids, payloads, refusal, serials))
 
     def _counted(self, words: Words) -> None:
