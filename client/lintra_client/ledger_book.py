@@ -81,9 +81,9 @@ class Book:
         Raises:
             LedgerRefusedError: it has, or may have, as many already.
         """
-        (common,) = self._db.execute(
-            "SELECT count(*) FROM charges WHERE task_id = ? AND source = ?", (self._batch[0], _EVERYBODY)
-        ).fetchone()
+        # A source has few charges and a task many: the sign keeps the database from looking through the task's.
+        charges_of = "SELECT count(*) FROM charges WHERE +task_id = ? AND source = ?"
+        (common,) = self._db.execute(charges_of, (self._batch[0], _EVERYBODY)).fetchone()
         if isinstance(source, Vouched):  # it may be any of those that have a name, too
             (own,) = self._db.execute(
                 "SELECT coalesce(max(reports), 0) FROM (SELECT count(*) AS reports FROM charges "
@@ -91,9 +91,7 @@ class Book:
                 (self._batch[0], _EVERYBODY),
             ).fetchone()
         else:
-            (own,) = self._db.execute(
-                "SELECT count(*) FROM charges WHERE task_id = ? AND source = ?", (self._batch[0], source)
-            ).fetchone()
+            (own,) = self._db.execute(charges_of, (self._batch[0], source)).fetchone()
         if common + own >= most:
             raise LedgerRefusedError(
                 f"reports_per_source of task {self._batch[0]} is {most}, and this source has, or may have, as many"
