@@ -38,7 +38,7 @@ def tasks(neighbours: Neighbours = "replace-one", epsilon: str = "1", main: str 
 
 def charge(ledger: Ledger, task: Task, number: int, source: Source = SELF) -> str:
     """Charge one report and return why it is refused, or nothing."""
-    refused = ledger.charge_task(task, {number.to_bytes(32, "big"): source})
+    refused = ledger.charge_task(task, {number.to_bytes(32, "big"): source}, 0)
     return "".join(error.detail or "" for error in refused.values())
 
 

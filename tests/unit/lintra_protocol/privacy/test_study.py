@@ -13,6 +13,7 @@ from lintra_protocol.privacy.discrete import discrete_delta
 from lintra_protocol.privacy.statement import MAX_SLACK, Claim
 from lintra_protocol.privacy.study import Study
 from lintra_protocol.task import Task
+from lintra_protocol.windows import Windows
 from support import make_task
 
 STUDY = Study(epsilon="1", delta="0.000001", share="0.1")
@@ -86,3 +87,10 @@ def test_the_identifier_of_the_pilot_is_one_and_a_task_without_a_study_keeps_its
     written = task_of("0.27", STUDY).canonical()
     assert b'"study":{"delta":"0.000001","delta_coalition":"0","epsilon":"1","share":"0.1"}' in written
     assert Task.from_canonical(written).study == STUDY
+
+
+def test_a_study_has_no_windows() -> None:
+    windows = Windows(window=24, grace=1, max_windows=2, reports_per_source=1)
+    task = task_of("0.27", STUDY).model_copy(update={"batches": "windowed", "windows": windows})
+    with pytest.raises(InvalidTaskError, match="each has a single batch"):
+        task.check()
