@@ -3,15 +3,18 @@
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import httpx2
 import pytest
 import pytest_asyncio
 
-from lintra_analyzer.tasks.schedule import num_begun, num_due
+from lintra_analyzer.storage.store import Job, JobState, ServerState, Store, StoredTask
+from lintra_analyzer.tasks.jobs import Jobs
+from lintra_analyzer.tasks.schedule import Schedule, num_begun, num_due
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.task import Task
 from lintra_protocol.windows import Windows
 from support import analyzer_world, make_task
-from support.analyzer_world import CLIENTS, NOW, Life, living
+from support.analyzer_world import CLIENTS, NOW, Answer, Life, living
 
 MINUTES = 60
 ASKED = {"window_seconds": 5 * MINUTES, "grace_seconds": MINUTES, "max_windows": 8}
@@ -81,6 +84,77 @@ async def test_windows_are_released_as_they_end_also_those_that_ended_while_the_
         assert (record.window.begins, record.window.ends) == (NOW + 300 * window, NOW + 300 * window + 300)
         assert record.window.together.epsilon > task.worst_privacy().epsilon >= record.privacy.epsilon
     assert life.service.schedule.look() == []  # a gap stays one
+
+
+async def test_an_analyzer_that_ends_after_any_answer_goes_on_and_releases_a_window_once(
+    life: Life, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = await create(life)
+    await answer_window(life, task, 0)
+    pass_minutes(monkeypatch, 6)
+    for answers in (0, 2, 4, 1, 3):  # between the stages, and in the middle of each
+        left = [answers]
+
+        def gone(_server: int, _request: object, answer: Answer, left: list[int] = left) -> Answer:
+            left[0] -= 1
+            if left[0] < 0:
+                raise httpx2.ConnectError("the analyzer is ending")
+            return answer
+
+        life.wires.fault = gone
+        life.service.start_release(task.task_id, 0)
+        await life.service.jobs.finished(task.task_id, 0)
+        life.service.store.close()
+        life.restart()
+    life.wires.fault = None
+    await run_schedule(life)
+    await run_schedule(life)
+    assert [record.record.batch for record in life.service.records()] == [0]
+    assert (await windows(life, task))[0]["state"] == "released"
+
+
+class Instant(Jobs):
+    """Jobs that are done when they are started; every seventh window is a gap, every eleventh has to be tried twice."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.started: list[int] = []
+        self._running = {}
+
+    def start(self, task_id: str, batch: int) -> Job:
+        again = batch in self.started
+        self.started.append(batch)
+        state: JobState = "waiting" if batch % 11 == 0 and not again else "failed" if batch % 7 == 0 else "released"
+        job = Job(task_id, "inventory", state, batch=batch)
+        self._store.set_job(job)
+        return job
+
+
+@pytest.mark.parametrize("hours", [300, pytest.param(8760, marks=pytest.mark.slow)])
+def test_a_year_of_hours_is_released_once_each_by_a_schedule_that_begins_anew_now_and_then(
+    tmp_path: Path, hours: int
+) -> None:
+    windows = Windows(window=60, grace=60, max_windows=hours, reports_per_source=1)
+    times = {"not_before": 600, "not_after": 600 + windows.units}
+    task = make_task(batches="windowed", windows=windows, **times)  # type: ignore[arg-type]
+    store = Store(tmp_path / "analyzer.sqlite")
+    store.add_task(StoredTask(task.task_id, b"", b"", 0), 1, None)
+    store.set_registration(task.task_id, ServerState(0, "accepted"))
+    jobs, clock = Instant(store), [0.0]
+    schedule = Schedule(store, jobs, lambda _: task, lambda: clock[0])
+    for hour in range(hours + 3):
+        clock[0] = (task.not_before + 60.0 * hour) * task.time_precision
+        if hour % 100 == 50:  # the process ends, and another begins
+            schedule = Schedule(store, jobs, lambda _: task, lambda: clock[0])
+        if hour % 24 != 5:  # it stands for an hour each day
+            schedule.look()
+    for _ in range(3):
+        clock[0] += 100.0
+        schedule.look()
+    twice = [window for window in range(hours) if window % 11 == 0]
+    assert sorted(jobs.started) == sorted([*range(hours), *twice])
+    assert [job.batch for job in store.jobs(task.task_id) if job.state == "waiting"] == []
+    store.close()
 
 
 async def test_a_specification_says_both_epsilons_and_lengths_are_whole_units(life: Life) -> None:
