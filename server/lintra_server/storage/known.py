@@ -9,7 +9,8 @@ numbers; whatever happened to a commit that failed, the table is forgotten and r
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 
 import numpy as np
 from numpy.typing import NDArray
@@ -145,14 +146,32 @@ class KnownIds:
         pairs = zip(places.tolist(), numbers.tolist(), strict=True)
         return {report_ids[place] for place, number in pairs if _holds(held[number], report_ids[place])}
 
-    def are_new(self, batch: int, report_ids: Sequence[bytes]) -> bool:
-        """Return whether memory alone says that a batch holds none of some identifiers: nothing that was acknowledged.
+    def remembered(
+        self, reading: Callable[[], AbstractContextManager[Connection]], batch: int, report_ids: Sequence[bytes]
+    ) -> set[bytes] | None:
+        """Return those of some identifiers that a batch holds, as far as memory leads; None if it leads nowhere.
 
-        False says nothing. True may be overtaken by another commit, so it may spare work, and only a commit decides.
+        What is returned is stored. Another one may be, too, if another process stored it: only a commit decides.
+
+        Args:
+            reading: begins a transaction, which new identifiers do not need.
+            batch: the batch's number.
+            report_ids: of 32 bytes each.
         """
         with self._lock:
             table = self._tables.get(batch)
-            return table is not None and not len(table.candidates(b"".join(report_ids))[0])
+            if table is None:
+                return None
+            places, numbers = table.candidates(b"".join(report_ids))
+        if not len(places):
+            return set()
+        wanted = sorted(set(numbers.tolist()))
+        with reading() as connection:
+            held = ids_of(connection, batch, wanted)
+        if len(held) != len(wanted):
+            return None  # segments were rewritten into others
+        pairs = zip(places.tolist(), numbers.tolist(), strict=True)
+        return {report_ids[place] for place, number in pairs if _holds(held[number], report_ids[place])}
 
     def add(self, batch: int, written: Sequence[Written]) -> None:
         """Remember what a commit stored, now that it is durable."""

@@ -190,9 +190,10 @@ class Store(Tasks):
 
     def stored(self, batch: int, report_ids: Sequence[bytes]) -> set[bytes]:
         """Return which of some reports of a batch are stored, or raise `UnavailableError` if nobody can tell."""
-        if self._known.are_new(batch, report_ids):
-            return set()
         try:
+            known = self._known.remembered(self.database.reading, batch, report_ids)
+            if known is not None:
+                return known
             with self.database.reading() as connection:
                 return self._known.among(connection, batch, report_ids, tail(connection, batch).total)
         except DatabaseError as error:

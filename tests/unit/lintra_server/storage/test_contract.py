@@ -5,12 +5,13 @@ import random
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
 import numpy as np
 import pytest
-from sqlalchemy import event, update
+from sqlalchemy import Connection, event, update
 
 from lintra_protocol.errors import BatchClosedError, TokenSpentError, UnavailableError
 from lintra_server.disk.journal import EMPTY, Head
@@ -136,17 +137,32 @@ def test_which_reports_came_together_and_in_which_order_is_not_stored(stored: St
     assert found == [([(number, number) for number in order], b"".join(bytes([n]) * 16 for n in order))] * 2
 
 
-def test_memory_alone_says_of_a_new_report_that_it_is_new_and_of_no_stored_one(stored: Stored) -> None:
+def test_a_new_report_is_known_to_be_new_without_a_query_and_a_stored_one_by_its_segment_alone(stored: Stored) -> None:
     store = stored.open()
-    assert not store._known.are_new(1, [an_id(1)])
+    reading, asked = store.database.reading, list[bool]()
+
+    @contextmanager
+    def watched() -> Iterator[Connection]:
+        asked.append(True)
+        with reading() as connection:
+            yield connection
+
+    def remembered(*numbers: int) -> set[bytes] | None:
+        asked.clear()
+        return store._known.remembered(watched, 1, [an_id(number) for number in numbers])
+
+    assert remembered(1) is None
     add(store, 1, 2)
     add(store, 3)
-    assert store._known.are_new(1, [an_id(4), an_id(5)])
+    assert remembered(4, 5) == set()
+    assert not asked
     for known in (1, 2, 3):
-        assert not store._known.are_new(1, [an_id(4), an_id(known)])
+        assert remembered(4, known) == {an_id(known)}
+        assert len(asked) == 1
         assert store.stored(1, [an_id(4), an_id(known)]) == {an_id(known)}
     store._known.forget(1)
-    assert not store._known.are_new(1, [an_id(4)])
+    assert remembered(4) is None
+    assert store.stored(1, [an_id(2)]) == {an_id(2)}
 
 
 def test_a_batch_takes_its_maximum_and_not_one_report_more(stored: Stored) -> None:
