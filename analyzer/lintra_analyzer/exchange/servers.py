@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Protocol
 
 import httpx2
@@ -165,12 +166,12 @@ class _Blame:
 
 
 async def _bounded(response: httpx2.Response, limit: int) -> bytes:
-    data = bytearray()
+    data = BytesIO()
     async for chunk in response.aiter_raw():
-        data += chunk
-        if len(data) > limit:
+        data.write(chunk)
+        if data.tell() > limit:
             raise MessageTooLargeError(f"an answer of at most {limit} bytes was expected")
-    return bytes(data)
+    return data.getvalue()  # which is no copy
 
 
 def _refusal(response: httpx2.Response, data: bytes) -> LintraError:
