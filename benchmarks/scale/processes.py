@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx2
 
-START_SECONDS = 60
+START_SECONDS = 300
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
