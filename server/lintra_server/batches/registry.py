@@ -182,6 +182,10 @@ class Registry:
         found = self.batch_of(held, batch)
         if found is not None:
             return found
+        if held.task.windows is None:
+            # It has had its batch since it was registered, so the database was set back: no batch has the number 0, and
+            # the store ends the process when it is asked to add to it.
+            return HeldBatch(**vars(held), number=0, batch=batch)
         begins = held.seconds(held.task.span(batch)[0] - SKEW_UNITS)
         if begins < self._barred_before:
             raise BatchClosedError(f"this server was restored; windows that began before then are over, as {batch} is")
