@@ -80,8 +80,8 @@ async def test_a_job_that_died_while_an_answer_was_on_its_way_goes_on_after_a_re
         sketch, _ = life.service.archive.read(signed.record)
         assert_array_equal(task.mechanism.decode(sketch, task.num_columns), life.ideal(task).values)
         if last != "batches":
-            # The other two servers had answered, and their answers were kept.
-            assert [server for server, _, what in life.wires.log if what == last] == [1]
+            # What had answered was kept: of lists, which are large and fetched one after the other, the first one.
+            assert [server for server, _, what in life.wires.log if what == last] == [1, 2][: 1 + (last == "ids")]
 
 
 async def test_a_job_that_died_before_the_record_was_stored_goes_on_after_a_restart(
