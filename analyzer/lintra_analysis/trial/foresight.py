@@ -22,6 +22,7 @@ from lintra_analysis.releases.release import Release
 from lintra_analysis.trial.collection import placeholder_keys, placeholder_servers
 from lintra_analysis.trial.files.table import FileTable
 from lintra_analysis.trial.prospects import Prospect, outlook
+from lintra_analysis.trial.together import Together
 from lintra_protocol.documents import first_complaint, fraction
 from lintra_protocol.errors import InvalidAnalysisError, InvalidRowError, InvalidTaskError
 from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
@@ -47,6 +48,7 @@ class Foresight:
         coefficients: by feature, value and deviation (None where noise leaves it unbounded); None without a target.
         prospects: how well coefficients could be told from other cohorts and at other epsilons; None without a target.
         if_colluding: what epsilon becomes if so many per cent of the smallest cohort collude.
+        together: both epsilons of a task with windows; None without.
         warnings: in plain words.
     """
 
@@ -57,6 +59,7 @@ class Foresight:
     coefficients: dict[str, tuple[float, float | None]] | None
     prospects: tuple[Prospect, ...] | None
     if_colluding: dict[int, float]
+    together: Together | None
     warnings: tuple[str, ...]
 
 
@@ -97,6 +100,7 @@ def foresee(
         coefficients=None if target is None else _coefficients(release, target),
         prospects=None if target is None else _prospects(task, release, target),
         if_colluding=epsilons_if_colluding(task.mechanism, task.claim, task.num_columns),
+        together=Together.of(task),
         warnings=tuple(warnings_of(task)),
     )
 

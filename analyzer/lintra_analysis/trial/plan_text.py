@@ -1,6 +1,7 @@
 """What to expect of a specification, as JSON and as a text for people."""
 
 from collections.abc import Iterator
+from dataclasses import asdict
 
 from lintra_analysis.estimators.tabular import number, table
 from lintra_analysis.trial.foresight import Foresight
@@ -18,6 +19,7 @@ def document(found: Foresight) -> dict[str, object]:
         "epsilon": task.claim.epsilon,
         "delta": task.claim.delta,
         "study": None if task.study is None else task.study.model_dump(mode="json"),
+        "windows": None if found.together is None else asdict(found.together),
         "words": task.num_words,
         "expected_from": found.rows_from,
         "means": found.means,
@@ -48,7 +50,8 @@ def show(found: Foresight) -> str:
     lines = [
         f"{kind}: epsilon {claim.epsilon} at delta {claim.delta}, from {claim.min_clients:,} clients",
         f"{found.task.num_words:,} words a report; {in_words(found.if_colluding)}.",
-        *_together(found.task),
+        *_study(found.task),
+        *_windows(found),
         f"What the noise alone will do to answers, for rows like {found.rows_from}:",
         "",
         *_answers(found),
@@ -57,7 +60,7 @@ def show(found: Foresight) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _together(task: Task) -> Iterator[str]:
+def _study(task: Task) -> Iterator[str]:
     """Say what pilot and main task cost together, if this is one of them."""
     if task.study is not None:
         role = "Pilot" if task.study.pilot is None else "Main task"
@@ -65,6 +68,21 @@ def _together(task: Task) -> Iterator[str]:
             f"{role} of a study of epsilon {task.study.epsilon} at delta {task.study.delta}, which devices charge once "
             "for both tasks, before the pilot's report leaves."
         )
+
+
+def _windows(found: Foresight) -> Iterator[str]:
+    """Say what one window promises, what all reports of one source cost, and what promising that would take."""
+    both = found.together
+    if both is None:
+        return
+    yield f"Released in each of {both.windows:,} windows; one source answers in at most {both.reports} of them."
+    yield ""
+    rows = [["epsilon as asked", f"{both.epsilon_of_one:.6g}", f"{both.epsilon_of_all:.6g}", "1"]]
+    if both.reports > 1:
+        promised = f"at most {found.task.claim.epsilon}"
+        rows.append(["that promise for all", both.epsilon_to_ask, promised, f"{both.noise_factor:.4g}"])
+    yield from table(["", "one window", f"all {both.reports} reports of a source", "times the noise"], rows)
+    yield ""
 
 
 def _answers(found: Foresight) -> Iterator[str]:
