@@ -1,0 +1,121 @@
+"""Real processes on loopback: a task with windows, one server killed between them, and only the schedule releases."""
+
+import asyncio
+import io
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from services import analyst_token, local_services, running
+
+from lintra_analysis.access.rest_client import AnalyzerClient
+from lintra_client import Client, Retries, SendSummary
+from lintra_protocol.canonical import parse_base64url
+from lintra_protocol.ideal import client_report
+from lintra_protocol.randomness import RandomBytes, expand
+from lintra_protocol.ring import FloatArray, from_ring, to_ring
+from lintra_protocol.task import Task
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+
+NUM_ROWS = 60
+NUM_WINDOWS = 2
+COLUMNS = ["sleep", "mood", "steps"]
+ROWS = np.random.default_rng(11).normal(0, 3, (NUM_WINDOWS, NUM_ROWS, len(COLUMNS)))
+PATIENCE = 120.0
+"""Seconds in which both windows are released: they are due after 20, the schedule looks every 10 and tries after 60."""
+
+SPECIFICATION = {
+    "purpose": "End-to-end test of windows",
+    "columns": [{"name": name, "lower": -9, "upper": 9, "center": 0.5, "scale": 2} for name in COLUMNS],
+    "mechanism": {"kind": "sum"},
+    "row_bound": 3,
+    "epsilon": 1,
+    "delta": 1e-6,
+    "min_clients": NUM_ROWS,
+    "time_precision": 1,
+    "windows": {"window_seconds": 8, "grace_seconds": 4, "max_windows": NUM_WINDOWS},
+    "reports_per_source": NUM_WINDOWS,
+}
+
+
+def seeded(window: int, index: int) -> RandomBytes:
+    return expand(index.to_bytes(32, "big"), f"end to end, window {window}")
+
+
+def send_window(task: Task, urls: list[str], window: int) -> SendSummary:
+    """Send the rows of a window by the real clock, once it has begun."""
+    begins, ends = (unit * task.time_precision for unit in task.span(window))
+    time.sleep(max(begins - time.time(), 0))
+
+    async def send() -> SendSummary:
+        retries = Retries(attempts=60, first_wait=0.1, longest_wait=0.5)
+        async with Client(task.task_id, urls, ledger=None, retries=retries) as client:
+            return await client.send_many(ROWS[window], random_bytes_for=lambda index: seeded(window, index))
+
+    sent = asyncio.run(send())
+    assert time.time() < ends, "this machine is too slow to fill a window"
+    return sent
+
+
+def identifiers(task: Task, window: int) -> set[bytes]:
+    """Return the identifiers that the window's reports have, whenever in the window they were made."""
+    times = range(*task.span(window))
+    made = ((row, time, seeded(window, index)) for index, row in enumerate(ROWS[window]) for time in times)
+    return {client_report(task, *each).report_id for each in made}
+
+
+def sum_of_noised_rows(task: Task, window: int) -> FloatArray:
+    """Return what the release of a window has to be, bit for bit: all its clients' noised rows, added mod 2^64."""
+    total = np.zeros((1, task.num_words), np.uint64)
+    for index, row in enumerate(ROWS[window]):
+        total += to_ring(task.encode(task.schema_arrays.row(row)[np.newaxis], seeded(window, index)))
+    decoded: FloatArray = task.mechanism.decode(from_ring(total), task.num_columns)
+    return decoded
+
+
+def releases_by_window(analyzer: AnalyzerClient, task: Task) -> list[str | None]:
+    """Return the release of every window, in order; None for one that has none."""
+    found = {view["window"]: view["release_id"] for view in analyzer.windows(task.task_id)}
+    return [found.get(window) for window in range(NUM_WINDOWS)]
+
+
+def test_the_schedule_releases_every_window_once_though_a_server_was_killed_between_them(tmp_path: Path) -> None:
+    servers, analyzer_service = local_services(tmp_path, 3)
+    token = analyst_token(tmp_path)
+    with running([*servers, analyzer_service]), AnalyzerClient(analyzer_service.url, token) as analyzer:
+        task = Task.from_value(analyzer.create_task(SPECIFICATION)["definition"])
+        urls = [server.url for server in servers]
+        sent = send_window(task, urls, 0)
+        assert (sent.sent, sent.failed) == (NUM_ROWS, ())
+        servers[1].kill()
+        time.sleep(max(task.span(1)[0] * task.time_precision - time.time(), 0))
+        servers[1].start()
+        servers[1].wait_until_ready()
+        sent = send_window(task, urls, 1)
+        assert (sent.sent, sent.failed) == (NUM_ROWS, ())
+
+        deadline = time.monotonic() + PATIENCE
+        while None in (released := releases_by_window(analyzer, task)) and time.monotonic() < deadline:
+            time.sleep(0.5)
+        for window, release_id in enumerate(released):
+            assert release_id is not None, analyzer.windows(task.task_id)
+            record = analyzer.record(release_id).verified(analyzer.keys()["identity_key"])
+            assert (record.task_id, record.batch, record.num_clients) == (task.task_id, window, NUM_ROWS)
+            cohort = {parse_base64url(each) for each in analyzer.cohort(release_id)["report_ids"]}
+            assert len(cohort) == NUM_ROWS
+            assert cohort <= identifiers(task, window)
+            values = np.load(io.BytesIO(analyzer.sketch(release_id)), allow_pickle=False)["values"]
+            assert_array_equal(values, sum_of_noised_rows(task, window))
+
+        # A schedule that begins anew, after a power cut, and whoever asks again find the releases that there are.
+        analyzer_service.kill()
+        analyzer_service.start()
+        analyzer_service.wait_until_ready()
+        for window, release_id in enumerate(released):
+            assert analyzer.start_release(task.task_id, window)["release_id"] == release_id
+        time.sleep(11)  # the schedule looks every 10 seconds
+        assert releases_by_window(analyzer, task) == released
+        assert sorted(each["release_id"] for each in analyzer.releases()) == sorted(map(str, released))
