@@ -33,6 +33,11 @@ def law(holds: bool, name: str, *facts: object) -> None:
         raise ViolationError(": ".join([name, *map(str, facts)]))
 
 
+def batch_key(task_id: str, batch: int) -> str:
+    """Return what a batch is called in these books: as its task, and every later window by its number, too."""
+    return f"{task_id}/{batch}" if batch else task_id
+
+
 @dataclass(frozen=True)
 class Answer:
     """What a server said: an HTTP status, the token of its problem if it has one, and the body."""
@@ -65,9 +70,10 @@ class Sent:
 
 @dataclass
 class Course:
-    """A task, its clients, and what its servers said.
+    """A batch of a task, its clients, and what its servers said: the only one, or that of one window.
 
     Attributes:
+        batch: its number in the task.
         reports: every report that was ever made for it.
         waiting: reports that their clients have heard no last word about, by server.
         claims: cohorts that attackers asked for.
@@ -79,6 +85,7 @@ class Course:
 
     task: Task
     record: bytes
+    batch: int = 0
     reports: dict[bytes, Sent] = field(default_factory=dict)
     waiting: dict[int, list[bytes]] = field(default_factory=dict)
     hostile: int | None = None
@@ -99,13 +106,29 @@ class Course:
     def servers(self) -> range:
         return range(self.task.num_servers)
 
+    @property
+    def key(self) -> str:
+        """Return what the batch is called in these books."""
+        return batch_key(self.task.task_id, self.batch)
+
+    @property
+    def begins(self) -> int:
+        """Return when its reports are taken first, in seconds since the epoch: one unit before its first one."""
+        return (self.task.span(self.batch)[0] - 1) * self.task.time_precision
+
+    @property
+    def closes(self) -> int:
+        """Return when it may be closed, in seconds since the epoch: of a window, when its grace is over."""
+        windows = self.task.windows
+        return 0 if windows is None else (self.task.span(self.batch)[1] + windows.grace) * self.task.time_precision
+
     def said(self, server: int, name: str, body: bytes) -> bool:
         """Note a document that a server gave out; return whether it is the first of its name.
 
         (law) One inventory, one cohort, one release of every server, for ever: the same bytes.
         """
         first = self.documents.setdefault((server, name), body)
-        law(first == body, f"two different documents of one name: {name}", f"server {server}", self.task.task_id)
+        law(first == body, f"two different documents of one name: {name}", f"server {server}", self.key)
         return first is body
 
 
@@ -114,14 +137,16 @@ class Seat:
     """What the outside world knows of one server.
 
     Attributes:
-        must: acknowledged reports that no announced restore lost, by task.
-        may: reports that ever reached it, by task.
+        must: acknowledged reports that no announced restore lost, by batch.
+        may: reports that ever reached it, by batch.
         tasks: registered here, as far as was acknowledged.
         maybe_tasks: sent to be registered, by whatever answer.
-        given_up: tasks whose batch an announced restore gave up, or which it does not know any more.
-        closing: tasks that somebody tried to close here.
+        given_up: batches that an announced restore gave up, or which it does not know any more.
+        closing: batches that somebody tried to close here.
         lost: acknowledged reports that an announced restore lost.
-        bare: tasks of which a restore brought back the release and nothing else.
+        bare: batches of which a restore brought back the release and nothing else.
+        never: windows that had begun before the last restore, and which it did not know.
+        barred: until when a window may begin for a restored server to refuse it, in seconds since the epoch.
     """
 
     number: int
@@ -133,6 +158,8 @@ class Seat:
     closing: set[str] = field(default_factory=set)
     lost: dict[str, set[bytes]] = field(default_factory=dict)
     bare: set[str] = field(default_factory=set)
+    never: set[str] = field(default_factory=set)
+    barred: float = 0.0
 
     def reached(self, task: str, report_ids: Iterable[bytes]) -> None:
         """Note reports that arrived, whatever became of them."""
@@ -143,7 +170,7 @@ class Seat:
 
         (law) One token, one report. (law) What is acknowledged after an inventory is in it.
         """
-        task = course.task.task_id
+        task = course.key
         held = self.must.setdefault(task, set())
         sent = course.reports[report_id]
         if sent.token is not None:
@@ -156,7 +183,7 @@ class Seat:
 
     def inventory(self, course: Course, listed: Sequence[bytes]) -> None:
         """Note the list of an inventory. (law) Every acknowledged report is in it."""
-        task = course.task.task_id
+        task = course.key
         missing = self.must.get(task, set()).difference(listed)
         law(not missing, "acknowledged reports are not in the inventory", len(missing), f"server {self.number}", task)
         law(list(listed) == sorted(set(listed)), "an inventory's list is not sorted, or repeats a report", task)
@@ -168,7 +195,7 @@ class Seat:
 
     def stored(self, course: Course, report_ids: Sequence[bytes], counted: int) -> None:
         """Compare with what is in the database. (law) What was acknowledged is stored, once."""
-        task = course.task.task_id
+        task = course.key
         held = set(report_ids)
         law(len(held) == len(report_ids) == counted, "a report counts more than once", len(held), counted, task)
         missing = self.must.get(task, set()) - held
@@ -213,7 +240,7 @@ def plain_total(course: Course, cohort: Sequence[bytes], seed: bytes) -> list[li
 
 @dataclass(frozen=True)
 class Held:
-    """What a database file holds of one task."""
+    """What a database file holds of one batch."""
 
     state: str
     report_ids: frozenset[bytes]
@@ -223,7 +250,7 @@ class Held:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What a database file holds: its tasks, and how many lines of the journal it knows."""
+    """What a database file holds: its batches, and how many lines of the journal it knows."""
 
     tasks: dict[str, Held]
     lines: int
@@ -234,7 +261,7 @@ def read_database(path: Path) -> Snapshot:
     connection = sqlite3.connect(path)
     try:
         rows = connection.execute(
-            "SELECT batch, task_id, state, num_reports, secret FROM tasks JOIN batches USING (task)"
+            "SELECT batch, task_id, state, num_reports, secret, number FROM tasks JOIN batches USING (task)"
         ).fetchall()
         ids: dict[int, set[bytes]] = {}
         counts: dict[int, int] = {}
@@ -246,17 +273,19 @@ def read_database(path: Path) -> Snapshot:
     finally:
         connection.close()
     tasks = {
-        plain.b64(row[1]): Held(row[2], frozenset(ids.get(row[0], ())), counts.get(row[0], row[3]), row[4])
-        for row in rows
+        batch_key(plain.b64(task_id), number): Held(
+            state, frozenset(ids.get(batch, ())), counts.get(batch, reports), secret
+        )
+        for batch, task_id, state, reports, secret, number in rows
     }
     return Snapshot(tasks, lines)
 
 
 def read_journal(path: Path) -> list[tuple[str, str]]:
-    """Return (task, state) of every whole line of a journal."""
+    """Return (batch, state) of every whole line of a journal."""
     whole = path.read_bytes().split(b"\n")[:-1]
     lines = [json.loads(line.rpartition(b" ")[0]) for line in whole]
-    return [(line["task"], line["state"]) for line in lines]
+    return [(batch_key(line["task"], line.get("batch", 0)), line["state"]) for line in lines]
 
 
 def read_secret(folder: Path, name: bytes | None) -> bytes | None:
@@ -268,14 +297,14 @@ def read_secret(folder: Path, name: bytes | None) -> bytes | None:
 def after_restore(
     found: Snapshot, lines: Sequence[tuple[str, str]], files: set[int], *, trusted: bool, keyless: Collection[str] = ()
 ) -> dict[str, str]:
-    """Return the state that docs/operations.md promises for every task after a restore: kept, released, given up.
+    """Return the state that docs/operations.md promises for every batch after a restore: kept, released, given up.
 
     Args:
         found: the database that was put in place.
         lines: the journal, of which the database knows `found.lines`.
         files: the numbers of lines whose step file is left.
         trusted: whether somebody vouches that the journal is whole.
-        keyless: tasks whose secret is gone from the key folder.
+        keyless: batches whose secret is gone from the key folder.
     """
     result = {}
     of: dict[str, list[tuple[int, str]]] = {}

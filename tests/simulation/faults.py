@@ -40,11 +40,14 @@ def audit(world: World, server: int) -> None:
     """Compare what a server stores with what it acknowledged."""
     held, seat = read_database(world.servers[server].database), world.seats[server]
     for course in world.courses:
-        task = course.task.task_id
-        if task in held.tasks:
-            seat.stored(course, sorted(held.tasks[task].report_ids), held.tasks[task].counted)
+        batch = course.key
+        law(batch not in seat.never or batch not in held.tasks, "a window from before a restore was opened", batch)
+        if batch in held.tasks:
+            seat.stored(course, sorted(held.tasks[batch].report_ids), held.tasks[batch].counted)
+        elif course.batch:  # a later window is opened by its first report
+            law(not seat.must.get(batch), "acknowledged reports are not stored", f"server {server}", batch)
         else:
-            law(task in seat.given_up or task not in seat.tasks, "a registered task is unknown", task)
+            law(batch in seat.given_up or batch not in seat.tasks, "a registered task is unknown", batch)
 
 
 def files_left(world: World, server: int) -> set[int]:
@@ -66,20 +69,22 @@ def restore(
     vouched = (trusted or world.witnessed) and not journal_lost
     expected = after_restore(found, lines, files_left(world, server), trusted=vouched, keyless=keyless)
     one.restore(backup, journal_lost=journal_lost, never_copied=trusted and not journal_lost)
+    now = world.times.wall
     if journal_lost:
         world.backups[server] = []  # they belong to the journal that is lost
     # What is registered from now on begins later than what may have been lost.
     world.times.pass_(3 * HOUR)
     one.start()
-    learn(world, server, found, expected)
+    world.seats[server].barred = world.times.wall
+    learn(world, server, found, expected, now)
     audit(world, server)
 
 
-def learn(world: World, server: int, found: Snapshot, expected: dict[str, str]) -> None:
+def learn(world: World, server: int, found: Snapshot, expected: dict[str, str], restored: float) -> None:
     """Note what an announced restore gave up and lost. (law) It decides as docs/operations.md says."""
     seat, now = world.seats[server], read_database(world.servers[server].database)
     for course in world.courses:
-        task = course.task.task_id
+        task = course.key
         state = now.tasks[task].state if task in now.tasks else "unknown"
         promised = expected.get(task, "unknown")
         if promised == "kept":
@@ -94,9 +99,16 @@ def learn(world: World, server: int, found: Snapshot, expected: dict[str, str]) 
         acknowledged = seat.must.get(task, set())
         seat.lost.setdefault(task, set()).update(acknowledged - kept)
         seat.must[task] = acknowledged & kept
-        if promised in ("abandoned", "unknown") and task in seat.maybe_tasks:
+        seat.never.discard(task)
+        registered = course.task.task_id in found.tasks
+        if promised == "unknown" and registered and course.begins > restored:
+            continue  # a window that nobody could answer yet
+        if promised in ("abandoned", "unknown") and course.task.task_id in seat.maybe_tasks:
             seat.given_up.add(task)
-            seat.tasks.discard(task)
+            if promised == "unknown" and course.batch:
+                seat.never.add(task)
+            if not (course.closes and registered):  # of a task with windows the others go on
+                seat.tasks.discard(course.task.task_id)
             course.over = True
             world.outcomes["batch given up by a restore"] += 1
 
@@ -435,19 +447,20 @@ async def from_the_start(world: World, server: int) -> None:
     (law) Its batch stays given up: it may have been released in the part that was lost.
     """
     seat = world.seats[server]
-    gone = [course for course in world.courses if course.task.task_id in seat.given_up]
+    gone = [course for course in world.courses if course.key in seat.given_up]
     if not gone or not world.is_up(server):
         return
     world.did("task from before a restore")
     course = world.chance.choice(gone[-6:])
     await register(world, course, server)
-    known = sorted(seat.may.get(course.task.task_id, ()))
+    known = sorted(seat.may.get(course.key, ()))
     parcels = [parcel_of(world, "upload recorded before", course, server, known[:100])] if known else []
     for parcel in parcels:
         world.did(parcel.kind)
         await world.servers[server].upload([(course.task.task_id, parcel.body)])
     answer = await ask(world, course, server, "inventory")
-    law(not answer.good, "a batch that was given up goes on", "it gave an inventory", course.task.task_id)
+    law(not answer.good, "a batch that was given up goes on", "it gave an inventory", course.key)
+    audit(world, server)
 
 
 Fault = Callable[[World, int], Awaitable[None]]

@@ -21,7 +21,7 @@ from lintra_protocol.problems import STATUS
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.signing import SigningKey
 from lintra_protocol.transport import media_type
-from lintra_server.batches.registry import HeldTask
+from lintra_server.batches.registry import HeldBatch
 from lintra_server.node import Node, new_clock
 from lintra_server.operating.restoring import Restored, put_database, restore
 from lintra_server.settings import Policy, Settings
@@ -209,7 +209,7 @@ class InsideServer:
         content = b"".join(message.get("body", b"") for message in sent[1:])
         return answer_of(sent[0]["status"], content)
 
-    async def ask(self, task_id: str, name: str, body: bytes = b"") -> Answer:
+    async def ask(self, task_id: str, name: str, body: bytes = b"", batch: int = 0) -> Answer:
         """Ask the gate, the census taker or the registry, in a thread as the application does."""
         node, meanwhile = self.node, self.meanwhile
         self.meanwhile = None
@@ -222,15 +222,15 @@ class InsideServer:
 
             node.store.wrapped_nonce = once  # type: ignore[method-assign]
         try:
-            return await asyncio.to_thread(self._asked, node, task_id, name, body)
+            return await asyncio.to_thread(self._asked, node, task_id, name, body, batch)
         finally:
             node.store.__dict__.pop("wrapped_nonce", None)
 
-    def _asked(self, node: Node, task_id: str, name: str, body: bytes) -> Answer:
+    def _asked(self, node: Node, task_id: str, name: str, body: bytes, batch: int) -> Answer:
         try:
             if name == "register":
                 return self._register(node, task_id, body)
-            held = node.registry.find_batch(task_id)
+            held = node.registry.find_batch(task_id, batch)
             return Answer(200, body=_QUESTIONS[name](node, held, body))
         except LintraError as error:
             return Answer(STATUS[type(error)], error.token, error.detail.encode())
@@ -302,7 +302,7 @@ def answer_of(status: int, content: bytes) -> Answer:
     return Answer(status, str(json.loads(content)["type"]).removeprefix("urn:lintra:problem:"), content)
 
 
-Question = Callable[[Node, HeldTask, bytes], bytes]
+Question = Callable[[Node, HeldBatch, bytes], bytes]
 _QUESTIONS: dict[str, Question] = {
     "census": lambda node, held, _: node.census.take(held),
     "census ids": lambda node, held, _: node.census.ids(held).encode(),

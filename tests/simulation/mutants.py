@@ -13,7 +13,7 @@ from lintra_protocol.messages import AggregateRequest, BatchState
 from lintra_protocol.report_ids import ReportIds
 from lintra_server.batches import census, intake
 from lintra_server.batches.gate import Gate
-from lintra_server.batches.registry import HeldTask, Registry
+from lintra_server.batches.registry import HeldBatch, HeldTask, Registry
 from lintra_server.clock import Clock
 from lintra_server.disk.batch_secrets import Secrets
 from lintra_server.disk.journal import Head
@@ -211,6 +211,25 @@ def told_at_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(census, "_last", old)
 
 
+def closes_early(patch: pytest.MonkeyPatch) -> None:
+    """A window is closed whenever the analyst asks for it, so that it chooses who is in it."""
+    patch.setattr(HeldBatch, "require_over", lambda self, now: None)
+
+
+def opens_again(patch: pytest.MonkeyPatch) -> None:
+    """A restored server opens windows that had begun before, and which may have been released in the lost part."""
+    opened = Registry.opened
+
+    def anew(self: Registry, held: HeldTask, batch: int) -> HeldBatch:
+        barred, self._barred_before = self._barred_before, 0
+        try:
+            return opened(self, held, batch)
+        finally:
+            self._barred_before = barred
+
+    patch.setattr(Registry, "opened", anew)
+
+
 @dataclass(frozen=True)
 class Planted:
     """A server without a rule, and how the laws begin of which one must find it, all others being unheard."""
@@ -248,5 +267,11 @@ MUTANTS: dict[str, Planted] = {
     "an inventory lacks a report": Planted(no_inventory_list, (UNLISTED,)),
     "a report is added twice": Planted(wrong_share, ("a sketch share is not the reference's",)),
     "a census whenever it is asked for": Planted(told_at_once, (TWO,)),
+    "a window is closed before its grace is over": Planted(
+        closes_early, ("a window was closed before its grace was over",)
+    ),
+    "a restored server opens an old window": Planted(
+        opens_again, ("a window from before a restore was opened",), (back_up, old_copy, from_the_start)
+    ),
 }
 """By the rule that is missing."""

@@ -233,7 +233,7 @@ class OutsideServer(InsideServer):
         answers = [self._tried("POST", f"/v1/tasks/{task}/reports", body, headers) for task, body in requests]
         return list(await asyncio.gather(*answers))
 
-    async def ask(self, task_id: str, name: str, body: bytes = b"") -> Answer:
+    async def ask(self, task_id: str, name: str, body: bytes = b"", batch: int = 0) -> Answer:
         """Ask what the author or the analyst asks; every try is signed anew."""
         meanwhile, self.meanwhile = self.meanwhile, None
         if name == "register":
@@ -241,7 +241,7 @@ class OutsideServer(InsideServer):
             return await self._tried("PUT", f"/v1/tasks/{task_id}", body, {"content-type": sort})
         method, resource, message = QUESTIONS[name]
         headers = {"content-type": media_type(message)} if message else {}
-        asked = self._tried(method, f"/v1/tasks/{task_id}/batches/0/{resource}", body, headers, signed=True)
+        asked = self._tried(method, f"/v1/tasks/{task_id}/batches/{batch}/{resource}", body, headers, signed=True)
         if meanwhile is None:
             return await asked
         answer, _ = await asyncio.gather(asked, meanwhile())

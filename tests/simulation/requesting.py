@@ -65,7 +65,7 @@ async def burst(world: World, server: int) -> None:
         return
     for parcel in parcels:
         world.did(parcel.kind)
-        world.seats[server].reached(parcel.course.task.task_id, parcel.ids)
+        world.seats[server].reached(parcel.course.key, parcel.ids)
     answers = await world.servers[server].upload([(each.course.task.task_id, each.body) for each in parcels])
     for parcel, answer in zip(parcels, answers, strict=True):
         judge_upload(world, parcel, answer)
@@ -77,7 +77,7 @@ async def upload_one(world: World, course: Course, server: int) -> None:
     if waiting:
         parcel = parcel_of(world, "upload while closing", course, server, waiting[:1])
         world.did(parcel.kind)
-        world.seats[server].reached(course.task.task_id, parcel.ids)
+        world.seats[server].reached(course.key, parcel.ids)
         (answer,) = await world.servers[server].upload([(course.task.task_id, parcel.body)])
         judge_upload(world, parcel, answer)
 
@@ -86,7 +86,7 @@ def new_parcel(world: World, course: Course, server: int) -> Parcel | None:
     """Make one upload of some kind."""
     chance, seat = world.chance, world.seats[server]
     dice = chance.random()
-    acknowledged = sorted(seat.must.get(course.task.task_id, ()))
+    acknowledged = sorted(seat.must.get(course.key, ()))
     if dice < 0.08:
         return junk(world, course, server)
     if dice < 0.2 and acknowledged:
@@ -134,7 +134,7 @@ def junk(world: World, course: Course, server: int) -> Parcel | None:
 def judge_upload(world: World, parcel: Parcel, answer: Answer) -> None:
     """Note what an upload was answered, and hold it against the laws."""
     course, seat = parcel.course, world.seats[parcel.server]
-    task = course.task.task_id
+    task = course.key
     law(answer.status != 500 or world.unwell(parcel.server), "an upload was answered 500", answer)
     if not answer.good:
         fair = parcel.kind == "junk" or world.unwell(parcel.server)
@@ -175,7 +175,7 @@ def read_answer(world: World, parcel: Parcel, body: bytes) -> tuple[dict[bytes, 
 def judge_failure(world: World, parcel: Parcel, report_id: bytes, problem: str) -> None:
     """Hold the refusal of one honest report against the laws."""
     course, seat = parcel.course, world.seats[parcel.server]
-    task = course.task.task_id
+    task = course.key
     if problem in PASSING and (world.unwell(parcel.server) or task in seat.closing):
         return
     known = report_id in seat.must.get(task, ())
@@ -185,6 +185,8 @@ def judge_failure(world: World, parcel: Parcel, report_id: bytes, problem: str) 
     reasons = {
         "batch_closed": task in seat.closing
         or task in lost_here(world, parcel.server)
+        or 0 < course.closes <= world.times.wall
+        or (course.closes > 0 and course.begins < seat.barred)
         or len(arrived) > course.task.max_clients,
         "token_spent": sent.token is not None
         and any(course.reports[other].token == sent.token for other in arrived if other != report_id),
@@ -202,10 +204,10 @@ async def register(world: World, course: Course, server: int) -> None:
     seat.maybe_tasks.add(task)
     answer = await world.servers[server].ask(task, "register", registration(world, course, server))
     if answer.good:
-        if task not in seat.given_up:
+        if course.key not in seat.given_up:
             seat.tasks.add(task)
     else:
-        fair = world.unwell(server) or task in seat.given_up
+        fair = world.unwell(server) or any(each.startswith(task) for each in seat.given_up)
         law(fair, "a healthy server refused a task", answer.problem, answer.body)
 
 
@@ -214,23 +216,26 @@ async def ask(world: World, course: Course, server: int, name: str, body: bytes 
     world.did(f"question: {name}")
     closing = world.seats[server].closing
     if name == "inventory":
-        closing.add(course.task.task_id)
-    answer = await world.servers[server].ask(course.task.task_id, name, body)
-    if answer.problem == "cohort_too_small" and name == "inventory" and not world.loose:
-        closing.discard(course.task.task_id)
+        closing.add(course.key)
+    answer = await world.servers[server].ask(course.task.task_id, name, body, course.batch)
+    if answer.problem in ("cohort_too_small", "batch_open") and name == "inventory" and not world.loose:
+        closing.discard(course.key)
     unwell = world.unwell(server)
     law(answer.status != 500 or unwell, "a question was answered 500", name, answer.problem)
+    if answer.good and name == "inventory" and not world.servers[server].offset:
+        early = course.closes - world.times.wall
+        law(early <= 0, "a window was closed before its grace was over", early, course.key)
     if answer.good and name in NAMES:
-        law(course.task.task_id not in world.seats[server].given_up or (server, name) in course.documents,
-            "a batch that was given up goes on", name, course.task.task_id)  # fmt: skip
+        law(course.key not in world.seats[server].given_up or (server, name) in course.documents,
+            "a batch that was given up goes on", name, course.key)  # fmt: skip
         course.requests.append((server, name, body))
         if course.said(server, name, answer.body):
             await first_time(world, course, server, name, answer.body)
     if answer.good and name == "aggregate again":
         course.said(server, "aggregate", answer.body)
     if answer.problem in ("abandoned", "unrecognized_task"):
-        seat, task = world.seats[server], course.task.task_id
-        gone = task in lost_here(world, server) or task not in seat.tasks
+        seat, task = world.seats[server], course.key
+        gone = task in lost_here(world, server) or course.task.task_id not in seat.tasks
         law(gone or unwell, "a batch is gone that nobody gave up", name, answer.problem, task)
         # A release that a restore brought back alone is given out again when its task is registered again.
         course.over = course.over or not (unwell or task in seat.bare)
@@ -239,7 +244,7 @@ async def ask(world: World, course: Course, server: int, name: str, body: bytes 
 
 async def first_time(world: World, course: Course, server: int, name: str, document: bytes) -> None:
     """Check a document that was never seen before against what is known."""
-    task, key = course.task, course.task.servers[server].identity_key
+    key = course.task.servers[server].identity_key
     if name == "inventory":
         message = Signed[Inventory].from_canonical(document).verified(key)
         answer = await ask(world, course, server, "ids")
@@ -247,10 +252,10 @@ async def first_time(world: World, course: Course, server: int, name: str, docum
         listed = report_ids_of(answer.body) if answer.good else None
         if listed is not None:
             root = plain.b64(plain.merkle_root(listed))
-            law((message.count, message.root) == (len(listed), root), "an inventory is not of its list", task.task_id)
+            law((message.count, message.root) == (len(listed), root), "an inventory is not of its list", course.key)
             world.seats[server].inventory(course, listed)
-        held = read_database(world.servers[server].database).tasks[task.task_id]
-        remember_secret(world, server, task.task_id, held.secret)
+        held = read_database(world.servers[server].database).tasks[course.key]
+        remember_secret(world, server, course.key, held.secret)
     if name == "aggregate":
         check_share(world, course, server, document)
 
@@ -295,7 +300,7 @@ async def next_question(world: World, course: Course) -> None:
         course.over = not name
         return
     server = world.chance.choice(lacking)
-    task, body = course.task, b""
+    body = b""
     if name != "inventory":
         if not await lists(world, course):
             return
@@ -306,17 +311,22 @@ async def next_question(world: World, course: Course) -> None:
     if answer.good:
         if all((each, "aggregate") in course.documents for each in course.servers):
             finish(world, course)
-    elif not world.unwell(server) and not course.over and task.task_id not in lost_here(world, server):
+    elif not world.unwell(server) and not course.over and course.key not in lost_here(world, server):
         judge_refusal(world, course, server, name, answer)
 
 
 def judge_refusal(world: World, course: Course, server: int, name: str, answer: Answer) -> None:
     """(law) A healthy server does every step, unless the numbers say that the release must not be."""
-    task, held = course.task, len(world.seats[server].must.get(course.task.task_id, ()))
+    task, held = course.task, len(world.seats[server].must.get(course.key, ()))
     if name == "inventory":
+        left = course.closes - world.times.wall
+        if answer.problem == "batch_open" and left > 0:
+            if not course.num_waiting or world.maybe(0.3):
+                world.times.pass_(left)  # an analyst comes again when the grace is over
+            return
         few = answer.problem == "cohort_too_small" and held < task.claim.min_clients
         law(few, "a batch of enough reports was not closed", answer.problem, held, answer.body)
-        course.over = not course.waiting.get(server)
+        course.over = bool(course.closes) or not course.waiting.get(server)  # a window gets no more
         return
     count, own = len(cohort_of(course)), len(course.lists[server])
     few = answer.problem == "cohort_too_small" and count < task.claim.min_clients
@@ -334,7 +344,7 @@ async def census(world: World, server: int) -> None:
     course = world.chance.choice(active)
     task, seat = course.task, world.seats[server]
     looked = await ask(world, course, server, "census")
-    if not looked.good or world.unwell(server) or task.task_id in lost_here(world, server):
+    if not looked.good or world.unwell(server) or course.key in lost_here(world, server):
         return
     message = Signed[Census].from_canonical(looked.body).verified(task.servers[server].identity_key)
     course.said(server, f"census of {message.counted_at} by {message.start}", looked.body)
@@ -343,9 +353,9 @@ async def census(world: World, server: int) -> None:
         return
     listed = report_ids_of(ids.body)
     right = message.count == len(listed) and message.root == plain.b64(plain.merkle_root(listed))
-    law(right, "a census is not of its list", task.task_id)
-    strangers = set(listed) - seat.may.get(task.task_id, set())
-    law(not strangers, "a census names reports that never arrived", len(strangers), task.task_id)
+    law(right, "a census is not of its list", course.key)
+    strangers = set(listed) - seat.may.get(course.key, set())
+    law(not strangers, "a census names reports that never arrived", len(strangers), course.key)
     course.censuses[server] = listed
 
 
@@ -358,17 +368,17 @@ def check_share(world: World, course: Course, server: int, document: bytes) -> N
     said, sealed_share = decode_sealed_document(document)
     record = Signed[SketchShareRecord].from_canonical(said).verified(key)
     root, seed = parse_base64url(record.cohort_root), parse_base64url(record.seed)
-    opened = world.analyzer_key.open(sealed_share, aggregate_context(task, 0, server, root, seed))
+    opened = world.analyzer_key.open(sealed_share, aggregate_context(task, course.batch, server, root, seed))
     own = course.lists[server] if course.hostile is not None else cohort_of(course)
     cohort = (
         own if course.hostile is None else next((ids for ids in course.claims if plain.merkle_root(ids) == root), own)
     )
-    law(plain.b64(plain.merkle_root(cohort)) == record.cohort_root, "a release is of another cohort", task.task_id)
+    law(plain.b64(plain.merkle_root(cohort)) == record.cohort_root, "a release is of another cohort", course.key)
     words = ring_from_bytes(opened).reshape(record.rows, record.words)
     share = [[int(word) for word in row] for row in words]
-    law(share == plain_share(course, server, cohort, seed), "a sketch share is not the reference's", task.task_id)
+    law(share == plain_share(course, server, cohort, seed), "a sketch share is not the reference's", course.key)
     course.shares[server] = share
-    secret = world.secrets.pop((server, task.task_id), None)
+    secret = world.secrets.pop((server, course.key), None)
     if secret is not None:
         world.destroyed.setdefault(server, []).append(secret)
         require_gone(world, server, [secret])
@@ -383,13 +393,13 @@ def finish(world: World, course: Course) -> None:
         parse_base64url(Signed[Cohort].from_canonical(course.documents[each, "cohort"]).message.nonce)
         for each in course.servers
     ]
-    seeds = [plain.late_seed(course.task.id_bytes, 0, root, nonces, attempt) for attempt in range(8)]
-    law(seed in seeds, "the matrix is not drawn from the nonces", course.task.task_id)
+    seeds = [plain.late_seed(course.task.id_bytes, course.batch, root, nonces, attempt) for attempt in range(8)]
+    law(seed in seeds, "the matrix is not drawn from the nonces", course.key)
     total = [
         [sum(words) % plain.RING for words in zip(*rows, strict=True)]
         for rows in zip(*course.shares.values(), strict=True)
     ]
-    law(total == plain_total(course, cohort, seed), "the released sketch is not the reference's", course.task.task_id)
+    law(total == plain_total(course, cohort, seed), "the released sketch is not the reference's", course.key)
     account(world, course, set(cohort))
     world.outcomes["released"] += 1
     course.over = True
@@ -397,7 +407,7 @@ def finish(world: World, course: Course) -> None:
 
 def account(world: World, course: Course, cohort: set[bytes]) -> None:
     """(law) Every acknowledged report is in the cohort, or left out with a reason."""
-    task = course.task.task_id
+    task = course.key
     acknowledged = set().union(*(seat.must.get(task, set()) for seat in world.seats))
     acknowledged |= set().union(*(seat.lost.get(task, set()) for seat in world.seats))
     for report_id in acknowledged:
@@ -446,9 +456,9 @@ async def hostile_question(world: World, course: Course) -> None:
 
 
 def forged_inventory(world: World, course: Course, server: int, claimed: list[bytes]) -> Signed[Inventory]:
-    closed_at = int(world.times.wall) // course.task.time_precision
+    closed_at, listed = int(world.times.wall) // course.task.time_precision, ReportIds.of(claimed)
     return sign(
-        identities(world)[server], inventory_of(course.task, 0, server, ReportIds.of(claimed), bytes(32), closed_at, 1)
+        identities(world)[server], inventory_of(course.task, course.batch, server, listed, bytes(32), closed_at, 1)
     )
 
 
@@ -479,6 +489,6 @@ async def repeat_question(world: World, of: int | None = None) -> None:
         await ask(world, course, to, "aggregate again")
         return
     answer = await ask(world, course, to, name, body)
-    gone = world.unwell(to) or course.task.task_id in lost_here(world, to)
+    gone = world.unwell(to) or course.key in lost_here(world, to)
     if same and name == "inventory":
         law(answer.good or gone, "a document that was given out is not given again", answer.problem, answer.body)

@@ -18,13 +18,20 @@ from lintra_protocol.sealing import CLASSICAL, SealingKey, seal
 from lintra_protocol.signing import SigningKey
 from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
 from lintra_protocol.tokens import derived_keys, key_commitment, key_context, make_token
+from lintra_protocol.windows import Windows
 from simulation.books import Course, Seat, Sent, Snapshot, law, read_secret
 from simulation.inside import InsideServer, Times, settings_of
 from simulation.trouble import INJECTED, Trouble
 from support.server_world import ANALYZER, AUTHOR, CLAIM, COLUMNS, MECHANISMS, PRECISION, START
 
+WINDOW_SIZES = (15, 25, 40)
+"""Numbers of clients of a window."""
+
 WINDOW = 2000
 """Time units from a task's beginning to its end: longer than any simulation."""
+
+WINDOWED = 0.25
+"""Of all tasks of a simulation."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +53,9 @@ class World:
         logged: tracebacks that servers wrote.
         precision: seconds in a time unit of every task.
         sizes: numbers of clients.
+        windowed: how many of all tasks have windows.
         loose: whether a request may arrive long after its answer, or another one of the same, came.
-        secrets: of batches, read from the key folder before their release, by server and task.
+        secrets: of batches, read from the key folder before their release, by server and batch.
     """
 
     folder: Path
@@ -69,6 +77,7 @@ class World:
     made: int = 0
     precision: int = PRECISION
     sizes: Sequence[int] = (15, 40, 60, 100, 150)
+    windowed: float = 0.0
     loose: bool = False
 
     @property
@@ -97,8 +106,8 @@ class World:
         return self.trouble.fired or bool(one.halts) or one.offset != 0 or one.set_back or not one.is_up
 
     def active(self) -> list[Course]:
-        """Return the tasks that are not over."""
-        return [course for course in self.courses if not course.over]
+        """Return the batches that have begun, and are not over."""
+        return [course for course in self.courses if not course.over and course.begins <= self.times.wall]
 
     def require_quiet_logs(self) -> None:
         """(law) No traceback in any log but those of faults that this simulation made."""
@@ -131,7 +140,7 @@ def new_world(folder: Path, seed: int, trouble: Trouble) -> World:
         settings = settings_of(folder, number, witness)
         servers.append(InsideServer(settings, times, seeded(f"server {number}", seed), trouble))
     seats = [Seat(number) for number in range(len(servers))]
-    world = World(folder, chance, times, trouble, servers, seats, witnessed)
+    world = World(folder, chance, times, trouble, servers, seats, witnessed, windowed=WINDOWED)
     for server in servers:
         server.start()
     return world
@@ -151,7 +160,7 @@ def token_keys(world: World) -> Sequence[bytes]:
 
 
 def new_course(world: World) -> Course:
-    """Make a task, its clients and their reports; nothing is sent yet."""
+    """Make a task, its clients and their reports; nothing is sent yet. Of one with windows, return the first."""
     chance = world.chance
     servers = world.servers
     tokens = world.maybe(0.6)
@@ -160,6 +169,7 @@ def new_course(world: World) -> Course:
     mechanism = MECHANISMS[chance.choice(["osnap", "sum", "second_moment"])]
     # A clock that runs ahead is no stranger: some clients send before their task's first unit.
     begins = int(world.times.wall) // world.precision + (1 if world.maybe(0.2) else -1)
+    windows = new_windows(world)
     task = Task(
         salt=base64url(world.random_bytes("salt")(32)),
         purpose="a simulation",
@@ -178,26 +188,47 @@ def new_course(world: World) -> Course:
         max_missing="0.25",
         time_precision=world.precision,
         not_before=begins,
-        not_after=begins + WINDOW,
+        not_after=begins + (windows.units if windows else WINDOW),
+        batches="windowed" if windows else "single",
+        windows=windows,
         suite=CLASSICAL,
         client_auth="token" if tokens else "none",
         token_keys=tuple(map(key_commitment, token_keys(world))) if tokens else (),
     )
-    course = Course(task, sign(AUTHOR, TaskRecord(definition=task)).canonical())
-    if len(servers) > 1 and world.maybe(0.15):
-        course.hostile = chance.randrange(len(servers))
-    _add_clients(world, course, chance.choice(world.sizes))
-    world.courses.append(course)
-    return course
+    record = sign(AUTHOR, TaskRecord(definition=task)).canonical()
+    courses = [Course(task, record, batch) for batch in range(task.num_batches)]
+    hostile = chance.randrange(len(servers)) if len(servers) > 1 and world.maybe(0.15) else None
+    sizes = world.sizes if windows is None else WINDOW_SIZES
+    for course in courses:
+        course.hostile = hostile
+        before = courses[course.batch - 1] if course.batch and task.reports_per_source > 1 else None
+        _add_clients(world, course, chance.choice(sizes), before)
+    world.courses += courses
+    return courses[0]
 
 
-def _add_clients(world: World, course: Course, count: int) -> None:
+def new_windows(world: World) -> Windows | None:
+    """Return the windows of a task, or None if it has a single batch."""
+    if not world.windowed or not world.maybe(world.windowed):
+        return None
+    count = world.chance.choice([2, 2, 3])
+    return Windows(
+        window=world.chance.choice([1, 2, 6]),
+        grace=world.chance.choice([0, 1]),
+        max_windows=count,
+        reports_per_source=world.chance.choice([1, 2]),
+    )
+
+
+def _add_clients(world: World, course: Course, count: int, before: Course | None = None) -> None:
+    # Who may answer twice answers the window before with the same token, too.
+    same = list(before.reports.values()) if before else []
     task, chance = course.task, world.chance
     rng = world.random_bytes("clients")
     values = np.random.default_rng(chance.randrange(2**32)).uniform(-0.5, 0.5, (count, len(task.columns)))
     noised = task.encode(values, rng)
-    for row in noised:
-        sent = _new_sent(world, course, row, None, rng)
+    for number, row in enumerate(noised):
+        sent = _new_sent(world, course, row, same[number] if number < len(same) // 2 else None, rng)
         # Most clients reach everybody; an orphan's parcel to one server is never sent.
         orphaned = chance.randrange(task.num_servers) if world.maybe(0.06) else None
         for server in course.servers:
@@ -212,7 +243,7 @@ def _new_sent(world: World, course: Course, row: np.ndarray, token_of: Sent | No
     token = None
     if task.uses_tokens:
         token = token_of.token if token_of else make_token(token_keys(world), task.id_bytes, rng)
-    sent = Sent(make_report(task, row, task.not_before, rng), [int(word) for word in to_ring(row)], token)
+    sent = Sent(make_report(task, row, task.span(course.batch)[0], rng), [int(word) for word in to_ring(row)], token)
     course.reports[sent.report_id] = sent
     return sent
 
@@ -238,11 +269,11 @@ def registration(world: World, course: Course, server: int) -> bytes:
 # --- what must be gone ---------------------------------------------------------------------------------------
 
 
-def remember_secret(world: World, server: int, task: str, name: bytes | None) -> None:
+def remember_secret(world: World, server: int, batch: str, name: bytes | None) -> None:
     """Read a batch's secret from the key folder, as a thief does who comes before its release."""
     secret = read_secret(world.servers[server].key_dir, name)
     if secret is not None:
-        world.secrets[server, task] = secret
+        world.secrets[server, batch] = secret
 
 
 def require_gone(world: World, server: int, secrets: Sequence[bytes]) -> None:
