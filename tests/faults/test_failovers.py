@@ -6,6 +6,7 @@ import pytest
 from sqlalchemy import update
 
 from lintra_server.storage.database import batches, journal, segments
+from lintra_server.storage.steps import ForkedError
 from support.server_world import a_world, token
 
 HONEST = 0
@@ -54,3 +55,21 @@ async def test_the_hourly_upkeep_ends_a_server_whose_database_was_set_back(tmp_p
             connection.execute(update(journal).values(start=0))
         node.maintain()
         assert "it was set back" in world.halts[0]
+
+
+async def test_a_closed_batch_that_a_failover_opened_again_takes_nothing_and_ends_the_server(tmp_path: Path) -> None:
+    async with a_world(tmp_path, "sum") as world:
+        await world.upload_everywhere(world.reports(13))
+        late = await world.body(HONEST, world.reports(14)[13:])
+        assert (await world.close_batch(HONEST)).status_code == 200
+        with world.apps[HONEST].node.database.writing() as connection:
+            connection.execute(batches.update().values(state="open", inventory=None))
+        answer = await world.post(HONEST, late)
+        assert (answer.status_code, token(answer)) == (503, "unavailable")
+        assert world.halts != []
+
+
+async def test_a_window_of_a_task_that_a_failover_lost_is_not_opened(tmp_path: Path) -> None:
+    async with a_world(tmp_path, "sum") as world:
+        with pytest.raises(ForkedError):
+            world.apps[HONEST].node.store.open_batch(99, 1, ends=2**40, capacity=100)

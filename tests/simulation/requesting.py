@@ -179,6 +179,8 @@ def judge_failure(world: World, parcel: Parcel, report_id: bytes, problem: str) 
     if problem in PASSING and (world.unwell(parcel.server) or task in seat.closing):
         return
     known = report_id in seat.must.get(task, ())
+    if known and world.servers[parcel.server].set_back:
+        return  # what the database that was set back lacks may be refused until the server notices
     law(not known, "a report that was acknowledged is refused when it comes again", problem, task)
     arrived = seat.may.get(task, set())
     sent: Sent = course.reports[report_id]
@@ -208,6 +210,8 @@ async def register(world: World, course: Course, server: int) -> None:
             seat.tasks.add(task)
     else:
         fair = world.unwell(server) or any(each.startswith(task) for each in seat.given_up)
+        # A task with windows may be over before anybody registers it here.
+        fair = fair or course.task.not_after * course.task.time_precision <= world.times.wall
         law(fair, "a healthy server refused a task", answer.problem, answer.body)
 
 

@@ -126,6 +126,7 @@ class Gate:
                 self._stepper.with_room(lambda: self._merge(held))
                 inventory, values = self._new_inventory(held)
                 self._perform(held, "closed", "closing", values)  # (3)
+                self._store.note_closed(held.number)
             finally:
                 if not self._stepper.in_flight:
                     # Of a batch that was closed it changes nothing.

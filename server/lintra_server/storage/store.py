@@ -101,12 +101,17 @@ class Store(Tasks):
         self._data_keys: dict[int, DataKey] = {}
         self._spent = SpentTables(random_bytes)
         self._known = KnownIds(random_bytes)
+        self._closed = set[int]()
         database.expect(self._require_counts)
 
     def commits(self) -> int:
         """Return how many reports and batches this process knows to be durable; it never falls."""
         held = dict(self._held)
         return sum(held.values()) + len(held)
+
+    def note_closed(self, batch: int) -> None:
+        """Remember that an inventory was given out: if the batch is open again, the database was set back."""
+        self._closed.add(batch)
 
     def num_durable(self, batch: int) -> int:
         """Return how many reports of a batch this process knows to be durable; it never falls."""
@@ -155,7 +160,8 @@ class Store(Tasks):
     ) -> tuple[dict[int, list[Outcome]], "_Stored"]:
         batch = connection.execute(_BATCH, {"of_batch": number}).one_or_none()
         end = tail(connection, number)
-        if batch is None or max(end.total, batch.num_reports) < self.num_durable(number):
+        reopened = batch is not None and batch.state == "open" and number in self._closed
+        if batch is None or reopened or max(end.total, batch.num_reports) < self.num_durable(number):
             raise ForkedError(SET_BACK)
         stored = self._known.among(connection, number, [i for upload in group for i in upload.report_ids], end.total)
         closed = _closed(batch.state)

@@ -120,6 +120,8 @@ class Tasks:
         known = (batches.c.task == named[0]) & (batches.c.number == named[1])
         if connection.execute(select(batches.c.batch).where(known)).scalar() is not None:
             return None
+        if connection.execute(select(tasks.c.task).where(tasks.c.task == named[0])).scalar() is None:
+            raise ForkedError(SET_BACK)
         values = {"task": named[0], "number": named[1], "ends": ends, "state": "open", "num_reports": 0}
         batch = int(connection.execute(_ADD_BATCH, {**values, "capacity": capacity, "secret": secret[0]}).scalar_one())
         wrapped = self._vault.under(secret[1]).wrap(
