@@ -11,7 +11,7 @@ from lintra_protocol.documents import real
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError, RowUnderfilledError
 from lintra_protocol.ideal import client_report, run
 from lintra_protocol.mechanisms import MECHANISMS, AnyMechanism
-from lintra_protocol.mechanisms.base import MIN_SIGMA
+from lintra_protocol.mechanisms.encoder import MIN_SIGMA
 from lintra_protocol.noise import discrete_gaussian
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.ring import IntArray, RingArray, from_ring, to_ring

@@ -30,7 +30,8 @@ from lintra_audit.trials.faults import FAULTS
 from lintra_client.client import Client
 from lintra_protocol.documents import fraction
 from lintra_protocol.errors import InvalidMessageError
-from lintra_protocol.mechanisms.base import MIN_SIGMA, Mechanism
+from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.mechanisms.encoder import MIN_SIGMA
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.task import Task

@@ -11,7 +11,8 @@ from lintra_analysis.asked.bounds import require_size
 from lintra_analysis.by_kind import ByKind
 from lintra_protocol.documents import Real, fraction, real
 from lintra_protocol.errors import InvalidTaskError
-from lintra_protocol.mechanisms.base import MIN_SIGMA, Mechanism
+from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.mechanisms.encoder import MIN_SIGMA
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.schema import Column, Schema

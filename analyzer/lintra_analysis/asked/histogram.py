@@ -10,7 +10,7 @@ from pydantic import Field
 from lintra_analysis.asked.asking import Asking, Circumstances, MechanismSpecification, Number, no_warnings
 from lintra_protocol.documents import Real, fraction, real
 from lintra_protocol.errors import InvalidTaskError
-from lintra_protocol.mechanisms.base import MIN_SIGMA
+from lintra_protocol.mechanisms.encoder import MIN_SIGMA
 from lintra_protocol.mechanisms.histogram import MAX_CELLS, Histogram
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.schema import Column, Name

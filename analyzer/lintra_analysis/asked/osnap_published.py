@@ -8,7 +8,7 @@ from lintra_analysis.asked.asking import Asking, Circumstances, MechanismSpecifi
 from lintra_analysis.planning.clip_count import calibrated_counting
 from lintra_protocol.documents import fraction
 from lintra_protocol.errors import InvalidTaskError
-from lintra_protocol.mechanisms.base import MIN_SIGMA
+from lintra_protocol.mechanisms.encoder import MIN_SIGMA
 from lintra_protocol.mechanisms.osnap_published import OsnapPublished, row_bound_of
 from lintra_protocol.privacy.statement import Claim
 

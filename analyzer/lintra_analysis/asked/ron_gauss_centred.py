@@ -15,7 +15,7 @@ from lintra_analysis.releases.joint_sums import ProjectedSums
 from lintra_analysis.synthetic.model import RELIABLE, GaussianModel
 from lintra_protocol.documents import real
 from lintra_protocol.errors import InvalidTaskError
-from lintra_protocol.mechanisms.base import MIN_SIGMA
+from lintra_protocol.mechanisms.encoder import MIN_SIGMA
 from lintra_protocol.mechanisms.joint import FEATURE_BITS
 from lintra_protocol.mechanisms.ron_gauss_centred import MAX_CENTRE, RonGaussCentred
 from lintra_protocol.privacy.composition import Spent

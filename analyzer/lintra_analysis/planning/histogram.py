@@ -5,7 +5,7 @@ import math
 from lintra_analysis.planning.option import KindPlan, Option, option_of
 from lintra_analysis.planning.question import Question
 from lintra_protocol.errors import InvalidTaskError
-from lintra_protocol.mechanisms.base import MIN_SIGMA
+from lintra_protocol.mechanisms.encoder import MIN_SIGMA
 from lintra_protocol.mechanisms.histogram import Histogram
 
 

@@ -10,7 +10,7 @@ from lintra_analysis.planning.coalition import calibrated_sketch
 from lintra_analysis.planning.option import KindPlan, Option, option_of, predict
 from lintra_analysis.planning.question import Question
 from lintra_protocol.documents import fraction
-from lintra_protocol.mechanisms.base import MIN_SIGMA
+from lintra_protocol.mechanisms.encoder import MIN_SIGMA
 from lintra_protocol.mechanisms.osnap import Osnap
 from lintra_protocol.privacy.calibration import central_sigma, local_sigma, published_mu, published_sigma
 from lintra_protocol.privacy.gaussian import gaussian_epsilon

@@ -8,7 +8,7 @@ from lintra_analysis.planning.option import KindPlan, Option, option_of, predict
 from lintra_analysis.planning.osnap import sketch_error
 from lintra_analysis.planning.question import Question
 from lintra_protocol.documents import real
-from lintra_protocol.mechanisms.base import MIN_SIGMA
+from lintra_protocol.mechanisms.encoder import MIN_SIGMA
 from lintra_protocol.mechanisms.osnap_published import OsnapPublished, row_bound_of
 
 _TWELVE_DIGITS = Context(prec=12, rounding=ROUND_FLOOR)

@@ -20,7 +20,7 @@ from lintra_protocol.canonical import base64url
 from lintra_protocol.documents import Real, fraction, real
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.frame import frame, frame_digest
-from lintra_protocol.mechanisms.base import MIN_SIGMA
+from lintra_protocol.mechanisms.encoder import MIN_SIGMA
 from lintra_protocol.mechanisms.joint import feature_width
 from lintra_protocol.mechanisms.projected import MAX_FEATURES, MAX_FRAME_WORK, NO_LABEL
 from lintra_protocol.mechanisms.ron_gauss import RonGauss

@@ -10,7 +10,7 @@ from lintra_analysis.planning.ron_gauss import asked_mechanism, columns_of, join
 from lintra_analysis.planning.two_rounds import claim_with_mu, first_round, mu_of_rounds
 from lintra_protocol.canonical import base64url
 from lintra_protocol.errors import InvalidTaskError
-from lintra_protocol.mechanisms.base import MIN_SIGMA
+from lintra_protocol.mechanisms.encoder import MIN_SIGMA
 from lintra_protocol.mechanisms.ron_gauss_centred import RonGaussCentred
 from lintra_protocol.privacy.discrete import discrete_epsilon
 from lintra_protocol.privacy.statement import MAX_SLACK

@@ -5,7 +5,7 @@ import math
 from lintra_analysis.planning.clip_count import clip_count_deviation, with_clip_count
 from lintra_analysis.planning.option import KindPlan, Option, option_of, predict
 from lintra_analysis.planning.question import Question
-from lintra_protocol.mechanisms.base import MIN_SIGMA
+from lintra_protocol.mechanisms.encoder import MIN_SIGMA
 from lintra_protocol.mechanisms.second_moment_wishart import WishartSecondMoment
 
 

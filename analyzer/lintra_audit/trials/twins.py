@@ -6,7 +6,7 @@ from math import ceil
 from lintra_audit.trials.case import numbers, task_of
 from lintra_protocol.documents import real
 from lintra_protocol.mechanisms import AnyMechanism
-from lintra_protocol.mechanisms.base import MIN_SIGMA
+from lintra_protocol.mechanisms.encoder import MIN_SIGMA
 from lintra_protocol.noise import MAX_SIGMA
 from lintra_protocol.privacy.statement import SMOOTHING, Claim
 from lintra_protocol.schema import Column

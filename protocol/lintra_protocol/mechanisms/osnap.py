@@ -14,7 +14,8 @@ from typing import Literal, Self
 
 from lintra_protocol.documents import Real, fraction, real
 from lintra_protocol.errors import InvalidTaskError, RowUnderfilledError
-from lintra_protocol.mechanisms.base import MIN_SIGMA, SEED_ATTEMPTS, Mechanism, upper_root
+from lintra_protocol.mechanisms.base import SEED_ATTEMPTS, Mechanism, upper_root
+from lintra_protocol.mechanisms.encoder import MIN_SIGMA
 from lintra_protocol.mechanisms.planning import block_quota, planned_leverage
 from lintra_protocol.mechanisms.sketched import SketchedRows
 from lintra_protocol.privacy.boundary import smallest_whole

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from lintra_protocol.clipping import quantise_entries
 from lintra_protocol.documents import Real, fraction, real
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError, RowUnderfilledError
-from lintra_protocol.mechanisms.base import MIN_SIGMA, ON_THE_SPHERE, Mechanism, upper_root
+from lintra_protocol.mechanisms.base import Mechanism, upper_root
+from lintra_protocol.mechanisms.encoder import MIN_SIGMA, ON_THE_SPHERE
 from lintra_protocol.mechanisms.planning import block_quota
 from lintra_protocol.mechanisms.sketched import SketchedRows
 from lintra_protocol.noise import MAX_SIGMA

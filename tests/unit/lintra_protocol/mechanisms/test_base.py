@@ -7,7 +7,8 @@ from lintra_protocol.clipping import MAX_SQUARED_BOUND
 from lintra_protocol.documents import fraction, real
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError, RowUnderfilledError
 from lintra_protocol.mechanisms import Sum
-from lintra_protocol.mechanisms.base import LOG_MAX_WRAP, MIN_SIGMA, Mechanism
+from lintra_protocol.mechanisms.base import LOG_MAX_WRAP, Mechanism
+from lintra_protocol.mechanisms.encoder import MIN_SIGMA
 from lintra_protocol.noise import MAX_SIGMA
 from lintra_protocol.privacy.statement import Claim
 from support import source, uncalibrated

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from lintra_protocol.canonical import base64url
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError, LintraError, RowUnderfilledError
 from lintra_protocol.frame import frame, frame_digest
-from lintra_protocol.mechanisms.base import MIN_SIGMA
+from lintra_protocol.mechanisms.encoder import MIN_SIGMA
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
 from lintra_protocol.noise import MAX_SIGMA
 from lintra_protocol.privacy.statement import Claim
