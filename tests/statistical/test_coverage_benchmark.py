@@ -5,6 +5,7 @@ cells would fall below .88 in less than 1 in 100 repetitions if all covered .95;
 """
 
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +20,15 @@ from coverage_grid.cohorts import cohort, seeded  # noqa: E402
 from coverage_grid.population import Population, measure_pairs, measure_population  # noqa: E402
 from coverage_grid.tables import made_tables, stored_tables  # noqa: E402
 
+from lintra_protocol.ring import FloatArray  # noqa: E402
+
 DRAWS = 150
-TABLES = dict([*stored_tables([BENCHMARKS / "data"]), *made_tables()])
 NAMES = ("uci_concrete", "made_near_copy", "made_dependent", "made_heavy_tails")
+
+
+@cache
+def tables() -> dict[str, FloatArray]:
+    return dict([*stored_tables([BENCHMARKS / "data"]), *made_tables()])
 
 
 @pytest.mark.slow
@@ -32,7 +39,7 @@ def test_no_coefficient_of_the_cohort_is_covered_too_seldom_and_neither_is_r2(
     name: str, epsilon: float, intercept: bool
 ) -> None:
     generator = seeded(61, name, intercept)
-    held = cohort(TABLES[name], 4096, intercept, generator)
+    held = cohort(tables()[name], 4096, intercept, generator)
     matrices = held.matrices(epsilon, DRAWS, generator)
     cell = measure(name, held, epsilon, matrices, checked=3)
     assert min(cell.coverage) >= 0.88
@@ -50,7 +57,7 @@ def test_no_coefficient_of_the_cohort_is_covered_too_seldom_and_neither_is_r2(
 @pytest.mark.parametrize("name", ["uci_concrete", "made_near_copy"])
 def test_no_coefficient_correlation_or_mean_of_the_population_is_covered_too_seldom(name: str) -> None:
     generator = seeded(63, name)
-    population = Population.of(TABLES[name], 2**14, True)
+    population = Population.of(tables()[name], 2**14, True)
     cell = measure_population(name, population, 4.0, DRAWS, generator, checked=2)
     assert min(cell.coverage) >= 0.85
     assert cell.different == 0
@@ -63,7 +70,7 @@ def test_no_coefficient_correlation_or_mean_of_the_population_is_covered_too_sel
 def test_the_choice_of_a_path_is_near_the_best_and_no_worse_than_by_the_repaired_matrix() -> None:
     for name in ("uci_concrete", "uci_energy"):
         generator = seeded(62, name)
-        held = cohort(TABLES[name], 2**14, True, generator)
+        held = cohort(tables()[name], 2**14, True, generator)
         cell = measure_choice(name, held, 0.5, 25, generator)
         assert cell.chosen >= cell.oracle - 0.02
         assert cell.chosen >= cell.residuals - 0.005

@@ -3,12 +3,10 @@
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from matplotlib import pyplot
-from matplotlib.axes import Axes
-from matplotlib.patches import Rectangle
 from numpy.testing import assert_allclose
 
 from lintra_analysis.estimators.correlation import correlation
@@ -24,6 +22,9 @@ from lintra_analysis.releases.columns import ScaledColumn
 from lintra_protocol.errors import InvalidAnalysisError
 from support.made_releases import columns, mixed_columns, regression_rows, second_moment, with_constant
 
+if TYPE_CHECKING:  # every process that collects tests would wait for matplotlib
+    from matplotlib.axes import Axes
+
 ROWS, NAMED = with_constant(regression_rows(4096, np.random.default_rng(1)), mixed_columns())
 RELEASE = second_moment(ROWS, 20.0, np.random.default_rng(2), NAMED)
 
@@ -31,17 +32,19 @@ RELEASE = second_moment(ROWS, 20.0, np.random.default_rng(2), NAMED)
 @pytest.fixture(autouse=True)
 def closed() -> Iterator[None]:
     yield
+    from matplotlib import pyplot
+
     pyplot.close("all")
 
 
-def points(axes: Axes) -> dict[str, float]:
+def points(axes: "Axes") -> dict[str, float]:
     """Return the drawn points by the label of their line."""
     names = [label.get_text() for label in axes.get_yticklabels()]
     marks = [line for line in axes.lines if line.get_marker() == "o"]
     return {names[int(line.get_ydata()[0])]: float(line.get_xdata()[0]) for line in marks}
 
 
-def reaches(axes: Axes) -> list[tuple[float, float]]:
+def reaches(axes: "Axes") -> list[tuple[float, float]]:
     """Return the drawn intervals from top to bottom."""
     return [
         tuple(line.get_xdata()) for line in axes.lines if len(set(line.get_ydata())) == 1 and len(line.get_xdata()) == 2
@@ -61,6 +64,8 @@ def test_a_regression_draws_each_coefficient_in_the_unit_of_the_target() -> None
 
 
 def test_a_picture_can_be_drawn_on_the_axes_of_somebody_else() -> None:
+    from matplotlib import pyplot
+
     figure, axes = pyplot.subplots(1, 2)
     assert regression(RELEASE, "c4").plot(axes[1]) is axes[1]
     assert pyplot.get_fignums() == [figure.number]
@@ -182,6 +187,8 @@ def test_a_linear_score_draws_its_weights_and_those_that_may_be_nothing_are_holl
     rows, named = with_constant(np.column_stack([features, ill]), (*columns(3), target))
     score = linear_score(second_moment(rows, 1.0, generator, named), "ill")
     drawn = score.plot()
+    from matplotlib.patches import Rectangle
+
     bars = [bar for bar in drawn.patches if isinstance(bar, Rectangle)]
     assert_allclose([bar.get_width() for bar in bars], list(score.params.values()))
     assert [label.get_text() for label in drawn.get_yticklabels()] == list(score.params)

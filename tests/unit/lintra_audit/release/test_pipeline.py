@@ -19,7 +19,7 @@ from support import SEED, source
 from support.audit_cases import CASES, reached
 
 RELEASED = [case for case in CASES.values() if not case.must_refuse]
-UNSMOOTHED = [case for case in RELEASED if not case.task.mechanism.smoothing]
+UNSMOOTHED = [case for case in RELEASED if not case.name.startswith("osnap-2")]
 
 
 def exact(mechanism: Mechanism, rows: FloatArray) -> IntArray:
@@ -39,6 +39,7 @@ def scene_of(case: Case, seams: Seams = HONEST) -> Scene:
 @pytest.mark.parametrize("case", UNSMOOTHED, ids=lambda case: case.name)
 @pytest.mark.grid(3)
 def test_without_noise_the_release_is_matrix_times_rows_of_the_honest_clients(case: Case) -> None:
+    assert case.task.mechanism.smoothing == 0
     scene = scene_of(case)
     rows = far_rows(case, scene.victim)[1]
     released, reports = run_world(scene, rows, 3, source("exact"), replace(HONEST, encode=without_noise))

@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
@@ -17,7 +18,11 @@ from support import source
 
 CLAIM = Claim(epsilon="1", delta="0.000001", min_clients=667)
 PLAIN = WishartSecondMoment(row_bound="1", fraction_bits=0, sigma=4)
-CALIBRATED = PLAIN.calibrated(CLAIM, 22, 6670)
+
+
+@cache
+def calibrated() -> WishartSecondMoment:
+    return PLAIN.calibrated(CLAIM, 22, 6670)
 
 
 def test_an_example_has_the_largest_variance_up_to_sigma_that_its_two_parts_can_have() -> None:
@@ -28,16 +33,16 @@ def test_an_example_has_the_largest_variance_up_to_sigma_that_its_two_parts_can_
 
 
 def test_calibration_pays_for_integers_and_composition_less_than_a_percent_above_the_exact_curve() -> None:
-    scale = CALIBRATED.variance / CALIBRATED.squared_bound
+    scale = calibrated().variance / calibrated().squared_bound
     assert 1 < scale / 0.172041913 < 1.005
     gaussian = SecondMoment(row_bound="1", fraction_bits=0, sigma=4).calibrated(CLAIM, 22, 6670)
-    deviations = [each.sigma * 4.0**-each.fraction_bits for each in (CALIBRATED, gaussian)]
+    deviations = [each.sigma * 4.0**-each.fraction_bits for each in (calibrated(), gaussian)]
     assert 1.04 < deviations[0] / deviations[1] < 1.06
 
 
 def test_a_statement_lies_above_the_exact_curve_at_every_epsilon() -> None:
-    statement = CALIBRATED.privacy(CLAIM, 22, 667)
-    weight = CALIBRATED.squared_bound / CALIBRATED.variance
+    statement = calibrated().privacy(CLAIM, 22, 667)
+    weight = calibrated().squared_bound / calibrated().variance
     for epsilon in (0.0, 0.1, 0.5, 1.0, 1.5, 3.0):
         assert statement.delta_at(epsilon) > wishart_delta(epsilon, 646, weight, "replace-one")
     assert statement.delta_at(1.0) <= 1e-6
@@ -45,26 +50,26 @@ def test_a_statement_lies_above_the_exact_curve_at_every_epsilon() -> None:
 
 
 def test_fewer_honest_clients_than_planned_give_a_larger_mu_and_never_a_release() -> None:
-    planned = CALIBRATED.privacy(CLAIM, 22, 667)
+    planned = calibrated().privacy(CLAIM, 22, 667)
     planned.require(CLAIM)
-    weaker = CALIBRATED.privacy(CLAIM, 22, 600)
+    weaker = calibrated().privacy(CLAIM, 22, 600)
     assert weaker.mu > planned.mu * (667 / 600) ** 0.49
     with pytest.raises(FalseClaimError, match="600 honest clients"):
         weaker.require(CLAIM)
     with pytest.raises(RowUnderfilledError, match="40 honest clients give no Wishart noise for 22 columns"):
-        CALIBRATED.privacy(CLAIM, 22, 40)
+        calibrated().privacy(CLAIM, 22, 40)
 
 
 def test_what_a_release_spends_includes_the_probability_that_no_mu_covers() -> None:
-    statement = CALIBRATED.privacy(CLAIM, 22, 667)
+    statement = calibrated().privacy(CLAIM, 22, 667)
     spent = Spent.of(statement) + Spent.of(statement)
     assert spent.mu == pytest.approx(statement.mu * 2**0.5)
     assert spent.delta_at(10.0) >= 2 * statement.delta_coalition
 
 
 def test_a_coarse_grid_costs_more_and_the_statement_says_so() -> None:
-    fine, coarse = CALIBRATED, CALIBRATED.model_copy(update={"fraction_bits": 6})
-    coarse = coarse.model_copy(update={"sigma": CALIBRATED.sigma // 4**9})
+    fine, coarse = calibrated(), calibrated().model_copy(update={"fraction_bits": 6})
+    coarse = coarse.model_copy(update={"sigma": calibrated().sigma // 4**9})
     mus = [each.privacy(CLAIM, 22, 667).mu for each in (fine, coarse)]
     assert coarse.variance / coarse.squared_bound == pytest.approx(fine.variance / fine.squared_bound, rel=0.1)
     assert mus[1] > 2 * mus[0]
@@ -100,13 +105,13 @@ def test_too_small_a_sigma_or_too_large_a_cohort_is_refused() -> None:
     with pytest.raises(InvalidTaskError, match="sigma 4099 is below 4100"):
         PLAIN.model_copy(update={"sigma": 4099}).check(CLAIM, 22, 6670)
     with pytest.raises(InvalidTaskError, match="overflow"):
-        CALIBRATED.model_copy(update={"fraction_bits": 25, "sigma": 2**28}).check(CLAIM, 22, 2**20)
+        calibrated().model_copy(update={"fraction_bits": 25, "sigma": 2**28}).check(CLAIM, 22, 2**20)
     with pytest.raises(InvalidTaskError, match="no grid fits"):
         PLAIN.model_copy(update={"row_bound": "0.00000000001"}).calibrated(CLAIM, 22, 6670)
 
 
 def test_headroom_shrinks_with_the_cohort() -> None:
-    logs = [CALIBRATED.log_wrap_probability(22, clients) for clients in (10**3, 10**6, 10**9, 10**12)]
+    logs = [calibrated().log_wrap_probability(22, clients) for clients in (10**3, 10**6, 10**9, 10**12)]
     assert logs == sorted(logs)
     assert logs[0] < -1000
     assert logs[-1] == math.inf

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import dask
-import distributed
 import numpy as np
 import pytest
 from hypothesis import given
@@ -168,6 +166,8 @@ async def test_a_cluster_elsewhere_is_refused_without_certificates_and_names_are
 
 
 async def test_a_worker_that_may_spill_to_disk_computes_nothing(tmp_path: Path) -> None:
+    import dask  # here, since every process that collects tests would wait for it
+
     async with a_world(tmp_path, "overlapping") as world:
         release = await released(world)
         with open_door(behind_the_door(release)) as door:
@@ -200,6 +200,9 @@ async def test_processes_give_the_same_bits_also_if_one_is_killed_in_the_middle(
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 async def test_dask_gives_the_same_bits_also_if_a_worker_is_killed_in_the_middle(tmp_path: Path) -> None:
+    import dask
+    import distributed
+
     async with a_world(tmp_path, "overlapping") as world:
         release = await released(world, 400, 14)
         expected = sketch_share(release, InProcess())
