@@ -12,6 +12,7 @@ from lintra_analysis.access.rest_client import AnalyzerClient
 from lintra_analysis.commands.plan import app as plan
 from lintra_analysis.estimators.regression import regression
 from lintra_analyzer import cli
+from lintra_analyzer.commands import asking
 from lintra_analyzer.settings import Settings
 from lintra_protocol.errors import (
     CohortTooSmallError,
@@ -92,7 +93,7 @@ def sit_down(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     def connect(_url: str, _token: str) -> Iterator[AnalyzerClient]:
         yield desk.client
 
-    monkeypatch.setattr(cli, "connect", connect)
+    monkeypatch.setattr(asking, "connect", connect)
 
 
 # --- the blocking client --------------------------------------------------------------------------------------------

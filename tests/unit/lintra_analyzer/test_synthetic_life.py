@@ -17,6 +17,7 @@ from lintra_analysis.readings import read
 from lintra_analysis.releases.joint_sums import ProjectedSums
 from lintra_analysis.synthetic.rows import WARNING
 from lintra_analyzer import cli
+from lintra_analyzer.commands import asking
 from support.analyzer_world import CLIENTS, TOKEN, Life, clients, living
 from support.blocking import Bridge, Loop
 
@@ -129,7 +130,7 @@ def test_the_command_writes_a_table_and_its_provenance_as_the_suffix_says(
     try:
         release_id = str(loop.run(released(life, NUMBER)))
         bridge = Bridge(life, loop)
-        monkeypatch.setattr(cli, "connect", lambda url, token: AnalyzerClient(url, token, transport=bridge))
+        monkeypatch.setattr(asking, "connect", lambda url, token: AnalyzerClient(url, token, transport=bridge))
         file = tmp_path / "rows.csv"
         arguments = ["synthesize", release_id, "--rows", "30", "--seed", "7", "--token", TOKEN]
         written = CliRunner().invoke(cli.app, [*arguments, "--output", str(file)])

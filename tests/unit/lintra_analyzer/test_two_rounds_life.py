@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from lintra_analysis.access.rest_client import AnalyzerClient
 from lintra_analyzer import cli
+from lintra_analyzer.commands import asking
 from support.analyzer_world import CLIENTS, TOKEN, Life, living
 from support.blocking import Bridge, Loop
 
@@ -109,7 +110,7 @@ def test_commands_make_the_second_task_and_draw_rows_of_both_releases(
     try:
         first = loop.run(life.create(**FIRST))
         bridge = Bridge(life, loop)
-        monkeypatch.setattr(cli, "connect", lambda url, token: AnalyzerClient(url, token, transport=bridge))
+        monkeypatch.setattr(asking, "connect", lambda url, token: AnalyzerClient(url, token, transport=bridge))
         command = ["task", "second-round", first.task_id, "--token", TOKEN]  # type: ignore[attr-defined]
         early = CliRunner().invoke(cli.app, command)
         loop.run(released(life, first.task_id))  # type: ignore[attr-defined]

@@ -1,0 +1,1 @@
+"""What the commands of `lintra analyzer` share, and those that analyse."""

@@ -1,0 +1,125 @@
+"""The commands that analyse releases; none of them costs privacy."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lintra_analysis.commands.waiting import waiting
+from lintra_analysis.synthetic.analysis import synthesize as synthesize_rows
+from lintra_analysis.synthetic.rows import WARNING
+from lintra_analyzer.commands.asking import DEFAULT_URL, IDENTIFIERS, AsJson, Token, Url, client_of, give_up, print_json
+
+app = typer.Typer()
+
+AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV instead of a text.")]
+Features = Annotated[list[str] | None, typer.Option("--feature", help="A column that explains; repeat; all others.")]
+Confidence = Annotated[float | None, typer.Option("--confidence", help="Of the intervals; 0.95 if left out.")]
+
+
+@app.command(context_settings=IDENTIFIERS)
+def analyse(
+    release_id: str,
+    kind: Annotated[str, typer.Option("--kind", help="ridge, low-rank, moments, pca, correlation, means, ...")],
+    url: Url = DEFAULT_URL,
+    token: Token = "",
+    target: Annotated[str | None, typer.Option("--target", help="ridge: the column to explain.")] = None,
+    feature: Features = None,
+    regularization: Annotated[float | None, typer.Option("--regularization", help="ridge: lambda.")] = None,
+    rank: Annotated[int | None, typer.Option("--rank", help="low-rank: how many components.")] = None,
+    components: Annotated[int | None, typer.Option("--components", help="pca: how many components; all.")] = None,
+    column: Annotated[list[str] | None, typer.Option("--column", help="One that takes part; repeat; all.")] = None,
+    confidence: Confidence = None,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+) -> None:
+    """Analyse a release; it costs no privacy."""
+    given: dict[str, object] = {
+        "target": target,
+        "features": feature or None,
+        "regularization": regularization,
+        "rank": rank,
+        "components": components,
+        "columns": column or None,
+        "confidence": confidence,
+    }
+    _answer(url, token, release_id, kind, given, as_json=as_json, as_csv=as_csv)
+
+
+@app.command(context_settings=IDENTIFIERS)
+def regress(
+    release_id: str,
+    target: Annotated[str, typer.Option("--target", help="The column to explain, or a formula: 'y ~ a + C(sex)'.")],
+    url: Url = DEFAULT_URL,
+    token: Token = "",
+    feature: Features = None,
+    ridge: Annotated[float | None, typer.Option("--ridge", help="lambda in normalised units; 0 if left out.")] = None,
+    path: Annotated[bool, typer.Option("--path", help="Many penalties instead of one.")] = False,
+    intercept: Annotated[
+        bool | None, typer.Option("--intercept/--no-intercept", help="Fit one; by default where the release can.")
+    ] = None,
+    simultaneous: Annotated[
+        bool, typer.Option("--simultaneous", help="Add bounds that hold for all regressions at once.")
+    ] = False,
+    confidence: Confidence = None,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+) -> None:
+    """Explain one column of a release by others; it costs no privacy."""
+    if path and (ridge is not None or simultaneous):
+        give_up("--path chooses its own penalties and has no intervals: leave out --ridge and --simultaneous")
+    given: dict[str, object] = {
+        "target": target,
+        "features": feature or None,
+        "regularization": ridge,
+        "intercept": intercept,
+        "simultaneous": simultaneous or None,
+        "confidence": confidence,
+    }
+    kind = "regression-path" if path else "regression"
+    _answer(url, token, release_id, kind, given, as_json=as_json, as_csv=as_csv)
+
+
+@app.command(context_settings=IDENTIFIERS)
+def synthesize(
+    release_id: str,
+    rows: Annotated[int, typer.Option("--rows", help="How many; they cost no privacy.")],
+    seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same rows.")],
+    url: Url = DEFAULT_URL,
+    token: Token = "",
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", help="A .parquet, .npz or CSV file; else the terminal."),
+    ] = None,
+    projected: Annotated[bool, typer.Option("--projected", help="The coordinates h1.. instead of columns.")] = False,
+) -> None:
+    """Draw synthetic rows from a ron_gauss release, here and not at the service; it costs no privacy."""
+    with client_of(url, token) as client, waiting("drawing rows"):
+        made = synthesize_rows(client.open_release(release_id), rows, seed, "projected" if projected else "columns")
+        text = None
+        if output is not None and output.suffix == ".parquet":
+            made.to_parquet(output)
+        elif output is not None and output.suffix == ".npz":
+            made.to_npz(output)
+        else:
+            text = made.to_csv(output)
+    if text is not None:
+        typer.echo(text, nl=False)
+    for warning in (WARNING, *made.warnings):
+        typer.echo(f"warning: {warning}", err=True)
+
+
+def _answer(
+    url: str, token: str, release_id: str, kind: str, given: dict[str, object], *, as_json: bool, as_csv: bool
+) -> None:
+    """Ask for an analysis with what was given, and print it."""
+    if as_json and as_csv:
+        give_up("choose one of --json and --csv")
+    arguments = {name: value for name, value in given.items() if value is not None}
+    with client_of(url, token) as client:
+        if as_csv:
+            typer.echo(client.analysis_text(release_id, kind, "text/csv", **arguments), nl=False)
+        elif as_json:
+            print_json(client.analyse(release_id, kind, **arguments))
+        else:
+            typer.echo(client.analysis_text(release_id, kind, "text/plain", **arguments), nl=False)

@@ -1,0 +1,53 @@
+"""What every command that talks to an analyzer does: find it, print the answer, and end with the right exit code."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, NoReturn
+
+import typer
+
+from lintra_analysis.access.rest_client import AnalyzerClient
+from lintra_analyzer.settings import TOKEN_VARIABLE, URL_VARIABLE
+from lintra_protocol.errors import LintraError, UnauthorizedError
+
+NOT_READY = os.EX_TEMPFAIL
+DEFAULT_URL = "http://127.0.0.1:8700"
+
+# One identifier in 64 begins with a hyphen; it is an argument all the same.
+IDENTIFIERS = {"ignore_unknown_options": True}
+
+Url = Annotated[str, typer.Option("--url", envvar=URL_VARIABLE, help="Where the analyzer listens.")]
+Token = Annotated[
+    str, typer.Option("--token", envvar=TOKEN_VARIABLE, help="Bearer token; better given by the environment.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a text.")]
+
+
+@contextmanager
+def client_of(url: str, token: str) -> Iterator[AnalyzerClient]:
+    """Open a client, and end the command with the right exit code when it is refused."""
+    try:
+        if not token:
+            raise UnauthorizedError(f"give --token, or set {TOKEN_VARIABLE}")
+        with connect(url, token) as client:
+            yield client
+    except LintraError as error:
+        give_up(str(error), NOT_READY if error.retryable else 1)
+
+
+def connect(url: str, token: str) -> AnalyzerClient:
+    """Return a client; tests put their own in this place."""
+    return AnalyzerClient(url, token)
+
+
+def give_up(message: str, code: int = 1) -> NoReturn:
+    """End the command with a message on the standard error."""
+    typer.echo(message, err=True)
+    raise typer.Exit(code)
+
+
+def print_json(value: object) -> None:
+    """Print a value as JSON for people and programs."""
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
