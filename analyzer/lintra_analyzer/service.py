@@ -1,12 +1,12 @@
 """The analyzer as one object: settings, keys, storage and network together, and what an analyst can do with them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import httpx2
 
@@ -28,7 +28,7 @@ from lintra_analyzer.storage.store import Job, ServerState, Store, StoredTask
 from lintra_analyzer.tasks.jobs import Jobs, ReleaseJob
 from lintra_analyzer.tasks.registration import Bringing, current_state, register, require_registered
 from lintra_analyzer.tasks.schedule import Schedule, num_begun, num_due
-from lintra_analyzer.tasks.windows import Window, window_of
+from lintra_analyzer.tasks.windows import Opened, Window, window_of
 from lintra_protocol.canonical import canonical_json
 from lintra_protocol.errors import InvalidTaskError, UnknownBatchError
 from lintra_protocol.messages import BATCH, Counters, Signed, TaskRecord, sign
@@ -39,6 +39,9 @@ from lintra_service.readiness import PROBE_SECONDS, Readiness
 from lintra_service.serve import repeat
 
 INTERACTIVE_ATTEMPTS = 3
+
+T = TypeVar("T", bound=Tabular)
+T_co = TypeVar("T_co", bound=Tabular, covariant=True)
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,21 @@ class Analysis(Protocol):
         """Return its name."""
 
     def run(self, release: Release) -> Tabular:
+        """Ask it."""
+
+
+class Combination(Protocol[T_co]):
+    """What an analyst asks about the windows of a task, from the number `first` to `last`."""
+
+    @property
+    def first(self) -> int:
+        """Return the first window that takes part."""
+
+    @property
+    def last(self) -> int:
+        """Return the last window that takes part."""
+
+    def run(self, releases: Mapping[int, Release]) -> T_co:
         """Ask it."""
 
 
@@ -231,9 +249,7 @@ class Service:
             UnknownTaskError: there is no such task.
             UnknownBatchError: it has no windows.
         """
-        task = self.task(task_id)
-        if task.windows is None:
-            raise UnknownBatchError("the task has a single batch, and no windows")
+        task = self._windowed(task_id)
         now = self._world.now()
         count = max(min(count, num_begun(task, now) - first), 0)
         jobs = {job.batch: job for job in self.store.jobs(task_id, first, count)}
@@ -243,6 +259,12 @@ class Service:
             window_of(task, number, jobs.get(number), released.get(number), is_due=number < due)
             for number in range(first, first + count)
         ]
+
+    def _windowed(self, task_id: str) -> Task:
+        task = self.task(task_id)
+        if task.windows is None:
+            raise UnknownBatchError("the task has a single batch, and no windows")
+        return task
 
     def _task_with(self, task_id: str, batch: int) -> Task:
         task = self.task(task_id)
@@ -277,6 +299,21 @@ class Service:
         estimate = request.run(self._opened(signed))
         self.metrics.analysis(request.kind)
         return estimate
+
+    def trend(self, task_id: str, asked: Combination[T]) -> T:
+        """Combine the releases of a task's windows; they are opened one by one.
+
+        Raises:
+            UnknownTaskError: there is no such task.
+            UnknownBatchError: it has no windows.
+            InvalidAnalysisError: it does not fit the releases, or there are too few.
+            InvalidReleaseError: archived numbers are not those of a record.
+        """
+        self._windowed(task_id)
+        records = self.store.releases_of(task_id, asked.first, max(asked.last + 1 - asked.first, 0))
+        found = asked.run(Opened(records, lambda record: self._opened(SignedRecord.from_canonical(record))))
+        self.metrics.analysis("trend")
+        return found
 
     def cohort_ids(self, signed: SignedRecord) -> bytes:
         """Return the sorted report identifiers of a release, 32 bytes each."""

@@ -49,7 +49,10 @@ NOT_TYPED = {
 }
 BENCHMARK = re.compile(r"^(?:python|pytest) (benchmarks/\S+\.py)((?: \S+)*)$")
 """Benchmarks take minutes, and say nothing on a machine that runs tests; `make bench` runs them."""
-ELSEWHERE = {"docs/operations.md": "tests/unit/lintra_server/operating/test_operations.py types them, in one process"}
+ELSEWHERE = {
+    "docs/operations.md": "tests/unit/lintra_server/operating/test_operations.py types them, in one process",
+    "docs/windows.md": "tests/unit/lintra_analyzer/test_windows_commands.py types them, where a clock can be set",
+}
 FAILS = {
     "docs/ndis.md": ["1 lintra audit gaussian -"],  # VIOLATION, as the page says
 }

@@ -283,6 +283,20 @@ class AnalyzerClient:
         path, headers = f"/v1/releases/{release_id}/analyses", {"accept": media_type}
         return self._send("POST", path, {"kind": kind, **arguments}, headers).content.decode("utf-8")
 
+    def trend(self, task_id: str, column: str, **arguments: object) -> Document:
+        """Combine the windows of a task that were released, with the arguments of docs/analyzer.md.
+
+        Raises:
+            InvalidAnalysisError: fewer than two windows were released, or it does not fit the releases.
+            UnknownBatchError: the task has no windows.
+        """
+        return self._json("POST", f"/v1/tasks/{task_id}/trend", {"column": column, **arguments})
+
+    def trend_text(self, task_id: str, column: str, media_type: str = "text/plain", **arguments: object) -> str:
+        """Combine windows as `trend` does, and return a text for people, or "text/csv"."""
+        path, headers = f"/v1/tasks/{task_id}/trend", {"accept": media_type}
+        return self._send("POST", path, {"column": column, **arguments}, headers).content.decode("utf-8")
+
     # --- requests ------------------------------------------------------------------------------------------------
 
     def _json(

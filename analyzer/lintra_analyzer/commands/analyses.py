@@ -109,12 +109,41 @@ def synthesize(
         typer.echo(f"warning: {warning}", err=True)
 
 
+@app.command("trend", context_settings=IDENTIFIERS)
+def show_trend(
+    task_id: Annotated[str, typer.Argument(help="A task with windows, two of them released at least.")],
+    column: Annotated[str, typer.Option("--column", help="Whose mean.")],
+    url: Url = DEFAULT_URL,
+    token: Token = "",
+    of: Annotated[str | None, typer.Option("--of", help="Whom errors are about: population or cohort.")] = None,
+    first: Annotated[int | None, typer.Option("--first", help="The first window that takes part.")] = None,
+    last: Annotated[int | None, typer.Option("--last", help="The last one.")] = None,
+    confidence: Confidence = None,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+) -> None:
+    """Show a column's mean over the windows of a task, in all of them, and how it changes; it costs no privacy."""
+    _one_of(as_json, as_csv)
+    given: dict[str, object] = {"of": of, "first": first, "last": last, "confidence": confidence}
+    arguments = {name: value for name, value in given.items() if value is not None}
+    with client_of(url, token) as client:
+        if as_json:
+            print_json(client.trend(task_id, column, **arguments))
+        else:
+            kind = "text/csv" if as_csv else "text/plain"
+            typer.echo(client.trend_text(task_id, column, kind, **arguments), nl=False)
+
+
+def _one_of(as_json: bool, as_csv: bool) -> None:
+    if as_json and as_csv:
+        give_up("choose one of --json and --csv")
+
+
 def _answer(
     url: str, token: str, release_id: str, kind: str, given: dict[str, object], *, as_json: bool, as_csv: bool
 ) -> None:
     """Ask for an analysis with what was given, and print it."""
-    if as_json and as_csv:
-        give_up("choose one of --json and --csv")
+    _one_of(as_json, as_csv)
     arguments = {name: value for name, value in given.items() if value is not None}
     with client_of(url, token) as client:
         if as_csv:

@@ -1,9 +1,11 @@
 """What became of a window: collected, released, or a gap."""
 
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from lintra_analysis.record import SignedRecord
+from lintra_analysis.releases.release import Release
 from lintra_analyzer.storage.store import Job, Problem
 from lintra_protocol.errors import AbandonedError
 from lintra_protocol.problems import from_problem
@@ -11,6 +13,24 @@ from lintra_protocol.task import Task
 
 WindowState = Literal["open", "due", "running", "waiting", "released", "gap", "failed"]
 """`due`: it is over and nobody began its release; `gap`: nothing of it will ever be released."""
+
+
+class Opened(Mapping[int, Release]):
+    """The releases of windows by number, each opened when it is asked for: a year of hours need not fit in memory."""
+
+    def __init__(self, records: Mapping[int, bytes], opened: Callable[[bytes], Release]) -> None:
+        """Open signed records by a function."""
+        self._records = records
+        self._opened = opened
+
+    def __getitem__(self, number: int) -> Release:
+        return self._opened(self._records[number])
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._records)
+
+    def __len__(self) -> int:
+        return len(self._records)
 
 
 @dataclass(frozen=True)

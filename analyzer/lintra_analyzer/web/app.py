@@ -14,10 +14,11 @@ from lintra_analysis.asked.second_round import SecondRound
 from lintra_analysis.asked.specification import Specification
 from lintra_analyzer.service import Service
 from lintra_analyzer.storage.store import ServerState
-from lintra_analyzer.web.analyses import parse_request, request_schema, summary
-from lintra_analyzer.web.description import BEARER, analysis_answers, describe, refusals, sketch_answers
+from lintra_analyzer.web.analyses import PRIVACY_SPENT, parse_request, request_schema, summary
+from lintra_analyzer.web.description import BEARER, analysis_answers, describe, refusals, sketch_answers, trend_answers
 from lintra_analyzer.web.export import analysis_response, sketch_response
 from lintra_analyzer.web.reference import POLICY, reference_page
+from lintra_analyzer.web.trends import TrendRequest, parse_trend, trend_response
 from lintra_analyzer.web.views import (
     AnalysisView,
     CensusView,
@@ -31,11 +32,13 @@ from lintra_analyzer.web.views import (
     TaskView,
     TokenRequest,
     Tokens,
+    TrendView,
     WindowView,
     census_view,
     job_view,
     release_summary,
     summary_of,
+    together_view,
     view_of,
     window_view,
 )
@@ -217,6 +220,27 @@ def _batches() -> APIRouter:
     ) -> list[WindowView]:
         """List the windows of a task that have begun, and what became of them, from the number `first` on."""
         return [window_view(window) for window in service.windows(task_id, first, count)]
+
+    @router.post(
+        "/{task_id}/trend",
+        response_model=None,
+        responses={**trend_answers(), **refusals(400, 404, 502)},
+        openapi_extra=_body(TrendRequest.model_json_schema()),
+    )
+    def trend(
+        service: ThisService,
+        task_id: str,
+        body: Annotated[bytes, Depends(_raw_body)],
+        accept: Annotated[str, Header()] = "*/*",
+    ) -> TrendView | Response:
+        """Combine the windows that were released; it costs no privacy, and comes in the types of an analysis."""
+        task, estimate = service.task(task_id), service.trend(task_id, parse_trend(body))
+        return trend_response(task, estimate, accept) or TrendView(
+            task_id=task_id,
+            result=dict(estimate.to_dict()),
+            privacy=together_view(task),
+            privacy_spent=PRIVACY_SPENT,
+        )
 
     return router
 

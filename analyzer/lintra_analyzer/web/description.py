@@ -9,11 +9,12 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.security import HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field
 
+from lintra_analysis.estimators.trend import TrendEstimate
 from lintra_analysis.synthetic.analysis import SyntheticEstimate
 from lintra_analyzer.web.analyses import REQUESTS
 from lintra_analyzer.web.export import CSV, JSON, NPZ, TEXT
 from lintra_analyzer.web.result_schema import Schema, result_schema
-from lintra_analyzer.web.views import CertificateView
+from lintra_analyzer.web.views import CertificateView, TogetherView
 from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.problems import MEDIA_TYPE
 
@@ -84,6 +85,21 @@ def analysis_answers() -> dict[int | str, dict[str, Any]]:
         "schema": {"type": "string", "format": "binary", "description": "synthetic rows only: an .npz file"}
     }
     return {200: {"description": "The answer, and the certificate of the release it rests on.", "content": content}}
+
+
+def trend_answers() -> dict[int | str, dict[str, Any]]:
+    """Return the description of the windows of a task together, as JSON or as a text."""
+    properties = {
+        "task_id": {"type": "string"},
+        "result": result_schema(TrendEstimate),
+        "privacy": TogetherView.model_json_schema(),
+        "privacy_spent": {"type": "string"},
+    }
+    content: dict[str, object] = {
+        JSON: {"schema": {"type": "object", "properties": properties, "required": list(properties)}}
+    }
+    content |= {kind: {"schema": {"type": "string", "description": said}} for kind, said in _TEXT_OF.items()}
+    return {200: {"description": "The windows that were released together; gaps are named.", "content": content}}
 
 
 def sketch_answers() -> dict[int | str, dict[str, Any]]:

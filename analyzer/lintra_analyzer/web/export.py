@@ -41,20 +41,32 @@ def sketch_response(service: Service, record: ReleaseRecord, accept: str) -> Res
 
 def analysis_response(record: ReleaseRecord, estimate: Tabular, accept: str) -> Response | None:
     """Return an analysis as CSV, text or .npz, if an Accept header asks for one that it has before JSON, else None."""
+    warnings = summary(record)["warnings"]
+    lines = [f"Warning: {warning}.\n" for warning in warnings] if isinstance(warnings, list) else []
+    return tabular_response(estimate, accept, promise(record), f"lintra-{record.release_id}", "".join(lines))
+
+
+def tabular_response(estimate: Tabular, accept: str, promised: str, name: str, warnings: str = "") -> Response | None:
+    """Return an estimate as `analysis_response` does.
+
+    Args:
+        estimate: what was found.
+        accept: the header.
+        promised: what a text says about privacy.
+        name: of a file, without its ending.
+        warnings: lines that end a text.
+    """
     numbers = estimate.npz() if NPZ in _wanted(accept) else None
     known = {JSON, CSV, TEXT} if numbers is None else {JSON, CSV, TEXT, NPZ}
     chosen = next((kind for kind in _wanted(accept) if kind in known), JSON)
     if chosen == JSON:
         return None
     if chosen == NPZ:
-        headers = estimate.headers() | {"content-disposition": f'attachment; filename="lintra-{record.release_id}.npz"'}
+        headers = estimate.headers() | {"content-disposition": f'attachment; filename="{name}.npz"'}
         return Response(numbers, media_type=NPZ, headers=headers)
     if chosen == CSV:
         return Response(estimate.to_csv(), media_type=CSV, headers=estimate.headers())
-    text = estimate.summary(promise(record))
-    warnings = summary(record)["warnings"]
-    lines = [f"Warning: {warning}.\n" for warning in warnings] if isinstance(warnings, list) else []
-    return Response(text + "".join(lines), media_type=TEXT)
+    return Response(estimate.summary(promised) + warnings, media_type=TEXT)
 
 
 def _wanted(accept: str) -> list[str]:

@@ -186,6 +186,24 @@ class AnalysisView(_View):
     certificate: CertificateView
 
 
+class TogetherView(_View):
+    """What so many reports of one source are promised together."""
+
+    reports_per_source: int
+    epsilon: str
+    delta: str
+    neighbours: str
+
+
+class TrendView(_View):
+    """The windows of a task together."""
+
+    task_id: str
+    result: dict[str, object]
+    privacy: TogetherView
+    privacy_spent: str
+
+
 class PublicKeys(_View):
     """The analyzer's public keys; a server's policy allows the author key."""
 
@@ -285,6 +303,17 @@ def window_view(window: Window) -> WindowView:
         release_id=window.release_id,
         num_clients=window.num_clients,
         problem=window.problem,
+    )
+
+
+def together_view(task: Task) -> TogetherView:
+    """Say what all that one source may send is promised."""
+    together = task.worst_together()
+    return TogetherView(
+        reports_per_source=task.reports_per_source,
+        epsilon=rounded_up(together.epsilon),
+        delta=rounded_up(together.delta),
+        neighbours=together.neighbours,
     )
 
 

@@ -171,7 +171,7 @@ def test_the_commands_walk_the_whole_way(desk: Desk, tmp_path: Path) -> None:
     assert "classical suite" in warning
     assert json.loads(desk.type("task", "show", task_id, "--live")[1])["registered"]
     code, _, complaint = desk.type("release", task_id)
-    assert code == cli.NOT_READY == 75
+    assert code == asking.NOT_READY == 75
     assert "fewer than 12 reports" in complaint
     desk.upload(task_id)
     code, release_id, _ = desk.type("release", task_id)
