@@ -29,7 +29,7 @@ CONTENT = 32 + 8 * WORDS
 """Bytes of a report as it is stored: identifier and payload."""
 
 GROUPS = {1: 2_000, 32: 20_000, 256: 100_000}
-READ, TABLE = 200_000, 1_000_000
+READ, TABLE, ASKED = 200_000, 1_000_000, 128_000
 
 
 def new_store(folder: Path, url: str = "") -> Store:
@@ -129,13 +129,15 @@ def table(reports: int = TABLE) -> dict[str, float]:
     ids = system_randomness(32 * reports)
     table = IdTable(system_randomness, reports)
     building = cpu(lambda: table.add(np.zeros(reports, np.uint32), ids))
-    parts = [ids[start : start + 32 * 256] for start in range(0, 32 * 256 * 500, 32 * 256)]
-    asking = cpu(lambda: [table.candidates(part) for part in parts])
-    alone = cpu(lambda: [table.candidates(parts[0][start : start + 32]) for start in range(0, 8192, 32)])
+    # Of 256 reports one is known: what comes is new, but for what is sent again.
+    apart = np.random.default_rng(1).permutation(reports)[:ASKED].tolist()
+    asked = [ids[32 * place : 32 * place + 32] if place % 256 == 0 else system_randomness(32) for place in apart]
+    asking = cpu(lambda: [table.candidates(asked[start : start + 256]) for start in range(0, ASKED, 256)])
+    alone = cpu(lambda: [table.candidates([one]) for one in asked])
     return {
         "us to enter an identifier": 1e6 * building / reports,
-        "us to ask for one, in groups of 256": 1e6 * asking / (256 * 500),
-        "us to ask for one alone": 1e6 * alone / 256,
+        "us to ask for one, in groups of 256": 1e6 * asking / ASKED,
+        "us to ask for one alone": 1e6 * alone / ASKED,
         "bytes for each": (table._words.nbytes + table._segments.nbytes) / reports,
     }
 

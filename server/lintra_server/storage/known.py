@@ -11,6 +11,7 @@ numbers; whatever happened to a commit that failed, the table is forgotten and r
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from struct import Struct
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from sqlalchemy import Connection
 from lintra_protocol.canonical import HASH_BYTES
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import IntArray
-from lintra_server.storage.segments import Written, ids_of, read_ids
+from lintra_server.storage.segments import Tail, Written, ids_of, read_ids
 
 Words = NDArray[np.uint64]
 Numbers = NDArray[np.uint32]
@@ -30,6 +31,13 @@ MOST_TABLES = 64
 _FEWEST_SLOTS = 64
 _SLICE = 1 << 18
 _WORDS = HASH_BYTES // 8
+_PARTS = Struct(f"={_WORDS}Q")
+_LOW = 2**64 - 1
+
+_FEW = 12
+"""So many identifiers are faster looked up one by one."""
+
+_NEAR = np.arange(8)
 
 
 class IdTable:
@@ -38,11 +46,15 @@ class IdTable:
     The word of an identifier is the sum of its four parts times secret factors, modulo 2^64, and its first bits choose
     the slot (Dietzfelbinger et al. 1997). Two identifiers meet with more than twice the probability of random words
     only if they agree in the low bits of all four parts at once; those of a hash function cannot be made to.
+
+    A few identifiers are looked up one by one in plain integers, which costs a microsecond each; many at once, as
+    arrays. Both walk the same slots: nothing is ever taken out, so an entry stands before the first free slot.
     """
 
     def __init__(self, random_bytes: RandomBytes, expected: int) -> None:
         """Hold nothing yet, with room for some identifiers."""
         self._factors = np.frombuffer(random_bytes(HASH_BYTES), np.uint64)
+        self._plain_factors: tuple[int, ...] = tuple(self._factors.tolist())
         self._count = 0
         self.last = -1
         """The number of the last segment that is in it."""
@@ -67,24 +79,45 @@ class IdTable:
             words, segments = self._words[held], self._segments[held]
             self._make(1 << (2 * self._count - 1).bit_length())
             self._place(words, segments)
-        self._place(self._hashed(ids), numbers)
+        if len(numbers) <= _FEW:
+            for start, number in zip(range(0, len(ids), HASH_BYTES), numbers.tolist(), strict=True):
+                self._enter(self._word(ids[start : start + HASH_BYTES]), number)
+        else:
+            self._place(self._hashed(ids), numbers)
         self.last = int(numbers[-1])
 
-    def candidates(self, ids: bytes) -> tuple[IntArray, IntArray]:
-        """Return which segments may hold which of some identifiers, joined: places among these, and segment numbers."""
-        words = self._hashed(ids)
-        asked = np.arange(len(words))
-        slots = self._slots(words)
-        places, numbers = [asked[:0]], [asked[:0]]
+    def candidates(self, report_ids: Sequence[bytes]) -> list[tuple[int, int]]:
+        """Return which segments may hold which of some identifiers: places among these, and segment numbers."""
+        pairs: list[tuple[int, int]] = []
+        if len(report_ids) <= _FEW:
+            taken, shift = self._plain_words, self._plain_shift
+            for place, report_id in enumerate(report_ids):
+                word = self._word(report_id)
+                slot = word >> shift
+                while held := taken[slot]:
+                    if held == word:
+                        pairs.append((place, self._plain_segments[slot]))
+                    slot = (slot + 1) & self._mask
+            return pairs
+        words = self._hashed(b"".join(report_ids))
+        asked, slots = np.arange(len(words)), self._slots(words)
         while asked.size:
-            found = self._words[slots]
-            same = found == words
-            if same.any():
-                places.append(asked[same])
-                numbers.append(self._segments[slots[same]].astype(np.int64))
-            on = found != 0  # also beyond an equal word: another identifier may have the same one
-            asked, words, slots = asked[on], words[on], (slots[on] + 1) & self._mask
-        return np.concatenate(places), np.concatenate(numbers)
+            # Neighbours come from memory together, so that several cost hardly more than one.
+            near = (slots[:, np.newaxis] + _NEAR) & self._mask
+            found = self._words[near]
+            rows, columns = np.nonzero(found == words[:, np.newaxis])
+            pairs += zip(asked[rows].tolist(), self._segments[near[rows, columns]].tolist(), strict=True)
+            on = found.all(axis=1)  # no free slot yet; also beyond an equal word, for another one may have the same
+            asked, words, slots = asked[on], words[on], slots[on] + len(_NEAR)
+        return pairs
+
+    def _enter(self, word: int, segment: int) -> None:
+        words, slot = self._plain_words, word >> self._plain_shift
+        while held := words[slot]:
+            if held == word and self._plain_segments[slot] == segment:
+                return
+            slot = (slot + 1) & self._mask
+        words[slot], self._plain_segments[slot] = word, segment
 
     def _place(self, words: Words, segments: Numbers) -> None:
         for start in range(0, len(words), _SLICE):
@@ -102,13 +135,22 @@ class IdTable:
 
     def _make(self, size: int) -> None:
         self._words, self._segments = np.zeros(size, np.uint64), np.zeros(size, np.uint32)
+        # The same memory: an array makes an object of its own of each number that is read, which costs far more.
+        self._plain_words, self._plain_segments = self._words.data, self._segments.data
         self._mask = size - 1
-        self._shift = np.uint64(64 - self._mask.bit_length())
+        self._plain_shift = 64 - self._mask.bit_length()
+        self._shift = np.uint64(self._plain_shift)
 
     def _hashed(self, ids: bytes) -> Words:
         # Sums and products wrap, as they must; 0 says that a slot is free.
         words: Words = np.frombuffer(ids, np.uint64).reshape(-1, _WORDS) @ self._factors
         return np.maximum(words, np.uint64(1))
+
+    def _word(self, report_id: bytes) -> int:
+        """Return what `_hashed` makes of one identifier."""
+        a, b, c, d = _PARTS.unpack(report_id)
+        p, q, r, s = self._plain_factors
+        return (a * p + b * q + c * r + d * s) & _LOW or 1
 
     def _slots(self, words: Words) -> IntArray:
         return (words >> self._shift).astype(np.int64)
@@ -123,28 +165,25 @@ class KnownIds:
         self._tables: dict[int, IdTable] = {}
         self._lock = threading.Lock()
 
-    def among(self, connection: Connection, batch: int, report_ids: Sequence[bytes], total: int) -> set[bytes]:
+    def among(self, connection: Connection, batch: int, report_ids: Sequence[bytes], end: Tail) -> set[bytes]:
         """Return those of some identifiers that a batch holds, as its segments stand in this transaction.
 
         Args:
             connection: the transaction.
             batch: the batch's number.
             report_ids: of 32 bytes each.
-            total: reports of the batch, nearly: how large a new table is made.
+            end: where the batch ends in this transaction.
         """
-        if not total or not report_ids:
+        if not end.total or not report_ids:
             return set()
-        joined = b"".join(report_ids)
         while True:
             with self._lock:
-                places, numbers = self._table(connection, batch, total).candidates(joined)
-            wanted = sorted(set(numbers.tolist()))
+                pairs = self._table(connection, batch, end).candidates(report_ids)
+            wanted = sorted({number for _, number in pairs})
             held = ids_of(connection, batch, wanted)
             if len(held) == len(wanted):
-                break
+                return {report_ids[place] for place, number in pairs if _holds(held[number], report_ids[place])}
             self.forget(batch)  # segments were rewritten into others meanwhile, or this transaction is an older one
-        pairs = zip(places.tolist(), numbers.tolist(), strict=True)
-        return {report_ids[place] for place, number in pairs if _holds(held[number], report_ids[place])}
 
     def remembered(
         self, reading: Callable[[], AbstractContextManager[Connection]], batch: int, report_ids: Sequence[bytes]
@@ -162,16 +201,28 @@ class KnownIds:
             table = self._tables.get(batch)
             if table is None:
                 return None
-            places, numbers = table.candidates(b"".join(report_ids))
-        if not len(places):
+            pairs = table.candidates(report_ids)
+        if not pairs:
             return set()
-        wanted = sorted(set(numbers.tolist()))
+        wanted = sorted({number for _, number in pairs})
         with reading() as connection:
             held = ids_of(connection, batch, wanted)
         if len(held) != len(wanted):
             return None  # segments were rewritten into others
-        pairs = zip(places.tolist(), numbers.tolist(), strict=True)
         return {report_ids[place] for place, number in pairs if _holds(held[number], report_ids[place])}
+
+    def are_new(self, batch: int, report_ids: Sequence[bytes]) -> bool:
+        """Return whether memory alone shows that a batch holds none of some identifiers; waits for nothing.
+
+        False says nothing. True is no promise either, if another process stores reports, too: only a commit decides.
+        """
+        if not self._lock.acquire(blocking=False):
+            return False  # somebody may be reading a whole batch
+        try:
+            table = self._tables.get(batch)
+            return table is not None and not table.candidates(report_ids)
+        finally:
+            self._lock.release()
 
     def add(self, batch: int, written: Sequence[Written]) -> None:
         """Remember what a commit stored, now that it is durable."""
@@ -193,13 +244,14 @@ class KnownIds:
         with self._lock:
             self._tables.pop(batch, None)
 
-    def _table(self, connection: Connection, batch: int, total: int) -> IdTable:
+    def _table(self, connection: Connection, batch: int, end: Tail) -> IdTable:
         """Return the table of a batch, with every segment that this transaction sees."""
         table = self._tables.pop(batch, None)
         if table is None:
-            table = IdTable(self._random_bytes, total)
-        for numbers, ids in read_ids(connection, batch, table.last + 1):
-            table.add(numbers, ids)
+            table = IdTable(self._random_bytes, end.total)
+        if table.last < end.number:
+            for numbers, ids in read_ids(connection, batch, table.last + 1):
+                table.add(numbers, ids)
         while len(self._tables) >= MOST_TABLES:
             del self._tables[next(iter(self._tables))]  # the one that was not asked for the longest
         self._tables[batch] = table

@@ -42,6 +42,7 @@ _ADD = insert(segments)
 _TAIL = select(segments.c.key, segments.c.total).where(*_RANGE).order_by(segments.c.key.desc()).limit(1)
 _TOTALS = select(segments.c.key, segments.c.total).where(*_RANGE).order_by(segments.c.key)
 _IDS_OF = select(segments.c.key, segments.c.ids).where(segments.c.key.in_(bindparam("keys", expanding=True)))
+_IDS_AT = select(segments.c.ids).where(segments.c.key == bindparam("of_key"))
 _SIZE = func.length(segments.c.ids) + func.coalesce(func.length(segments.c.payloads), 0)
 _SIZES = select(segments.c.key, _SIZE).where(*_RANGE).order_by(segments.c.key).limit(bindparam("most"))
 _WHOLE = select(segments).where(*_RANGE).order_by(segments.c.key)
@@ -222,6 +223,10 @@ def read_serials(connection: Connection, batch: int) -> Iterator[bytes]:
 def ids_of(connection: Connection, batch: int, numbers: Sequence[int]) -> dict[int, bytes]:
     """Return the identifiers of some segments, joined, by number; those that are not there are missing from it."""
     found: dict[int, bytes] = {}
+    if len(numbers) == 1:
+        # A report that is sent again: the list of keys in the other statement is spelled out anew each time.
+        ids = connection.execute(_IDS_AT, {"of_key": batch * SPAN + numbers[0]}).scalar()
+        return found if ids is None else {numbers[0]: ids}
     for start in range(0, len(numbers), _KEYS_PER_QUERY):
         keys = [batch * SPAN + number for number in numbers[start : start + _KEYS_PER_QUERY]]
         found.update((key - batch * SPAN, ids) for key, ids in connection.execute(_IDS_OF, {"keys": keys}))

@@ -163,7 +163,7 @@ class Store(Tasks):
         reopened = batch is not None and batch.state == "open" and number in self._closed
         if batch is None or reopened or max(end.total, batch.num_reports) < self.num_durable(number):
             raise ForkedError(SET_BACK)
-        stored = self._known.among(connection, number, [i for upload in group for i in upload.report_ids], end.total)
+        stored = self._known.among(connection, number, [i for upload in group for i in upload.report_ids], end)
         closed = _closed(batch.state)
         serials = [serial for upload in group for serial in upload.serials]
         spent = SpentSerials(self._spent, connection, number, () if closed else serials)
@@ -194,6 +194,10 @@ class Store(Tasks):
             written = write_segments(connection, number, end, new, spent.new, key)
         return outcomes, _Stored(max(end.total, batch.num_reports) + len(new), written, spent)
 
+    def are_new(self, batch: int, report_ids: Sequence[bytes]) -> bool:
+        """Return whether memory alone shows that none of some reports is stored; waits for nothing (see `KnownIds`)."""
+        return self._known.are_new(batch, report_ids)
+
     def stored(self, batch: int, report_ids: Sequence[bytes]) -> set[bytes]:
         """Return which of some reports of a batch are stored, or raise `UnavailableError` if nobody can tell."""
         try:
@@ -201,7 +205,7 @@ class Store(Tasks):
             if known is not None:
                 return known
             with self.database.reading() as connection:
-                return self._known.among(connection, batch, report_ids, tail(connection, batch).total)
+                return self._known.among(connection, batch, report_ids, tail(connection, batch))
         except DatabaseError as error:
             raise UnavailableError(f"the database cannot be read: {type(error).__name__}") from None
 

@@ -156,12 +156,15 @@ def test_a_new_report_is_known_to_be_new_without_a_query_and_a_stored_one_by_its
     add(store, 3)
     assert remembered(4, 5) == set()
     assert not asked
+    assert store.are_new(1, [an_id(4), an_id(5)])
+    assert not store.are_new(1, [an_id(4), an_id(3)])
     for known in (1, 2, 3):
         assert remembered(4, known) == {an_id(known)}
         assert len(asked) == 1
         assert store.stored(1, [an_id(4), an_id(known)]) == {an_id(known)}
     store._known.forget(1)
     assert remembered(4) is None
+    assert not store.are_new(1, [an_id(4)])
     assert store.stored(1, [an_id(2)]) == {an_id(2)}
 
 
