@@ -224,6 +224,8 @@ class Node:
                 waiting = (self._parts.folder.path / ACCEPT_FILE).exists()
                 if waiting or self.store.commits() != commits or self._running() - ran >= CLOCK_NOTE_SECONDS:
                     self.note()
+            except UnavailableError as error:
+                log.warning("note put off", reason=error.detail)
             except Exception:  # the disk may be full: a second later it may work
                 log.error("note failed", traceback=traceback.format_exc())
 

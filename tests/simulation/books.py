@@ -7,7 +7,7 @@ would be right. The reference sketch is the plain implementation of tests/vector
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +17,8 @@ from lintra_protocol.tokens import Token
 from vectors import plain
 
 TRUE_FINAL = ("released", "scrubbed", "abandoned")
+ONCE = ("closed", "frozen", "released")
+"""Steps that a journal names once for a batch."""
 
 
 class ViolationError(AssertionError):
@@ -205,6 +207,11 @@ class Seat:
             serials = Counter(_serial(course, report_id) for report_id in held)
             law(not serials or max(serials.values()) == 1, "two stored reports have one token", task)
 
+    def journal(self, lines: Iterable[tuple[str, str]]) -> None:
+        """Hold a journal against the laws. (law) No batch, of whatever window, is closed, frozen or released twice."""
+        twice = [said for said, times in Counter(lines).items() if times > 1 and said[0] and said[1] in ONCE]
+        law(not twice, "a step of one batch is in the journal twice", f"server {self.number}", *twice)
+
 
 def _serial(course: Course, report_id: bytes) -> bytes:
     token = course.reports[report_id].token
@@ -260,18 +267,20 @@ def read_database(path: Path) -> Snapshot:
     """Read a database file with nothing but SQLite."""
     connection = sqlite3.connect(path)
     try:
-        rows = connection.execute(
-            "SELECT batch, task_id, state, num_reports, secret, number FROM tasks JOIN batches USING (task)"
-        ).fetchall()
-        ids: dict[int, set[bytes]] = {}
-        counts: dict[int, int] = {}
-        for key, total, joined in connection.execute("SELECT key, total, ids FROM segments ORDER BY key"):
-            listed = [joined[start : start + 32] for start in range(0, len(joined), 32)]
-            ids.setdefault(key >> 32, set()).update(listed)
-            counts[key >> 32] = total
-        (lines,) = connection.execute("SELECT length FROM journal").fetchone()
+        return read_tables(lambda query: connection.execute(query).fetchall())
     finally:
         connection.close()
+
+
+def read_tables(rows_of: Callable[[str], Sequence[tuple]]) -> Snapshot:
+    """Read what a database holds; `rows_of` answers a query, all of them from one state."""
+    rows = rows_of("SELECT batch, task_id, state, num_reports, secret, number FROM tasks JOIN batches USING (task)")
+    ids: dict[int, set[bytes]] = {}
+    counts: dict[int, int] = {}
+    for key, total, joined in rows_of("SELECT key, total, ids FROM segments ORDER BY key"):
+        ids.setdefault(key >> 32, set()).update(report_ids_of(joined))
+        counts[key >> 32] = total
+    ((lines,),) = rows_of("SELECT length FROM journal")
     tasks = {
         batch_key(plain.b64(task_id), number): Held(
             state, frozenset(ids.get(batch, ())), counts.get(batch, reports), secret

@@ -1,10 +1,8 @@
 """What happens to servers: kills between any two writes, full disks, old copies, losses, clocks, second processes."""
 
 import shutil
-import sqlite3
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from pathlib import Path
 
 from sqlalchemy.exc import OperationalError
 
@@ -12,7 +10,7 @@ from lintra_protocol.errors import LintraError
 from lintra_server.storage.key_folder import ACCEPT_FILE, BusyError
 from lintra_server.storage.parts import NotStartedError
 from lintra_service.settings import InvalidSettingsError
-from simulation.books import TRUE_FINAL, Snapshot, after_restore, law, read_database, read_journal
+from simulation.books import TRUE_FINAL, Snapshot, after_restore, law, read_journal
 from simulation.requesting import ask, burst, hostile_question, next_question, parcel_of, register, repeat_question
 from simulation.trouble import CrashError
 from simulation.world import Backup, World
@@ -38,7 +36,10 @@ def start(world: World, server: int) -> None:
 
 def audit(world: World, server: int) -> None:
     """Compare what a server stores with what it acknowledged."""
-    held, seat = read_database(world.servers[server].database), world.seats[server]
+    one, seat = world.servers[server], world.seats[server]
+    held = one.held()
+    if (one.key_dir / "journal").exists():
+        seat.journal(read_journal(one.key_dir / "journal"))
     for course in world.courses:
         batch = course.key
         law(batch not in seat.never or batch not in held.tasks, "a window from before a restore was opened", batch)
@@ -57,12 +58,12 @@ def files_left(world: World, server: int) -> set[int]:
 
 
 def restore(
-    world: World, server: int, backup: Path | None, *, journal_lost: bool = False, trusted: bool = True
+    world: World, server: int, backup: Backup | None, *, journal_lost: bool = False, trusted: bool = True
 ) -> None:
     """Run the restore command on a stopped server, hold its decisions against the docs, and start it."""
     one = world.servers[server]
     world.did("restore")
-    found = read_database(backup / one.database.name if backup else one.database)
+    found = backup.held if backup else one.held()
     lines = read_journal(one.key_dir / "journal") if (one.key_dir / "journal").exists() else []
     keyless = {
         task for task, held in found.tasks.items()
@@ -70,7 +71,7 @@ def restore(
     }  # fmt: skip
     vouched = (trusted or world.witnessed) and not journal_lost
     expected = after_restore(found, lines, files_left(world, server), trusted=vouched, keyless=keyless)
-    one.restore(backup, journal_lost=journal_lost, never_copied=trusted and not journal_lost)
+    one.restore(backup.folder if backup else None, journal_lost=journal_lost, never_copied=trusted and not journal_lost)
     now = world.times.wall
     if journal_lost:
         world.backups[server] = []  # they belong to the journal that is lost
@@ -84,7 +85,7 @@ def restore(
 
 def learn(world: World, server: int, found: Snapshot, expected: dict[str, str], restored: float) -> None:
     """Note what an announced restore gave up and lost. (law) It decides as docs/operations.md says."""
-    seat, now = world.seats[server], read_database(world.servers[server].database)
+    seat, now = world.seats[server], world.servers[server].held()
     for course in world.courses:
         task = course.key
         state = now.tasks[task].state if task in now.tasks else "unknown"
@@ -203,9 +204,8 @@ async def back_up(world: World, server: int) -> None:
     """Copy the database while the server runs."""
     world.did("backup")
     folder = world.folder / f"backup{world.operations}"
-    world.servers[server].back_up(folder)
     kept = world.backups.setdefault(server, [])
-    kept.append(Backup(folder, read_database(folder / world.servers[server].database.name)))
+    kept.append(Backup(folder, world.servers[server].back_up(folder)))
     if len(kept) > 4:
         shutil.rmtree(kept.pop(world.chance.randrange(3)).folder)
 
@@ -230,10 +230,10 @@ async def old_copy(world: World, server: int) -> None:
     world.did("restore of an old copy")
     one.note()
     one.kill()
-    newer = read_database(one.database)
+    newer = one.held()
     trusted = world.maybe(0.7)
     if world.maybe(0.5):
-        restore(world, server, backup.folder, trusted=trusted)
+        restore(world, server, backup, trusted=trusted)
         return
     one.put_raw(backup.folder)
     before, ahead = one.files(), len(read_journal(one.key_dir / "journal")) - backup.held.lines
@@ -266,10 +266,7 @@ async def failover(world: World, server: int) -> None:
     world.did("failover to an old state")
     one.note()
     one.set_back = True  # until that is noticed it may refuse what it knows nothing of, but say nothing wrong
-    with sqlite3.connect(backup.folder / one.database.name) as old, sqlite3.connect(one.database, timeout=30) as live:
-        old.backup(live)
-    old.close()
-    live.close()
+    one.fall_back(backup.folder)
     for _ in range(world.chance.randint(0, 4)):
         if one.halts:
             break
@@ -326,7 +323,7 @@ async def lost_part(world: World, server: int) -> None:
     one.kill()
     secrets = [
         one.key_dir / "secrets" / f"{held.secret.hex()}.secret"
-        for held in read_database(one.database).tasks.values()
+        for held in one.held().tasks.values()
         if held.state in ("open", "closed", "frozen") and held.secret is not None
     ]
     choices = [one.key_dir / name for name in ("identity.key", "storage-root.key", "journal", "journal.key", "seen")]

@@ -7,8 +7,10 @@ analyst's questions go to the gate itself.
 import asyncio
 import json
 import shutil
+import sqlite3
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Executor, Future
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,7 +29,7 @@ from lintra_server.operating.restoring import Restored, put_database, restore
 from lintra_server.settings import Policy, Settings
 from lintra_server.storage.parts import database_path, lock_folders
 from lintra_server.web.upload_route import UploadRoute
-from simulation.books import LOST, Answer
+from simulation.books import LOST, Answer, Snapshot, read_database
 from simulation.trouble import Trouble
 from support.server_world import url
 
@@ -82,6 +84,7 @@ class InsideServer:
     Attributes:
         offset: by how many seconds its clock is wrong.
         set_back: whether its database was set back beneath it.
+        cut_off: whether its database does not answer.
         meanwhile: what happens in the middle of the next closing.
     """
 
@@ -91,6 +94,7 @@ class InsideServer:
     trouble: Trouble
     offset: float = 0.0
     set_back: bool = False
+    cut_off: bool = False
     halts: list[str] = field(default_factory=list)
     front: UploadRoute | None = None
     identity: SigningKey | None = field(default=None, repr=False)
@@ -263,7 +267,7 @@ class InsideServer:
         folder = lock_folders(self.settings, self.random_bytes)
         try:
             if backup is not None:
-                put_database(self.settings, backup)
+                self.put_back(backup)
             clock = new_clock(self.settings, folder, self.wall, lambda: self.times.running)
             return restore(
                 self.settings, self.random_bytes, folder, clock, journal_lost=journal_lost, never_copied=never_copied
@@ -271,10 +275,27 @@ class InsideServer:
         finally:
             folder.close()
 
-    def back_up(self, folder: Path) -> None:
-        """Copy the database while the server runs, as `lintra server backup` does."""
+    def held(self) -> Snapshot:
+        """Return what the database holds, read past the server."""
+        return read_database(self.database)
+
+    def back_up(self, folder: Path) -> Snapshot:
+        """Copy the database while the server runs, as `lintra server backup` does; return what the copy holds."""
         folder.mkdir(mode=0o700, parents=True)
         self.node.database.copy_to(folder / self.database.name)
+        return read_database(folder / self.database.name)
+
+    def fall_back(self, backup: Path) -> None:
+        """Set the database back beneath the running server, as a failover to a late replica does."""
+        with (
+            closing(sqlite3.connect(backup / self.database.name)) as old,
+            closing(sqlite3.connect(self.database, timeout=30)) as live,
+        ):
+            old.backup(live)
+
+    def put_back(self, backup: Path) -> None:
+        """Put the database of a backup in place, as the restore command does."""
+        put_database(self.settings, backup)
 
     def put_raw(self, backup: Path) -> None:
         """Put an old database in place without telling anybody, while the server is stopped."""

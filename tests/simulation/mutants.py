@@ -35,6 +35,7 @@ from simulation.faults import (
     full_disk,
     lost_part,
     old_copy,
+    terminate,
     wrong_clock,
 )
 
@@ -162,6 +163,21 @@ def releases_again(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Gate, "release", again)
 
 
+def anew_after_a_start(patch: pytest.MonkeyPatch) -> None:
+    """A release that an earlier start gave out is computed anew when it is asked for again."""
+    release, batch, own = Gate.release, Gate.batch, set[int]()
+
+    def again(self: Gate, held: HeldBatch, request: AggregateRequest) -> bytes:
+        answer = batch(self, held).aggregate
+        if answer is None:
+            own.add(held.number)
+        elif held.number not in own:
+            return answer[:-1] + bytes([answer[-1] ^ 1])  # as other noise would make it
+        return release(self, held, request)
+
+    patch.setattr(Gate, "release", again)
+
+
 def no_inventory_list(patch: pytest.MonkeyPatch) -> None:
     """An inventory forgets the last report."""
     ids = Store.report_ids
@@ -264,6 +280,7 @@ MUTANTS: dict[str, Planted] = {
     ),
     "any clock is believed": Planted(believes_clocks, ("a wrong clock is believed",), (wrong_clock,)),
     "a release is never the same twice": Planted(releases_again, (TWO,)),
+    "a release is computed anew after a start": Planted(anew_after_a_start, (TWO,), (crash, terminate)),
     "an inventory lacks a report": Planted(no_inventory_list, (UNLISTED,)),
     "a report is added twice": Planted(wrong_share, ("a sketch share is not the reference's",)),
     "a census whenever it is asked for": Planted(told_at_once, (TWO,)),

@@ -8,6 +8,8 @@ import asyncio
 import http.client
 import multiprocessing
 import os
+import random
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -28,10 +30,11 @@ from lintra_server.operating.saving import back_up
 from lintra_server.settings import Policy, Settings
 from lintra_server.storage.parts import NotStartedError, lock_folders
 from lintra_server.web import app
-from simulation.books import LOST, Answer, law
+from simulation.books import LOST, Answer, Snapshot, law, read_database
 from simulation.inside import InsideServer, Times, answer_of
 from simulation.mutants import MUTANTS
 from simulation.proxy import Proxy
+from support.pids import children, is_running
 from support.server_world import ANALYZER
 
 TRIES = 12
@@ -39,7 +42,7 @@ START_SECONDS = 60
 NOTE_SECONDS = 0.2
 """How often a process notes what is stored: oftener than a product does, so that less is waited for."""
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["simulation.outside"])
+_FORKS.set_forkserver_preload(["simulation.on_postgres"])
 
 
 def ensure_forks() -> None:
@@ -99,7 +102,7 @@ def outside_settings(folder: Path, number: int, ports: tuple[int, int, int]) -> 
     )
 
 
-def _run(settings: Settings, offset: float, log: str, planted: str) -> None:
+def _run(settings: Settings, offset: float, log: str, planted: str, workers: int) -> None:
     """Be a server: what `lintra server run` does, with the machine's clock wrong by `offset` seconds."""
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(descriptor, 1)
@@ -111,7 +114,7 @@ def _run(settings: Settings, offset: float, log: str, planted: str) -> None:
     if planted:
         MUTANTS[planted].plant(pytest.MonkeyPatch())
     try:
-        serve.run(settings)
+        serve.run(settings, workers)
     except Exception as error:
         sys.stderr.write(f"REFUSED {type(error).__name__}: {error}\n")
         sys.stderr.flush()
@@ -120,11 +123,16 @@ def _run(settings: Settings, offset: float, log: str, planted: str) -> None:
 
 @dataclass
 class OutsideServer(InsideServer):
-    """One server's folders, its process while it runs, and the proxy before it."""
+    """One server's folders, its process while it runs, and the proxy before it.
+
+    Attributes:
+        workers: how many processes take uploads, if not the server's own.
+    """
 
     proxy: Proxy | None = None
     process: BaseProcess | None = None
     planted: str = ""
+    workers: int = 1
     log: Path = Path()
     starts: int = 0
 
@@ -149,12 +157,12 @@ class OutsideServer(InsideServer):
         self.starts += 1
         self.log = self.data_dir.parent / f"{self.data_dir.name}-{self.starts}.log"
         process = _FORKS.Process(
-            target=_run, args=(self.settings, self.offset, str(self.log), self.planted), daemon=True
+            target=_run, args=(self.settings, self.offset, str(self.log), self.planted, self.workers), daemon=True
         )
         process.start()
         deadline = time.monotonic() + START_SECONDS
         while (keys := self._keys()) is None:
-            process.join(0.02)
+            process.join(0.05)
             if process.exitcode is not None:
                 raise NotStartedError(self.log.read_text().rpartition("REFUSED ")[2])
             if time.monotonic() > deadline:
@@ -180,18 +188,39 @@ class OutsideServer(InsideServer):
         return Signed[KeyList].from_canonical(body).message.keys if answer.status == 200 else ()
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """SIGKILL. (law) Its openers end by themselves."""
         process, self.process = self.process, None
         if process is not None:
+            openers = self._openers(process)
             process.kill()
             process.join()
+            self._require_ended(openers)
+
+    def kill_opener(self, chance: random.Random) -> None:
+        """SIGKILL to one of the processes that take uploads."""
+        openers = [] if self.process is None else self._openers(self.process)
+        if openers:
+            os.kill(chance.choice(openers), signal.SIGKILL)
+
+    def _openers(self, process: BaseProcess) -> list[int]:
+        """Return the processes that a thread of the server started; a server without openers has none."""
+        return children(process.pid) if self.workers > 1 and process.pid is not None else []
+
+    @staticmethod
+    def _require_ended(openers: Sequence[int]) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while lingering := [each for each in openers if is_running(each)]:
+            law(time.monotonic() < deadline, "an opener outlives its gate", lingering)
+            time.sleep(0.02)
 
     def terminate(self) -> None:
         """SIGTERM. (law) The process ends by itself, and says that nothing was wrong."""
         process, self.process = self.process, None
         if process is not None:
+            openers = self._openers(process)
             process.terminate()
             process.join(30)
+            self._require_ended(openers)
             law(process.exitcode == 0, "SIGTERM does not end a server in order", process.exitcode)
 
     def note(self) -> None:
@@ -217,13 +246,15 @@ class OutsideServer(InsideServer):
     def sealing_key(self) -> tuple[bytes, bytes]:
         return self.known_key
 
-    def back_up(self, folder: Path) -> None:
+    def back_up(self, folder: Path) -> Snapshot:
         list(back_up(self.settings, folder))
+        return read_database(folder / self.database.name)
 
     def tracebacks(self) -> list[str]:
         """Return what stands in the logs that should not."""
         texts = [path.read_text() for path in self.data_dir.parent.glob(f"{self.data_dir.name}-*.log")]
-        return [text for text in texts if "Traceback" in text]
+        lines = (line for text in texts for line in text.splitlines())
+        return [line for line in lines if "Traceback" in line]
 
     # --- requests --------------------------------------------------------------------------------------------
 

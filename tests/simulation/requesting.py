@@ -24,7 +24,7 @@ from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.ring import ring_from_bytes
 from lintra_protocol.rules import aggregate_context
 from lintra_protocol.wire import decode_sealed_document
-from simulation.books import Answer, Course, Sent, law, plain_share, plain_total, read_database, report_ids_of
+from simulation.books import Answer, Course, Sent, law, plain_share, plain_total, report_ids_of
 from simulation.world import World, another_with, identities, registration, remember_secret, require_gone
 from vectors import plain
 
@@ -258,7 +258,7 @@ async def first_time(world: World, course: Course, server: int, name: str, docum
             root = plain.b64(plain.merkle_root(listed))
             law((message.count, message.root) == (len(listed), root), "an inventory is not of its list", course.key)
             world.seats[server].inventory(course, listed)
-        held = read_database(world.servers[server].database).tasks[course.key]
+        held = world.servers[server].held().tasks[course.key]
         remember_secret(world, server, course.key, held.secret)
     if name == "aggregate":
         check_share(world, course, server, document)
@@ -406,6 +406,7 @@ def finish(world: World, course: Course) -> None:
     law(total == plain_total(course, cohort, seed), "the released sketch is not the reference's", course.key)
     account(world, course, set(cohort))
     world.outcomes["released"] += 1
+    world.outcomes["window released"] += bool(course.closes)
     course.over = True
 
 

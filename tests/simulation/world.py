@@ -24,9 +24,6 @@ from simulation.inside import InsideServer, Times, settings_of
 from simulation.trouble import INJECTED, Trouble
 from support.server_world import ANALYZER, AUTHOR, CLAIM, COLUMNS, MECHANISMS, PRECISION, START
 
-WINDOW_SIZES = (15, 25, 40)
-"""Numbers of clients of a window."""
-
 WINDOW = 2000
 """Time units from a task's beginning to its end: longer than any simulation."""
 
@@ -54,6 +51,8 @@ class World:
         precision: seconds in a time unit of every task.
         sizes: numbers of clients.
         windowed: how many of all tasks have windows.
+        window_units: how long these are.
+        window_sizes: numbers of their clients.
         loose: whether a request may arrive long after its answer, or another one of the same, came.
         secrets: of batches, read from the key folder before their release, by server and batch.
     """
@@ -78,6 +77,8 @@ class World:
     precision: int = PRECISION
     sizes: Sequence[int] = (15, 40, 60, 100, 150)
     windowed: float = 0.0
+    window_units: Sequence[int] = (1, 2, 6)
+    window_sizes: Sequence[int] = (15, 25, 40)
     loose: bool = False
 
     @property
@@ -103,7 +104,7 @@ class World:
     def unwell(self, server: int) -> bool:
         """Return whether this simulation did something to a server for which it may refuse to serve."""
         one = self.servers[server]
-        return self.trouble.fired or bool(one.halts) or one.offset != 0 or one.set_back or not one.is_up
+        return self.trouble.fired or bool(one.halts) or one.offset != 0 or one.set_back or one.cut_off or not one.is_up
 
     def active(self) -> list[Course]:
         """Return the batches that have begun, and are not over."""
@@ -198,7 +199,7 @@ def new_course(world: World) -> Course:
     record = sign(AUTHOR, TaskRecord(definition=task)).canonical()
     courses = [Course(task, record, batch) for batch in range(task.num_batches)]
     hostile = chance.randrange(len(servers)) if len(servers) > 1 and world.maybe(0.15) else None
-    sizes = world.sizes if windows is None else WINDOW_SIZES
+    sizes = world.sizes if windows is None else world.window_sizes
     for course in courses:
         course.hostile = hostile
         before = courses[course.batch - 1] if course.batch and task.reports_per_source > 1 else None
@@ -213,7 +214,7 @@ def new_windows(world: World) -> Windows | None:
         return None
     count = world.chance.choice([2, 2, 3])
     return Windows(
-        window=world.chance.choice([1, 2, 6]),
+        window=world.chance.choice(world.window_units),
         grace=world.chance.choice([0, 1]),
         max_windows=count,
         reports_per_source=world.chance.choice([1, 2]),

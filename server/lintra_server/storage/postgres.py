@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import structlog
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, make_url, select
 from sqlalchemy.engine.interfaces import DBAPIConnection
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from lintra_protocol.errors import UnavailableError
@@ -66,6 +66,9 @@ class PostgresDatabase(AnyDatabase):
         except DBAPIError as error:
             self.close()
             raise InvalidSettingsError(f"the database cannot be used: {_first_line(error)}") from None
+        except UnavailableError as error:
+            self.close()
+            raise InvalidSettingsError(f"the database cannot be used: {error.detail}") from None
         except BaseException:
             self.close()
             raise
@@ -74,7 +77,7 @@ class PostgresDatabase(AnyDatabase):
     def reading(self) -> Iterator[Connection]:
         """Give a transaction that sees one state of the database."""
         options = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
-        with self._engine.connect() as connection:
+        with self._answering(), self._engine.connect() as connection:
             connection = connection.execution_options(**options)
             with connection.begin():
                 self._require_place(connection)
@@ -90,7 +93,7 @@ class PostgresDatabase(AnyDatabase):
     @contextmanager
     def appending(self) -> Iterator[Connection]:
         """Give a transaction that locks the batches to which it adds reports, and durably as `writing` does."""
-        with self._engine.connect() as connection, connection.begin():
+        with self._answering(), self._engine.connect() as connection, connection.begin():
             self._require_place(connection)
             yield connection
 
@@ -103,7 +106,7 @@ class PostgresDatabase(AnyDatabase):
         """Return whether the database answers."""
         try:
             self.check()
-        except DBAPIError:
+        except (DBAPIError, UnavailableError):
             return False
         return True
 
@@ -117,6 +120,23 @@ class PostgresDatabase(AnyDatabase):
             if alembic_version.name not in inspect(connection).get_table_names():
                 raise InvalidSettingsError("the database holds tables of something else; a server needs one of its own")
             return str(connection.execute(select(alembic_version.c.version_num)).scalar())
+
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
+        """Say that the database does not answer, as one does that was killed, begins anew, or has no way to here.
+
+        Whatever was to be written may be durable or not; who asks again finds out.
+
+        Raises:
+            UnavailableError: it does not. At the start the driver's own error goes on: it says what is wrong.
+        """
+        try:
+            yield
+        except DBAPIError as error:
+            if self._place is None or not _is_gone(error):
+                raise
+            log.warning("the database does not answer", reason=_first_line(error))
+            raise UnavailableError("the database does not answer") from None
 
     def _require_place(self, connection: Connection) -> None:
         """Compare what is stored with what is known if another machine answers than before.
@@ -199,6 +219,13 @@ def _row(row: object) -> tuple[object, ...]:
     if not isinstance(row, tuple):
         raise TypeError("PostgreSQL answered with no row")
     return row
+
+
+def _is_gone(error: DBAPIError) -> bool:
+    """Return whether a connection broke, or there is none; PostgreSQL's own word for it would be of these classes."""
+    state = getattr(error.orig, "sqlstate", None)
+    alone = isinstance(error, OperationalError) and state is None
+    return error.connection_invalidated or alone or str(state).startswith(("08", "57P"))
 
 
 def _first_line(error: DBAPIError) -> str:

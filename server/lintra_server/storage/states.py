@@ -103,15 +103,15 @@ class BatchStates:
         with self._database.writing() as connection:
             row = connection.execute(select(journal.c.length, journal.c.digest)).one_or_none()
             head = None if row is None else Head(*row)
-            if head == after:
-                return
-            if head != before:
+            # It is `after` if the answer to this very commit was lost.
+            if head not in (before, after):
                 raise ForkedError(
                     "the database is not where this server left it: it was set back, or another one writes"
                 )
-            connection.execute(update(journal).values(length=after.length, digest=after.digest, start=step.start))
-            if step.task_id and not _apply(connection, step):
-                raise ForkedError(f"a batch is not {step.before} any more, though nothing else may change it")
+            if head == before:
+                connection.execute(update(journal).values(length=after.length, digest=after.digest, start=step.start))
+                if step.task_id and not _apply(connection, step):
+                    raise ForkedError(f"a batch is not {step.before} any more, though nothing else may change it")
         self._start, self._length = step.start, after.length
 
     # --- what needs no journal line ----------------------------------------------------------------------------
