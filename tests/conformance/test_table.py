@@ -258,6 +258,7 @@ ENDS: dict[str, Callable[[Life], Awaitable[str]]] = {
     "osnap_published": lambda life: once(life, 200, mechanism=PUBLISHED, row_bound=None, **PUBLISHED_CLAIM),
     "ron_gauss": lambda life: once(life, mechanism={"kind": "ron_gauss", "bins": 4}),
     "ron_gauss_centred": second_of_two,
+    "range_finder": lambda life: once(life, mechanism={"kind": "range_finder", "rank": 1}),
     "second_moment": lambda life: once(life, mechanism={"kind": "second_moment"}),
     "second_moment_wishart": lambda life: once(life, mechanism={"kind": "second_moment_wishart"}, min_clients=CLIENTS),
     "sum": lambda life: once(life, mechanism={"kind": "sum"}),

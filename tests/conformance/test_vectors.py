@@ -35,7 +35,7 @@ from lintra_protocol.canonical import base64url, canonical_json, parse_base64url
 from lintra_protocol.clipping import quantise, quantise_entries
 from lintra_protocol.errors import LintraError, OutdatedKeyError
 from lintra_protocol.frame import frame_digest, orthonormal
-from lintra_protocol.mechanisms import AnyMechanism, RonGauss, SecondMoment, joint
+from lintra_protocol.mechanisms import AnyMechanism, RonGauss, SecondMoment, joint, range_finder
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.messages import Census, Cohort, Inventory, Signed
 from lintra_protocol.privacy.calibration import published_steps
@@ -168,6 +168,28 @@ def squared_distance(mechanism: object, columns: int, neighbours: Neighbours) ->
     claim = Claim(epsilon="1", delta="0.000001", min_clients=2, neighbours=neighbours)
     square = mechanism_of(mechanism).squared_distance(claim, columns)
     return [str(square.numerator), str(square.denominator)]
+
+
+def omega(seed: str, columns: int, rank: int) -> object:
+    return range_finder.omega(unhex(seed), columns, rank).astype(int).tolist()
+
+
+def halvings(ranks: list[int]) -> list[int]:
+    given = {"row_bound": "1", "fraction_bits": 0, "sigma": 4, "omega_seed": "A" * 43, "projected_bound": "1"}
+    return [range_finder.RangeFinder.model_validate(given | {"rank": rank}).halvings for rank in ranks]
+
+
+def range_projection(row: list[str], signs: list[list[int]], halvings: int, squared_bound: str) -> object:
+    matrix = np.array(signs, float)
+    return texts(range_finder.projections(integers(row)[np.newaxis], matrix, halvings, int(squared_bound))[0])
+
+
+def range_products(row: list[str], factors: list[str]) -> object:
+    return texts(range_finder.outer_words(integers(row)[np.newaxis], integers(factors)[np.newaxis])[0])
+
+
+def smallest_sigma(mechanism: object, columns: int, claim: dict[str, object]) -> int:
+    return mechanism_of(mechanism).smallest_sigma(Claim.model_validate(claim), columns)
 
 
 def make_report(task: str, row: list[str], time: int, random: str) -> dict[str, object]:
@@ -352,6 +374,11 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "squared_mu": squared_mu,
     "sigmas": lambda mechanism, columns: texts(mechanism_of(mechanism).sigmas(columns)),
     "squared_distance": squared_distance,
+    "omega": omega,
+    "halvings": halvings,
+    "range_projection": range_projection,
+    "range_products": range_products,
+    "smallest_sigma": smallest_sigma,
     "to_ring": lambda value: texts(to_ring(integers([value])))[0],
     "ring_bytes": lambda words: ring_bytes(ring(words)).hex(),
     "split": lambda secret, servers, random: texts(sharing.split(ring(secret), servers, BytesIO(unhex(random)).read)),

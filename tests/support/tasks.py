@@ -9,6 +9,7 @@ from lintra_protocol.mechanisms import (
     Histogram,
     Osnap,
     OsnapPublished,
+    RangeFinder,
     RonGauss,
     RonGaussCentred,
     SecondMoment,
@@ -37,6 +38,15 @@ def uncalibrated(kind: str, row_bound: float = 1.0, rows: int = 2, sparsity: int
         case "histogram":
             # A row bound has no meaning here.
             return Histogram(sigma=4, edges=(("-1", "0", "1"),) * columns, levels=(0,) * columns)
+        case "range_finder":
+            return RangeFinder(
+                row_bound=real(row_bound),
+                fraction_bits=0,
+                sigma=4,
+                rank=max(1, columns // 2),
+                omega_seed=base64url(derive_seed(SEED, "omega")),
+                projected_bound=real(1.2 * row_bound),
+            )
         case "sum":
             return Sum(row_bound=real(row_bound), fraction_bits=0, sigma=4)
         case "second_moment":

@@ -8,6 +8,7 @@ from cases_centred import centred_sketches
 from cases_histogram import histogram_sketches
 from cases_joint import joint_sketches
 from cases_matrix import matrices
+from cases_range import range_sketches
 from given import MECHANISMS, Vector, bad, claim, definition, good, hexes, identifiers, seed, task_id, text_rows
 from plain import b64, canonical, framed
 
@@ -192,7 +193,7 @@ def release() -> list[Vector]:
     result += matrices()
     for name in MECHANISMS:
         result += _sketches(name, 2)
-    return result + joint_sketches() + centred_sketches() + histogram_sketches()
+    return result + joint_sketches() + centred_sketches() + histogram_sketches() + range_sketches()
 
 
 def _sketches(name: str, columns: int) -> list[Vector]:

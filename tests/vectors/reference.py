@@ -15,6 +15,7 @@ import cases_data
 import cases_histogram
 import cases_joint
 import cases_lists
+import cases_range
 import cases_windows
 
 HERE = Path(__file__).resolve().parent
@@ -27,6 +28,7 @@ FILES = {
     "joint": cases_joint.joint,
     "centred": cases_centred.centred,
     "histogram": cases_histogram.histogram,
+    "range_finder": cases_range.range_finder,
     "sharing": cases_data.sharing,
     "reports": cases_data.reports,
     "uploads": cases_data.uploads,

@@ -8,7 +8,7 @@ from lintra_analysis.releases.centred_products import CentredProducts
 from lintra_analysis.releases.clipped import ClippedRows
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.joint_sums import ProjectedSums
-from lintra_analysis.releases.refusals import refuse_cells
+from lintra_analysis.releases.refusals import refuse_cells, refuse_range_sums
 from lintra_protocol.ring import FloatArray
 
 
@@ -67,6 +67,14 @@ class BothRounds:
             InvalidAnalysisError: always.
         """
         refuse_cells()
+
+    def range_sums(self) -> NoReturn:
+        """Refuse: the release is no range finder.
+
+        Raises:
+            InvalidAnalysisError: always.
+        """
+        refuse_range_sums()
 
     def table(self) -> tuple[list[str], FloatArray]:
         """Return a name for every number of the second round, and the numbers, shape `(1, w)`."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from lintra_analysis.releases.checks import check_noise_sd, check_release, checked_shape
 from lintra_analysis.releases.columns import ScaledColumn, positions, require_workable
-from lintra_analysis.releases.refusals import refuse_rounds
+from lintra_analysis.releases.refusals import refuse_range_sums, refuse_rounds
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
 from lintra_protocol.ring import FloatArray
 
@@ -66,6 +66,14 @@ class CellCounts:
     def cells(self) -> "CellCounts":
         """Return the release itself."""
         return self
+
+    def range_sums(self) -> NoReturn:
+        """Refuse: the release is no range finder.
+
+        Raises:
+            InvalidAnalysisError: always.
+        """
+        refuse_range_sums()
 
     @property
     def clipped(self) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from lintra_analysis.releases.clipped import ClippedRows
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.features import Label
-from lintra_analysis.releases.refusals import refuse_cells, refuse_rounds
+from lintra_analysis.releases.refusals import refuse_cells, refuse_range_sums, refuse_rounds
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
 from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.ring import FloatArray
@@ -105,6 +105,14 @@ class CentredProducts:
             InvalidAnalysisError: always.
         """
         refuse_cells()
+
+    def range_sums(self) -> NoReturn:
+        """Refuse: the release is no range finder.
+
+        Raises:
+            InvalidAnalysisError: always.
+        """
+        refuse_range_sums()
 
     def table(self) -> tuple[list[str], FloatArray]:
         """Return a name for every released number, and the numbers, shape `(1, w)`."""

@@ -19,7 +19,7 @@ from lintra_analysis.releases.features import (
     starts_of,
 )
 from lintra_analysis.releases.gram import GramEstimate
-from lintra_analysis.releases.refusals import refuse_cells
+from lintra_analysis.releases.refusals import refuse_cells, refuse_range_sums
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
 from lintra_protocol.canonical import JsonValue, base64url, canonical_json, domain_hash
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
@@ -226,6 +226,14 @@ class ProjectedSums:
             InvalidAnalysisError: always.
         """
         refuse_cells()
+
+    def range_sums(self) -> NoReturn:
+        """Refuse: the release is no range finder.
+
+        Raises:
+            InvalidAnalysisError: always.
+        """
+        refuse_range_sums()
 
     @property
     def columns(self) -> tuple[ScaledColumn, ...]:

@@ -34,6 +34,26 @@ class Refusals:
         """
         refuse_cells()
 
+    def range_sums(self) -> NoReturn:
+        """Refuse: the release is no range finder.
+
+        Raises:
+            InvalidAnalysisError: always.
+        """
+        refuse_range_sums()
+
+
+def refuse_range_sums() -> NoReturn:
+    """Say that a release holds no products with projected columns.
+
+    Raises:
+        InvalidAnalysisError: always.
+    """
+    raise InvalidAnalysisError(
+        "this release is no range finder; ask for `pca` or `regression`, which need all second moments, or release a "
+        "range_finder where columns are too many for that"
+    )
+
 
 def refuse_cells() -> NoReturn:
     """Say that a release holds no cells.

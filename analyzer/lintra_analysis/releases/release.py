@@ -9,6 +9,7 @@ from lintra_analysis.releases.clipped import ClippedRows
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.gram import GramEstimate
 from lintra_analysis.releases.joint_sums import ProjectedSums
+from lintra_analysis.releases.range_sums import RangeSums
 from lintra_analysis.releases.totals import Totals
 from lintra_protocol.ring import FloatArray
 
@@ -79,6 +80,14 @@ class Release(Protocol):
 
         Raises:
             InvalidAnalysisError: the release is no histogram.
+        """
+        ...
+
+    def range_sums(self) -> RangeSums:
+        """Return the products of all columns with projected ones.
+
+        Raises:
+            InvalidAnalysisError: the release is no range finder.
         """
         ...
 

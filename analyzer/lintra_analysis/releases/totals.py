@@ -9,7 +9,7 @@ import numpy as np
 from lintra_analysis.releases.checks import check_noise_sd, check_release, checked_shape
 from lintra_analysis.releases.clipped import ClippedRows
 from lintra_analysis.releases.columns import ScaledColumn, positions, require_workable
-from lintra_analysis.releases.refusals import refuse_cells, refuse_rounds
+from lintra_analysis.releases.refusals import refuse_cells, refuse_range_sums, refuse_rounds
 from lintra_analysis.releases.row_count import RowCount
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray
@@ -85,6 +85,14 @@ class Totals:
             InvalidAnalysisError: always.
         """
         refuse_cells()
+
+    def range_sums(self) -> NoReturn:
+        """Refuse: the release is no range finder.
+
+        Raises:
+            InvalidAnalysisError: always.
+        """
+        refuse_range_sums()
 
     def table(self) -> tuple[list[str], FloatArray]:
         """Return the sums in one row."""

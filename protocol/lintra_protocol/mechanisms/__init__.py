@@ -10,6 +10,7 @@ from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.histogram import Histogram
 from lintra_protocol.mechanisms.osnap import Osnap
 from lintra_protocol.mechanisms.osnap_published import OsnapPublished
+from lintra_protocol.mechanisms.range_finder import RangeFinder
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
 from lintra_protocol.mechanisms.ron_gauss_centred import RonGaussCentred
 from lintra_protocol.mechanisms.second_moment import SecondMoment
@@ -18,7 +19,17 @@ from lintra_protocol.mechanisms.sum import Sum
 
 MECHANISMS: dict[str, type[Mechanism]] = {
     member.model_fields["kind"].default: member
-    for member in (Histogram, Osnap, OsnapPublished, RonGauss, RonGaussCentred, Sum, SecondMoment, WishartSecondMoment)
+    for member in (
+        Histogram,
+        Osnap,
+        OsnapPublished,
+        RangeFinder,
+        RonGauss,
+        RonGaussCentred,
+        Sum,
+        SecondMoment,
+        WishartSecondMoment,
+    )
 }
 """By kind. Whoever reads a document looks a mechanism up here, and nowhere is it asked which class one is."""
 
@@ -43,6 +54,7 @@ __all__ = [
     "Mechanism",
     "Osnap",
     "OsnapPublished",
+    "RangeFinder",
     "RonGauss",
     "RonGaussCentred",
     "SecondMoment",

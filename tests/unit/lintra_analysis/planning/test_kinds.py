@@ -12,7 +12,7 @@ from lintra_analysis.planning.question import Question
 from lintra_analysis.planning.ron_gauss import columns_of
 from lintra_protocol import command
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError, RowUnderfilledError
-from lintra_protocol.mechanisms import MECHANISMS
+from lintra_protocol.mechanisms import MECHANISMS, RangeFinder
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.ring import FloatArray
 from support import source
@@ -31,6 +31,8 @@ OPTIONS: dict[str, tuple[str, dict[str, object]]] = {
     "second_moment, both": ("second_moment", {"intercept": "0.5", "trace": True}),
     "second_moment_wishart": ("second_moment_wishart", {}),
     "histogram": ("histogram", {"bins": 7}),
+    "range_finder": ("range_finder", {}),
+    "range_finder, all": ("range_finder", {"intercept": "0.5", "trace": True, "label": 1, "columns": 5}),
     "ron_gauss": ("ron_gauss", {"bins": 0}),
     "ron_gauss, classes": ("ron_gauss", {"label": 2, "bins": 4, "covariance": "per_class"}),
     "ron_gauss, number": ("ron_gauss", {"label": 1, "bins": 4, "dimension": 2}),
@@ -77,6 +79,8 @@ def measured(kind: str, values: FloatArray, option: Option) -> dict[str, float]:
             found["sum"] = values[:, 0, 1:].std() / 0.5
             found["mean"] = found["sum"] / CLIENTS
         return {name: float(value) for name, value in found.items()}
+    if isinstance(option.mechanism, RangeFinder):
+        return measured_range(option.mechanism, values)
     if kind == "ron_gauss_centred":
         size = option.mechanism.num_coordinates  # type: ignore[attr-defined]
         first, second = np.triu_indices(size)
@@ -99,6 +103,19 @@ def measured(kind: str, values: FloatArray, option: Option) -> dict[str, float]:
     if layout.bins:
         found["cell"] = values[:, products:].std()
     return {name: float(value) for name, value in found.items()}
+
+
+def measured_range(mechanism: RangeFinder, values: FloatArray) -> dict[str, float]:
+    parts = [mechanism.unpack(drawn) for drawn in values]
+    found = {"projected product": float(np.std([part.projected for part in parts]))}
+    if mechanism.has_intercept:
+        found["sum"] = float(np.std([part.sums for part in parts]))
+        found["mean"] = found["sum"] / CLIENTS
+    if mechanism.targets:
+        found["product with the target"] = float(np.std([part.targets for part in parts]))
+    if mechanism.trace:
+        found["trace"] = float(np.std([part.trace for part in parts]))
+    return found
 
 
 def clip_count(option: Option, columns: int) -> dict[str, float]:

@@ -1,0 +1,122 @@
+"""Asking for `range_finder`."""
+
+from collections.abc import Sequence
+from decimal import ROUND_CEILING, Context, Decimal
+from typing import Literal
+
+from pydantic import Field
+
+from lintra_analysis.asked.asking import (
+    Asked,
+    Asking,
+    Circumstances,
+    MechanismSpecification,
+    Number,
+    row_bound_warnings,
+)
+from lintra_analysis.planning.clip_count import with_clip_count
+from lintra_analysis.planning.range_finder import (
+    OMEGA_SEED_BYTES,
+    UNCLIPPED_FOR_INTERVALS,
+    USUAL_UNCLIPPED,
+    usual_projected_bound,
+    usual_rank,
+)
+from lintra_protocol.canonical import base64url
+from lintra_protocol.documents import Real, fraction, real
+from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.mechanisms.range_finder import MAX_TARGETS, RangeFinder, Target
+from lintra_protocol.privacy.statement import Claim
+from lintra_protocol.schema import Column, Name, Schema
+from lintra_protocol.task import Task
+
+_SIX_DIGITS_UP = Context(prec=6, rounding=ROUND_CEILING)
+
+
+class TargetSpecification(Asked):
+    """A column whose products with all others are released; `bits` above 0 makes them finer and all else coarser."""
+
+    column: Name
+    bits: int = Field(default=0, ge=0, le=8, strict=True)
+
+
+class RangeFinderSpecification(MechanismSpecification):
+    """Second moments of very many columns, one side projected to `rank` numbers by public signs.
+
+    Without `rank` it is 64 up to 2,500 columns and 32 above, at most half of them. `projected_bound` is where
+    projections are clipped; it follows from the row bound, and is wider with `intervals`, which are wanted of
+    variances of columns that are not centred. `targets` are columns that a ridge regression shall explain. A positive
+    `intercept` releases sums of columns, `trace` the squared norm.
+    """
+
+    kind: Literal["range_finder"]
+    rank: int | None = Field(default=None, ge=1, le=256, strict=True)
+    projected_bound: Number | None = None
+    intervals: bool = Field(default=False, strict=True)
+    intercept: Number = "0"
+    targets: list[TargetSpecification] = Field(default=[], max_length=MAX_TARGETS)
+    trace: bool = Field(default=False, strict=True)
+
+    def chosen(self, claim: Claim, columns: Sequence[Column], row_bound: Real | None) -> dict[str, object]:
+        """Return the rank and the bound of projections."""
+        del claim
+        d = len(Schema(tuple(columns), indicators=True).encoded)
+        rank = self.rank or usual_rank(d)
+        return {"rank": rank} if row_bound is None else {"rank": rank, "projected_bound": self._bound(row_bound, d)}
+
+    def _bound(self, row_bound: Real, num_columns: int) -> Real:
+        unclipped = UNCLIPPED_FOR_INTERVALS if self.intervals else USUAL_UNCLIPPED
+        rank = self.rank or usual_rank(num_columns)
+        return self.projected_bound or usual_projected_bound(row_bound, num_columns, rank, unclipped)
+
+    def wanted(self, circumstances: Circumstances) -> tuple[Claim, RangeFinder]:
+        """Return the range finder with signs drawn anew."""
+        given, claim = circumstances.uncalibrated(self.kind), circumstances.claim
+        encoded = Schema(tuple(circumstances.columns), indicators=True).encoded
+        fields = {
+            "rank": self.rank or usual_rank(len(encoded)),
+            "projected_bound": self._bound(str(given["row_bound"]), len(encoded)),
+            "omega_seed": base64url(circumstances.random_bytes(OMEGA_SEED_BYTES)),
+            "targets": tuple(_target(asked, encoded) for asked in self.targets),
+            "intercept": self.intercept,
+            "trace": self.trace,
+        }
+        mechanism = with_clip_count(
+            RangeFinder.model_validate(given | fields), claim.neighbours, self.clip_count_weight
+        )
+        return claim, circumstances.calibrated(mechanism, claim)
+
+
+def _target(asked: TargetSpecification, columns: Sequence[Column]) -> Target:
+    """Return a target with the number of its column and the largest value that its bounds allow, rounded up."""
+    names = [column.name for column in columns]
+    if asked.column not in names:
+        raise InvalidTaskError(
+            f"mechanism.targets: there is no column {asked.column!r}; a category is named by one of its levels, as in "
+            "'sex[female]'"
+        )
+    number = names.index(asked.column)
+    column = columns[number]
+    farthest = max(abs(fraction(end) - fraction(column.center)) for end in (column.lower, column.upper))
+    widest = farthest / fraction(column.scale)
+    bound = real(_SIX_DIGITS_UP.divide(Decimal(widest.numerator), Decimal(widest.denominator)))
+    return Target(column=number, bound=bound, bits=asked.bits)
+
+
+def warnings(task: Task, mechanism: RangeFinder) -> list[str]:
+    """Warn of a bound that no row can reach, and of a report that fills a server's disk."""
+    found = row_bound_warnings(task, mechanism)
+    waiting = 8 * task.num_words * task.max_clients
+    if task.share_form == "uniform":
+        found.append(
+            f"a report has {task.num_words} words: with share_form 'seeded' all servers but one store 32 bytes of it"
+        )
+    if waiting > 10**9:
+        found.append(
+            f"servers keep reports until the release: {waiting / 10**9:.3g} GB at a server that stores words, if "
+            f"{task.max_clients} clients report"
+        )
+    return found
+
+
+ASKING = Asking(RangeFinder, RangeFinderSpecification, warnings)

@@ -1,0 +1,175 @@
+"""A released sum of products of all columns with a few: the range of second moments that are too many to release."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
+
+from lintra_analysis.releases.checks import check_noise_sd, check_release, checked_shape
+from lintra_analysis.releases.clipped import ClippedRows
+from lintra_analysis.releases.columns import ScaledColumn, positions, require_workable
+from lintra_analysis.releases.refusals import refuse_cells, refuse_rounds
+from lintra_analysis.releases.totals import Totals
+from lintra_protocol.errors import InvalidAnalysisError
+from lintra_protocol.ring import FloatArray
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TargetProducts:
+    """The noisy sum of z a, where a is one column moved into [-bound, bound].
+
+    Attributes:
+        column: its number.
+        bound: in normalised units.
+        values: shape `(d,)`.
+        noise_sd: sd of the noise in every entry.
+    """
+
+    column: int
+    bound: float
+    values: FloatArray
+    noise_sd: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RangeSums:
+    """The noisy sum of z (W^T z)^T, W public: M W and noise, where M is the sum of z z^T.
+
+    The range finder of Halko, Martinsson and Tropp (2011). Rows whose W^T z is longer than `projected_bound` count
+    there with a shorter one, so that M is a little too small.
+
+    Attributes:
+        columns: the d columns.
+        values: shape `(d, r)`.
+        projection: W, the public signs divided by sqrt(r), shape `(d, r)`.
+        noise_sd: sd of the noise in every entry of `values`.
+        num_clients: rows of Z.
+        row_bound: the L2 norm that no row of Z exceeds.
+        projected_bound: the L2 norm that no W^T z exceeds.
+        sums: of the columns, with noise of their own; None where they are not released.
+        targets: products of all columns with single ones.
+        trace: of M, with noise; None where it is not released.
+        trace_sd: sd of that noise.
+        clipped: how many rows clipping changed; None if nobody counted.
+    """
+
+    columns: tuple[ScaledColumn, ...]
+    values: FloatArray
+    projection: FloatArray
+    noise_sd: float
+    num_clients: int
+    row_bound: float
+    projected_bound: float
+    sums: Totals | None = None
+    targets: tuple[TargetProducts, ...] = ()
+    trace: float | None = None
+    trace_sd: float = 0.0
+    clipped: ClippedRows | None = None
+
+    def __post_init__(self) -> None:
+        check_release(self.columns, self.num_clients, self.row_bound)
+        checked_shape(self.projection, (len(self.columns), None))
+        checked_shape(self.values, self.projection.shape)
+        check_noise_sd(self.noise_sd)
+        require_workable(self.values, self.noise_sd, self.row_bound)
+        for target in self.targets:
+            checked_shape(target.values, (len(self.columns),))
+            check_noise_sd(target.noise_sd)
+        check_noise_sd(self.trace_sd)
+        if self.trace is not None:
+            checked_shape(np.array([self.trace]), (1,))
+
+    def __repr__(self) -> str:
+        return f"RangeSums(columns={len(self.columns)}, rank={self.rank}, num_clients={self.num_clients})"
+
+    @property
+    def rank(self) -> int:
+        """Return r."""
+        return int(self.projection.shape[1])
+
+    def restrict(self, names: Sequence[str]) -> "RangeSums":
+        """Return the release itself, if all columns are named in order.
+
+        Raises:
+            InvalidAnalysisError: they are not; every released product has all columns in it.
+        """
+        if positions(self.columns, names).tolist() != list(range(len(self.columns))):
+            raise InvalidAnalysisError(
+                "a range finder mixes all columns in every product, so none can be left out afterwards; ask for all "
+                "columns, or release one of these alone"
+            )
+        return self
+
+    def range_sums(self) -> "RangeSums":
+        """Return the release itself."""
+        return self
+
+    def second_moment(self) -> NoReturn:
+        """Refuse: there are too few products for the matrix of all second moments.
+
+        Raises:
+            InvalidAnalysisError: always.
+        """
+        raise InvalidAnalysisError(
+            "a range finder holds the leading directions of the second moments and not all of them; ask for "
+            "`wide_components`, or for `wide_ridge` of a target"
+        )
+
+    def totals(self) -> Totals | None:
+        """Return the sums of the columns, if the task had an intercept."""
+        return self.sums
+
+    def rounds(self) -> NoReturn:
+        """Refuse: synthetic rows are modelled on joint sums.
+
+        Raises:
+            InvalidAnalysisError: always.
+        """
+        refuse_rounds()
+
+    def cells(self) -> NoReturn:
+        """Refuse: the release is no histogram.
+
+        Raises:
+            InvalidAnalysisError: always.
+        """
+        refuse_cells()
+
+    def table(self) -> tuple[list[str], FloatArray]:
+        """Return a line for the sums, if there are any, one for each target, and one for each column of W."""
+        sums = [] if self.sums is None else [self.sums.values]
+        lines = [*sums, *(target.values for target in self.targets), *self.values.T]
+        return [column.name for column in self.columns], np.array(lines)
+
+    def about_means(self) -> tuple[FloatArray, FloatArray]:
+        """Return the products about the means, shape `(d, r)`, and those of the targets, shape `(d, k)`.
+
+        With m the means they are less n m (W^T m)^T. The noise of m enters with the square of its length and with
+        m itself, both far below the products' own where n is large (docs/mechanisms/range_finder.md#means).
+
+        Raises:
+            InvalidAnalysisError: the sums of the columns are not released.
+        """
+        if self.sums is None:
+            raise InvalidAnalysisError("means are not in this release; ask for a range finder with an intercept")
+        means = self.sums.values / self.num_clients
+        targets = np.array([target.values for target in self.targets]).reshape(-1, len(self.columns)).T
+        own = np.array([means[target.column] for target in self.targets])
+        return (
+            self.values - self.num_clients * np.outer(means, means @ self.projection),
+            targets - self.num_clients * np.outer(means, own),
+        )
+
+    def trace_about_means(self) -> float | None:
+        """Return the trace less n |m|^2 where sums are released, less what their noise adds to it; None without one."""
+        if self.trace is None or self.sums is None:
+            return self.trace
+        squares = float(np.square(self.sums.values).sum()) - len(self.columns) * self.sums.noise_sd**2
+        return self.trace - squares / self.num_clients
+
+    @property
+    def squares_sd(self) -> float:
+        """Return how large a singular value of noise alone is, about: s_E (sqrt(d) + sqrt(r))."""
+        return self.noise_sd * (math.sqrt(len(self.columns)) + math.sqrt(self.rank))

@@ -1,0 +1,325 @@
+"""`range_finder`: second moments of thousands of columns, with one side projected to a few.
+
+A client sends x q^T: its row x times q, which holds a constant, the row's targets, and the projection of x by public
+signs. Both norms are checked in integers, so that the sensitivity holds whatever rounding did and whatever the signs
+are (docs/privacy.md#range-finder). The sum is the range finder of Halko, Martinsson and Tropp (2011) on sum x x^T.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import isqrt, sqrt
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from lintra_protocol.canonical import parse_base64url
+from lintra_protocol.clipping import MAX_SQUARED_BOUND, quantise
+from lintra_protocol.documents import Frozen, Key, Real, fraction
+from lintra_protocol.errors import InvalidMessageError, InvalidTaskError
+from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.privacy.statement import Claim, Neighbours
+from lintra_protocol.randomness import expand
+from lintra_protocol.ring import FloatArray, IntArray
+from lintra_protocol.transforms.ones import Ones
+
+MAX_TARGETS = 8
+
+FREE_TRACE = Fraction(2_772_542, 1_000_000)
+"""The word |x|^2 is free while R_x is at most this times R_q: just below (11 + 5 sqrt 5) / 8."""
+
+
+class Target(Frozen):
+    """A column whose products with all columns are released as they are, not projected.
+
+    Attributes:
+        column: its number among the encoded columns.
+        bound: its largest absolute normalised value M; larger ones count as M in these products.
+        bits: g: it counts 2^g times, so that these products have 2^-g of the others' noise in its own units.
+    """
+
+    column: int = Field(ge=0, lt=2**20)
+    bound: Real
+    bits: int = Field(default=0, ge=0, le=8)
+
+
+@dataclass(frozen=True, eq=False)
+class RangeWords:
+    """The released numbers of all blocks, in normalised units.
+
+    Attributes:
+        projected: sum of x (Omega^T x)^T / sqrt(r), shape `(d, r)`.
+        sums: of the columns, shape `(d,)`; None without an intercept.
+        targets: sum of x a^T, a the targets, shape `(d, k)`.
+        trace: sum of |x|^2; None where it is not released.
+    """
+
+    projected: FloatArray
+    sums: FloatArray | None
+    targets: FloatArray
+    trace: float | None
+
+
+class RangeFinder(Mechanism):
+    """The noisy sum of x q^T; a report holds x_i q_j, i outer, j inner, then |x|^2, then the clip counter.
+
+    Attributes:
+        rank: r, the columns of Omega.
+        omega_seed: 32 public bytes that Omega's signs are made of (see `signs`).
+        projected_bound: C, which |Omega^T x| / sqrt(r) is clipped to, in normalised units.
+        intercept: a constant in normalised units; "0" for none.
+        targets: columns whose products are not projected.
+        trace: whether |x|^2 is sent as well; only where a row is replaced.
+    """
+
+    kind: Literal["range_finder"] = "range_finder"
+    rank: int = Field(ge=1, le=256)
+    omega_seed: Key
+    projected_bound: Real
+    intercept: Real = "0"
+    targets: tuple[Target, ...] = Field(default=(), max_length=MAX_TARGETS)
+    trace: bool = False
+
+    counts_clipped: ClassVar[bool] = True
+    start_bits: ClassVar[int] = 14
+
+    # --- sizes -------------------------------------------------------------------------------------------------
+
+    @property
+    def num_rows(self) -> int:
+        """Return 1: the servers' matrix is one row of ones."""
+        return 1
+
+    @property
+    def has_intercept(self) -> bool:
+        """Return whether q begins with a constant."""
+        return self.intercept != "0"
+
+    @property
+    def width(self) -> int:
+        """Return how many numbers q holds: r, one for each target, and one for an intercept."""
+        return int(self.has_intercept) + len(self.targets) + self.rank
+
+    def num_words(self, num_columns: int) -> int:
+        """Return d times the width, and one more for the trace and for the clip counter."""
+        return num_columns * self.width + int(self.trace) + self.clip_words
+
+    @property
+    def halvings(self) -> int:
+        """Return h, the halvings of Omega^T x: the largest with 4^h < 2 r."""
+        return ((2 * self.rank - 1).bit_length() - 1) // 2
+
+    @property
+    def sigma_bits(self) -> int:
+        """Return 2f - h: a word counts products of x, in steps of 2^-f, and Omega^T x, in steps of 2^(h - f)."""
+        return 2 * self.fraction_bits - self.halvings
+
+    # --- bounds ------------------------------------------------------------------------------------------------
+
+    @property
+    def projected_squared_bound(self) -> int:
+        """Return R_p, the largest squared norm of a projected row in integer steps: floor(4^(f-h) r C^2)."""
+        squared = Fraction(4) ** (self.fraction_bits - self.halvings) * self.rank * fraction(self.projected_bound) ** 2
+        return squared.numerator // squared.denominator
+
+    @property
+    def intercept_steps(self) -> int:
+        """Return C0, the constant in integer steps, rounded down; 0 for none."""
+        return max(int(fraction(self.intercept) * 2**self.fraction_bits), 0)
+
+    @property
+    def anchor_bounds(self) -> tuple[int, ...]:
+        """Return A_j, the largest absolute value of each target in q."""
+        longest = isqrt(self.squared_bound)
+        widest = (int(fraction(target.bound) * 2**self.fraction_bits) for target in self.targets)
+        return tuple(min(longest, wide) << target.bits for wide, target in zip(widest, self.targets, strict=True))
+
+    @property
+    def factor_squared_bound(self) -> int:
+        """Return R_q, the largest squared norm of q: C0^2, that of the targets, and R_p."""
+        return self.intercept_steps**2 + sum(bound**2 for bound in self.anchor_bounds) + self.projected_squared_bound
+
+    def squared_row_distance(self, neighbours: Neighbours) -> Fraction:
+        """Return 4 R_x R_q where one row is replaced, R_x R_q where it becomes the null row (Theorem N1).
+
+        |x q^T - x' q'^T| is at most |x| |q| + |x'| |q'|. The trace adds nothing while R_x <= 2.77 R_q (`FREE_TRACE`).
+        """
+        return Fraction(4 if neighbours == "replace-one" else 1) * self.squared_bound * self.factor_squared_bound
+
+    def largest_word(self) -> int:
+        """Return the largest product of a row's norm with that of q; the squared norm or g if they are larger."""
+        longest = isqrt(self.squared_bound * self.factor_squared_bound)
+        return max(longest, self.squared_bound * self.trace, self.clip_steps)
+
+    # --- the roles' parts --------------------------------------------------------------------------------------
+
+    def signs(self, num_columns: int) -> FloatArray:
+        """Return Omega of shape `(d, r)`, 1 and -1, read-only; the same for everybody who holds the task."""
+        return omega(parse_base64url(self.omega_seed, 32), num_columns, self.rank)
+
+    def encode_exactly(self, steps: IntArray) -> IntArray:
+        """Return the integer products x_i q_j of clipped integer rows, and the squared norm; shape `(n, w)`."""
+        words = outer_words(steps, self._factors(steps))
+        if not self.trace:
+            return words
+        return np.concatenate([words, np.square(steps).sum(axis=1, keepdims=True)], axis=1)
+
+    def _factors(self, steps: IntArray) -> IntArray:
+        """Return q for each of some clipped integer rows: constant, targets, projection; shape `(n, width)`."""
+        constant = np.full((len(steps), int(self.has_intercept)), self.intercept_steps, np.int64)
+        own = [
+            np.clip(steps[:, [target.column]] << target.bits, -bound, bound)
+            for target, bound in zip(self.targets, self.anchor_bounds, strict=True)
+        ]
+        projected = projections(steps, self.signs(steps.shape[1]), self.halvings, self.projected_squared_bound)
+        return np.concatenate([constant, *own, projected], axis=1)
+
+    def shrinks(self, rows: FloatArray) -> NDArray[np.bool_]:
+        """Say for each normalised row of shape `(n, d)` whether it, or its projection, is too large to be encoded."""
+        lengths = np.square(self.round_rows(self.filled(rows)) @ self.signs(rows.shape[1])).sum(axis=1)
+        longer: NDArray[np.bool_] = lengths > 4.0**self.halvings * self.projected_squared_bound
+        return super().shrinks(rows) | longer
+
+    def clipping_rule(self) -> str:
+        """Return in words what a client does to a row that is too large."""
+        return f"rows are shrunk to norm {self.row_bound}, and their projections to norm {self.projected_bound}"
+
+    def public_matrix(self, num_clients: int, seed: bytes) -> Ones:
+        """Return the row of ones."""
+        return Ones(num_clients)
+
+    def decode(self, sketch: IntArray, num_columns: int) -> FloatArray:
+        """Return the released words in normalised units, those of Omega divided by sqrt(r); shape `(w,)`.
+
+        `unpack` parts them; the clip counter is left out.
+        """
+        words = sketch[0][: num_columns * self.width + int(self.trace)].astype(np.float64)
+        scales = np.tile(self.word_scales(), num_columns)
+        values: FloatArray = words * np.append(scales, [4.0**-self.fraction_bits] * self.trace)
+        return values
+
+    def word_scales(self) -> FloatArray:
+        """Return what one step of x_i q_j is worth in normalised units, for each j; shape `(width,)`."""
+        step = 2.0**-self.fraction_bits
+        constant = [step / self.intercept_steps] if self.has_intercept else []
+        own = [step**2 * 2.0**-target.bits for target in self.targets]
+        return np.array([*constant, *own, *[step**2 * 2.0**self.halvings / sqrt(self.rank)] * self.rank])
+
+    def unpack(self, values: FloatArray) -> RangeWords:
+        """Part decoded words, shape `(w,)`, into their blocks."""
+        leading, targets = int(self.has_intercept), len(self.targets)
+        table = values[: values.size - int(self.trace)].reshape(-1, self.width)
+        return RangeWords(
+            projected=table[:, leading + targets :],
+            sums=table[:, 0] if leading else None,
+            targets=table[:, leading : leading + targets],
+            trace=float(values[-1]) if self.trace else None,
+        )
+
+    # --- what a task may say -----------------------------------------------------------------------------------
+
+    def check(self, claim: Claim, num_columns: int, max_clients: int) -> None:
+        """Refuse parameters that break the claim or may overflow the ring (see `Mechanism.check`).
+
+        Raises:
+            InvalidTaskError: also where rank, bounds, targets or trace do not fit.
+        """
+        self._require_options(claim, num_columns)
+        self._require_grid()
+        super().check(claim, num_columns, max_clients)
+
+    def calibrated(self, claim: Claim, num_columns: int, max_clients: int) -> Self:
+        """Return this mechanism with the finest grid that fits and the smallest sigma (`Mechanism.calibrated`).
+
+        Raises:
+            InvalidTaskError, RowUnderfilledError: as there; also where the options do not fit.
+        """
+        self._require_options(claim, num_columns)
+        return super().calibrated(claim, num_columns, max_clients)
+
+    def may_fit(self, claim: Claim, num_columns: int) -> bool:
+        """Return whether both bounds fit 30 bits on this grid."""
+        return super().may_fit(claim, num_columns) and 0 < self.projected_squared_bound <= MAX_SQUARED_BOUND
+
+    def _require_options(self, claim: Claim, num_columns: int) -> None:
+        """Refuse what is wrong on any grid."""
+        if 2 * self.rank > num_columns:
+            raise InvalidTaskError(f"rank {self.rank} is more than half of {num_columns} columns; use second_moment")
+        if fraction(self.projected_bound) <= 0:
+            raise InvalidTaskError(f"projected_bound {self.projected_bound} is not positive")
+        if fraction(self.intercept) < 0:
+            raise InvalidTaskError(f"intercept {self.intercept} is negative; use 0 for none")
+        if self.trace and claim.neighbours == "zero-out":
+            raise InvalidTaskError(
+                "the trace is free where one row is replaced; against the null row it would cost noise: use "
+                "neighbours 'replace-one', or leave the trace out"
+            )
+        self._require_targets(num_columns)
+        try:
+            parse_base64url(self.omega_seed, 32)
+        except InvalidMessageError as error:
+            raise InvalidTaskError(f"omega_seed: {error.detail}") from None
+
+    def _require_targets(self, num_columns: int) -> None:
+        named = [target.column for target in self.targets]
+        for target in self.targets:
+            if target.column >= num_columns:
+                raise InvalidTaskError(f"target {target.column} is not the number of one of {num_columns} columns")
+            if fraction(target.bound) <= 0:
+                raise InvalidTaskError(f"the bound {target.bound} of target {target.column} is not positive")
+        if len(set(named)) < len(named):
+            raise InvalidTaskError("a column is a target twice")
+
+    def _require_grid(self) -> None:
+        """Refuse what is wrong on this grid."""
+        if not 0 < self.projected_squared_bound <= MAX_SQUARED_BOUND:
+            raise InvalidTaskError(
+                f"projected_bound {self.projected_bound} with rank {self.rank} and {self.fraction_bits} fraction bits "
+                "does not fit 30 bits"
+            )
+        if (self.has_intercept and not self.intercept_steps) or 0 in self.anchor_bounds:
+            raise InvalidTaskError("intercept or a target's bound is less than one step of the grid; use a larger one")
+        if self.trace and self.squared_bound > FREE_TRACE * self.factor_squared_bound:
+            raise InvalidTaskError(
+                "the trace is free only while row_bound squared is at most 2.77 times the squared norm of what the row "
+                "is multiplied with: use a larger projected_bound, or leave the trace out"
+            )
+
+
+@lru_cache(maxsize=4)
+def omega(seed: bytes, num_columns: int, rank: int) -> FloatArray:
+    """Return the public signs, shape `(d, r)`, read-only: 1, or -1 where bit i r + j of the seed's stream is 1.
+
+    Args:
+        seed: 32 bytes.
+        num_columns: d.
+        rank: r.
+    """
+    count = num_columns * rank
+    stream = np.frombuffer(expand(seed, "range finder")(-(-count // 8)), np.uint8)
+    bits = np.unpackbits(stream, count=count, bitorder="little")
+    found: FloatArray = (1.0 - 2.0 * bits).reshape(num_columns, rank)
+    found.flags.writeable = False
+    return found
+
+
+def projections(steps: IntArray, signs: FloatArray, halvings: int, squared_bound: int) -> IntArray:
+    """Return p, the rows' projections in steps, rounded and clipped; shape `(n, r)`.
+
+    Omega^T x is exact: |x_1| + .. + |x_d| stays far below 2^53, so no partial sum is rounded in whatever order.
+
+    Args:
+        steps: clipped integer rows, shape `(n, d)`, squared norms at most 2^60 and d at most 2^20.
+        signs: Omega, shape `(d, r)`.
+        halvings: h; p counts 2^h steps of Omega^T x.
+        squared_bound: R_p.
+    """
+    return quantise(steps.astype(np.float64) @ signs * 2.0**-halvings, squared_bound)
+
+
+def outer_words(steps: IntArray, factors: IntArray) -> IntArray:
+    """Return x_i q_j, i outer and j inner, of rows of shape `(n, d)` and factors of shape `(n, k)`; `(n, d k)`."""
+    products: IntArray = steps[:, :, np.newaxis] * factors[:, np.newaxis, :]
+    return products.reshape(len(steps), -1)
