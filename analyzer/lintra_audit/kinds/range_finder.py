@@ -39,11 +39,9 @@ def cases() -> list[Case]:
         }
     )
     counted = plain.model_copy(update={"clip_count_weight": "1"})
-    size, made = (
-        _NUM_CLIENTS,
-        partial(make_case_task, num_columns=_NUM_COLUMNS, min_clients=_NUM_CLIENTS, max_corrupt_clients=1),
-    )
-    about = f"n = {_NUM_CLIENTS}, d = {_NUM_COLUMNS}, r = 3, t = 1"
+    size = _NUM_CLIENTS
+    made = partial(make_case_task, num_columns=_NUM_COLUMNS, min_clients=size, max_corrupt_clients=1)
+    about = f"n = {size}, d = {_NUM_COLUMNS}, r = 3, t = 1"
     return [
         Case("range-finder", f"projected products, {about}", partial(made, plain), size),
         Case("range-finder-fields", f"with intercept, target and trace, {about}", partial(made, fields), size),

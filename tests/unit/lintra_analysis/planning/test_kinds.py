@@ -157,7 +157,7 @@ def test_every_plan_states_bytes_limits_and_a_kept_promise(name: str) -> None:
     assert 0.9 < option.epsilon / 2 <= 1 or kind == "osnap_published"
     assert option.epsilon <= 2
     assert option.max_clients >= asked.max_clients
-    assert (option.predicted is None) == (kind in ("sum", "histogram")) == (not PLANS[kind].predicts)
+    assert (option.predicted is None) == (kind in ("sum", "histogram", "range_finder")) == (not PLANS[kind].predicts)
 
 
 def test_both_rounds_together_cost_what_was_promised_and_products_gain_by_the_second() -> None:
