@@ -8,7 +8,7 @@ from lintra_analysis.planning.question import Question
 from lintra_protocol.canonical import base64url
 from lintra_protocol.documents import Real, fraction, real
 from lintra_protocol.errors import InvalidTaskError
-from lintra_protocol.mechanisms.base import MIN_SIGMA
+from lintra_protocol.mechanisms.encoder import MIN_SIGMA
 from lintra_protocol.mechanisms.range_finder import RangeFinder, Target
 
 FEW_COLUMNS = 2500
