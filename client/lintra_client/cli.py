@@ -3,7 +3,6 @@
 import asyncio
 import csv
 import json
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -20,6 +19,7 @@ from lintra_client.ledger import DELTA, DISTINCT_SOURCES, MAX_EPSILON, Ledger, d
 from lintra_client.ledger_cli import AsJson, Ceiling, LedgerDelta, LedgerPath
 from lintra_client.ledger_cli import app as ledger_app
 from lintra_client.terminal import refusals
+from lintra_protocol.cells import sent_number
 from lintra_protocol.errors import InvalidRowError
 from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
 from lintra_protocol.schema import Column
@@ -192,6 +192,8 @@ def read_sources(file: Path, column: str) -> list[str]:
 def read_rows(file: Path, columns: Sequence[Column], without: str | None = None) -> Iterator[dict[str, float | str]]:
     """Yield the rows of a CSV file by column name; a cell that is no number becomes NaN: a missing value.
 
+    A boolean may be spelled true or false, and a column in days since 1970 may hold dates (`cells.sent_number`).
+
     Args:
         file: with a line of column names.
         columns: of the task; a cell of a category is the name of a level, and is kept as it is written.
@@ -201,8 +203,7 @@ def read_rows(file: Path, columns: Sequence[Column], without: str | None = None)
         InvalidRowError: the first line does not name exactly the task's columns, which is raised before the first row;
             or it is no CSV file in UTF-8.
     """
-    known = [column.name for column in columns]
-    categories = {column.name for column in columns if column.kind == "category"}
+    known = {column.name: column for column in columns}
     with _lines_of(file) as reader:
         header = next(reader, [])
         if without is not None and without in known:
@@ -214,14 +215,13 @@ def read_rows(file: Path, columns: Sequence[Column], without: str | None = None)
                 # Too few cells leave values missing; too many an unknown column, which names the fault.
                 names = [*header, *(f"column {number}" for number in range(len(header) + 1, len(cells) + 1))]
                 named = zip(names, cells, strict=False)
-                yield {name: cell if name in categories else _number(cell) for name, cell in named if name != without}
+                yield {name: _sent(cell, known.get(name)) for name, cell in named if name != without}
 
 
-def _number(cell: str) -> float:
-    try:
-        return float(cell)
-    except ValueError:
-        return math.nan
+def _sent(cell: str, column: Column | None) -> float | str:
+    if column is None:  # a name beyond the header, which is refused
+        return cell
+    return cell if column.kind == "category" else sent_number(cell, column.kind, column.unit)
 
 
 def _count_rows(file: Path) -> int:

@@ -4,13 +4,17 @@ Nothing here needs pandas: a frame is whatever has `columns`, `dtypes` and `iter
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import date
 from typing import Protocol, runtime_checkable
 
+from lintra_protocol.cells import DAYS, days_of, sent_number
 from lintra_protocol.errors import InvalidRowError
 from lintra_protocol.schema import Column
 
 _FITTING = {"real": "iufO", "integer": "iufO", "boolean": "biufO", "category": "OUT"}
-"""Kinds of NumPy's types that a column of a frame may have, by the kind of the task's column; O is any object."""
+"""Kinds of NumPy's types that a column of a frame may have, by the kind of the task's column; O is any object.
+
+A column in days since 1970 may hold moments as well."""
 
 
 @runtime_checkable
@@ -53,10 +57,10 @@ def rows_of_frame(
         raise InvalidRowError(f"the frame has columns {', '.join(names)}; the task has {', '.join(known)}")
     for name, dtype in zip(names, frame.dtypes, strict=True):
         # A column of another type would be missing in every row, silently.
-        if name != without and getattr(dtype, "kind", "O") not in _FITTING[known[name].kind]:
+        if name != without and getattr(dtype, "kind", "O") not in _fitting(known[name]):
             raise InvalidRowError(f"column {name!r}: a column of {dtype} holds no values of kind {known[name].kind}")
     return (
-        {name: _value(value) for name, value in zip(names, row, strict=True) if name != without}
+        {name: _sent(value, known[name]) for name, value in zip(names, row, strict=True) if name != without}
         for row in frame.itertuples(index=False, name=None)
     )
 
@@ -76,6 +80,20 @@ def sources_of_frame(frame: DataFrame, column: str) -> Callable[[int], str]:
     if lacking:
         raise InvalidRowError(f"row {lacking[0]}, column {column!r}: nobody stands there")
     return [str(value) for value in values].__getitem__
+
+
+def _fitting(column: Column) -> str:
+    return _FITTING[column.kind] + ("M" if column.unit == DAYS and column.kind != "category" else "")
+
+
+def _sent(value: object, column: Column) -> object:
+    """Return a value as `Schema` reads it: of a column of dates the days, None for what is missing."""
+    found = _value(value)
+    if column.unit != DAYS or column.kind == "category":
+        return found
+    if isinstance(found, str):
+        return sent_number(found, column.kind, column.unit)
+    return days_of(found) if isinstance(found, date) else found
 
 
 def _value(value: object) -> object:

@@ -155,6 +155,12 @@ class InvalidRowError(LintraError):
     token = "invalid_row"
 
 
+class InvalidTableError(InvalidRowError):
+    """The file cannot be used as it is."""
+
+    token = "invalid_table"
+
+
 class TokenInvalidError(LintraError):
     """The token is not one of this task."""
 

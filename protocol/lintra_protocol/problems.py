@@ -30,6 +30,7 @@ STATUS: dict[type[LintraError], int] = {
     errors.TaskNotStartedError: 409,
     errors.TaskEndedError: 409,
     errors.InvalidRowError: 400,
+    errors.InvalidTableError: 400,
     errors.TokenInvalidError: 403,
     errors.TokenSpentError: 403,
     errors.OutdatedKeyError: 409,

@@ -70,6 +70,8 @@ PROTOCOL_STANDARD_LIBRARY = frozenset(
 )  # fmt: skip
 PROTOCOL_EXTRA_STANDARD_LIBRARY = {
     "randomness": frozenset({"os"}),
+    # Dates of a calendar, as they stand in files; the clock is not read.
+    "cells": frozenset({"datetime"}),
     "__init__": frozenset({"importlib"}),
     "cli": frozenset(sys.stdlib_module_names),
     "command": frozenset(sys.stdlib_module_names),
@@ -97,6 +99,7 @@ PROTOCOL_LAYERS: tuple[frozenset[str], ...] = (
             "tokens",
             "sorted_rows",
             "windows",
+            "cells",
         }
     ),
     frozenset({"report_ids"}),

@@ -548,8 +548,8 @@ def sealing() -> list[Vector]:
 # --- problem documents ----------------------------------------------------------------------------------------
 
 STATUSES = {
-    400: "refused invalid_message invalid_task unsupported_feature false_claim invalid_row decrypt_failed "
-    "commitment_mismatch invalid_analysis",
+    400: "refused invalid_message invalid_task unsupported_feature false_claim invalid_row invalid_table "
+    "decrypt_failed commitment_mismatch invalid_analysis",
     401: "unauthorized",
     403: "forbidden policy_refused ledger_refused token_invalid token_spent",
     404: "not_found unrecognized_task batch_unknown",

@@ -40,13 +40,16 @@ def shrinking_warnings(clipped: ClippedRows | None, what: str, limits: Sequence[
     if not clipped.tests_hold:
         found.append(NO_TESTS)
     if clipped.most_shrunk > 0 and limits:
-        shown = ", ".join(
-            f"{name} {'(no limit)' if limit is None else number(limit)}" for name, limit in limits[:_NAMED]
-        )
-        more = ", ..." if len(limits) > _NAMED else ""
+        known = [(name, number(limit)) for name, limit in limits if limit is not None]
+        shown = [f"{name} {limit}" for name, limit in known[:_NAMED]] + ["..."] * (len(known) > _NAMED)
+        if known and len(known) < len(limits):
+            shown.append("no limit follows for the others")
         found.append(
-            f"if all of them lay within their columns' bounds, {what} of the rows before shrinking differ by at most: "
-            f"{shown}{more}"
+            "even if all of them lay within their columns' bounds, no limit follows for how far the "
+            f"{what} of the rows before shrinking are off"
+            if not known
+            else f"if all of them lay within their columns' bounds, {what} of the rows before shrinking differ by at "
+            f"most: {', '.join(shown)}"
         )
     return found
 

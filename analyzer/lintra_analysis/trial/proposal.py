@@ -13,7 +13,8 @@ from pydantic import ValidationError
 from lintra_analysis.asked.specification import Specification, specifications
 from lintra_analysis.asked.task import claim_of, columns_of
 from lintra_analysis.trial.files.bounds import Spread, bounded_column, column_of, row_bound_of
-from lintra_analysis.trial.files.table import DAYS, FileColumn, FileKind, FileTable
+from lintra_analysis.trial.files.table import FileColumn, FileKind, FileTable
+from lintra_protocol.cells import DAYS
 from lintra_protocol.documents import first_complaint, fraction, real
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.ring import FloatArray

@@ -75,6 +75,11 @@ def _verdict(trial: Trial) -> str:
     here = trial.here.strength
     if here >= TELLS:
         return "Worth collecting: at this epsilon and size the coefficients can be told."
+    if trial.dependent:
+        return (
+            f"Not worth it as it is: in your own table {', '.join(trial.dependent)} depend on each other exactly, so "
+            "that no number of rows and no epsilon tells their coefficients apart; leave one of them out."
+        )
     needed = trial.rows * TELLS / here if here > 0 else float("inf")
     more = f"about {needed:,.0f} rows would be needed" if needed < 1e12 else "no number of rows would be enough"
     if here >= HARDLY:

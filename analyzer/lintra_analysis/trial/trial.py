@@ -18,11 +18,11 @@ from lintra_analysis.releases.columns import INTERCEPT
 from lintra_analysis.trial.collection import Collected, collect
 from lintra_analysis.trial.files.bounds import Bounds, bounds_of, clipped_share
 from lintra_analysis.trial.files.schema import column_documents
-from lintra_analysis.trial.files.table import FileTable
+from lintra_analysis.trial.files.table import FileTable, reasons
 from lintra_analysis.trial.prospects import TELLS, Prospect, outlook
 from lintra_protocol.clipping import clip_norms
 from lintra_protocol.documents import fraction, real
-from lintra_protocol.errors import InvalidAnalysisError, InvalidRowError
+from lintra_protocol.errors import InvalidAnalysisError, InvalidTableError
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import FloatArray
 from lintra_protocol.schema import Schema
@@ -30,6 +30,9 @@ from lintra_protocol.schema import Schema
 CONFIDENCE = 0.95
 MOST_MISSING = 0.5
 """A feature that is missing in a larger part of the rows is left out: every row without it would be."""
+
+DEPENDS = 1e-6
+"""A feature takes part in a dependence of features of length 1 if its weight there is larger than this."""
 
 LEAST_ROWS = 50
 """Fewer rows than this say nothing that survives the noise at any usual epsilon."""
@@ -68,6 +71,7 @@ class Trial:
         incomplete: of these, rows in which a number is missing. They were sent as the null row, take part in nothing,
             and make the number of rows a number with noise.
         left_out: columns that cannot be collected, and why.
+        dependent: features that depend on each other exactly in the table itself, so that nothing tells them apart.
         unseen: features whose own squares the noise drowns, such as rare levels; no regression is asked about them.
         clipped_share: of the rows, that a bound changed.
         epsilon: of the release, as its certificate would state it.
@@ -86,6 +90,7 @@ class Trial:
     rows: int
     incomplete: int
     left_out: dict[str, str]
+    dependent: tuple[str, ...]
     unseen: tuple[str, ...]
     clipped_share: float
     epsilon: float
@@ -118,6 +123,7 @@ class Trial:
             "rows": self.rows,
             "incomplete_rows": self.incomplete,
             "left_out": self.left_out,
+            "dependent_features": list(self.dependent),
             "features_drowned_by_noise": list(self.unseen),
             "clipped_share": self.clipped_share,
             "epsilon": self.epsilon,
@@ -175,20 +181,27 @@ def try_table(
         said: told in words how far the trial is.
 
     Raises:
-        InvalidRowError: the target is missing or a category of several levels, or there are too few rows or columns.
+        InvalidTableError: the target is missing or a category of several levels, or there are too few rows or columns.
         LintraError: no task can promise this.
     """
     started = time.perf_counter()
     table = without_sparse(table, target)
     features = [column.name for column in table.columns if column.name != target]
     if table.column(target).kind == "category":
-        raise InvalidRowError(f"column {target!r} is a category; a regression explains a number, or zeros and ones")
+        levels = ", ".join(table.column(target).levels)
+        raise InvalidTableError(
+            f"column {target!r} is a category ({levels}); a regression explains a number, or zeros and ones: write a "
+            "column of 0 and 1 that says which rows are of the level in question"
+        )
     if not features:
-        raise InvalidRowError(f"the file has no other column that could explain {target!r}")
+        why = f": {reasons(table.left_out)}" if table.left_out else ""
+        raise InvalidTableError(f"the file has no other column that could explain {target!r}{why}")
     chosen = table.keep([*features, target])
     rows, incomplete = chosen.complete()
     if len(rows) < LEAST_ROWS:
-        raise InvalidRowError(f"{len(rows)} rows have all their numbers; a trial needs at least {LEAST_ROWS}")
+        raise InvalidTableError(
+            f"{len(rows)} of {chosen.num_rows} rows have all their numbers; a trial needs at least {LEAST_ROWS}"
+        )
     bounds = bounds_of(chosen)
     specification = specification_of(chosen, bounds, chosen.num_rows, epsilon, delta)
     collected = collect(specification, chosen.block(), now, random_bytes, said)
@@ -205,6 +218,7 @@ def try_table(
         rows=chosen.num_rows,
         incomplete=incomplete,
         left_out=table.left_out,
+        dependent=dependent_features(schema, encoded(bounds, rows, clip=False), seen),
         unseen=unseen,
         clipped_share=clipped_share(bounds.columns, float(fraction(bounds.row_bound)), rows),
         epsilon=collected.privacy.epsilon,
@@ -324,6 +338,24 @@ def ordinary(schema: Schema, block: FloatArray, features: Sequence[str]) -> tupl
     intercept = center[-1] + scale[-1] * solution[0] - float(slopes @ center[chosen])
     names = [schema.encoded[place].name for place in chosen]
     return dict(zip([*names, INTERCEPT], [*map(float, slopes), intercept], strict=True)), r2
+
+
+def dependent_features(schema: Schema, block: FloatArray, features: Sequence[str]) -> tuple[str, ...]:
+    """Return the features that take part in exact linear dependences of the rows, with the constant or without.
+
+    Args:
+        schema: of the columns.
+        block: encoded rows, shape `(n, k)`.
+        features: names of encoded columns.
+    """
+    chosen = [place for place, column in enumerate(schema.encoded) if column.name in features]
+    centred = block[:, chosen] - block[:, chosen].mean(axis=0)
+    length = np.linalg.norm(centred, axis=0)
+    unit = np.divide(centred, length, out=np.zeros_like(centred), where=length > 0)
+    _, values, directions = np.linalg.svd(unit, full_matrices=False)
+    lost = directions[values <= values[0] * max(centred.shape) * np.finfo(np.float64).eps]
+    part = np.abs(lost).max(axis=0, initial=0.0) > DEPENDS
+    return tuple(schema.encoded[place].name for place, own in zip(chosen, part.tolist(), strict=True) if own)
 
 
 def prospects(

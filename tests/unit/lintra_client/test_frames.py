@@ -7,7 +7,9 @@ import pandas
 import pytest
 
 from lintra_client import Ledger
+from lintra_client.cli import read_rows
 from lintra_client.frames import rows_of_frame, sources_of_frame
+from lintra_protocol.cells import DAYS
 from lintra_protocol.errors import InvalidRowError
 from lintra_protocol.schema import OTHER, Column, Schema
 from support import make_task
@@ -76,3 +78,19 @@ async def test_a_frame_is_sent_one_report_a_row_and_sent_again_it_is_repeated(tm
         assert [entry.source for entry in ledger.entries()] == ["ann", "bob"]
     assert (first.sent, first.incomplete, again.sent, again.repeated) == (2, 1, 2, 2)
     assert [len(server.payloads) for server in network.servers] == [2, 2, 2]
+
+
+def test_dates_in_a_column_of_days_are_sent_as_days_from_frames_and_files(tmp_path: Path) -> None:
+    columns = [Column(name="visit", lower="0", upper="30000", unit=DAYS), COLUMNS[1]]
+    schema = Schema(columns)
+    expected = [[18262, 1], [18262.5, 0], [np.nan, np.nan]]
+    moments = pandas.to_datetime(pandas.Series(["2020-01-01", "2020-01-01T12:00", None]), format="ISO8601")
+    texts = pandas.Series(["2020-01-01", "2020-01-01T12:00", "1.1.2020"])
+    smokes = pandas.array([True, False, None], dtype="boolean")
+    for visit in (moments, texts):
+        frame = pandas.DataFrame({"visit": visit, "smokes": smokes})
+        rows = np.array([schema.row(row) for row in rows_of_frame(frame, columns)])  # type: ignore[arg-type]
+        np.testing.assert_array_equal(rows, expected)
+    file = tmp_path / "rows.csv"
+    file.write_text("visit,smokes\n2020-01-01,True\n18262.5,FALSE\n1.1.2020,yes\n", "utf-8")
+    np.testing.assert_array_equal([schema.row(row) for row in read_rows(file, columns)], expected)

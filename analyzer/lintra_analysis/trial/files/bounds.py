@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lintra_analysis.trial.files.table import DAYS, FileColumn, FileTable
+from lintra_analysis.trial.files.table import FileColumn, FileTable
+from lintra_protocol.cells import DAYS
 from lintra_protocol.documents import Real, real
 from lintra_protocol.ring import FloatArray
 from lintra_protocol.schema import Column, Kind, Schema

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from lintra_analysis.trial.files.table import DAYS, FileTable
+from lintra_analysis.trial.files.table import FileTable
+from lintra_protocol.cells import DAYS, days_in, number_in
 from lintra_protocol.documents import real
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.schema import Column
@@ -32,18 +33,20 @@ def questions(documents: Sequence[dict[str, object]]) -> Iterator[tuple[str, End
 
 
 def complete_with(documents: Sequence[dict[str, object]], name: str, end: End, answer: str) -> None:
-    """Fill in one bound; an empty answer leaves it open.
+    """Fill in one bound; an empty answer leaves it open. A bound of dates may be given as a date.
 
     Raises:
         InvalidTaskError: the answer is no number.
     """
     if not answer.strip():
         return
+    document = next(document for document in documents if document["name"] == name)
+    days = days_in(answer) if document.get("unit") == DAYS and number_in(answer) is None else None
     try:
-        bound = real(answer.strip())
+        document[end] = real(answer.strip() if days is None else days)
     except (ValueError, ArithmeticError):
-        raise InvalidTaskError(f"column {name!r}: {end} is a number, got {answer.strip()!r}") from None
-    next(document for document in documents if document["name"] == name)[end] = bound
+        what = "a date such as 2020-12-31, or a number of days," if document.get("unit") == DAYS else "a number,"
+        raise InvalidTaskError(f"column {name!r}: {end} is {what} got {answer.strip()!r}") from None
 
 
 def _document(table: FileTable, name: str, bounded: Column | None) -> dict[str, object]:

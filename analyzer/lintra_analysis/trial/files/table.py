@@ -8,15 +8,15 @@ import csv
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-from lintra_protocol.errors import InvalidRowError
+from lintra_protocol.cells import days_in, number_in, truth_in
+from lintra_protocol.errors import InvalidTableError
 from lintra_protocol.ring import FloatArray
 from lintra_protocol.schema import MAX_NAME, OTHER
 
@@ -32,11 +32,16 @@ LEAST_NUMBERED = 50
 LARGEST = 1e15
 """No larger number is collected: a document holds 18 digits before the point, a float 15 in all."""
 
-DAYS = "days since 1970-01-01"
-
 _POINTED = re.compile(r"^(\s*[+-]?\d*),(\d+(?:[eE][+-]?\d+)?\s*)$")
 
-_EPOCH = date(1970, 1, 1).toordinal()
+_UNREAD = (
+    (
+        re.compile(r"^[+-]?\d{1,3}([.,' \u2019\u00a0\u202f])\d{3}(\1\d{3})*([.,]\d+)?$"),
+        "numbers with marks between thousands, such as {!r}, are not read; take the marks out",
+    ),
+    (re.compile(r"^\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\b"), "dates such as {!r} are not read; write them as 2020-12-31"),
+)
+"""What looks like a number or a date and may mean several things."""
 
 FileKind = Literal["real", "integer", "boolean", "date", "category"]
 
@@ -87,15 +92,15 @@ class FileTable:
         """Return the column of a name.
 
         Raises:
-            InvalidRowError: there is none, or it cannot be collected; the detail says which and why.
+            InvalidTableError: there is none, or it cannot be collected; the detail says which and why.
         """
         for column in self.columns:
             if column.name == name:
                 return column
         if name in self.left_out:
-            raise InvalidRowError(f"column {name!r} cannot be used: {self.left_out[name]}")
+            raise InvalidTableError(f"column {name!r} cannot be used: {self.left_out[name]}")
         known = ", ".join(column.name for column in self.columns)
-        raise InvalidRowError(f"the file has no column {name!r}; it has {known}")
+        raise InvalidTableError(f"the file has no column {name!r}; it has {known}")
 
     def keep(self, names: Sequence[str]) -> "FileTable":
         """Return the table of some columns only, in that order (see `column` for errors)."""
@@ -116,16 +121,16 @@ def read_table(file: Path) -> FileTable:
     """Read a CSV file with a first line of names, or a Parquet file (which needs the extra `frames`).
 
     Raises:
-        InvalidRowError: the file has no rows, names that are not distinct or not printable, or lines of other lengths.
+        InvalidTableError: no rows, names that are not distinct or not printable, or lines of other lengths.
     """
     names, cells = _parquet(file) if file.suffix.lower() in {".parquet", ".pq"} else _csv(file)
     for name in names:
         if not (name and name.isprintable() and len(name) <= MAX_NAME):
-            raise InvalidRowError(f"a column needs a printable name of at most {MAX_NAME} characters, got {name!r}")
+            raise InvalidTableError(f"a column needs a printable name of at most {MAX_NAME} characters, got {name!r}")
     if twice := [name for name, count in Counter(names).items() if count > 1]:
-        raise InvalidRowError(f"two columns are called {twice[0]!r}")
+        raise InvalidTableError(f"two columns are called {twice[0]!r}")
     if not cells:
-        raise InvalidRowError("the file has no rows under its line of names")
+        raise InvalidTableError("the file has no rows under its line of names")
     columns, left_out = [], {}
     for name, column in zip(names, zip(*cells, strict=True), strict=True):
         try:
@@ -133,8 +138,16 @@ def read_table(file: Path) -> FileTable:
         except _UnusableError as reason:
             left_out[name] = str(reason)
     if not columns:
-        raise InvalidRowError("no column of the file can be collected: " + "; ".join(left_out.values()))
+        raise InvalidTableError(f"no column of the file can be collected: {reasons(left_out)}")
     return FileTable(tuple(columns), len(cells), left_out)
+
+
+def reasons(left_out: Mapping[str, str]) -> str:
+    """Return the names of columns and why they were left out, those of one reason together."""
+    names: dict[str, list[str]] = {}
+    for name, reason in left_out.items():
+        names.setdefault(reason, []).append(name)
+    return "; ".join(f"{', '.join(map(repr, each))}: {reason}" for reason, each in names.items())
 
 
 class _UnusableError(Exception):
@@ -149,16 +162,38 @@ def typed_column(name: str, cells: Sequence[str]) -> FileColumn:
         raise _UnusableError("it is empty")
     if len(set(given)) == 1 and len(given) == len(stripped):
         raise _UnusableError("it is the same in every row")
-    for parse, kind_of in ((_number, _kind_of_numbers), (_days, _kind_of_days)):
+    for parse, kind_of in ((number_in, _kind_of_numbers), (truth_in, _kind_of_numbers), (days_in, _kind_of_days)):
         parsed = [math.nan if cell.lower() in MISSING else parse(cell) for cell in stripped]
         if None not in parsed:
             values = np.array(parsed, np.float64)
-            if parse is _number and _numbers_the_rows(values):
+            if parse is number_in and _numbers_the_rows(values):
                 raise _UnusableError("it numbers the rows, as identifiers do")
             if np.nanmax(np.abs(values)) > LARGEST:
                 raise _UnusableError(f"its numbers are beyond {LARGEST:g}; choose a larger unit")
             return FileColumn(name, kind_of(values[~np.isnan(values)]), values)
+    _refuse_spoiled_numbers(given)
     return _category(name, stripped)
+
+
+def _refuse_spoiled_numbers(given: Sequence[str]) -> None:
+    """Refuse more different numbers than a category has levels, spoiled by a few cells that are none.
+
+    As a category they would lose all that they say, and nobody would notice.
+    """
+    for parse, what, hint in _SPOILED:
+        others = [cell for cell in given if parse(cell) is None]
+        if len(set(given)) - len(set(others)) > MAX_LEVELS and 2 * len(others) < len(given):
+            raise _UnusableError(f"{len(others)} of its cells are no {what}, the first is {others[0][:40]!r}; {hint}")
+    for pattern, complaint in _UNREAD:
+        unread = {cell for cell in given if pattern.match(cell)}
+        if len(unread) > MAX_LEVELS and 2 * len(unread) > len(set(given)):
+            raise _UnusableError(complaint.format(min(unread)))
+
+
+_SPOILED: tuple[tuple[Callable[[str], float | None], str, str], ...] = (
+    (number_in, "number", "empty a cell that means missing"),
+    (days_in, "date", "write dates as 2020-12-31 and empty a cell that means missing"),
+)
 
 
 def _numbers_the_rows(values: FloatArray) -> bool:
@@ -194,24 +229,6 @@ def _category(name: str, cells: Sequence[str]) -> FileColumn:
     return FileColumn(name, "category", values, tuple(levels))
 
 
-def _number(cell: str) -> float | None:
-    try:
-        value = float(cell)
-    except ValueError:
-        return None
-    # Python reads 1_000 as a number; nobody who writes it into a file means that.
-    return value if math.isfinite(value) and "_" not in cell else None
-
-
-def _days(cell: str) -> float | None:
-    try:
-        moment = datetime.fromisoformat(cell)
-    except ValueError:
-        return None
-    seconds = moment.hour * 3600 + moment.minute * 60 + moment.second
-    return moment.toordinal() - _EPOCH + seconds / 86_400
-
-
 def _csv(file: Path) -> tuple[list[str], list[list[str]]]:
     with file.open(encoding="utf-8-sig", newline="") as lines:
         try:
@@ -222,14 +239,14 @@ def _csv(file: Path) -> tuple[list[str], list[list[str]]]:
             names = [name.strip() for name in next(reader, [])]
             rows = [cells for cells in reader if cells]
         except (csv.Error, UnicodeDecodeError) as error:
-            raise InvalidRowError(
+            raise InvalidTableError(
                 f"{file.name} is no CSV file in UTF-8: {error}; save it as CSV with the encoding UTF-8"
             ) from None
     if separator == ";":
         rows = _with_points(rows)
     for number, cells in enumerate(rows, 1):
         if len(cells) != len(names):
-            raise InvalidRowError(f"row {number} has {len(cells)} cells, the first line has {len(names)} names")
+            raise InvalidTableError(f"row {number} has {len(cells)} cells, the first line has {len(names)} names")
     return names, rows
 
 
@@ -241,7 +258,7 @@ def _separator(first: str) -> str:
 def _with_points(rows: list[list[str]]) -> list[list[str]]:
     """Return the cells of a file with semicolons, with 1,5 as 1.5, unless a number in it has a point."""
     cells = [cell for row in rows for cell in row]
-    if any("." in cell and _number(cell.strip()) is not None for cell in cells):
+    if any("." in cell and number_in(cell.strip()) is not None for cell in cells):
         return rows
     return [[_POINTED.sub(r"\1.\2", cell) for cell in row] for row in rows]
 
@@ -251,7 +268,7 @@ def _parquet(file: Path) -> tuple[list[str], list[list[str]]]:
         import pandas as pd
         from pyarrow import ArrowException
     except ModuleNotFoundError:
-        raise InvalidRowError("reading Parquet needs pandas and pyarrow: pip install 'lintra[frames]'") from None
+        raise InvalidTableError("reading Parquet needs pandas and pyarrow: pip install 'lintra[frames]'") from None
     try:
         frame = pd.read_parquet(file)
     except FileNotFoundError:
@@ -259,7 +276,7 @@ def _parquet(file: Path) -> tuple[list[str], list[list[str]]]:
     except (ArrowException, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         # Some complaints of a damaged file run over many lines, or say nothing.
         complaint = (str(error) or type(error).__name__).splitlines()[0]
-        raise InvalidRowError(f"{file.name} is no Parquet file that can be read: {complaint}") from None
+        raise InvalidTableError(f"{file.name} is no Parquet file that can be read: {complaint}") from None
     names = [str(name) for name in frame.columns]
     columns = [["" if gone else str(cell) for cell, gone in zip(frame[c], frame[c].isna(), strict=True)] for c in frame]
     return names, [list(cells) for cells in zip(*columns, strict=True)]

@@ -16,7 +16,7 @@ from lintra_analysis.trial.files.table import read_table
 from lintra_analysis.trial.text import show
 from lintra_analysis.trial.trial import Trial, try_table
 from lintra_protocol.command import build
-from lintra_protocol.errors import InvalidAnalysisError, InvalidRowError
+from lintra_protocol.errors import InvalidAnalysisError, InvalidRowError, InvalidTableError
 from lintra_protocol.randomness import keystream
 
 NOW = 1_800_000_000
@@ -195,3 +195,25 @@ def test_a_terminal_sees_how_far_the_trial_is_and_a_file_sees_nothing(tmp_path: 
         assert (told[-1] in seen.getvalue()) == terminal
     answer = run(str(tmp_path / "rows.csv"), "--target", "y", "--epsilon", "8")
     assert answer.stderr == ""
+
+
+def test_features_that_depend_on_each_other_are_named_and_no_number_of_rows_is_promised(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    a, c = rng.normal(size=400), rng.normal(size=400)
+    rows = [f"{x:.12g},{2 * x + 1:.12g},{z},{x + z + 1}" for x, z in zip(a.round(3), c, strict=True)]
+    file = tmp_path / "rows.csv"
+    file.write_text("a,b,c,y\n" + "\n".join(rows) + "\n", "utf-8")
+    found = tried(file)
+    assert found.dependent == ("a", "b")
+    assert "a, b depend on each other exactly" in show(found)
+    assert "rows would be needed" not in show(found)
+
+
+def test_what_cannot_be_tried_is_said_with_the_reason(tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_text("x,y\ninf,1\n" + "".join(f"{row / 7},{row % 5}\n" for row in range(99)), "utf-8")
+    with pytest.raises(InvalidTableError, match=r"explain 'y': 'x': 1 of its cells are no number, the first is 'inf'"):
+        tried(file)
+    file.write_text("x,y\n" + "".join(f"{row % 9},{'ja' if row % 2 else 'nein'}\n" for row in range(99)), "utf-8")
+    with pytest.raises(InvalidTableError, match=r"'y' is a category \(nein, ja, \(other\)\).* a column of 0 and 1"):
+        tried(file)

@@ -1,12 +1,15 @@
 """A file of rows: kinds follow from cells, missing cells are seen, and what cannot be collected says why."""
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from lintra_analysis.trial.files.table import DAYS, MAX_LEVELS, FileTable, read_table
+from lintra_analysis.trial.files.table import MAX_LEVELS, FileTable, read_table
+from lintra_protocol.cells import DAYS
 from lintra_protocol.errors import InvalidRowError
 from lintra_protocol.schema import OTHER
 
@@ -38,6 +41,42 @@ def test_the_kind_of_a_column_follows_from_its_cells(tmp_path: Path) -> None:
 def test_a_text_that_is_another_in_almost_every_row_is_left_out(tmp_path: Path) -> None:
     text = "name,x\n" + "".join(f"person {row},{row % 7}\n" for row in range(60))
     assert "a text of its own" in table_of(tmp_path, text).left_out["name"]
+
+
+def test_true_and_false_are_ones_and_zeros_as_pandas_writes_them(tmp_path: Path) -> None:
+    column = table_of(tmp_path, "a,b\nTrue,1\nfalse,2\n,3\n").column("a")
+    assert column.kind == "boolean"
+    assert_array_equal(column.values, [1, 0, np.nan])
+    assert table_of(tmp_path, "a,b\nTrue,1\nyes,2\n").column("a").kind == "category"
+
+
+@pytest.mark.parametrize(
+    ("cell", "spoiler", "complaint"),
+    [
+        (str, "unknown", "1 of its cells are no number, the first is 'unknown'; empty a cell"),
+        (lambda row: f"{row / 8}", "inf", "no number, the first is 'inf'"),
+        (lambda row: f"2020-01-{row + 1:02}", "soon", "no date, the first is 'soon'"),
+        (lambda row: f"{row + 1:02}.01.2020", "01.01.2020", "dates such as '01.01.2020' are not read"),
+        (lambda row: f"{row + 1}/12/2020", "1/12/2020", "dates such as '1/12/2020' are not read"),
+        (lambda row: f"{row + 1} 100,5", "1 100,5", "marks between thousands, such as '1 100,5'"),
+    ],
+)
+def test_numbers_and_dates_that_cannot_be_read_do_not_become_a_category(
+    tmp_path: Path, cell: Callable[[int], str], spoiler: str, complaint: str
+) -> None:
+    cells = [cell(row % 25) for row in range(60)] + [spoiler]
+    text = "a;b\n" + "".join(f"{each};{row % 7}\n" for row, each in enumerate(cells))
+    assert re.search(complaint, table_of(tmp_path, text).left_out["a"])
+
+
+def test_few_numbers_beside_texts_are_levels(tmp_path: Path) -> None:
+    text = "a,b\n" + "".join(f"{row % 5 or 'none of them'},{row % 7}\n" for row in range(60))
+    assert len(table_of(tmp_path, text).column("a").levels) == 6
+
+
+def test_columns_of_one_fault_are_named_together(tmp_path: Path) -> None:
+    with pytest.raises(InvalidRowError, match=r"collected: 'a', 'c': it is the same in every row; 'b': it is empty"):
+        table_of(tmp_path, "a,b,c\n1,,x\n1,,x\n")
 
 
 def test_dates_are_days_since_1970(tmp_path: Path) -> None:

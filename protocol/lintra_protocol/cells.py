@@ -1,0 +1,69 @@
+"""What a cell of a file or a frame says: a number, a date as days, true or false; the same for authors and clients."""
+
+import math
+from datetime import date, datetime
+
+DAYS = "days since 1970-01-01"
+"""The unit of a column of dates; a client that finds a date in such a column sends its days."""
+
+_EPOCH = date(1970, 1, 1).toordinal()
+_TRUTH = {"true": 1.0, "false": 0.0}
+
+
+def number_in(cell: str) -> float | None:
+    """Return a finite number as it is written in a file, or None.
+
+    >>> number_in(" 1.5 "), number_in("1_000"), number_in("inf")
+    (1.5, None, None)
+    """
+    try:
+        value = float(cell)
+    except ValueError:
+        return None
+    # Python reads 1_000 as a number; nobody who writes it into a file means that.
+    return value if math.isfinite(value) and "_" not in cell else None
+
+
+def truth_in(cell: str) -> float | None:
+    """Return 1 for true, 0 for false, in any case, or None.
+
+    >>> truth_in("True"), truth_in("FALSE"), truth_in("yes")
+    (1.0, 0.0, None)
+    """
+    return _TRUTH.get(cell.strip().lower())
+
+
+def days_in(cell: str) -> float | None:
+    """Return the days from 1970-01-01 to a date of ISO 8601, with its time as part of a day, or None.
+
+    >>> days_in("1970-01-02"), days_in("1970-01-01T12:00"), days_in("2.1.1970")
+    (1.0, 0.5, None)
+    """
+    try:
+        return days_of(datetime.fromisoformat(cell.strip()))
+    except ValueError:
+        return None
+
+
+def days_of(moment: date) -> float:
+    """Return the days from 1970-01-01 to a date, which may have a time of day; its time zone is left aside."""
+    if not isinstance(moment, datetime):
+        return float(moment.toordinal() - _EPOCH)
+    seconds = moment.hour * 3600 + moment.minute * 60 + moment.second
+    return moment.toordinal() - _EPOCH + seconds / 86_400
+
+
+def sent_number(cell: str, kind: str, unit: str) -> float:
+    """Return what a client sends for a cell of a column of numbers; NaN, a missing value, for what is none.
+
+    Args:
+        cell: as it stands in a file.
+        kind: of the task's column; a boolean may also be spelled true or false.
+        unit: of the task's column; in days since 1970 a date of ISO 8601 may stand.
+    """
+    value = number_in(cell)
+    if value is None and kind == "boolean":
+        value = truth_in(cell)
+    if value is None and unit == DAYS:
+        value = days_in(cell)
+    return math.nan if value is None else value
