@@ -102,6 +102,14 @@ def client_report(task: Task, row: Row, time: int, random_bytes: RandomBytes) ->
     return make_report(task, noised[0], time, random_bytes)
 
 
+def organisation_report(
+    task: Task, rows: FloatArray, persons: IntArray, time: int, random_bytes: RandomBytes
+) -> Report:
+    """Do what an organisation does with all its rows, shape `(n, d)`, of numbered persons, before sealing."""
+    noised = task.encode_contribution(task.schema_arrays.rows(rows), persons, random_bytes)
+    return make_report(task, noised, time, random_bytes)
+
+
 def server_sketch_share(task: Task, server: int, reports: Sequence[Report], matrix: PublicMatrix) -> RingArray:
     """Do what one server does with its shares of the sorted cohort, before smoothing; shape `(m, w/c)`."""
     payloads = [report.shares[server][BLIND_BYTES + 1 :] for report in reports]

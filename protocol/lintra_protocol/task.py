@@ -14,8 +14,9 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, StringConstraints, model_validator
 
 from lintra_protocol.canonical import base64url, domain_hash, parse_base64url
+from lintra_protocol.contributors import Contributors
 from lintra_protocol.documents import Frozen, Key, Printable, Real, fraction
-from lintra_protocol.errors import InvalidMessageError, InvalidTaskError, UnsupportedFeatureError
+from lintra_protocol.errors import InvalidMessageError, InvalidRowError, InvalidTaskError, UnsupportedFeatureError
 from lintra_protocol.mechanisms import AnyMechanism
 from lintra_protocol.mechanisms.base import MAX_SERVERS
 from lintra_protocol.privacy.discrete import discrete_epsilon
@@ -62,6 +63,14 @@ def least_max_missing(claim: Claim) -> Fraction:
     return max(USUAL_MAX_MISSING, min(2 * corrupt, MOST_MAX_MISSING))
 
 
+def organisations_max_missing(min_clients: int, max_clients: int) -> Fraction:
+    """Return the same of a task of organisations: so many that the smallest cohort is left, in whole hundredths.
+
+    Rounded up. Their reports are few: .05 of five would be none at all.
+    """
+    return Fraction(-(-100 * (max_clients - min_clients) // max_clients), 100)
+
+
 class Task(Frozen):
     """The public parameters of one collection.
 
@@ -76,6 +85,7 @@ class Task(Frozen):
     analyzer: AnalyzerEntry
     columns: tuple[Column, ...] = Field(min_length=1, max_length=MAX_WORDS)
     mechanism: AnyMechanism
+    contributors: Contributors | None = Field(default=None, exclude_if=lambda contributors: contributors is None)
     claim: Claim
     max_clients: int = Field(ge=2, le=2**32)
     max_missing: Real = "0.25"
@@ -112,7 +122,12 @@ class Task(Frozen):
                 f"{self.windows.max_windows} windows of {self.windows.window} units from {self.not_before} on end at "
                 f"{self.not_before + self.windows.units}, not at {self.not_after}"
             )
+        self._tell_the_mechanism()
         return self
+
+    def _tell_the_mechanism(self) -> None:
+        """Let the mechanism know whose reports it gets: what it promises depends on it."""
+        self.__dict__["mechanism"] = self.mechanism.of_contributors(self.contributors)
 
     def __repr__(self) -> str:
         return f"Task({self.task_id[:8]}.., {self.mechanism.kind}, epsilon={self.claim.epsilon})"
@@ -124,6 +139,7 @@ class Task(Frozen):
         copy = super().model_copy(update=update, deep=deep)
         for derived in ("id_bytes", "schema_arrays"):
             copy.__dict__.pop(derived, None)
+        copy._tell_the_mechanism()
         return copy
 
     # --- identity ----------------------------------------------------------------------------------------------
@@ -157,8 +173,8 @@ class Task(Frozen):
 
     @property
     def num_words(self) -> int:
-        """Return w, the ring words in a report's input share."""
-        return self.mechanism.num_words(self.num_columns)
+        """Return the ring words in a report's input share."""
+        return self.mechanism.report_words(self.num_columns)
 
     @property
     def sketch_words(self) -> int:
@@ -211,9 +227,29 @@ class Task(Frozen):
         return Schema(self.columns, indicators=not self.mechanism.takes_levels)
 
     def encode(self, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
-        """Normalise, clip, round and noise checked rows of shape `(n, d)`; the result has shape `(n, w)`."""
+        """Normalise, clip, round and noise checked rows of shape `(n, d)`; the result has shape `(n, w)`.
+
+        Raises:
+            InvalidRowError: the task takes contributions of organisations, and not single rows.
+        """
+        if self.contributors is not None:
+            raise InvalidRowError("this task takes one report of each organisation: contribute all rows together")
         schema = self.schema_arrays
         return self.mechanism.encode(schema.normalise(rows), random_bytes, schema.outside(rows))
+
+    def encode_contribution(self, rows: FloatArray, persons: IntArray, random_bytes: RandomBytes) -> IntArray:
+        """Turn all checked rows of an organisation into one noised report of shape `(w,)`.
+
+        Args:
+            rows: in the user's units, shape `(n, d)`.
+            persons: whose row each is, shape `(n,)`, numbered from 0.
+            random_bytes: the organisation's own.
+
+        Raises:
+            InvalidRowError: more rows than the task allows, of all persons or of one.
+            ValueError: the task takes single rows.
+        """
+        return self.mechanism.contribution(self.schema_arrays.normalise(rows), persons, random_bytes)
 
     def privacy(self, num_clients: int) -> PrivacyStatement:
         """Return the exact privacy of a release of `num_clients` reports."""
@@ -259,6 +295,7 @@ class Task(Frozen):
             FalseClaimError: the promise is better than the mathematics; the detail has both numbers.
         """
         self._require_supported()
+        self._require_contributors()
         names = [column.name for column in self.encoded_columns]
         if len(set(names)) < len(names):
             raise InvalidTaskError("a column has the name that the indicator of a level would have; choose another")
@@ -288,10 +325,35 @@ class Task(Frozen):
         if self.extensions:
             raise UnsupportedFeatureError(f"unknown extension {self.extensions[0]!r}")
 
+    def _require_contributors(self) -> None:
+        """Refuse a task of organisations whose counts, coalition or batches do not fit.
+
+        Raises:
+            InvalidTaskError, UnsupportedFeatureError: in words.
+        """
+        if self.contributors is None:
+            return
+        if self.batches != "single" or self.study is not None:
+            raise UnsupportedFeatureError("contributors: windows and studies are for tasks of single rows so far")
+        if self.contributors.organisations_per_person > self.max_clients:
+            raise InvalidTaskError(
+                f"organisations_per_person {self.contributors.organisations_per_person} is more than the "
+                f"{self.max_clients} organisations that may take part"
+            )
+        others = self.claim.min_clients - 1
+        if self.claim.max_corrupt_clients < others and not self.uses_tokens:
+            raise InvalidTaskError(
+                f"max_corrupt_clients {self.claim.max_corrupt_clients} is below {others}, all organisations but one: "
+                "whoever can send reports can be many of them. Use client_auth 'token', one for each organisation, or "
+                f"max_corrupt_clients {others}"
+            )
+
     def _require_tokens(self) -> None:
         """Refuse a task whose token keys or tolerance of missing reports do not fit its admission."""
         if len(self.token_keys) != (self.num_servers if self.uses_tokens else 0):
             raise InvalidTaskError(f"{len(self.token_keys)} token_keys with client_auth {self.client_auth!r}")
+        if self.contributors is not None:
+            return
         least = min(2 * Fraction(self.claim.max_corrupt_clients, self.claim.min_clients), MOST_MAX_MISSING)
         if self.uses_tokens and fraction(self.max_missing) < least:
             raise InvalidTaskError(

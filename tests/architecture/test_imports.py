@@ -100,6 +100,7 @@ PROTOCOL_LAYERS: tuple[frozenset[str], ...] = (
             "sorted_rows",
             "windows",
             "cells",
+            "contributors",
         }
     ),
     frozenset({"report_ids"}),

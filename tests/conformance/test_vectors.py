@@ -33,6 +33,7 @@ from lintra_protocol import (
 )
 from lintra_protocol.canonical import base64url, canonical_json, parse_base64url
 from lintra_protocol.clipping import quantise, quantise_entries
+from lintra_protocol.contributors import Contributors
 from lintra_protocol.errors import LintraError, OutdatedKeyError
 from lintra_protocol.frame import frame_digest, orthonormal
 from lintra_protocol.mechanisms import AnyMechanism, RonGauss, SecondMoment, joint, range_finder
@@ -164,9 +165,24 @@ def squared_mu(mechanism: object, honest: int, neighbours: Neighbours) -> list[s
     return [str(square.numerator), str(square.denominator)]
 
 
-def squared_distance(mechanism: object, columns: int, neighbours: Neighbours) -> list[str]:
+def contributed_of(mechanism: object, contributors: object) -> Mechanism:
+    return mechanism_of(mechanism).of_contributors(
+        None if contributors is None else Contributors.from_value(contributors)
+    )
+
+
+def contribution(mechanism: object, contributors: object, rows: list[list[str | None]], persons: list[int]) -> object:
+    numbers = np.array([[math.nan if value is None else float(value) for value in row] for row in rows])
+    return texts(contributed_of(mechanism, contributors).exact_contribution(numbers, np.array(persons)))
+
+
+def smallest_sigma(mechanism: object, columns: int, claim: object, contributors: object = None) -> int:
+    return contributed_of(mechanism, contributors).smallest_sigma(Claim.model_validate(claim), columns)
+
+
+def squared_distance(mechanism: object, columns: int, neighbours: Neighbours, contributors: object = None) -> list[str]:
     claim = Claim(epsilon="1", delta="0.000001", min_clients=2, neighbours=neighbours)
-    square = mechanism_of(mechanism).squared_distance(claim, columns)
+    square = contributed_of(mechanism, contributors).squared_distance(claim, columns)
     return [str(square.numerator), str(square.denominator)]
 
 
@@ -186,10 +202,6 @@ def range_projection(row: list[str], signs: list[list[int]], halvings: int, squa
 
 def range_products(row: list[str], factors: list[str]) -> object:
     return texts(range_finder.outer_words(integers(row)[np.newaxis], integers(factors)[np.newaxis])[0])
-
-
-def smallest_sigma(mechanism: object, columns: int, claim: dict[str, object]) -> int:
-    return mechanism_of(mechanism).smallest_sigma(Claim.model_validate(claim), columns)
 
 
 def make_report(task: str, row: list[str], time: int, random: str) -> dict[str, object]:
@@ -378,6 +390,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "halvings": halvings,
     "range_projection": range_projection,
     "range_products": range_products,
+    "contribution": contribution,
     "smallest_sigma": smallest_sigma,
     "to_ring": lambda value: texts(to_ring(integers([value])))[0],
     "ring_bytes": lambda words: ring_bytes(ring(words)).hex(),

@@ -15,6 +15,7 @@ import cases_data
 import cases_histogram
 import cases_joint
 import cases_lists
+import cases_organisations
 import cases_range
 import cases_windows
 
@@ -29,6 +30,7 @@ FILES = {
     "centred": cases_centred.centred,
     "histogram": cases_histogram.histogram,
     "range_finder": cases_range.range_finder,
+    "organisations": cases_organisations.organisations,
     "sharing": cases_data.sharing,
     "reports": cases_data.reports,
     "uploads": cases_data.uploads,

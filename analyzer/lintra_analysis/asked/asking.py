@@ -9,6 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSche
 
 from lintra_analysis.asked.bounds import require_size
 from lintra_analysis.by_kind import ByKind
+from lintra_protocol.contributors import Contributors
 from lintra_protocol.documents import Real, fraction, real
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms.base import Mechanism
@@ -54,6 +55,7 @@ class Circumstances:
         max_clients: largest cohort.
         random_bytes: a cryptographic source.
         missing: the names of columns whose numbers are expected to be missing in some rows.
+        contributors: organisations that send one report each; None where every report is one row.
     """
 
     claim: Claim
@@ -62,10 +64,25 @@ class Circumstances:
     max_clients: int
     random_bytes: RandomBytes
     missing: Sequence[str] = ()
+    contributors: Contributors | None = None
 
     def count(self, asked: Count | None) -> Count:
-        """Return how rows are counted: as asked, or noisily where numbers are expected to be missing."""
+        """Return how rows are counted: as asked, or noisily where numbers are expected to be missing.
+
+        The rows of organisations are counted as their own field says, and the mechanism's says nothing.
+
+        Raises:
+            InvalidTaskError: a count was asked for here, and there are contributors.
+        """
+        if self.contributors is not None:
+            if asked is not None:
+                raise InvalidTaskError("mechanism.count: with contributors it stands among their fields; leave it out")
+            return "exact"
         return asked or ("noisy" if self.missing else "exact")
+
+    def clip_weight(self, asked: Real | None) -> Real | None:
+        """Return the weight of the clip counter: as asked, and none where organisations contribute."""
+        return "0" if asked is None and self.contributors is not None else asked
 
     def uncalibrated(self, kind: str) -> dict[str, object]:
         """Return the fields of a mechanism that needs a row bound; calibration replaces grid and sigma.
@@ -90,6 +107,7 @@ class Circumstances:
             InvalidTaskError: a report or a release would be too large, or no grid fits.
             FalseClaimError: no noise keeps the claim.
         """
+        mechanism = mechanism.of_contributors(self.contributors)
         num_columns = self.num_columns(takes_levels=mechanism.takes_levels)
         require_size(mechanism, num_columns)
         return mechanism.calibrated(claim, num_columns, self.max_clients)
@@ -108,6 +126,8 @@ class MechanismSpecification(Asked):
     """Whether a report enters some rows of many, so that corrupt clients may crowd into one."""
     takes_missing: ClassVar[bool] = False
     """Whether missing numbers have a place of their own: their rows can be left out, or have a cell or none."""
+    takes_contributors: ClassVar[bool] = False
+    """Whether organisations can be asked for, which send one report each."""
     takes_norm: ClassVar[bool] = True
     """Whether `row_bound` is a norm of normalised rows, which must be said; else the kind needs none, or plans one."""
 

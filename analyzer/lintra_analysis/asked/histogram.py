@@ -28,6 +28,7 @@ class HistogramSpecification(MechanismSpecification):
     """
 
     takes_missing: ClassVar[bool] = True
+    takes_contributors: ClassVar[bool] = True
     takes_norm: ClassVar[bool] = False
 
     kind: Literal["histogram"]

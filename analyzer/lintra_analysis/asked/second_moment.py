@@ -25,15 +25,18 @@ class SecondMomentSpecification(MechanismSpecification):
     trace: bool = Field(default=False, strict=True)
     count: Count | None = None
     takes_missing: ClassVar[bool] = True
+    takes_contributors: ClassVar[bool] = True
 
     def wanted(self, circumstances: Circumstances) -> tuple[Claim, SecondMoment]:
         """Return the sum of products with the row bound and the options that were given."""
         given, claim = circumstances.uncalibrated(self.kind), circumstances.claim
         count, intercept = circumstances.count(self.count), self.intercept
-        if count == "noisy" and fraction(intercept) == 0 and circumstances.row_bound is not None:
+        who = circumstances.contributors
+        counts = count == "noisy" or (who is not None and who.count == "noisy")
+        if counts and fraction(intercept) == 0 and circumstances.row_bound is not None:
             intercept = real_below(fraction(circumstances.row_bound) / 2)
         plain = SecondMoment.model_validate(given | {"intercept": intercept, "trace": self.trace, "count": count})
-        mechanism = with_clip_count(plain, claim.neighbours, self.clip_count_weight)
+        mechanism = with_clip_count(plain, claim.neighbours, circumstances.clip_weight(self.clip_count_weight))
         return claim, circumstances.calibrated(mechanism, claim)
 
 

@@ -10,6 +10,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from lintra_analysis.asked.asking import ASKINGS, Asked, MechanismSpecification, Number
 from lintra_protocol.canonical import canonical_json
+from lintra_protocol.contributors import MAX_ROWS, MAX_ROWS_PER_PERSON, Contributors
 from lintra_protocol.privacy.statement import Neighbours, Threat
 from lintra_protocol.schema import OTHER, Kind, Name
 from lintra_protocol.sealing import HYBRID, SuiteName
@@ -110,6 +111,40 @@ class WindowsSpecification(Asked):
     max_windows: Whole = Field(ge=1, le=MAX_WINDOWS, description="how many windows there are")
 
 
+class ContributorsSpecification(Asked):
+    """Organisations that contribute the rows of many persons, one report each (docs/privacy.md#organisations)."""
+
+    rows_per_person: Whole = Field(ge=1, le=MAX_ROWS_PER_PERSON, description="most rows of one person in one of them")
+    max_rows: Whole = Field(ge=1, le=MAX_ROWS, description="most rows of one organisation")
+    person_bound: Number | None = Field(
+        default=None,
+        description="root of the largest sum of squared norms of a person's rows, in normalised units; row_bound times "
+        "the root of rows_per_person if not given",
+    )
+    organisations_per_person: Whole = Field(
+        default=1, ge=1, le=2**32, description="in how many organisations one person may have rows"
+    )
+    count: Literal["exact", "noisy"] | None = Field(
+        default=None, description="of their rows; exact if not given, unless neighbours or missing numbers forbid it"
+    )
+
+    def contributors(self, neighbours: Neighbours, *, missing: bool) -> Contributors:
+        """Return the field of the task.
+
+        Args:
+            neighbours: of the claim.
+            missing: whether numbers are expected to be missing.
+        """
+        moves = neighbours == "add-remove" or (neighbours == "replace-one" and self.rows_per_person > 1)
+        return Contributors(
+            rows_per_person=self.rows_per_person,
+            person_bound=self.person_bound,
+            organisations_per_person=self.organisations_per_person,
+            max_rows=self.max_rows,
+            count=self.count or ("noisy" if moves or missing else "exact"),
+        )
+
+
 class Specification(Asked):
     """A new task: what is collected, what is released, and what is promised."""
 
@@ -128,8 +163,13 @@ class Specification(Asked):
     min_clients: Whole = Field(ge=2, le=2**32)
     max_clients: Whole | None = Field(default=None, description="10 times min_clients if not given")
     neighbours: Neighbours = "replace-one"
+    contributors: ContributorsSpecification | None = Field(
+        default=None, description="organisations with many rows each; every report is one row if not given"
+    )
     max_corrupt_clients: Whole | None = Field(
-        default=None, ge=0, description="5 % of min_clients, rounded down, if not given"
+        default=None,
+        ge=0,
+        description="5 % of min_clients, rounded down, if not given; all but one with contributors",
     )
     threat: Threat = "static"
     delta_coalition: Number | None = Field(
@@ -148,7 +188,9 @@ class Specification(Asked):
         default=None, description="release it again and again, once in every window of time"
     )
     max_missing: Number | None = Field(
-        default=None, description="0.25 with tokens, or twice the part of corrupt clients if that is more"
+        default=None,
+        description="0.25 with tokens, or twice the part of corrupt clients if that is more; with contributors what "
+        "max_clients has more than min_clients",
     )
     client_auth: Literal["none", "token"] = Field(
         default="none", description="with token, every report needs a token that the author made"

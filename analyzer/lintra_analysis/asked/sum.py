@@ -17,12 +17,13 @@ class SumSpecification(MechanismSpecification):
     kind: Literal["sum"]
     count: Count | None = None
     takes_missing: ClassVar[bool] = True
+    takes_contributors: ClassVar[bool] = True
 
     def wanted(self, circumstances: Circumstances) -> tuple[Claim, Sum]:
         """Return the sum with the row bound that was given."""
         count, claim = {"count": circumstances.count(self.count)}, circumstances.claim
         plain = Sum.model_validate(circumstances.uncalibrated(self.kind) | count)
-        mechanism = with_clip_count(plain, claim.neighbours, self.clip_count_weight)
+        mechanism = with_clip_count(plain, claim.neighbours, circumstances.clip_weight(self.clip_count_weight))
         return claim, circumstances.calibrated(mechanism, claim)
 
 

@@ -10,14 +10,15 @@ from lintra_analysis.asked.specification import ColumnSpecification, Specificati
 from lintra_analysis.planning.coalition import usual_claim
 from lintra_analysis.releases.columns import INTERCEPT
 from lintra_protocol.canonical import base64url
-from lintra_protocol.documents import first_complaint, fraction, real, real_below
+from lintra_protocol.contributors import Contributors
+from lintra_protocol.documents import Real, first_complaint, fraction, real, real_below
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.privacy.study import Study
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.schema import Column
 from lintra_protocol.sealing import HYBRID, SuiteName
-from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task, least_max_missing
+from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task, least_max_missing, organisations_max_missing
 from lintra_protocol.windows import Windows
 
 SALT_BYTES = 32
@@ -77,7 +78,8 @@ def build_task(
                 f"columns: {missing[0]!r} may be missing, and {asked.mechanism.kind} cannot leave rows out: missing "
                 "numbers would stand at their centres; ask for second_moment or sum, or leave the word out"
             )
-        around = Circumstances(claim, columns, asked.row_bound, max_clients, random_bytes, missing)
+        contributors = _contributors(asked, missing)
+        around = Circumstances(claim, columns, asked.row_bound, max_clients, random_bytes, missing, contributors)
         claim, mechanism = asked.mechanism.wanted(around)
         if asked.mechanism.clip_count_weight not in (None, "0") and not mechanism.clip_words:
             raise InvalidTaskError(f"clip_count_weight: {mechanism.kind} cannot count clipped rows; leave it out")
@@ -89,9 +91,10 @@ def build_task(
             analyzer=AnalyzerEntry(identity_key=keys.identity, sealing_key=keys.sealing[asked.suite]),
             columns=columns,
             mechanism=mechanism,
+            contributors=contributors,
             claim=claim,
             max_clients=max_clients,
-            max_missing=real_below(least_max_missing(claim)) if asked.max_missing is None else asked.max_missing,
+            max_missing=_max_missing(asked, claim, max_clients) if asked.max_missing is None else asked.max_missing,
             time_precision=asked.time_precision,
             batches="single" if windows is None else "windowed",
             windows=windows,
@@ -127,6 +130,27 @@ def warnings_of(task: Task) -> list[str]:
     return found
 
 
+def _contributors(asked: Specification, missing: Sequence[str]) -> Contributors | None:
+    """Return the organisations that were asked for.
+
+    Raises:
+        InvalidTaskError: the kind of mechanism cannot be asked for with them.
+    """
+    if asked.contributors is None:
+        return None
+    if not asked.mechanism.takes_contributors:
+        raise InvalidTaskError(
+            f"contributors: organisations can be asked for sum, second_moment or histogram, not {asked.mechanism.kind}"
+        )
+    return asked.contributors.contributors(asked.neighbours, missing=bool(missing))
+
+
+def _max_missing(asked: Specification, claim: Claim, max_clients: int) -> Real:
+    if asked.contributors is not None:
+        return real_below(organisations_max_missing(claim.min_clients, max_clients))
+    return real_below(least_max_missing(claim))
+
+
 def _windows(asked: Specification) -> Windows | None:
     """Return the windows that were asked for, in units of time.
 
@@ -156,12 +180,19 @@ def claim_of(asked: Specification) -> Claim:
         delta=asked.delta,
         neighbours=asked.neighbours,
         min_clients=asked.min_clients,
-        max_corrupt_clients=asked.max_corrupt_clients,
+        max_corrupt_clients=_corrupt_clients(asked),
         threat=asked.threat,
         delta_coalition=asked.delta_coalition,
         is_sketch=asked.mechanism.is_sketch,
         reports_per_source=asked.reports_per_source,
     )
+
+
+def _corrupt_clients(asked: Specification) -> int | None:
+    """Return t: as asked, of organisations all but one, else None for the usual part."""
+    if asked.max_corrupt_clients is None and asked.contributors is not None:
+        return asked.min_clients - 1
+    return asked.max_corrupt_clients
 
 
 def columns_of(asked: Specification) -> tuple[Column, ...]:

@@ -77,7 +77,7 @@ def histogram(
     )
 
 
-def distribution(counts: FloatArray, missing: float, num_clients: int) -> FloatArray:
+def distribution(counts: FloatArray, missing: float, num_clients: float) -> FloatArray:
     """Return a distribution function at the m + 1 edges of m noisy counts: rising from 0 to 1, shape `(m + 1,)`.
 
     What the cells miss of the number of rows, which is exact, is spread over them; their running sum is then made
@@ -104,7 +104,7 @@ def at_quantile(edges: FloatArray, rising: FloatArray, at: float) -> float:
     return float(edges[cell - 1] + part * (edges[cell] - edges[cell - 1]))
 
 
-def adjusted_counts(counts: FloatArray, missing: float, num_clients: int) -> FloatArray:
+def adjusted_counts(counts: FloatArray, missing: float, num_clients: float) -> FloatArray:
     """Return counts that add up to the number of rows, missing values last; what they lack is spread over all alike."""
     whole: FloatArray = np.append(counts, missing)
     whole += (num_clients - whole.sum()) / whole.size
@@ -124,10 +124,12 @@ def _running(adjusted: FloatArray) -> FloatArray:
 
 
 def _column(held: CellCounts, i: int, asked: Sequence[float], confidence: float, of: Of) -> ColumnHistogram:
-    column, edges, counts, rows = held.columns[i], held.edges[i], held.counts[i], held.num_clients
+    column, edges, counts, rows = held.columns[i], held.edges[i], held.counts[i], held.rows_of(i)
     whole = adjusted_counts(counts, float(held.missing[i]), rows)
-    privacy = held.noise_sd * math.sqrt(1 - 1 / whole.size) / rows
-    shares = [_share(share, privacy, rows, confidence, of) for share in (whole / rows).tolist()]
+    shares = [
+        _share(share, _noise_of_a_share(held, share, whole.size) / rows, rows, confidence, of)
+        for share in (whole / rows).tolist()
+    ]
     return ColumnHistogram(
         name=column.name,
         unit=column.unit,
@@ -139,7 +141,13 @@ def _column(held: CellCounts, i: int, asked: Sequence[float], confidence: float,
     )
 
 
-def _share(share: float, privacy: float, rows: int, confidence: float, of: Of) -> Quantity:
+def _noise_of_a_share(held: CellCounts, share: float, cells: int) -> float:
+    """Return the deviation of a share's noise, in rows: of a cell and, with a noisy count, of the sum of all cells."""
+    kept = 1 - 1 / cells if not held.counted else 1 - 2 * share + cells * share**2
+    return held.noise_sd * math.sqrt(max(kept, 0.0))
+
+
+def _share(share: float, privacy: float, rows: float, confidence: float, of: Of) -> Quantity:
     inside = min(max(share, 0.0), 1.0)
     sampling = math.sqrt(inside * (1 - inside) / rows) if of == "population" else 0.0
     error = StandardError(privacy, 0.0, sampling, math.hypot(privacy, sampling))
@@ -152,13 +160,16 @@ def _quantiles(held: CellCounts, i: int, asked: Sequence[float], confidence: flo
     A cell may hold the quantile unless the share below its lower end is surely larger, or that below its upper end
     surely smaller. With m cells and that of missing values, all adjusted, the sum of i cells has the variance
     v i (m + 1 - i) / (m + 1), and its covariance with that of all m is v i / (m + 1); the share is the ratio of both,
-    to first order.
+    to first order. Under a noisy count nothing is adjusted: the sum of i cells has the variance v i, and its covariance
+    with that of all m is v i.
     """
     edges, counts, missing = held.edges[i], held.counts[i], float(held.missing[i])
-    whole = adjusted_counts(counts, missing, held.num_clients)
-    rising, below = distribution(counts, missing, held.num_clients), _running(whole)
+    whole = adjusted_counts(counts, missing, held.rows_of(i))
+    rising, below = distribution(counts, missing, held.rows_of(i)), _running(whole)
     place, cells, part = np.arange(edges.size), whole.size, np.clip(below, 0, 1)
     factor = place * (cells - place) - 2 * part * place + part**2 * counts.size
+    if held.counted:
+        factor = cells * (place * (1 - 2 * part) + part**2 * counts.size)
     variance = held.noise_sd**2 * np.maximum(factor, 0) / cells / _present(whole) ** 2
     if of == "population":
         variance = variance + part * (1 - part) / _present(whole)

@@ -80,8 +80,8 @@ def _column(held: CellCounts, i: int, powers: Sequence[int], confidence: float) 
             f"column {column.name!r} reaches {furthest:g}, and the sum of its powers {powers[-1]} beyond "
             f"{MAGNITUDE:g}; ask for lower powers, or choose a larger unit"
         )
-    rows = adjusted_counts(held.counts[i], float(held.missing[i]), held.num_clients)
-    found = tuple(_sum(power, low, high, rows, held.noise_sd, confidence) for power in powers)
+    rows = adjusted_counts(held.counts[i], float(held.missing[i]), held.rows_of(i))
+    found = tuple(_sum(power, low, high, rows, held.noise_sd, confidence, counted=held.counted) for power in powers)
     return ColumnPowers(column.name, column.unit, found)
 
 
@@ -98,7 +98,14 @@ def _ends(column: ScaledColumn, edges: FloatArray) -> tuple[FloatArray, FloatArr
 
 
 def _sum(
-    power: int, low: FloatArray, high: FloatArray, rows: FloatArray, noise_sd: float, confidence: float
+    power: int,
+    low: FloatArray,
+    high: FloatArray,
+    rows: FloatArray,
+    noise_sd: float,
+    confidence: float,
+    *,
+    counted: bool,
 ) -> PowerSum:
     """Return one sum: its least and its most are linear in the counts, and each is left at half of the doubt.
 
@@ -109,11 +116,12 @@ def _sum(
         rows: in each cell and, last, without a value; they add up to all clients, shape `(m + 1,)`.
         noise_sd: of a count before that.
         confidence: of the interval.
+        counted: whether the number of rows carries noise, so that nothing was spread over the cells.
     """
     ends = np.abs(low) ** power, np.abs(high) ** power
     most = np.maximum(*ends)
     least = np.where((low < 0) & (high > 0), 0.0, np.minimum(*ends))
-    totals = [_linear(values, rows, noise_sd) for values in (least, _even(power, low, high), most)]
+    totals = [_linear(values, rows, noise_sd, counted=counted) for values in (least, _even(power, low, high), most)]
     (bottom, below), (value, noise), (top, above) = totals
     reach = quantile(confidence)
     interval = max(bottom - reach * below, 0.0), max(top + reach * above, 0.0)
@@ -128,10 +136,12 @@ def _even(power: int, low: FloatArray, high: FloatArray) -> FloatArray:
     return mean
 
 
-def _linear(values: FloatArray, rows: FloatArray, noise_sd: float) -> tuple[float, float]:
+def _linear(values: FloatArray, rows: FloatArray, noise_sd: float, *, counted: bool) -> tuple[float, float]:
     """Return the sum of a number for each row of a cell, 0 without a value, and the deviation of its noise.
 
-    What counts lack of all clients was spread over them alike, so only differences of the numbers carry noise.
+    What counts lack of all clients was spread over them alike, so only differences of the numbers carry noise; unless
+    the number of rows is itself the sum of the cells.
     """
     whole = np.append(values, 0.0)
-    return float(whole @ rows), noise_sd * math.sqrt(float(np.sum((whole - whole.mean()) ** 2)))
+    about = 0.0 if counted else float(whole.mean())
+    return float(whole @ rows), noise_sd * math.sqrt(float(np.sum((whole - about) ** 2)))

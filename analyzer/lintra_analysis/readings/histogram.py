@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from lintra_analysis.readings.reading import Earlier, Reading, scaled_columns
+from lintra_analysis.readings.reading import Earlier, Reading, number_of_rows, scaled_columns
 from lintra_analysis.releases.cell_counts import CellCounts
 from lintra_protocol.documents import fraction
 from lintra_protocol.mechanisms import Histogram
@@ -15,7 +15,7 @@ from lintra_protocol.task import Task
 
 def _read(task: Task, mechanism: Histogram, sketch: IntArray, row_counts: IntArray, earlier: Earlier) -> CellCounts:
     del earlier
-    num_clients = int(row_counts.sum())
+    num_reports = int(row_counts.sum())
     counts = mechanism.by_column(mechanism.decode(sketch, task.num_columns))
     return CellCounts(
         columns=scaled_columns(task),
@@ -23,8 +23,9 @@ def _read(task: Task, mechanism: Histogram, sketch: IntArray, row_counts: IntArr
         levels=tuple(_levels(column) for column in task.columns),
         counts=tuple(own[:-1] for own in counts),
         missing=np.array([own[-1] for own in counts]),
-        noise_sd=math.sqrt(num_clients) * mechanism.sigma / mechanism.indicator,
-        num_clients=num_clients,
+        noise_sd=math.sqrt(num_reports) * mechanism.sigma / mechanism.indicator,
+        num_clients=number_of_rows(mechanism, sketch, row_counts),
+        counted=mechanism.counts_noisily,
     )
 
 

@@ -40,13 +40,15 @@ def band_of_sums(task: Task, mechanism: Mechanism, row_counts: IntArray, deviati
 
     Args:
         task: the task.
-        mechanism: its mechanism; B is its largest word.
+        mechanism: its mechanism; B is the largest word of a report.
         row_counts: c of each row, shape `(m,)`.
         deviations: of the noise.
     """
     counts = row_counts[:, np.newaxis].astype(np.float64)
-    sigmas = mechanism.sigmas(task.num_columns)[: task.sketch_words].astype(np.float64)
-    band: FloatArray = counts * float(mechanism.largest_word()) + deviations * np.sqrt(counts) * sigmas
+    sigmas = mechanism.report_sigmas(task.num_columns)[: task.sketch_words].astype(np.float64)
+    band: FloatArray = counts * float(mechanism.largest_report_word()) + deviations * np.sqrt(counts) * sigmas
+    if mechanism.exact_count_words and mechanism.contributors is not None:
+        band[:, -1] = counts[:, 0] * mechanism.contributors.max_rows
     return band
 
 
@@ -108,7 +110,29 @@ def counted_rows(
         return None
     num_clients = int(row_counts.sum())
     sd = relative * math.sqrt(num_clients) * mechanism.sigma / mechanism.count_steps
-    return RowCount(mechanism.counted_rows(sketch), sd, num_clients)
+    return RowCount(mechanism.counted_rows(sketch), sd, num_clients, mechanism.contributors is not None)
+
+
+def number_of_rows(mechanism: Mechanism, sketch: IntArray, row_counts: IntArray) -> int:
+    """Return how many rows a release is about: the reports, or where organisations contribute the rows they counted.
+
+    At least one, and a whole number also where the count carries noise.
+
+    Args:
+        mechanism: of the task.
+        sketch: shape `(1, w)`, in ring units; `(m, w/c)` where every report is a row.
+        row_counts: the reports in each row, shape `(m,)`; each report enters one of them.
+    """
+    if mechanism.contributors is None:
+        return int(row_counts.sum())
+    return max(round(mechanism.released_rows(sketch)), 1)
+
+
+def norm_of_rows(mechanism: CountedRows) -> float:
+    """Return the largest norm of a row in normalised units; of contributions, that of all rows of a person together."""
+    if mechanism.contributors is None:
+        return float(fraction(mechanism.row_bound))
+    return math.sqrt(mechanism.squared_person_bound) * 2.0**-mechanism.fraction_bits
 
 
 def scaled_columns(task: Task) -> tuple[ScaledColumn, ...]:

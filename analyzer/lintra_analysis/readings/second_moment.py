@@ -2,10 +2,17 @@
 
 import math
 
-from lintra_analysis.readings.reading import Earlier, Reading, clipped_rows, counted_rows, scaled_columns
+from lintra_analysis.readings.reading import (
+    Earlier,
+    Reading,
+    clipped_rows,
+    counted_rows,
+    norm_of_rows,
+    number_of_rows,
+    scaled_columns,
+)
 from lintra_analysis.releases.columns import INTERCEPT, ScaledColumn
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
-from lintra_protocol.documents import fraction
 from lintra_protocol.mechanisms import SecondMoment
 from lintra_protocol.ring import IntArray
 from lintra_protocol.task import Task
@@ -15,23 +22,24 @@ def _read(
     task: Task, mechanism: SecondMoment, sketch: IntArray, row_counts: IntArray, earlier: Earlier
 ) -> SecondMomentSum:
     del earlier
-    columns, num_clients = scaled_columns(task), int(row_counts.sum())
+    columns, num_reports = scaled_columns(task), int(row_counts.sum())
+    num_rows = number_of_rows(mechanism, sketch, row_counts)
     values = mechanism.decode(sketch, task.num_columns)
-    row_bound, exact = float(fraction(mechanism.row_bound)), ""
+    row_bound, exact = norm_of_rows(mechanism), ""
     trace_columns = len(columns) if mechanism.trace else 0
     # Products are counted in squared steps. The diagonal's noise is sqrt(2) times this, rounded up to an integer.
-    noise_sd = math.sqrt(num_clients) * mechanism.sigma * 4.0**-mechanism.fraction_bits
+    noise_sd = math.sqrt(num_reports) * mechanism.sigma * 4.0**-mechanism.fraction_bits
     if mechanism.intercept_steps:
         constant = mechanism.intercept_steps * 2.0**-mechanism.fraction_bits
         row_bound = math.hypot(row_bound, constant)
         if not mechanism.count_words:
-            values[0, 0], exact = mechanism.intercept_square(num_clients), INTERCEPT
+            values[0, 0], exact = mechanism.intercept_square(num_rows), INTERCEPT
         columns = (ScaledColumn(INTERCEPT, 0.0, 1 / constant, 1.0, 1.0), *columns)
     return SecondMomentSum(
         columns=columns,
         values=values,
         noise_sd=noise_sd,
-        num_clients=num_clients,
+        num_clients=num_rows,
         row_bound=row_bound,
         trace_columns=trace_columns,
         exact=exact,

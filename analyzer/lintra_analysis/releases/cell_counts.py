@@ -24,7 +24,8 @@ class CellCounts:
         counts: of each column, shape `(m,)`.
         missing: rows in which the value of each column is missing, shape `(d,)`.
         noise_sd: sd of the noise in every cell, in rows.
-        num_clients: rows altogether, which is exact.
+        num_clients: rows altogether.
+        counted: whether that number carries noise, as where organisations count their rows so; else it is exact.
     """
 
     columns: tuple[ScaledColumn, ...]
@@ -34,6 +35,7 @@ class CellCounts:
     missing: FloatArray
     noise_sd: float
     num_clients: int
+    counted: bool = False
 
     def __post_init__(self) -> None:
         check_release(self.columns, self.num_clients, 1.0)
@@ -62,6 +64,15 @@ class CellCounts:
             counts=tuple(self.counts[i] for i in index),
             missing=self.missing[index],
         )
+
+    def rows_of(self, column: int) -> float:
+        """Return how many rows there are, to divide a column's counts by: all, or what its own cells add up to.
+
+        Where the number of rows carries noise, a column's own sum is as good as any other's and needs no correction.
+        """
+        if not self.counted:
+            return float(self.num_clients)
+        return max(float(self.counts[column].sum() + self.missing[column]), 1.0)
 
     def cells(self) -> "CellCounts":
         """Return the release itself."""

@@ -14,11 +14,13 @@ class RowCount:
         estimate: in rows; noise may carry it below 0 or above the number of reports.
         sd: deviation of its noise, in rows.
         num_clients: how many reports there are, rows that were left out among them.
+        contributed: whether these are rows of organisations, each report those of one.
     """
 
     estimate: float
     sd: float
     num_clients: int
+    contributed: bool = False
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.estimate) and 0 <= self.sd < math.inf and self.num_clients >= 1):
@@ -32,6 +34,11 @@ class RowCount:
     @property
     def words(self) -> str:
         """What to say beside every answer."""
+        if self.contributed:
+            return (
+                f"{self.num_clients} organisations counted their rows with noise: about {self.rows} rows (deviation "
+                f"{self.sd:.3g}), those with a missing number left out; errors contain the noise of the count"
+            )
         return (
             f"rows in which a number was missing were left out: about {self.rows} of {self.num_clients} reports "
             f"count (deviation {self.sd:.3g}); answers are about those"

@@ -9,7 +9,8 @@ from typing import ClassVar, Self
 from lintra_protocol.clipping import MAX_SQUARED_BOUND
 from lintra_protocol.documents import fraction
 from lintra_protocol.errors import InvalidTaskError
-from lintra_protocol.mechanisms.encoder import MIN_SIGMA, Encoder
+from lintra_protocol.mechanisms.contributed import Contributed
+from lintra_protocol.mechanisms.encoder import MIN_SIGMA
 from lintra_protocol.noise import MAX_SIGMA, discrete_gaussian
 from lintra_protocol.privacy.discrete import discrete_mu, row_slack
 from lintra_protocol.privacy.headroom import log_wrap_probability
@@ -35,7 +36,7 @@ SEED_ATTEMPTS = 3
 """How many matrices are drawn before a cohort is given up (docs/protocol.md#rules, R8)."""
 
 
-class Mechanism(Encoder):
+class Mechanism(Contributed):
     """One (encoder, public matrix, privacy statement); estimators start from the sketch it makes.
 
     Lengths: d columns, c noised copies of a row in a report, w ring words in a report (w/c in a row of the sketch), m
@@ -67,13 +68,16 @@ class Mechanism(Encoder):
     def squared_distance(self, claim: Claim, num_columns: int) -> Fraction:
         """Return the largest squared distance of two neighbouring noiseless reports, in multiples of `sigmas`.
 
-        It is that of the rows (`squared_row_distance`), and the square of `clip_steps` more.
+        It is that of the rows (`squared_row_distance`), and the square of `clip_steps` more; of contributions s times
+        that of one person's rows in one organisation (`squared_person_distance`).
         """
+        if self.contributors is not None:
+            return self.squared_places * self.squared_person_distance(claim.neighbours)
         return self.squared_row_distance(claim.neighbours) + self.clip_steps**2
 
     def largest_total(self, num_clients: int) -> int:
         """Return the largest absolute value of a released number without noise."""
-        return self.largest_row(num_clients) * self.largest_word()
+        return self.largest_row(num_clients) * self.largest_report_word()
 
     def check_columns(self, columns: Sequence[Column]) -> None:
         """Refuse columns that this mechanism does not fit: none, unless a mechanism says more.
@@ -119,7 +123,7 @@ class Mechanism(Encoder):
 
     def sketch_words(self, num_columns: int) -> int:
         """Return the ring words in a row of the sketch: w/c, those of one copy; a clip counter is not copied."""
-        return self.num_words(num_columns) // self.copies
+        return self.report_words(num_columns) // self.copies
 
     def smooth(self, sketch_share: RingArray, random_bytes: RandomBytes) -> None:
         """Add a server's smoothing noise to its sketch share of shape `(m, w/c)`, in place; once for each release.
@@ -169,6 +173,7 @@ class Mechanism(Encoder):
             num_clients=num_clients,
             smallest_row=smallest_row,
             slack=row_slack(max(smallest_row, 1), num_words, float(self.sigma) ** 2, SMOOTHING),
+            persons=self.persons,
         )
 
     def log_wrap_probability(self, num_columns: int, max_clients: int) -> float:
@@ -189,6 +194,7 @@ class Mechanism(Encoder):
         if fraction(self.row_bound) <= 0:
             raise InvalidTaskError(f"row_bound {self.row_bound} is not positive")
         self.require_clip_count()
+        self.require_contributors(claim)
         if not 0 < self.squared_bound <= MAX_SQUARED_BOUND:
             raise InvalidTaskError(
                 f"row_bound {self.row_bound} with {self.fraction_bits} fraction bits does not fit 30 bits"
@@ -197,9 +203,9 @@ class Mechanism(Encoder):
             raise InvalidTaskError(f"clip_count_weight {self.clip_count_weight} is less than one step of the grid")
         if int(self.sigmas(num_columns).max()) > MAX_SIGMA:
             raise InvalidTaskError(f"sigma {int(self.sigmas(num_columns).max())} exceeds {MAX_SIGMA}")
-        if self.largest_word() >= 2**62 or self.log_wrap_probability(num_columns, max_clients) > LOG_MAX_WRAP:
+        if self.largest_report_word() >= 2**62 or self.log_wrap_probability(num_columns, max_clients) > LOG_MAX_WRAP:
             raise InvalidTaskError(
-                f"{max_clients} clients may overflow the ring of {RING_BITS} bits; use fewer fraction bits"
+                f"{max_clients} {self.senders} may overflow the ring of {RING_BITS} bits; use fewer fraction bits"
             )
         self.privacy(claim, num_columns, claim.min_clients).require(claim)
 
@@ -213,6 +219,7 @@ class Mechanism(Encoder):
         if fraction(self.row_bound) <= 0:
             raise InvalidTaskError(f"row_bound {self.row_bound} is not positive")
         self.require_clip_count()
+        self.require_contributors(claim)
         first = self.start_bits - _exponent(fraction(self.row_bound))
         for fraction_bits in range(min(max(first, 0), 40), -1, -1):
             candidate = self.model_copy(update={"fraction_bits": fraction_bits})

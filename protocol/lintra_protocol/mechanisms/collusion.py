@@ -18,6 +18,8 @@ from lintra_protocol.transforms.base import PublicMatrix
 PERCENTAGES = (0, 1, 5, 20)
 """The parts of all clients for which every claim is shown."""
 
+_FEW_ORGANISATIONS = 6
+
 DEFAULT_PART = Fraction(1, 20)
 """The part of the smallest cohort that may be corrupt if the author says nothing."""
 
@@ -27,17 +29,31 @@ def default_corrupt_clients(min_clients: int) -> int:
     return int(DEFAULT_PART * min_clients)
 
 
+def percentages(mechanism: Mechanism, claim: Claim, num_clients: int) -> tuple[int, ...]:
+    """Return the parts of a cohort for which a claim is shown.
+
+    Of organisations there are few, and each is named: none, one, and so on up to all but one, as the smallest whole
+    percentages that stand for so many.
+    """
+    if mechanism.contributors is None:
+        return PERCENTAGES
+    some: set[int] = {0, 1, num_clients // 2, claim.max_corrupt_clients, num_clients - 1}
+    numbers = range(num_clients) if num_clients <= _FEW_ORGANISATIONS else sorted(some & set(range(num_clients)))
+    return tuple(sorted({-(-100 * number // num_clients) for number in numbers}))
+
+
 def half_of(delta: str) -> str:
     """Return half of a delta, for coalitions that crowd into a row."""
     return real_below(fraction(delta) / 2)
 
 
 def epsilons_if_colluding(mechanism: Mechanism, claim: Claim, num_columns: int) -> dict[int, float]:
-    """Return epsilon at the claim's delta for each of `PERCENTAGES` of the smallest cohort; infinite for no privacy.
+    """Return epsilon at the claim's delta for each of `percentages` of the smallest cohort; infinite for no privacy.
 
     Where rows overlap this is for a matrix as it is expected to turn out, not for one that was drawn.
     """
-    return dict(zip(PERCENTAGES, _promised(mechanism, claim, num_columns), strict=True))
+    shown = percentages(mechanism, claim, claim.min_clients)
+    return dict(zip(shown, _promised(mechanism, claim, num_columns), strict=True))
 
 
 @lru_cache(maxsize=64)
@@ -45,19 +61,21 @@ def _promised(mechanism: Mechanism, claim: Claim, num_columns: int) -> tuple[flo
     def promised(claim: Claim) -> PrivacyStatement:
         return mechanism.planned_for(claim).privacy(claim, num_columns, claim.min_clients)
 
-    return tuple(_smallest(claim, claim.min_clients, percent, promised) for percent in PERCENTAGES)
+    shown = percentages(mechanism, claim, claim.min_clients)
+    return tuple(_smallest(claim, claim.min_clients, percent, promised) for percent in shown)
 
 
 def released_epsilons_if_colluding(
     mechanism: Mechanism, claim: Claim, num_columns: int, matrix: PublicMatrix
 ) -> dict[int, float]:
-    """Return the same of a release, for each of `PERCENTAGES` of its cohort and under the matrix that was drawn."""
+    """Return the same of a release, for each of `percentages` of its cohort and under the matrix that was drawn."""
     largest = mechanism.without_plan()
 
     def released(claim: Claim) -> PrivacyStatement:
         return largest.release_privacy(claim, num_columns, matrix)
 
-    return {percent: _smallest(claim, matrix.num_clients, percent, released) for percent in PERCENTAGES}
+    shown = percentages(mechanism, claim, matrix.num_clients)
+    return {percent: _smallest(claim, matrix.num_clients, percent, released) for percent in shown}
 
 
 def in_words(epsilons: Mapping[int, float]) -> str:

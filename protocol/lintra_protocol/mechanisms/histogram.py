@@ -48,6 +48,7 @@ class Histogram(Mechanism):
     indicator: int = Field(default=4096, ge=1, le=2**30)
 
     takes_levels: ClassVar[bool] = True
+    takes_contributors: ClassVar[bool] = True
     start_bits: ClassVar[int] = 0
 
     @model_validator(mode="after")
@@ -82,13 +83,10 @@ class Histogram(Mechanism):
     def squared_row_distance(self, neighbours: Neighbours) -> Fraction:
         """Return 2 H U^2 where one row is replaced, H U^2 where it becomes the null row, which lies in no cell.
 
-        A row has U in one cell of each of the H columns; that of another row differs from it in two words at most.
+        A row has U in one cell of each of the H columns; that of another row differs from it in two words at most. Both
+        are attained, by rows that share no cell.
         """
         return Fraction(2 if neighbours == "replace-one" else 1) * len(self.edges) * self.indicator**2
-
-    def squared_distance(self, claim: Claim, num_columns: int) -> Fraction:
-        """Return `squared_row_distance`, which is attained by rows that share no cell."""
-        return self.squared_row_distance(claim.neighbours)
 
     def largest_word(self) -> int:
         """Return U."""
@@ -138,8 +136,17 @@ class Histogram(Mechanism):
 
     def decode(self, sketch: IntArray, num_columns: int) -> FloatArray:
         """Return the rows in every cell, shape `(w,)`; noise may make a number negative."""
-        counts: FloatArray = sketch[0] / np.float64(self.indicator)
+        counts: FloatArray = sketch[0, : self.num_words(num_columns)] / np.float64(self.indicator)
         return counts
+
+    @property
+    def has_noisy_count(self) -> bool:
+        """Whether the cells of a column add up to the number of rows: yes, with those of missing values."""
+        return True
+
+    def noisy_rows(self, sketch: IntArray) -> float:
+        """Return the mean over the columns of what all cells of a column add up to, in rows."""
+        return float(sketch[0].sum()) / (self.indicator * len(self.edges))
 
     def by_column(self, counts: FloatArray) -> tuple[FloatArray, ...]:
         """Return the decoded numbers, shape `(w,)`, as one array for each column, missing values last."""

@@ -46,6 +46,7 @@ class RonGauss(CountedCells):
     """
 
     counts_clipped: ClassVar[bool] = True
+    takes_contributors: ClassVar[bool] = True
 
     kind: Literal["ron_gauss"] = "ron_gauss"
     indicator: int = Field(default=4096, ge=1, le=2**30)
@@ -127,7 +128,11 @@ class RonGauss(CountedCells):
 
     def _squared_mu(self, sigma: int, neighbours: Neighbours, honest: int, given_up: Fraction) -> Fraction:
         """Return mu^2 of Theorem J3, and what the clip counter adds to it (docs/privacy.md#clip-counter)."""
-        squared_mu = self.joint_noise.squared_mu(sigma, neighbours, honest, given_up)
+
+        def of_rows(which: Neighbours) -> Fraction:
+            return self.joint_noise.squared_mu(sigma, which, honest, given_up)
+
+        squared_mu = self.squared_places * self._of_persons(of_rows, neighbours)
         return squared_mu + Fraction(self.clip_steps**2) / (honest * sigma**2 - given_up)
 
     def _additive(self, claim: Claim, num_columns: int, num_clients: int, smallest_row: int) -> PrivacyStatement:
@@ -144,7 +149,21 @@ class RonGauss(CountedCells):
             num_clients=num_clients,
             smallest_row=smallest_row,
             slack=row_slack(honest, num_words, float(self.least_sigma) ** 2, SMOOTHING),
+            persons=self.persons,
         )
+
+    @property
+    def has_noisy_count(self) -> bool:
+        """Whether the counts of classes add up to the number of rows: only where there are classes."""
+        return self.num_classes > 1
+
+    def noisy_count_advice(self) -> str:
+        """Return in words what is needed for a noisy count."""
+        return "count 'noisy': ron_gauss counts rows by the classes of a label; name a label with levels"
+
+    def noisy_rows(self, sketch: IntArray) -> float:
+        """Return what the counts of all classes add up to, in rows."""
+        return float(sketch[0, : self.layout.ends[0]].sum()) / self.indicator
 
     # --- the roles' parts --------------------------------------------------------------------------------------
 
@@ -253,7 +272,7 @@ class RonGauss(CountedCells):
 
         # mu^2 falls nearly as 1/sigma^2: from where nothing is rounded up to an integer, one step of that law. What is
         # left comes from the smallest deviation being whole.
-        planned = self.squared_row_distance(claim.neighbours) / (target * honest)
+        planned = self.squared_places * self.squared_person_distance(claim.neighbours) / (target * honest)
         first = max(MIN_SIGMA, isqrt(int(planned)))
         there = self._squared_mu(first, claim.neighbours, honest, Fraction(SMOOTHING))
         return smallest_whole(MIN_SIGMA, keeps, guess=isqrt(int(first**2 * there / target)) + 1)

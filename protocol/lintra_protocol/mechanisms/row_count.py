@@ -4,17 +4,27 @@ Under an exact count every report is one row, so a row of which a number is miss
 a noisy one it is sent as the *null row*, all words 0: it looks like any other report and takes part in nothing. How
 many rows are left then depends on values nobody may see, so it is a word like any other, with noise
 (docs/privacy.md#missing-numbers).
+
+Where organisations contribute, the same word counts the rows of each, if the task says so, and the rows of a person are
+clipped together, as one long vector (docs/privacy.md#organisations).
 """
 
 from abc import abstractmethod
-from typing import Literal
+from typing import ClassVar, Literal
 
+import numpy as np
 from pydantic import Field
 
+from lintra_protocol.clipping import MAX_SQUARED_BOUND, quantise, squared_integer_bound
+from lintra_protocol.documents import fraction
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.mechanisms.contributed import by_number_of_rows
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.ring import IntArray
+from lintra_protocol.ring import FloatArray, IntArray
+
+_NUMBERS_AT_ONCE = 1 << 20
+"""How many numbers of persons' rows are clipped at once."""
 
 
 class CountedRows(Mechanism):
@@ -25,10 +35,13 @@ class CountedRows(Mechanism):
 
     count: Literal["exact", "noisy"] = Field(default="exact", exclude_if=lambda count: count == "exact")
 
+    takes_contributors: ClassVar[bool] = True
+    clips_persons: ClassVar[bool] = True
+
     @property
     def count_words(self) -> int:
         """Return how many words of a report count it: 1 under a noisy count, else 0."""
-        return int(self.count == "noisy")
+        return int(self.count == "noisy" or self.counts_noisily)
 
     @property
     @abstractmethod
@@ -38,7 +51,7 @@ class CountedRows(Mechanism):
     @property
     def leaves_out(self) -> bool:
         """Whether a row in which a number is missing is sent as the null row."""
-        return self.count == "noisy"
+        return self.count == "noisy" or self.counts_noisily
 
     def counted_rows(self, sketch: IntArray) -> float:
         """Return how many rows were not left out, noise included, from released integers of shape `(1, w)`.
@@ -50,12 +63,59 @@ class CountedRows(Mechanism):
             raise ValueError("under an exact count every report is a row")
         return float(sketch[0, -1 - self.clip_words]) / self.count_steps
 
+    # --- contributions of organisations ------------------------------------------------------------------------
+
+    @property
+    def has_noisy_count(self) -> bool:
+        """Whether rows can be counted with noise: always, unless a mechanism says more."""
+        return True
+
+    def noisy_rows(self, sketch: IntArray) -> float:
+        """Return `counted_rows`."""
+        return self.counted_rows(sketch)
+
+    @property
+    def squared_person_bound(self) -> int:
+        """Return T in integer steps, the largest sum of squared norms of a person's rows; of one row, its bound."""
+        if self.contributors is None:
+            return self.squared_bound
+        bound = self.contributors.person_bound
+        if bound is None:
+            return self.contributors.rows_per_person * self.squared_bound
+        return squared_integer_bound(fraction(bound), self.fraction_bits)
+
+    @abstractmethod
+    def sum_of_steps(self, steps: IntArray) -> IntArray:
+        """Return the sum of the noiseless reports of clipped integer rows of shape `(n, d)`, shape `(w,)`."""
+
+    def exact_sum(self, rows: FloatArray, persons: IntArray) -> IntArray:
+        """Return the sum of the noiseless reports of rows that are clipped together for each person, shape `(w,)`."""
+        filled, num_columns = self.filled(rows), rows.shape[1]
+        total = np.zeros(self.num_words(num_columns), np.int64)
+        for places in by_number_of_rows(persons):
+            step = max(1, _NUMBERS_AT_ONCE // (places.shape[1] * num_columns))
+            for start in range(0, len(places), step):
+                whole = filled[places[start : start + step]].reshape(-1, places.shape[1] * num_columns)
+                steps = quantise(whole * 2.0**self.fraction_bits, self.squared_person_bound)
+                total += self.sum_of_steps(steps.reshape(-1, num_columns))
+        return total
+
+    def may_fit(self, claim: Claim, num_columns: int) -> bool:
+        """Return whether the bounds of a row and of a person fit 30 bits (see `Mechanism.may_fit`)."""
+        return super().may_fit(claim, num_columns) and 0 < self.squared_person_bound <= MAX_SQUARED_BOUND
+
     def check(self, claim: Claim, num_columns: int, max_clients: int) -> None:
         """Refuse parameters that break the claim or may overflow the ring (see `Mechanism.check`).
 
         Raises:
             InvalidTaskError: also where a row would count for nothing.
         """
+        if self.contributors is not None and self.count == "noisy":
+            raise InvalidTaskError("count: of contributors it stands in their own field; leave the mechanism's out")
+        if not 0 < self.squared_person_bound <= MAX_SQUARED_BOUND:
+            raise InvalidTaskError(
+                f"what a person's rows are clipped to does not fit 30 bits with {self.fraction_bits} fraction bits"
+            )
         super().check(claim, num_columns, max_clients)
         if self.count_words and not self.count_steps:
             raise InvalidTaskError("count 'noisy': what a row counts is less than one step of the grid")

@@ -100,10 +100,43 @@ class SecondMoment(CountedRows):
         between = (squared + constant) ** 2 if constant <= squared else 4 * constant * squared
         return max(between, to_null) if self.count_words else between
 
+    def squared_person_distance(self, neighbours: Neighbours) -> Fraction:
+        """Return the largest squared distance where one person changes (Theorem O1, docs/privacy.md#organisations).
+
+        With T the person's bound and C = r c^2: (T + C)^2 where they are replaced, or 4 C T under an exact count if C
+        is above T; T^2 / 2 + C T where they become null rows that are still counted, (T + C)^2 / 2 where the noisy
+        count changes with them; for the trace T^2 / 2 more in the last two.
+        """
+        rows = 1 if self.contributors is None else self.contributors.rows_per_person
+        bound, constant = Fraction(self.squared_person_bound), Fraction(rows * self.intercept_steps**2)
+        if neighbours == "replace-one":
+            return (bound + constant) ** 2 if self.count_words or constant <= bound else 4 * constant * bound
+        alone = bound**2 + 2 * constant * bound + constant**2 * self.count_words
+        return (alone + bound**2 * self.trace) / 2
+
+    def sum_of_steps(self, steps: IntArray) -> IntArray:
+        """Return the sums of the integer products of rows, in the order of `encode_exactly`."""
+        products = _summed_products(steps, self.squared_person_bound)
+        parts = [products[np.triu_indices(steps.shape[1])]]
+        if self._leading(1):
+            parts.insert(0, steps.sum(axis=0) * self.intercept_steps)
+        parts.append(np.full(int(self.trace), np.trace(products), np.int64))
+        parts.append(np.full(self.count_words, self.count_steps * len(steps), np.int64))
+        return np.concatenate(parts)
+
+    @property
+    def has_noisy_count(self) -> bool:
+        """Whether there is an intercept, which counts rows."""
+        return fraction(self.intercept) > 0
+
+    def noisy_count_advice(self) -> str:
+        """Return in words what is needed for a noisy count."""
+        return "count 'noisy': rows are counted by an intercept; give one, half of row_bound say"
+
     def largest_word(self) -> int:
         """Return the squared integer norm bound, or the largest product with the intercept."""
-        counts = max(self.clip_steps, self.count_steps * self.count_words)
-        return max(self.squared_bound, self.intercept_steps * isqrt(self.squared_bound), counts)
+        counts, square = max(self.clip_steps, self.count_steps * self.count_words), self.squared_person_bound
+        return max(square, self.intercept_steps * isqrt(square), counts)
 
     def public_matrix(self, num_clients: int, seed: bytes) -> Ones:
         """Return the row of ones."""
@@ -162,10 +195,10 @@ class SecondMoment(CountedRows):
         return num_columns if self.intercept != "0" else 0
 
     def _require_options(self, claim: Claim) -> None:
-        if self.trace and claim.neighbours == "zero-out":
+        if self.trace and claim.neighbours != "replace-one":
             raise InvalidTaskError(
-                "the trace is free where one row is replaced; against the null row it would double the squared "
-                "sensitivity: use neighbours 'replace-one', or leave the trace out"
+                "the trace is free where one row is replaced; against the null row, or where rows are added, it would "
+                "double the squared sensitivity: use neighbours 'replace-one', or leave the trace out"
             )
         if self.count_words and fraction(self.intercept) == 0:
             raise InvalidTaskError("count 'noisy': rows are counted by an intercept; give one, half of row_bound say")
@@ -183,6 +216,26 @@ def triangle_products(steps: IntArray) -> IntArray:
     first, second = np.triu_indices(steps.shape[1])
     products: IntArray = steps[:, first] * steps[:, second]
     return products
+
+
+_EXACT_IN_FLOATS = 1 << 53
+_FEW_BITS = 1 << 40
+"""Squared bounds up to which products are summed as floating-point numbers, many rows at once."""
+
+
+def _summed_products(steps: IntArray, squared_bound: int) -> IntArray:
+    """Return the exact sum of x x^T over integer rows of shape `(n, d)`, each of squared norm `squared_bound` or less.
+
+    By Cauchy and Schwarz no sum over b rows exceeds b `squared_bound`: below 2^53 floating point has all integers.
+    """
+    if squared_bound > _FEW_BITS:
+        return np.matmul(steps.T, steps)
+    total = np.zeros((steps.shape[1],) * 2, np.int64)
+    block = _EXACT_IN_FLOATS // squared_bound
+    for start in range(0, len(steps), block):
+        some = steps[start : start + block].astype(np.float64)
+        total += (some.T @ some).astype(np.int64)
+    return total
 
 
 def triangle_sigmas(num_columns: int, sigma: int) -> IntArray:

@@ -35,8 +35,9 @@ class Sum(CountedRows):
 
     @property
     def count_steps(self) -> int:
-        """Return half of the integer norm bound, rounded down."""
-        return isqrt(self.squared_bound // 4)
+        """Return half of the integer norm bound, rounded down; of a person's bound, divided by the root of r."""
+        rows = 1 if self.contributors is None else self.contributors.rows_per_person
+        return isqrt(self.squared_person_bound // (4 * rows))
 
     def encode_exactly(self, steps: IntArray) -> IntArray:
         """Return the clipped rows, and what each counts."""
@@ -50,6 +51,26 @@ class Sum(CountedRows):
         """
         added = self.count_steps**2 * self.count_words if neighbours == "zero-out" else 0
         return super().squared_row_distance(neighbours) + added
+
+    def squared_person_distance(self, neighbours: Neighbours) -> Fraction:
+        """Return the largest squared distance where one person changes (Theorem O2, docs/privacy.md#organisations).
+
+        With T the person's bound and r rows: 4 r T where they are replaced, r T where they are gone or null, and there
+        (g r)^2 more under a noisy count.
+        """
+        rows = 1 if self.contributors is None else self.contributors.rows_per_person
+        alone = Fraction(rows * self.squared_person_bound)
+        if neighbours == "replace-one":
+            return 4 * alone
+        return alone + (self.count_steps * rows) ** 2 * self.count_words
+
+    def sum_of_steps(self, steps: IntArray) -> IntArray:
+        """Return the sum of clipped integer rows, and what they count."""
+        return np.append(steps.sum(axis=0), [self.count_steps * len(steps)] * self.count_words).astype(np.int64)
+
+    def largest_word(self) -> int:
+        """Return the integer norm bound, of a person's rows where organisations contribute."""
+        return max(isqrt(self.squared_person_bound), self.count_steps * self.count_words, self.clip_steps)
 
     def public_matrix(self, num_clients: int, seed: bytes) -> Ones:
         """Return the row of ones."""

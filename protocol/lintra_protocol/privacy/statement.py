@@ -17,9 +17,11 @@ from lintra_protocol.errors import FalseClaimError, RowUnderfilledError
 from lintra_protocol.privacy.coalition import static_quota
 from lintra_protocol.privacy.discrete import discrete_delta, discrete_epsilon, row_slack
 
-Neighbours = Literal["replace-one", "zero-out"]
+Neighbours = Literal["replace-one", "zero-out", "add-remove"]
+"""What changes: a row becomes any other, or the null row; or a person's rows are there or not, for organisations."""
+
 Threat = Literal["static", "adaptive"]
-Relation = Literal["replace-one", "zero-out", "replace-one within its class"]
+Relation = Literal["replace-one", "zero-out", "add-remove", "replace-one within its class"]
 """Who is a neighbour in a statement; the last only where a published mechanism does not cover a change of class."""
 
 Status = Literal["proved", "numerical supremum", "asymptotic, heuristic"]
@@ -125,6 +127,8 @@ class PrivacyStatement:
         if_colluding: epsilon if other parts of the cohort leave out their noise than were promised for.
         trusted: who has to be honest.
         not_promised: what nobody promised.
+        persons: to whom it is promised, in words, where organisations contribute: "persons, each with at most 20 rows
+            in at most 1 organisation"; empty where it is a client with its row.
     """
 
     neighbours: Relation
@@ -145,6 +149,7 @@ class PrivacyStatement:
     if_colluding: tuple[IfColluding, ...] = ()
     trusted: str = ""
     not_promised: tuple[str, ...] = ()
+    persons: Annotated[str, Field(exclude_if=lambda persons: persons == "")] = ""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(strict=True, extra="forbid")
 
@@ -167,7 +172,8 @@ class PrivacyStatement:
             )
 
     def __str__(self) -> str:
-        return f"epsilon {self.epsilon:.6g} at delta {self.delta:g} ({self.neighbours})"
+        whom = f", {self.persons}" * bool(self.persons)
+        return f"epsilon {self.epsilon:.6g} at delta {self.delta:g} ({self.neighbours}{whom})"
 
     def delta_at(self, epsilon: float) -> float:
         """Return the smallest delta for which the release is known to be (epsilon, delta)-differentially private."""
@@ -230,6 +236,7 @@ def additive_statement(
     smallest_row: int,
     slack: float,
     beside: float = 0.0,
+    persons: str = "",
 ) -> PrivacyStatement:
     """State the privacy of sums of integers that carry discrete Gaussian noise (Theorems 1 and D1, docs/privacy.md).
 
@@ -243,6 +250,7 @@ def additive_statement(
         smallest_row: how many honest clients add up in the emptiest released row.
         slack: K of Theorem D1 at this row size, and of what is released beside the sums.
         beside: mu of what is released beside the sums, with noise of its own.
+        persons: to whom it is promised, where organisations contribute.
 
     Raises:
         RowUnderfilledError: some row has no honest client beyond what the lattice correction uses up.
@@ -251,7 +259,7 @@ def additive_statement(
     if smallest_row < 1 or variance <= 0:
         raise RowUnderfilledError(f"a row holds {smallest_row} honest clients beyond the tolerated coalition")
     mu = hypot(distance / variance**0.5, beside)
-    return _statement(claim, mu, num_clients, smallest_row, 1 / smallest_row, slack)
+    return _statement(claim, mu, num_clients, smallest_row, 1 / smallest_row, slack, persons)
 
 
 def copies_statement(
@@ -326,7 +334,7 @@ def smoothed_statement(
 
 
 def _statement(
-    claim: Claim, mu: float, num_clients: int, smallest_row: int, leverage: float, slack: float
+    claim: Claim, mu: float, num_clients: int, smallest_row: int, leverage: float, slack: float, persons: str = ""
 ) -> PrivacyStatement:
     mu *= 1 + 1e-12  # a shade up: division and root round to nearest
     return PrivacyStatement(
@@ -341,4 +349,5 @@ def _statement(
         leverage=leverage,
         max_corrupt_clients=claim.max_corrupt_clients,
         threat=claim.threat,
+        persons=persons,
     )

@@ -82,7 +82,7 @@ def test_two_equal_specifications_make_two_tasks() -> None:
         ({"mechanism": {"kind": "magic"}}, "mechanism"),
         ({"mechanism": {"kind": "osnap", "rows": 1}}, "mechanism.rows"),
         ({"surprise": 1}, "surprise"),
-        ({"neighbours": "add-remove"}, "neighbours"),
+        ({"neighbours": "bounded"}, "neighbours"),
         ({"suite": "rsa"}, "suite"),
         ({"duration_seconds": 0}, "duration_seconds"),
     ],

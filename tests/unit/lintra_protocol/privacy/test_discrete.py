@@ -166,3 +166,14 @@ def test_senseless_arguments_are_refused() -> None:
             discrete_delta(1, 1, slack)
     with pytest.raises(ValueError, match="leaves nothing"):
         discrete_mu(0.1, 1e-6, 0.06)
+
+
+def test_the_noise_of_one_or_two_honest_organisations_obeys_theorem_d1() -> None:
+    for honest, variance, shift, epsilon, exact, bound in (
+        (1, 16.0, 8, 0.5, 5.960428e-1, 6.855304e-1),
+        (2, 1e4, 150, 1.0, 1.487452e-1, 1.487836e-1),
+    ):
+        assert exact_delta_of_a_sum(honest, variance, shift, epsilon) == pytest.approx(exact, rel=1e-6)
+        mu = shift / math.sqrt(honest * variance - 4)
+        promised = discrete_delta(epsilon, mu, row_slack(honest, 1, variance, 4.0))
+        assert promised == pytest.approx(bound, rel=1e-6)
