@@ -30,9 +30,10 @@ from lintra_analyzer.tasks.registration import Bringing, current_state, register
 from lintra_analyzer.tasks.schedule import Schedule, num_begun, num_due
 from lintra_analyzer.tasks.windows import Opened, Window, window_of
 from lintra_protocol.canonical import canonical_json
-from lintra_protocol.errors import InvalidTaskError, UnknownBatchError
+from lintra_protocol.errors import InvalidReleaseError, InvalidTaskError, UnknownBatchError
 from lintra_protocol.messages import BATCH, Counters, Signed, TaskRecord, sign
 from lintra_protocol.randomness import RandomBytes, bulk_system_randomness
+from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.task import ServerEntry, Task
 from lintra_protocol.tokens import make_token
 from lintra_service.readiness import PROBE_SECONDS, Readiness
@@ -315,9 +316,16 @@ class Service:
         self.metrics.analysis("trend")
         return found
 
-    def cohort_ids(self, signed: SignedRecord) -> bytes:
-        """Return the sorted report identifiers of a release, 32 bytes each."""
-        return self.store.document(signed.record.task_id, signed.record.batch, "cohort_ids") or b""
+    def cohort_ids(self, signed: SignedRecord) -> ReportIds:
+        """Return the sorted report identifiers of a release.
+
+        Raises:
+            InvalidReleaseError: they are gone.
+        """
+        found = self.store.lists.get(signed.record.task_id, signed.record.batch, "cohort_ids")
+        if found is None:
+            raise InvalidReleaseError("the identifiers of this release are missing")
+        return found
 
     def _opened(self, signed: SignedRecord) -> Release:
         """Return a release's numbers as estimators read them; a second round comes with its first."""

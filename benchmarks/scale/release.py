@@ -169,8 +169,8 @@ async def _cost(job: ReleaseJob, stage: Stage, http: CountingHttp, pids: list[in
 def _check(made: Collection, sketch: IntArray, signed: SignedRecord, store: Store) -> None:
     """Refuse a sketch that is not the matrix times the rows, but for the servers' noise."""
     record, mechanism = signed.record, made.task.mechanism
-    data = store.document(record.task_id, BATCH, "cohort_ids")
-    ids = np.frombuffer(data or b"", np.uint8).reshape(-1, 32)
+    listed = store.lists.get(record.task_id, BATCH, "cohort_ids")
+    ids = np.zeros((0, 32), np.uint8) if listed is None else listed.array
     matrix = mechanism.public_matrix(record.num_clients, parse_base64url(record.seed))
     expected = np.zeros(sketch.shape, np.uint64)
     for start in range(0, len(ids), _BLOCK):

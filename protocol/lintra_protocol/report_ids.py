@@ -1,6 +1,5 @@
 """Lists of report identifiers as arrays: sorted, free of repetitions, checked once and then carried on as checked."""
 
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import overload
@@ -9,36 +8,44 @@ import numpy as np
 
 from lintra_protocol.canonical import HASH_BYTES
 from lintra_protocol.errors import InvalidMessageError, InventoryMismatchError, MessageTooLargeError
-from lintra_protocol.manifest import merkle_root
+from lintra_protocol.manifest import LEAF_IDS, InclusionProof, Tree, TreeBuilder
 from lintra_protocol.ring import IntArray
 from lintra_protocol.sorted_rows import (
+    NONE,
     Bytes,
+    EditedRows,
+    HeldRows,
     Mask,
-    edited,
+    Rows,
+    compared,
+    inserted,
+    rank,
     rows_in,
     search,
-    shared,
     sort_order,
     strictly_ascending,
     taken,
 )
+
+_NOBODY: Bytes = np.zeros((0, HASH_BYTES), np.uint8)
 
 
 class ReportIds(Sequence[bytes]):
     """A sorted list of report identifiers, none of which stands twice; equal to any sequence of the same ones.
 
     Attributes:
-        array: shape `(n, 32)`, read-only, rows strictly ascending.
+        rows: the identifiers, wherever they are.
     """
 
-    def __init__(self, array: Bytes) -> None:
-        """Carry on a list that is already known to be sorted; see `of` and `parse`.
+    def __init__(self, rows: Rows | Bytes, root: bytes | None = None) -> None:
+        """Carry on a list that is already known to be sorted; see `of`, `parse` and `ListBuilder`.
 
         Args:
-            array: shape `(n, 32)`; nobody may write to it any more.
+            rows: of shape `(n, 32)`, if it is an array; nobody may write to it any more.
+            root: the Merkle root, where it is known; it is computed when it is asked for, if not given.
         """
-        self.array = array
-        self.array.flags.writeable = False
+        self.rows = rows if isinstance(rows, Rows) else HeldRows(rows)
+        self._root = root
 
     @classmethod
     def of(cls, report_ids: Iterable[bytes]) -> "ReportIds":
@@ -91,22 +98,41 @@ class ReportIds(Sequence[bytes]):
             column[:] = column[order]
         return cls(strictly_ascending(rows)), order
 
-    @cached_property
+    @property
+    def array(self) -> Bytes:
+        """The identifiers as one array in memory, shape `(n, 32)`."""
+        return self.rows.array if isinstance(self.rows, HeldRows) else self.rows[:]
+
+    @property
     def root(self) -> bytes:
         """The Merkle root, computed once."""
-        return merkle_root(self.array)
+        if self._root is None:
+            self._root = self.tree.root
+        return self._root
+
+    @cached_property
+    def tree(self) -> Tree:
+        """The tree over them, for which all are hashed once: 1 byte an identifier."""
+        builder = TreeBuilder()
+        for piece in self.rows.pieces():
+            builder.add(np.ascontiguousarray(piece).reshape(-1).data)
+        return builder.tree()
 
     def encode(self) -> bytes:
         """Return the identifiers one after the other."""
         return self.array.tobytes()
 
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the same a few megabytes at a time."""
+        return (piece.tobytes() for piece in self.rows.pieces())
+
     def position(self, report_id: bytes) -> int | None:
         """Return where an identifier stands, or None."""
-        place = bisect_left(self, report_id)
+        place = rank(self.rows, report_id)
         return place if place < len(self) and self[place] == report_id else None
 
     def __len__(self) -> int:
-        return len(self.array)
+        return len(self.rows)
 
     @overload
     def __getitem__(self, place: int) -> bytes: ...
@@ -117,18 +143,18 @@ class ReportIds(Sequence[bytes]):
     def __getitem__(self, place: int | slice) -> bytes | list[bytes]:
         if isinstance(place, slice):
             return [row.tobytes() for row in self.array[place]]
-        report_id: bytes = self.array[place].tobytes()
-        return report_id
+        at = range(len(self))[place]
+        return self.rows[at : at + 1].tobytes()
 
     def __iter__(self) -> Iterator[bytes]:
-        return (row.tobytes() for row in self.array)
+        return (row.tobytes() for piece in self.rows.pieces() for row in piece)
 
     def __contains__(self, report_id: object) -> bool:
         return isinstance(report_id, bytes) and self.position(report_id) is not None
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, ReportIds):
-            return np.array_equal(self.array, other.array)
+            return len(self) == len(other) and not len(compared(self.rows, other.rows)[0])
         return isinstance(other, Sequence) and list(self) == list(other)
 
     def __repr__(self) -> str:
@@ -136,29 +162,79 @@ class ReportIds(Sequence[bytes]):
 
     def among(self, other: "ReportIds") -> Mask:
         """Return which of these identifiers stand in `other` too, shape `(n,)`."""
-        return shared(self.array, other.array)[0]
+        found = np.ones(len(self), bool)
+        found[compared(self.rows, other.rows)[0]] = False
+        return found
 
     def where(self, chosen: Mask) -> "ReportIds":
         """Return the chosen ones; `chosen` has shape `(n,)`."""
-        return self if chosen.all() else ReportIds(taken(self.array, chosen))
+        return self.without(np.flatnonzero(~chosen))
 
     def at(self, places: IntArray) -> "ReportIds":
         """Return those that stand at some ascending places."""
-        return ReportIds(taken(self.array, places))
+        return ReportIds(self.rows.at(places))
 
     def without(self, places: IntArray) -> "ReportIds":
-        """Return those that do not stand at some places."""
-        kept = np.ones(len(self), bool)
-        kept[places] = False
-        return self.where(kept)
+        """Return those that do not stand at some ascending places: a look at this list, not a copy of it."""
+        return ReportIds(EditedRows(self.rows, places, _NOBODY, NONE)) if len(places) else self
+
+    def prove(self, report_id: bytes, tree: Tree) -> tuple[InclusionProof, ...]:
+        """Prove that an identifier is in this list, or that it is not (see `manifest.verify_absence`).
+
+        Args:
+            report_id: 32 bytes.
+            tree: over this list.
+
+        Returns:
+            The leaf that holds it, or would hold it; two where it would stand between them; none of an empty list.
+        """
+        place, last = rank(self.rows, report_id), len(self) - 1
+        leaves = {min(max(place, 0), last) // LEAF_IDS} if len(self) else set[int]()
+        if 0 < place <= last and self[place] != report_id:
+            leaves.add((place - 1) // LEAF_IDS)
+        starts = ((leaf, leaf * LEAF_IDS) for leaf in sorted(leaves))
+        return tuple(tree.prove(leaf, self.rows[start : start + LEAF_IDS].tobytes()) for leaf, start in starts)
+
+
+class ListBuilder:
+    """A list that arrives in order, in chunks of any length: checked, counted and hashed as it comes, and not kept."""
+
+    def __init__(self) -> None:
+        """Begin with an empty list."""
+        self._tree = TreeBuilder()
+        self._rest = b""
+        self._last = b""
+        self.num_bytes = 0
+
+    def add(self, chunk: bytes) -> None:
+        """Take the next bytes.
+
+        Raises:
+            InvalidMessageError: they are not sorted, or an identifier stands twice.
+        """
+        self.num_bytes += len(chunk)
+        joined = self._rest + chunk
+        whole = len(joined) // HASH_BYTES * HASH_BYTES
+        self._rest = joined[whole:]
+        if whole:
+            strictly_ascending(rows_in(self._last + joined[:whole]))
+            self._last = joined[whole - HASH_BYTES : whole]
+            self._tree.add(memoryview(joined)[:whole])
+
+    def tree(self) -> Tree:
+        """End the list; return the tree over it.
+
+        Raises:
+            InvalidMessageError: it is not a whole number of identifiers.
+        """
+        if self._rest:
+            raise InvalidMessageError(f"identifiers take {HASH_BYTES} bytes each, got {self.num_bytes} bytes")
+        return self._tree.tree()
 
 
 def intersection(lists: Sequence[ReportIds]) -> ReportIds:
     """Return the identifiers that stand in every list."""
-    common, *others = lists
-    for other in others:
-        common = common.where(common.among(other))
-    return common
+    return ComparedLists.of(lists).common()
 
 
 def num_distinct(lists: Sequence[ReportIds]) -> int:
@@ -167,16 +243,15 @@ def num_distinct(lists: Sequence[ReportIds]) -> int:
 
 
 class ComparedLists:
-    """Several lists beside each other. Each is compared once, with what stood in any before it, and not kept.
-
-    Attributes:
-        union: what stands in at least one of them.
-    """
+    """Several lists beside each other. Each is read once, beside what stood in any before it; kept is what differs."""
 
     def __init__(self, first: ReportIds) -> None:
         """Begin with one list."""
-        self.union = first
-        self._lacks: list[IntArray] = [np.zeros(0, np.int64)]
+        self._first = first
+        # What others have beyond it, and how many of it are smaller than each of these.
+        self._extra, self._places = _NOBODY, NONE
+        self._lacks: list[IntArray] = [NONE]
+        self._partial: tuple[IntArray, Bytes] | None = None
 
     @classmethod
     def of(cls, lists: Sequence[ReportIds]) -> "ComparedLists":
@@ -190,44 +265,66 @@ class ComparedLists:
                 compared.repeat(again)
         return compared
 
+    @property
+    def union(self) -> ReportIds:
+        """What stands in at least one of them."""
+        return ReportIds(EditedRows(self._first.rows, NONE, self._extra, self._places))
+
     def add(self, one: ReportIds) -> None:
         """Put one more list beside the others."""
-        in_one, in_union = shared(self.union.array, one.array)
-        self._lacks.append(np.flatnonzero(~in_one))
-        if not in_union.all():
-            self._grow(taken(one.array, ~in_union))
+        self._partial = None
+        missing, extra, places = compared(self.union.rows, one.rows)
+        self._lacks.append(missing)
+        if len(extra):
+            self._grow(extra, places)
 
     def repeat(self, number: int) -> None:
         """Put one more list beside the others that is the same as list `number`."""
         self._lacks.append(self._lacks[number])
 
-    def _grow(self, extra: Bytes) -> None:
-        """Take up what the last list has beyond all before it."""
-        places = search(self.union.array, extra)
-        self.union = ReportIds(edited(self.union.array, np.zeros(0, np.int64), extra, places))
+    def _grow(self, extra: Bytes, places: IntArray) -> None:
+        """Take up what the last list has beyond all before it; so many of these are smaller."""
         new = places + np.arange(len(places))
         *before, last = [own + np.searchsorted(places, own, "right") for own in self._lacks]
         self._lacks = [*(np.sort(np.concatenate([own, new])) for own in before), last]
+        among = np.searchsorted(self._extra_at, places)
+        self._extra = inserted(self._extra, among, extra)
+        self._places = np.insert(self._places, among, places - among)
+
+    @property
+    def _extra_at(self) -> IntArray:
+        """Where among all stands what is not in the first list."""
+        return self._places + np.arange(len(self._places))
 
     def common(self) -> ReportIds:
         """Return the identifiers that stand in every list."""
-        return self.union.without(np.concatenate(self._lacks))
+        lacking = np.setdiff1d(np.unique(np.concatenate(self._lacks)), self._extra_at, assume_unique=True)
+        return self._first.without(lacking - np.searchsorted(self._extra_at, lacking))
 
     def difference(self, own: int, other: int) -> tuple[IntArray, ReportIds]:
         """Return what `difference` says of two of the lists, by their numbers."""
         mine, theirs = self._lacks[own], self._lacks[other]
         missing = np.setdiff1d(theirs, mine, assume_unique=True)
         extra = np.setdiff1d(mine, theirs, assume_unique=True)
-        return missing - np.searchsorted(mine, missing), self.union.at(extra)
+        places, rows = self._not_common()
+        return missing - np.searchsorted(mine, missing), ReportIds(taken(rows, np.searchsorted(places, extra)))
+
+    def _not_common(self) -> tuple[IntArray, Bytes]:
+        """Return what some list lacks, and where among all it stands; read once for all differences."""
+        if self._partial is None:
+            places = np.unique(np.concatenate(self._lacks))
+            self._partial = places, self.union.rows.at(places)
+        return self._partial
 
 
 def difference(own: ReportIds, other: ReportIds) -> tuple[IntArray, ReportIds]:
     """Return where in `own` stands what `other` lacks, ascending, and what `other` has beyond it."""
-    return ComparedLists.of([own, other]).difference(0, 1)
+    missing, extra, _ = compared(own.rows, other.rows)
+    return missing, ReportIds(extra)
 
 
 def apply_difference(own: ReportIds, missing: IntArray, extra: ReportIds) -> ReportIds:
-    """Rebuild another server's list from one's own and the difference to it; `own` itself if there is none.
+    """Rebuild another server's list from one's own and the difference to it, as a look at one's own.
 
     Args:
         own: this server's list.
@@ -239,12 +336,10 @@ def apply_difference(own: ReportIds, missing: IntArray, extra: ReportIds) -> Rep
     """
     if not len(missing) and not len(extra):
         return own
-    places = search(own.array, extra.array)
-    known = places < len(own)
-    known[known] = (own.array[places[known]] == extra.array[known]).all(axis=1)
+    places, known = search(own.rows, extra.array)
     if (len(missing) and missing[-1] >= len(own)) or known.any():
         raise InventoryMismatchError("the difference does not fit this server's own list")
-    return ReportIds(edited(own.array, missing, extra.array, places))
+    return ReportIds(EditedRows(own.rows, missing, extra.array, places))
 
 
 def encode_positions(positions: IntArray) -> bytes:

@@ -1,11 +1,12 @@
-"""Sorted arrays of report identifiers, shape `(n, 32)`: their order, and two of them beside each other.
+"""Sorted report identifiers, read a slice at a time: their order, and two lists of them beside each other.
 
 Clients can grind identifiers so that many begin alike. So the first eight bytes may order, but never decide: whatever
-is equal there is compared in full. Work arrays hold a slice of the lists, cut by count, however the values lie.
+is equal there is compared in full. Work arrays hold a slice of the lists, cut by count, however the values lie; where
+a list is (in memory, in a file, or in another list that differs a little) is the business of `Rows`.
 """
 
-from bisect import bisect_right
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -14,12 +15,117 @@ from lintra_protocol.canonical import HASH_BYTES
 from lintra_protocol.errors import InvalidMessageError
 from lintra_protocol.ring import IntArray
 
-_SLICE = 1 << 18
-_WORDS = HASH_BYTES // 8
+_SLICE = 1 << 16
+"""Identifiers of a list that are looked at together: two megabytes, which stay in a cache."""
 
 Bytes = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
 Words = npt.NDArray[np.uint64]
+Whole = npt.NDArray[np.void]
+
+NONE: IntArray = np.zeros(0, np.int64)
+
+
+class Rows(ABC):
+    """Sorted identifiers, wherever they are."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return how many there are."""
+
+    @abstractmethod
+    def __getitem__(self, asked: slice) -> Bytes:
+        """Return the identifiers from one place to another, shape `(k, 32)`."""
+
+    def forget(self, before: int) -> None:
+        """Let go of the memory behind all that stand before a place; they can be read again."""
+        del before
+
+    def pieces(self) -> Iterator[Bytes]:
+        """Yield all identifiers, a slice at a time."""
+        for start in range(0, len(self), _SLICE):
+            yield self[start : start + _SLICE]
+            self.forget(start)
+        self.forget(len(self))
+
+    def at(self, places: IntArray) -> Bytes:
+        """Return the identifiers that stand at some ascending places, shape `(k, 32)`."""
+        result = np.empty((len(places), HASH_BYTES), np.uint8)
+        starts = np.arange(0, len(self) + _SLICE, _SLICE)
+        ends = np.searchsorted(places, starts).tolist()
+        for start, first, last in zip(starts.tolist(), ends, ends[1:], strict=False):
+            if last > first:
+                result[first:last] = taken(self[start : start + _SLICE], places[first:last] - start)
+                self.forget(start)
+        self.forget(len(self))
+        return result
+
+
+class HeldRows(Rows):
+    """Identifiers in memory.
+
+    Attributes:
+        array: shape `(n, 32)`, read-only.
+    """
+
+    def __init__(self, array: Bytes) -> None:
+        """Hold an array, to which nobody may write any more."""
+        self.array = array
+        self.array.flags.writeable = False
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __getitem__(self, asked: slice) -> Bytes:
+        return self.array[asked]
+
+
+class EditedRows(Rows):
+    """Other rows without some of them and with others: nothing is held but what differs."""
+
+    def __init__(self, rows: Rows, missing: IntArray, extra: Bytes, places: IntArray) -> None:
+        """Look at `rows` through a difference.
+
+        Args:
+            rows: n identifiers.
+            missing: ascending positions of those that go.
+            extra: those that come, sorted, none of them in `rows`.
+            places: how many of `rows` are smaller than each of them.
+        """
+        self._rows = rows
+        self._missing = missing
+        self._extra = extra
+        # So many that stay come before each that goes; and here stands, among all, each that comes.
+        self._stay_before = missing - np.arange(len(missing))
+        self._extra_at = places - np.searchsorted(missing, places) + np.arange(len(extra))
+
+    def __len__(self) -> int:
+        return len(self._rows) - len(self._missing) + len(self._extra)
+
+    def __getitem__(self, asked: slice) -> Bytes:
+        start, stop, _ = asked.indices(len(self))
+        first, last = np.searchsorted(self._extra_at, [start, stop]).tolist()
+        piece = self._staying(start - first, stop - last)
+        if first == last:
+            return piece
+        places = self._extra_at[first:last] - start - np.arange(last - first)
+        return inserted(piece, places, self._extra[first:last])
+
+    def _staying(self, start: int, stop: int) -> Bytes:
+        """Return those of the rows that stay, from one of their places to another."""
+        first, last = np.searchsorted(self._stay_before, [start, max(stop - 1, start)], "right").tolist()
+        begins, ends = start + first, stop + last
+        piece = self._rows[begins:ends]
+        if first == last or stop <= start:
+            return piece[: max(stop - start, 0)]
+        kept = np.ones(len(piece), bool)
+        kept[self._missing[first:last] - begins] = False
+        return taken(piece, kept)
+
+    def forget(self, before: int) -> None:
+        """Let go of what lies beneath."""
+        staying = before - int(np.searchsorted(self._extra_at, before))
+        self._rows.forget(staying + int(np.searchsorted(self._stay_before, staying)))
 
 
 def rows_in(data: bytes) -> Bytes:
@@ -29,8 +135,12 @@ def rows_in(data: bytes) -> Bytes:
 
 def taken(rows: Bytes, chosen: Mask | IntArray) -> Bytes:
     """Return `rows[chosen]`, whole identifiers at a time."""
-    whole = np.ascontiguousarray(rows).view(f"V{HASH_BYTES}").ravel()
-    return whole[chosen].view(np.uint8).reshape(-1, HASH_BYTES)
+    return _whole(rows)[chosen].view(np.uint8).reshape(-1, HASH_BYTES)
+
+
+def inserted(rows: Bytes, places: IntArray, extra: Bytes) -> Bytes:
+    """Return rows with others before some places, ascending."""
+    return np.insert(_whole(rows), places, _whole(extra)).view(np.uint8).reshape(-1, HASH_BYTES)
 
 
 def words_of(rows: Bytes) -> Words:
@@ -44,7 +154,7 @@ def first_words(rows: Bytes) -> Words:
 
 
 def sort_order(rows: Bytes) -> IntArray:
-    """Return the order that sorts identifiers, equal ones beside each other; shape `(n,)`.
+    """Return the stable order that sorts identifiers, shape `(n,)`.
 
     What is sorted are the first bits of each with its place behind them; where these agree, whole ones decide.
     """
@@ -54,39 +164,7 @@ def sort_order(rows: Bytes) -> IntArray:
     order = (packed & ((np.uint64(1) << bits) - np.uint64(1))).astype(np.int64)
     packed >>= bits
     tied = np.flatnonzero(packed[1:] == packed[:-1])
-    return _settled(order, np.union1d(tied, tied + 1), rows)
-
-
-def _merge_order(rows: Bytes) -> tuple[IntArray, IntArray]:
-    """Return the order that sorts two lists one behind the other, and where in it one equals the next."""
-    first = first_words(rows)
-    order = np.argsort(first, kind="stable")
-    ordered = first[order]
-    tied = np.flatnonzero(ordered[1:] == ordered[:-1])
-    same = _same(rows, order, tied)
-    # Two that begin alike are, as a rule, the same one in both lists: nothing is left to order there.
-    crowded = np.zeros(len(tied), bool)
-    crowded[1:] = tied[1:] == tied[:-1] + 1
-    crowded[:-1] |= crowded[1:]
-    unsettled = tied[crowded | ~same]
-    if len(unsettled):
-        order = _settled(order, np.union1d(unsettled, unsettled + 1), rows)
-        same = _same(rows, order, tied)
-    return order, tied[same]
-
-
-def _same(rows: Bytes, order: IntArray, places: IntArray) -> Mask:
-    """Return whether what stands at some places equals what stands behind it."""
-    words = np.ascontiguousarray(rows).view(np.uint64)
-    left, right = order[places], order[places + 1]
-    same: Mask = words[left, 0] == words[right, 0]
-    for word in range(1, _WORDS):
-        same &= words[left, word] == words[right, word]
-    return same
-
-
-def _settled(order: IntArray, places: IntArray, rows: Bytes) -> IntArray:
-    """Order what stands at some places by all bytes; what begins alike stands together there already."""
+    places = np.union1d(tied, tied + 1)
     unsettled = order[places]
     order[places] = unsettled[np.lexsort(words_of(taken(rows, unsettled)).T[::-1])]
     return order
@@ -110,70 +188,110 @@ def strictly_ascending(rows: Bytes) -> Bytes:
     return rows
 
 
-def _rank(rows: Bytes, report_id: bytes, place: Callable[..., int]) -> int:
-    return place(range(len(rows)), report_id, key=lambda index: rows[index].tobytes())
-
-
-def search(rows: Bytes, wanted: Bytes) -> IntArray:
-    """Return for each wanted identifier how many of the sorted rows are smaller, shape `(k,)`."""
-    low, high = np.zeros(len(wanted), np.int64), np.full(len(wanted), len(rows))
-    words, sought = np.ascontiguousarray(rows).view(">u8"), words_of(wanted)
-    for _ in range(len(rows).bit_length()):
+def rank(rows: Rows, report_id: bytes, begin: int = 0) -> int:
+    """Return how many of the rows are smaller than an identifier, which is larger than all before `begin`."""
+    low, high = begin, len(rows)
+    while low < high:
         middle = (low + high) // 2
-        found = words[np.minimum(middle, len(rows) - 1)].astype(np.uint64)
-        # The first word that differs decides; where none does, nothing is smaller.
-        smaller = np.zeros(len(wanted), bool)
-        for word in reversed(range(_WORDS)):
-            mine, theirs = found[:, word], sought[:, word]
-            smaller = (mine < theirs) | ((mine == theirs) & smaller)
-        going = low < high
-        low = np.where(going & smaller, middle + 1, low)
-        high = np.where(going & ~smaller, middle, high)
+        if rows[middle : middle + 1].tobytes() < report_id:
+            low = middle + 1
+        else:
+            high = middle
     return low
 
 
-def shared(first: Bytes, second: Bytes) -> tuple[Mask, Mask]:
-    """Return which identifiers of two sorted lists stand in the other too."""
-    if first is second:
-        return np.ones(len(first), bool), np.ones(len(first), bool)
-    masks = np.zeros(len(first), bool), np.zeros(len(second), bool)
-    at = [0, 0]
-    while at[0] < len(first) and at[1] < len(second):
-        pieces = [rows[start : start + _SLICE] for rows, start in zip((first, second), at, strict=True)]
-        # Neither piece goes beyond the other's end, so one of them is used up whole and the next two begin together.
-        last = min(piece[-1].tobytes() for piece in pieces)
-        pieces = [piece[: _rank(piece, last, bisect_right)] for piece in pieces]
-        both = np.concatenate(pieces)
-        order, same = _merge_order(both)
-        found = np.zeros(len(both), bool)
-        found[order[same]] = found[order[same + 1]] = True
-        cut = len(pieces[0])
-        masks[0][at[0] : at[0] + cut] = found[:cut]
-        masks[1][at[1] : at[1] + len(pieces[1])] = found[cut:]
-        at = [start + len(piece) for start, piece in zip(at, pieces, strict=True)]
-    return masks
+def search(rows: Rows, wanted: Bytes) -> tuple[IntArray, Mask]:
+    """Return for each of some sorted identifiers how many rows are smaller, and whether it is one of them.
 
-
-def edited(rows: Bytes, missing: IntArray, extra: Bytes, places: IntArray) -> Bytes:
-    """Return sorted rows without some of them and with others, a slice at a time.
-
-    Args:
-        rows: shape `(n, 32)`.
-        missing: ascending positions of those that go.
-        extra: those that come, sorted.
-        places: how many of `rows` are smaller than each of them.
+    Both have shape `(k,)`. The rows are read once, from the first to the last.
     """
-    result = np.empty((len(rows) - len(missing) + len(extra), HASH_BYTES), np.uint8)
-    done = 0
-    for start in range(0, len(rows) + 1, _SLICE):
-        end = start + _SLICE
-        gone = missing[slice(*np.searchsorted(missing, [start, end]))]
-        come = slice(*np.searchsorted(places, [start, end]))
-        kept = np.ones(len(rows[start:end]), bool)
-        kept[gone - start] = False
-        piece = taken(rows[start:end], kept).view(f"V{HASH_BYTES}").ravel()
-        before = places[come] - start - np.searchsorted(gone, places[come])
-        piece = np.insert(piece, before, np.ascontiguousarray(extra[come]).view(f"V{HASH_BYTES}").ravel())
-        result[done : done + len(piece)] = piece.view(np.uint8).reshape(-1, HASH_BYTES)
-        done += len(piece)
-    return result
+    places, same = np.full(len(wanted), len(rows)), np.zeros(len(wanted), bool)
+    for at, mine, other_at, theirs in _side_by_side(rows, HeldRows(wanted)):
+        here = slice(other_at, other_at + len(theirs))
+        places[here], same[here] = _smaller(mine, theirs)
+        places[here] += at
+    return places, same
+
+
+def compared(first: Rows, second: Rows) -> tuple[IntArray, Bytes, IntArray]:
+    """Say how the second list differs from the first, by reading both once.
+
+    Returns:
+        Ascending positions in the first of what the second lacks; the identifiers that the second has beyond it,
+        sorted; and how many of the first are smaller than each of these.
+    """
+    missing: list[IntArray] = [NONE]
+    extra: list[Bytes] = [np.zeros((0, HASH_BYTES), np.uint8)]
+    places: list[IntArray] = [NONE]
+    for at, mine, _, theirs in _side_by_side(first, second):
+        smaller, same = _smaller(mine, theirs)
+        found = np.zeros(len(mine), bool)
+        found[smaller[same]] = True
+        missing.append(np.flatnonzero(~found) + at)
+        if not same.all():
+            extra.append(taken(theirs, ~same))
+            places.append(smaller[~same] + at)
+    return np.concatenate(missing), np.concatenate(extra), np.concatenate(places)
+
+
+def _side_by_side(first: Rows, second: Rows) -> Iterator[tuple[int, Bytes, int, Bytes]]:
+    """Yield slices of two lists that hold all of both in a range of values, and where each begins; one may be empty."""
+    own, other = 0, 0
+    while own < len(first) or other < len(second):
+        mine, theirs = first[own : own + _SLICE], second[other : other + _SLICE]
+        more = own + len(mine) < len(first), other + len(theirs) < len(second)
+        if any(more):
+            # Neither goes beyond the other's end, so one of them is used up whole and the next two begin together.
+            last = min(piece[-1].tobytes() for piece, goes_on in zip((mine, theirs), more, strict=True) if goes_on)
+            mine, theirs = mine[: _not_above(mine, last)], theirs[: _not_above(theirs, last)]
+        yield own, mine, other, theirs
+        own, other = own + len(mine), other + len(theirs)
+        first.forget(own)
+        second.forget(other)
+
+
+def _not_above(rows: Bytes, report_id: bytes) -> int:
+    below = rank(HeldRows(rows), report_id)
+    return below + (below < len(rows) and rows[below].tobytes() == report_id)
+
+
+def _smaller(rows: Bytes, wanted: Bytes) -> tuple[IntArray, Mask]:
+    """Return for each of some sorted identifiers how many of the sorted rows are smaller, and whether it is there."""
+    words, sought = first_words(rows), first_words(wanted)
+    places = np.searchsorted(words, sought)
+    if not len(rows):
+        return places, np.zeros(len(wanted), bool)
+    beside = np.minimum(places, len(rows) - 1)
+    alike = words[beside] == sought
+    same = _equal(taken(rows, beside), wanted)
+    # What begins like the first row of all that begin so, and is not that one, is ordered by all its bytes.
+    unsettled = np.flatnonzero(alike & ~same)
+    if len(unsettled):
+        rivals = np.flatnonzero(_stands_in(words, np.unique(sought[unsettled])))
+        both = np.concatenate([_whole(taken(wanted, unsettled)), _whole(taken(rows, rivals))])
+        order = sort_order(both.view(np.uint8).reshape(-1, HASH_BYTES))
+        # The sort is stable, so an equal one among the rows comes behind the one that is looked for.
+        ours = order < len(unsettled)
+        smaller, which = np.cumsum(~ours)[ours], unsettled[order[ours]]
+        places[which] += smaller - np.searchsorted(words[rivals], sought[which])
+        there = smaller < len(rivals)
+        same[which[there]] = _equal(taken(rows, rivals[smaller[there]]), taken(wanted, which[there]))
+    return places, same
+
+
+def _stands_in(words: Words, ascending: Words) -> Mask:
+    places = np.minimum(np.searchsorted(ascending, words), len(ascending) - 1)
+    found: Mask = ascending[places] == words
+    return found
+
+
+def _equal(first: Bytes, second: Bytes) -> Mask:
+    """Return where identifiers of two arrays of the same shape are equal, shape `(n,)`."""
+    differing = first.view(np.uint64) ^ second.view(np.uint64)
+    equal: Mask = (differing[:, 0] | differing[:, 1] | differing[:, 2] | differing[:, 3]) == 0
+    return equal
+
+
+def _whole(rows: Bytes) -> Whole:
+    """Return identifiers as elements of 32 bytes, shape `(n,)`."""
+    return np.ascontiguousarray(rows).view(f"V{HASH_BYTES}").ravel()

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from lintra_protocol import sorted_rows
 from lintra_protocol.errors import InvalidMessageError, InventoryMismatchError
-from lintra_protocol.manifest import InclusionProof, prove_inclusion, verify_inclusion
 from lintra_protocol.report_ids import (
     ComparedLists,
+    ListBuilder,
     ReportIds,
     apply_difference,
     decode_positions,
@@ -101,29 +101,55 @@ def test_positions_have_one_spelling(data: bytes) -> None:
 
 
 @few
-@given(st.integers(1, 300), st.data())
-def test_a_proof_shows_its_members_and_nothing_that_was_changed_shows_anything(count: int, data: st.DataObject) -> None:
-    ids = ReportIds.of(index.to_bytes(32, "big") for index in range(count))
-    position = data.draw(st.integers(0, count - 1))
-    proof = prove_inclusion(ids.array, position)
-    verify_inclusion(ids.root, count, ids[position], proof)
-    outside = (position + 64) % count
-    wrong: list[tuple[bytes, int, InclusionProof]] = [
-        (count.to_bytes(32, "big"), count, proof),
-        (ids[position], count, proof._replace(leaf=proof.leaf + 1)),
-        (ids[position], count, proof._replace(siblings=(*proof.siblings, bytes(32)))),
-        (ids[position], count, proof._replace(leaf_ids=b"\x01" + proof.leaf_ids[1:])),
-    ]
-    if outside // 64 != position // 64:
-        wrong.append((ids[outside], count, proof))
-    if proof.siblings:
-        step = data.draw(st.integers(0, len(proof.siblings) - 1))
-        before, after = proof.siblings[:step], proof.siblings[step + 1 :]
-        wrong.append((ids[position], count, proof._replace(siblings=(*before, bytes(32), *after))))
-        wrong.append((ids[position], count, proof._replace(siblings=(*before, *after))))
-    for report_id, length, changed in wrong:
-        with pytest.raises(InventoryMismatchError):
-            verify_inclusion(ids.root, length, report_id, changed)
+@given(sets, sets, sets, st.data())
+def test_a_list_seen_through_a_difference_is_the_other_list_in_every_slice(
+    first: set[bytes], second: set[bytes], third: set[bytes], data: st.DataObject
+) -> None:
+    own, other = ReportIds.of(first), ReportIds.of(second)
+    seen = apply_difference(own, *difference(own, other))
+    start, stop = (data.draw(st.integers(-2, len(POOL) + 2)) for _ in range(2))
+    assert seen.rows[start:stop].tobytes() == other.array[start:stop].tobytes()
+    assert b"".join(seen.pieces()) == other.encode()
+    assert seen.root == other.root
+    assert [each in seen for each in POOL] == [each in second for each in POOL]
+    places = sorted(data.draw(st.sets(st.integers(0, len(second) - 1)))) if second else []
+    assert list(seen.at(np.array(places, np.int64))) == [other[place] for place in places]
+    last = ReportIds.of(third)
+    assert apply_difference(seen, *difference(seen, last)) == last
+
+
+@few
+@given(sets, st.lists(st.integers(1, 100)), st.booleans())
+def test_a_list_that_arrives_in_chunks_has_the_tree_of_the_whole_one(
+    ids: set[bytes], lengths: list[int], is_cut: bool
+) -> None:
+    whole = ReportIds.of(ids)
+    data = whole.encode()[: -1 if is_cut else None]
+    builder, start = ListBuilder(), 0
+    for length in [*lengths, len(data)]:
+        builder.add(data[start : start + length])
+        start += length
+    if is_cut and ids:
+        with pytest.raises(InvalidMessageError, match="32 bytes each"):
+            builder.tree()
+    else:
+        assert (builder.tree().root, builder.num_bytes) == (whole.root, len(data))
+
+
+@few
+@given(st.lists(st.sampled_from(POOL), min_size=2, max_size=12), st.integers(1, 100))
+def test_a_list_that_arrives_in_chunks_must_be_sorted_over_their_borders_too(ids: list[bytes], length: int) -> None:
+    builder, data = ListBuilder(), b"".join(ids)
+
+    def take() -> None:
+        for start in range(0, len(data), length):
+            builder.add(data[start : start + length])
+
+    if ids == sorted(set(ids)):
+        take()
+    else:
+        with pytest.raises(InvalidMessageError, match=r"not sorted|twice"):
+            take()
 
 
 @few

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import structlog
 
 from lintra_analyzer.exchange.servers import Server
-from lintra_analyzer.storage.store import DocumentKind, Store
-from lintra_protocol.canonical import HASH_BYTES, base64url
+from lintra_analyzer.storage.store import Store
 from lintra_protocol.errors import InventoryMismatchError
 from lintra_protocol.messages import Census, Inventory, Signed
 from lintra_protocol.report_ids import ComparedLists, ReportIds
@@ -84,12 +83,12 @@ def require_honest_inventory(
     Raises:
         InventoryMismatchError: it does not.
     """
-    census, ids = (
-        store.document(task.task_id, inventory.message.batch, kind, server) for kind in ("census", "census_ids")
-    )
-    if census is not None and ids is not None:
+    batch = inventory.message.batch
+    census = store.document(task.task_id, batch, "census", server)
+    counted_ids = store.lists.get(task.task_id, batch, "census_ids", server)
+    if census is not None and counted_ids is not None:
         signed = Signed[Census].from_canonical(census)
-        gone = verify_census(task, signed, ReportIds.parse(ids, len(ids)), inventory, held_ids)
+        gone = verify_census(task, signed, counted_ids, inventory, held_ids)
         if gone:
             began, now = signed.message.start, inventory.message.start
             log.warning(
@@ -124,11 +123,7 @@ async def _ask(task: Task, batch: int, server: Server, store: Store) -> tuple[Ce
             raise InventoryMismatchError("its census is of another task, batch or server")
         if census.count > task.max_clients:
             raise InventoryMismatchError(f"its census counts {census.count} reports, more than the task can have")
-    listed = await server.ask("GET", f"{path}/ids", "ids", limit=HASH_BYTES * max(census.count, 1))
-    with server.blame():
-        report_ids = ReportIds.parse(listed, census.count)
-        if len(report_ids) != census.count or base64url(report_ids.root) != census.root:
-            raise InventoryMismatchError("its list is not the one of its census")
-    answers: dict[DocumentKind, bytes] = {"census": body, "census_ids": listed}
-    await asyncio.to_thread(store.replace_documents, task.task_id, batch, server.index, answers)
+    wrong = "its list is not the one of its census"
+    report_ids = await server.fetch_list(f"{path}/ids", store.lists.files, census.count, census.root, wrong)
+    await asyncio.to_thread(store.replace_census, task.task_id, batch, server.index, body, report_ids)
     return census, report_ids, await asyncio.to_thread(watch_start, task, server.index, census.start, store)

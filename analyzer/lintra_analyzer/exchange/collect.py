@@ -18,7 +18,7 @@ from lintra_analyzer.exchange.reconstruct import (
 )
 from lintra_analyzer.exchange.servers import MAX_DOCUMENT_BYTES, Server
 from lintra_analyzer.storage.store import DocumentKind, Store
-from lintra_protocol.canonical import HASH_BYTES, base64url, parse_base64url, parse_canonical_json
+from lintra_protocol.canonical import base64url, parse_base64url, parse_canonical_json
 from lintra_protocol.documents import fraction
 from lintra_protocol.errors import (
     AbandonedError,
@@ -41,7 +41,7 @@ from lintra_protocol.messages import (
     nonce_commitment,
 )
 from lintra_protocol.report_ids import ComparedLists, ReportIds
-from lintra_protocol.rules import verify_inventories, verify_list
+from lintra_protocol.rules import verify_inventories
 from lintra_protocol.sealing import SealingKey
 from lintra_protocol.task import Task
 
@@ -56,7 +56,9 @@ class ServerExchange:
         self._servers = servers
         self._store = store
         # Checked once and carried on: what was read from the disk again would have to be checked again.
+        self._held: dict[int, ReportIds] = {}
         self._compared: ComparedLists | None = None
+        self._cohort_ids: ReportIds | None = None
         self._frozen: FrozenCohort | None = None
         self._batch = f"/v1/tasks/{task.task_id}/batches/{number}"
 
@@ -74,9 +76,10 @@ class ServerExchange:
             # A closed batch takes no more reports, so none is closed before all servers hold enough.
             await self._each(missing, self._require_enough)
         await self._each(missing, self._close_one)
-        # One after the other: each is large, and is held whole while it is checked.
-        for server in self._missing("ids"):
-            await self._fetch_ids(server)
+        # One after the other: each is large.
+        for server in self._servers:
+            if not self._store.lists.has(self._task.task_id, self._number, "ids", server.index):
+                await self._fetch_ids(server)
 
     async def freeze(self) -> None:
         """Have every server freeze the cohort, and reveal its nonce (R7).
@@ -86,11 +89,9 @@ class ServerExchange:
         """
         inventories, lists = self.inventories(), await asyncio.to_thread(self._lists)
         try:
-            report_ids = await asyncio.to_thread(self._common, lists)
+            report_ids = await asyncio.to_thread(self._kept_cohort, lists)
         except CohortTooSmallError as error:
             raise AbandonedError(f"the batch is closed: {error.detail}") from None
-        if not self._store.has_document(self._task.task_id, self._number, "cohort_ids"):
-            await self._keep("cohort_ids", report_ids.encode())
         root = base64url(report_ids.root)
 
         async def freeze_one(server: Server) -> None:
@@ -148,10 +149,21 @@ class ServerExchange:
 
     def _verified_cohort(self) -> FrozenCohort:
         if self._frozen is None:
-            report_ids = self._common(self._lists())
+            report_ids = self._cohort_ids or self._common(self._lists())
             self._frozen = verify_frozen(self._task, self._number, self.inventories(), report_ids, self.cohorts())
-            self._compared = None
+            self._compared = self._cohort_ids = None
+            self._held.clear()
         return self._frozen
+
+    def _kept_cohort(self, lists: ComparedLists) -> ReportIds:
+        """Return what the lists have in common, and keep it with the release."""
+        if self._cohort_ids is None:
+            found, store = self._common(lists), self._store
+            if store.lists.has(self._task.task_id, self._number, "cohort_ids"):
+                return found
+            self._cohort_ids = store.lists.files.write(found)
+            store.lists.put(self._task.task_id, self._number, "cohort_ids", self._cohort_ids)
+        return self._cohort_ids
 
     # --- one server ----------------------------------------------------------------------------------------------
 
@@ -187,14 +199,15 @@ class ServerExchange:
 
     async def _fetch_ids(self, server: Server) -> None:
         inventory = self.inventories()[server.index].message
-        body = await server.ask(
-            "GET", f"{self._batch}/inventory/ids", "ids", limit=HASH_BYTES * max(inventory.count, 1)
-        )
+        wrong = f"the list of server {inventory.server} is not the one it signed"
+        path = f"{self._batch}/inventory/ids"
+        report_ids = await server.fetch_list(path, self._store.lists.files, inventory.count, inventory.root, wrong)
         with server.blame():
-            report_ids = await asyncio.to_thread(_verified_ids, inventory, body)
             signed = self.inventories()[server.index]
             await asyncio.to_thread(require_honest_inventory, self._task, server.index, signed, report_ids, self._store)
-        await self._keep("ids", body, server.index)
+        put = self._store.lists.put
+        await asyncio.to_thread(put, self._task.task_id, self._number, "ids", report_ids, server.index)
+        self._held[server.index] = report_ids
 
     def _check_cohort(
         self, index: int, body: bytes, inventories: Sequence[Signed[Inventory]], root: str, count: int
@@ -237,10 +250,10 @@ class ServerExchange:
         return self._compared
 
     def _list(self, server: int) -> ReportIds:
-        body = self._store.document(self._task.task_id, self._number, "ids", server)
-        if body is None:
+        found = self._held.get(server) or self._store.lists.get(self._task.task_id, self._number, "ids", server)
+        if found is None:
             raise ValueError(f"the exchange has no list of server {server} yet")
-        return ReportIds.parse(body, len(body))
+        return found
 
     def _common(self, lists: ComparedLists) -> ReportIds:
         return common_reports(self._task, [signed.message for signed in self.inventories()], lists)
@@ -255,17 +268,6 @@ class ServerExchange:
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
-
-
-def _verified_ids(inventory: Inventory, body: bytes) -> ReportIds:
-    """Parse a list of identifiers and check that it is the one a server signed.
-
-    Raises:
-        InventoryMismatchError: it is not.
-    """
-    report_ids = ReportIds.parse(body, inventory.count)
-    verify_list(inventory, report_ids)
-    return report_ids
 
 
 def _cohort_request(inventories: Sequence[Signed[Inventory]], lists: ComparedLists, receiver: int) -> CohortRequest:

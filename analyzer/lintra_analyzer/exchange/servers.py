@@ -1,19 +1,21 @@
 """One server as the analyzer talks to it: signed requests, bounded answers, patience with what is temporary."""
 
+import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from io import BytesIO
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import httpx2
 import stamina
 
 from lintra_protocol import problems
-from lintra_protocol.canonical import parse_base64url
+from lintra_protocol.canonical import HASH_BYTES, base64url, parse_base64url
 from lintra_protocol.errors import (
     InternalError,
     InvalidMessageError,
+    InventoryMismatchError,
     LintraError,
     MessageTooLargeError,
     OverloadedError,
@@ -22,8 +24,12 @@ from lintra_protocol.errors import (
 )
 from lintra_protocol.messages import KeyList, Signed
 from lintra_protocol.randomness import RandomBytes
+from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.signing import PUBLIC_KEY_BYTES, SigningKey
 from lintra_protocol.transport import NONCE_BYTES, MessageName, media_type, require_media_type, sign_request
+from lintra_service.lists import ListFolder
+
+T = TypeVar("T")
 
 MAX_DOCUMENT_BYTES = 8 << 20
 """Largest JSON answer that is read; binary answers have limits of their own."""
@@ -95,6 +101,36 @@ class Server:
             UnavailableError: no answer after all attempts.
             MessageTooLargeError: the answer exceeds the limit; nothing beyond it was read.
         """
+        headers = {} if message is None else {"content-type": media_type(message)}
+        return await self._patiently(
+            lambda: self._ask_once(method, path, answer, body, headers, lambda response: _bounded(response, limit))
+        )
+
+    async def fetch_list(self, path: str, folder: ListFolder, count: int, root: str, wrong: str) -> ReportIds:
+        """Get the list of identifiers that a server signed, and put it into a folder; memory holds a chunk of it.
+
+        Args:
+            path: from the server's root.
+            folder: where it stays if it is the right one.
+            count: its length.
+            root: its Merkle root, in base64url.
+            wrong: what is said of another list.
+
+        Raises:
+            InventoryMismatchError: it is another list.
+            LintraError: as `ask` raises it.
+        """
+
+        async def read(response: httpx2.Response) -> ReportIds:
+            with folder.writer() as writer:
+                await _pour(response, HASH_BYTES * max(count, 1), writer.add)
+                if (writer.count, base64url(writer.root)) != (count, root):
+                    raise InventoryMismatchError(wrong)
+                return await asyncio.to_thread(writer.finish)
+
+        return await self._patiently(lambda: self._ask_once("GET", path, "ids", b"", {}, read))
+
+    async def _patiently(self, once: Callable[[], Awaitable[T]]) -> T:
         patience = self._network.patience
         async for attempt in stamina.retry_context(
             on=_TEMPORARY,
@@ -105,7 +141,7 @@ class Server:
             wait_jitter=patience.wait,
         ):
             with attempt:
-                return await self._ask_once(method, path, answer, body, message, limit)
+                return await once()
         raise AssertionError("the last attempt returns or raises")  # pragma: no cover
 
     async def identity_key(self) -> str:
@@ -125,30 +161,33 @@ class Server:
         return _Blame(f"server {self.index} ({self.url})")
 
     async def _ask_once(
-        self, method: str, path: str, answer: MessageName, body: bytes, message: MessageName | None, limit: int
-    ) -> bytes:
+        self,
+        method: str,
+        path: str,
+        answer: MessageName,
+        body: bytes,
+        headers: Mapping[str, str],
+        read: Callable[[httpx2.Response], Awaitable[T]],
+    ) -> T:
         network = self._network
         # Time and nonce are fresh in every attempt: a server refuses a nonce that it has seen.
         url, nonce = self.url + path, network.random_bytes(NONCE_BYTES)
-        headers = sign_request(network.identity, method, url, body, network.now(), nonce)
-        # The limit counts the bytes that arrive, so they must be the answer's own.
-        headers["accept-encoding"] = "identity"
-        if message is not None:
-            headers["content-type"] = media_type(message)
+        signed = sign_request(network.identity, method, url, body, network.now(), nonce)
+        # Limits count the bytes that arrive, so they must be the answer's own.
+        headers = {**signed, **headers, "accept-encoding": "identity"}
         with self.blame():
             try:
                 request = network.http.build_request(method, url, content=body, headers=headers)
                 response = await network.http.send(request, stream=True)
                 try:
-                    data = await _bounded(response, limit)
+                    if not response.is_success:
+                        raise _refusal(response, await _bounded(response, MAX_DOCUMENT_BYTES))
+                    require_media_type(response.headers.get("content-type"), answer)
+                    return await read(response)
                 finally:
                     await response.aclose()
             except httpx2.TransportError as error:
                 raise UnavailableError(f"no answer to {method} {path}: {type(error).__name__}") from None
-            if not response.is_success:
-                raise _refusal(response, data)
-            require_media_type(response.headers.get("content-type"), answer)
-            return data
 
 
 class _Blame:
@@ -167,11 +206,17 @@ class _Blame:
 
 async def _bounded(response: httpx2.Response, limit: int) -> bytes:
     data = BytesIO()
-    async for chunk in response.aiter_raw():
-        data.write(chunk)
-        if data.tell() > limit:
-            raise MessageTooLargeError(f"an answer of at most {limit} bytes was expected")
+    await _pour(response, limit, data.write)
     return data.getvalue()  # which is no copy
+
+
+async def _pour(response: httpx2.Response, limit: int, take: Callable[[bytes], object]) -> None:
+    size = 0
+    async for chunk in response.aiter_raw():
+        size += len(chunk)
+        if size > limit:
+            raise MessageTooLargeError(f"an answer of at most {limit} bytes was expected")
+        take(chunk)
 
 
 def _refusal(response: httpx2.Response, data: bytes) -> LintraError:

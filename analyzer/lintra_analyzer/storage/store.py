@@ -1,11 +1,12 @@
 """What the analyzer must not forget: tasks, where they are registered, jobs and what servers answered, releases.
 
 SQLite with a write-ahead log and full synchronisation: what a method stored survives a power cut. Every method is one
-transaction and may be called from any thread.
+transaction and may be called from any thread. Lists of identifiers are files in a folder beside it, which the database
+names (see `kept_lists`).
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -14,22 +15,21 @@ from sqlalchemy import ColumnElement, Connection, create_engine, event, insert, 
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from lintra_analyzer.storage import tables
+from lintra_analyzer.storage.kept_lists import ALL_SERVERS, NAMING_SECONDS, KeptLists
 from lintra_protocol.errors import TaskConflictError, UnknownResourceError, UnknownTaskError
 from lintra_protocol.messages import BATCH
+from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.windows import MAX_WINDOWS
 from lintra_service.settings import InvalidSettingsError
 
-REVISION = "0004"
+REVISION = "0005"
 """The newest of `migrations/versions`; its tables are those of `tables`."""
 
 _MIGRATIONS = Path(__file__).with_name("migrations")
 
 T = TypeVar("T")
 
-DocumentKind = Literal["inventory", "ids", "cohort", "cohort_ids", "sketch_share", "census", "census_ids"]
-ALL_SERVERS = -1
-"""The place of a document that belongs to no single server."""
-
+DocumentKind = Literal["inventory", "cohort", "sketch_share", "census"]
 Stage = Literal["inventory", "cohort", "aggregate", "reconstruct", "released"]
 JobState = Literal["running", "waiting", "failed", "released"]
 Registration = Literal["pending", "accepted", "refused"]
@@ -68,7 +68,11 @@ class Job:
 
 
 class Store:
-    """The analyzer's database."""
+    """The analyzer's database, and the lists beside it.
+
+    Attributes:
+        lists: what is kept of lists of identifiers.
+    """
 
     def __init__(self, path: Path) -> None:
         """Open or create the database; one of an earlier version is copied aside and then brought up to date.
@@ -91,6 +95,7 @@ class Store:
         except InvalidSettingsError:
             self.close()
             raise
+        self.lists = KeptLists(self._engine, path.with_name("lists"))
 
     def _migrate(self, path: Path) -> None:
         with self._engine.connect() as connection:
@@ -252,13 +257,14 @@ class Store:
         with self._engine.begin() as connection:
             connection.execute(statement.on_conflict_do_nothing())
 
-    def replace_documents(self, task_id: str, batch: int, server: int, bodies: Mapping[DocumentKind, bytes]) -> None:
-        """Store a server's answers together, in place of those of the same kinds."""
+    def replace_census(self, task_id: str, batch: int, server: int, census: bytes, report_ids: ReportIds) -> None:
+        """Store a server's census and its list, which is a file already, in place of those before."""
+        place = {"task_id": task_id, "batch": batch, "kind": "census", "server": server}
+        statement = upsert(tables.documents).values(**place, body=census)
         with self._engine.begin() as connection:
-            for kind, body in bodies.items():
-                place = {"task_id": task_id, "batch": batch, "kind": kind, "server": server}
-                statement = upsert(tables.documents).values(**place, body=body)
-                connection.execute(statement.on_conflict_do_update(index_elements=list(place), set_={"body": body}))
+            connection.execute(statement.on_conflict_do_update(index_elements=list(place), set_={"body": census}))
+            self.lists.replace(connection, task_id, batch, "census_ids", report_ids, server)
+        self.lists.forget_unnamed(NAMING_SECONDS)
 
     # --- releases ------------------------------------------------------------------------------------------------
 

@@ -47,6 +47,16 @@ documents = Table(
     Column("server", Integer, primary_key=True),
     Column("body", LargeBinary, nullable=False),
 )
+lists = Table(
+    "lists",
+    metadata,
+    Column("task_id", ForeignKey("tasks.task_id"), primary_key=True),
+    Column("batch", Integer, primary_key=True),
+    Column("kind", String, primary_key=True),
+    Column("server", Integer, primary_key=True),
+    Column("root", LargeBinary, nullable=False),
+    Column("count", Integer, nullable=False),
+)
 releases = Table(
     "releases",
     metadata,

@@ -16,7 +16,7 @@ from lintra_analyzer.service import Service
 from lintra_analyzer.storage.store import ServerState
 from lintra_analyzer.web.analyses import PRIVACY_SPENT, parse_request, request_schema, summary
 from lintra_analyzer.web.description import BEARER, analysis_answers, describe, refusals, sketch_answers, trend_answers
-from lintra_analyzer.web.export import analysis_response, sketch_response
+from lintra_analyzer.web.export import analysis_response, cohort_response, sketch_response
 from lintra_analyzer.web.reference import POLICY, reference_page
 from lintra_analyzer.web.trends import TrendRequest, parse_trend, trend_response
 from lintra_analyzer.web.views import (
@@ -43,7 +43,6 @@ from lintra_analyzer.web.views import (
     window_view,
 )
 from lintra_protocol import __version__
-from lintra_protocol.canonical import HASH_BYTES, base64url
 from lintra_protocol.errors import UnknownBatchError
 from lintra_protocol.messages import BATCH
 from lintra_protocol.windows import MAX_WINDOWS
@@ -265,13 +264,13 @@ def _releases() -> APIRouter:
         signed = service.record(release_id)
         return sketch_response(service, signed.record, accept)
 
-    @router.get("/{release_id}/cohort", responses=refusals(404))
-    def cohort(service: ThisService, release_id: str) -> CohortView:
+    @router.get(
+        "/{release_id}/cohort", response_model=None, responses={200: {"model": CohortView}, **refusals(404, 502)}
+    )
+    def cohort(service: ThisService, release_id: str) -> Response:
         """Return the report identifiers of a release, so that its seed and matrix can be derived again."""
-        signed = service.record(release_id)
-        data = service.cohort_ids(signed)
-        ids = [base64url(data[start : start + HASH_BYTES]) for start in range(0, len(data), HASH_BYTES)]
-        return CohortView(release_id=release_id, cohort_root=signed.record.cohort_root, report_ids=ids)
+        record = service.record(release_id)
+        return cohort_response(record.record, service.cohort_ids(record))
 
     @router.post(
         "/{release_id}/analyses",

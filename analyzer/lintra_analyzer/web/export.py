@@ -2,14 +2,18 @@
 
 import csv
 import io
+import json
+from collections.abc import Iterator
 
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import JSONResponse, Response, StreamingResponse
 
 from lintra_analysis.estimators.tabular import Tabular
 from lintra_analysis.readings import read
 from lintra_analysis.record import ReleaseRecord
 from lintra_analyzer.service import Service
 from lintra_analyzer.web.analyses import promise, summary
+from lintra_protocol.canonical import base64url
+from lintra_protocol.report_ids import ReportIds
 
 NPZ = "application/octet-stream"
 JSON, CSV, TEXT = "application/json", "text/csv", "text/plain"
@@ -37,6 +41,21 @@ def sketch_response(service: Service, record: ReleaseRecord, accept: str) -> Res
     writer.writerows([repr(value) for value in row] for row in values.tolist())
     headers = {"content-disposition": f'attachment; filename="{name}.csv"'}
     return Response(text.getvalue(), media_type=CSV, headers=headers)
+
+
+def cohort_response(record: ReleaseRecord, report_ids: ReportIds) -> Response:
+    """Return the identifiers of a release as a `CohortView`, written bit by bit: there may be millions."""
+
+    def written() -> Iterator[str]:
+        named = json.dumps({"release_id": record.release_id, "cohort_root": record.cohort_root})
+        yield f'{named[:-1]}, "report_ids": ['
+        before = ""
+        for piece in report_ids.rows.pieces():
+            yield before + ",".join(f'"{base64url(row.tobytes())}"' for row in piece)
+            before = ","
+        yield "]}"
+
+    return StreamingResponse(written(), media_type=JSON)
 
 
 def analysis_response(record: ReleaseRecord, estimate: Tabular, accept: str) -> Response | None:

@@ -1,5 +1,6 @@
 """The database: durable, versioned, and first come first kept."""
 
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -7,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from lintra_analyzer.storage.store import Job, ServerState, Store, StoredTask
-from lintra_protocol.errors import TaskConflictError, UnknownResourceError, UnknownTaskError
+from lintra_protocol.errors import InvalidReleaseError, TaskConflictError, UnknownResourceError, UnknownTaskError
+from lintra_protocol.report_ids import ReportIds
 from lintra_service.settings import InvalidSettingsError
 
 DUMP = Path(__file__).with_name("schema_1.sql")
@@ -127,6 +129,73 @@ def test_a_database_of_the_first_schema_is_copied_aside_and_brought_up_to_date(p
     assert aside.stat().st_mode & 0o777 == 0o600
     with closing(sqlite3.connect(aside)) as connection:
         assert connection.execute("SELECT version FROM meta").fetchall() == [(1,)]
+
+
+def identifiers(first: int, last: int) -> ReportIds:
+    return ReportIds.of(number.to_bytes(32, "big") for number in range(first, last))
+
+
+def test_a_list_is_a_file_that_is_there_after_a_restart_and_one_that_nothing_names_is_not(path: Path) -> None:
+    store = opened(path)
+    for server, listed in enumerate((identifiers(0, 200), identifiers(0, 200), identifiers(1, 100))):
+        store.lists.put("task", 0, "ids", store.lists.files.write(listed), server)
+    store.lists.put("task", 0, "ids", store.lists.files.write(identifiers(7, 9)), 2)  # the first one stays
+    assert len(list(path.parent.glob("lists/*"))) == 3
+    store.close()
+    (path.parent / "lists" / "coming-half").write_bytes(b"x")
+    again = opened(path)
+    assert [again.lists.get("task", 0, "ids", server) for server in range(4)] == [
+        identifiers(0, 200), identifiers(0, 200), identifiers(1, 100), None
+    ]  # fmt: skip
+    assert again.lists.has("task", 0, "ids", 2)
+    assert not again.lists.has("task", 0, "cohort_ids")
+    assert len(list(path.parent.glob("lists/*"))) == 2
+    again.close()
+
+
+def test_a_list_that_is_gone_or_was_cut_is_an_error_that_says_so(path: Path) -> None:
+    store = opened(path)
+    store.lists.put("task", 0, "cohort_ids", store.lists.files.write(identifiers(0, 9)))
+    (file,) = path.parent.glob("lists/*")
+    for data in (file.read_bytes()[:-32], file.read_bytes()[:-1]):
+        file.write_bytes(data)
+        with pytest.raises(InvalidReleaseError, match=r"changed|missing"):
+            store.lists.get("task", 0, "cohort_ids")
+    file.unlink()
+    with pytest.raises(InvalidReleaseError, match="missing"):
+        store.lists.get("task", 0, "cohort_ids")
+    store.close()
+
+
+def test_a_new_census_takes_the_place_of_the_last_one_whose_list_goes_within_an_hour(path: Path) -> None:
+    store = opened(path)
+    store.replace_census("task", 0, 1, b"first", store.lists.files.write(identifiers(0, 5)))
+    (old,) = path.parent.glob("lists/*")
+    store.replace_census("task", 0, 1, b"second", store.lists.files.write(identifiers(0, 6)))
+    assert store.document("task", 0, "census", 1) == b"second"
+    assert store.lists.get("task", 0, "census_ids", 1) == identifiers(0, 6)
+    assert old.exists()  # another exchange may just have written the same list, and not named it yet
+    os.utime(old, (0, 0))
+    store.replace_census("task", 0, 1, b"second", store.lists.files.write(identifiers(0, 6)))
+    assert not old.exists()
+    store.close()
+
+
+def test_lists_that_were_values_of_the_database_become_files(path: Path) -> None:
+    opened(path).close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("DROP TABLE lists")
+        connection.execute("UPDATE alembic_version SET version_num = '0004'")
+        for server, listed in ((0, identifiers(0, 200)), (1, identifiers(5, 7)), (2, ReportIds.of([]))):
+            connection.execute("INSERT INTO documents VALUES ('task', 0, 'ids', ?, ?)", (server, listed.encode()))
+        connection.commit()
+    store = Store(path)
+    assert [store.lists.get("task", 0, "ids", server) for server in range(3)] == [
+        identifiers(0, 200), identifiers(5, 7), []
+    ]  # fmt: skip
+    store.close()
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT count(*) FROM documents").fetchone() == (0,)
 
 
 def layout(path: Path) -> dict[str, list[tuple[object, ...]]]:
