@@ -158,9 +158,8 @@ def _r2(held: Cohort, epsilon: float, matrices: FloatArray, bounded: NDArray[np.
         if sets is None or not sets.nearly_linear:
             continue
         if raw.r2 is not None and raw.r2_sd is not None and not solve(chosen).regularised:
-            reach = TWO_SIDED * raw.r2_sd
-            low, high = max(raw.r2 - reach, 0.0), min(raw.r2 + reach, 1.0)
-            found[i], linear[i] = (low <= true <= high, (low, high) != (0.0, 1.0)), True
+            interval = raw.r2_interval(TWO_SIDED)
+            found[i], linear[i] = (interval is None or interval[0] <= true <= interval[1], interval is not None), True
     if not linear.all():
         found[~linear] = r2_accepts(matrices[~linear], held.law(epsilon), bool(held.constant), true)
     return found

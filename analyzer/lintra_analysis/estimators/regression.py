@@ -157,7 +157,7 @@ def _linearised(chosen: Design, fit: Fit, asked: _Asked) -> _Told:
         residual=fit.residual,
         variance=fit.variance,
         r2=r2,
-        r2_interval=_around(r2, r2_sd, asked.confidence),
+        r2_interval=None if r2 is None else fit.r2_interval(quantile(asked.confidence)),
         r2_sd=r2_sd,
     )
 
@@ -183,7 +183,7 @@ def _by_distance(sets: Regression, fit: Fit) -> _Told:
             residual=raw.residual,
             variance=raw.variance,
             r2=raw.r2,
-            r2_interval=_around(raw.r2, raw.r2_sd, sets.confidence),
+            r2_interval=raw.r2_interval(quantile(sets.confidence)),
             r2_sd=raw.r2_sd,
         )
     else:
@@ -326,15 +326,6 @@ def _names(chosen: Design) -> tuple[str, ...]:
 
 def _freedom(chosen: Design) -> int:
     return chosen.gram.num_rows - chosen.fitted
-
-
-def _around(value: float | None, error: float | None, confidence: float) -> Interval | None:
-    """Return a normal interval inside [0, 1], or None if that is all of it or there is no value."""
-    if value is None or error is None:
-        return None
-    reach = quantile(confidence) * error
-    interval = max(value - reach, 0.0), min(value + reach, 1.0)
-    return None if interval == EVERYTHING else interval
 
 
 def _adjusted(r2: float, chosen: Design, freedom: int) -> float:

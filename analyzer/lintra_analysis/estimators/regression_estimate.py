@@ -77,7 +77,7 @@ class RegressionEstimate(Tabular):
         residual_sd: of one client; None if it cannot be told.
         r2: see `r2_note`; None if it cannot be told.
         r2_interval: for the cohort's own r2; None if no share between 0 and 1 can be ruled out.
-        r2_standard_error: of the privacy noise and sketching, to first order; None where that would mislead.
+        r2_standard_error: of the privacy noise and sketching; None where that would mislead.
         f_statistic: of all features' coefficients being 0; over `len(features)` and `f_freedom` degrees of freedom,
             where None means that it is a chi-square over the first.
         floor: the eigenvalue below which the normalised Gram matrix counts as noise.

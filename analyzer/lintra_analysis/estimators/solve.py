@@ -5,12 +5,14 @@ N of the Gram matrix moves b by H^-1 (N theta), H = G + L. All standard errors f
 special to a mechanism is how an indefinite Gram matrix is repaired.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from lintra_analysis.estimators.coefficients import ErrorParts
 from lintra_analysis.estimators.design import Design
+from lintra_analysis.estimators.estimates import Interval
 from lintra_analysis.estimators.spectral import floor_eigenvalues, smallest_eigenvalue
 from lintra_analysis.releases.gram import GramEstimate
 from lintra_protocol.errors import InvalidAnalysisError
@@ -32,6 +34,9 @@ class Fit:
         variance: of a residual.
         total: the target's sum of squares about what the intercept alone explains.
         r2: None if `total` is lost in noise.
+        r2_sd: its standard error, the curvature of a squared length included.
+        explained: the share of `total` that the fit explains before what it owes to noise is taken off.
+        linear: the first-order part of `r2_sd`.
         parts: covariances of b by cause; None if none can be given.
     """
 
@@ -46,7 +51,29 @@ class Fit:
     total: float
     r2: float | None
     r2_sd: float | None
+    explained: float
+    linear: float
     parts: ErrorParts | None
+
+    def r2_interval(self, reach: float) -> Interval | None:
+        """Return between which values r2 lies, inside [0, 1], or None if that is all of it or there is no r2.
+
+        A share t is accepted where r2 is at most `reach` deviations off, with the variance that it would have at t:
+        the first-order part grows in proportion to what is explained (Wilson 1927 does so for a proportion). Taken at
+        the estimate alone it vanishes where noise happens to hide a small effect, and the interval misses it.
+
+        Args:
+            reach: quantile of the normal law.
+        """
+        if self.r2 is None or self.r2_sd is None:
+            return None
+        below, above = self.r2 - reach * self.r2_sd, self.r2 + reach * self.r2_sd
+        growth = (reach * self.linear) ** 2 / self.explained if self.explained > 0 else 0.0
+        # The larger solution of (t - r2)^2 = growth t + (reach * curved)^2.
+        middle, curved = self.r2 + growth / 2, reach * math.sqrt(max(self.r2_sd**2 - self.linear**2, 0.0))
+        grown = middle + math.sqrt(max(middle**2 - self.r2**2 + curved**2, 0.0))
+        interval = max(below, 0.0), min(max(above, grown), 1.0)
+        return None if interval == (0.0, 1.0) else interval
 
 
 def solve(design: Design, regularization: float = 0.0, *, repaired: bool = True) -> Fit:
@@ -83,7 +110,10 @@ def solve(design: Design, regularization: float = 0.0, *, repaired: bool = True)
     parts = None
     if not (gram.errors.measured and regularised):
         parts = _parts(gram, theta, covariance, inverse, variance * inverse @ features @ inverse, freedom)
-    total, r2, r2_sd = _explained(design, theta, residual)
+    total, r2, linear = _explained(design, theta, residual)
+    # To second order noise moves the residual by a quadratic form of mean `optimism`, uncorrelated with the first.
+    turned = inverse @ covariance
+    curved = math.sqrt(max(2 * float(np.sum(turned * turned.T)), 0.0)) / total if r2 is not None else 0.0
     return Fit(
         solution=solution,
         inverse=inverse,
@@ -95,7 +125,9 @@ def solve(design: Design, regularization: float = 0.0, *, repaired: bool = True)
         variance=variance,
         total=total,
         r2=r2,
-        r2_sd=r2_sd,
+        r2_sd=None if r2 is None else math.hypot(linear, curved),
+        explained=1 - in_sample / total if r2 is not None else 0.0,
+        linear=linear,
         parts=parts,
     )
 
@@ -170,8 +202,8 @@ def _parts(
     return ErrorParts(cohort, inverse @ privacy @ inverse, sampling, freedom, float(residual_freedom))
 
 
-def _explained(design: Design, theta: FloatArray, residual: float) -> tuple[float, float | None, float | None]:
-    """Return the total sum of squares, r2 and its standard error; no r2 if the total is within two sd of zero."""
+def _explained(design: Design, theta: FloatArray, residual: float) -> tuple[float, float | None, float]:
+    """Return the total sum of squares, r2 and its first-order error; no r2 if the total is within two sd of zero."""
     gram = design.gram
     about = np.zeros(theta.size)
     about[-1] = 1.0
@@ -182,6 +214,6 @@ def _explained(design: Design, theta: FloatArray, residual: float) -> tuple[floa
     total = float(about @ gram.matrix @ about) + adapted
     target = np.outer(about, about)
     if total <= 2 * gram.errors.functional_sd(target):
-        return total, None, None
+        return total, None, 0.0
     weights = np.outer(theta, theta) / total - residual / total**2 * target
     return total, min(max(1 - residual / total, 0.0), 1.0), gram.errors.functional_sd(weights)

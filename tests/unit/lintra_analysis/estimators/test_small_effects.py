@@ -1,0 +1,52 @@
+"""The interval of r2 where an effect is about as large as its noise, which may hide it by chance."""
+
+import numpy as np
+import pytest
+
+from lintra_analysis.estimators.design import design
+from lintra_analysis.estimators.regression import regression
+from lintra_analysis.estimators.solve import solve
+from lintra_analysis.releases.columns import ScaledColumn
+from lintra_analysis.releases.gram import GramEstimate
+from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
+
+SIGMA, CLIENTS, DRAWS, REACH = 8.0, 4000, 300, 1.959964
+SQUARES = 600.0
+
+
+def released(effect: float, generator: np.random.Generator) -> GramEstimate:
+    """Release one feature and a target whose slope is `effect` deviations of its noise, with an exact count."""
+    slope = effect * SIGMA / SQUARES
+    gram = np.diag([CLIENTS, SQUARES, SQUARES * (1 + slope**2)])
+    gram[1, 2] = gram[2, 1] = slope * SQUARES
+    noise = SIGMA * generator.normal(size=(3, 3))
+    noise = (noise + noise.T) / np.sqrt(2)
+    noise[0, 0] = 0.0
+    columns = (ScaledColumn("(intercept)", 0, 1, 1, 1), ScaledColumn("x", 0, 1, -9, 9), ScaledColumn("y", 0, 1, -9, 9))
+    return GramEstimate(columns, gram + noise, SymmetricNoise(SIGMA, exact=0), CLIENTS, 2.0)
+
+
+@pytest.mark.parametrize("effect", [0.0, 1.0, 2.0, 3.0])
+def test_r2_of_a_small_effect_is_covered_also_when_noise_hides_it(effect: float) -> None:
+    # At .95 fewer than 272 of 300 have probability .001 each; the error at the estimate alone covers .85 at 2.
+    generator = np.random.default_rng(7)
+    slope = effect * SIGMA / SQUARES
+    true, covered, narrow = slope**2 / (1 + slope**2), 0, 0
+    for _ in range(DRAWS):
+        fit = solve(design(released(effect, generator), "y"), repaired=False)
+        interval = fit.r2_interval(REACH)
+        assert interval is not None
+        assert fit.r2 is not None
+        covered += interval[0] <= true <= interval[1]
+        narrow += abs(fit.r2 - true) <= REACH * fit.linear
+    assert covered >= 272
+    if effect == 2.0:
+        assert narrow < 272
+
+
+def test_the_report_has_the_interval_of_the_fit() -> None:
+    release = released(2.0, np.random.default_rng(3))
+    fit = solve(design(release, "y"), repaired=False)
+    estimate = regression(release, "y")
+    assert estimate.r2_interval == pytest.approx(fit.r2_interval(REACH), rel=1e-5)
+    assert estimate.r2_standard_error == pytest.approx(fit.r2_sd)
