@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from lintra_analysis.estimators.regression import regression
     from lintra_analysis.estimators.regression_estimate import RegressionEstimate
     from lintra_analysis.estimators.trend import TrendEstimate, trend
+    from lintra_analysis.estimators.wide import wide_components, wide_ridge, wide_variances
+    from lintra_analysis.estimators.wide_estimate import WideComponents, WideRidge
     from lintra_analysis.releases.release import Release
     from lintra_analysis.synthetic.analysis import synthesize
     from lintra_analysis.synthetic.rows import SyntheticRows
@@ -47,6 +49,8 @@ __all__ = [
     "Release",
     "SyntheticRows",
     "TrendEstimate",
+    "WideComponents",
+    "WideRidge",
     "connect",
     "correlation",
     "histogram",
@@ -59,6 +63,9 @@ __all__ = [
     "regression_path",
     "synthesize",
     "trend",
+    "wide_components",
+    "wide_ridge",
+    "wide_variances",
 ]
 
 _MODULES = {
@@ -74,6 +81,8 @@ _MODULES = {
     "Release": "releases.release",
     "SyntheticRows": "synthetic.rows",
     "TrendEstimate": "estimators.trend",
+    "WideComponents": "estimators.wide_estimate",
+    "WideRidge": "estimators.wide_estimate",
     "connect": "access.rest_client",
     "correlation": "estimators.correlation",
     "histogram": "estimators.histogram",
@@ -86,6 +95,9 @@ _MODULES = {
     "regression_path": "estimators.path",
     "synthesize": "synthetic.analysis",
     "trend": "estimators.trend",
+    "wide_components": "estimators.wide",
+    "wide_ridge": "estimators.wide",
+    "wide_variances": "estimators.wide",
 }
 
 

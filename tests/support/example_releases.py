@@ -46,6 +46,19 @@ def smokers() -> FloatArray:
     return np.column_stack([age, generator.random(PEOPLE) < (age - 10) / 80]).astype(np.float64)
 
 
+WAVE = {"kind": "range_finder", "rank": 18, "intervals": True, "targets": [{"column": "power"}], "clip_count_weight": 0}
+SENSORS = [*({"name": f"sensor {i}", "lower": -1, "upper": 1} for i in range(35)), {"name": "power"}]
+SENSORS[-1] |= {"lower": -1, "upper": 1}
+
+
+def sensors() -> FloatArray:
+    """Return 35 sensors that follow one wave, and the power that drives it; as many rows as one block takes."""
+    generator = np.random.default_rng(5)
+    power = generator.uniform(-0.4, 0.4, (180, 1))
+    waves = power * np.sin(np.arange(1, 36)) + generator.normal(0, 0.01, (180, 35))
+    return np.hstack([waves, power])
+
+
 async def released(life: Life, columns: Sequence[object], rows: FloatArray, mechanism: dict[str, object]) -> str:
     """Collect rows, release them, and return the identifier of the release."""
     asked = {"columns": columns, "mechanism": mechanism, "row_bound": 1.7, "epsilon": 8, "delta": 1e-6}
@@ -53,7 +66,7 @@ async def released(life: Life, columns: Sequence[object], rows: FloatArray, mech
         del asked["row_bound"]
     if mechanism["kind"] == "histogram":
         asked["row_bound"] = None
-    task = await life.create(**asked, min_clients=PEOPLE - 20)
+    task = await life.create(**asked, min_clients=len(rows) - 20)
     await life.upload(task, rows=[(row, seeded(f"example {number}")) for number, row in enumerate(rows)])
     return await life.release(task)
 
@@ -64,5 +77,6 @@ async def example_releases(life: Life) -> dict[str, str]:
         "ages": await released(life, AGES, ages(), {"kind": "histogram", "cells": 12}),
         "people": await released(life, ADULTS, adults(), {"kind": "ron_gauss", "bins": 4}),
         "smokers": await released(life, AGES, smokers(), {"kind": "second_moment", "intercept": 0.8}),
+        "sensors": await released(life, SENSORS, sensors(), WAVE),
         "flights": await released(life, FLIGHTS, flights(), {"kind": "second_moment", "intercept": 0.8}),
     }

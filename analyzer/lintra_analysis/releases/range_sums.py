@@ -1,9 +1,8 @@
 """A released sum of products of all columns with a few: the range of second moments that are too many to release."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 import numpy as np
 
@@ -169,7 +168,14 @@ class RangeSums:
         squares = float(np.square(self.sums.values).sum()) - len(self.columns) * self.sums.noise_sd**2
         return self.trace - squares / self.num_clients
 
-    @property
-    def squares_sd(self) -> float:
-        """Return how large a singular value of noise alone is, about: s_E (sqrt(d) + sqrt(r))."""
-        return self.noise_sd * (math.sqrt(len(self.columns)) + math.sqrt(self.rank))
+
+class HasRangeSums(Protocol):
+    """A release that estimators of very many columns can read."""
+
+    def range_sums(self) -> RangeSums:
+        """Return the products of all columns with projected ones.
+
+        Raises:
+            InvalidAnalysisError: the release is no range finder.
+        """
+        ...

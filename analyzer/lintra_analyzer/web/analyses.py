@@ -20,6 +20,8 @@ from lintra_analysis.estimators.power_sums import MOST_POWER, power_sums
 from lintra_analysis.estimators.power_sums_estimate import PowerSumsEstimate
 from lintra_analysis.estimators.regression import regression
 from lintra_analysis.estimators.regression_estimate import RegressionEstimate
+from lintra_analysis.estimators.wide import wide_components, wide_ridge, wide_variances
+from lintra_analysis.estimators.wide_estimate import WideComponents, WideRidge
 from lintra_analysis.record import ReleaseRecord
 from lintra_analysis.releases.clipped import FEW
 from lintra_analysis.releases.release import Release
@@ -213,6 +215,47 @@ class PowerSumsRequest(_Asked):
         return power_sums(release, self.powers, self.columns, self.confidence)
 
 
+class WideComponentsRequest(BaseModel):
+    """Components of very many columns from a `range_finder` release, without intervals."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["wide-components"]
+    components: int | None = Field(default=None, ge=1, strict=True)
+    about: About = "means"
+
+    def run(self, release: Release) -> WideComponents:
+        """Run the estimator."""
+        return wide_components(release, self.components, about=self.about)
+
+
+class WideVariancesRequest(_Asked):
+    """Directions of a `range_finder` release with intervals of the variances along them."""
+
+    kind: Literal["wide-variances"]
+    components: int | None = Field(default=None, ge=1, strict=True)
+    about: About = "means"
+
+    def run(self, release: Release) -> WideComponents:
+        """Run the estimator."""
+        return wide_variances(release, self.components, self.confidence, about=self.about)
+
+
+class WideRidgeRequest(BaseModel):
+    """A ridge regression of one column on all others from a `range_finder` release."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["wide-ridge"]
+    target: str
+    regularization: Penalty = 0.0
+    about: About = "means"
+
+    def run(self, release: Release) -> WideRidge:
+        """Run the estimator."""
+        return wide_ridge(release, self.target, self.regularization, about=self.about)
+
+
 class SyntheticRequest(BaseModel):
     """Synthetic rows from the model of a `ron_gauss` release; the same seed gives the same rows."""
 
@@ -250,6 +293,9 @@ Request = (
     | MeansRequest
     | HistogramRequest
     | PowerSumsRequest
+    | WideComponentsRequest
+    | WideVariancesRequest
+    | WideRidgeRequest
     | SyntheticRequest
     | FidelityRequest
 )
@@ -265,6 +311,9 @@ REQUESTS: dict[str, type[Request]] = {
     "means": MeansRequest,
     "histogram": HistogramRequest,
     "power-sums": PowerSumsRequest,
+    "wide-components": WideComponentsRequest,
+    "wide-variances": WideVariancesRequest,
+    "wide-ridge": WideRidgeRequest,
     "synthetic": SyntheticRequest,
     "fidelity": FidelityRequest,
 }

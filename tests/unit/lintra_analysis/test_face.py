@@ -34,6 +34,9 @@ FUNCTIONS = {
     "regression_path",
     "synthesize",
     "trend",
+    "wide_components",
+    "wide_ridge",
+    "wide_variances",
 }
 TYPES = {
     "AnalyzerClient",
@@ -48,6 +51,8 @@ TYPES = {
     "Release",
     "SyntheticRows",
     "TrendEstimate",
+    "WideComponents",
+    "WideRidge",
 }
 MOST_MODULES = 30
 

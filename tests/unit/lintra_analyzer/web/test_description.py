@@ -12,8 +12,11 @@ from lintra_analyzer.web.analyses import REQUESTS
 from lintra_analyzer.web.result_schema import result_schema
 from lintra_protocol.task import Task
 from support.analyzer_world import CLIENTS, Life, seeded
+from support.example_releases import SENSORS, WAVE, sensors
+from support.example_releases import released as released_rows
 
 OF_HISTOGRAM: dict[str, dict[str, Any]] = {"histogram": {}, "power-sums": {}}
+OF_RANGE: dict[str, dict[str, Any]] = {"wide-components": {}, "wide-variances": {}, "wide-ridge": {"target": "power"}}
 OF_A_BOOLEAN: dict[str, dict[str, object]] = {"linear-score": {"target": "ill"}}
 OF_RON_GAUSS: dict[str, dict[str, object]] = {"synthetic": {"num_rows": 3, "seed": 1}, "fidelity": {}}
 NEEDED: dict[str, dict[str, object]] = {
@@ -51,15 +54,21 @@ async def released_boolean(life: Life) -> str:
     return f"/v1/releases/{await life.release(task)}/analyses"
 
 
-@pytest.mark.parametrize("mechanism", ["second_moment", "ron_gauss", "histogram", "boolean"])
+async def released_wide(life: Life) -> str:
+    return f"/v1/releases/{await released_rows(life, SENSORS, sensors(), WAVE)}/analyses"
+
+
+@pytest.mark.parametrize("mechanism", ["second_moment", "ron_gauss", "histogram", "boolean", "range"])
 @pytest.mark.grid(2)
 async def test_every_answer_has_the_form_that_is_declared_and_lacks_nothing(life: Life, mechanism: str) -> None:
-    others = REQUESTS.keys() - {*OF_RON_GAUSS, *OF_HISTOGRAM, *OF_A_BOOLEAN}
-    own = {"ron_gauss": OF_RON_GAUSS, "histogram": OF_HISTOGRAM, "boolean": OF_A_BOOLEAN}
+    others = REQUESTS.keys() - {*OF_RON_GAUSS, *OF_HISTOGRAM, *OF_A_BOOLEAN, *OF_RANGE}
+    own = {"ron_gauss": OF_RON_GAUSS, "histogram": OF_HISTOGRAM, "boolean": OF_A_BOOLEAN, "range": OF_RANGE}
     asked = own.get(mechanism) or {kind: NEEDED.get(kind, {}) for kind in others}
     async with life.rest() as rest:
         if mechanism == "boolean":
             path = await released_boolean(life)
+        elif mechanism == "range":
+            path = await released_wide(life)
         else:
             path = await released(life, mechanism={"kind": mechanism})
         document = await described(life)
