@@ -294,6 +294,23 @@ class BatchStatus(Frozen):
     enough: bool
 
 
+StepName = Literal["inventory", "cohort", "aggregate"]
+"""A step of a release, called as the document that it makes."""
+
+
+class Progress(Frozen):
+    """How far a server is with a step that takes longer than a request; it decides nothing, and nobody signs it.
+
+    Attributes:
+        seconds: since it was begun.
+        thousandths: of it that are done, as far as the server can tell.
+    """
+
+    step: StepName
+    seconds: Count
+    thousandths: Annotated[int, Field(ge=0, le=1000)]
+
+
 def receipt_hash(report_ids: list[bytes]) -> str:
     """Return the hash that a receipt has of the identifiers it covers, in order of upload."""
     return base64url(domain_hash("receipt reports", *report_ids))

@@ -32,7 +32,7 @@ _LABEL = "lintra"
 MessageName = Literal[
     "keys", "task", "reports", "upload-answer", "batches", "inventory", "ids", "cohort-request", "cohort",
     "aggregate-request", "sketch-share", "inclusion", "counters",
-    "registration", "census",
+    "registration", "census", "progress",
 ]  # fmt: skip
 _BINARY = {"reports", "ids", "sketch-share"}
 

@@ -17,6 +17,7 @@ from lintra_server.batches.census import CensusTaker
 from lintra_server.batches.executors import executor_of
 from lintra_server.batches.gate import Gate
 from lintra_server.batches.intake import Intake
+from lintra_server.batches.jobs import Jobs
 from lintra_server.batches.registry import HeldBatch, HeldTask, Registry
 from lintra_server.batches.upkeep import Upkeep
 from lintra_server.clock import DAY, Clock
@@ -125,6 +126,7 @@ class Node:
         self.gate = Gate(
             parts.store, parts.states, stepper, parts.identity, random_bytes, self.now, executor_of(settings)
         )
+        self.jobs = Jobs(self._running)
         self._upkeep = Upkeep(
             parts.store, parts.states, stepper, parts.journal, parts.folder.files, settings.abandon_after_days * DAY,
             settings.cut_after_days * DAY, self._running, lambda task_id: self.registry.forget(base64url(task_id)),
@@ -233,6 +235,9 @@ class Node:
         """Finish what was begun, write what waits, and close the store."""
         self._stopping.set()
         self._notes.join()
+        self.jobs.close()
+        # A step that is left undone must write nothing where the next process may already write.
+        self.stepper.stop()
         self.intake.close()
         self.writer.close()
         try:

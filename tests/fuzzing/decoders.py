@@ -30,6 +30,7 @@ from lintra_protocol.messages import (
     Inclusion,
     Inventory,
     KeyList,
+    Progress,
     Receipt,
     Registration,
     SealingKeyEntry,
@@ -268,6 +269,7 @@ def _messages() -> dict[str, Decoder]:
         "an upload's answer": _document(UploadAnswer, UploadAnswer(failures=(), receipt=receipt)),
         "counters": _document(Counters, Counters(received=3, accepted=1, repeated=1, refused={"batch_closed": 1})),
         "a batch's state": _document(BatchStatus, BatchStatus(batch=0, state="open", count=3, enough=False)),
+        "a step under way": _document(Progress, Progress(step="cohort", seconds=9, thousandths=500)),
         "a proof of inclusion": _document(
             Inclusion, Inclusion(root=key32, count=5, leaf=0, leaf_ids=base64url(IDS.encode()), siblings=())
         ),

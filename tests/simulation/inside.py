@@ -318,7 +318,7 @@ async def _nothing_else(scope: object, receive: object, send: object) -> None:
 
 def answer_of(status: int, content: bytes) -> Answer:
     """Return what a status and a body say."""
-    if status in (200, 201):
+    if status in (200, 201, 202):
         return Answer(status, body=content)
     return Answer(status, str(json.loads(content)["type"]).removeprefix("urn:lintra:problem:"), content)
 

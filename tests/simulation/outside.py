@@ -272,11 +272,23 @@ class OutsideServer(InsideServer):
             return await self._tried("PUT", f"/v1/tasks/{task_id}", body, {"content-type": sort})
         method, resource, message = QUESTIONS[name]
         headers = {"content-type": media_type(message)} if message else {}
-        asked = self._tried(method, f"/v1/tasks/{task_id}/batches/{batch}/{resource}", body, headers, signed=True)
+        asked = self._answered(method, f"/v1/tasks/{task_id}/batches/{batch}/{resource}", body, headers)
         if meanwhile is None:
             return await asked
         answer, _ = await asyncio.gather(asked, meanwhile())
         return answer
+
+    async def _answered(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> Answer:
+        """Ask for a step until it is done, as an analyzer does."""
+        while True:
+            answer = await self._tried(method, path, body, headers, signed=True)
+            while answer.status == 202:
+                await asyncio.sleep(0.1)
+                answer = await self._tried("GET", path, b"", {}, signed=True)
+                if answer.problem in ("batch_open", "not_found"):
+                    break  # it began anew and knows nothing of it
+            else:
+                return answer
 
     async def _tried(
         self, method: str, path: str, body: bytes, headers: dict[str, str], *, signed: bool = False

@@ -1,5 +1,6 @@
 """The analyzer among real servers in one process: real stores, in-process HTTP, a clock that stands still."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -75,16 +76,24 @@ def specification(kind: str = "second_moment", **changes: object) -> dict[str, o
 
 
 class Wires(httpx2.AsyncBaseTransport):
-    """Carries requests to the servers' applications; a fault may change an answer, or raise instead of giving it."""
+    """Carries requests to the servers' applications; a fault may change an answer, or raise instead of giving it.
+
+    With a timeout an answer must begin within so many seconds.
+    """
 
     def __init__(self, apps: list[UploadRoute]) -> None:
         self._ways = [httpx2.ASGITransport(app) for app in apps]
         self.fault: Fault | None = None
+        self.timeout: float | None = None
         self.log: list[tuple[int, str, str]] = []
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         server = int(request.url.host.removeprefix("server-").removesuffix(".test"))
-        response = await self._ways[server].handle_async_request(request)
+        try:
+            async with asyncio.timeout(self.timeout):
+                response = await self._ways[server].handle_async_request(request)
+        except TimeoutError:
+            raise httpx2.ReadTimeout("silence", request=request) from None
         body = b"".join([chunk async for chunk in response.stream])  # type: ignore[union-attr]
         answer: Answer = (response.status_code, dict(response.headers), body)
         self.log.append((server, request.method, request.url.path.rpartition("/")[2]))

@@ -1,4 +1,8 @@
-"""One server as the analyzer talks to it: signed requests, bounded answers, patience with what is temporary."""
+"""One server as the analyzer talks to it: signed requests, bounded answers, patience with what is temporary.
+
+A step that takes a server longer than a request is asked after until it is done, however long that is: what runs out is
+the patience with silence.
+"""
 
 import asyncio
 import json
@@ -13,6 +17,7 @@ import stamina
 from lintra_protocol import problems
 from lintra_protocol.canonical import HASH_BYTES, base64url, parse_base64url
 from lintra_protocol.errors import (
+    BatchOpenError,
     InternalError,
     InvalidMessageError,
     InventoryMismatchError,
@@ -21,8 +26,9 @@ from lintra_protocol.errors import (
     OverloadedError,
     UnauthorizedError,
     UnavailableError,
+    UnknownResourceError,
 )
-from lintra_protocol.messages import KeyList, Signed
+from lintra_protocol.messages import KeyList, Progress, Signed
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.signing import PUBLIC_KEY_BYTES, SigningKey
@@ -31,8 +37,13 @@ from lintra_service.lists import ListFolder
 
 T = TypeVar("T")
 
+_UNDERWAY = 202
+
 MAX_DOCUMENT_BYTES = 8 << 20
 """Largest JSON answer that is read; binary answers have limits of their own."""
+
+LONGEST_WAIT = 30.0
+"""Seconds until a server is asked again that said that it is at work, whatever it would like."""
 
 _TEMPORARY = (UnavailableError, OverloadedError, InternalError)
 
@@ -54,6 +65,14 @@ class Patience:
     attempts: int
     wait: float
     wait_max: float
+
+
+@dataclass(frozen=True)
+class Underway:
+    """A server's word that it is at a step, and after how many seconds it is asked again."""
+
+    progress: Progress
+    wait: float
 
 
 @dataclass(frozen=True)
@@ -88,6 +107,8 @@ class Server:
     ) -> bytes:
         """Send a signed request until it is answered, and return the answer's body.
 
+        A server that is at the step for long says so: then it is asked for the step's document until that is there.
+
         Args:
             method: in upper case.
             path: from the server's root.
@@ -98,13 +119,28 @@ class Server:
 
         Raises:
             LintraError: the server's own refusal, its detail behind the server's name.
-            UnavailableError: no answer after all attempts.
+            UnavailableError: no answer after all attempts; or the server forgot the step as often.
             MessageTooLargeError: the answer exceeds the limit; nothing beyond it was read.
         """
         headers = {} if message is None else {"content-type": media_type(message)}
-        return await self._patiently(
-            lambda: self._ask_once(method, path, answer, body, headers, lambda response: _bounded(response, limit))
-        )
+
+        async def read(response: httpx2.Response) -> bytes | Underway:
+            data = await _bounded(response, limit)
+            if response.status_code != _UNDERWAY:
+                return data
+            return Underway(Progress.from_canonical(data), _seconds(response.headers.get("retry-after", "")))
+
+        for _ in range(self._network.patience.attempts):
+            said = await self._patiently(lambda: self._ask_once(method, path, answer, body, headers, read))
+            try:
+                while isinstance(said, Underway):
+                    await asyncio.sleep(said.wait)
+                    said = await self._patiently(lambda: self._ask_once("GET", path, answer, b"", {}, read))
+            except (BatchOpenError, UnknownResourceError):
+                continue  # it knows nothing of the step that it was at: it began anew, and is asked again
+            return said
+        with self.blame():
+            raise UnavailableError(f"it began {method} {path} again and again, and never finished it")
 
     async def fetch_list(self, path: str, folder: ListFolder, count: int, root: str, wrong: str) -> ReportIds:
         """Get the list of identifiers that a server signed, and put it into a folder; memory holds a chunk of it.
@@ -182,7 +218,8 @@ class Server:
                 try:
                     if not response.is_success:
                         raise _refusal(response, await _bounded(response, MAX_DOCUMENT_BYTES))
-                    require_media_type(response.headers.get("content-type"), answer)
+                    expected = "progress" if response.status_code == _UNDERWAY else answer
+                    require_media_type(response.headers.get("content-type"), expected)
                     return await read(response)
                 finally:
                     await response.aclose()
@@ -217,6 +254,12 @@ async def _pour(response: httpx2.Response, limit: int, take: Callable[[bytes], o
         if size > limit:
             raise MessageTooLargeError(f"an answer of at most {limit} bytes was expected")
         take(chunk)
+
+
+def _seconds(retry_after: str) -> float:
+    """Return how long to wait until a server is asked again; at least a moment, whatever it says."""
+    wished = float(retry_after) if retry_after.isascii() and retry_after.isdecimal() and len(retry_after) < 6 else 1.0
+    return min(max(wished, 0.1), LONGEST_WAIT)
 
 
 def _refusal(response: httpx2.Response, data: bytes) -> LintraError:

@@ -5,7 +5,7 @@ ranks, and returns a sum modulo 2^64. Sums of parts are added in any order: the 
 and sealing are the gate's, once; no part ever sees them.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Protocol
@@ -24,6 +24,9 @@ PART_REPORTS = 1 << 20
 
 PartShare = tuple[RingArray, int]
 """The sum of some shares, and how many it adds."""
+
+Tell = Callable[[float], None]
+"""Is told how much of a step is done, from 0 to 1."""
 
 
 @dataclass(frozen=True)
@@ -73,18 +76,32 @@ class InProcess:
             yield part_share(release.task, release.server, release.matrix, own, release.stored, part)
 
 
-def sketch_share(release: Release, executor: Executor) -> RingArray:
+def sketch_share(release: Release, executor: Executor, tell: Tell = lambda _: None) -> RingArray:
     """Add up one server's shares of a cohort; the result has shape `(m, w/c)`.
+
+    Args:
+        release: what is added up.
+        executor: adds up the parts.
+        tell: is told after every part how much of all is done, from 0 to 1.
 
     Raises:
         ValueError: a report of the cohort is in none of the segments.
         UnavailableError: a part could not be computed.
     """
     empty = np.zeros((release.matrix.rows, release.task.sketch_words), np.uint64)
-    share, done = tree_sum(chain([(empty, 0)], executor.part_shares(release)))
+    parts = _counted(executor.part_shares(release), release.matrix.num_clients, tell)
+    share, done = tree_sum(chain([(empty, 0)], parts))
     if done != release.matrix.num_clients:
         raise ValueError(f"{release.matrix.num_clients - done} stored shares of the cohort are missing")
     return share
+
+
+def _counted(parts: Iterable[PartShare], total: int, tell: Tell) -> Iterator[PartShare]:
+    done = 0
+    for part in parts:
+        done += part[1]
+        tell(done / total)
+        yield part
 
 
 def tree_sum(sums: Iterable[PartShare]) -> PartShare:

@@ -49,7 +49,7 @@ from lintra_protocol.rules import (
 from lintra_protocol.sealing import seal
 from lintra_protocol.signing import SigningKey
 from lintra_protocol.wire import encode_sealed_document
-from lintra_server.batches.executor import Executor, InProcess, Release, sketch_share
+from lintra_server.batches.executor import Executor, InProcess, Release, Tell, sketch_share
 from lintra_server.batches.registry import HeldBatch
 from lintra_server.disk.journal import JournalState
 from lintra_server.disk.reserve import is_full
@@ -222,8 +222,13 @@ class Gate:
 
     # --- (R8-R11) release --------------------------------------------------------------------------------------
 
-    def release(self, held: HeldBatch, request: AggregateRequest) -> bytes:
+    def release(self, held: HeldBatch, request: AggregateRequest, tell: Tell = lambda _: None) -> bytes:
         """Return this server's sealed sketch share of the frozen cohort, the only one there will ever be.
+
+        Args:
+            held: the batch.
+            request: with the cohorts that all servers froze.
+            tell: is told now and then how much of the sum is done.
 
         Raises:
             BatchOpenError, UnknownResourceError: no cohort was frozen here yet.
@@ -256,7 +261,7 @@ class Gate:
             root = parse_base64url(cohort.root)
             nonces = [parse_base64url(signed.message.nonce) for signed in request.cohorts]
             drawn = draw_matrix(held.task, held.batch, root, nonces, cohort.count)  # (4), (5)
-            aggregate = self._sealed(held, drawn, root)  # (6), (7)
+            aggregate = self._sealed(held, drawn, root, tell)  # (6), (7)
             values: Values = {
                 "state": "released",
                 "request_hash": request_hash,
@@ -352,11 +357,11 @@ class Gate:
             self._store.forget_key(held.number)
         return aggregate
 
-    def _sealed(self, held: HeldBatch, drawn: Drawn, root: bytes) -> bytes:
+    def _sealed(self, held: HeldBatch, drawn: Drawn, root: bytes, tell: Tell) -> bytes:
         task, matrix = held.task, drawn.matrix
         ranks, stored = self._store.ranks(held.number), self._store.segments(held.number)
         release = Release(task, held.server, matrix, drawn.seed, held.number, ranks, stored)
-        share = sketch_share(release, self._executor)
+        share = sketch_share(release, self._executor, tell)
         task.mechanism.smooth(share, self._random_bytes)
         context = aggregate_context(task, held.batch, held.server, root, drawn.seed)
         sealed = seal(ring_bytes(share), task.suite, parse_base64url(task.analyzer.sealing_key), context)

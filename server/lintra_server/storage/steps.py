@@ -232,6 +232,11 @@ class Stepper:
             self._finish()  # 3, 4
         return True
 
+    def stop(self) -> None:
+        """Begin no more steps, and return when the one that is being written is done."""
+        with self._lock:
+            self._halted = True
+
     def with_room(self, write: Callable[[], T]) -> T:
         """Do another write that a release needs, once more if the disk was full and there is room kept for it.
 

@@ -5,6 +5,7 @@ built once in a process; which server a request is for stands in its state.
 """
 
 import functools
+import hashlib
 import time
 from collections.abc import Callable
 from math import ceil
@@ -22,13 +23,16 @@ from lintra_protocol.messages import (
     CohortRequest,
     Registration,
     Signed,
+    StepName,
     TaskRecord,
 )
 from lintra_protocol.randomness import RandomBytes, system_randomness
 from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.transport import MessageName, media_type, require_media_type
 from lintra_protocol.wire import KEY_ID_BYTES
+from lintra_server.batches.executor import Tell
 from lintra_server.batches.intake import nearest_batch
+from lintra_server.batches.jobs import Job
 from lintra_server.batches.registry import HeldBatch
 from lintra_server.disk.journal import Halt
 from lintra_server.disk.reserve import is_full
@@ -45,6 +49,10 @@ MAX_AGGREGATE_BYTES = 1 << 20
 MAX_COHORT_BYTES = 64 << 20
 """Holds about 1.4 million identifiers that differ between the servers."""
 
+RETRY_AFTER_SECONDS = 1
+"""After which whoever waits for a step may ask how far it is."""
+
+_DOCUMENTS: dict[StepName, MessageName] = {"inventory": "inventory", "cohort": "cohort", "aggregate": "sketch-share"}
 _IDS_PER_CHUNK = 4096
 _BATCH = "/v1/tasks/{task_id}/batches/{batch}"
 
@@ -164,7 +172,7 @@ def _add_inventory_routes(app: FastAPI) -> None:
     async def close(task_id: str, batch: str, request: Request) -> Response:
         node, held, _ = await _analyzer(request, task_id, batch)
         try:
-            return answer("inventory", await run_in_threadpool(node.gate.close, held))
+            return await _step(request, node, held, "inventory", b"", lambda _: node.gate.close(held))
         except BatchOpenError:
             request.state.retry_after = max(1, ceil(held.ends_of(held.batch) - node.now()))
             raise
@@ -172,7 +180,7 @@ def _add_inventory_routes(app: FastAPI) -> None:
     @app.get(f"{_BATCH}/inventory")
     async def inventory(task_id: str, batch: str, request: Request) -> Response:
         node, held, _ = await _analyzer(request, task_id, batch)
-        return answer("inventory", await run_in_threadpool(node.gate.inventory, held))
+        return await _document(request, node, held, "inventory", node.gate.inventory)
 
     @app.get(f"{_BATCH}/inventory/ids")
     async def ids(task_id: str, batch: str, request: Request) -> Response:
@@ -184,25 +192,27 @@ def _add_release_routes(app: FastAPI) -> None:
     @app.put(f"{_BATCH}/cohort")
     async def freeze(task_id: str, batch: str, request: Request) -> Response:
         node, held, body = await _analyzer(request, task_id, batch, "cohort-request", MAX_COHORT_BYTES)
-        return answer(
-            "cohort", await run_in_threadpool(lambda: node.gate.freeze(held, CohortRequest.from_canonical(body)))
-        )
+
+        def work(_: Tell) -> bytes:
+            return node.gate.freeze(held, CohortRequest.from_canonical(body))
+
+        return await _step(request, node, held, "cohort", body, work)
 
     @app.get(f"{_BATCH}/cohort")
     async def cohort(task_id: str, batch: str, request: Request) -> Response:
         node, held, _ = await _analyzer(request, task_id, batch)
-        return answer("cohort", await run_in_threadpool(node.gate.cohort, held))
+        return await _document(request, node, held, "cohort", node.gate.cohort)
 
     @app.put(f"{_BATCH}/aggregate")
     async def release(task_id: str, batch: str, request: Request) -> Response:
         node, held, body = await _analyzer(request, task_id, batch, "aggregate-request", MAX_AGGREGATE_BYTES)
-        aggregate_request = AggregateRequest.from_canonical(body)
-        return answer("sketch-share", await run_in_threadpool(node.gate.release, held, aggregate_request))
+        wanted = AggregateRequest.from_canonical(body)
+        return await _step(request, node, held, "aggregate", body, lambda tell: node.gate.release(held, wanted, tell))
 
     @app.get(f"{_BATCH}/aggregate")
     async def aggregate(task_id: str, batch: str, request: Request) -> Response:
         node, held, _ = await _analyzer(request, task_id, batch)
-        return answer("sketch-share", await run_in_threadpool(node.gate.aggregate, held))
+        return await _document(request, node, held, "aggregate", node.gate.aggregate)
 
     @app.get(f"{_BATCH}/inclusion/{{report_id}}")
     async def inclusion(task_id: str, batch: str, report_id: str, request: Request) -> Response:
@@ -212,6 +222,30 @@ def _add_release_routes(app: FastAPI) -> None:
             wanted = parse_base64url(report_id, HASH_BYTES)
             proof = await run_in_threadpool(node.gate.inclusion, held, wanted)
         return answer("inclusion", proof.canonical())
+
+
+async def _step(
+    request: Request, node: Node, held: HeldBatch, step: StepName, body: bytes, work: Callable[[Tell], bytes]
+) -> Response:
+    """Do a step of a release, or say how far it is."""
+    digest = hashlib.sha256(body).digest()
+    return _outcome(request, node, step, await node.jobs.run(held.number, step, digest, work))
+
+
+async def _document(
+    request: Request, node: Node, held: HeldBatch, step: StepName, read: Callable[[HeldBatch], bytes]
+) -> Response:
+    """Return what a step made, or say how far it is."""
+    found = await node.jobs.join(held.number, step)
+    return _outcome(request, node, step, await run_in_threadpool(read, held) if found is None else found)
+
+
+def _outcome(request: Request, node: Node, step: StepName, outcome: bytes | Job) -> Response:
+    if isinstance(outcome, bytes):
+        return answer(_DOCUMENTS[step], outcome)
+    # Each step's document lies where the step was asked for.
+    headers = {"location": request.scope["raw_path"].decode("latin-1"), "retry-after": str(RETRY_AFTER_SECONDS)}
+    return answer("progress", outcome.progress(node.jobs.running()).canonical(), status=202, headers=headers)
 
 
 async def _registration(node: Node, request: Request) -> tuple[Signed[TaskRecord], tuple[bytes, bytes] | None]:

@@ -20,6 +20,7 @@ from lintra_protocol.messages import (
     Inclusion,
     Inventory,
     KeyList,
+    Progress,
     Registration,
     Signed,
     TaskRecord,
@@ -63,8 +64,12 @@ _MODELS: Mapping[MessageName, type[Frozen]] = {
     "cohort": Signed[Cohort],
     "aggregate-request": AggregateRequest,
     "inclusion": Inclusion,
+    "progress": Progress,
 }
 """The others are bytes."""
+
+STEPS = tuple(f"{_BATCH}/{document}" for document in ("inventory", "cohort", "aggregate"))
+"""Resources whose making may take longer than a request."""
 
 
 class DescribedApp(FastAPI):
@@ -93,6 +98,12 @@ def _described(document: Schema) -> Schema:
         operation["responses"] = {"200": {"description": "The message.", "content": _content(schemas, answer)}}
         if (method, path) == ("put", _TASK):
             operation["responses"]["201"] = operation["responses"]["200"]
+        if path in STEPS:
+            operation["responses"]["202"] = {
+                "description": "It is being made; ask for it with GET in `Retry-After` seconds.",
+                "headers": {name: {"schema": {"type": "string"}} for name in ("Location", "Retry-After")},
+                "content": _content(schemas, "progress"),
+            }
         operation["responses"]["default"] = {
             "description": "A problem document (RFC 9457).",
             "content": {"application/problem+json": {"schema": {"type": "object"}}},

@@ -1,0 +1,168 @@
+"""Steps of a release as jobs: one that takes longer than a request goes on, and whoever asks again joins it.
+
+A step that is done within a second is answered at once. Otherwise its asker hears how far it is, and comes again. A job
+is only a way of waiting: what a step decides is written down by the step itself (see `steps`), so that after a crash
+the same request leads to the same bytes, or to the first ones. Of a job that failed the failure is kept until it was
+told.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future, wait
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import structlog
+
+from lintra_protocol.errors import OverloadedError, UnavailableError
+from lintra_protocol.messages import Progress, StepName
+from lintra_server.batches.executor import Tell
+
+ANSWER_SECONDS = 1.0
+"""What takes longer is told to be under way."""
+
+AT_ONCE = 4
+"""Jobs that run; others wait, so that the steps of many batches do not hold many lists at once."""
+
+MOST = 20
+"""Jobs that run or wait, each with its request."""
+
+STOP_SECONDS = 20.0
+
+log = structlog.get_logger()
+
+
+@dataclass
+class Job:
+    """A step of one batch that was begun.
+
+    Attributes:
+        digest: of the request that it answers.
+        began: on the clock that counts seconds.
+        done: how much of it, from 0 to 1, as far as it says.
+        outcome: the step's answer or refusal, when there is one.
+    """
+
+    step: StepName
+    digest: bytes
+    began: float
+    done: float = 0.0
+    outcome: "Future[bytes]" = field(default_factory=Future, repr=False)
+
+    def tell(self, done: float) -> None:
+        """Note how much is done."""
+        self.done = done
+
+    def progress(self, now: float) -> Progress:
+        """Say how far it is."""
+        return Progress(step=self.step, seconds=int(now - self.began), thousandths=int(1000 * min(self.done, 1.0)))
+
+
+class Jobs:
+    """The jobs of one server, at most one for each batch; used from one event loop, while steps run in threads."""
+
+    def __init__(self, running: Callable[[], float] = time.monotonic) -> None:
+        """Have none.
+
+        Args:
+            running: counts seconds, and nobody sets it.
+        """
+        self.running = running
+        self._jobs: dict[int, Job] = {}
+        self._turns = threading.BoundedSemaphore(AT_ONCE)
+        self._stopping = False
+
+    async def run(self, batch: int, step: StepName, digest: bytes, work: Callable[[Tell], bytes]) -> bytes | Job:
+        """Begin a step, or join it if the same request began it; return its answer, or the job if that takes longer.
+
+        Args:
+            batch: its number in the store.
+            step: which one.
+            digest: of the request: another one for this batch waits for the end of the first.
+            work: does the step in a thread, and is given what to tell how far it is.
+
+        Raises:
+            LintraError: what the step says.
+            OverloadedError: too many steps are waiting.
+            UnavailableError: another step of this batch is being done, or the server is stopping.
+        """
+        if (other := self._another(batch, step, digest)) is not None:
+            await _ended(other)
+        if (other := self._another(batch, step, digest)) is not None:
+            raise UnavailableError(f"another step of this batch is being done, its {other.step}; ask again later")
+        job = self._jobs.get(batch)
+        if job is None or job.outcome.done():
+            job = self._begin(batch, Job(step, digest, self.running()), work)
+        return await self._told(batch, job)
+
+    async def join(self, batch: int, step: StepName) -> bytes | Job | None:
+        """Return what became of a step that was begun, or its job; None if nothing is to be told of it.
+
+        Raises:
+            LintraError: it failed; this is told once.
+        """
+        job = self._jobs.get(batch)
+        return None if job is None or job.step != step else await self._told(batch, job)
+
+    def close(self) -> None:
+        """Begin nothing more, and wait a while for what was begun; what is not done then is done when asked again."""
+        self._stopping = True
+        for job in list(self._jobs.values()):
+            job.outcome.cancel()  # those that wait for their turn
+        unfinished = wait([job.outcome for job in self._jobs.values()], STOP_SECONDS).not_done
+        if unfinished:
+            log.warning("steps are left undone", steps=len(unfinished))
+
+    def _another(self, batch: int, step: StepName, digest: bytes) -> Job | None:
+        """Return the batch's job, if it is not done and answers another request."""
+        job = self._jobs.get(batch)
+        return None if job is None or job.outcome.done() or (job.step, job.digest) == (step, digest) else job
+
+    def _begin(self, batch: int, job: Job, work: Callable[[Tell], bytes]) -> Job:
+        if self._stopping:
+            raise UnavailableError("the server is stopping")
+        for number in [number for number, each in self._jobs.items() if each.outcome.done()]:
+            if len(self._jobs) >= MOST:  # failures that nobody asked for
+                del self._jobs[number]
+        if len(self._jobs) >= MOST:
+            raise OverloadedError(f"{MOST} steps of releases are being done")
+        self._jobs[batch] = job
+        # A daemon: a process that was asked to end does not wait an hour for a step that a restart does again.
+        threading.Thread(target=self._work, args=(job, work), name=f"lintra-{job.step}", daemon=True).start()
+        return job
+
+    def _work(self, job: Job, work: Callable[[Tell], bytes]) -> None:
+        with self._turns:
+            if not job.outcome.set_running_or_notify_cancel():
+                return
+            try:
+                job.outcome.set_result(work(job.tell))
+            except BaseException as error:
+                job.outcome.set_exception(error)
+
+    async def _told(self, batch: int, job: Job) -> bytes | Job:
+        if not await _ended(job):
+            return job
+        # An answer is in the store from now on; a failure was told.
+        if self._jobs.get(batch) is job:
+            del self._jobs[batch]
+        try:
+            return job.outcome.result()
+        except CancelledError:
+            raise UnavailableError("the server is stopping") from None
+
+
+async def _ended(job: Job) -> bool:
+    """Wait as long as an answer may take; return whether the job has ended."""
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+
+    def end(_: object) -> None:
+        with suppress(RuntimeError):  # whoever waited is gone, and the loop with it
+            loop.call_soon_threadsafe(ended.set)
+
+    job.outcome.add_done_callback(end)
+    with suppress(TimeoutError):
+        await asyncio.wait_for(ended.wait(), ANSWER_SECONDS)
+    return job.outcome.done()
