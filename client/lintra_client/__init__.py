@@ -14,16 +14,20 @@ if TYPE_CHECKING:
     from lintra_client.bulk import FailedRow, SendSummary
     from lintra_client.channel import Retries
     from lintra_client.check import Policy
-    from lintra_client.client import DEFAULT_LEDGER, Client, SendReceipt
-    from lintra_client.ledger import DISTINCT_SOURCES, Balance, Entry, Ledger
+    from lintra_client.client import Client
+    from lintra_client.contributing import Account, Contribution
+    from lintra_client.ledger import DEFAULT_LEDGER, DISTINCT_SOURCES, Balance, Entry, Ledger
     from lintra_client.sealed_reports import Parcel
+    from lintra_client.sending import SendReceipt
 
 __all__ = [
     "DEFAULT_LEDGER",
     "DISTINCT_SOURCES",
+    "Account",
     "Balance",
     "BlockingClient",
     "Client",
+    "Contribution",
     "Entry",
     "FailedRow",
     "Ledger",
@@ -39,9 +43,11 @@ _HOMES = {
     "bulk": ("FailedRow", "SendSummary"),
     "channel": ("Retries",),
     "check": ("Policy",),
-    "client": ("DEFAULT_LEDGER", "Client", "SendReceipt"),
-    "ledger": ("DISTINCT_SOURCES", "Balance", "Entry", "Ledger"),
+    "client": ("Client",),
+    "contributing": ("Account", "Contribution"),
+    "ledger": ("DEFAULT_LEDGER", "DISTINCT_SOURCES", "Balance", "Entry", "Ledger"),
     "sealed_reports": ("Parcel",),
+    "sending": ("SendReceipt",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -6,7 +6,7 @@ Requests run on a loop of their own in a thread of their own, so it works in scr
 import asyncio
 import threading
 import weakref
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self, TypedDict, TypeVar, Unpack
 
@@ -15,10 +15,13 @@ import httpx2
 from lintra_client.bulk import Progress, SendSummary
 from lintra_client.channel import Retries
 from lintra_client.check import Policy
-from lintra_client.client import Client, OwnLedger, SendReceipt, Servers
+from lintra_client.client import Client, Servers
+from lintra_client.contributing import Contribution
+from lintra_client.contribution_table import Rows
 from lintra_client.frames import DataFrame
-from lintra_client.ledger import SELF, Distinct, Ledger
+from lintra_client.ledger import SELF, Distinct, Ledger, OwnLedger
 from lintra_client.sealed_reports import Parcel
+from lintra_client.sending import SendReceipt
 from lintra_protocol.randomness import RandomBytes, system_randomness
 from lintra_protocol.ring import FloatArray
 from lintra_protocol.schema import Row
@@ -123,6 +126,33 @@ class BlockingClient:
                 random_bytes_for=random_bytes_for,
                 progress=progress,
             )
+        )
+
+    def contribution(
+        self,
+        rows: Rows,
+        *,
+        person: str | Sequence[object] | None = None,
+        keep: int | None = None,
+        leave_out: bool = False,
+    ) -> Contribution:
+        """Encode all rows of an organisation; see `Client.contribution`."""
+        self.open()
+        return self._client.contribution(rows, person=person, keep=keep, leave_out=leave_out)
+
+    def contribute(
+        self,
+        rows: Rows,
+        *,
+        person: str | Sequence[object] | None = None,
+        keep: int | None = None,
+        leave_out: bool = False,
+        random_bytes: RandomBytes = system_randomness,
+    ) -> SendReceipt:
+        """Send all rows of an organisation as one report; see `Client.contribute`."""
+        self.open()
+        return self._run(
+            self._client.contribute(rows, person=person, keep=keep, leave_out=leave_out, random_bytes=random_bytes)
         )
 
     def _end(self) -> None:

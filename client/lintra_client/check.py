@@ -169,3 +169,28 @@ def _signer(name: str, record: Signed[TaskRecord]) -> int:
             raise InvalidTaskError(f"server {index}: {error.detail}") from None
         return index
     raise UnauthorizedError(f"{name} did not sign the definition with the key of any of the task's servers")
+
+
+def server_url(text: str) -> str:
+    """Return a server's URL without a slash at its end.
+
+    Raises:
+        ValueError: it cannot be one.
+    """
+    url = text.rstrip("/")
+    if not url.startswith(("https://", "http://")):
+        raise ValueError(f"a server's URL begins with https:// or http://, got {text!r}")
+    return url
+
+
+def task_identifier(text: str) -> str:
+    """Return a task's identifier.
+
+    Raises:
+        ValueError: it cannot be one.
+    """
+    try:
+        parse_base64url(text, 32)
+    except InvalidMessageError as error:
+        raise ValueError(f"{text!r} is not a task identifier: {error.detail}") from None
+    return text

@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from lintra_client.bulk import FailedRow, SendSummary
 from lintra_client.check import Policy
 from lintra_client.client import Client, Servers
+from lintra_client.contribute_cli import contribute
 from lintra_client.ledger import DELTA, DISTINCT_SOURCES, MAX_EPSILON, Ledger, default_path, require_source
 from lintra_client.ledger_cli import AsJson, Ceiling, LedgerDelta, LedgerPath
 from lintra_client.ledger_cli import app as ledger_app
@@ -69,6 +70,8 @@ TokenFile = Annotated[
 OneToken = Annotated[str | None, typer.Option("--token", metavar="TEXT", help="The token of a file of one row.")]
 
 _SHOWN_FAILURES = 10
+
+app.command(context_settings=_IDENTIFIERS)(contribute)
 
 
 @app.command(context_settings=_IDENTIFIERS)
@@ -258,6 +261,7 @@ def _facts(task: Task, policy: Policy) -> dict[str, str | list[str]]:
         "neighbours": claim.neighbours,
         "min_clients": str(claim.min_clients),
         "max_corrupt_clients": str(claim.max_corrupt_clients),
+        **({} if task.contributors is None else {"promised_to": task.contributors.persons}),
         "epsilon_if_colluding": [f"{percent} %: {epsilon:.4g}" for percent, epsilon in colluding.items()],
         "judged_at_delta": f"{float(ceiling.delta_for(claim)):g}",
         "judged_epsilon": f"{ceiling.epsilon_of(claim, task.worst_privacy()):.6g}",

@@ -6,8 +6,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from dataclasses import replace
 from types import TracebackType
 from typing import Self, cast
 
@@ -17,17 +16,26 @@ import numpy as np
 from lintra_client.block_sending import BlockSending
 from lintra_client.bulk import Block, Progress, SendSummary, Tally, blocks_of, directly, send_blocks
 from lintra_client.channel import Channel, Retries
-from lintra_client.check import Policy, agreed_task, require_distinct
+from lintra_client.check import Policy, agreed_task, require_distinct, server_url, task_identifier
+from lintra_client.contributing import Contribution, finished, prepare, send_once
+from lintra_client.contribution_table import Rows
 from lintra_client.frames import DataFrame, rows_of_frame, sources_of_frame
-from lintra_client.ledger import DISTINCT_SOURCES, SELF, Distinct, Ledger, default_path, require_source
+from lintra_client.ledger import (
+    DEFAULT_LEDGER,
+    DISTINCT_SOURCES,
+    SELF,
+    Distinct,
+    Ledger,
+    OwnLedger,
+    default_path,
+    require_source,
+)
 from lintra_client.ledger_book import Source, Vouched
 from lintra_client.outbox import Outbox
 from lintra_client.sealed_reports import Parcel, block_size, encode_apart, encode_together, report_time, spelled
-from lintra_client.sending import Sending, Sent
+from lintra_client.sending import Sending, SendReceipt, receipt_of
 from lintra_client.upload import Delivery, Destination
-from lintra_protocol.canonical import parse_base64url
-from lintra_protocol.errors import InvalidMessageError, LedgerRefusedError, TokenInvalidError
-from lintra_protocol.messages import Receipt, Signed
+from lintra_protocol.errors import LedgerRefusedError, TokenInvalidError
 from lintra_protocol.randomness import RandomBytes, bulk_system_randomness, system_randomness
 from lintra_protocol.ring import FloatArray
 from lintra_protocol.schema import Row
@@ -36,37 +44,6 @@ from lintra_protocol.tokens import Token
 
 Servers = Sequence[str] | Mapping[str, str]
 """The servers' URLs as the task has them, in any order; or a mapping from these to where each is reached."""
-
-
-@dataclass(frozen=True)
-class SendReceipt:
-    """A report is stored at every server.
-
-    Attributes:
-        report_id: in base64url.
-        clipped: whether a bound of a column or of the norm moved the row; None if it is repeated: that row is gone.
-        incomplete: whether a value was missing or outside the task's columns; None if it is repeated.
-        servers: the servers' URLs, in the task's order.
-        signed: each server's signed word for it, in the same order.
-        repeated: whether the source had a report in this task already: that one was completed, and no other was made.
-    """
-
-    report_id: str
-    clipped: bool | None
-    incomplete: bool | None
-    servers: tuple[str, ...]
-    signed: tuple[Signed[Receipt], ...] = field(repr=False)
-    repeated: bool = False
-
-
-class OwnLedger(Enum):
-    """The type of `DEFAULT_LEDGER`."""
-
-    DEFAULT = "default"
-
-
-DEFAULT_LEDGER = OwnLedger.DEFAULT
-"""The ledger of this user, where the command line keeps it, too (`lintra_client.ledger.default_path`)."""
 
 
 class Client:
@@ -105,11 +82,11 @@ class Client:
         """
         if isinstance(servers, str):
             raise ValueError("servers is a list of URLs, got one string")
-        names = [_url(name) for name in servers]
+        names = [server_url(name) for name in servers]
         require_distinct(names)
-        addresses = map(_url, servers.values()) if isinstance(servers, Mapping) else names
+        addresses = map(server_url, servers.values()) if isinstance(servers, Mapping) else names
         self._addresses = dict(zip(names, addresses, strict=True))
-        self._task_id = _task_id(task_id)
+        self._task_id = task_identifier(task_id)
         self._policy = policy or Policy()
         self._ledger = ledger if isinstance(ledger, Ledger) else None
         self._owns_ledger = ledger is DEFAULT_LEDGER
@@ -166,11 +143,7 @@ class Client:
 
     @property
     def task(self) -> Task:
-        """Return the checked task.
-
-        Raises:
-            ValueError: the client is not open.
-        """
+        """Return the checked task; a `ValueError` says that the client is not open."""
         if self._task is None:
             raise ValueError("the client is not open; use `async with Client(...) as client`")
         return self._task
@@ -200,11 +173,11 @@ class Client:
             batch = parcel.batch
             sent = await sending.first(source, parcel)
             if sent is not None:
-                return self._receipt(sent, parcel)
+                return receipt_of(self.task, sent, parcel)
             kept = await sending.begun(source, batch)
         if kept is None:
             raise LedgerRefusedError("another process has just sent, or refused, this source's report; try again")
-        return self._receipt(await sending.resumed(source, kept, batch), None)
+        return receipt_of(self.task, await sending.resumed(source, kept, batch), None)
 
     def prepare(self, row: Row, random_bytes: RandomBytes = system_randomness, *, source: str = SELF) -> Parcel:
         """Turn one row into a report without sending or charging it; `random_bytes` is a cryptographic source.
@@ -309,6 +282,68 @@ class Client:
             carry = BlockSending(task, self._open(), self._ledger, self._outbox).carry
         return await send_blocks(blocks, encode, carry, Tally(progress))
 
+    # --- an organisation ---------------------------------------------------------------------------------------
+
+    async def contribute(
+        self,
+        rows: Rows,
+        *,
+        person: str | Sequence[object] | None = None,
+        keep: int | None = None,
+        leave_out: bool = False,
+        random_bytes: RandomBytes = system_randomness,
+    ) -> SendReceipt:
+        """Send all rows of an organisation as one report, for which every person is charged; again if sent again.
+
+        Args:
+            rows: an array of shape `(n, d)`, a data frame, or columns by name.
+            person: whose row each is: a column, which is not sent, or a name for each. Without it the caller vouches
+                that no person appears twice, and the task must allow one row of each.
+            keep: how many rows of each person are kept, the first ones; else a person with too many is refused.
+            leave_out: whether persons without privacy left are left out; else the file is refused.
+            random_bytes: a cryptographic source.
+
+        Raises:
+            InvalidRowError, LedgerRefusedError: the rows do not fit, or persons have no privacy left; nothing has left.
+            LintraError: a server did not take the report.
+        """
+        if (begun := await self.finish_contribution()) is not None:
+            return begun
+        made = await asyncio.to_thread(self.contribution, rows, person=person, keep=keep, leave_out=leave_out)
+        return await self.send_contribution(made, random_bytes)
+
+    def contribution(
+        self,
+        rows: Rows,
+        *,
+        person: str | Sequence[object] | None = None,
+        keep: int | None = None,
+        leave_out: bool = False,
+    ) -> Contribution:
+        """Encode all rows of an organisation, and say what is in them: nothing is charged, and nothing leaves.
+
+        The arguments are those of `contribute`.
+        """
+        return prepare(
+            self.task, self._ledger, rows, person=person, keep=keep, leave_out=leave_out, strict=self._strict
+        )
+
+    async def finish_contribution(self) -> SendReceipt | None:
+        """Send what is left of this organisation's report in this task, if one was begun; None if there is none."""
+        if self._ledger is None or self._outbox is None:
+            return None
+        sending = Sending(self.task, self._open(), self._ledger, self._outbox, ())
+        sent = await finished(sending, self.task, report_time(self.task, self._now()))
+        return None if sent is None else receipt_of(self.task, sent, None)
+
+    async def send_contribution(self, made: Contribution, random_bytes: RandomBytes = system_randomness) -> SendReceipt:
+        """Send what `contribution` has prepared."""
+        when, tokens = report_time(self.task, self._now()), self._tokens([self._token])
+        if self._ledger is None or self._outbox is None:
+            return await self.deliver(made.parcel(self.task, when, random_bytes, tokens))
+        sending = Sending(self.task, self._open(), self._ledger, self._outbox, made.sources)
+        return receipt_of(self.task, *await send_once(sending, made, self.task, when, random_bytes, tokens))
+
     # --- inside ------------------------------------------------------------------------------------------------
 
     async def _check(self, http: httpx2.AsyncClient) -> None:
@@ -333,17 +368,6 @@ class Client:
         if None in texts:
             raise TokenInvalidError("the task asks for a token, and this client has none")
         return tuple(Token.parse(text or "", self.task.num_servers) for text in texts)
-
-    def _receipt(self, sent: Sent, parcel: Parcel | None) -> SendReceipt:
-        """Return the receipt of a report that was made just now, from its parcel, or before."""
-        return SendReceipt(
-            report_id=spelled(sent.report_id),
-            clipped=None if parcel is None else parcel.clipped[0],
-            incomplete=None if parcel is None else parcel.incomplete[0],
-            servers=tuple(entry.url for entry in self.task.servers),
-            signed=sent.receipts,
-            repeated=parcel is None,
-        )
 
     def _open_books(self) -> None:
         """Open the ledger, if it is this client's own, and the outbox beside it."""
@@ -372,18 +396,3 @@ class Client:
         if not self._destinations:
             raise ValueError("the client is closed")
         return await asyncio.gather(*(destination.deliver(parcel) for destination in self._destinations))
-
-
-def _url(text: str) -> str:
-    url = text.rstrip("/")
-    if not url.startswith(("https://", "http://")):
-        raise ValueError(f"a server's URL begins with https:// or http://, got {text!r}")
-    return url
-
-
-def _task_id(text: str) -> str:
-    try:
-        parse_base64url(text, 32)
-    except InvalidMessageError as error:
-        raise ValueError(f"{text!r} is not a task identifier: {error.detail}") from None
-    return text

@@ -7,7 +7,7 @@ the first byte of its report leaves, and is never taken back, whatever happens t
 import math
 import os
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -39,6 +39,16 @@ class Distinct(Enum):
 
 DISTINCT_SOURCES = Distinct.SOURCES
 """The caller vouches: each row states the facts of another source, and the ledger need not know which."""
+
+
+class OwnLedger(Enum):
+    """The type of `DEFAULT_LEDGER`."""
+
+    DEFAULT = "default"
+
+
+DEFAULT_LEDGER = OwnLedger.DEFAULT
+"""The ledger of this user, where the command line keeps it, too (`default_path`)."""
 
 
 @dataclass(frozen=True)
@@ -172,6 +182,72 @@ class Ledger:
                     refused[report_id] = error
         return refused
 
+    def charge_contribution(
+        self, task: Task, report_id: bytes, sources: Sequence[str] | Vouched, batch: int = BATCH
+    ) -> None:
+        """Charge an organisation's report to every person whose rows are in it, in one transaction, or to nobody.
+
+        Args:
+            task: with contributors.
+            report_id: of the one report. What was charged before is not charged again.
+            sources: the persons, each once; or the caller vouches that no two rows are about the same one.
+            batch: of the task.
+
+        Raises:
+            LedgerRefusedError: the file cannot be used, or some person has no privacy left; nothing was charged.
+        """
+        wanted, refused = _Wanted(price_of(task), None, None, 1), 0
+        with self._file.transaction() as db:
+            book = Book(db, task.task_id, batch)
+            if book.is_charged(report_id):
+                return
+            if isinstance(sources, Vouched):
+                self._charge(book, wanted, report_id, sources)
+                return
+            charges = []
+            for source in sources:
+                try:
+                    self._require_fresh(book, wanted, source)
+                    charges.append(self._entered(book, wanted, source))
+                except LedgerRefusedError:
+                    refused += 1
+            if refused:
+                # An error ends the transaction, and undoes what it has entered.
+                raise LedgerRefusedError(f"{refused} of {len(sources)} persons have no privacy left for this task")
+            book.add_report(report_id, charges[0])
+
+    def unaffordable(self, task: Task, sources: Iterable[str], batch: int = BATCH) -> list[str]:
+        """Return which persons have no privacy left for a task, or were charged in it before; nothing is charged.
+
+        Raises:
+            LedgerRefusedError: the file cannot be used.
+        """
+        wanted, found = _Wanted(price_of(task), None, None, 1), []
+        with self._file.transaction() as db:
+            book = Book(db, task.task_id, batch)
+            for source in sources:
+                try:
+                    self._require_fresh(book, wanted, source)
+                    for total in book.totals(source):
+                        self._require_room(total, wanted.price)
+                except LedgerRefusedError:
+                    found.append(source)
+        return found
+
+    def is_charged(self, task: Task, report_id: bytes, batch: int = BATCH) -> bool:
+        """Return whether a report of a task was charged.
+
+        Raises:
+            LedgerRefusedError: the file cannot be used, or it was charged in another task or batch.
+        """
+        with self._file.transaction() as db:
+            return Book(db, task.task_id, batch).is_charged(report_id)
+
+    def _require_fresh(self, book: Book, wanted: "_Wanted", source: str) -> None:
+        """Check that a person has no charge in this task."""
+        book.open_charge(source)
+        book.require_fewer(source, wanted.most)
+
     def _charge(self, book: Book, wanted: "_Wanted", report_id: bytes, source: Source) -> None:
         # A report may leave only if it was charged before, or
         #   (1) no other report of its source was charged in this task and batch, and none in too many others;
@@ -248,11 +324,16 @@ def price_of(task: Task) -> Spent:
     That is what the servers' gate lets pass and no more (see `Task.worst_privacy`).
 
     Where the task's neighbours leave a row out instead, any two rows are at most twice as far apart as either is from
-    none, so that mu doubles; the ledger then compares all tasks by the same measure.
+    none, so that mu doubles; the ledger then compares all tasks by the same measure. Of a task with contributors it is
+    what replacing one person's rows costs at the task's own noise.
 
     Raises:
         LedgerRefusedError: the task's parameters give no privacy that could be counted.
     """
+    if task.contributors is not None:
+        # Exactly, and not by two steps: a person's rows replaced by those of another, at the noise that there is.
+        replaced = task.claim.model_copy(update={"neighbours": "replace-one"})
+        return _price(task, task.mechanism.privacy(replaced, task.num_columns, task.claim.min_clients))
     return _price(task, task.worst_privacy())
 
 

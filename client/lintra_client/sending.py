@@ -6,11 +6,12 @@ often the program calls, there is one report of a source in a window of a task.
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lintra_client.ledger import Ledger
+from lintra_client.ledger_book import Vouched
 from lintra_client.outbox import Kept, Outbox
-from lintra_client.sealed_reports import Parcel
+from lintra_client.sealed_reports import Parcel, spelled
 from lintra_client.upload import Delivery, Destination
 from lintra_protocol.blocks import decode_upload, encode_upload
 from lintra_protocol.errors import LedgerRefusedError, LintraError
@@ -38,19 +39,66 @@ class Sent:
     receipts: tuple[Signed[Receipt], ...]
 
 
+@dataclass(frozen=True)
+class SendReceipt:
+    """A report is stored at every server.
+
+    Attributes:
+        report_id: in base64url.
+        clipped: whether a bound of a column or of the norm moved the row; None if it is repeated: that row is gone.
+        incomplete: whether a value was missing or outside the task's columns; None if it is repeated.
+        servers: the servers' URLs, in the task's order.
+        signed: each server's signed word for it, in the same order.
+        repeated: whether the source had a report in this task already: that one was completed, and no other was made.
+    """
+
+    report_id: str
+    clipped: bool | None
+    incomplete: bool | None
+    servers: tuple[str, ...]
+    signed: tuple[Signed[Receipt], ...] = field(repr=False)
+    repeated: bool = False
+
+
 class Sending:
     """Sends the reports of one task through an outbox, charged to a ledger."""
 
-    def __init__(self, task: Task, destinations: Sequence[Destination], ledger: Ledger, outbox: Outbox) -> None:
-        """Send to the servers of a task, in its order."""
+    def __init__(
+        self,
+        task: Task,
+        destinations: Sequence[Destination],
+        ledger: Ledger,
+        outbox: Outbox,
+        persons: Sequence[str] | Vouched | None = None,
+    ) -> None:
+        """Send to the servers of a task, in its order.
+
+        Args:
+            task: the task.
+            destinations: its servers.
+            ledger: is charged before anything leaves.
+            outbox: keeps what was sealed.
+            persons: of an organisation's contribution, whom to charge; else the source is charged.
+        """
+        self._persons = persons
         self._task = task
         self._destinations = destinations
         self._ledger = ledger
         self._outbox = outbox
 
     async def begun(self, source: str, batch: int) -> Kept | None:
-        """Return what is here of an earlier report of a source in a batch, or None."""
-        return await asyncio.to_thread(self._outbox.find, self._task.task_id, batch, source)
+        """Return what is here of an earlier report of a source in a batch, or None.
+
+        A contribution that was kept and not charged has never left, and is forgotten: whose rows are in it only its
+        charge would say.
+        """
+        kept = await asyncio.to_thread(self._outbox.find, self._task.task_id, batch, source)
+        if kept is None or self._persons is None:
+            return kept
+        if await asyncio.to_thread(self._ledger.is_charged, self._task, kept.report_id, batch):
+            return kept
+        await asyncio.to_thread(self._outbox.forget, kept.report_id)
+        return None
 
     async def first(self, source: str, parcel: Parcel) -> Sent | None:
         """Send a report for the first time; None if another process was faster, whose report is then to be resumed.
@@ -104,6 +152,13 @@ class Sending:
         return await destination.upload_again(decode_upload(upload, self._task, destination.index))
 
     async def _charge(self, source: str, report_id: bytes, batch: int) -> None:
+        if self._persons is not None:
+            try:
+                await asyncio.to_thread(self._ledger.charge_contribution, self._task, report_id, self._persons, batch)
+            except LedgerRefusedError:
+                await asyncio.to_thread(self._outbox.forget, report_id)
+                raise
+            return
         refused = await asyncio.to_thread(self._ledger.charge_task, self._task, {report_id: source}, batch)
         for error in refused.values():
             await asyncio.to_thread(self._outbox.forget, report_id)
@@ -124,3 +179,15 @@ class Sending:
         if first is not None:
             raise first
         return Sent(report_id, tuple(receipts[destination.index] for destination in self._destinations))
+
+
+def receipt_of(task: Task, sent: Sent, parcel: Parcel | None) -> SendReceipt:
+    """Return the receipt of a report that was made just now, from its parcel, or before."""
+    return SendReceipt(
+        report_id=spelled(sent.report_id),
+        clipped=None if parcel is None else parcel.clipped[0],
+        incomplete=None if parcel is None else parcel.incomplete[0],
+        servers=tuple(entry.url for entry in task.servers),
+        signed=sent.receipts,
+        repeated=parcel is None,
+    )

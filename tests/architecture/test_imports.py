@@ -53,7 +53,8 @@ PROTOCOL_THIRD_PARTY = frozenset({"cryptography", "numpy", "pydantic", "pydantic
 THIRD_PARTY = {
     PROTOCOL: PROTOCOL_THIRD_PARTY,
     "lintra_service": PROTOCOL_THIRD_PARTY | SHELL | {"alembic", "sqlalchemy"},
-    "lintra_client": PROTOCOL_THIRD_PARTY | HTTP_CLIENT | TERMINAL,
+    # Parquet files of organisations, inside a function.
+    "lintra_client": PROTOCOL_THIRD_PARTY | HTTP_CLIENT | TERMINAL | {"pyarrow"},
     "lintra_server": PROTOCOL_THIRD_PARTY | SERVICE | TERMINAL | CLUSTER,
     "lintra_analysis": PROTOCOL_THIRD_PARTY | HTTP_CLIENT | TERMINAL | FRAMES | PLOT | FORMULAS | {"scipy"},
     "lintra_curator": PROTOCOL_THIRD_PARTY | {"scipy"},

@@ -132,7 +132,7 @@ def norm_of_rows(mechanism: CountedRows) -> float:
     """Return the largest norm of a row in normalised units; of contributions, that of all rows of a person together."""
     if mechanism.contributors is None:
         return float(fraction(mechanism.row_bound))
-    return math.sqrt(mechanism.squared_person_bound) * 2.0**-mechanism.fraction_bits
+    return mechanism.person_norm
 
 
 def scaled_columns(task: Task) -> tuple[ScaledColumn, ...]:

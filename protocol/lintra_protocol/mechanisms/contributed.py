@@ -106,6 +106,11 @@ class Contributed(Encoder):
         """Whether released integers of this mechanism can count rows with noise."""
         return False
 
+    @property
+    def person_norm(self) -> float | None:
+        """Return the largest norm of all rows of a person together, in normalised units; None if clipped one by one."""
+        return None
+
     # --- what a person can move ----------------------------------------------------------------------------------
 
     @property
@@ -150,16 +155,19 @@ class Contributed(Encoder):
         Raises:
             InvalidRowError: more rows than the task allows, of all persons or of one.
         """
-        total = self.exact_contribution(rows, persons)
-        noise = self.noise(1, rows.shape[1], random_bytes)[0]
-        return total + np.pad(noise, (0, self.exact_count_words))
+        return self.noised(self.exact_contribution(rows, persons), rows.shape[1], random_bytes)
+
+    def noised(self, exact: IntArray, num_columns: int, random_bytes: RandomBytes) -> IntArray:
+        """Add one draw of noise to a contribution of shape `(report_words,)`, none to an exact count."""
+        noise = self.noise(1, num_columns, random_bytes)[0]
+        noised: IntArray = exact + np.pad(noise, (0, self.exact_count_words))
+        return noised
 
     def exact_contribution(self, rows: FloatArray, persons: IntArray) -> IntArray:
         """Return the same without noise (see `contribution`)."""
         self._require_rows(rows, persons)
-        whole = np.ones(len(rows), np.bool_)
         if self.leaves_out:
-            whole = np.isfinite(rows).all(axis=1)
+            whole = np.flatnonzero(np.isfinite(rows).all(axis=1))
             rows, persons = rows[whole], persons[whole]
         total = self.exact_sum(rows, persons)
         return np.append(total, [len(rows)] * self.exact_count_words).astype(np.int64)

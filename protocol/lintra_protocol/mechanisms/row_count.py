@@ -10,6 +10,7 @@ clipped together, as one long vector (docs/privacy.md#organisations).
 """
 
 from abc import abstractmethod
+from math import sqrt
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -83,6 +84,11 @@ class CountedRows(Mechanism):
         if bound is None:
             return self.contributors.rows_per_person * self.squared_bound
         return squared_integer_bound(fraction(bound), self.fraction_bits)
+
+    @property
+    def person_norm(self) -> float:
+        """Return the largest norm of all rows of a person together, in normalised units."""
+        return sqrt(self.squared_person_bound) * 2.0**-self.fraction_bits
 
     @abstractmethod
     def sum_of_steps(self, steps: IntArray) -> IntArray:

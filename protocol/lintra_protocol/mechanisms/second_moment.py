@@ -229,7 +229,8 @@ def _summed_products(steps: IntArray, squared_bound: int) -> IntArray:
     By Cauchy and Schwarz no sum over b rows exceeds b `squared_bound`: below 2^53 floating point has all integers.
     """
     if squared_bound > _FEW_BITS:
-        return np.matmul(steps.T, steps)
+        whole: IntArray = np.matmul(steps.T, steps)
+        return whole
     total = np.zeros((steps.shape[1],) * 2, np.int64)
     block = _EXACT_IN_FLOATS // squared_bound
     for start in range(0, len(steps), block):

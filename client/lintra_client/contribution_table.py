@@ -1,0 +1,179 @@
+"""The rows of an organisation as one array: from an array, a data frame, a CSV file or a Parquet file.
+
+Columns are read whole, not row by row: a file may have a million rows.
+"""
+
+import csv
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lintra_client.ledger import require_source
+from lintra_protocol.cells import DAYS, days_of, sent_number
+from lintra_protocol.errors import InvalidRowError
+from lintra_protocol.ring import FloatArray, IntArray
+from lintra_protocol.schema import OTHER, Column
+from lintra_protocol.task import Task
+
+Cells = Sequence[object] | NDArray[Any]
+PARQUET = {".parquet", ".pq"}
+
+
+@runtime_checkable
+class Frame(Protocol):
+    """What is needed of a data frame: columns that can be taken by name, as pandas' can."""
+
+    @property
+    def columns(self) -> Iterable[object]:
+        """The names of its columns."""
+        ...
+
+    def __getitem__(self, name: str) -> Any:
+        """Return one column."""
+        ...
+
+
+Rows = FloatArray | Frame | Mapping[str, Cells]
+"""All rows: an array of shape `(n, d)` in the task's order, a data frame, or columns by name."""
+
+
+def values_of(task: Task, rows: Rows, person: str | None, *, strict: bool) -> FloatArray:
+    """Return checked rows in the user's units, shape `(n, d)`; NaN for what is missing.
+
+    Args:
+        task: whose columns they are.
+        rows: an array, a data frame, or columns by name, with exactly the task's columns and that of the persons.
+        person: the column that says whose row each is, which is no part of the rows.
+        strict: refuse a missing value.
+
+    Raises:
+        InvalidRowError: other columns, columns of different lengths or, if `strict`, a missing value.
+    """
+    schema = task.schema_arrays
+    if isinstance(rows, np.ndarray):
+        return schema.rows(rows, strict=strict)
+    columns = _by_name(rows)
+    if person in schema.names:
+        raise InvalidRowError(f"column {person!r} belongs to the task, so that it cannot name the persons")
+    if sorted(name for name in columns if name != person) != sorted(schema.names):
+        raise InvalidRowError(f"the file has columns {', '.join(columns)}; the task has {', '.join(schema.names)}")
+    if len({len(cells) for cells in columns.values()}) > 1:
+        raise InvalidRowError("the columns have different numbers of rows")
+    numbers = [_numbers(column, columns[column.name]) for column in task.columns]
+    return schema.rows(np.column_stack(numbers), strict=strict)
+
+
+def persons_of(rows: Rows, person: str | Sequence[object] | None, count: int) -> tuple[IntArray, list[str]]:
+    """Return whose row each is, shape `(n,)`, numbered from 0, and the persons' names as a ledger counts them.
+
+    Two spellings of one name are one person. Without `person` each row is another, who has no name.
+
+    Args:
+        rows: as `values_of`.
+        person: a column's name, or for each row a name.
+        count: n.
+
+    Raises:
+        InvalidRowError: nobody stands in a row, or there is not one name for each.
+    """
+    if person is None:
+        return np.arange(count), []
+    named: Cells = person if not isinstance(person, str) else _column(rows, person)
+    if len(named) != count:
+        raise InvalidRowError(f"{len(named)} persons for {count} rows")
+    known: dict[str, int] = {}
+    spelled: dict[object, int] = {}
+    numbers = np.empty(count, np.int64)
+    for place, value in enumerate(named):
+        number = spelled.get(value)
+        if number is None:
+            try:
+                name = require_source("" if value is None or value != value else str(value))
+            except ValueError as error:
+                raise InvalidRowError(f"row {place + 1}: whose row it is: {error}") from None
+            number = spelled[value] = known.setdefault(name, len(known))
+        numbers[place] = number
+    return numbers, list(known)
+
+
+def read_table(file: Path) -> Mapping[str, Cells]:
+    """Return the columns of a CSV or Parquet file by name, cells as they are written.
+
+    Raises:
+        InvalidRowError: it is neither, a column's name stands twice, or a line has another number of cells.
+    """
+    if file.suffix.lower() in PARQUET:
+        return _parquet(file)
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as lines:
+            reader = csv.reader(lines)
+            header = next(reader, [])
+            cells = [row for row in reader if row]
+    except UnicodeDecodeError:
+        raise InvalidRowError(f"{file.name} is not UTF-8 text; save it as CSV in UTF-8") from None
+    except csv.Error as error:
+        raise InvalidRowError(f"{file.name} is no CSV file: {error}") from None
+    if len(set(header)) < len(header):
+        raise InvalidRowError(f"{file.name} names a column twice")
+    for number, row in enumerate(cells):
+        if len(row) != len(header):
+            raise InvalidRowError(f"row {number + 1} has {len(row)} cells, the first line {len(header)}")
+    return dict(zip(header, zip(*cells, strict=True), strict=True)) if cells else dict.fromkeys(header, ())
+
+
+def _parquet(file: Path) -> Mapping[str, Cells]:
+    try:
+        from pyarrow import ArrowException, parquet
+    except ImportError:
+        raise InvalidRowError("a Parquet file needs pyarrow, which is not installed here; use CSV") from None
+    try:
+        table = parquet.read_table(file)
+    except (OSError, ArrowException) as error:
+        raise InvalidRowError(f"{file.name} is no Parquet file: {error}") from None
+    columns = [column.to_numpy(zero_copy_only=False) for column in table.itercolumns()]
+    return dict(zip(table.column_names, columns, strict=True))
+
+
+def _by_name(rows: Frame | Mapping[str, Cells]) -> dict[str, Cells]:
+    if isinstance(rows, Mapping):
+        return dict(rows)
+    names = [str(name) for name in rows.columns]
+    if len(set(names)) < len(names):
+        raise InvalidRowError("the frame names a column twice")
+    return {name: np.asarray(rows[name]) for name in names}
+
+
+def _column(rows: Rows, name: str) -> Cells:
+    columns = {} if isinstance(rows, np.ndarray) else _by_name(rows)
+    if name not in columns:
+        raise InvalidRowError(f"there is no column {name!r} that could say whose row each is")
+    return columns[name]
+
+
+def _numbers(column: Column, cells: Cells) -> FloatArray:
+    """Return a column's cells as numbers, a level as its own; NaN for what is neither."""
+    if column.kind == "category":
+        other = float(column.levels.index(OTHER)) if OTHER in column.levels else math.nan
+        numbers = {level: float(number) for number, level in enumerate(column.levels)}
+        return np.array([numbers.get(str(cell), other) for cell in cells], np.float64)
+    held = np.asarray(cells)
+    if held.dtype.kind in "biuf":
+        return held.astype(np.float64)
+    return np.array([_number(column, cell) for cell in cells], np.float64)
+
+
+def _number(column: Column, cell: object) -> float:
+    if isinstance(cell, str):
+        return sent_number(cell, column.kind, column.unit)
+    if isinstance(cell, np.datetime64):
+        cell = cell.astype("datetime64[s]").item()
+    if isinstance(cell, date) and column.unit == DAYS:
+        return days_of(cell)
+    if isinstance(cell, bool | np.bool_ | int | float | np.integer | np.floating):
+        return float(cell)
+    return math.nan
