@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
@@ -178,11 +179,10 @@ class OutsideServer(InsideServer):
     def _keys(self) -> tuple | None:
         """Return the keys that the server offers, none with a wrong clock; None if it does not answer."""
         try:
-            connection = http.client.HTTPConnection("127.0.0.1", self.settings.port, timeout=10)
-            connection.request("GET", "/v1/keys")
-            answer = connection.getresponse()
-            body = answer.read()
-            connection.close()
+            with closing(http.client.HTTPConnection("127.0.0.1", self.settings.port, timeout=10)) as connection:
+                connection.request("GET", "/v1/keys")
+                answer = connection.getresponse()
+                body = answer.read()
         except OSError:
             return None
         return Signed[KeyList].from_canonical(body).message.keys if answer.status == 200 else ()
