@@ -1,12 +1,17 @@
 """Processes by their numbers, as Linux tells of them."""
 
+from contextlib import suppress
 from pathlib import Path
 
 
 def children(process: int) -> list[int]:
-    """Return the processes that any thread of a process started."""
-    threads = Path(f"/proc/{process}/task").iterdir()
-    return [int(each) for thread in threads for each in (thread / "children").read_text().split()]
+    """Return the processes that any thread of a process started; none if it, or the thread, ended meanwhile."""
+    found: list[int] = []
+    with suppress(FileNotFoundError, ProcessLookupError):
+        for thread in Path(f"/proc/{process}/task").iterdir():
+            with suppress(FileNotFoundError, ProcessLookupError):
+                found += map(int, (thread / "children").read_text().split())
+    return found
 
 
 def is_running(process: int) -> bool:
