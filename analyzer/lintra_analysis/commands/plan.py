@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -19,27 +19,23 @@ from lintra_analysis.commands.plan_file import (
     PublicSample,
     answer_file,
 )
-from lintra_analysis.planning.coalition import default_delta, usual_claim
+from lintra_analysis.planning.coalition import usual_claim
+from lintra_analysis.planning.comparison import Plan, notes, predicted_of, recommend
 from lintra_analysis.planning.grid import show_grid
-from lintra_analysis.planning.option import PLANS, Option, Prediction, plan_option, predict
-from lintra_analysis.planning.osnap import Yardsticks, best_sketch_error, plan_sketch, yardsticks
+from lintra_analysis.planning.option import PLANS, Option, plan_option
 from lintra_analysis.planning.plan import smallest_cohort, smallest_epsilon
 from lintra_analysis.planning.question import Question
-from lintra_analysis.planning.text import number, size
-from lintra_protocol.documents import Real, first_complaint, fraction, real
-from lintra_protocol.errors import InvalidTaskError, LintraError
+from lintra_analysis.planning.text import number
+from lintra_protocol.documents import Real, first_complaint, real
+from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms import MECHANISMS
 from lintra_protocol.mechanisms.collusion import in_words
-from lintra_protocol.privacy.ceiling import Ceiling
 from lintra_protocol.privacy.statement import Claim, Neighbours, Threat
 
 app = typer.Typer(help="Plan a task: noise, predicted error, bytes and limits, without any data.")
 """The same word as an application of its own."""
 
 Document = dict[str, object]
-
-MOST_COLUMNS_OF_PRODUCTS = 500
-"""Beyond this a report of second moments takes more than a megabyte for each server."""
 
 COMPARED = ("osnap", "second_moment")
 """The mechanisms that a plan compares when none is named; both are planned for if one of them is."""
@@ -136,7 +132,7 @@ def show_plan(question: Question, mechanism: str | None, *, as_json: bool) -> No
         show_option(question, plan_option(mechanism, question), as_json=as_json)
 
 
-def show_comparison(answer: "Plan", *, as_json: bool) -> None:
+def show_comparison(answer: Plan, *, as_json: bool) -> None:
     """Print the sketch and the second moments side by side, and what to take."""
     if as_json:
         typer.echo(json.dumps(describe(answer), indent=2, allow_nan=False))
@@ -145,7 +141,8 @@ def show_comparison(answer: "Plan", *, as_json: bool) -> None:
         Console().print(table)
     recommendation, why = recommend(answer)
     typer.echo(f"Recommended: {recommendation}. {why}")
-    for name, option in (("sketch", answer.sketch), ("second moments", answer.products)):
+    planned = {"sketch": answer.sketch, "second moments": answer.products, "range finder": answer.range_finder}
+    for name, option in planned.items():
         if option is not None:
             typer.echo(f"The {name}: {in_words(option.if_colluding)}.")
     for note in notes(answer):
@@ -228,44 +225,6 @@ def solved(question: Question, solve: str | None, sigma: float | None, error: fl
     return smallest_cohort(question, good_enough)
 
 
-def predicted_of(option: Option) -> Prediction:
-    """Return what is predicted of the second moments.
-
-    Raises:
-        ValueError: the mechanism releases none.
-    """
-    if option.predicted is None:
-        raise ValueError(f"{option.mechanism.kind} releases no second moments")
-    return option.predicted
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Everything that one question's answer is made of; `refusal` says why there are no second moments."""
-
-    question: Question
-    sketch: Option
-    products: Option | None
-    refusal: str
-    best: Prediction
-    others: Yardsticks
-
-    @classmethod
-    def of(cls, question: Question) -> "Plan":
-        """Plan both mechanisms.
-
-        Raises:
-            InvalidTaskError, RowUnderfilledError: the sketch is not possible.
-        """
-        products, refusal = None, ""
-        try:
-            products = plan_option("second_moment", question)
-        except LintraError as error:
-            refusal = str(error)
-        best = predict(question, best_sketch_error(question))
-        return cls(question, plan_sketch(question), products, refusal, best, yardsticks(question))
-
-
 def describe(plan: Plan) -> Document:
     """Return a plan as a document; numbers that do not exist are None."""
     sketch, products, others = plan.sketch, plan.products, plan.others
@@ -288,45 +247,11 @@ def describe(plan: Plan) -> Document:
         "published_epsilon": others.published_epsilon,
         "predicted": predicted,
         "second_moment": _described(products) if products else None,
+        "range_finder": _described(plan.range_finder) if plan.range_finder else None,
         "recommendation": recommendation,
         "why": why,
         "notes": list(notes(plan)),
     }
-
-
-def recommend(plan: Plan) -> tuple[str, str]:
-    """Return the mechanism to take and why: second moments wherever their reports are of bearable size."""
-    sketch, products = plan.sketch, plan.products
-    if products is None:
-        return "osnap", "Second moments are not possible with these numbers."
-    sizes = f"{size(products.report_bytes['seeded'])} a report against {size(sketch.report_bytes['seeded'])}"
-    ratio = predicted_of(sketch).squared_error / predicted_of(products).squared_error
-    if ratio <= 1:
-        return "osnap", f"Its expected squared error is {1 / ratio:.3g} times smaller."
-    if plan.question.columns <= MOST_COLUMNS_OF_PRODUCTS:
-        return "second_moment", f"The expected squared error is {ratio:.3g} times smaller, for {sizes}."
-    return "osnap", f"Second moments would err {ratio:.3g} times less, but take {sizes}."
-
-
-def notes(plan: Plan) -> Iterator[str]:
-    """Yield what a person should know before asking anybody for data."""
-    question = plan.question
-    n, d, m = question.claim.min_clients, question.columns, question.sketch_rows
-    if plan.others.published is None:
-        yield f"the published calibration has no value here: {plan.others.undefined}"
-    elif (plan.others.published_epsilon or math.inf) > float(fraction(question.claim.epsilon)):
-        yield "the published calibration does not keep this promise"
-    if plan.refusal:
-        yield f"second moments are not possible here: {plan.refusal}"
-    if question.best_rows < 4 * d:
-        yield f"a sketch says little here: its best number of rows is {question.best_rows:.3g}, below 4 d = {4 * d}"
-    if n < 30 * m:
-        yield f"fewer than 30 clients a row ({n / m:.3g}): one client more or less costs noise; take fewer rows"
-    claim, judge = question.claim, Ceiling()
-    if fraction(claim.delta) > judge.max_delta or fraction(claim.delta_coalition) >= judge.delta_for(claim):
-        yield f"delta {claim.delta} is more than most servers and clients accept; {default_delta(n)} is usual"
-    if question.sparsity > 1:
-        yield "sparsity above 1 costs smoothing noise of every server, and does not make the sketch more accurate"
 
 
 def tables(plan: Plan) -> Iterator[Table]:
@@ -350,8 +275,11 @@ def tables(plan: Plan) -> Iterator[Table]:
     for key, words in _ERRORS.items():
         errors.add_row(words, *(number(option.get(key)) for option in options))
     yield errors
-    costs = Table("costs and limits", "sketch", "second moments")
-    both = [_described(plan.sketch), _described(plan.products) if plan.products else {}]
+    named = {"sketch": plan.sketch, "second moments": plan.products}
+    if plan.range_finder is not None:
+        named["range finder"] = plan.range_finder
+    costs = Table("costs and limits", *named)
+    both = [_described(option) if option else {} for option in named.values()]
     for key, words in _COSTS.items():
         costs.add_row(words, *(number(option.get(key)) for option in both))
     yield costs

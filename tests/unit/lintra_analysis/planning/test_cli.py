@@ -90,10 +90,25 @@ def test_every_option_reaches_the_plan(capsys: pytest.CaptureFixture[str]) -> No
     ).model_dump()  # fmt: skip
 
 
-def test_wide_rows_are_sketched_because_products_are_too_large(capsys: pytest.CaptureFixture[str]) -> None:
-    plan = document(capsys, "--columns", "600", "--clients", "10000000", "--epsilon", "4")
-    assert plan["recommendation"] == "osnap"
-    assert "MB" in plan["why"]  # type: ignore[operator]
+@pytest.mark.parametrize(
+    ("columns", "recommended", "said"),
+    [
+        (499, "second_moment", "MB a report"),
+        (600, "second_moment", "A range finder would take 311 kB; a direction has 2.3 times"),
+        (1447, "second_moment", "A range finder would take"),
+        (1448, "range_finder", "All second moments are too many; it takes 745 kB a report and sees components"),
+        (20_000, "range_finder", "5.12 MB"),
+        (33_000, "osnap", "Second moments are not possible"),
+    ],
+)
+def test_all_products_are_taken_while_they_fit_a_report_then_the_range_finder_then_a_sketch(
+    capsys: pytest.CaptureFixture[str], columns: int, recommended: str, said: str
+) -> None:
+    plan = document(capsys, "--columns", str(columns), "--clients", "1000000", "--epsilon", "4", "--rank", "1")
+    assert plan["recommendation"] == recommended
+    assert said in plan["why"]  # type: ignore[operator]
+    assert (plan["range_finder"] is None) == (columns < 500 or columns > 32_768)
+    assert (plan["second_moment"] is None) == (columns > 1447)
 
 
 def test_the_smallest_epsilon_and_the_smallest_cohort_are_found(capsys: pytest.CaptureFixture[str]) -> None:
