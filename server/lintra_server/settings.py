@@ -14,8 +14,8 @@ from lintra_protocol.privacy.ceiling import Ceiling
 from lintra_protocol.sealing import CLASSICAL, HYBRID, SuiteName
 from lintra_protocol.signing import SigningKey
 from lintra_protocol.task import MAX_WORDS
-from lintra_service.secrets import parse_secrets, read_secret
-from lintra_service.settings import Port, Section, ServiceSettings
+from lintra_service.secrets import parse_secrets, read_private, read_secret
+from lintra_service.settings import InvalidSettingsError, Port, Section, ServiceSettings
 
 SECRET_BYTES = 32
 
@@ -101,6 +101,7 @@ class Settings(ServiceSettings):
     key_dir: Path = Path("server-keys")
     witness_dir: Path | None = None
     database_url: SecretStr | None = None
+    database_url_file: Path | None = None
     max_clock_step_days: int = Field(default=30, ge=1, le=3650)
     identity_key: SecretStr | None = None
     identity_key_file: Path | None = None
@@ -119,11 +120,25 @@ class Settings(ServiceSettings):
     keys: Keys = Keys()
 
     def placed(self, folder: Path) -> Self:
-        """Return these settings with relative paths taken from `folder`."""
+        """Return these settings with relative paths taken from `folder`, and the database's address from its file.
+
+        Raises:
+            InvalidSettingsError: that file cannot be read, or by others, too; or the address is given twice.
+        """
         placed = super().placed(folder)
         identity = placed.identity_key_file or placed.key_dir / "identity.key"
         root = placed.storage_root_key_file or placed.key_dir / "storage-root.key"
-        return placed.model_copy(update={"identity_key_file": identity, "storage_root_key_file": root})
+        found = {"identity_key_file": identity, "storage_root_key_file": root}
+        return placed.model_copy(update={**found, "database_url": placed._database_address()})
+
+    def _database_address(self) -> SecretStr | None:
+        if self.database_url_file is None:
+            return self.database_url
+        if self.database_url is not None:
+            raise InvalidSettingsError("database_url and database_url_file: set one of them")
+        if not (address := read_private(self.database_url_file).strip()):
+            raise InvalidSettingsError(f"{self.database_url_file} holds no address of a database")
+        return SecretStr(address)
 
     def has_identity_key(self) -> bool:
         """Return whether there is an identity key, without making one."""

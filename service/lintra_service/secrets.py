@@ -27,13 +27,23 @@ def read_secret(path: Path, length: int, create: bool, random_bytes: Callable[[i
         if not create:
             raise InvalidSettingsError(f"{path} is missing; put the key back, or set create_keys = true for a new one")
         write_secret(path, base64url(random_bytes(length)))
-    if path.stat().st_mode & _OTHERS:
-        raise InvalidSettingsError(f"{path} can be read by others; set its mode to 0600")
+    return parse_secrets(read_private(path), length, str(path))
+
+
+def read_private(path: Path) -> str:
+    """Read a file that only its owner can read; empty if it is not ASCII, which no secret is.
+
+    Raises:
+        InvalidSettingsError: it cannot be read, or others can read it.
+    """
     try:
-        text = path.read_text("ascii")
+        if path.stat().st_mode & _OTHERS:
+            raise InvalidSettingsError(f"{path} can be read by others; set its mode to 0600")
+        return path.read_text("ascii")
+    except OSError as error:
+        raise InvalidSettingsError(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError:
-        text = ""
-    return parse_secrets(text, length, str(path))
+        return ""
 
 
 def parse_secrets(text: str, length: int, origin: str) -> list[bytes]:

@@ -30,7 +30,7 @@ _CONNECT_SECONDS = 10
 _PLACE = "lintra_place"
 
 # Each of them off: a commit that was acknowledged may be gone after a crash, or half a page of it.
-_NEVER_OFF = ("fsync", "full_page_writes", "synchronous_commit")
+NEVER_OFF = ("fsync", "full_page_writes", "synchronous_commit")
 _IDENTITY = "SELECT system_identifier, pg_is_in_recovery() FROM pg_control_system()"
 _TIMELINE = "SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
 
@@ -201,7 +201,7 @@ def _admit(connection: DBAPIConnection, record: ConnectionPoolEntry) -> None:
         InvalidSettingsError: it is a standby, or is told to forget.
     """
     cursor = connection.cursor()
-    for name in _NEVER_OFF:
+    for name in NEVER_OFF:
         cursor.execute(f"SHOW {name}")
         if _row(cursor.fetchone())[0] == "off":
             raise InvalidSettingsError(f"PostgreSQL has {name} = off: an acknowledged report could be lost; set it on")

@@ -1,0 +1,157 @@
+"""How long single uploads wait while a large batch is closed, frozen and released by the same server.
+
+    python benchmarks/bench_pauses.py [REPORTS]
+
+The uploads are real ones, one after the other, through the application of a server in this process; the steps run in
+threads beside them, as they do in `lintra server run`. The first line, with nothing beside, is the floor: what the
+machine itself takes away. The last column does not depend on the machine's load: the most CPU time that this process
+used while one of its threads waited to run, which is how long the interpreter keeps a thread from running.
+"""
+
+import asyncio
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx2
+import numpy as np
+import structlog
+from scale.cohort import Collection, collect, settings_of
+
+from lintra_protocol.blocks import encode_upload
+from lintra_protocol.canonical import base64url, parse_base64url
+from lintra_protocol.messages import (
+    AggregateRequest,
+    Cohort,
+    CohortRequest,
+    Difference,
+    Inventory,
+    KeyList,
+    Signed,
+    TaskRecord,
+    sign,
+)
+from lintra_protocol.randomness import system_randomness
+from lintra_protocol.report import make_report, seal_block
+from lintra_protocol.task import Task
+from lintra_protocol.transport import media_type
+from lintra_server.web.app import create_app
+from lintra_server.web.upload_route import UploadRoute
+
+BEFORE_SECONDS = 3.0
+
+
+class Interpreter:
+    """A thread that wakes every millisecond, and notes how much this process computed before it could go on."""
+
+    def __init__(self) -> None:
+        """Start it."""
+        self.longest = 0.0
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._wake)
+        self._thread.start()
+
+    def _wake(self) -> None:
+        while not self._stopped.is_set():
+            used, began = time.process_time(), time.monotonic()
+            time.sleep(0.001)
+            waited = min(time.monotonic() - began - 0.001, time.process_time() - used)
+            self.longest = max(self.longest, waited)
+
+    def stop(self) -> float:
+        """End it, and return the longest wait in milliseconds."""
+        self._stopped.set()
+        self._thread.join()
+        return 1000 * self.longest
+
+
+class Uploads:
+    """Sends single reports of a small task to one server, one after the other, and notes how long each takes."""
+
+    def __init__(self, app: UploadRoute, made: Collection) -> None:
+        """Register a task of its own beside the large one."""
+        self._app, keys = app, made.keys
+        self._task: Task = made.task.model_copy(update={"salt": base64url(system_randomness(32))})
+        app.node.registry.register(self._task.task_id, sign(keys.author, TaskRecord(definition=self._task)))
+        listed = Signed[KeyList].from_canonical(app.node.keys.signed_list).message.keys
+        key = next(each for each in listed if each.suite == self._task.suite)
+        self._key = parse_base64url(key.key_id), parse_base64url(key.public_key)
+        self._http = httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url=app.node.settings.public_url)
+
+    async def during(self, work: Callable[[], None]) -> list[float]:
+        """Return the seconds that every upload took while `work` ran in a thread."""
+        thread, taken = threading.Thread(target=work), list[float]()
+        thread.start()
+        while thread.is_alive():
+            body = self._sealed()
+            began = time.monotonic()
+            answer = await self._http.post(
+                f"/v1/tasks/{self._task.task_id}/reports", content=body, headers={"content-type": media_type("reports")}
+            )
+            taken.append(time.monotonic() - began)
+            if answer.status_code != 200 or b'"failures":[]' not in answer.content:
+                raise RuntimeError(answer.text)
+            await asyncio.sleep(0)
+        thread.join()
+        return taken
+
+    def _sealed(self) -> bytes:
+        words = np.zeros(self._task.num_words, np.int64)
+        report = make_report(self._task, words, self._task.not_before, system_randomness)
+        return encode_upload([seal_block(self._task, 0, *self._key, [report])])
+
+
+async def measure(made: Collection) -> None:
+    """Print a line for every step of the first server; the others do theirs before."""
+    apps = [create_app(settings_of(made, server)) for server in range(made.task.num_servers)]
+    uploads = Uploads(apps[0], made)
+    held = [app.node.registry.find_batch(made.task.task_id) for app in apps]
+    gates = [app.node.gate for app in apps]
+    told: dict[str, bytes] = {}
+
+    async def beside(name: str, work: Callable[[], bytes]) -> bytes:
+        started, interpreter = time.monotonic(), Interpreter()
+        taken = 1000 * np.array(await uploads.during(lambda: told.update({name: work()})))
+        spent = time.monotonic() - started
+        print(
+            f"{name:10} {spent:6.1f} s, {len(taken):5} uploads: "
+            f"p50 {np.median(taken):6.1f}, p99 {np.percentile(taken, 99):6.1f}, longest {taken.max():7.1f} ms; "
+            f"interpreter {interpreter.stop():5.1f} ms",
+            flush=True,
+        )
+        return told[name]
+
+    def nothing() -> bytes:
+        time.sleep(BEFORE_SECONDS)
+        return b""
+
+    await beside("nothing", nothing)
+    second = Signed[Inventory].from_canonical(await asyncio.to_thread(gates[1].close, held[1]))
+    first = Signed[Inventory].from_canonical(await beside("close", lambda: gates[0].close(held[0])))
+    lists = [gate.inventory_ids(each) for gate, each in zip(gates, held, strict=True)]
+    both = (first, second)
+    requests = [
+        CohortRequest(inventories=both, differences=(Difference.between(1 - own, lists[own], lists[1 - own]),))
+        for own in range(2)
+    ]
+    frozen = Signed[Cohort].from_canonical(await asyncio.to_thread(gates[1].freeze, held[1], requests[1]))
+    cohort = Signed[Cohort].from_canonical(await beside("freeze", lambda: gates[0].freeze(held[0], requests[0])))
+    wanted = AggregateRequest(cohorts=(cohort, frozen))
+    await beside("release", lambda: gates[0].release(held[0], wanted))
+    for app in apps:
+        app.node.close()
+
+
+def main() -> None:
+    """Fill two servers, and measure."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(measure(collect(Path(folder) / "servers", count, 2)))
+
+
+if __name__ == "__main__":
+    main()
