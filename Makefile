@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Both workers have a core; compiled code is kept, and files lie in memory with 2 GB of room: tests wait for the disk often.
 ALONE := env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(shell test -w /dev/shm && df -Pk /dev/shm | awk 'NR == 2 && $$4 > 2000000 {print "TMPDIR=/dev/shm"}')
-.PHONY: check test test-all vectors demo bench lock
+.PHONY: check test test-all vectors demo demo-organisations bench lock
 
 check: .venv/.stamp  ## lint, format, types
 	$(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/mypy
@@ -14,8 +14,8 @@ test-all: .venv/.stamp  ## every test
 	$(ALONE) $(BIN)/python -m pytest -n 2 --dist worksteal
 vectors: .venv/.stamp  ## write the test vectors again from the reference implementation
 	$(BIN)/python tests/vectors/reference.py
-demo: .venv/.stamp  ## real processes on this machine, real data, one answer
-	$(BIN)/python deploy/demo.py
+demo demo-organisations: .venv/.stamp  ## real processes on this machine, real data; of clients, or of sixteen airlines
+	$(BIN)/python deploy/$(subst -,_,$@).py
 bench: .venv/.stamp  ## every published number, one file each
 	set -e; for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file; done
 

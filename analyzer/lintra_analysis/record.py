@@ -90,11 +90,13 @@ class Plausibility(Frozen):
         deviations: the threshold, in deviations of an honest row's entry.
         false_alarm: bound on the chance that an honest cohort has any such row.
         flagged_rows: their numbers.
+        totals: what cannot be about the totals of organisations, each in words; left out where there is nothing.
     """
 
     deviations: Real
     false_alarm: Real
     flagged_rows: tuple[Count, ...]
+    totals: tuple[str, ...] = Field(default=(), exclude_if=lambda totals: not totals)
 
 
 class RecordedWindow(Frozen):

@@ -140,6 +140,11 @@ class BlockingClient:
         self.open()
         return self._client.contribution(rows, person=person, keep=keep, leave_out=leave_out)
 
+    def send_contribution(self, made: Contribution, random_bytes: RandomBytes = system_randomness) -> SendReceipt:
+        """Send what `contribution` has prepared; see `Client.send_contribution`."""
+        self.open()
+        return self._run(self._client.send_contribution(made, random_bytes))
+
     def contribute(
         self,
         rows: Rows,

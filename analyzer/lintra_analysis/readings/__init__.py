@@ -36,6 +36,19 @@ def rows_of_a_report(task: Task) -> int:
     return READINGS[task.mechanism.kind].rows_of_a_report(task.mechanism)
 
 
+def implausible_totals(task: Task, sketch: IntArray, row_counts: IntArray) -> list[str]:
+    """Return what cannot be about the totals of organisations, each in words; nothing where every report is a row.
+
+    Args:
+        task: the task.
+        sketch: shape `(1, w)`, in ring units.
+        row_counts: shape `(1,)`.
+    """
+    if task.contributors is None:
+        return []
+    return READINGS[task.mechanism.kind].totals(task, task.mechanism, sketch, row_counts)
+
+
 def implausible_rows(task: Task, sketch: IntArray, row_counts: IntArray) -> tuple[float, list[int]]:
     """Find the rows that clients within their bounds would hardly ever give.
 

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from lintra_analysis.readings.plausible_totals import of_histogram
 from lintra_analysis.readings.reading import Earlier, Reading, number_of_rows, scaled_columns
 from lintra_analysis.releases.cell_counts import CellCounts
 from lintra_protocol.documents import fraction
@@ -33,4 +34,4 @@ def _levels(column: Column) -> tuple[str, ...]:
     return ("0", "1") if column.kind == "boolean" else column.levels
 
 
-READING = Reading(_read)
+READING = Reading(_read, totals=of_histogram)

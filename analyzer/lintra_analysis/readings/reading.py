@@ -20,6 +20,13 @@ from lintra_protocol.task import Task
 
 AnyOf = TypeVar("AnyOf", bound=Mechanism)
 
+
+def nothing_impossible(task: Task, mechanism: Mechanism, sketch: IntArray, row_counts: IntArray) -> list[str]:
+    """Return nothing: no total of this kind is looked at."""
+    del task, mechanism, sketch, row_counts
+    return []
+
+
 Earlier = Callable[[str], Release | None]
 """Gives the release of an earlier task by that task's identifier; None if there is none to be had."""
 
@@ -62,11 +69,13 @@ class Reading(Generic[AnyOf]):
         rows_of_a_report: s, how many rows of the released numbers a report enters.
         band: from task, mechanism, row counts and a number z of deviations to what an entry of each row may plausibly
             be at most, shape `(m, 1)` or `(m, w/c)`.
+        totals: from task, mechanism, integers and row counts to what is impossible about the totals of organisations.
     """
 
     read: Callable[[Task, AnyOf, IntArray, IntArray, Earlier], Release]
     rows_of_a_report: Callable[[AnyOf], int] = one_row
     band: Callable[[Task, AnyOf, IntArray, float], FloatArray] = band_of_sums
+    totals: Callable[[Task, AnyOf, IntArray, IntArray], list[str]] = nothing_impossible
 
 
 def clipped_rows(

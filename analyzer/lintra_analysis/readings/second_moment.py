@@ -2,6 +2,7 @@
 
 import math
 
+from lintra_analysis.readings.plausible_totals import of_second_moment
 from lintra_analysis.readings.reading import (
     Earlier,
     Reading,
@@ -48,4 +49,4 @@ def _read(
     )
 
 
-READING = Reading(_read)
+READING = Reading(_read, totals=of_second_moment)

@@ -2,6 +2,7 @@
 
 import math
 
+from lintra_analysis.readings.plausible_totals import of_sum
 from lintra_analysis.readings.reading import (
     Earlier,
     Reading,
@@ -27,4 +28,4 @@ def _read(task: Task, mechanism: Sum, sketch: IntArray, row_counts: IntArray, ea
     return Totals(scaled_columns(task), values, noise_sd, num_rows, row_bound, clipped, counted)
 
 
-READING = Reading(_read)
+READING = Reading(_read, totals=of_sum)

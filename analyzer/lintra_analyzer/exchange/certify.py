@@ -3,7 +3,7 @@
 import math
 from decimal import Decimal
 
-from lintra_analysis.readings import FALSE_ALARM, implausible_rows, rows_of_a_report
+from lintra_analysis.readings import FALSE_ALARM, implausible_rows, implausible_totals, rows_of_a_report
 from lintra_analysis.readings.reading import clipped_rows
 from lintra_analysis.record import (
     Plausibility,
@@ -123,5 +123,8 @@ def _clipping(task: Task, sketch: IntArray, row_counts: IntArray) -> RecordedCli
 def _plausibility(task: Task, sketch: IntArray, row_counts: IntArray) -> Plausibility:
     deviations, flagged = implausible_rows(task, sketch, row_counts)
     return Plausibility(
-        deviations=rounded_up(deviations), false_alarm=rounded_up(FALSE_ALARM), flagged_rows=tuple(flagged)
+        deviations=rounded_up(deviations),
+        false_alarm=rounded_up(FALSE_ALARM),
+        flagged_rows=tuple(flagged),
+        totals=tuple(implausible_totals(task, sketch, row_counts)),
     )

@@ -102,6 +102,11 @@ class Contributed(Encoder):
         raise ValueError(f"{self.kind} has no noisy count")
 
     @property
+    def count_deviation(self) -> float:
+        """Return the deviation, in rows, that one report gives a noisy count; only where there is one."""
+        raise ValueError(f"{self.kind} has no noisy count")
+
+    @property
     def has_noisy_count(self) -> bool:
         """Whether released integers of this mechanism can count rows with noise."""
         return False

@@ -7,6 +7,7 @@ nothing has to be clipped, and the promise is exact (docs/mechanisms/histogram.m
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import accumulate, pairwise
+from math import sqrt
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -138,6 +139,11 @@ class Histogram(Mechanism):
         """Return the rows in every cell, shape `(w,)`; noise may make a number negative."""
         counts: FloatArray = sketch[0, : self.num_words(num_columns)] / np.float64(self.indicator)
         return counts
+
+    @property
+    def count_deviation(self) -> float:
+        """Return the deviation of the mean over the columns of all cells' sums."""
+        return self.sigma / self.indicator * sqrt(self.num_words(0)) / len(self.edges)
 
     @property
     def has_noisy_count(self) -> bool:

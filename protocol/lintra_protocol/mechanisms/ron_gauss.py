@@ -7,7 +7,7 @@ exact (docs/privacy.md#joint).
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import isqrt
+from math import isqrt, sqrt
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -151,6 +151,11 @@ class RonGauss(CountedCells):
             slack=row_slack(honest, num_words, float(self.least_sigma) ** 2, SMOOTHING),
             persons=self.persons,
         )
+
+    @property
+    def count_deviation(self) -> float:
+        """Return the deviation of the sum of all classes' counts."""
+        return self.deviations.counts / self.indicator * sqrt(self.num_classes)
 
     @property
     def has_noisy_count(self) -> bool:

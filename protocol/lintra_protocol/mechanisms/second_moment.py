@@ -125,6 +125,11 @@ class SecondMoment(CountedRows):
         return np.concatenate(parts)
 
     @property
+    def count_deviation(self) -> float:
+        """Return the deviation of a square's noise over the intercept's square."""
+        return int(triangle_sigmas(1, self.sigma)[0]) / self.count_steps
+
+    @property
     def has_noisy_count(self) -> bool:
         """Whether there is an intercept, which counts rows."""
         return fraction(self.intercept) > 0

@@ -64,6 +64,11 @@ class Sum(CountedRows):
             return 4 * alone
         return alone + (self.count_steps * rows) ** 2 * self.count_words
 
+    @property
+    def count_deviation(self) -> float:
+        """Return sigma over what a row counts."""
+        return self.sigma / self.count_steps
+
     def sum_of_steps(self, steps: IntArray) -> IntArray:
         """Return the sum of clipped integer rows, and what they count."""
         return np.append(steps.sum(axis=0), [self.count_steps * len(steps)] * self.count_words).astype(np.int64)

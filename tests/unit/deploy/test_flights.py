@@ -14,6 +14,7 @@ from numpy.testing import assert_array_equal
 from numpy.typing import NDArray
 
 ROOT = Path(__file__).resolve().parents[3]
+CARRIERS = "690dea84978757ffa5aaea8e6650c6151eb96d2837f694638de9220e79715830"
 DECODED_SHA256 = "5af1501b91532f50ef25e56be8f402bceb479d690d168b101c3a9afdaea9d8d4"
 
 
@@ -103,3 +104,12 @@ def test_more_flights_than_there_are_is_refused(rows: int) -> None:
 
 def test_the_file_is_small_enough_for_a_checkout() -> None:
     assert FLIGHTS.DATA.stat().st_size <= 3_000_000
+
+
+def test_every_flight_has_an_airline() -> None:
+    file = FLIGHTS.DATA.with_name("flight_carriers.npz")
+    assert hashlib.sha256(file.read_bytes()).hexdigest() == CARRIERS
+    with np.load(file, allow_pickle=False) as held:
+        counts = dict(zip(held["carriers"].tolist(), np.bincount(held["carrier"]).tolist(), strict=True))
+    assert sum(counts.values()) == 327_346
+    assert (len(counts), counts["OO"], counts["UA"]) == (16, 29, 57_782)

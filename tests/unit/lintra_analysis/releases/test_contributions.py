@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from lintra_analysis import correlation, histogram, means, pca, power_sums, regression
-from lintra_analysis.readings import implausible_rows, read
+from lintra_analysis.readings import implausible_rows, implausible_totals, read
 from lintra_analysis.releases.release import Release
 from lintra_protocol import ideal
 from lintra_protocol.contributors import Contributors
@@ -131,3 +131,32 @@ def test_honest_totals_are_plausible_and_a_huge_one_is_not(kind: str) -> None:
             lie = sketch.copy()
             lie[0, word] += 2 * ORGANISATIONS * task.mechanism.largest_report_word()
             assert implausible_rows(task, lie, np.array([ORGANISATIONS]))[1] == [0]
+
+
+LIES: dict[str, list[tuple[int, int, str]]] = {
+    # (word, rows' worth of the largest word, what is said); words of second moments: 3 sums, then 6 products.
+    "second_moment": [
+        (3, -1, "squares of 'a' are negative"),
+        (3, 1, "squares of 'a' exceed"),
+        (4, 1, "products of 'a'"),
+    ],
+    "sum": [(1, 1, "the sum of 'b' exceeds")],
+    "histogram": [(0, -1, "a cell of 'a' holds fewer"), (0, 1, "the cells of 'a' do not add up")],
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_crude_lies_about_totals_are_named_and_honest_ones_pass(kind: str) -> None:
+    for count in ("exact", "noisy"):
+        task, sketch = sketch_of(kind, count, "5")
+        assert implausible_totals(task, sketch, np.array([ORGANISATIONS])) == []
+        for word, sign, words in LIES[kind]:
+            lie = sketch.copy()
+            lie[0, word] += sign * task.mechanism.largest_report_word()
+            assert any(words in said for said in implausible_totals(task, lie, np.array([ORGANISATIONS])))
+        if count == "exact":
+            lie = sketch.copy()
+            lie[0, -1] = ORGANISATIONS * 10**4 + 1
+            assert any("30,001 rows" in said for said in implausible_totals(task, lie, np.array([ORGANISATIONS])))
+    single = make_task(kind)
+    assert implausible_totals(single, np.full((1, single.sketch_words), 2**40), np.array([8])) == []

@@ -1,0 +1,93 @@
+"""What the totals of honest organisations satisfy, whatever their rows are: what fails it was no sum of rows.
+
+A malicious organisation may add any vector. These checks see crude errors, such as a wrong unit or a sum sent twice,
+and no plausible lie with the weight of as many rows as the task allows.
+"""
+
+import math
+
+import numpy as np
+
+from lintra_protocol.mechanisms import Histogram, SecondMoment, Sum
+from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.ring import FloatArray, IntArray
+from lintra_protocol.task import Task
+
+DEVIATIONS = 5.0
+"""How far beyond its range a number may be for the noise's sake."""
+
+
+def of_second_moment(task: Task, mechanism: SecondMoment, sketch: IntArray, row_counts: IntArray) -> list[str]:
+    """Return what is impossible about sums of products, in words."""
+    rows = _most_rows(mechanism, sketch, row_counts)
+    matrix = mechanism.decode(sketch, task.num_columns)[-task.num_columns :, -task.num_columns :]
+    noise = math.sqrt(int(row_counts.sum())) * mechanism.sigma * 4.0**-mechanism.fraction_bits
+    square, names = DEVIATIONS * math.sqrt(2) * noise, [column.name for column in task.encoded_columns]
+    own, most = np.diagonal(matrix), rows * _largest(task) ** 2 + square
+    found = of_count(mechanism, sketch, row_counts)
+    found += [f"the squares of {names[i]!r} are negative" for i in np.flatnonzero(own < -square)]
+    found += [f"the squares of {names[i]!r} exceed what its bounds allow" for i in np.flatnonzero(own > most)]
+    lengths = np.sqrt(np.maximum(own, 0) + square)
+    for i, j in np.argwhere(np.triu(np.abs(matrix) > np.outer(lengths, lengths) + DEVIATIONS * noise, 1)):
+        found.append(f"the products of {names[i]!r} and {names[j]!r} exceed the root of their squares' product")
+    if float(own.sum()) > rows * mechanism.person_norm**2 + square * math.sqrt(own.size):
+        found.append("all squares together exceed what the norm bound allows")
+    least = float(np.linalg.eigvalsh(matrix)[0])
+    if least < -(2 * math.sqrt(own.size) + DEVIATIONS) * noise:
+        found.append(f"the least eigenvalue, {least:.3g}, is further below 0 than noise carries it")
+    return found
+
+
+def of_sum(task: Task, mechanism: Sum, sketch: IntArray, row_counts: IntArray) -> list[str]:
+    """Return what is impossible about sums of rows, in words."""
+    rows = _most_rows(mechanism, sketch, row_counts)
+    noise = math.sqrt(int(row_counts.sum())) * mechanism.sigma * 2.0**-mechanism.fraction_bits
+    sums = np.abs(mechanism.decode(sketch, task.num_columns))
+    beyond = np.flatnonzero(sums > rows * _largest(task) + DEVIATIONS * noise)
+    words = [f"the sum of {task.encoded_columns[i].name!r} exceeds what its bounds allow" for i in beyond]
+    return of_count(mechanism, sketch, row_counts) + words
+
+
+def of_histogram(task: Task, mechanism: Histogram, sketch: IntArray, row_counts: IntArray) -> list[str]:
+    """Return what is impossible about rows in cells, in words."""
+    found, rows = of_count(mechanism, sketch, row_counts), mechanism.released_rows(sketch)
+    noise = DEVIATIONS * math.sqrt(int(row_counts.sum())) * mechanism.sigma / mechanism.indicator
+    for column, cells in zip(
+        task.columns, mechanism.by_column(mechanism.decode(sketch, task.num_columns)), strict=True
+    ):
+        if float(cells.min()) < -noise:
+            found.append(f"a cell of {column.name!r} holds fewer than 0 rows")
+        if abs(float(cells.sum()) - rows) > noise * math.sqrt(2 * cells.size):
+            found.append(f"the cells of {column.name!r} do not add up to the number of rows")
+    return found
+
+
+def of_count(mechanism: Mechanism, sketch: IntArray, row_counts: IntArray) -> list[str]:
+    """Return whether the number of rows is one that so many organisations can have."""
+    if mechanism.contributors is None:
+        return []
+    most, rows = int(row_counts.sum()) * mechanism.contributors.max_rows, mechanism.released_rows(sketch)
+    doubt = DEVIATIONS * _noise_of_the_count(mechanism, row_counts)
+    if -doubt <= rows <= most + doubt:
+        return []
+    return [f"{rows:,.0f} rows are not between 0 and {most:,}, what so many organisations may contribute"]
+
+
+def _most_rows(mechanism: Mechanism, sketch: IntArray, row_counts: IntArray) -> float:
+    rows = max(mechanism.released_rows(sketch), 1.0)
+    return rows + DEVIATIONS * _noise_of_the_count(mechanism, row_counts)
+
+
+def _noise_of_the_count(mechanism: Mechanism, row_counts: IntArray) -> float:
+    """Return the deviation of the number of rows; 0 where it is exact."""
+    step = mechanism.count_deviation if mechanism.counts_noisily else 0.0
+    return math.sqrt(int(row_counts.sum())) * step
+
+
+def _largest(task: Task) -> FloatArray:
+    """Return the largest absolute value of each encoded column in normalised units, shape `(d,)`."""
+    ends = [
+        max(abs(float(end) - float(column.center)) for end in (column.lower, column.upper)) / float(column.scale)
+        for column in task.encoded_columns
+    ]
+    return np.array(ends)
