@@ -65,11 +65,17 @@ class Frozen(BaseModel):
         Raises:
             InvalidMessageError: not canonical, or not a document of this kind; the detail names the field.
         """
-        parse_canonical_json(data)
-        document = cls._validated(data)
-        if document.canonical() != data:
-            raise InvalidMessageError(f"{cls.__name__}: a field is left out; defaults are written in full")
-        return document
+        try:
+            document = cls._validated(data)
+            if document.canonical() == data:  # then these bytes are canonical, too
+                return document
+            refusal = InvalidMessageError(f"{cls.__name__}: a field is left out; defaults are written in full")
+        except ValueError:
+            refusal = InvalidMessageError(f"{cls.__name__}: a value that has no canonical form")
+        except InvalidMessageError as error:
+            refusal = error
+        parse_canonical_json(data)  # says it first, if these bytes are not
+        raise refusal
 
     @classmethod
     def from_value(cls, value: object) -> Self:

@@ -74,6 +74,11 @@ class Receipt(Frozen):
     count: Count
     reports: Key
 
+    def canonical(self) -> bytes:
+        """Return the canonical encoding: there is one for every upload, and nothing in it has to be escaped."""
+        head = f'{{"count":{self.count},"kind":"{self.kind}","reports":"{self.reports}"'
+        return f'{head},"server":{self.server},"task_id":"{self.task_id}"}}'.encode("ascii")
+
 
 class Inventory(Frozen):
     """What one server holds of a batch, signed once when the batch is closed.
@@ -167,6 +172,10 @@ class Signed(Frozen, Generic[M]):
 
     message: M
     signature: Key
+
+    def canonical(self) -> bytes:
+        """Return the canonical encoding, in which that of the message stands as it was signed."""
+        return b'{"message":%b,"signature":"%b"}' % (self.message.canonical(), self.signature.encode("ascii"))
 
     def verified(self, public_key: str) -> M:
         """Return the message.
@@ -263,6 +272,11 @@ class UploadAnswer(Frozen):
 
     failures: tuple[Failure, ...]
     receipt: Signed[Receipt]
+
+    def canonical(self) -> bytes:
+        """Return the canonical encoding, in which that of the receipt stands as it is."""
+        failures = b",".join([failure.canonical() for failure in self.failures])
+        return b'{"failures":[%b],"receipt":%b}' % (failures, self.receipt.canonical())
 
 
 class Counters(Frozen):

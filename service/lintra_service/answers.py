@@ -76,10 +76,11 @@ async def read_body(
     size, loop = 0, asyncio.get_running_loop()
     began = loop.time()
     try:
-        async with asyncio.timeout(None) as deadline:
+        # Most bodies come in one piece, which needs one timer.
+        async with asyncio.timeout_at(began + GRACE_SECONDS) as deadline:
             while True:
-                due = began + min(READ_SECONDS, GRACE_SECONDS + size / MIN_BYTES_PER_SECOND)
-                deadline.reschedule(due)
+                if size:
+                    deadline.reschedule(began + min(READ_SECONDS, GRACE_SECONDS + size / MIN_BYTES_PER_SECOND))
                 chunk, more = await _chunk(receive)
                 size += len(chunk)
                 if size > limit:

@@ -17,11 +17,18 @@ class RequestMetrics:
         self._seconds = Histogram(
             "lintra_request_seconds", "Time to an answer by resource.", ["resource"], registry=self.registry
         )
+        # Labels are few, and to look them up costs more than to count.
+        self._counted: dict[tuple[str, int], Counter] = {}
+        self._timed: dict[str, Histogram] = {}
 
     def observe_request(self, resource: str, status: int, seconds: float) -> None:
         """Count one answer; `resource` is a route's template, not a path."""
-        self._requests.labels(resource, str(status)).inc()
-        self._seconds.labels(resource).observe(seconds)
+        counted, timed = self._counted.get((resource, status)), self._timed.get(resource)
+        if counted is None or timed is None:
+            counted = self._counted[resource, status] = self._requests.labels(resource, str(status))
+            timed = self._timed[resource] = self._seconds.labels(resource)
+        counted.inc()
+        timed.observe(seconds)
 
     def text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""

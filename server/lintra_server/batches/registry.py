@@ -172,6 +172,10 @@ class Registry:
             self._numbers[key] = number
         return HeldBatch(**vars(held), number=self._numbers[key], batch=batch)
 
+    def number_in_memory(self, held: HeldTask, batch: int) -> int | None:
+        """Return the number in the store of a batch of a task, if it was asked for lately; waits for nothing."""
+        return self._numbers.get((held.key, batch))
+
     def opened(self, held: HeldTask, batch: int) -> HeldBatch:
         """Return a batch of a task, which is opened if that was not done yet.
 

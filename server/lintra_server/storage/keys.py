@@ -4,7 +4,7 @@ Each is stored under the root key and a secret of its own, which is destroyed wi
 not open with an old copy of the database.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from sqlalchemy import Row, delete, insert, select
 
@@ -124,6 +124,10 @@ class Keyring:
             return self._keys[key_id]
         except KeyError:
             raise OutdatedKeyError(f"no key {base64url(key_id)}") from None
+
+    def has(self, key_ids: Iterable[bytes]) -> bool:
+        """Return whether the private keys with these identifiers are in memory; waits for nothing."""
+        return all(key_id in self._keys for key_id in key_ids)
 
     def active(self) -> dict[bytes, SealingKey]:
         """Return the keys that the signed list offers, by identifier."""

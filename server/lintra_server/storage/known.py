@@ -174,7 +174,7 @@ class KnownIds:
             report_ids: of 32 bytes each.
             end: where the batch ends in this transaction.
         """
-        if not end.total or not report_ids:
+        if not report_ids:
             return set()
         while True:
             with self._lock:

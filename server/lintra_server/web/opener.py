@@ -253,7 +253,7 @@ class Opener:
         self.uploads = Room(most)
         self.metrics = OpenerMetrics()
         self.intake = OpenerIntake(
-            RemoteWriter(gate, most), self.registry.key, self.registry.stored, SigningKey(said.data),
+            RemoteWriter(gate, most), self.registry.key, self.registry.stored, lambda *_: False, SigningKey(said.data),
             float(str(said.words["max_wait_seconds"])), time.time, lambda *_: None, batch_of, batch_of,
         )  # fmt: skip
         self.intake.told = Counter()

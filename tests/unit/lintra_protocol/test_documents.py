@@ -73,6 +73,14 @@ def test_a_document_survives_the_round_trip() -> None:
         (b'{"tags":[],"x":"0","y":1}', "Point: y: "),
         (b'{"tags":[]}', "Point: x: "),
         (b"[]", "Point: document: "),
+        # What is not canonical is said first, whatever else is wrong.
+        (b'{"tags":[], "x":"0"}', "not canonical JSON"),
+        (b'{"x":"0","tags":[]}', "not canonical JSON"),
+        (b'{"tags":[],"x":"0","x":"0"}', "not canonical JSON"),
+        (b'{"tags":[],"x":"0.50","x":"0"}', "not canonical JSON"),
+        (b'{"tags":[1.0],"x":"0"}', "not canonical JSON"),
+        (b'{"tags":[9007199254740992],"x":"0"}', "not canonical JSON"),
+        (b'{"tags":[],"x":"0"', "not canonical JSON"),
     ],
 )
 def test_a_complaint_names_the_field_and_not_the_value(data: bytes, complaint: str) -> None:

@@ -2,18 +2,21 @@
 
 import pytest
 
-from lintra_protocol.canonical import base64url
+from lintra_protocol.canonical import base64url, canonical_json
+from lintra_protocol.documents import Frozen
 from lintra_protocol.errors import InvalidMessageError, UnauthorizedError
 from lintra_protocol.messages import (
     BatchStatus,
     Cohort,
     Counters,
+    Failure,
     Inventory,
     KeyList,
     Receipt,
     SealingKeyEntry,
     Signed,
     TaskRecord,
+    UploadAnswer,
     inventories_hash,
     key_bytes,
     nonce_commitment,
@@ -32,6 +35,16 @@ def test_a_signed_message_survives_the_round_trip() -> None:
     again = Signed[Inventory].from_canonical(data)
     assert again == INVENTORIES[1]
     assert again.verified(identity("server 1").public_key).count == 8
+
+
+def test_what_is_written_by_hand_is_the_canonical_encoding() -> None:
+    receipt = sign(identity("server 0"), Receipt(task_id=TASK.task_id, server=2, count=3, reports=base64url(bytes(32))))
+    told = Failure(report_id=base64url(IDS[0]), type="a", detail='"quoted" \\ and \u00e9\u2028', retryable=True)
+    written: list[Frozen] = [receipt, receipt.message, INVENTORIES[0]]
+    written += [UploadAnswer(failures=failures, receipt=receipt) for failures in ((), (told,), (told, told))]
+    for message in written:
+        assert message.canonical() == canonical_json(message.model_dump(mode="json"))
+        assert type(message).from_canonical(message.canonical()) == message
 
 
 def test_a_message_is_signed_by_one_key_only() -> None:

@@ -1,0 +1,94 @@
+"""The way from the event loop to what stores uploads, and back: together for all that come in one turn of the loop.
+
+To wake a thread, and to be woken by one, costs about as much as to open a report. There is no timer: what comes in one
+turn of the loop is handed over at its end, and whatever is stored when the loop turns again is told in one go.
+"""
+
+import asyncio
+from collections import deque
+from concurrent.futures import Future
+from functools import partial
+from typing import Protocol
+
+from lintra_protocol.errors import LintraError
+from lintra_server.storage.store import Outcome, Upload
+
+Stored = list[Outcome]
+
+
+class Storing(Protocol):
+    """What stores uploads: the writer of this process, or the way to that of another.
+
+    Attributes:
+        failed: whether something went wrong with the disk since somebody last looked why.
+    """
+
+    failed: bool
+
+    def submit(self, upload: Upload) -> Future[Stored]:
+        """Store an upload; see `Writer.submit`."""
+
+
+class Handover:
+    """Hands uploads over from one event loop at a time."""
+
+    def __init__(self, writer: Storing) -> None:
+        """Hand over to a writer."""
+        self._writer = writer
+        self._turn: _Turn | None = None
+
+    def submit(self, upload: Upload) -> asyncio.Future[Stored]:
+        """Store an upload; the future gives what became of each report, or why nobody knows (see `Writer.submit`)."""
+        loop = asyncio.get_running_loop()
+        if self._turn is None or self._turn.loop is not loop:
+            self._turn = _Turn(loop, self._writer)
+        return self._turn.submit(upload)
+
+
+class _Turn:
+    """What waits in one event loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, writer: Storing) -> None:
+        self.loop = loop
+        self._writer = writer
+        self._waiting: list[tuple[Upload, asyncio.Future[Stored]]] = []
+        self._done: deque[tuple[asyncio.Future[Stored], Future[Stored]]] = deque()
+        self._called = False
+
+    def submit(self, upload: Upload) -> asyncio.Future[Stored]:
+        answer: asyncio.Future[Stored] = self.loop.create_future()
+        if not self._waiting:
+            self.loop.call_soon(self._hand_over)
+        self._waiting.append((upload, answer))
+        return answer
+
+    def _hand_over(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for upload, answer in waiting:
+            try:
+                stored = self._writer.submit(upload)
+            except LintraError as error:
+                if not answer.done():
+                    answer.set_exception(error)
+            else:
+                stored.add_done_callback(partial(self._note, answer))
+
+    def _note(self, answer: asyncio.Future[Stored], stored: Future[Stored]) -> None:
+        """Note, in the writer's thread, that an upload was dealt with."""
+        self._done.append((answer, stored))
+        # The loop first says that it was not called, and then looks: what is appended after its look calls it again.
+        if not self._called and not self.loop.is_closed():
+            self._called = True
+            self.loop.call_soon_threadsafe(self._tell)
+
+    def _tell(self) -> None:
+        self._called = False
+        while self._done:
+            answer, stored = self._done.popleft()
+            if answer.done():  # whoever asked is gone
+                continue
+            error = stored.exception()
+            if error is not None:
+                answer.set_exception(error)
+            else:
+                answer.set_result(stored.result())
