@@ -5,7 +5,9 @@ A retry sends the same bytes again. Nothing here is logged, and no request body 
 
 import asyncio
 import json
+import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -23,6 +25,7 @@ MAX_ANSWER_BYTES = 64 << 20
 """No answer is read beyond this; the largest honest one is the definition of a task with very many columns."""
 
 _MAX_DETAIL = 500
+_NO_PATIENCE = 1e-9
 _STATUS_WITHOUT_PROBLEM = {
     429: OverloadedError,
     500: InternalError,
@@ -69,6 +72,9 @@ class Channel:
         """Use a shared HTTP client, which keeps connections open."""
         self.name = name
         self._http = http
+        self._headers = dict(http.headers)
+        # An address is parsed once for each of the few paths, not for each request.
+        self._urls: dict[str, httpx2.URL] = {}
         self._address = address
         self._retries = retries
 
@@ -91,11 +97,17 @@ class Channel:
 
     async def persistently(self, action: Callable[[], Awaitable[T]]) -> T:
         """Run an action until it raises no `TransientError`, or patience ends; then raise the refusal it carried."""
-        # A context, not a decorator: a decorator's log line would hold the arguments.
+        began = time.monotonic()
+        try:
+            return await action()
+        except TransientError as error:
+            failed: TransientError | None = error
+        # What follows costs as much as the request itself, and is needed when it failed. A context, not a decorator: a
+        # decorator's log line would hold the arguments.
         retries = stamina.retry_context(
             on=self._pause,
             attempts=self._retries.attempts,
-            timeout=self._retries.patience,
+            timeout=max(self._retries.patience - (time.monotonic() - began), _NO_PATIENCE),
             wait_initial=self._retries.first_wait,
             wait_max=self._retries.longest_wait,
             wait_jitter=self._retries.jitter,
@@ -103,6 +115,9 @@ class Channel:
         try:
             async for attempt in retries:
                 with attempt:
+                    if failed is not None:  # the first one was made already
+                        first, failed = failed, None
+                        raise first
                     return await action()
         except TransientError as error:
             raise error.refusal from None
@@ -114,7 +129,7 @@ class Channel:
         try:
             async with (
                 asyncio.timeout(self._retries.timeout),
-                self._http.stream(method, self._address + path, content=body, headers=headers) as response,
+                aclosing(await self._http.send(self._built(method, path, body, headers), stream=True)) as response,
             ):
                 data = await self._read(response)
         except (httpx2.RequestError, OSError) as error:  # a TimeoutError is an OSError
@@ -124,6 +139,13 @@ class Channel:
             raise self._refusal(response, data)
         require_media_type(response.headers.get("content-type"), answer)
         return data
+
+    def _built(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> httpx2.Request:
+        url = self._urls.get(path)
+        if url is None:
+            url = self._urls[path] = httpx2.URL(self._address + path)
+        # Without the client's cookies: no server asks for one, and none needs to know who comes again.
+        return httpx2.Request(method, url, content=body, headers={**self._headers, **headers})
 
     async def _read(self, response: httpx2.Response) -> bytes:
         data = bytearray()

@@ -30,6 +30,8 @@ DELTA = 1e-6
 # Epsilons are rounded up, by less than this; a task of epsilon 1 must fit below a ceiling of 1.
 _ROUNDING = 1 + 1e-9
 
+_MOST_PRICES = 64
+
 
 class Distinct(Enum):
     """The type of `DISTINCT_SOURCES`."""
@@ -103,6 +105,7 @@ class Ledger:
         self.max_epsilon = float(max_epsilon)
         self.delta = float(delta)
         self._file = LedgerFile(Path(path))
+        self._prices: dict[str, tuple[Spent | None, Spent]] = {}
 
     def __repr__(self) -> str:
         return f"Ledger({str(self._file.path)!r}, max_epsilon={self.max_epsilon}, delta={self.delta})"
@@ -132,7 +135,12 @@ class Ledger:
         Raises:
             ValueError, LedgerRefusedError: as `charge`; or the task gives no privacy that could be counted.
         """
-        main, price = set_aside_by(task), price_of(task)
+        if task.task_id not in self._prices:
+            # It takes longer to reckon than a charge does to write. Nothing of a task ever changes.
+            if len(self._prices) >= _MOST_PRICES:
+                self._prices.clear()
+            self._prices[task.task_id] = set_aside_by(task), price_of(task)
+        main, price = self._prices[task.task_id]
         pilot = None if task.study is None else task.study.pilot
         most = task.reports_per_source
         return self.charge(task.task_id, price, reports, batch, main=main, pilot=pilot, most=most)

@@ -160,6 +160,12 @@ class Outbox:
             change = "UPDATE messages SET sealed = NULL, receipt = ? WHERE report_id = ? AND server = ?"
             db.executemany(change, [(receipt, report_id, server) for report_id in report_ids])
 
+    def acknowledge_all(self, report_id: bytes, receipts: Mapping[int, bytes]) -> None:
+        """Keep some servers' receipts of one report, by server, in place of its messages."""
+        with _Transaction(self) as db:
+            change = "UPDATE messages SET sealed = NULL, receipt = ? WHERE report_id = ? AND server = ?"
+            db.executemany(change, [(receipt, report_id, server) for server, receipt in receipts.items()])
+
     def replace(self, report_id: bytes, server: int, sealed: bytes | None) -> None:
         """Keep what was sealed anew in place of what was sealed before; nothing, if it is given up."""
         with _Transaction(self) as db:

@@ -167,15 +167,17 @@ class Sending:
     async def _settle(
         self, report_id: bytes, deliveries: Sequence[Delivery], known: dict[int, Signed[Receipt]]
     ) -> Sent:
-        receipts = dict(known)
+        receipts, new = dict(known), dict[int, bytes]()
         first: LintraError | None = None
         for destination, delivery in zip(self._destinations, deliveries, strict=True):
             if delivery.receipts and not delivery.failures:
                 receipts[destination.index] = delivery.receipts[-1]
-                word = delivery.receipts[-1].canonical()
-                await asyncio.to_thread(self._outbox.acknowledge, [report_id], destination.index, word)
+                new[destination.index] = delivery.receipts[-1].canonical()
             for error in delivery.failures.values():
                 first = first or error
+        if new:
+            # All in one transaction: until it is on disk, these messages would be sent again, which harms nobody.
+            await asyncio.to_thread(self._outbox.acknowledge_all, report_id, new)
         if first is not None:
             raise first
         return Sent(report_id, tuple(receipts[destination.index] for destination in self._destinations))

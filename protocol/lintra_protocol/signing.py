@@ -1,6 +1,7 @@
 """Ed25519 identities: who said what, always under a label, so that no signature means two things."""
 
 from collections.abc import Callable
+from functools import lru_cache
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -73,7 +74,12 @@ def verify_base(public_key: str, signature: bytes, base: bytes) -> None:
 
 def _fits(public_key: bytes, signature: bytes, data: bytes) -> bool:
     try:
-        Ed25519PublicKey.from_public_bytes(public_key).verify(signature, data)
+        _loaded(public_key).verify(signature, data)
     except (InvalidSignature, ValueError):
         return False
     return True
+
+
+@lru_cache(maxsize=256)
+def _loaded(public_key: bytes) -> Ed25519PublicKey:
+    return Ed25519PublicKey.from_public_bytes(public_key)

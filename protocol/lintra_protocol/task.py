@@ -137,7 +137,7 @@ class Task(Frozen):
     def model_copy(self, *, update: Mapping[str, object] | None = None, deep: bool = False) -> Self:
         """Return a changed copy, which has an identifier of its own."""
         copy = super().model_copy(update=update, deep=deep)
-        for derived in ("id_bytes", "schema_arrays"):
+        for derived in ("id_bytes", "schema_arrays", "num_words"):
             copy.__dict__.pop(derived, None)
         copy._tell_the_mechanism()
         return copy
@@ -171,7 +171,7 @@ class Task(Frozen):
         """Return what the mechanism counts: `columns`, categories as indicators unless it takes levels itself."""
         return self.schema_arrays.encoded
 
-    @property
+    @cached_property
     def num_words(self) -> int:
         """Return the ring words in a report's input share."""
         return self.mechanism.report_words(self.num_columns)
