@@ -8,13 +8,16 @@ time over repeated runs; nothing is asserted.
 import asyncio
 import platform
 import statistics
+import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import httpx2
 import numpy as np
 
 from lintra_client import Client
+from lintra_client.ledger import Ledger
 from lintra_protocol.blocks import MAX_REPORTS, decode_upload
 from lintra_protocol.canonical import base64url
 from lintra_protocol.mechanisms import Sum
@@ -23,7 +26,7 @@ from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.randomness import expand
 from lintra_protocol.schema import Column
 from lintra_protocol.sealing import SealingKey, SuiteName, seal
-from lintra_protocol.signing import SigningKey
+from lintra_protocol.signing import SigningKey, verify
 from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
 from lintra_protocol.transport import MessageName, media_type
 
@@ -96,44 +99,58 @@ async def cpu_per_row(servers: Servers, count: int, work: Callable[[], Awaitable
     return statistics.median(seconds) / count * 1e3
 
 
-async def measure(suite: SuiteName) -> None:
+async def costs(suite: SuiteName, bulk: int = BULK, single: int = SINGLE) -> dict[str, float]:
+    """Return CPU milliseconds per row: alone and in bulk, and the seals and signatures that each cannot do without."""
     servers = Servers(suite)
-    rows = np.random.default_rng(1).uniform(-0.3, 0.3, (BULK, COLUMNS))
+    rows = np.random.default_rng(1).uniform(-0.3, 0.3, (bulk, COLUMNS))
     urls = [entry.url for entry in servers.task.servers]
     public_keys = [key.public_bytes for key in servers.keys]
-
+    signed = [(key.public_key, key.sign("receipt", bytes(200))) for key in servers.identities]
     share = 33 + 8 * COLUMNS
 
-    async def bare_seals() -> None:
-        for _ in range(SINGLE):
-            for public_key in public_keys:
+    async def bare_alone() -> None:
+        for _ in range(single):
+            for public_key, (identity, signature) in zip(public_keys, signed, strict=True):
                 seal(bytes(share), suite, public_key, bytes(80))
+                verify(identity, signature, "receipt", bytes(200))
 
     async def bare_seals_of_blocks() -> None:
-        for _ in range(BULK // MAX_REPORTS):
+        for _ in range(bulk // MAX_REPORTS):
             for public_key in public_keys:
                 seal(bytes(MAX_REPORTS * share), suite, public_key, bytes(80))
 
-    async with Client(servers.task.task_id, urls, ledger=None, transport=servers) as client:
+    names = [column.name for column in servers.task.columns]
+    named = [dict(zip(names, row, strict=True)) for row in rows.tolist()]
+    with tempfile.TemporaryDirectory() as folder:
+        kept = Ledger(Path(folder) / "ledger.sqlite")
+        async with (
+            Client(servers.task.task_id, urls, ledger=None, transport=servers) as client,
+            Client(servers.task.task_id, urls, ledger=kept, transport=servers) as careful,
+        ):
+            sources = iter(range(10**9))
 
-        async def one_by_one() -> None:
-            for row in rows[:SINGLE]:
-                await client.send(row)
+            async def one_by_one() -> None:
+                for row in rows[:single]:
+                    await client.send(row)
 
-        def by_name() -> list[dict[str, float]]:
-            names = [column.name for column in servers.task.columns]
-            return [dict(zip(names, row, strict=True)) for row in rows.tolist()]
+            async def charged() -> None:
+                for row in rows[:single]:
+                    await careful.send(row, source=f"source {next(sources)}")
 
-        named = by_name()
-        results = {
-            "bare seals, blocks": await cpu_per_row(servers, BULK, bare_seals_of_blocks),
-            "bulk, array": await cpu_per_row(servers, BULK, lambda: client.send_many(rows)),
-            "bulk, mappings": await cpu_per_row(servers, BULK, lambda: client.send_many(named)),
-            "bare seals, alone": await cpu_per_row(servers, SINGLE, bare_seals),
-            "one row at a time": await cpu_per_row(servers, SINGLE, one_by_one),
-        }
-    for name, milliseconds in results.items():
-        print(f"{suite:16} {name:18} {milliseconds:7.3f} ms CPU per row")
+            return {
+                "bare seals, blocks": await cpu_per_row(servers, bulk, bare_seals_of_blocks),
+                "bulk, array": await cpu_per_row(servers, bulk, lambda: client.send_many(rows)),
+                "bulk, mappings": await cpu_per_row(servers, bulk, lambda: client.send_many(named)),
+                "bare seals and receipts, alone": await cpu_per_row(servers, single, bare_alone),
+                "one row at a time": await cpu_per_row(servers, single, one_by_one),
+                "the same, charged to a ledger": await cpu_per_row(servers, single, charged),
+            }
+
+
+async def measure(suite: SuiteName) -> None:
+    """Print what a row costs."""
+    for name, milliseconds in (await costs(suite)).items():
+        print(f"{suite:16} {name:30} {milliseconds:7.3f} ms CPU per row")
 
 
 if __name__ == "__main__":

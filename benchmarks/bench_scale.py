@@ -4,6 +4,7 @@
     python benchmarks/bench_scale.py --rows root_1e6        # one of them
     python benchmarks/bench_scale.py --sizes 10000 100000 1000000 --servers 2 3 10      # releases, with exponents
     python benchmarks/bench_scale.py --largest 10000000     # also what takes long and much disk
+    python benchmarks/bench_scale.py --quick                # every row at a fiftieth of its size: that all of it works
     python benchmarks/bench_scale.py --json scale.json      # goes on where it stopped: what stands there is kept
     python benchmarks/bench_scale.py --json scale.json --write docs/benchmarks.md       # and writes the tables
 
@@ -23,27 +24,33 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from scale import rows_lists, rows_release, rows_transform
+from bench_server import quiet
+from scale import rows_ingest, rows_lists, rows_release, rows_transform, rows_uploads, rows_windows
 from scale.figures import ROWS, Asked, as_json
 from scale.release import ReleaseCost, StageCost, release
 from scale.tables import exponents, machine, rows_table, stages_table, write_section
 
-MEASURED = (rows_lists, rows_release, rows_transform)
+MEASURED = (rows_ingest, rows_lists, rows_release, rows_transform, rows_uploads, rows_windows)
 """The modules whose rows are measured."""
 
 
 def main() -> None:
+    quiet()
     arguments = _arguments()
     there = arguments.json is not None and arguments.json.exists()
     kept = json.loads(arguments.json.read_text()) if there else {"rows": {}, "releases": {}}
     rows, releases = kept["rows"], kept["releases"]
     wanted = arguments.rows
     if wanted is None:
-        wanted = [key for key, one in ROWS.items() if key not in rows and (arguments.largest >= 10**7 or not one.large)]
+        all_of_them = arguments.quick or arguments.largest >= 10**7
+        wanted = [key for key, one in ROWS.items() if key not in rows and (all_of_them or not one.large)]
+    if arguments.quick:
+        print("quick: everything at a fiftieth of its size; the figures say nothing about the aims", flush=True)
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-        asked = Asked(Path(folder), arguments.largest, tuple(arguments.sizes), tuple(arguments.servers))
+        sizes, servers = tuple(arguments.sizes), tuple(arguments.servers)
+        asked = Asked(Path(folder), arguments.largest, sizes, servers, arguments.quick)
         for key in wanted:
-            rows[key] = as_json(ROWS[key], ROWS[key].measure(asked))
+            rows[key] = as_json(ROWS[key], ROWS[key].measure(asked), asked.quick)
             _say(key, rows[key])
             _keep(arguments.json, rows, releases)
         for servers in asked.servers:
@@ -57,6 +64,8 @@ def main() -> None:
         "", *rows_table(rows), "", *stages_table(costs), "", *exponents(costs),
     ]  # fmt: skip
     print("\n".join(lines[5 + len(rows) :]))
+    if arguments.write and any(one.get("quick", False) for one in rows.values()):
+        sys.exit("figures of a quick run say nothing about the aims, and are not written to a page")
     if arguments.write:
         write_section(arguments.write, lines)
 
@@ -64,6 +73,7 @@ def main() -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", nargs="*", choices=sorted(ROWS), help="these only; without a name, none")
+    parser.add_argument("--quick", action="store_true", help="everything at a fiftieth of its size")
     parser.add_argument("--sizes", nargs="*", type=int, default=[], help="reports of releases shown by stage")
     parser.add_argument("--servers", nargs="*", type=int, default=[2, 3, 10])
     parser.add_argument("--largest", type=int, default=10**6)

@@ -7,11 +7,13 @@ seconds of one core.
 
 import json
 import platform
+import sqlite3
 import sys
 import tempfile
 import time
 import tracemalloc
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -82,6 +84,23 @@ def disk(groups: dict[int, int] = GROUPS) -> dict[str, float]:
     return found
 
 
+def bare_inserts(folder: Path, groups: int, size: int) -> float:
+    """Return the CPU seconds of so many rows of one size, each written durably to a plain SQLite table."""
+    value = system_randomness(size)
+    with closing(sqlite3.connect(folder / "bare.sqlite", isolation_level=None)) as plain:
+        for pragma in ("journal_mode = WAL", "synchronous = FULL"):
+            plain.execute(f"PRAGMA {pragma}")
+        plain.execute("CREATE TABLE bare (key INTEGER PRIMARY KEY, value BLOB)")
+
+        def insert() -> None:
+            for _ in range(groups):
+                plain.execute("BEGIN IMMEDIATE")
+                plain.execute("INSERT INTO bare (value) VALUES (?)", (value,))
+                plain.execute("COMMIT")
+
+        return cpu(insert)
+
+
 def log_of_postgres(url: str, groups: dict[int, int] = GROUPS) -> dict[str, float]:
     """Return bytes of write-ahead log for each report, and microseconds of the client's CPU, by the size of groups."""
     found = {}
@@ -130,14 +149,21 @@ def table(reports: int = TABLE) -> dict[str, float]:
     table = IdTable(system_randomness, reports)
     building = cpu(lambda: table.add(np.zeros(reports, np.uint32), ids))
     # Of 256 reports one is known: what comes is new, but for what is sent again.
-    apart = np.random.default_rng(1).permutation(reports)[:ASKED].tolist()
+    apart = np.random.default_rng(1).integers(0, reports, ASKED).tolist()
     asked = [ids[32 * place : 32 * place + 32] if place % 256 == 0 else system_randomness(32) for place in apart]
     asking = cpu(lambda: [table.candidates(asked[start : start + 256]) for start in range(0, ASKED, 256)])
     alone = cpu(lambda: [table.candidates([one]) for one in asked])
+    # What any program does: ask a set, which takes about 120 bytes an identifier; or read one slot for each of many.
+    plain = {ids[32 * place : 32 * place + 32] for place in range(min(reports, ASKED))}
+    set_alone = cpu(lambda: [one in plain for one in asked])
+    slots = np.random.default_rng(2).integers(0, len(table._words), (ASKED // 256, 256))
+    gathering = cpu(lambda: [table._words[each] for each in slots])
     return {
         "us to enter an identifier": 1e6 * building / reports,
         "us to ask for one, in groups of 256": 1e6 * asking / ASKED,
         "us to ask for one alone": 1e6 * alone / ASKED,
+        "us to ask a set of Python": 1e6 * set_alone / ASKED,
+        "us to gather one word of each": 1e6 * gathering / ASKED,
         "bytes for each": (table._words.nbytes + table._segments.nbytes) / reports,
     }
 

@@ -12,6 +12,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
+QUICK_PART = 50
+"""A quick run has one of so many, and its figures say nothing about the aims."""
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -48,12 +51,21 @@ class Row:
 
 @dataclass(frozen=True)
 class Asked:
-    """What the caller wants: the folder to work in, the largest release, and other numbers of servers and reports."""
+    """What the caller wants: the folder to work in, the largest release, and other numbers of servers and reports.
+
+    Attributes:
+        quick: whether everything is measured at a small part of its size, to see that it works.
+    """
 
     folder: Path
     largest: int
     sizes: tuple[int, ...]
     servers: tuple[int, ...]
+    quick: bool = False
+
+    def of(self, count: int, least: int = 1) -> int:
+        """Return how many there are of what a row has `count`: fewer in a quick run, but `least`."""
+        return max(count // QUICK_PART, least) if self.quick else count
 
 
 ROWS: dict[str, Row] = {}
@@ -82,9 +94,10 @@ def row(
     return enter
 
 
-def as_json(row: Row, found: Measured) -> dict[str, object]:
-    """Return what stands in the JSON for a row."""
-    return {"what": row.what, "unit": row.unit, "target": row.target, "at_least": row.at_least, **asdict(found)}
+def as_json(row: Row, found: Measured, quick: bool) -> dict[str, object]:
+    """Return what stands in the JSON for a row, and whether it was measured at a small part of the size it names."""
+    said = {"what": row.what, "unit": row.unit, "target": row.target, "at_least": row.at_least, "quick": quick}
+    return said | asdict(found)
 
 
 def cpu(call: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> float:

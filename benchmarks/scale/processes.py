@@ -20,6 +20,22 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
+def children_cpu_seconds(pid: int) -> float:
+    """Return the CPU seconds of a process and of all that it started, those that have ended included."""
+    total = 0.0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            name, _, rest = stat.read_text().rpartition(")")
+        except OSError:
+            continue  # it has just ended
+        fields = rest.split()
+        if int(name.split()[0]) == pid:
+            total += sum(map(int, fields[11:15])) / _TICKS
+        elif int(fields[1]) == pid:
+            total += sum(map(int, fields[11:13])) / _TICKS
+    return total
+
+
 def forget_peak(pid: int) -> None:
     """Measure the peak of a process's memory from now on."""
     Path(f"/proc/{pid}/clear_refs").write_text("5")

@@ -30,20 +30,17 @@ def _sorting(count: int) -> Measured:
 
 @row("sort_1e6", "sort and unique, 10^6 ids", "CPU s", 0.10)
 def _sort(asked: Asked) -> Measured:
-    del asked
-    return _sorting(MILLION)
+    return _sorting(asked.of(MILLION))
 
 
 @row("sort_1e7", "sort and unique, 10^7 ids", "CPU s", 1.75, large=True)
 def _sort_many(asked: Asked) -> Measured:
-    del asked
-    return _sorting(TEN_MILLION)
+    return _sorting(asked.of(TEN_MILLION))
 
 
 @row("root_1e6", "Merkle root of 10^6 ids", "CPU s", 0.04)
 def _root(asked: Asked) -> Measured:
-    del asked
-    ids = _sorted(MILLION)
+    ids = _sorted(asked.of(MILLION))
     data = ids.encode()
     floor = best(3, lambda: hashlib.sha256(data).digest())
     return Measured(best(3, merkle_root, ids.array), floor, "one SHA-256 over the bytes")
@@ -65,27 +62,23 @@ def _comparing(count: int) -> Measured:
 
 @row("compare_1e6", "intersection and differences of two lists of 10^6 ids, 1 % apart", "CPU s", 0.10)
 def _compare(asked: Asked) -> Measured:
-    del asked
-    return _comparing(MILLION)
+    return _comparing(asked.of(MILLION))
 
 
 @row("compare_1e7", "intersection and differences of two lists of 10^7 ids, 1 % apart", "CPU s", 1.0, large=True)
 def _compare_many(asked: Asked) -> Measured:
-    del asked
-    return _comparing(TEN_MILLION)
+    return _comparing(asked.of(TEN_MILLION))
 
 
 @row("proof_1e6", "inclusion proof at 10^6, made and verified", "ms", 0.05)
 def _proof(asked: Asked) -> Measured:
-    del asked
-    ids = _sorted(MILLION)
+    count = asked.of(MILLION)
+    ids = _sorted(count)
     root = ids.root
-    places = range(0, MILLION, MILLION // PROOFS)
+    places = range(0, count, count // PROOFS)
     made = cpu(lambda: [prove_inclusion(ids.array, place) for place in places]) / PROOFS
     proofs = [prove_inclusion(ids.array, place) for place in places]
-    checked = cpu(
-        lambda: [verify_inclusion(root, MILLION, ids[at], one) for at, one in zip(places, proofs, strict=True)]
-    )
+    checked = cpu(lambda: [verify_inclusion(root, count, ids[at], one) for at, one in zip(places, proofs, strict=True)])
     size = len(proofs[0].leaf_ids) + 32 * len(proofs[0].siblings)
     leaf = best(5, lambda: hashlib.sha256(proofs[0].leaf_ids).digest())
     return Measured(1e3 * (made + checked / PROOFS), 1e3 * leaf, "SHA-256 of one leaf", f"{size} bytes")

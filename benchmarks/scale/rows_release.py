@@ -49,36 +49,37 @@ def _memory(asked: Asked, num_reports: int, num_servers: int) -> Measured:
 
 @row("release_1e6_n2", "release of 10^6, N = 2: analyzer + one server", "CPU s", None)
 def _two(asked: Asked) -> Measured:
-    return _seconds(asked, MILLION, 2)
+    return _seconds(asked, asked.of(MILLION), 2)
 
 
 @row("release_1e6_n3", "release of 10^6, N = 3: analyzer + one server", "CPU s", 5)
 def _three(asked: Asked) -> Measured:
-    return _seconds(asked, MILLION, 3)
+    return _seconds(asked, asked.of(MILLION), 3)
 
 
 @row("release_1e6_n3_memory", "the same: peak memory of the larger party", "MiB", 400)
 def _three_memory(asked: Asked) -> Measured:
-    return _memory(asked, MILLION, 3)
+    return _memory(asked, asked.of(MILLION), 3)
 
 
 @row("release_1e6_n10", "release of 10^6, N = 10: analyzer + one server", "CPU s", 8)
 def _ten(asked: Asked) -> Measured:
-    return _seconds(asked, MILLION, 10)
+    return _seconds(asked, asked.of(MILLION), 10)
 
 
 @row("release_1e6_n10_memory", "the same: peak memory of the larger party", "MiB", 400)
 def _ten_memory(asked: Asked) -> Measured:
-    return _memory(asked, MILLION, 10)
+    return _memory(asked, asked.of(MILLION), 10)
 
 
 @row("release_1e7_n3", "release of 10^7, N = 3: the busier party", "CPU s", 50, large=True)
 def _large(asked: Asked) -> Measured:
-    found, floors = release(asked.folder, TEN_MILLION, 3), floor_of(TEN_MILLION, 3)
+    count = asked.of(TEN_MILLION)
+    found, floors = release(asked.folder, count, 3), floor_of(count, 3)
     remark = f"analyzer {found.analyzer_cpu:.1f}, server {found.server_cpu:.1f}"
     return Measured(max(found.analyzer_cpu, found.server_cpu), max(floors), FLOOR_IS, remark)
 
 
 @row("release_1e7_n3_memory", "the same: peak memory of the larger party", "MiB", 600, large=True)
 def _large_memory(asked: Asked) -> Measured:
-    return _memory(asked, TEN_MILLION, 3)
+    return _memory(asked, asked.of(TEN_MILLION), 3)

@@ -42,13 +42,13 @@ def bare_product(shares: RingArray, rows: int, sparsity: int, times: int = 3) ->
 
 @row("product", "sparse product 10^6 x 10, s = 1, m = 256", "ms", 10.5)
 def _product(asked: Asked) -> Measured:
-    del asked
-    shares = np.random.default_rng(1).integers(0, 2**64, (MILLION, COLUMNS), np.uint64)
-    matrix = Osnap(row_bound="1", fraction_bits=0, sigma=4, rows=PRODUCT_ROWS).public_matrix(MILLION, bytes(32))
-    sketch, ranks = np.zeros((PRODUCT_ROWS, COLUMNS), np.uint64), np.arange(MILLION)
+    count = asked.of(MILLION)
+    shares = np.random.default_rng(1).integers(0, 2**64, (count, COLUMNS), np.uint64)
+    matrix = Osnap(row_bound="1", fraction_bits=0, sigma=4, rows=PRODUCT_ROWS).public_matrix(count, bytes(32))
+    sketch, ranks = np.zeros((PRODUCT_ROWS, COLUMNS), np.uint64), np.arange(count)
 
     def in_blocks() -> None:
-        for start in range(0, MILLION, BLOCK):
+        for start in range(0, count, BLOCK):
             add_reports(matrix, sketch, ranks[start : start + BLOCK], shares[start : start + BLOCK])
 
     reading = best(5, np.sum, shares)
@@ -59,12 +59,13 @@ def _product(asked: Asked) -> Measured:
 
 @row("transform", "read, decrypt, product from the store: 10^6 x 10, s = 4, m = 1024", "CPU s", 0.56)
 def _transform(asked: Asked) -> Measured:
-    made = collect(asked.folder / "transform", MILLION, 2)
+    count = asked.of(MILLION)
+    made = collect(asked.folder / "transform", count, 2)
     try:
         seconds = _transform_seconds(made)
     finally:
         shutil.rmtree(made.folder)
-    shares, cipher = bulk_system_randomness()(8 * COLUMNS * MILLION), AESGCM(bytes(32))
+    shares, cipher = bulk_system_randomness()(8 * COLUMNS * count), AESGCM(bytes(32))
     sealed = cipher.encrypt(bytes(12), shares, None)
     opening = cpu(cipher.decrypt, bytes(12), sealed, None)
     mechanism = made.task.mechanism

@@ -119,8 +119,8 @@ class Node:
         self.proving = OneAtATime("another proof is being computed")
         self.writer = Writer(parts.store.add_reports, queue.max_pending_bytes, self.metrics.observe_commit, halt)
         self.intake = Intake(
-            self.writer, self.keys.find, self.store.stored, self._in_memory, parts.identity, queue.max_wait_seconds,
-            self.now, self.metrics.observe_reports, self.registry.batch_of, self.opened,
+            self.writer, self.keys.find, self.store.stored, self._are_new, self.keys.has, parts.identity,
+            queue.max_wait_seconds, self.now, self.metrics.observe_reports, self.registry.batch_of, self.opened,
         )  # fmt: skip
         self.metrics.pending_bytes.set_function(lambda: self.uploads.used)
         self.gate = Gate(
@@ -194,10 +194,9 @@ class Node:
         with self.stepper.guarded():
             return self.registry.opened(held, batch)
 
-    def _in_memory(self, held: HeldTask, batch: int, report_ids: Sequence[bytes], key_ids: Sequence[bytes]) -> bool:
-        """Return, without waiting, whether memory has these keys and shows that none of these reports is stored."""
+    def _are_new(self, held: HeldTask, batch: int, report_ids: Sequence[bytes]) -> bool:
         number = self.registry.number_in_memory(held, batch)
-        return number is not None and self.keys.has(key_ids) and self.store.are_new(number, report_ids)
+        return number is not None and self.store.are_new(number, report_ids)
 
     def new_request_id(self) -> str:
         """Return a name for one request."""

@@ -6,11 +6,13 @@ turn of the loop is handed over at its end, and whatever is stored when the loop
 
 import asyncio
 from collections import deque
-from concurrent.futures import Future
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future
 from functools import partial
 from typing import Protocol
 
 from lintra_protocol.errors import LintraError
+from lintra_server.batches.registry import HeldTask
 from lintra_server.storage.store import Outcome, Upload
 
 Stored = list[Outcome]
@@ -43,6 +45,42 @@ class Handover:
         if self._turn is None or self._turn.loop is not loop:
             self._turn = _Turn(loop, self._writer)
         return self._turn.submit(upload)
+
+
+class Lookups:
+    """Asks for reports that may be stored, in another thread, together for all of one batch in one turn of the loop."""
+
+    def __init__(
+        self, executor: Callable[[], Executor], find: Callable[[HeldTask, int, Sequence[bytes]], set[bytes]]
+    ) -> None:
+        """Ask by a function that may take its time.
+
+        Args:
+            executor: returns where it runs.
+            find: returns which of some reports of a batch of a task are stored.
+        """
+        self._executor = executor
+        self._find = find
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._asked: dict[tuple[int, int], tuple[list[bytes], asyncio.Task[set[bytes]]]] = {}
+
+    async def find(self, held: HeldTask, batch: int, report_ids: Sequence[bytes]) -> set[bytes]:
+        """Return which of some reports of a batch of a task are stored, and of others that came in the same turn."""
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._loop, self._asked = loop, {}
+        key = held.key, batch
+        if key not in self._asked:
+            asked: list[bytes] = []
+            self._asked[key] = asked, loop.create_task(self._ask(held, batch, asked))
+        together, answer = self._asked[key]
+        together += report_ids
+        return await asyncio.shield(answer)  # if one who asks goes away, the others still wait
+
+    async def _ask(self, held: HeldTask, batch: int, asked: list[bytes]) -> set[bytes]:
+        # A new task begins after all that are ready now; what comes later belongs to the next one.
+        del self._asked[held.key, batch]
+        return await asyncio.get_running_loop().run_in_executor(self._executor(), self._find, held, batch, asked)
 
 
 class _Turn:

@@ -37,7 +37,7 @@ from lintra_protocol.signing import SigningKey
 from lintra_protocol.task import Task
 from lintra_protocol.tokens import SERIAL_BYTES, Admission
 from lintra_server.batches.backlog import Backlog
-from lintra_server.batches.handover import Handover, Storing
+from lintra_server.batches.handover import Handover, Lookups, Storing
 from lintra_server.batches.registry import SKEW_UNITS, HeldBatch, HeldTask
 from lintra_server.storage.store import Outcome, Upload
 
@@ -45,7 +45,8 @@ FindKey = Callable[[bytes], SealingKey]
 FindBatch = Callable[[HeldTask, int], HeldBatch | None]
 OpenBatch = Callable[[HeldTask, int], HeldBatch]
 FindStored = Callable[[int, Sequence[bytes]], set[bytes]]
-InMemory = Callable[[HeldTask, int, Sequence[bytes], Sequence[bytes]], bool]
+AreNew = Callable[[HeldTask, int, Sequence[bytes]], bool]
+HasKeys = Callable[[Sequence[bytes]], bool]
 Opened = bytes | LintraError | None
 """What the way in makes of a report: its payload, why it is refused, or None if it is stored already."""
 
@@ -90,7 +91,8 @@ class Intake:
         writer: Storing,
         find_key: FindKey,
         find_stored: FindStored,
-        in_memory: InMemory,
+        are_new: AreNew,
+        has_keys: HasKeys,
         identity: SigningKey,
         max_wait_seconds: float,
         now: Callable[[], float],
@@ -104,8 +106,8 @@ class Intake:
             writer: stores them.
             find_key: returns the private key with an identifier, or raises `OutdatedKeyError`.
             find_stored: returns which of some reports of a batch, given by its number, are stored durably.
-            in_memory: returns, without waiting, whether all that has to be known of some reports of a batch of a task
-                is in memory: that none of them is stored, and the private keys with some identifiers.
+            are_new: returns, without waiting, whether memory shows that none of some reports of a batch is stored.
+            has_keys: returns, without waiting, whether the private keys with some identifiers are in memory.
             identity: signs receipts.
             max_wait_seconds: of work that may be ahead of an upload.
             now: the clock, in seconds since the epoch.
@@ -117,7 +119,9 @@ class Intake:
         self._handover = Handover(writer)
         self._find_key = find_key
         self._find_stored = find_stored
-        self._in_memory = in_memory
+        self._are_new = are_new
+        self._has_keys = has_keys
+        self._lookups = Lookups(lambda: self._openers, self._stored_among)
         self._identity = identity
         self._backlog = Backlog(max_wait_seconds)
         self._now = now
@@ -154,17 +158,12 @@ class Intake:
     async def _outcomes(
         self, held: HeldTask, blocks: Sequence[SealedBlock], report_ids: Sequence[bytes], batches: Sequence[int]
     ) -> list[bool | LintraError]:
-        if self._are_small_and_new(held, blocks, report_ids, batches):
-            opened = open_blocks(held, blocks, self._find_key, set())
-        else:
-            loop = asyncio.get_running_loop()
-            looking = loop.run_in_executor(self._openers, self._open_new, held, blocks, report_ids, batches)
-            try:
-                opened = await looking
-            except UnavailableError:
-                # As after a commit that failed, readiness finds out why.
-                self._writer.failed = True
-                raise
+        try:
+            opened = await self._opened(held, blocks, report_ids, batches)
+        except UnavailableError:
+            # As after a commit that failed, readiness finds out why.
+            self._writer.failed = True
+            raise
         outcomes: list[bool | LintraError] = [each if isinstance(each, LintraError) else False for each in opened]
         good: defaultdict[int, dict[int, bytes]] = defaultdict(dict)
         for place, each in enumerate(opened):
@@ -195,16 +194,22 @@ class Intake:
         upload = Upload(found.number, report_ids, list(payloads.values()), refusal, serials)
         return await self._handover.submit(upload)
 
-    def _are_small_and_new(
+    async def _opened(
         self, held: HeldTask, blocks: Sequence[SealedBlock], report_ids: Sequence[bytes], batches: Sequence[int]
-    ) -> bool:
-        """Return whether some blocks may be opened right here: it takes no longer than a thread, and waits for nothing.
+    ) -> "list[Opened]":
+        """Look up what is stored, and open the rest: what takes long or may wait in another thread.
 
-        Opening holds the interpreter's lock, so that a thread of its own would save no time.
+        To open a small upload takes no longer than to hand it over, and holds the interpreter's lock in any thread.
         """
-        if sum(len(block.sealed) for block in blocks) > SMALL or len(set(batches)) > 1:
-            return False
-        return self._in_memory(held, batches[0], report_ids, [block.key_id for block in blocks])
+        loop = asyncio.get_running_loop()
+        if len(set(batches)) > 1 or sum(len(block.sealed) for block in blocks) > SMALL:
+            return await loop.run_in_executor(self._openers, self._open_new, held, blocks, report_ids, batches)
+        known = set[bytes]()
+        if not self._are_new(held, batches[0], report_ids):
+            known = await self._lookups.find(held, batches[0], report_ids)
+        if known.issuperset(report_ids) or self._has_keys([block.key_id for block in blocks]):
+            return open_blocks(held, blocks, self._find_key, known)
+        return await loop.run_in_executor(self._openers, open_blocks, held, blocks, self._find_key, known)
 
     def _open_new(
         self, held: HeldTask, blocks: Sequence[SealedBlock], report_ids: Sequence[bytes], batches: Sequence[int]
@@ -212,11 +217,13 @@ class Intake:
         """Look up what is stored, batch by batch, and open the rest."""
         known = set[bytes]()
         for batch in set(batches):
-            found = self._batch_of(held, batch)
-            if found is not None:
-                ids = [report_id for report_id, own in zip(report_ids, batches, strict=True) if own == batch]
-                known |= self._find_stored(found.number, ids)
+            ids = [report_id for report_id, own in zip(report_ids, batches, strict=True) if own == batch]
+            known |= self._stored_among(held, batch, ids)
         return open_blocks(held, blocks, self._find_key, known)
+
+    def _stored_among(self, held: HeldTask, batch: int, report_ids: Sequence[bytes]) -> set[bytes]:
+        found = self._batch_of(held, batch)
+        return set() if found is None else self._find_stored(found.number, report_ids)
 
     def _count(self, held: HeldTask, outcomes: Sequence[bool | LintraError], batches: Sequence[int]) -> None:
         tokens = [

@@ -144,6 +144,11 @@ class Remembered:
         self._keys[key_id] = time.monotonic() + REMEMBER_SECONDS, key
         return key
 
+    def has_keys(self, key_ids: Sequence[bytes]) -> bool:
+        """Return whether the gate need not be asked for the keys with these identifiers."""
+        now = time.monotonic()
+        return all(key_id in self._keys and self._keys[key_id][0] > now for key_id in key_ids)
+
     def stored(self, number: int, report_ids: Sequence[bytes]) -> set[bytes]:
         """Return which of some reports of a batch are stored (see `Store.stored`)."""
         frame = _waited(self._gate.ask({"ask": "stored", **_named(number)}, b"".join(report_ids)))
@@ -253,8 +258,9 @@ class Opener:
         self.uploads = Room(most)
         self.metrics = OpenerMetrics()
         self.intake = OpenerIntake(
-            RemoteWriter(gate, most), self.registry.key, self.registry.stored, lambda *_: False, SigningKey(said.data),
-            float(str(said.words["max_wait_seconds"])), time.time, lambda *_: None, batch_of, batch_of,
+            RemoteWriter(gate, most), self.registry.key, self.registry.stored, lambda *_: False,
+            self.registry.has_keys, SigningKey(said.data), float(str(said.words["max_wait_seconds"])), time.time,
+            lambda *_: None, batch_of, batch_of,
         )  # fmt: skip
         self.intake.told = Counter()
         self._request_ids = bulk_system_randomness()

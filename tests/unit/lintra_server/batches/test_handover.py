@@ -1,15 +1,22 @@
 """Uploads go from the loop to the writer and back together, and each hears of itself."""
 
 import asyncio
-from concurrent.futures import Future
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from lintra_protocol.blocks import decode_upload
 from lintra_protocol.errors import OverloadedError, UnavailableError
-from lintra_server.batches.handover import Handover
+from lintra_protocol.sealing import SealingKey
+from lintra_server.batches import intake
+from lintra_server.batches.handover import Handover, Lookups
 from lintra_server.batches.intake import SMALL
+from lintra_server.batches.registry import HeldTask
 from lintra_server.storage.store import Outcome, Upload
 from support.server_world import a_world
 
@@ -91,26 +98,73 @@ def test_a_loop_that_ended_in_the_middle_does_not_stop_the_next_one() -> None:
         assert asyncio.run(answered()) == [True]
 
 
-async def test_only_small_uploads_of_new_reports_are_opened_in_the_loop(
+async def test_only_what_takes_long_or_may_wait_goes_to_another_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with a_world(tmp_path) as world:
         await world.register(0)
         node, reports = world.apps[0].node, world.reports(200)
-        opened_in_threads: list[int] = []
-        plain = node.intake._open_new
-        monkeypatch.setattr(
-            node.intake, "_open_new", lambda *args: opened_in_threads.append(len(args[2])) or plain(*args)
-        )
-        await world.upload(0, reports[:1])  # nothing is in memory yet
-        assert opened_in_threads == [1]
+        task, threads = node.registry.find(world.task.task_id).task, list[str]()
+        plain = node.intake._openers.submit
+
+        def submit(function: Callable[..., object], *arguments: object) -> Future[object]:
+            threads.append(function.__name__)
+            return plain(function, *arguments)
+
+        monkeypatch.setattr(node.intake._openers, "submit", submit)
+        await world.upload(0, reports[:1])  # nothing of the batch is in memory yet
+        assert threads == ["_stored_among"]
         await world.upload(0, reports[1:3])
-        assert opened_in_threads == [1]
-        await world.upload(0, reports[2:4])  # one is stored already
-        assert opened_in_threads == [1, 2]
-        body = await world.body(0, reports[4:])
-        task = node.registry.find(world.task.task_id).task
+        assert threads == ["_stored_among"]
+        body = await world.body(0, reports[3:])
         assert sum(len(block.sealed) for block in decode_upload(body, task, 0)) > SMALL
         await world.post(0, body)
-        assert opened_in_threads == [1, 2, 196]
+        assert threads == ["_stored_among", "_open_new"]
         assert node.store.num_durable(1) == 200
+        threads.clear()
+        monkeypatch.setattr(intake, "open_block", lambda *_: pytest.fail("a stored report was opened"))
+        answers = await asyncio.gather(*(world.upload(0, [report]) for report in reports[:5]))
+        assert [answer.receipt.message.count for answer in answers] == [1] * 5
+        assert threads == ["_stored_among"]  # all of one turn are looked up together
+
+
+async def test_an_upload_whose_key_is_not_in_memory_is_opened_in_another_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with a_world(tmp_path) as world:
+        await world.register(0)
+        node, reports = world.apps[0].node, world.reports(2)
+        await world.upload(0, reports[:1])
+        monkeypatch.setattr(node.intake, "_has_keys", lambda _: False)
+        found: list[str] = []
+        plain = node.intake._find_key
+
+        def find(key_id: bytes) -> SealingKey:
+            found.append(threading.current_thread().name)
+            return plain(key_id)
+
+        monkeypatch.setattr(node.intake, "_find_key", find)
+        await world.upload(0, reports[1:])
+        assert [name.startswith("lintra-opener") for name in found] == [True]
+
+
+async def test_one_who_goes_away_does_not_stop_the_look_up_of_the_others() -> None:
+    asked: list[list[bytes]] = []
+
+    def find(_held: HeldTask, _batch: int, report_ids: Sequence[bytes]) -> set[bytes]:
+        asked.append(list(report_ids))
+        if b"bad" in report_ids:
+            raise UnavailableError("the database cannot be read")
+        return set(report_ids[1:])
+
+    held = cast("HeldTask", SimpleNamespace(key=7))
+    with ThreadPoolExecutor(1) as executor:
+        lookups = Lookups(lambda: executor, find)
+        tasks = [asyncio.create_task(lookups.find(held, 0, [name])) for name in (b"a", b"b", b"c")]
+        other = asyncio.create_task(lookups.find(held, 1, [b"bad"]))
+        await asyncio.sleep(0)
+        tasks[1].cancel()
+        found = await asyncio.gather(*tasks, other, return_exceptions=True)
+    assert sorted(asked) == [[b"a", b"b", b"c"], [b"bad"]]
+    assert found[0] == found[2] == {b"b", b"c"}
+    assert [type(found[1]), type(found[3])] == [asyncio.CancelledError, UnavailableError]

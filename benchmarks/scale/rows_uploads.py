@@ -1,0 +1,144 @@
+"""Rows of uploads: in bulk and single, new and repeated, at a server and at a client; look-ups; one and two openers."""
+
+import asyncio
+from functools import cache
+
+import bench_client
+import bench_server
+import bench_store
+import bench_workers
+
+from lintra_protocol.sealing import HYBRID
+from scale.figures import Asked, Measured, row
+
+LARGEST_TABLE = 10**6
+OPENED_AND_SIGNED = "ASGI that opens one seal, signs and answers"
+
+
+@cache
+def _bulk(asked: Asked) -> dict[str, float]:
+    return bench_server.bulk(asked.of(bench_server.UPLOADS, least=6))
+
+
+@cache
+def _singles(asked: Asked) -> dict[str, float]:
+    return bench_server.singles(asked.of(bench_server.SINGLES, least=200))
+
+
+@cache
+def _client(asked: Asked) -> dict[str, float]:
+    bulk = asked.of(bench_client.BULK, least=2 * bench_client.MAX_REPORTS)
+    return asyncio.run(bench_client.costs(HYBRID, bulk, asked.of(bench_client.SINGLE, least=40)))
+
+
+@cache
+def _table(asked: Asked) -> dict[str, float]:
+    return bench_store.table(asked.of(LARGEST_TABLE))
+
+
+# --- a server ---------------------------------------------------------------------------------------------------------
+
+
+@row("upload_bulk_server", "upload in blocks of 256, server, durable and answered", "us a report", 15)
+def _bulk_server(asked: Asked) -> Measured:
+    found = _bulk(asked)
+    remark = f"cut, opened and checked {found['opened and checked']:.1f}"
+    return Measured(found["new"], found["hpke"], "the HPKE opening", remark)
+
+
+@row("repeated_bulk_server", "the same blocks again", "us a report", None)
+def _repeated_bulk(asked: Asked) -> Measured:
+    found = _bulk(asked)
+    return Measured(found["repeated"], found["hpke"], "the HPKE opening, which is left out")
+
+
+@row("token_bulk_server", "a token in bulk: its check, and what storing costs more", "us a report", 5)
+def _token(asked: Asked) -> Measured:
+    found = bench_server.token_cost(asked.of(bench_server.TOKEN_GROUPS, least=20))
+    remark = f"without tokens storing takes {found['without']:.1f}"
+    return Measured(found["check"] + found["with"] - found["without"], found["check"], "the check", remark)
+
+
+@row("upload_single_server", "upload of one report, server, 64 at a time, durable and answered", "ms", 0.30)
+def _single_server(asked: Asked) -> Measured:
+    found = _singles(asked)
+    remark = f"{found['new'] / found['hpke']:.2f} times the HPKE opening of {1e-3 * found['hpke']:.3f}"
+    return Measured(1e-3 * found["new"], 1e-3 * found["bare"], OPENED_AND_SIGNED, remark)
+
+
+@row("repeated_single_server", "the same reports again: looked up, not opened", "ms", 0.30)
+def _repeated_single(asked: Asked) -> Measured:
+    found = _singles(asked)
+    floor = 1e-3 * (found["bare"] - found["hpke"])
+    remark = f"{found['repeated'] / found['new']:.2f} times a new one"
+    return Measured(1e-3 * found["repeated"], floor, "the floor of a new one without the opening", remark)
+
+
+@row("lookup_alone", "one id looked up in the table of 10^6", "us", 1.2)
+def _lookup(asked: Asked) -> Measured:
+    found = _table(asked)
+    remark = f"{found['bytes for each']:.0f} bytes an id"
+    return Measured(found["us to ask for one alone"], found["us to ask a set of Python"], "a set of Python", remark)
+
+
+@row("lookup_256", "the same in groups of 256", "us an id", 0.3)
+def _lookup_many(asked: Asked) -> Measured:
+    found = _table(asked)
+    one_gather = found["us to gather one word of each"]
+    return Measured(found["us to ask for one, in groups of 256"], one_gather, "NumPy reads one slot for each")
+
+
+@row("openers_two", "single uploads: two openers and their gate over one process", "times", 1.7, at_least=True)
+def _openers(asked: Asked) -> Measured:
+    count = asked.of(1000, least=200)
+    alone, _, _ = bench_workers.measured(1, count)
+    gate, openers, _ = bench_workers.measured(2, count)
+    opener = sum(openers)
+    remark = (
+        f"CPU ms an upload: one process {alone:.2f}, opener {opener:.2f}, gate {gate:.2f}; each on a core of its own"
+    )
+    return Measured(min(2 / opener, 1 / gate) * alone, 2.0, "no gate", remark)
+
+
+# --- a client ---------------------------------------------------------------------------------------------------------
+
+
+@row("upload_bulk_client", "rows in blocks of 256 to N = 3, client", "ms a row", 0.04)
+def _bulk_client(asked: Asked) -> Measured:
+    found = _client(asked)
+    remark = f"rows given as mappings {found['bulk, mappings']:.3f}"
+    return Measured(found["bulk, array"], found["bare seals, blocks"], "bare seals", remark)
+
+
+@row("send_single_client", "`send` of one row to N = 3, client", "ms", 1.2)
+def _send(asked: Asked) -> Measured:
+    found = _client(asked)
+    charged = found["the same, charged to a ledger"]
+    remark = f"with a ledger and its outbox on disk {charged:.2f}"
+    floor = found["bare seals and receipts, alone"]
+    return Measured(found["one row at a time"], floor, "three seals, three receipts verified", remark)
+
+
+# --- the disk ---------------------------------------------------------------------------------------------------------
+
+
+def _written(asked: Asked, group: int) -> Measured:
+    found = bench_store.disk({group: asked.of(bench_store.GROUPS[group], least=4 * group)})
+    remark = f"{found[f'us CPU a report, groups of {group}']:.1f} us CPU a report"
+    today = found[f"bytes written a report, groups of {group}"]
+    return Measured(today, bench_store.CONTENT, "identifier and payload", remark)
+
+
+@row("disk_1", "written to disk for a report of 112 bytes, committed alone", "bytes", 8700)
+def _written_alone(asked: Asked) -> Measured:
+    return _written(asked, 1)
+
+
+@row("disk_32", "the same in groups of 32", "bytes", 650)
+def _written_32(asked: Asked) -> Measured:
+    return _written(asked, 32)
+
+
+@row("disk_256", "the same in groups of 256", "bytes", 280)
+def _written_256(asked: Asked) -> Measured:
+    return _written(asked, 256)
