@@ -101,6 +101,25 @@ async def test_a_server_that_stays_unreachable_is_named_when_patience_ends() -> 
     assert len(network.servers[0].payloads) == len(network.servers[2].payloads) == 1
 
 
+async def test_a_server_cannot_mark_a_client_with_a_cookie() -> None:
+    network = Network(make_task())
+    seen: list[httpx2.Headers] = []
+
+    def around(request: httpx2.Request, answer: Callable[[], httpx2.Response]) -> httpx2.Response:
+        seen.append(request.headers)
+        response = answer()
+        response.headers["set-cookie"] = "who=you; Path=/"
+        return response
+
+    network.servers[0].around = around
+    async with network.client() as client:
+        await client.send(ROW)
+        await client.send(ROW)
+    assert len(seen) > 3
+    assert not any("cookie" in headers for headers in seen)
+    assert {headers["accept-encoding"] for headers in seen} == {"identity"}
+
+
 async def test_a_refusal_for_good_is_not_repeated() -> None:
     network = Network(make_task())
     network.servers[1].around = failing(10**6, lambda answer: problem(BatchClosedError("late")))
