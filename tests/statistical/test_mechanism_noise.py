@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from lintra_protocol.mechanisms import MECHANISMS
+from lintra_protocol.mechanisms import MECHANISMS, RangeFinder
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.ring import FloatArray, IntArray, from_ring, to_ring
@@ -29,8 +29,20 @@ def calibrated(kind: str) -> Mechanism:
     if kind == "osnap_published":
         # Its own noise is not defined for so few clients; this one has the mu of the others.
         return published(sparsity=1)
-    mechanism: Mechanism = uncalibrated(kind, rows=3, columns=COLUMNS).calibrated(CLAIM, COLUMNS, 1000)
+    asked = uncalibrated(kind, rows=3, columns=COLUMNS)
+    if isinstance(asked, RangeFinder):
+        # The bound is nearly reached where projections are short: by a factor of sqrt(1 - C^2 r / (B^2 d)), here .990.
+        asked = asked.model_copy(update={"projected_bound": "0.2"})
+    mechanism: Mechanism = asked.calibrated(CLAIM, COLUMNS, 1000)
     return mechanism
+
+
+def orthogonal_to_the_projection(mechanism: RangeFinder) -> tuple[list[float], list[float]]:
+    """Return two rows of norm 1 whose projections are equal and as long as C, and which differ otherwise."""
+    shared = mechanism.signs(COLUMNS)[:, 0] / COLUMNS
+    across = np.array([shared[1], -shared[0]]) * np.sqrt(COLUMNS)
+    short = float(mechanism.projected_bound)
+    return tuple((short * shared + side * np.sqrt(1 - short**2 / COLUMNS) * across).tolist() for side in (1, -1))
 
 
 def published(sparsity: int) -> Mechanism:
@@ -143,6 +155,8 @@ def test_the_best_guess_at_one_row_succeeds_as_often_as_mu_says_and_not_more(kin
         "histogram": ([1.0, 1.0], [-1.0, -0.5]),
     }
     first, second = pairs.get(kind, ([1.0, 0.0], [-1.0, 0.0]))
+    if isinstance(mechanism, RangeFinder):
+        first, second = orthogonal_to_the_projection(mechanism)
     samples = [releases(mechanism, row, f"guess {row}") / deviations(mechanism) for row in (first, second)]
     exact = [mechanism.encode_exactly(mechanism.round_rows(np.array([row]))) for row in (first, second)]
     row_number, sign = (int(part[0, 0]) for part in mechanism.public_matrix(CLIENTS, bytes(32)).entries(np.arange(1)))
