@@ -31,7 +31,7 @@ _LABEL = "lintra"
 
 MessageName = Literal[
     "keys", "task", "reports", "upload-answer", "batches", "inventory", "ids", "cohort-request", "cohort",
-    "aggregate-request", "sketch-share", "inclusion", "counters",
+    "aggregate-request", "sketch-share", "inclusion", "absence", "counters",
     "registration", "census", "progress",
 ]  # fmt: skip
 _BINARY = {"reports", "ids", "sketch-share"}

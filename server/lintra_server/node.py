@@ -13,6 +13,7 @@ from lintra_protocol.canonical import base64url
 from lintra_protocol.errors import UnavailableError
 from lintra_protocol.randomness import RandomBytes, bulk_system_randomness
 from lintra_server.auth import Doorkeeper
+from lintra_server.batches.batch_lists import BatchLists, roots_of
 from lintra_server.batches.census import CensusTaker
 from lintra_server.batches.executors import executor_of
 from lintra_server.batches.gate import Gate
@@ -31,6 +32,7 @@ from lintra_server.storage.key_folder import ACCEPT_FILE, KeyFolder, Noted, read
 from lintra_server.storage.keys import Keyring
 from lintra_server.storage.parts import Parts, lock_folders, open_parts
 from lintra_server.storage.writer import Writer
+from lintra_service.lists import ListFolder
 from lintra_service.peers import peer_of
 from lintra_service.readiness import Readiness
 from lintra_service.room import OneAtATime, Room
@@ -123,13 +125,15 @@ class Node:
             queue.max_wait_seconds, self.now, self.metrics.observe_reports, self.registry.batch_of, self.opened,
         )  # fmt: skip
         self.metrics.pending_bytes.set_function(lambda: self.uploads.used)
+        self.lists = BatchLists(parts.store, ListFolder(settings.data_dir / "lists", durable=False))
         self.gate = Gate(
-            parts.store, parts.states, stepper, parts.identity, random_bytes, self.now, executor_of(settings)
-        )
+            parts.store, parts.states, stepper, parts.identity, random_bytes, self.now, self.lists,
+            executor_of(settings),
+        )  # fmt: skip
         self.jobs = Jobs(self._running)
         self._upkeep = Upkeep(
             parts.store, parts.states, stepper, parts.journal, parts.folder.files, settings.abandon_after_days * DAY,
-            settings.cut_after_days * DAY, self._running, lambda task_id: self.registry.forget(base64url(task_id)),
+            settings.cut_after_days * DAY, self._running, self._forget_task,
         )  # fmt: skip
         self.census = CensusTaker(
             parts.store, stepper.guarded, parts.identity, self.now, stepper.start, self.intake.counters
@@ -222,6 +226,11 @@ class Node:
         ran, commits = self._running(), self.store.commits()
         self._parts.folder.note(Noted(self.clock.seen(), commits))
         self._noted = ran, commits
+
+    def _forget_task(self, task_id: bytes) -> None:
+        """Let go of a task that was cut, and of the lists that its batches had."""
+        self.registry.forget(base64url(task_id))
+        self.lists.keep_only(roots_of(self.states.described()))
 
     def _keep_noting(self) -> None:
         while not self._stopping.wait(NOTE_SECONDS):

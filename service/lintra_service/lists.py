@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import BinaryIO, Self
 
 import numpy as np
 
@@ -53,9 +53,10 @@ class MappedRows(Rows):
 class ListWriter:
     """One list on its way into the folder; without `finish` nothing of it stays."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, durable: bool) -> None:
         """Begin with an empty list."""
         self._folder = folder
+        self._durable = durable
         self._builder = ListBuilder()
         descriptor, name = tempfile.mkstemp(prefix=_COMING, dir=folder)
         self._path = Path(name)
@@ -89,14 +90,10 @@ class ListWriter:
         return self._builder.tree().root
 
     def finish(self) -> ReportIds:
-        """Make the list durable under the name of its root, and return it (see `root` for errors)."""
+        """Give the list the name of its root, durable before and after, and return it (see `root` for errors)."""
         root = self.root
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()
         path = self._folder / (base64url(root) + _LIST)
-        self._path.replace(path)
-        _make_names_durable(self._folder)
+        _name(self._file, self._path, path, self._durable)
         return ReportIds(MappedRows(path), root)
 
     def __exit__(
@@ -110,16 +107,22 @@ class ListWriter:
 class ListFolder:
     """A folder with lists, and with trees over lists."""
 
-    def __init__(self, folder: Path) -> None:
-        """Use a folder, which is made if need be; what was left there half written is removed."""
+    def __init__(self, folder: Path, durable: bool = True) -> None:
+        """Use a folder, which is made if need be; what was left there half written is removed.
+
+        Args:
+            folder: for nothing else.
+            durable: whether a file waits for the disk before it has its name; not needed where it can be made again.
+        """
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._folder = folder
+        self._durable = durable
         for path in folder.glob(f"{_COMING}*"):
             path.unlink()
 
     def writer(self) -> ListWriter:
         """Return a writer of a list that arrives bit by bit."""
-        return ListWriter(self._folder)
+        return ListWriter(self._folder, self._durable)
 
     def write(self, report_ids: ReportIds) -> ReportIds:
         """Store a list; return it as it stands in its file."""
@@ -142,10 +145,7 @@ class ListFolder:
         descriptor, name = tempfile.mkstemp(prefix=_COMING, dir=self._folder)
         with os.fdopen(descriptor, "wb") as file:
             file.write(tree.nodes)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(self._path(tree.root, _TREE))
-        _make_names_durable(self._folder)
+            _name(file, Path(name), self._path(tree.root, _TREE), self._durable)
 
     def read_tree(self, root: bytes, count: int) -> Tree:
         """Return the tree over the list of a root and length; only its length is compared.
@@ -175,8 +175,16 @@ def _mapped(path: Path) -> mmap.mmap | bytes:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if path.stat().st_size else b""
 
 
-def _make_names_durable(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
+def _name(file: BinaryIO, path: Path, name: Path, durable: bool) -> None:
+    """End a file and give it its name."""
+    file.flush()
+    if durable:
+        os.fsync(file.fileno())
+    file.close()
+    path.replace(name)
+    if not durable:
+        return
+    descriptor = os.open(name.parent, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -21,8 +21,8 @@ from lintra_protocol.errors import (
     UnavailableError,
     UnknownResourceError,
 )
-from lintra_protocol.manifest import prove_inclusion
 from lintra_protocol.messages import (
+    Absence,
     AggregateRequest,
     Cohort,
     CohortRequest,
@@ -35,7 +35,7 @@ from lintra_protocol.messages import (
     sign,
 )
 from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.report_ids import ReportIds
+from lintra_protocol.report_ids import ReportIds, encode_positions
 from lintra_protocol.ring import ring_bytes
 from lintra_protocol.rules import (
     Drawn,
@@ -49,6 +49,7 @@ from lintra_protocol.rules import (
 from lintra_protocol.sealing import seal
 from lintra_protocol.signing import SigningKey
 from lintra_protocol.wire import encode_sealed_document
+from lintra_server.batches.batch_lists import BatchLists, FrozenList, shows
 from lintra_server.batches.executor import Executor, InProcess, Release, Tell, sketch_share
 from lintra_server.batches.registry import HeldBatch
 from lintra_server.disk.journal import JournalState
@@ -74,6 +75,7 @@ class Gate:
         identity: SigningKey,
         random_bytes: RandomBytes,
         now: Callable[[], float],
+        lists: BatchLists,
         executor: Executor | None = None,
     ) -> None:
         """Guard one store.
@@ -85,11 +87,13 @@ class Gate:
             identity: signs what leaves.
             random_bytes: a cryptographic source, for nonces and smoothing noise.
             now: the clock, in seconds since the epoch.
+            lists: the sorted identifiers of batches that are closed.
             executor: adds up the shares of a release; this process, if not given.
         """
         self._store = store
         self._executor = executor or InProcess()
         self._states = states
+        self._lists = lists
         self._stepper = stepper
         self._identity = identity
         self._random_bytes = random_bytes
@@ -145,8 +149,8 @@ class Gate:
 
     def inventory_ids(self, held: HeldBatch) -> ReportIds:
         """Return the sorted identifiers that the inventory describes (see `inventory` for errors)."""
-        self.inventory(held)
-        return self._store.report_ids(held.number)
+        inventory = Signed[Inventory].from_canonical(self.inventory(held)).message
+        return self._lists.inventory(held.number, parse_base64url(inventory.root))
 
     # --- (R7) cohort -------------------------------------------------------------------------------------------
 
@@ -184,8 +188,9 @@ class Gate:
                 "state": "frozen",
                 "cohort": cohort,
                 "inventories": CohortRequest(inventories=request.inventories, differences=()).canonical(),
-                "excluded": own.at(missing).encode(),
+                "missing": encode_positions(missing),
             }
+            self._lists.keep_tree(cohort_ids.tree)
             self._perform(held, "frozen", "closed", values)  # (5)
             return cohort
 
@@ -199,26 +204,20 @@ class Gate:
         batch = self._batch(held)
         return batch.cohort or _not_yet(batch, "cohort")
 
-    def inclusion(self, held: HeldBatch, report_id: bytes) -> Inclusion:
-        """Prove that a report is in the frozen cohort.
+    def inclusion(self, held: HeldBatch, report_id: bytes) -> Inclusion | Absence:
+        """Prove that a report is in the frozen cohort, or that it is not.
 
         Raises:
-            BatchOpenError, UnknownResourceError: there is no cohort yet, or the report is not in it.
+            BatchOpenError, UnknownResourceError: there is no cohort yet.
             AbandonedError: the batch was given up.
         """
         cohort = Signed[Cohort].from_canonical(self.cohort(held)).message
-        report_ids = self._cohort_ids(held)
-        position = report_ids.position(report_id)
-        if position is None:
-            raise UnknownResourceError("the report is not in the frozen cohort")
-        proof = prove_inclusion(report_ids.array, position)
-        return Inclusion(
-            root=cohort.root,
-            count=cohort.count,
-            leaf=proof.leaf,
-            leaf_ids=base64url(proof.leaf_ids),
-            siblings=tuple(map(base64url, proof.siblings)),
-        )
+        inventory = Signed[Inventory].from_canonical(self.inventory(held)).message
+        roots = parse_base64url(inventory.root), parse_base64url(cohort.root)
+        proofs = self._lists.prove(FrozenList(held.number, *roots, cohort.count), report_id)
+        if shows(proofs, report_id):
+            return Inclusion.of(cohort, proofs[0])
+        return Absence.of(cohort, proofs)
 
     # --- (R8-R11) release --------------------------------------------------------------------------------------
 
@@ -309,7 +308,7 @@ class Gate:
     def _new_inventory(self, held: HeldBatch) -> tuple[bytes, Values]:
         nonce = self._random_bytes(NONCE_BYTES)
         closed_at = int(self._now()) // held.task.time_precision
-        report_ids = self._store.report_ids(held.number)
+        report_ids = self._lists.write(held.number)
         inventory = inventory_of(held.task, held.batch, held.server, report_ids, nonce, closed_at, self._stepper.start)
         signed = sign(self._identity, inventory).canonical()
         return signed, {
@@ -337,10 +336,6 @@ class Gate:
             start=self._stepper.start,
         )
         return sign(self._identity, cohort).canonical()
-
-    def _cohort_ids(self, held: HeldBatch) -> ReportIds:
-        stored = self._store.report_ids(held.number)
-        return stored.where(~stored.among(self._store.excluded_ids(held.number)))
 
     def _frozen_inventories(
         self, held: HeldBatch, request: AggregateRequest, frozen: bytes

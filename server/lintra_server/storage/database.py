@@ -42,7 +42,7 @@ from lintra_server.disk.folders import sync_file, write_new
 from lintra_server.disk.journal import Halt
 from lintra_service.settings import InvalidSettingsError
 
-REVISION = "0006"
+REVISION = "0007"
 """The newest of `migrations/versions`; its tables are the ones below."""
 
 BUSY_SECONDS = 30
@@ -113,10 +113,13 @@ batches = Table(
     Column("inventory", LargeBinary),
     Column("inventories", LargeBinary),
     Column("cohort", LargeBinary),
+    # Identifiers of reports outside the cohort, in batches frozen before 0007; since then where they stand in the
+    # sorted list, as gaps.
     Column("excluded", LargeBinary),
     Column("request_hash", LargeBinary),
     Column("aggregate", LargeBinary),
     Column("released_at", Whole),
+    Column("missing", LargeBinary),
     UniqueConstraint("task", "number"),
 )
 

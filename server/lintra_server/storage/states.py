@@ -64,7 +64,7 @@ _ROWS = select(
     tasks.c.retention, batches.c.released_at, tasks.c.definition == b"", batches.c.secret,
 ).join(tasks)  # fmt: skip
 
-_DOCUMENTS = ("inventory", "inventories", "cohort", "excluded", "request_hash", "aggregate")
+_DOCUMENTS = ("inventory", "inventories", "cohort", "excluded", "missing", "request_hash", "aggregate")
 """Columns of a batch that go when its task is cut."""
 
 
@@ -166,6 +166,12 @@ class BatchStates:
         """Return all batches."""
         with self._database.reading() as connection:
             return [BatchRow(*row) for row in connection.execute(_ROWS.order_by(batches.c.batch))]
+
+    def described(self) -> list[bytes]:
+        """Return the signed inventories and cohorts of all batches."""
+        with self._database.reading() as connection:
+            rows = connection.execute(select(batches.c.inventory, batches.c.cohort)).all()
+        return [document for row in rows for document in row if document is not None]
 
     def secrets(self) -> set[bytes]:
         """Return the names of all secrets that the database still needs."""

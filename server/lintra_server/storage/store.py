@@ -17,7 +17,8 @@ from lintra_protocol.canonical import HASH_BYTES
 from lintra_protocol.errors import BatchClosedError, LintraError, TokenSpentError, UnavailableError
 from lintra_protocol.messages import BatchState
 from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.report_ids import ReportIds
+from lintra_protocol.report_ids import ReportIds, decode_positions
+from lintra_protocol.ring import IntArray
 from lintra_server.disk.batch_secrets import Secrets
 from lintra_server.disk.vault import DataKey, Vault
 from lintra_server.storage.database import NUM_REPORTS, AnyDatabase, batches
@@ -224,11 +225,20 @@ class Store(Tasks):
                 count = connection.execute(select(NUM_REPORTS).where(batches.c.batch == batch)).scalar() or 0
             return all_ids(connection, batch, count)
 
-    def excluded_ids(self, batch: int) -> ReportIds:
-        """Return the identifiers of stored reports that are not in the frozen cohort, sorted."""
+    def missing(self, batch: int, stored: ReportIds) -> IntArray:
+        """Return where in a batch's sorted list stand reports that are not in the frozen cohort, ascending.
+
+        Args:
+            batch: its number here.
+            stored: that list, which only a batch needs that an earlier version froze.
+        """
+        columns = select(batches.c.missing, batches.c.excluded).where(batches.c.batch == batch)
         with self.database.reading() as connection:
-            excluded = connection.execute(select(batches.c.excluded).where(batches.c.batch == batch)).scalar() or b""
-        return ReportIds.parse(excluded, len(excluded))
+            places, excluded = connection.execute(columns).one()
+        if places is not None:
+            return decode_positions(places)
+        outside = ReportIds.parse(excluded or b"", len(excluded or b""))
+        return np.flatnonzero(stored.among(outside))
 
     def ranks(self, batch: int) -> NDArray[np.uint32]:
         """Return the rank in the frozen cohort of every stored report in the order of storing, shape `(n,)`.
@@ -236,9 +246,9 @@ class Store(Tasks):
         `EXCLUDED` stands for those that are not in it.
         """
         stored, order = sort_ids(self.ids_by_storing(batch))
-        kept = ~stored.among(self.excluded_ids(batch))
+        kept = np.delete(order, self.missing(batch, stored))
         ranks = np.full(len(stored), EXCLUDED, np.uint32)
-        ranks[order[kept]] = np.arange(np.count_nonzero(kept), dtype=np.uint32)
+        ranks[kept] = np.arange(len(kept), dtype=np.uint32)
         return ranks
 
     def segments(self, batch: int) -> StoredSegments:

@@ -53,7 +53,6 @@ RETRY_AFTER_SECONDS = 1
 """After which whoever waits for a step may ask how far it is."""
 
 _DOCUMENTS: dict[StepName, MessageName] = {"inventory": "inventory", "cohort": "cohort", "aggregate": "sketch-share"}
-_IDS_PER_CHUNK = 4096
 _BATCH = "/v1/tasks/{task_id}/batches/{batch}"
 
 
@@ -161,10 +160,8 @@ def _add_census_routes(app: FastAPI) -> None:
 
 def _listed(report_ids: ReportIds) -> Response:
     """Return a list of identifiers, a part at a time."""
-    starts = range(0, len(report_ids), _IDS_PER_CHUNK)
-    chunks = (report_ids.array[start : start + _IDS_PER_CHUNK].tobytes() for start in starts)
     headers = {"content-type": media_type("ids"), "content-length": str(HASH_BYTES * len(report_ids))}
-    return StreamingResponse(chunks, headers=headers)
+    return StreamingResponse(report_ids.pieces(), headers=headers)
 
 
 def _add_inventory_routes(app: FastAPI) -> None:
@@ -221,7 +218,7 @@ def _add_release_routes(app: FastAPI) -> None:
         with node.proving:
             wanted = parse_base64url(report_id, HASH_BYTES)
             proof = await run_in_threadpool(node.gate.inclusion, held, wanted)
-        return answer("inclusion", proof.canonical())
+        return answer(proof.kind, proof.canonical())
 
 
 async def _step(

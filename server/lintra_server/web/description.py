@@ -11,6 +11,7 @@ from pydantic.json_schema import models_json_schema
 
 from lintra_protocol.documents import Frozen
 from lintra_protocol.messages import (
+    Absence,
     AggregateRequest,
     BatchStatus,
     Census,
@@ -51,6 +52,8 @@ OPERATIONS: Mapping[tuple[str, str], tuple[tuple[MessageName, ...], MessageName]
 }
 """By method and path: the messages that a request's body may be, and the answer."""
 
+_OTHER_ANSWERS: Mapping[tuple[str, str], MessageName] = {("get", f"{_BATCH}/inclusion/{{report_id}}"): "absence"}
+
 _MODELS: Mapping[MessageName, type[Frozen]] = {
     "keys": Signed[KeyList],
     "task": Signed[TaskRecord],
@@ -65,6 +68,7 @@ _MODELS: Mapping[MessageName, type[Frozen]] = {
     "aggregate-request": AggregateRequest,
     "inclusion": Inclusion,
     "progress": Progress,
+    "absence": Absence,
 }
 """The others are bytes."""
 
@@ -95,7 +99,8 @@ def _described(document: Schema) -> Schema:
         operation = document["paths"].setdefault(path, {}).setdefault(method, _bare(path))
         if bodies:
             operation["requestBody"] = {"required": True, "content": _content(schemas, *bodies)}
-        operation["responses"] = {"200": {"description": "The message.", "content": _content(schemas, answer)}}
+        answers = [name for name in (answer, _OTHER_ANSWERS.get((method, path))) if name is not None]
+        operation["responses"] = {"200": {"description": "The message.", "content": _content(schemas, *answers)}}
         if (method, path) == ("put", _TASK):
             operation["responses"]["201"] = operation["responses"]["200"]
         if path in STEPS:

@@ -77,7 +77,13 @@ async def test_servers_smooth_a_sketch_whose_rows_overlap_once_and_keep_what_the
         sources = [Recorded(seeded(f"smoothing {server}")) for server in range(3)]
         for app, random_bytes in zip(world.apps, sources, strict=True):
             app.node.gate = Gate(
-                app.node.store, app.node.states, app.node.stepper, app.node.identity, random_bytes, world.clock
+                app.node.store,
+                app.node.states,
+                app.node.stepper,
+                app.node.identity,
+                random_bytes,
+                world.clock,
+                app.node.lists,
             )
         values = await released(world, request)
         drawn = [one.given for one in sources]
@@ -237,8 +243,11 @@ async def test_a_client_can_prove_that_its_report_is_in_the_cohort(tmp_path: Pat
             siblings = tuple(map(parse_base64url, found.siblings))
             proof = InclusionProof(found.leaf, parse_base64url(found.leaf_ids), siblings)
             verify_inclusion(root, cohort.count, report.report_id, proof)
+            found.verify(cohort, report.report_id)
         with pytest.raises(InventoryMismatchError):
-            verify_inclusion(root, cohort.count, bytes(32), proof)
+            found.verify(cohort, bytes(32))
+        with pytest.raises(InventoryMismatchError, match="another cohort"):
+            found.verify(cohort.model_copy(update={"count": cohort.count + 1}), report.report_id)
 
 
 async def test_counters_add_up(tmp_path: Path) -> None:

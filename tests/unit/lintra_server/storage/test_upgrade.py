@@ -139,7 +139,8 @@ def test_a_copy_of_the_old_database_that_is_put_back_after_the_upgrade_opens_not
     database = settings.data_dir / "lintra.sqlite"
     copy = (settings.data_dir / "lintra.sqlite.before-0001").read_bytes()
     for path in settings.data_dir.iterdir():
-        path.unlink()
+        if path.is_file():
+            path.unlink()
     database.write_bytes(copy)
     database.chmod(0o600)
     with pytest.raises(NotStartedError, match="belongs to no journal"):

@@ -1,6 +1,7 @@
 """Every refusal of the public listener has its token and its status, and changes nothing."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -273,7 +274,7 @@ async def test_there_is_one_batch_and_what_it_has_not_yet_is_not_found(tmp_path:
             assert (closed.status_code, token(closed)) == (404, "not_found")
 
 
-async def test_a_proof_of_inclusion_needs_a_cohort_with_that_report(tmp_path: Path) -> None:
+async def test_a_proof_of_inclusion_or_absence_needs_a_cohort(tmp_path: Path) -> None:
     async with a_world(tmp_path) as world:
         base = f"/v1/tasks/{world.task.task_id}/batches"
         unknown = base64url(bytes(32))
@@ -287,7 +288,7 @@ async def test_a_proof_of_inclusion_needs_a_cohort_with_that_report(tmp_path: Pa
         await world.upload_everywhere(world.reports(12))
         await world.aggregate_request()
         answer = await world.http[0].get(f"{base}/0/inclusion/{unknown}")
-        assert (answer.status_code, token(answer)) == (404, "not_found")
+        assert (answer.status_code, json.loads(answer.content)["kind"]) == (200, "absence")
 
 
 async def test_an_overloaded_server_says_when_to_come_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

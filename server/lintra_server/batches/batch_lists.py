@@ -1,0 +1,151 @@
+"""The sorted identifiers of closed batches, and the trees over frozen cohorts: files, so that memory holds a slice.
+
+All of it follows from the store, so nothing of it is trusted or waited for: a list is hashed when this process first
+reads it, a proof is verified before it leaves, and what is missing or wrong, after a crash or a restore, is made again.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import TypeVar
+
+from lintra_protocol.canonical import JsonValue, parse_base64url, parse_canonical_json
+from lintra_protocol.errors import InventoryMismatchError
+from lintra_protocol.manifest import InclusionProof, Tree, verify_absence, verify_inclusion
+from lintra_protocol.report_ids import ReportIds
+from lintra_server.storage.store import Store
+from lintra_service.lists import ListFolder
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+MOST_HELD = 64
+"""Lists that stay open; each keeps a file mapped."""
+
+
+@dataclass(frozen=True)
+class FrozenList:
+    """What a frozen cohort consists of: its batch, the list of this server's inventory, and the cohort's own.
+
+    Attributes:
+        inventory_root: of the inventory.
+        root: of the cohort.
+        count: reports in the cohort.
+    """
+
+    batch: int
+    inventory_root: bytes = field(repr=False)
+    root: bytes = field(repr=False)
+    count: int
+
+
+class BatchLists:
+    """The lists of one server; thread-safe."""
+
+    def __init__(self, store: Store, folder: ListFolder) -> None:
+        """Keep the lists of a store's batches in a folder of their own."""
+        self._store = store
+        self._folder = folder
+        self._lock = Lock()
+        self._checked: OrderedDict[tuple[int, bytes], ReportIds] = OrderedDict()
+        self._proving: OrderedDict[FrozenList, tuple[ReportIds, Tree]] = OrderedDict()
+
+    def write(self, batch: int) -> ReportIds:
+        """Sort the identifiers of a batch that takes no more reports, and return them as they stand in a file."""
+        report_ids = self._store.report_ids(batch)
+        with suppress(OSError):  # a full disk must not keep a batch from being closed
+            report_ids = self._folder.write(report_ids)
+        self._hold(self._checked, (batch, report_ids.root), report_ids)
+        return report_ids
+
+    def inventory(self, batch: int, root: bytes) -> ReportIds:
+        """Return the list that this server's inventory describes (see `Store.report_ids` for errors)."""
+        held = self._checked.get((batch, root))
+        if held is not None:
+            return held
+        try:
+            found = self._folder.read(root)
+        except (OSError, ValueError):
+            return self.write(batch)
+        if found.root != root:
+            return self.write(batch)
+        self._hold(self._checked, (batch, root), found)
+        return found
+
+    def cohort(self, frozen: FrozenList) -> ReportIds:
+        """Return the list of a frozen cohort, as a look at the inventory's (see `Store.report_ids` for errors)."""
+        own = self.inventory(frozen.batch, frozen.inventory_root)
+        return own.without(self._store.missing(frozen.batch, own))
+
+    def keep_tree(self, tree: Tree) -> None:
+        """Store the tree over a cohort, for proofs."""
+        with suppress(OSError):
+            self._folder.write_tree(tree)
+
+    def prove(self, frozen: FrozenList, report_id: bytes) -> tuple[InclusionProof, ...]:
+        """Prove that a report is in a frozen cohort, or that it is not: one leaf that holds it, or what shows absence.
+
+        Raises:
+            InventoryMismatchError: the store does not hold this cohort any more.
+        """
+        try:
+            return self._proven(frozen, report_id, *self._read(frozen))
+        except (InventoryMismatchError, OSError, ValueError):
+            pass
+        report_ids = self.cohort(frozen)
+        self.keep_tree(report_ids.tree)
+        self._hold(self._proving, frozen, (report_ids, report_ids.tree))
+        return self._proven(frozen, report_id, report_ids, report_ids.tree)
+
+    def _read(self, frozen: FrozenList) -> tuple[ReportIds, Tree]:
+        """Return a cohort's list and tree as the files have them, unchecked."""
+        held = self._proving.get(frozen)
+        if held is not None:
+            return held
+        own = self._folder.read(frozen.inventory_root)
+        found = own.without(self._store.missing(frozen.batch, own)), self._folder.read_tree(frozen.root, frozen.count)
+        self._hold(self._proving, frozen, found)
+        return found
+
+    @staticmethod
+    def _proven(frozen: FrozenList, report_id: bytes, report_ids: ReportIds, tree: Tree) -> tuple[InclusionProof, ...]:
+        proofs = report_ids.prove(report_id, tree)
+        if shows(proofs, report_id):
+            verify_inclusion(frozen.root, frozen.count, report_id, proofs[0])
+        else:
+            verify_absence(frozen.root, frozen.count, report_id, proofs)
+        return proofs
+
+    def keep_only(self, roots: Iterable[bytes]) -> None:
+        """Remove the files of lists that nothing describes any more, and let go of all."""
+        with self._lock:
+            self._checked.clear()
+            self._proving.clear()
+        self._folder.keep_only(roots)
+
+    def _hold(self, held: OrderedDict[K, V], key: K, value: V) -> None:
+        with self._lock:
+            held[key] = value
+            while len(held) > MOST_HELD:
+                held.popitem(last=False)
+
+
+def roots_of(documents: Iterable[bytes]) -> list[bytes]:
+    """Return the roots that signed inventories and cohorts name."""
+    parsed = (parse_canonical_json(document) for document in documents)
+    return [parse_base64url(root) for root in (_root(document) for document in parsed) if root is not None]
+
+
+def _root(document: JsonValue) -> str | None:
+    match document:
+        case {"message": {"root": str(root)}}:
+            return root
+    return None
+
+
+def shows(proofs: Sequence[InclusionProof], report_id: bytes) -> bool:
+    """Return whether what `BatchLists.prove` returned shows that the report is in the cohort."""
+    ids = proofs[0].leaf_ids if len(proofs) == 1 else b""
+    return any(ids[start : start + len(report_id)] == report_id for start in range(0, len(ids), len(report_id)))
