@@ -108,7 +108,7 @@ PROTOCOL_LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"transforms"}),
     frozenset({"mechanisms"}),
     frozenset({"task"}),
-    frozenset({"blocks", "report", "messages", "wire", "problems", "transport"}),
+    frozenset({"blocks", "report", "messages", "proofs", "wire", "problems", "transport"}),
     frozenset({"rules"}),
     frozenset({"ideal"}),
     frozenset({"cli", "command"}),

@@ -23,6 +23,7 @@ from lintra_protocol import (
     manifest,
     messages,
     problems,
+    proofs,
     report,
     rules,
     sharing,
@@ -288,7 +289,9 @@ def decode(mechanism: object, sketch: list[list[str]], columns: int) -> object:
 
 
 def parse_message(kind: str, text: str) -> object:
-    return getattr(messages, kind).from_canonical(text.encode()).canonical().decode()
+    return (
+        getattr(proofs if hasattr(proofs, kind) else messages, kind).from_canonical(text.encode()).canonical().decode()
+    )
 
 
 def decode_sealed_document(data: str) -> list[str]:

@@ -27,7 +27,6 @@ from lintra_protocol.messages import (
     CohortRequest,
     Counters,
     Difference,
-    Inclusion,
     Inventory,
     KeyList,
     Progress,
@@ -43,6 +42,7 @@ from lintra_protocol.messages import (
     receipt_hash,
     sign,
 )
+from lintra_protocol.proofs import Absence, Inclusion, ShownLeaf
 from lintra_protocol.randomness import derive_seed, expand
 from lintra_protocol.report import Report, make_reports, open_block, seal_block, share_words
 from lintra_protocol.report_ids import ReportIds, decode_positions, encode_positions
@@ -272,6 +272,14 @@ def _messages() -> dict[str, Decoder]:
         "a step under way": _document(Progress, Progress(step="cohort", seconds=9, thousandths=500)),
         "a proof of inclusion": _document(
             Inclusion, Inclusion(root=key32, count=5, leaf=0, leaf_ids=base64url(IDS.encode()), siblings=())
+        ),
+        "a proof of absence": _document(
+            Absence,
+            Absence(
+                root=key32,
+                count=5,
+                leaves=(ShownLeaf(leaf=0, leaf_ids=base64url(IDS.encode()), siblings=(key32,)),),
+            ),
         ),
     }
 

@@ -22,11 +22,9 @@ from lintra_protocol.errors import (
     UnknownResourceError,
 )
 from lintra_protocol.messages import (
-    Absence,
     AggregateRequest,
     Cohort,
     CohortRequest,
-    Inclusion,
     Inventory,
     Signed,
     SketchShareRecord,
@@ -34,6 +32,7 @@ from lintra_protocol.messages import (
     inventory_of,
     sign,
 )
+from lintra_protocol.proofs import Absence, Inclusion
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.report_ids import ReportIds, encode_positions
 from lintra_protocol.ring import ring_bytes

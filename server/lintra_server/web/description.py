@@ -11,14 +11,12 @@ from pydantic.json_schema import models_json_schema
 
 from lintra_protocol.documents import Frozen
 from lintra_protocol.messages import (
-    Absence,
     AggregateRequest,
     BatchStatus,
     Census,
     Cohort,
     CohortRequest,
     Counters,
-    Inclusion,
     Inventory,
     KeyList,
     Progress,
@@ -27,6 +25,7 @@ from lintra_protocol.messages import (
     TaskRecord,
     UploadAnswer,
 )
+from lintra_protocol.proofs import Absence, Inclusion
 from lintra_protocol.transport import MessageName, media_type
 
 Schema = dict[str, Any]

@@ -13,7 +13,8 @@ from lintra_protocol import ideal
 from lintra_protocol.canonical import base64url, parse_base64url
 from lintra_protocol.errors import InventoryMismatchError
 from lintra_protocol.manifest import InclusionProof, verify_inclusion
-from lintra_protocol.messages import AggregateRequest, Cohort, Inclusion, Receipt, Signed, TaskRecord, receipt_hash
+from lintra_protocol.messages import AggregateRequest, Cohort, Receipt, Signed, TaskRecord, receipt_hash
+from lintra_protocol.proofs import Inclusion
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import from_ring
 from lintra_protocol.sealing import HYBRID

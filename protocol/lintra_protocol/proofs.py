@@ -1,0 +1,82 @@
+"""What a server answers when somebody asks whether a report was counted: a proof that it was, or that it was not."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from lintra_protocol.canonical import base64url, parse_base64url
+from lintra_protocol.documents import Frozen, Key
+from lintra_protocol.errors import InventoryMismatchError
+from lintra_protocol.manifest import InclusionProof, verify_absence, verify_inclusion
+from lintra_protocol.messages import Cohort, Count, Packed
+
+
+class ShownLeaf(Frozen):
+    """A leaf of a list and the way from it to the root (see `manifest.InclusionProof`)."""
+
+    leaf: Count
+    leaf_ids: Packed
+    siblings: tuple[Key, ...]
+
+    @property
+    def proof(self) -> InclusionProof:
+        """Return it as bytes."""
+        return InclusionProof(self.leaf, parse_base64url(self.leaf_ids), tuple(map(parse_base64url, self.siblings)))
+
+    @classmethod
+    def of_proof(cls, proof: InclusionProof) -> "ShownLeaf":
+        """Return bytes as a leaf."""
+        siblings = tuple(map(base64url, proof.siblings))
+        return ShownLeaf(leaf=proof.leaf, leaf_ids=base64url(proof.leaf_ids), siblings=siblings)
+
+
+class Inclusion(ShownLeaf):
+    """A proof that a report is in the frozen cohort; the cohort is signed elsewhere."""
+
+    kind: Literal["inclusion"] = "inclusion"
+    root: Key
+    count: Count
+
+    @classmethod
+    def of(cls, cohort: Cohort, proof: InclusionProof) -> "Inclusion":
+        """Say that a report is in a cohort."""
+        return cls(root=cohort.root, count=cohort.count, **dict(ShownLeaf.of_proof(proof)))
+
+    def verify(self, cohort: Cohort, report_id: bytes) -> None:
+        """Check that a report is in a cohort.
+
+        Raises:
+            InvalidMessageError: it is not spelled as it must be.
+            InventoryMismatchError: this does not show it.
+        """
+        _require_of(self, cohort)
+        verify_inclusion(parse_base64url(cohort.root), cohort.count, report_id, self.proof)
+
+
+class Absence(Frozen):
+    """A proof that a report is not in the frozen cohort: the leaf where it would stand, two at a border."""
+
+    kind: Literal["absence"] = "absence"
+    root: Key
+    count: Count
+    leaves: tuple[ShownLeaf, ...]
+
+    @classmethod
+    def of(cls, cohort: Cohort, proofs: Sequence[InclusionProof]) -> "Absence":
+        """Say that a report is not in a cohort."""
+        return cls(root=cohort.root, count=cohort.count, leaves=tuple(map(ShownLeaf.of_proof, proofs)))
+
+    def verify(self, cohort: Cohort, report_id: bytes) -> None:
+        """Check that a report is not in a cohort.
+
+        Raises:
+            InvalidMessageError: it is not spelled as it must be.
+            InventoryMismatchError: this does not show it.
+        """
+        _require_of(self, cohort)
+        proofs = [leaf.proof for leaf in self.leaves]
+        verify_absence(parse_base64url(cohort.root), cohort.count, report_id, proofs)
+
+
+def _require_of(shown: Inclusion | Absence, cohort: Cohort) -> None:
+    if (shown.root, shown.count) != (cohort.root, cohort.count):
+        raise InventoryMismatchError("the proof is of another cohort")
