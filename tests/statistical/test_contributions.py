@@ -10,12 +10,14 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from lintra_analysis import regression
+from lintra_analysis.readings import read
 from lintra_protocol.contributors import Contributors
 from lintra_protocol.mechanisms import SecondMoment, Sum
 from lintra_protocol.mechanisms.contributed import Contributed
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.ring import FloatArray, IntArray
-from support import source
+from support import columns_of, make_task, source
 
 DRAWS = 4000
 ORGANISATIONS = 3
@@ -86,3 +88,32 @@ def test_a_missing_noise_of_one_organisation_leaves_its_persons_bare() -> None:
     mechanism = calibrated("sum")
     with np.errstate(divide="ignore"):
         assert measured("sum", mechanism, np.zeros_like) == np.inf
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", ["exact", "noisy"])
+def test_intervals_of_coefficients_cover_as_often_as_they_say_with_one_honest_of_five(count: str) -> None:
+    """95 % of 1200 releases: a false alarm has a chance of 2e-3; with twice the noise they must cover less."""
+    held = Contributors(rows_per_person=1, organisations_per_person=1, max_rows=4000, count=count)
+    claim = Claim(epsilon="1", delta="0.000001", min_clients=5, max_corrupt_clients=4)
+    bare = SecondMoment(row_bound="2", fraction_bits=0, sigma=4, intercept="1").of_contributors(held)
+    mechanism, columns = bare.calibrated(claim, 3, 5), columns_of("abc")
+    task = make_task(mechanism, columns=columns, claim=claim, max_clients=5, max_missing="0", contributors=held)
+    random, runs = np.random.default_rng(7), 1200
+    rows = random.uniform(-1, 1, (15_000, 3))
+    rows[:, 2] = 0.6 * rows[:, 0] - 0.3 * rows[:, 1] + 0.2 * rows[:, 2]
+    exact = sum(mechanism.exact_contribution(part, np.arange(len(part))) for part in np.split(rows, 5))
+    truth = np.linalg.lstsq(np.column_stack([np.ones(len(rows)), rows[:, :2]]), rows[:, 2], rcond=None)[0][1:]
+    noise = mechanism.noise(5 * runs, 3, source("coverage")).reshape(runs, 5, -1).sum(axis=1)
+    whole = np.pad(noise, ((0, 0), (0, mechanism.exact_count_words)))
+    shares = {}
+    for scale in (1.0, 2.0):
+        covered = []
+        for draw in whole:
+            total = exact + np.rint(draw * scale).astype(np.int64)
+            fit = regression(read(task, total[np.newaxis], np.array([5])), "c", of="cohort")
+            ends = [fit.conf_int()[name] for name in ("a", "b")]
+            covered += [end is not None and end[0] <= own <= end[1] for end, own in zip(ends, truth, strict=True)]
+        shares[scale] = float(np.mean(covered))
+    assert 0.93 < shares[1.0] < 0.97, shares
+    assert shares[2.0] < 0.75, shares

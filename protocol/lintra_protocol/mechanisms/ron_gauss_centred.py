@@ -41,7 +41,6 @@ class RonGaussCentred(ProjectedRows):
     """
 
     counts_clipped: ClassVar[bool] = True
-    takes_contributors: ClassVar[bool] = True
 
     kind: Literal["ron_gauss_centred"] = "ron_gauss_centred"
     after: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{43}$")]
