@@ -4,8 +4,8 @@ A table is drawn to n clients once for each cell (without replacement where it h
 scaled from their .1 % and 99.9 % points, rows shrunk to the 95 % point of their norms; then its second moments are
 released again and again with the Gaussian noise of `second_moment` at epsilon and delta 1e-6 (replace-one), with an
 intercept of 1 and a tight trace, or with neither. The truth is what the shrunk rows themselves give (`of="cohort"`).
-With `population` every draw takes other clients from the table, and the truth is the whole table's; `pairs` counts
-correlations and means.
+With `population` every draw takes other clients from the table, and the truth is the whole table's, with `--residuals
+any` whatever the variances of residuals; `pairs` counts correlations and means.
 
     python benchmarks/bench_coverage.py --draws 40 --sizes 12         # a minute or two
     python benchmarks/bench_coverage.py --json coverage.jsonl          # the whole grid; goes on where it stopped
@@ -100,7 +100,8 @@ def compute(asked: argparse.Namespace, name: str, size: int, intercept: bool, ep
     population = Population.of(table, clients, intercept)
     if asked.kind == "pairs":
         return measure_pairs(name, population, epsilon, asked.draws, noise)
-    return measure_population(name, population, epsilon, asked.draws, noise, asked.checked)
+    matrices = population.matrices(epsilon, asked.draws, noise)
+    return measure_population(name, population, epsilon, matrices, asked.checked, asked.residuals)
 
 
 def grid(asked: argparse.Namespace) -> list[tuple[str, int, bool, float]]:
@@ -119,6 +120,7 @@ def parsed() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kind", choices=("cohort", "population", "pairs"), default="cohort")
+    parser.add_argument("--residuals", choices=("alike", "any"), default="alike", help="for the population")
     parser.add_argument("--data", type=Path, help="folder of .npz tables with X and y")
     parser.add_argument("--tables", nargs="*", default=None, help="only these; the six of the grid by default")
     parser.add_argument("--epsilons", type=float, nargs="*", default=list(EPSILONS))
@@ -141,7 +143,8 @@ def main() -> None:
     known = read(asked.json)
     print(HEADERS[asked.kind] + "\n" + "-" * 105)
     for cell in grid(asked):
-        key = f"{asked.kind} {asked.seed} {asked.draws} " + " ".join(map(str, cell))
+        how = "" if asked.residuals == "alike" else f" {asked.residuals}"
+        key = f"{asked.kind}{how} {asked.seed} {asked.draws} " + " ".join(map(str, cell))
         if key not in known:
             if asked.show or time.monotonic() - started > 60 * asked.minutes:
                 continue

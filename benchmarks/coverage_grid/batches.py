@@ -33,11 +33,14 @@ class Batch:
         matrices: M, the target last, shape `(B, q, q)`.
         law: of the noise.
         num_clients: n, for the population; 0 for the cohort.
+        longest: for the population, the norm of rows that takes the place of their second moments
+            (`residuals="any"`); 0 for one variance of residuals.
     """
 
     matrices: FloatArray
     law: SymmetricNoise
     num_clients: int = 0
+    longest: float = 0.0
 
     def parts(self) -> list["Batch"]:
         """Return the batch in pieces that fit the cache."""
@@ -58,7 +61,10 @@ class Batch:
         values, vectors = np.linalg.eigh(self.matrices)
         clipped = (vectors * np.maximum(values, 0)[:, np.newaxis]) @ np.swapaxes(vectors, 1, 2)
         freedom = self.num_clients - (size - 1)
-        return replace(equations, residual=clipped / freedom, spread=np.ascontiguousarray(clipped[:, :-1, :-1]))
+        spread = np.ascontiguousarray(clipped[:, :-1, :-1])
+        if self.longest:
+            spread = np.broadcast_to(self.num_clients * self.longest**2 * np.eye(size - 1), spread.shape).copy()
+        return replace(equations, residual=clipped / freedom, spread=spread)
 
     def bounded(self) -> NDArray[np.bool_]:
         """Return for every release whether intervals are given: sets are bounded, and no eigenvalue is negative."""

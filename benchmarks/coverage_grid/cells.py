@@ -10,7 +10,7 @@ from coverage_grid.batches import Batch, r2_accepts
 from coverage_grid.cohorts import Cohort
 from lintra_analysis.estimators.concentrated.regressions import Regression, penalty_beside
 from lintra_analysis.estimators.design import design
-from lintra_analysis.estimators.estimates import Of
+from lintra_analysis.estimators.estimates import Of, Residuals
 from lintra_analysis.estimators.regression import regression
 from lintra_analysis.estimators.solve import solve
 from lintra_protocol.ring import FloatArray
@@ -81,17 +81,26 @@ class Cell:
     seconds: float
 
 
-def measure(name: str, held: Cohort, epsilon: float, matrices: FloatArray, of: Of = "cohort", checked: int = 4) -> Cell:
+def measure(
+    name: str,
+    held: Cohort,
+    epsilon: float,
+    matrices: FloatArray,
+    of: Of = "cohort",
+    checked: int = 4,
+    residuals: Residuals = "alike",
+) -> Cell:
     """Count over releases, `matrices` of shape `(B, q, q)`; the truth is that of `held`."""
     started = time.perf_counter()
     true, law = truth(held), held.law(epsilon)
-    batch = Batch(matrices, law, held.num_clients if of == "population" else 0)
+    longest = held.longest if residuals == "any" else 0.0
+    batch = Batch(matrices, law, held.num_clients if of == "population" else 0, longest)
     bounded = batch.bounded()
     inside = batch.accepts(true.solution) | ~bounded[:, np.newaxis]
     hits = np.where(true.told, inside, ~bounded[:, np.newaxis])
     penalised = _penalised(held, replace(batch, matrices=matrices[~bounded])) if not bounded.all() else None
     shares = _r2(held, epsilon, matrices, bounded, true.r2) if of == "cohort" else None
-    again = [_by_regression(held, epsilon, one, of, true) for one in matrices[:checked]]
+    again = [_by_regression(held, epsilon, one, of, residuals, true) for one in matrices[:checked]]
     different = sum(int((one.inside != inside[i])[true.told].sum()) for i, one in enumerate(again))
     if shares is not None:
         different += sum(one.r2 != tuple(shares[i]) for i, one in enumerate(again))
@@ -133,9 +142,11 @@ class _Reported:
     r2: tuple[bool, bool]
 
 
-def _by_regression(held: Cohort, epsilon: float, matrix: FloatArray, of: Of, true: Truth) -> _Reported:
+def _by_regression(
+    held: Cohort, epsilon: float, matrix: FloatArray, of: Of, residuals: Residuals, true: Truth
+) -> _Reported:
     """Ask `regression` itself."""
-    found = regression(held.released(matrix, epsilon), "y", of=of)
+    found = regression(held.released(matrix, epsilon), "y", of=of, residuals=residuals)
     rows = (found.intercept, *found.coefficients) if held.constant else found.coefficients
     inside, widths = [], []
     for one, value in zip(rows, true.solution.tolist(), strict=True):

@@ -30,9 +30,14 @@ class Cohort:
     row_bound: float
     constant: float
 
+    @property
+    def longest(self) -> float:
+        """The norm that no row exceeds, with the constant."""
+        return float(np.hypot(self.row_bound, self.constant))
+
     def sigma(self, epsilon: float) -> float:
         """Return the noise of one product: (B^2 + c^2) / mu."""
-        return (self.row_bound**2 + self.constant**2) / gaussian_mu(epsilon, DELTA)
+        return self.longest**2 / gaussian_mu(epsilon, DELTA)
 
     def law(self, epsilon: float) -> SymmetricNoise:
         """Return the noise of a release: with a constant column an exact corner and a tight trace."""
@@ -59,7 +64,7 @@ class Cohort:
         named += [ScaledColumn("y", 0, 1, -1e6, 1e6)]
         if self.constant:
             named = [ScaledColumn("(intercept)", 0, 1 / self.constant, 1, 1), *named]
-        return GramEstimate(tuple(named), matrix, self.law(epsilon), self.num_clients, self.row_bound)
+        return GramEstimate(tuple(named), matrix, self.law(epsilon), self.num_clients, self.longest)
 
     def release(self, epsilon: float, generator: np.random.Generator) -> GramEstimate:
         """Return the second moments with noise, once."""

@@ -7,6 +7,7 @@ import numpy as np
 from coverage_grid.cells import Cell, measure
 from coverage_grid.cohorts import Cohort, shrunk_rows
 from lintra_analysis.estimators.correlation import correlation
+from lintra_analysis.estimators.estimates import Residuals
 from lintra_analysis.estimators.means import means
 from lintra_protocol.ring import FloatArray
 
@@ -45,11 +46,15 @@ class Population:
 
 
 def measure_population(
-    name: str, population: Population, epsilon: float, draws: int, generator: np.random.Generator, checked: int
+    name: str,
+    population: Population,
+    epsilon: float,
+    matrices: FloatArray,
+    checked: int,
+    residuals: Residuals,
 ) -> Cell:
-    """Count how often the coefficients of the whole table are held."""
-    matrices = population.matrices(epsilon, draws, generator)
-    return measure(name, population.whole, epsilon, matrices, "population", checked)
+    """Count how often the coefficients of the whole table are held, over releases of shape `(B, q, q)`."""
+    return measure(name, population.whole, epsilon, matrices, "population", checked, residuals)
 
 
 @dataclass(frozen=True)

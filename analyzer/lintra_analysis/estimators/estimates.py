@@ -16,6 +16,9 @@ Interval = tuple[float, float]
 Of = Literal["cohort", "population"]
 """Whom an error or an interval is about: the cohort's own rows, or the population that they are a sample of."""
 
+Residuals = Literal["alike", "any"]
+"""What is assumed of residuals for the population: one variance, or none at all but the norm that no row exceeds."""
+
 _SMALLEST_DOUBT = 1e-12
 
 
@@ -161,3 +164,13 @@ def checked_rows(rows: FloatArray, names: Sequence[str]) -> FloatArray:
     if not np.isfinite(table).all():
         raise ValueError("rows must hold finite numbers only")
     return table
+
+
+def check_residuals(residuals: str) -> None:
+    """Refuse a word for what is assumed of residuals that is none.
+
+    Raises:
+        InvalidAnalysisError: it is neither "alike" nor "any".
+    """
+    if residuals not in ("alike", "any"):
+        raise InvalidAnalysisError(f'variances of residuals are "alike" or "any", got {residuals!r}')

@@ -21,9 +21,19 @@ from lintra_analysis.estimators.coefficients import (
 )
 from lintra_analysis.estimators.concentrated.regressions import Regression, penalty_beside
 from lintra_analysis.estimators.design import INTERCEPT, Design, check_regularization, design
-from lintra_analysis.estimators.estimates import Clipping, Interval, Of, check_confidence, check_of, quantile
+from lintra_analysis.estimators.estimates import (
+    Clipping,
+    Interval,
+    Of,
+    Residuals,
+    check_confidence,
+    check_of,
+    check_residuals,
+    quantile,
+)
 from lintra_analysis.estimators.regression_estimate import Penalised, RegressionEstimate, Simultaneous
 from lintra_analysis.estimators.remarks import (
+    ANY_VARIANCE,
     CONCENTRATED_LAW,
     LINEAR_LAW,
     NOISELESS_LAW,
@@ -39,6 +49,7 @@ from lintra_analysis.estimators.simultaneous import simultaneous_intervals
 from lintra_analysis.estimators.solve import Fit, solve
 from lintra_analysis.estimators.spectral import smallest_eigenvalue
 from lintra_analysis.releases.gram import HasSecondMoment
+from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray
 
 FTest = tuple[float | None, float | None, float | None]
@@ -57,6 +68,7 @@ def regression(
     of: Of = "population",
     simultaneous: bool = False,
     confidence: float = 0.95,
+    residuals: Residuals = "alike",
 ) -> RegressionEstimate:
     """Minimise |Z b - y|^2 + lambda |b|^2 over the cohort's normalised rows, and test the coefficients.
 
@@ -78,10 +90,13 @@ def regression(
             "cohort", that is the coefficients that the collected rows themselves would give.
         simultaneous: whether to add bounds that hold for all regressions on this release at once.
         confidence: of the intervals.
+        residuals: what is assumed of their variances where errors are about the population: that they are "alike", or
+            nothing ("any"). Then the sampling part of an error is the largest that rows of this norm can have.
 
     Raises:
         InvalidAnalysisError: the release holds no second moments, or an argument does not fit it.
     """
+    check_residuals(residuals)
     check_confidence(confidence)
     check_regularization(regularization)
     check_of(of)
@@ -89,7 +104,11 @@ def regression(
     fit = solve(chosen, regularization)
     to_units = unit_map(chosen.gram.columns[:-1], chosen.target)
     offsets = np.append(np.zeros(len(chosen.features)), chosen.target.center)
-    sets = Regression.of_design(chosen, float(regularization), of, float(confidence), to_units, offsets)
+    sets = Regression.of_design(chosen, float(regularization), of, float(confidence), to_units, offsets, residuals)
+    if residuals == "any" and (sets is None or of == "cohort"):
+        raise InvalidAnalysisError(
+            'residuals="any" is about the population, and about releases whose noise is Gaussian with a known law'
+        )
     asked = _Asked(to_units, offsets, float(regularization), of, float(confidence), sets)
     bounds = None
     if simultaneous:
@@ -248,7 +267,12 @@ def raw_fit(sets: Regression) -> Fit | None:
     block = chosen.gram.matrix[:-1, :-1] + np.diag(chosen.penalty(sets.regularization))
     if not sets.bounded or smallest_eigenvalue(block) <= 0:
         return None
-    return solve(chosen, sets.regularization, repaired=False)
+    fit = solve(chosen, sets.regularization, repaired=False)
+    if sets.residuals == "alike" or fit.parts is None:
+        return fit
+    return replace(
+        fit, parts=replace(fit.parts, sampling=fit.variance * sets.widest_spread * fit.inverse @ fit.inverse)
+    )
 
 
 def _penalised(sets: Regression) -> Penalised | None:
@@ -316,6 +340,8 @@ def _about_residuals(told: _Told, asked: _Asked) -> str:
     """Return what is assumed of the residuals' variances."""
     if asked.of == "cohort" or told.law == SKETCH_LAW:
         return ""
+    if asked.sets is not None and asked.sets.residuals == "any":
+        return ANY_VARIANCE
     known = asked.sets is not None and told.covariance is not None
     return one_variance(asked.sets.most_sampling() if known and asked.sets is not None else None)
 

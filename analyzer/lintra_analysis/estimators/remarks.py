@@ -25,6 +25,10 @@ SKETCH_LAW = (
     "too narrow where features are nearly dependent"
 )
 ONE_VARIANCE = "; for the population one residual variance is assumed, which second moments cannot check"
+ANY_VARIANCE = (
+    "; for the population nothing is assumed of the residuals' variances: the sampling part of an error is the largest "
+    "that rows of this norm can have, and intervals cover more than they say"
+)
 NOISELESS_LAW = "the release carries no noise, so intervals and tests are those of ordinary least squares"
 
 HEAVY_TAILS = (

@@ -67,12 +67,7 @@ def mean_limits(clipped: ClippedRows | None, columns: Sequence[ScaledColumn]) ->
     if clipped is None:
         return []
     share = clipped.upper_share * clipped.most_shrunk
-    return [(column.name, share * farthest(column) * column.scale) for column in columns]
-
-
-def farthest(column: ScaledColumn) -> float:
-    """Return the largest absolute normalised value within a column's bounds."""
-    return max(abs(column.lower - column.center), abs(column.upper - column.center)) / column.scale
+    return [(column.name, share * column.farthest * column.scale) for column in columns]
 
 
 def square_warning(clipped: ClippedRows | None, gram: GramEstimate) -> list[str]:
@@ -120,7 +115,7 @@ def correlation_limits(
     """
     if clipped is None or not clipped.limited:
         return None
-    moved = math.sqrt(clipped.upper_rows) * clipped.most_shrunk * np.array([farthest(column) for column in columns])
+    moved = math.sqrt(clipped.upper_rows) * clipped.most_shrunk * np.array([column.farthest for column in columns])
     length = np.sqrt(np.maximum(squares, 0.0))
     turned = np.where(
         moved < length, np.arcsin(np.divide(moved, length, out=np.ones_like(moved), where=moved < length)), np.pi

@@ -1,7 +1,8 @@
 """Which pairs of columns are counted together, and in how many cells: by a rule that knows public numbers only.
 
-A table of c cells whose noise has deviation s rows is off by c s sqrt(2/pi) / 2n in total variation. The rule takes as
-many cells as keep that at one tenth; below four by four it takes fewer pairs, or none. No row is looked at.
+A table of c cells whose noise has deviation s rows is off by c s sqrt(2/pi) / 2n in total variation. As many cells as
+keep that at one tenth say whether tables are worth it: below four by four the rule takes fewer pairs, or none. What is
+counted has twice as many cells a side (docs/decisions/0061-finer-pair-tables.md). No row is looked at.
 """
 
 from collections.abc import Sequence
@@ -20,11 +21,14 @@ from lintra_protocol.schema import Column
 GOAL = 0.1
 """Expected total variation of a table by its noise."""
 
+FINER = 2
+"""So many times as many cells a side are counted: noise is taken out cell by cell, what cells hide never comes back."""
+
 LEAST_CELLS = 4
 """The rule wants at least four by four cells; two or three would say what a covariance says."""
 
 MAX_WORDS = 1 << 15
-"""The rule stays below so many words of pair tables."""
+"""The rule stays below so many words of pair tables, and prefers coarser cells to fewer pairs."""
 
 _FINE_BITS = 20
 
@@ -62,7 +66,7 @@ def with_pairs(
             raise InvalidTaskError(f"pairs: {missing[0]!r} has no histogram, whose cells a pair needs; give it bins")
         pairs.add((numbers[0], numbers[1]))
     side = side_of_tables(mechanism, claim, len(pairs), weight)
-    return _counting(mechanism, tuple(sorted(pairs)), max(2, side), weight)
+    return _counting(mechanism, tuple(sorted(pairs)), FINER * max(1, side), weight)
 
 
 def side_of_tables(mechanism: RonGauss, claim: Claim, num_pairs: int, weight: Real) -> int:
@@ -87,9 +91,13 @@ def _by_rule(mechanism: RonGauss, claim: Claim, weight: Real) -> RonGauss:
         if not pairs:
             continue
         side = side_of_tables(mechanism, claim, len(pairs), weight)
-        made = _counting(mechanism, tuple(pairs), side, weight) if side >= LEAST_CELLS else mechanism
-        if made.pairs and sum(made.tables) <= MAX_WORDS:
-            return made
+        if side < LEAST_CELLS:
+            continue
+        # More than the cells of the finest histogram changes nothing.
+        for finer in range(min(FINER * side, max(map(mechanism.cells_before_merging, counted))), LEAST_CELLS - 1, -1):
+            made = _counting(mechanism, tuple(pairs), finer, weight)
+            if sum(made.tables) <= MAX_WORDS:
+                return made
     return mechanism
 
 

@@ -60,6 +60,11 @@ class ScaledColumn:
         return value if self.lower == self.upper and value != 0 else None
 
     @property
+    def farthest(self) -> float:
+        """The largest absolute normalised value within the bounds."""
+        return max(abs(self.lower - self.center), abs(self.upper - self.center)) / self.scale
+
+    @property
     def level(self) -> str:
         """The level that an indicator is 1 for, such as `female` of `sex[female]`; empty for other columns."""
         return self.name[len(self.category) + 1 : -1] if self.category else ""

@@ -7,7 +7,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter,
 
 from lintra_analysis.estimators.centred import About
 from lintra_analysis.estimators.correlation import CorrelationEstimate, correlation
-from lintra_analysis.estimators.estimates import Of
+from lintra_analysis.estimators.estimates import Of, Residuals
 from lintra_analysis.estimators.histogram import USUAL_QUANTILES, histogram
 from lintra_analysis.estimators.histogram_estimate import HistogramEstimate
 from lintra_analysis.estimators.linear_score import linear_score
@@ -114,6 +114,7 @@ class RegressionRequest(_AskedOf):
     regularization: Penalty = 0.0
     intercept: bool | None = None
     simultaneous: bool = False
+    residuals: Residuals = "alike"
 
     def run(self, release: Release) -> RegressionEstimate:
         """Run the estimator."""
@@ -125,6 +126,7 @@ class RegressionRequest(_AskedOf):
             intercept=self.intercept,
             of=self.of,
             simultaneous=self.simultaneous,
+            residuals=self.residuals,
             confidence=self.confidence,
         )
 

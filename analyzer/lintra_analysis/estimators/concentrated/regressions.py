@@ -16,7 +16,7 @@ from lintra_analysis.estimators.concentrated.equations import Equations, minimis
 from lintra_analysis.estimators.concentrated.hyperplanes import Statements
 from lintra_analysis.estimators.concentrated.residuals import Residual, explained_share
 from lintra_analysis.estimators.design import Design
-from lintra_analysis.estimators.estimates import Interval, Of
+from lintra_analysis.estimators.estimates import Interval, Of, Residuals
 from lintra_analysis.estimators.spectral import floor_eigenvalues, smallest_eigenvalue
 from lintra_protocol.ring import FloatArray
 
@@ -48,6 +48,7 @@ class Regression:
         confidence: of the intervals.
         rows: linear statements about the normalised coefficients, shape `(k, p)`; one may be 0.
         offsets: what is added to them, shape `(k,)`.
+        residuals: what is assumed of their variances, for the population.
     """
 
     design: Design
@@ -58,6 +59,7 @@ class Regression:
     confidence: float
     rows: FloatArray = field(repr=False)
     offsets: FloatArray = field(repr=False)
+    residuals: Residuals = "alike"
 
     @classmethod
     def of_design(
@@ -68,13 +70,14 @@ class Regression:
         confidence: float,
         rows: FloatArray,
         offsets: FloatArray,
+        residuals: Residuals = "alike",
     ) -> "Regression | None":
         """Return the regression, or None if the noise has no such form or there is none."""
         law = design.gram.errors
         kernel, sigma = law.kernel(design.gram.matrix.shape[0]), law.spectral_sigma
         if kernel is None or not sigma:
             return None
-        return cls(design, sigma, kernel, regularization, of, confidence, rows, offsets)
+        return cls(design, sigma, kernel, regularization, of, confidence, rows, offsets, residuals)
 
     @property
     def limit(self) -> float:
@@ -92,7 +95,15 @@ class Regression:
             return Equations(left, self.sigma, kernel)
         clipped = floor_eigenvalues(matrix, 0.0)
         freedom = self.design.gram.num_rows - self.design.fitted
-        return Equations(left, self.sigma, kernel, clipped / freedom, clipped[:-1, :-1])
+        spread = clipped[:-1, :-1] if self.residuals == "alike" else self.widest_spread * np.eye(self.design.fitted)
+        return Equations(left, self.sigma, kernel, clipped / freedom, spread)
+
+    @property
+    def widest_spread(self) -> float:
+        """The largest n R^2 I beside X^T X, R the norm that no row exceeds: sum e^2 x x^T is at most RSS R^2 I."""
+        gram = self.design.gram
+        corner = sum(column.farthest**2 for column in gram.columns[:-1])
+        return gram.num_rows * min(gram.row_bound**2, corner)
 
     @cached_property
     def told(self) -> NDArray[np.bool_]:
@@ -190,7 +201,7 @@ class Regression:
         stated = np.sum(solved * (block @ solved), axis=0)
         if not (stated > 0).all():
             return None
-        most: FloatArray = gram.num_rows * gram.row_bound**2 * np.sum(solved**2, axis=0) / stated
+        most: FloatArray = self.widest_spread * np.sum(solved**2, axis=0) / stated
         return float(np.sqrt(most.max()))
 
     def slopes_test(self) -> tuple[float, float]:

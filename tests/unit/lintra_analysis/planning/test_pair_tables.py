@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lintra_analysis.planning.cell_edges import log_edges
-from lintra_analysis.planning.pair_tables import GOAL, side_of_tables
+from lintra_analysis.planning.pair_tables import FINER, GOAL, LEAST_CELLS, MAX_WORDS, side_of_tables
 from lintra_analysis.planning.ron_gauss import JointQuestion, plan_ron_gauss
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms.joint import feature_steps, histogram_cells
@@ -47,7 +47,24 @@ def test_so_many_cells_are_asked_for_as_the_noise_of_the_calibrated_task_allows(
         deviation = np.sqrt(clients) * mechanism.deviations.tables / mechanism.indicator
         share = deviation * np.sqrt(2 / np.pi) / 2 / clients
         assert side**2 * share <= GOAL * 1.01 < (side + 1) ** 2 * share * 1.03
-        assert mechanism.pair_bins[0] == min(12, max(2, side))
+        assert mechanism.pair_bins[0] == min(12, FINER * side)
+
+
+def test_twice_as_many_cells_are_counted_as_say_whether_tables_are_worth_it_unless_words_run_out() -> None:
+    claim = Claim(epsilon="1", delta="0.000001", min_clients=2000)
+    least = next(n for n in range(500, 20_000, 100) if planned(n, pairs="rule").pairs)
+    side = side_of_tables(planned(least), claim.model_copy(update={"min_clients": least}), 6, "1")
+    assert side == LEAST_CELLS
+    assert planned(least, pairs="rule").pair_bins[2] == 2 * LEAST_CELLS
+
+
+@pytest.mark.parametrize("clients", [60_000, 400_000])
+def test_many_columns_of_many_people_have_coarser_tables_rather_than_none(clients: int) -> None:
+    wide = [Column(name=f"x{number}", lower="0", upper="1") for number in range(12)]
+    claim = Claim(epsilon="1", delta="0.000001", min_clients=clients)
+    coarse = plan_ron_gauss(claim, wide, JointQuestion(pairs="rule", bins=64), bytes(32))
+    assert len(coarse.pairs) == 66
+    assert sum(coarse.tables) <= MAX_WORDS < 66 * (coarse.pair_bins[0] + 1) ** 2
 
 
 REFUSED: list[tuple[dict[str, object], str]] = [
