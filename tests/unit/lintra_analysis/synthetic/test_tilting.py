@@ -98,13 +98,13 @@ def _with_table(own: ProjectedSums, cells: FloatArray) -> ProjectedSums:
 
 def test_a_table_of_cells_that_the_columns_have_not_is_refused_and_so_is_its_bootstrap() -> None:
     own = release(JointQuestion(pairs=[["month", "season"]]))
-    assert repr(own.tables[0]) == "PairTable('month', 'season', 11 x 2)"
+    assert repr(own.tables[0]) == "PairTable('month', 'season', 12 x 2)"
     with pytest.raises(InvalidReleaseError, match="cells do not fit"):
         _with_table(own, np.zeros((13, 2)))
     with pytest.raises(InvalidAnalysisError, match="pair tables"):
         bootstrap(fit(own), lambda table: 0.0, num_rows=100, seed=1, runs=40)
     names, values = own.table()
-    assert names[-1] == "cells[month, season] 10 1"
+    assert names[-1] == "cells[month, season] 11 1"
     assert len(names) == values.shape[1]
     assert own.digest != release(JointQuestion()).digest
     assert release(JointQuestion()).tables == ()
