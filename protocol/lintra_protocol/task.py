@@ -137,7 +137,7 @@ class Task(Frozen):
     def model_copy(self, *, update: Mapping[str, object] | None = None, deep: bool = False) -> Self:
         """Return a changed copy, which has an identifier of its own."""
         copy = super().model_copy(update=update, deep=deep)
-        for derived in ("id_bytes", "schema_arrays", "num_words"):
+        for derived in ("id_bytes", "task_id", "schema_arrays", "num_words"):
             copy.__dict__.pop(derived, None)
         copy._tell_the_mechanism()
         return copy
@@ -149,7 +149,7 @@ class Task(Frozen):
         """Return the 32-byte identifier H("task", canonical definition)."""
         return domain_hash("task", self.canonical())
 
-    @property
+    @cached_property
     def task_id(self) -> str:
         """Return the identifier in base64url."""
         return base64url(self.id_bytes)

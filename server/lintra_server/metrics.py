@@ -14,6 +14,9 @@ class Metrics(RequestMetrics):
         self._reports = Counter(
             "lintra_reports", "Reports by what became of them.", ["outcome"], registry=self.registry
         )
+        self._counted_reports: dict[
+            str, Counter
+        ] = {}  # outcomes are few, and to look a label up costs more than to count
         self._commit_seconds = Histogram("lintra_commit_seconds", "Time of a group commit.", registry=self.registry)
         self._commit_reports = Histogram(
             "lintra_commit_reports",
@@ -30,7 +33,10 @@ class Metrics(RequestMetrics):
 
     def observe_reports(self, outcome: str, count: int) -> None:
         """Count reports by outcome: `accepted`, `repeated`, or an error's token."""
-        self._reports.labels(outcome).inc(count)
+        counted = self._counted_reports.get(outcome)
+        if counted is None:
+            counted = self._counted_reports[outcome] = self._reports.labels(outcome)
+        counted.inc(count)
 
     def observe_commit(self, reports: int, seconds: float) -> None:
         """Count one group commit."""
