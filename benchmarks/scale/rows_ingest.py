@@ -60,14 +60,14 @@ def _bare_inserts(asked: Asked) -> float:
         return 1e6 * bench_store.bare_inserts(Path(folder), groups, GROUP * bench_store.CONTENT) / (groups * GROUP)
 
 
-@row("ingest_postgres", "the same, PostgreSQL: client and database", "us CPU a report", 11)
+@row("ingest_postgres", "reports stored in groups of 32, PostgreSQL: client and database", "us CPU a report", 11)
 def _ingest(asked: Asked) -> Measured:
     found = _postgres(asked)
     own, database = found[f"us CPU a report, groups of {GROUP}"], found["us CPU of the database"]
     return Measured(own + database, None, "", f"client {own:.1f}, database {database:.1f}, start included")
 
 
-@row("log_postgres", "the same: bytes of the database's log", "bytes a report", 132)
+@row("log_postgres", "written to the log of PostgreSQL, groups of 32", "bytes a report", 132)
 def _log(asked: Asked) -> Measured:
     found = _postgres(asked)
     return Measured(found[f"bytes of log a report, groups of {GROUP}"], bench_store.CONTENT, "identifier and payload")
@@ -90,7 +90,7 @@ def _ground_sort(asked: Asked) -> Measured:
     return Measured(best(2, ReportIds.sorted, ids), best(2, ReportIds.sorted, free), "the same with random ids")
 
 
-@row("ground_compare", "intersection and differences of two lists of 10^6 such ids, 1 % apart", "CPU s", 2.2)
+@row("ground_compare", "intersection and differences of two lists of 10^6 ids with one prefix, 1 % apart", "CPU s", 2.2)
 def _ground_compare(asked: Asked) -> Measured:
     count = asked.of(MILLION)
 
@@ -110,7 +110,7 @@ def _ground_compare(asked: Asked) -> Measured:
     return Measured(compared(ReportIds.sorted(_ground(count))), floor, "the same with random ids")
 
 
-@row("ground_lookup", "one of 10^6 such ids entered and looked up in groups of 256", "us an id", None)
+@row("ground_lookup", "one of 10^6 ids with one prefix entered, and looked up in groups of 256", "us an id", None)
 def _ground_lookup(asked: Asked) -> Measured:
     count = asked.of(MILLION)
 

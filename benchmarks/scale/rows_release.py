@@ -57,7 +57,7 @@ def _three(asked: Asked) -> Measured:
     return _seconds(asked, asked.of(MILLION), 3)
 
 
-@row("release_1e6_n3_memory", "the same: peak memory of the larger party", "MiB", 400)
+@row("release_1e6_n3_memory", "release of 10^6, N = 3: peak memory of the larger party", "MiB", 400)
 def _three_memory(asked: Asked) -> Measured:
     return _memory(asked, asked.of(MILLION), 3)
 
@@ -67,7 +67,7 @@ def _ten(asked: Asked) -> Measured:
     return _seconds(asked, asked.of(MILLION), 10)
 
 
-@row("release_1e6_n10_memory", "the same: peak memory of the larger party", "MiB", 400)
+@row("release_1e6_n10_memory", "release of 10^6, N = 10: peak memory of the larger party", "MiB", 400)
 def _ten_memory(asked: Asked) -> Measured:
     return _memory(asked, asked.of(MILLION), 10)
 
@@ -80,6 +80,6 @@ def _large(asked: Asked) -> Measured:
     return Measured(max(found.analyzer_cpu, found.server_cpu), max(floors), FLOOR_IS, remark)
 
 
-@row("release_1e7_n3_memory", "the same: peak memory of the larger party", "MiB", 600, large=True)
+@row("release_1e7_n3_memory", "release of 10^7, N = 3: peak memory of the larger party", "MiB", 600, large=True)
 def _large_memory(asked: Asked) -> Measured:
     return _memory(asked, asked.of(TEN_MILLION), 3)

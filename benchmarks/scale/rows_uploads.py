@@ -46,7 +46,7 @@ def _bulk_server(asked: Asked) -> Measured:
     return Measured(found["new"], found["hpke"], "the HPKE opening", remark)
 
 
-@row("repeated_bulk_server", "the same blocks again", "us a report", None)
+@row("repeated_bulk_server", "blocks of 256 again, server: looked up, not opened", "us a report", None)
 def _repeated_bulk(asked: Asked) -> Measured:
     found = _bulk(asked)
     return Measured(found["repeated"], found["hpke"], "the HPKE opening, which is left out")
@@ -66,7 +66,7 @@ def _single_server(asked: Asked) -> Measured:
     return Measured(1e-3 * found["new"], 1e-3 * found["bare"], OPENED_AND_SIGNED, remark)
 
 
-@row("repeated_single_server", "the same reports again: looked up, not opened", "ms", 0.30)
+@row("repeated_single_server", "upload of one report again, server, 64 at a time: looked up, not opened", "ms", 0.30)
 def _repeated_single(asked: Asked) -> Measured:
     found = _singles(asked)
     floor = 1e-3 * (found["bare"] - found["hpke"])
@@ -81,7 +81,7 @@ def _lookup(asked: Asked) -> Measured:
     return Measured(found["us to ask for one alone"], found["us to ask a set of Python"], "a set of Python", remark)
 
 
-@row("lookup_256", "the same in groups of 256", "us an id", 0.3)
+@row("lookup_256", "ids looked up in groups of 256 in the table of 10^6", "us an id", 0.3)
 def _lookup_many(asked: Asked) -> Measured:
     found = _table(asked)
     one_gather = found["us to gather one word of each"]
@@ -134,11 +134,11 @@ def _written_alone(asked: Asked) -> Measured:
     return _written(asked, 1)
 
 
-@row("disk_32", "the same in groups of 32", "bytes", 650)
+@row("disk_32", "written to disk for a report of 112 bytes, in groups of 32", "bytes", 650)
 def _written_32(asked: Asked) -> Measured:
     return _written(asked, 32)
 
 
-@row("disk_256", "the same in groups of 256", "bytes", 280)
+@row("disk_256", "written to disk for a report of 112 bytes, in groups of 256", "bytes", 280)
 def _written_256(asked: Asked) -> Measured:
     return _written(asked, 256)
