@@ -257,7 +257,7 @@ async def test_of_two_processes_on_one_store_only_one_freezes_and_releases(tmp_p
         answer = await world.freeze(0, request)
         assert (answer.status_code, token(answer)) == (503, "unavailable")
         assert len(world.halts) == 1
-        assert "set back, or another one writes" in world.halts[0]
+        assert "another process began on this database" in world.halts[0]
         held = twin.node.registry.find_batch(world.task.task_id)
         assert twin.node.gate.freeze(held, request) == twin.node.gate.freeze(held, request)
         twin.node.close()

@@ -195,8 +195,10 @@ class Journal:
 
         Raises:
             OSError: it could not be written, and nothing of it is left.
-            UnsyncedError: nobody knows whether it was written.
+            UnsyncedError: nobody knows whether it was written; or another process wrote to the file.
         """
+        if os.fstat(self._file).st_size != self._size:
+            raise UnsyncedError("another process wrote to the journal")
         digest = self._mac(self._digests[-1], line.encode())
         encoded = line.encode() + b" " + base64url(digest).encode() + b"\n"
         try:

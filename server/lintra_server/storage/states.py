@@ -87,12 +87,15 @@ class BatchStates:
         return None if row is None else Standing(Head(row.length, row.digest), row.start, row.barred_before)
 
     def may(self, step: Step) -> bool:
-        """Return whether the batch is in the state that a step leaves."""
-        if not step.task_id:
-            return True
+        """Return whether the batch is in the state that a step leaves.
+
+        Raises:
+            ForkedError: another process began on this database since this one did.
+        """
         query = select(batches.c.state).where(batches.c.batch == _batch_of(step))
         with self._database.reading() as connection:
-            return connection.execute(query).scalar() == step.before
+            self._require_last(connection)
+            return not step.task_id or connection.execute(query).scalar() == step.before
 
     def commit_step(self, step: Step, before: Head, after: Head) -> None:
         """Apply a step and move the stored head, in one transaction, if the head is `before`; once, if it is `after`.

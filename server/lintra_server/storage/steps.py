@@ -143,7 +143,11 @@ class States(Protocol):
     """The database as steps see it."""
 
     def may(self, step: Step) -> bool:
-        """Return whether the batch is in the state that a step leaves."""
+        """Return whether the batch is in the state that a step leaves.
+
+        Raises:
+            ForkedError: another process began since this one did.
+        """
 
     def commit_step(self, step: Step, before: Head, after: Head) -> None:
         """Apply a step and move the stored head, in one transaction, if the head is `before`; once, if it is `after`.
@@ -219,8 +223,10 @@ class Stepper:
         """
         with self._lock:
             self._finish()
-            if not self._states.may(step):
-                return False
+            # The database is fenced by itself; the step file and the journal, which come first, only by this.
+            with self.guarded():
+                if not self._states.may(step):
+                    return False
             self._require_witness()
             self._require_known(step)
             before = self._journal.head
