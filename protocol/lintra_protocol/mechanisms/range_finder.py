@@ -300,7 +300,7 @@ def omega(seed: bytes, num_columns: int, rank: int) -> FloatArray:
     count = num_columns * rank
     stream = np.frombuffer(expand(seed, "range finder")(-(-count // 8)), np.uint8)
     bits = np.unpackbits(stream, count=count, bitorder="little")
-    found: FloatArray = (1.0 - 2.0 * bits).reshape(num_columns, rank)
+    found: FloatArray = (1 - 2 * bits.astype(np.int64)).astype(np.float64).reshape(num_columns, rank)
     found.flags.writeable = False
     return found
 
