@@ -83,7 +83,7 @@ def leading(values: FloatArray, noise_sd: float, most: int) -> FloatArray:
 def core_between(directions: FloatArray, values: FloatArray, projection: FloatArray) -> Core:
     """Return the core of M between some orthonormal directions, by least squares."""
     seen = directions.T @ projection
-    inverse: FloatArray = np.linalg.pinv(seen)
+    inverse = np.asarray(np.linalg.pinv(seen), np.float64)
     core: FloatArray = directions.T @ values @ inverse
     return Core(directions, seen, inverse, (core + core.T) / 2)
 
