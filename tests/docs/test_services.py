@@ -36,7 +36,7 @@ NOT_TYPED = {
     "python -m venv peers && peers/bin/pip install dpmm==0.1.9": INSTALLS,
     "make test": "runs these tests",
     "make check": "runs beside the tests",
-    "make demo": "takes four minutes; tests/unit/deploy and tests/e2e run its parts",
+    "make demo": "takes the better part of a minute; tests/unit/deploy and tests/e2e run its parts",
     "docker-compose up -d --build": CONTAINERS,
     "docker-compose build demo && docker-compose run --rm demo": CONTAINERS,
     "docker-compose kill -s SIGKILL server-a && docker-compose start server-a": CONTAINERS,
