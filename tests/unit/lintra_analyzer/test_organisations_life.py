@@ -116,6 +116,7 @@ async def test_one_token_for_each_organisation_is_one_report_for_each(tmp_path: 
         assert life.service.record(await life.release(task)).record.num_clients == ORGANISATIONS
 
 
+@pytest.mark.slow
 async def test_a_total_that_no_rows_give_stands_in_the_certificate(tmp_path: Path) -> None:
     async with living(tmp_path) as life:
         task = await created(life, asked())
