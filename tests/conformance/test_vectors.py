@@ -249,6 +249,22 @@ def verify_inclusion(root: str, count: int, id: str, leaf: int, leaf_ids: str, s
     manifest.verify_inclusion(unhex(root), count, unhex(id), proof)
 
 
+def prove_absence(count: int, id: str) -> list[dict[str, object]]:  # noqa: A002
+    ids = listed(count)
+    return [
+        {"leaf": proof.leaf, "leaf_ids": proof.leaf_ids.hex(), "siblings": hexed(proof.siblings)}
+        for proof in ids.prove(unhex(id), ids.tree)
+    ]
+
+
+def verify_absence(root: str, count: int, id: str, leaves: list[dict[str, Any]]) -> None:  # noqa: A002
+    proofs = [
+        manifest.InclusionProof(leaf["leaf"], unhex(leaf["leaf_ids"]), tuple(unhexed(leaf["siblings"])))
+        for leaf in leaves
+    ]
+    manifest.verify_absence(unhex(root), count, unhex(id), proofs)
+
+
 def difference(own: list[str], other: list[str]) -> dict[str, object]:
     found = messages.Difference.between(0, ReportIds.of(unhexed(own)), ReportIds.of(unhexed(other)))
     extra = parse_base64url(found.extra)
@@ -409,6 +425,8 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "merkle_root": lambda count: listed(count).root.hex(),
     "prove": prove,
     "verify_inclusion": verify_inclusion,
+    "prove_absence": prove_absence,
+    "verify_absence": verify_absence,
     "difference": difference,
     "rebuild": rebuild,
     "positions": positions,

@@ -287,6 +287,10 @@ def examples() -> dict[str, dict[str, object]]:
         "Inclusion": {
             "kind": "inclusion", "root": digest, "count": 65, "leaf": 1, "leaf_ids": digest, "siblings": [digest],
         },
+        "Absence": {
+            "kind": "absence", "root": digest, "count": 65,
+            "leaves": [{"leaf": 0, "leaf_ids": digest, "siblings": [digest]}],
+        },
         "AggregateRequest": {"cohorts": [signed(cohort(task, 0, ids, inventories), "server 0")]},
         "UploadAnswer": {"failures": [failure], "receipt": signed(receipt, "server 0")},
         "Counters": {"received": 9, "accepted": 6, "repeated": 1, "refused": {"batch_closed": 2}},

@@ -36,7 +36,42 @@ def manifest() -> list[Vector]:
     result += [
         bad(name, "verify_inclusion", "inventory_mismatch", **(right | change)) for name, change in wrong.items()
     ]
-    return result + _lists(identifiers(5))
+    return result + _absences() + _lists(identifiers(5))
+
+
+def _absences() -> list[Vector]:
+    ids = identifiers(193)
+    between = {
+        "before all": 0, "within a leaf": 71, "between two leaves": 128, "before the last leaf": 192, "behind all": 193,
+    }  # fmt: skip
+    right: dict[str, dict[str, object]] = {}
+    for name, place in between.items():
+        # One more than what stands before it, or nothing but zeros: no hash of an example.
+        wanted = (int.from_bytes(ids[place - 1], "big") + 1).to_bytes(32, "big") if place else bytes(32)
+        right[name] = {
+            "root": plain.merkle_root(ids).hex(), "count": 193, "id": wanted.hex(), "leaves": plain.absence(ids, wanted)
+        }  # fmt: skip
+    none = {"root": plain.H("merkle empty").hex(), "count": 0, "id": seed("x").hex(), "leaves": []}
+    two, one = right["between two leaves"], right["within a leaf"]
+    first, second = plain.absence(ids, bytes.fromhex(str(two["id"])))
+    wrong: dict[str, dict[str, object]] = {
+        "one of two neighbours": two | {"leaves": [first]}, "the other one": two | {"leaves": [second]},
+        "neighbours in another order": two | {"leaves": [second, first]}, "a leaf twice": two | {"leaves": [first] * 2},
+        "leaves that are no neighbours": two | {"leaves": [plain.inclusion(ids, 0), second]},
+        "three leaves": two | {"leaves": [plain.inclusion(ids, 0), first, second]}, "no leaf": one | {"leaves": []},
+        "a member": one | {"id": ids[70].hex()},
+        "an identifier of another leaf": one | {"id": ids[3].hex()[:-2] + "00"},
+        "an empty list of another root": none | {"root": one["root"]},
+        "an empty list with a leaf": one | {"count": 0},
+        "another count": one | {"count": 257},
+    }  # fmt: skip
+    return [
+        good("absent from an empty list", "verify_absence", None, **none),
+        *(good(f"absent {name}", "verify_absence", None, **case) for name, case in right.items()),
+        *(good(f"absent {name}", "prove_absence", case["leaves"], count=193, id=case["id"])
+          for name, case in right.items()),
+        *(bad(f"absent: {name}", "verify_absence", "inventory_mismatch", **case) for name, case in wrong.items()),
+    ]  # fmt: skip
 
 
 def _lists(ids: list[bytes]) -> list[Vector]:

@@ -256,6 +256,14 @@ def inclusion(ids: list[bytes], position: int) -> dict[str, object]:
     return {"leaf": position // 64, "leaf_ids": b"".join(leaves[position // 64]).hex(), "siblings": siblings}
 
 
+def absence(ids: list[bytes], wanted: bytes) -> list[dict[str, object]]:
+    """The leaves of the neighbours between which an identifier would stand: one leaf if they share it."""
+    below = [place for place, own in enumerate(ids) if own < wanted]
+    above = [place for place, own in enumerate(ids) if own > wanted]
+    neighbours = below[-1:] + above[:1]
+    return [inclusion(ids, 64 * leaf) for leaf in sorted({place // 64 for place in neighbours})]
+
+
 def _siblings(leaves: list[list[bytes]], first: int, wanted: int) -> list[bytes]:
     """From the leaf upwards."""
     if len(leaves) == 1:
