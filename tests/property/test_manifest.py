@@ -167,3 +167,6 @@ def test_lists_compared_once_each_give_every_difference_between_two(
             missing, extra = compared.difference(own, other)
             assert apply_difference(mine, missing, extra) == theirs
             assert [mine[place] for place in missing] == sorted(set(mine) - set(theirs))
+    last = ReportIds.of(data.draw(sets))
+    compared.add(last)  # after differences were asked for
+    assert compared.difference(0, len(told))[1] == sorted(set(last) - set(told[0]))

@@ -2,6 +2,7 @@
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -41,8 +42,12 @@ async def test_lists_and_trees_are_made_again_when_their_files_are_gone_or_were_
         url = f"{BASE.format(world.task.task_id)}/inclusion/"
         files = {path: path.read_bytes() for path in folder.iterdir()}
         assert sorted(path.suffix for path in files) == [".ids", ".tree"]
-        for damage in (lambda path, data: path.unlink(), lambda path, data: path.write_bytes(bytes(len(data))),
-                       lambda path, data: path.write_bytes(data[:-7])):  # fmt: skip
+        damages: tuple[Callable[[Path, bytes], object], ...] = (
+            lambda path, _: path.unlink(),
+            lambda path, data: path.write_bytes(data[:-1] + bytes([data[-1] ^ 1])),
+            lambda path, data: path.write_bytes(data[:-7]),
+        )
+        for damage in damages:
             for path, data in files.items():
                 path.unlink(missing_ok=True)
                 path.write_bytes(data)
