@@ -329,7 +329,8 @@ class _Wanted:
 def price_of(task: Task) -> Spent:
     """Return what a release of a task costs each of its sources at most: at the smallest cohort, replacing a row.
 
-    That is what the servers' gate lets pass and no more (see `Task.worst_privacy`).
+    That is what the servers' gate lets pass and no more (see `Task.worst_privacy`). A report that may be released
+    together with others of its source costs more (`Task.worst_charge`).
 
     Where the task's neighbours leave a row out instead, any two rows are at most twice as far apart as either is from
     none, so that mu doubles; the ledger then compares all tasks by the same measure. Of a task with contributors it is
@@ -342,7 +343,7 @@ def price_of(task: Task) -> Spent:
         # Exactly, and not by two steps: a person's rows replaced by those of another, at the noise that there is.
         replaced = task.claim.model_copy(update={"neighbours": "replace-one"})
         return _price(task, task.mechanism.privacy(replaced, task.num_columns, task.claim.min_clients))
-    return _price(task, task.worst_privacy())
+    return _price(task, task.worst_charge())
 
 
 def set_aside_by(task: Task) -> Spent | None:

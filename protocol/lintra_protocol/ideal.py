@@ -75,8 +75,12 @@ def release(
     smoothing: Sequence[RandomBytes] | None = None,
     *,
     batch: int = BATCH,
+    first: int | None = None,
 ) -> IdealRelease:
-    """Do what servers and analyzer do with the clients' reports of a batch (see `run` for the rest)."""
+    """Do what servers and analyzer do with the clients' reports of a batch (see `run` for the rest).
+
+    With `first` they are those of the windows from there to `batch`, merged.
+    """
     if task.mechanism.smoothing and (smoothing is None or len(smoothing) != task.num_servers):
         raise ValueError(f"each of the {task.num_servers} servers needs a source of smoothing noise")
 
@@ -84,7 +88,7 @@ def release(
     reports = sorted(reports, key=lambda report: report.report_id)
     check_cohort(task, len(reports), len(reports))
     root = ReportIds.of(report.report_id for report in reports).root
-    drawn = draw_matrix(task, batch, root, nonces, len(reports))
+    drawn = draw_matrix(task, batch, root, nonces, len(reports), first)
     sketch_shares = [server_sketch_share(task, server, reports, drawn.matrix) for server in range(task.num_servers)]
     for sketch_share, random_bytes in zip(sketch_shares, smoothing or (), strict=False):
         task.mechanism.smooth(sketch_share, random_bytes)

@@ -88,11 +88,13 @@ class Inventory(Frozen):
         nonce_commitment: to r, the server's part of the late seed, fixed before it sees a cohort.
         closed_at: in the task's units.
         start: how often this server had begun; whoever sees it fall knows that the server was set back.
+        first: of the windows whose reports it lists together, all up to `batch`; left out if it is that one alone.
     """
 
     kind: Literal["inventory"] = "inventory"
     task_id: Key
     batch: Count
+    first: Count | None = Field(default=None, exclude_if=lambda first: first is None)
     server: ServerIndex
     count: Count
     root: Key
@@ -280,7 +282,7 @@ class Counters(Frozen):
     refused: dict[str, int]
 
 
-BatchState = Literal["open", "closing", "closed", "frozen", "released", "abandoned", "scrubbed"]
+BatchState = Literal["open", "closing", "merged", "closed", "frozen", "released", "abandoned", "scrubbed"]
 
 
 class BatchStatus(Frozen):
@@ -320,16 +322,24 @@ def receipt_hash(report_ids: list[bytes]) -> str:
 
 
 def inventory_of(
-    task: Task, batch: int, server: int, report_ids: ReportIds, nonce: bytes, closed_at: int, start: int
+    task: Task,
+    batch: int,
+    server: int,
+    report_ids: ReportIds,
+    nonce: bytes,
+    closed_at: int,
+    start: int,
+    first: int | None = None,
 ) -> Inventory:
-    """Describe a server's sorted report identifiers."""
+    """Describe a server's sorted report identifiers; `first` of the windows that were merged, if they were."""
     return Inventory(
         task_id=task.task_id,
         batch=batch,
+        first=first,
         server=server,
         count=len(report_ids),
         root=base64url(report_ids.root),
-        nonce_commitment=base64url(nonce_commitment(task, batch, nonce)),
+        nonce_commitment=base64url(nonce_commitment(task, batch, nonce, first)),
         closed_at=closed_at,
         start=start,
     )
@@ -348,11 +358,19 @@ def census_of(task: Task, batch: int, server: int, report_ids: ReportIds, counte
     )
 
 
-def nonce_commitment(task: Task, batch: int, nonce: bytes) -> bytes:
-    """Return H("nonce", r), in a task with windows H("nonce", task id, batch, r): a nonce is of one window only."""
+def nonce_commitment(task: Task, batch: int, nonce: bytes, first: int | None = None) -> bytes:
+    """Return H("nonce", r), in a task with windows H("nonce", task id, batch, r): a nonce is of one window only.
+
+    Of windows that were merged the number of the first stands beside that of the last.
+    """
     if task.windows is None:
         return domain_hash("nonce", nonce)
-    return domain_hash("nonce", task.id_bytes, batch.to_bytes(8, "big"), nonce)
+    return domain_hash("nonce", task.id_bytes, *batch_parts(batch, first), nonce)
+
+
+def batch_parts(batch: int, first: int | None) -> tuple[bytes, ...]:
+    """Return how a batch is named where something is bound to it: its number, and that of the first window in it."""
+    return tuple(number.to_bytes(8, "big") for number in ((batch,) if first is None else (batch, first)))
 
 
 def inventories_hash(inventories: tuple[Signed[Inventory], ...]) -> str:

@@ -30,6 +30,7 @@ from lintra_protocol.messages import (
     CohortRequest,
     Inventory,
     Signed,
+    batch_parts,
     inventories_hash,
     nonce_commitment,
 )
@@ -44,8 +45,8 @@ def verify_inventories(task: Task, batch: int, inventories: Sequence[Signed[Inve
     """Check one signed inventory of every server, in server order (R6).
 
     Raises:
-        InvalidMessageError: not one for each server.
-        InventoryMismatchError: of another task, batch or server.
+        InvalidMessageError: not one for each server, or they merge windows that the task does not merge.
+        InventoryMismatchError: of another task, batch or server, or not of the same windows.
         UnauthorizedError: a signature is not by that server.
     """
     if len(inventories) != task.num_servers:
@@ -54,6 +55,9 @@ def verify_inventories(task: Task, batch: int, inventories: Sequence[Signed[Inve
     for index, message in enumerate(messages):
         if (message.task_id, message.batch, message.server) != (task.task_id, batch, index):
             raise InventoryMismatchError(f"inventory {index} is of another task, batch or server")
+        if message.first != messages[0].first:
+            raise InventoryMismatchError(f"server {index} did not merge the windows that server 0 merged")
+    task.group(batch, messages[0].first)
     return messages
 
 
@@ -183,7 +187,14 @@ class Drawn:
     privacy: PrivacyStatement
 
 
-def draw_matrix(task: Task, batch: int, cohort_root: bytes, nonces: Sequence[bytes], num_clients: int) -> Drawn:
+def draw_matrix(
+    task: Task,
+    batch: int,
+    cohort_root: bytes,
+    nonces: Sequence[bytes],
+    num_clients: int,
+    first: int | None = None,
+) -> Drawn:
     """Draw public matrices until one of them keeps the promise, and state its exact privacy (R8, R9).
 
     Every party finds the same matrix. Where rows do not overlap all matrices are equally good, and the first is used.
@@ -194,13 +205,14 @@ def draw_matrix(task: Task, batch: int, cohort_root: bytes, nonces: Sequence[byt
         cohort_root: Merkle root of the frozen cohort.
         nonces: one from each server, in server order.
         num_clients: size of the cohort.
+        first: of the windows that were merged into the batch, if they were.
 
     Raises:
         RowUnderfilledError: none of `SEED_ATTEMPTS` matrices keeps the promise; the detail says why the last did not.
     """
     failed: LintraError | None = None
     for attempt in range(SEED_ATTEMPTS):
-        seed = late_seed(task, batch, cohort_root, nonces, attempt)
+        seed = late_seed(task, batch, cohort_root, nonces, attempt, first)
         matrix = task.mechanism.public_matrix(num_clients, seed)
         try:
             privacy = task.mechanism.release_privacy(task.claim, task.num_columns, matrix)
@@ -240,14 +252,21 @@ def verify_cohorts(
         ):
             raise CohortConflictError(f"server {index} froze another cohort than server 0")
         if (
-            base64url(nonce_commitment(task, batch, parse_base64url(cohort.nonce)))
+            base64url(nonce_commitment(task, batch, parse_base64url(cohort.nonce), inventory.message.first))
             != inventory.message.nonce_commitment
         ):
             raise NonceMismatchError(f"server {index}")
     return messages[0]
 
 
-def late_seed(task: Task, batch: int, cohort_root: bytes, nonces: Sequence[bytes], attempt: int = 0) -> bytes:
+def late_seed(
+    task: Task,
+    batch: int,
+    cohort_root: bytes,
+    nonces: Sequence[bytes],
+    attempt: int = 0,
+    first: int | None = None,
+) -> bytes:
     """Return a 32-byte seed of the public matrix, which nobody could know before the cohort was frozen (R8).
 
     Args:
@@ -256,12 +275,15 @@ def late_seed(task: Task, batch: int, cohort_root: bytes, nonces: Sequence[bytes
         cohort_root: Merkle root of the frozen cohort.
         nonces: one from each server, in server order; a single honest one makes the seed unpredictable.
         attempt: how many matrices were drawn before and did not keep the promise.
+        first: of the windows that were merged into the batch, if they were.
     """
-    number, tried = batch.to_bytes(8, "big"), attempt.to_bytes(1, "big")
-    return domain_hash("seed", task.id_bytes, number, cohort_root, *nonces, tried)
+    numbers, tried = batch_parts(batch, first), attempt.to_bytes(1, "big")
+    return domain_hash("seed", task.id_bytes, *numbers, cohort_root, *nonces, tried)
 
 
-def aggregate_context(task: Task, batch: int, server: int, cohort_root: bytes, seed: bytes) -> bytes:
+def aggregate_context(
+    task: Task, batch: int, server: int, cohort_root: bytes, seed: bytes, first: int | None = None
+) -> bytes:
     """Return the parts that a sealed sketch share is bound to, framed (R11); with windows the batch is one of them."""
-    number = () if task.windows is None else (batch.to_bytes(8, "big"),)
-    return framed("aggregate", task.id_bytes, server.to_bytes(2, "big"), cohort_root, seed, *number)
+    numbers = () if task.windows is None else batch_parts(batch, first)
+    return framed("aggregate", task.id_bytes, server.to_bytes(2, "big"), cohort_root, seed, *numbers)

@@ -193,6 +193,23 @@ class Task(Frozen):
         """Return how many reports one source may send, each to another batch."""
         return 1 if self.windows is None else self.windows.reports_per_source
 
+    @property
+    def max_merge(self) -> int:
+        """Return how many windows in a row may be released together; 1 if each is released alone or not at all."""
+        return 1 if self.windows is None else self.windows.max_merge
+
+    def group(self, batch: int, first: int | None) -> range:
+        """Return the batches that are released together as `batch`: from `first` to it, or it alone.
+
+        Raises:
+            InvalidMessageError: the task does not merge these.
+        """
+        if first is None:
+            return range(batch, batch + 1)
+        if not 0 <= first < batch or batch - first >= self.max_merge:
+            raise InvalidMessageError(f"windows {first} to {batch}: this task merges at most {self.max_merge} in a row")
+        return range(first, batch + 1)
+
     def batch_of(self, time: int) -> int:
         """Return the number of the batch that a report of this time belongs to.
 
@@ -272,8 +289,12 @@ class Task(Frozen):
         )
 
     def worst_together(self) -> PrivacyStatement:
-        """Return the privacy of everything that one source may send: of as many such releases as it may be in."""
-        return repeated(self.worst_privacy(), self.reports_per_source)
+        """Return the privacy of everything that one source may send, merged as unluckily as may be."""
+        return repeated(self.worst_privacy(), self.reports_per_source, self.max_merge)
+
+    def worst_charge(self) -> PrivacyStatement:
+        """Return what one report of a source costs it: as many of them as it may send cost `worst_together`."""
+        return repeated(self.worst_privacy(), 1, self.max_merge)
 
     def promises(self) -> list[tuple[Claim, PrivacyStatement]]:
         """Return all that a judge has to accept: the claim and its worst release, and those of the study, if any.
@@ -313,11 +334,24 @@ class Task(Frozen):
             if self.batches != "single":
                 raise InvalidTaskError("study: pilot and main task are charged once, so each has a single batch")
             self.study.require(self.worst_privacy())
+        self._require_mergeable()
         if self.windows is not None and self.worst_together().epsilon == inf:
             raise InvalidTaskError(
                 f"what is no noise in delta adds up over {self.reports_per_source} windows to more than delta "
                 f"{self.claim.delta}: nothing is promised for all that a source may send"
             )
+
+    def _require_mergeable(self) -> None:
+        """Refuse windows that are merged where the claim does not count reports, or noise is not Gaussian."""
+        if self.max_merge == 1:
+            return
+        if self.claim.max_corrupt_clients % self.max_merge:
+            raise InvalidTaskError(
+                f"a corrupt client may have {self.max_merge} reports in a merged release: max_corrupt_clients "
+                f"{self.claim.max_corrupt_clients} counts reports, {self.max_merge} for each of them"
+            )
+        if self.worst_privacy().mu == inf:
+            raise InvalidTaskError("windows are merged only where noise has a Gaussian curve")
 
     def _require_supported(self) -> None:
         if self.client_auth == "mtls":

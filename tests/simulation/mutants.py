@@ -45,7 +45,7 @@ Mutant = Callable[[pytest.MonkeyPatch], None]
 def no_closing(patch: pytest.MonkeyPatch) -> None:
     """Uploads go on while an inventory is made."""
 
-    def begin(self: BatchStates, task: int, min_clients: int) -> bool:
+    def begin(self: BatchStates, task: int, min_clients: int, others: Sequence[int] = ()) -> bool:
         return True
 
     def may(self: BatchStates, step: Step) -> bool:

@@ -11,27 +11,33 @@ from lintra_protocol.privacy.discrete import discrete_epsilon
 from lintra_protocol.privacy.statement import PrivacyStatement
 
 
-def repeated(statement: PrivacyStatement, times: int) -> PrivacyStatement:
+def repeated(statement: PrivacyStatement, times: int, together: int = 1) -> PrivacyStatement:
     """Return the privacy of so many releases with fresh noise, each at least as private as a statement says.
 
     Epsilon is that of all of them at the statement's own delta, infinite where what is no noise needs more than that.
     Where only a point is known, epsilon and delta both count `times` (basic composition).
 
+    Where up to `together` of a source's reports may be added up in one release, each moves its sum as if it were alone,
+    so that they move it by as much as all of them do (docs/privacy.md#windows): mu sqrt(together times).
+
     Args:
-        statement: of one release.
-        times: how many, at least 1.
+        statement: of one release in which a source has one report.
+        times: how many reports a source has in all, at least 1.
+        together: how many of them one release may hold, at least 1.
 
     Raises:
-        ValueError: fewer than one release.
+        ValueError: fewer than one of either, or several reports in a release of which only a point is known.
     """
-    if times < 1:
-        raise ValueError(f"at least one release, got {times}")
-    if times == 1:
+    if times < 1 or together < 1:
+        raise ValueError(f"at least one release and one report in it, got {times} and {together}")
+    if times == together == 1:
         return statement
+    if statement.mu == inf and together > 1:
+        raise ValueError("several reports of a source in one release need noise whose whole curve is known")
     if statement.mu == inf:
         delta = min(1.0, times * statement.delta)
         return replace(statement, epsilon=times * statement.epsilon, delta=delta, if_colluding=())
-    mu = statement.mu * sqrt(times) * (1 + 1e-12)  # a shade up: the product rounds to nearest
+    mu = statement.mu * sqrt(times * together) * (1 + 1e-12)  # a shade up: the product rounds to nearest
     slack = statement.slack * times * (1 + 1e-15)
     failure = min(1.0, statement.delta_coalition * times * (1 + 1e-15))
     left = (statement.delta - failure) * (1 - 1e-15)

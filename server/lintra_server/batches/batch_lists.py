@@ -52,9 +52,12 @@ class BatchLists:
         self._checked: OrderedDict[tuple[int, bytes], ReportIds] = OrderedDict()
         self._proving: OrderedDict[FrozenList, tuple[ReportIds, Tree]] = OrderedDict()
 
-    def write(self, batch: int) -> ReportIds:
-        """Sort the identifiers of a batch that takes no more reports, and return them as they stand in a file."""
-        report_ids = self._store.report_ids(batch)
+    def write(self, batch: int, members: Sequence[int] = ()) -> ReportIds:
+        """Sort the identifiers of a batch that takes no more reports, and return them as they stand in a file.
+
+        `members` are the batches that become one with it, itself included, before the store knows.
+        """
+        report_ids = self._store.report_ids(*(members or self._store.members(batch)))
         with suppress(OSError):  # a full disk must not keep a batch from being closed
             report_ids = self._folder.write(report_ids)
         self._hold(self._checked, (batch, report_ids.root), report_ids)

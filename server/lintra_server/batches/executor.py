@@ -76,20 +76,24 @@ class InProcess:
             yield part_share(release.task, release.server, release.matrix, own, release.stored, part)
 
 
-def sketch_share(release: Release, executor: Executor, tell: Tell = lambda _: None) -> RingArray:
+def sketch_share(
+    release: Release, executor: Executor, tell: Tell = lambda _: None, others: Iterable[Release] = ()
+) -> RingArray:
     """Add up one server's shares of a cohort; the result has shape `(m, w/c)`.
 
     Args:
-        release: what is added up.
+        release: of a batch.
         executor: adds up the parts.
         tell: is told after every part how much of all is done, from 0 to 1.
+        others: of the batches whose reports are in the same cohort, under the same matrix.
 
     Raises:
         ValueError: a report of the cohort is in none of the segments.
         UnavailableError: a part could not be computed.
     """
     empty = np.zeros((release.matrix.rows, release.task.sketch_words), np.uint64)
-    parts = _counted(executor.part_shares(release), release.matrix.num_clients, tell)
+    every = (part for each in (*others, release) for part in executor.part_shares(each))
+    parts = _counted(every, release.matrix.num_clients, tell)
     share, done = tree_sum(chain([(empty, 0)], parts))
     if done != release.matrix.num_clients:
         raise ValueError(f"{release.matrix.num_clients - done} stored shares of the cohort are missing")

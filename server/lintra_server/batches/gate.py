@@ -6,7 +6,8 @@ that is restored later, leads to the same bytes or to none. Rule numbers are tho
 """
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from threading import Lock
 from typing import NoReturn
 
@@ -14,10 +15,12 @@ from lintra_protocol.canonical import base64url, domain_hash, parse_base64url
 from lintra_protocol.errors import (
     AbandonedError,
     AlreadyReleasedError,
+    BatchClosedError,
     BatchOpenError,
     CohortConflictError,
     InvalidMessageError,
     InventoryMismatchError,
+    LintraError,
     UnavailableError,
     UnknownResourceError,
 )
@@ -49,7 +52,8 @@ from lintra_protocol.sealing import seal
 from lintra_protocol.signing import SigningKey
 from lintra_protocol.wire import encode_sealed_document
 from lintra_server.batches.batch_lists import BatchLists, FrozenList, shows
-from lintra_server.batches.executor import Executor, InProcess, Release, Tell, sketch_share
+from lintra_server.batches.executor import Executor, InProcess, Tell
+from lintra_server.batches.group import share_of
 from lintra_server.batches.registry import HeldBatch
 from lintra_server.disk.journal import JournalState
 from lintra_server.disk.reserve import is_full
@@ -102,38 +106,48 @@ class Gate:
 
     # --- (R6) inventory ----------------------------------------------------------------------------------------
 
-    def close(self, held: HeldBatch) -> bytes:
-        """Close the batch, once, and return the signed inventory.
+    def close(self, held: HeldBatch, first: int | None = None) -> bytes:
+        """Close the batch, once, and return the signed inventory; from window `first` on, if some are merged into it.
 
         Raises:
             BatchOpenError: it is a window that is not over yet, its grace included, by this server's clock.
             CohortTooSmallError: too few reports; the batch stays open.
-            AbandonedError: the batch was given up.
+            InvalidMessageError, BatchClosedError: the task does not merge these windows, or one of them is not open.
+            CohortConflictError: the batch was closed with other windows.
+            AbandonedError: the batch was given up, or merged.
             UnknownResourceError: it was released, and the database was restored since, with the release alone.
         """
         # An inventory leaves this server only if
         #   (1) none left before;
         #   (2) no report can be stored any more that it does not list: uploads were stopped before it was computed;
         #   (3) its nonce and its list were written down first, so that no other inventory can ever follow;
-        #   (4) a window is over: whoever closes it early chooses who is in it.
-        with self._busy[held.number], self._stepper.guarded():
+        #   (4) a window is over: whoever closes it early chooses who is in it;
+        #   (5) windows that are merged were all open until this very step, which takes them all: each report of this
+        #       server is in one inventory at most, so in one release at most, whatever the other servers do.
+        members = self._store.batch_numbers(held.key, held.task.group(held.batch, first)[0], held.batch)
+        if first is not None and len(members) <= held.batch - first:
+            raise BatchClosedError("a window that is to be merged was never opened here")  # (5)
+        with ExitStack() as busy, self._stepper.guarded():
+            for number in members:
+                busy.enter_context(self._busy[number])
             self._stepper.settle()
             batch = self._batch(held)
             if batch.inventory is not None:
-                return batch.inventory  # (1)
+                return _same_windows(batch, first)  # (1)
             held.require_over(self._now())  # (4)
-            least = held.task.claim.min_clients
-            if not self._stepper.with_room(lambda: self._states.begin_closing(held.number, least)):  # (2)
-                raise UnknownResourceError(f"the batch is {batch.state}, and a restore lost its inventory")
+            least, others = held.task.claim.min_clients, members[:-1]
+            if not self._stepper.with_room(lambda: self._states.begin_closing(held.number, least, others)):  # (2), (5)
+                raise _not_open(batch)
             try:
-                self._stepper.with_room(lambda: self._merge(held))
-                inventory, values = self._new_inventory(held)
-                self._perform(held, "closed", "closing", values)  # (3)
-                self._store.note_closed(held.number)
+                self._stepper.with_room(lambda: self._rewrite(members))
+                inventory, values = self._new_inventory(held, first, members)
+                self._perform(held, "closed", "closing", values, first)  # (3)
+                for number in members:
+                    self._store.note_closed(number)
             finally:
                 if not self._stepper.in_flight:
                     # Of a batch that was closed it changes nothing.
-                    self._stepper.with_room(lambda: self._states.reopen(held.number))
+                    self._stepper.with_room(lambda: self._states.reopen(*members))
             return inventory
 
     def inventory(self, held: HeldBatch) -> bytes:
@@ -190,7 +204,7 @@ class Gate:
                 "missing": encode_positions(missing),
             }
             self._lists.keep_tree(cohort_ids.tree)
-            self._perform(held, "frozen", "closed", values)  # (5)
+            self._perform(held, "frozen", "closed", values, batch.first)  # (5)
             return cohort
 
     def cohort(self, held: HeldBatch) -> bytes:
@@ -255,18 +269,18 @@ class Gate:
             frozen = batch.cohort or _not_yet(batch, "cohort")
             inventories = self._frozen_inventories(held, request, frozen)
             cohort = verify_cohorts(held.task, held.batch, request.cohorts, inventories)  # (2)
-            check_cohort(held.task, cohort.count, batch.num_reports)  # (3)
+            check_cohort(held.task, cohort.count, inventories[held.server].message.count)  # (3)
             root = parse_base64url(cohort.root)
             nonces = [parse_base64url(signed.message.nonce) for signed in request.cohorts]
-            drawn = draw_matrix(held.task, held.batch, root, nonces, cohort.count)  # (4), (5)
-            aggregate = self._sealed(held, drawn, root, tell)  # (6), (7)
+            drawn = draw_matrix(held.task, held.batch, root, nonces, cohort.count, batch.first)  # (4), (5)
+            aggregate = self._sealed(held, drawn, root, batch.first, tell)  # (6), (7)
             values: Values = {
                 "state": "released",
                 "request_hash": request_hash,
                 "aggregate": aggregate,
                 "released_at": int(self._now()),
             }
-            self._perform(held, "released", "frozen", values)  # (8)
+            self._perform(held, "released", "frozen", values, batch.first)  # (8)
             return self._alone(held, aggregate)  # (9)
 
     def aggregate(self, held: HeldBatch) -> bytes:
@@ -277,11 +291,7 @@ class Gate:
     # --- what the steps are made of ----------------------------------------------------------------------------
 
     def batch(self, held: HeldBatch) -> Batch:
-        """Return a batch as it is stored.
-
-        Raises:
-            UnavailableError: the database was set back beneath this process, which ends.
-        """
+        """Return a batch as it is stored, or `UnavailableError` if the database was set back: the process ends."""
         with self._stepper.guarded():
             return self._store.batch(held.number)
 
@@ -289,32 +299,38 @@ class Gate:
         batch = self.batch(held)
         if batch.state == "abandoned":
             raise AbandonedError("its task ended long ago and nobody released it, or the server's disk was restored")
+        if batch.state == "merged":
+            raise AbandonedError(f"window {held.batch} was merged into a later one, and is never released alone")
         return batch
 
-    def _merge(self, held: HeldBatch) -> None:
+    def _rewrite(self, members: Sequence[int]) -> None:
         try:
-            self._store.merge_segments(held.number, MERGING_SECONDS)
+            for number in members:
+                self._store.merge_segments(number, MERGING_SECONDS / len(members))
         except Exception as error:
             if not is_full(error):  # it can wait, and the room that is kept is for the release
                 raise
 
-    def _perform(self, held: HeldBatch, state: JournalState, before: str, values: Values) -> None:
-        step = Step(self._stepper.start, state, held.task.id_bytes, before, values, held.batch)
+    def _perform(self, held: HeldBatch, state: JournalState, before: str, values: Values, first: int | None) -> None:
+        step = Step(self._stepper.start, state, held.task.id_bytes, before, values, held.batch, first)
         if not self._stepper.perform(step):
             # Only destruction can have come between: whatever else changes this batch waits for `_busy`.
             raise UnavailableError(f"the batch is {self._batch(held).state}")
 
-    def _new_inventory(self, held: HeldBatch) -> tuple[bytes, Values]:
+    def _new_inventory(self, held: HeldBatch, first: int | None, members: Sequence[int]) -> tuple[bytes, Values]:
         nonce = self._random_bytes(NONCE_BYTES)
         closed_at = int(self._now()) // held.task.time_precision
-        report_ids = self._lists.write(held.number)
-        inventory = inventory_of(held.task, held.batch, held.server, report_ids, nonce, closed_at, self._stepper.start)
+        report_ids = self._lists.write(held.number, members)
+        inventory = inventory_of(
+            held.task, held.batch, held.server, report_ids, nonce, closed_at, self._stepper.start, first
+        )
         signed = sign(self._identity, inventory).canonical()
         return signed, {
             "state": "closed",
             "inventory": signed,
             "wrapped_nonce": self._store.wrapped_nonce(held.number, nonce),
             "closed_at": closed_at,
+            **({} if first is None else {"first": first}),
         }
 
     @staticmethod
@@ -348,16 +364,16 @@ class Gate:
     def _alone(self, held: HeldBatch, aggregate: bytes) -> bytes:
         """Return a share that may leave: the secret of its reports is gone, also if a full disk came before that."""
         if not held.task.retention:
-            self._store.forget_key(held.number)
+            for number in self._store.members(held.number):
+                self._store.forget_key(number)
         return aggregate
 
-    def _sealed(self, held: HeldBatch, drawn: Drawn, root: bytes, tell: Tell) -> bytes:
+    def _sealed(self, held: HeldBatch, drawn: Drawn, root: bytes, first: int | None, tell: Tell) -> bytes:
         task, matrix = held.task, drawn.matrix
-        ranks, stored = self._store.ranks(held.number), self._store.segments(held.number)
-        release = Release(task, held.server, matrix, drawn.seed, held.number, ranks, stored)
-        share = sketch_share(release, self._executor, tell)
+        members = self._store.members(held.number)
+        share = share_of(self._store, self._executor, task, held.server, drawn, members, tell)
         task.mechanism.smooth(share, self._random_bytes)
-        context = aggregate_context(task, held.batch, held.server, root, drawn.seed)
+        context = aggregate_context(task, held.batch, held.server, root, drawn.seed, first)
         sealed = seal(ring_bytes(share), task.suite, parse_base64url(task.analyzer.sealing_key), context)
         record = SketchShareRecord(
             task_id=task.task_id,
@@ -371,6 +387,18 @@ class Gate:
             sealed=base64url(domain_hash("sealed sketch share", sealed)),
         )
         return encode_sealed_document(sign(self._identity, record).canonical(), sealed)
+
+
+def _not_open(batch: Batch) -> LintraError:
+    if batch.state in ("open", "closing"):
+        return BatchClosedError("a window that is to be merged is not open any more; nothing was closed")
+    return UnknownResourceError(f"the batch is {batch.state}, and a restore lost its inventory")
+
+
+def _same_windows(batch: Batch, first: int | None) -> bytes:
+    if batch.first != first or batch.inventory is None:
+        raise CohortConflictError("the batch was closed with other windows")
+    return batch.inventory
 
 
 def _same_request(batch: Batch, request_hash: bytes) -> bytes:

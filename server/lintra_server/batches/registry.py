@@ -197,6 +197,17 @@ class Registry:
         number = self._store.open_batch(held.key, batch, ends=ends, capacity=held.task.max_clients)
         return HeldBatch(**vars(held), number=number, batch=batch)
 
+    def open_group(self, held: HeldTask, batch: int, first: int) -> None:
+        """Open the windows of a group in which nobody answered here, so that they can be closed with the others.
+
+        Raises:
+            InvalidMessageError: the task does not merge these windows.
+            BatchClosedError: see `opened`.
+        """
+        if self._now() >= held.ends_of(batch):
+            for number in held.task.group(batch, first):
+                self.opened(held, number)
+
     def _what_is_known(self, task_id: str) -> str:
         try:
             state = self._store.ending(parse_base64url(task_id, 32))

@@ -74,15 +74,26 @@ class Upkeep:
             | {("file", number) for number in late}
             | {("task", task) for task in old}
         )
-        destroyed = [row for batch, row in due.items() if ("batch", batch) in settled]
-        for row in destroyed:
-            if row.state not in FINAL_STATES:
+        found = [row for batch, row in due.items() if ("batch", batch) in settled]
+        destroyed = []
+        # What was merged into another batch ends after it, and as it did.
+        for row in sorted(found, key=lambda row: row.into is not None):
+            if row.into is not None and row.into.state not in FINAL_STATES and row.into not in destroyed:
+                continue
+            if row.into is None and row.state not in FINAL_STATES:
                 step = Step(
-                    self._stepper.start, "abandoned", row.task_id, row.state, {"state": "abandoned"}, row.number
+                    self._stepper.start,
+                    "abandoned",
+                    row.task_id,
+                    row.state,
+                    {"state": "abandoned"},
+                    row.number,
+                    row.first,
                 )
                 if not self._stepper.perform(step):
                     continue  # it was released meanwhile
             self._destroy(row)
+            destroyed.append(row)
         for number in late:
             if ("file", number) in settled:
                 self._files.remove(number)
@@ -98,9 +109,11 @@ class Upkeep:
 
     @staticmethod
     def _is_over(row: BatchRow) -> bool:
-        return row.state == "abandoned" or (row.state == "released" and not row.retention)
+        state = row.fate.state
+        return state in ("abandoned", "scrubbed") or (state == "released" and not row.retention)
 
     def _is_due(self, row: BatchRow, now: float) -> bool:
+        row = row.fate
         if row.state == "released":
             return (row.released_at or 0) + row.retention <= now
         return row.state in ("open", "closed", "frozen") and row.ends + self._abandon_after <= now
@@ -113,7 +126,7 @@ class Upkeep:
         return {task: rows for task, rows in by_task.items() if all(self._is_old(row, now) for row in rows)}
 
     def _is_old(self, row: BatchRow, now: float) -> bool:
-        destroyed = row.state in ("scrubbed", "abandoned") and row.secret is None
+        destroyed = row.fate.state in ("scrubbed", "abandoned") and row.secret is None
         return destroyed and not row.is_cut and row.task_ends + self._cut_after <= now
 
     def _destroy(self, row: BatchRow) -> None:

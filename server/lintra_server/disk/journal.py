@@ -67,6 +67,7 @@ class Line:
         task_id: 32 bytes; empty if no task is meant.
         batch: the number of its batch: 0, or of a window.
         step: SHA-256 of the step file; empty if there was none.
+        first: of the windows that are one batch with it, if any were merged into it.
     """
 
     number: int
@@ -75,15 +76,24 @@ class Line:
     task_id: bytes = b""
     step: bytes = b""
     batch: int = 0
+    first: int | None = None
 
     @property
     def of(self) -> tuple[bytes, int]:
         """Return which batch of which task it is about."""
         return self.task_id, self.batch
 
+    @property
+    def of_all(self) -> tuple[tuple[bytes, int], ...]:
+        """Return every batch that it is about: `of`, and before it those that were merged into that."""
+        begins = self.batch if self.first is None else self.first
+        return tuple((self.task_id, number) for number in range(begins, self.batch + 1))
+
     def encode(self) -> bytes:
         """Return the line without its MAC; a batch of number 0 is not named."""
         named: dict[str, JsonValue] = {"batch": self.batch} if self.batch else {}
+        if self.first is not None:
+            named["first"] = self.first
         return canonical_json(
             {
                 "line": self.number,
@@ -113,18 +123,19 @@ class Line:
                     **named,
                 }:
                     state = next(known for known in STATES if known == name)
-                    line = cls(number, start, state, parse_base64url(task), parse_base64url(step), _batch(named))
-                    if line.encode() == data:
+                    batch, first = _numbers(named)
+                    line = cls(number, start, state, parse_base64url(task), parse_base64url(step), batch, first)
+                    if line.encode() == data and (first is None or 0 <= first < batch):
                         return line
         except (InvalidMessageError, StopIteration):
             pass
         raise DamagedJournalError("not a line of a journal")
 
 
-def _batch(named: dict[object, object]) -> int:
-    """Return the number of a batch that a line names beside its task; 0 if it names none."""
-    batch = named.get("batch", 0)
-    return batch if isinstance(batch, int) else -1
+def _numbers(named: dict[object, object]) -> tuple[int, int | None]:
+    """Return the batch that a line names beside its task, 0 if it names none, and the first that was merged into it."""
+    batch, first = named.get("batch", 0), named.get("first")
+    return batch if isinstance(batch, int) else -1, first if isinstance(first, int) else None
 
 
 class Journal:
@@ -250,9 +261,10 @@ class Journal:
     def _add(self, line: Line, digest: bytes) -> None:
         self.lines.append(line)
         self._digests.append(digest)
-        last = self._of.get(line.of)
-        if line.task_id and (last is None or last.state not in FINAL_LINES):
-            self._of[line.of] = line
+        for each in line.of_all if line.task_id else ():
+            last = self._of.get(each)
+            if last is None or last.state not in FINAL_LINES:
+                self._of[each] = line
 
     def _verified(self, encoded: bytes) -> tuple[Line, bytes]:
         body, _, mac = encoded.rpartition(b" ")

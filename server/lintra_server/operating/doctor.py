@@ -96,7 +96,7 @@ def _database(settings: Settings, database: AnyDatabase, journal: Journal) -> It
     gone = [
         r
         for r in rows
-        if r.state not in FINAL_STATES and not (r.secret and (folder / f"{r.secret.hex()}.secret").exists())
+        if r.fate.state not in FINAL_STATES and not (r.secret and (folder / f"{r.secret.hex()}.secret").exists())
     ]
     counted = ", ".join(f"{count} {state}" for state, count in sorted(Counter(row.state for row in rows).items()))
     yield Finding("batches", counted or "none yet", f"{len(gone)} unreleased ones lost their secrets" if gone else "")

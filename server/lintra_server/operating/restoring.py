@@ -173,26 +173,34 @@ def _lost(parts: Parts) -> int:
 def _decide(parts: Parts, journal: Journal, from_line: int, trusted: bool) -> _Decision:
     """Say what becomes of every batch; `journal` is the one that knows most, even if it is lost."""
     decision = _Decision()
-    last = {line.of: journal.of(*line.of) for line in journal.lines if line.task_id}
-    missing = {line.of for line in journal.lines[from_line:]}
+    last = {batch: journal.of(*batch) for line in journal.lines if line.task_id for batch in line.of_all}
+    missing = {batch for line in journal.lines[from_line:] for batch in line.of_all}
     rows = {(row.task_id, row.number): row for row in parts.states.rows()}
     for batch, row in rows.items():
-        if row.state in FINAL_STATES:
-            continue
+        if row.state in FINAL_STATES or row.into is not None:
+            continue  # what was merged goes the way of the batch that it is in
         line = last.get(batch)
         whole = trusted and batch not in missing and (line is None or line.state not in FINAL_LINES)
-        if step := _release(parts, line):
+        members = [row, *(other for other in rows.values() if other.into is row)]
+        # A line of another batch says that this one was merged into it: alone nothing of it ever leaves.
+        step = _release(parts, line) if line is None or line.of == batch else None
+        if step is not None:
             decision.release.append(step)
-        elif whole and row.secret is not None and parts.folder.secrets.get(row.secret) is not None:
+        elif whole and all(_has_secret(parts, each) for each in members):
             decision.kept.append(row)
         else:
-            decision.abandon.append(row)
+            decision.abandon += members
     for batch, line in last.items():
         if batch not in rows:
             decision.enter.append(batch)
-            if step := _release(parts, line):
+            step = _release(parts, line) if line is not None and line.of == batch else None
+            if step is not None:
                 decision.release.append(step)
     return decision
+
+
+def _has_secret(parts: Parts, row: BatchRow) -> bool:
+    return row.secret is not None and parts.folder.secrets.get(row.secret) is not None
 
 
 def _release(parts: Parts, line: Line | None) -> Step | None:

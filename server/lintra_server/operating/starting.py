@@ -84,9 +84,12 @@ def fits(parts: Parts, step: Step) -> bool:
     inventory = step.values.get("inventory")
     if step.state != "closed" or not isinstance(inventory, bytes):
         return True
-    batch = parts.store.batch_number(step.task_id, step.batch)
+    task = parts.store.number(step.task_id)
     listed = Signed[Inventory].from_canonical(inventory).message
-    return batch is not None and listed.root == base64url(parts.store.report_ids(batch).root)
+    if task is None or listed.first != step.first:
+        return False
+    members = parts.store.batch_numbers(task, step.batch if step.first is None else step.first, step.batch)
+    return bool(members) and listed.root == base64url(parts.store.report_ids(*members).root)
 
 
 def lost_commits(parts: Parts) -> int | None:
@@ -111,7 +114,7 @@ def without_secret(parts: Parts) -> list[int]:
     return [
         row.batch
         for row in parts.states.rows()
-        if row.state not in FINAL_STATES and (row.secret is None or parts.folder.secrets.get(row.secret) is None)
+        if row.fate.state not in FINAL_STATES and (row.secret is None or parts.folder.secrets.get(row.secret) is None)
     ]
 
 

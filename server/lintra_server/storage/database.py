@@ -42,7 +42,7 @@ from lintra_server.disk.folders import sync_file, write_new
 from lintra_server.disk.journal import Halt
 from lintra_service.settings import InvalidSettingsError
 
-REVISION = "0007"
+REVISION = "0008"
 """The newest of `migrations/versions`; its tables are the ones below."""
 
 BUSY_SECONDS = 30
@@ -120,6 +120,8 @@ batches = Table(
     Column("aggregate", LargeBinary),
     Column("released_at", Whole),
     Column("missing", LargeBinary),
+    # Of the windows of its task that were merged into it.
+    Column("first", Whole),
     UniqueConstraint("task", "number"),
 )
 

@@ -6,9 +6,9 @@ deletion of shares, are the database's own affair; they are made only while this
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from sqlalchemy import Connection, ScalarSelect, insert, select, update
+from sqlalchemy import ColumnElement, Connection, ScalarSelect, and_, insert, select, update
 
 from lintra_protocol.errors import CohortTooSmallError
 from lintra_protocol.messages import BatchState
@@ -44,6 +44,8 @@ class BatchRow:
         number: its number in that task: 0, or that of its window.
         ends: seconds since the epoch when it stops taking reports.
         task_ends: when its task ends.
+        first: of the windows that were merged into it, if any were.
+        into: the batch that it was merged into, if it was.
     """
 
     batch: int
@@ -57,11 +59,18 @@ class BatchRow:
     released_at: int | None
     is_cut: bool
     secret: bytes | None = field(repr=False)
+    first: int | None = None
+    into: "BatchRow | None" = field(default=None, repr=False)
+
+    @property
+    def fate(self) -> "BatchRow":
+        """Return the batch whose end is that of this one: itself, or what it was merged into."""
+        return self.into or self
 
 
 _ROWS = select(
     batches.c.batch, batches.c.task, tasks.c.task_id, batches.c.number, batches.c.state, batches.c.ends, tasks.c.ends,
-    tasks.c.retention, batches.c.released_at, tasks.c.definition == b"", batches.c.secret,
+    tasks.c.retention, batches.c.released_at, tasks.c.definition == b"", batches.c.secret, batches.c.first,
 ).join(tasks)  # fmt: skip
 
 _DOCUMENTS = ("inventory", "inventories", "cohort", "excluded", "missing", "request_hash", "aggregate")
@@ -95,7 +104,12 @@ class BatchStates:
         query = select(batches.c.state).where(batches.c.batch == _batch_of(step))
         with self._database.reading() as connection:
             self._require_last(connection)
-            return not step.task_id or connection.execute(query).scalar() == step.before
+            if not step.task_id:
+                return True
+            if connection.execute(query).scalar() != step.before:
+                return False
+            members = connection.execute(select(batches.c.state).where(_merged_by(step))).scalars().all()
+        return all(state == ("closing" if step.state == "closed" else "merged") for state in members)
 
     def commit_step(self, step: Step, before: Head, after: Head) -> None:
         """Apply a step and move the stored head, in one transaction, if the head is `before`; once, if it is `after`.
@@ -119,30 +133,36 @@ class BatchStates:
 
     # --- what needs no journal line ----------------------------------------------------------------------------
 
-    def begin_closing(self, batch: int, min_clients: int) -> bool:
+    def begin_closing(self, batch: int, min_clients: int, others: Sequence[int] = ()) -> bool:
         """Take no more reports for the moment, if the batch is open; return whether it was, or is being closed.
+
+        Args:
+            batch: its number here.
+            min_clients: fewest reports.
+            others: the batches that are merged into it; all of them have to be open, too.
 
         Raises:
             CohortTooSmallError: there are fewer reports than `min_clients`; nothing changed.
         """
+        numbers = [*others, batch]
         with self._database.writing() as connection:
             self._require_last(connection)
-            state, count = connection.execute(
-                select(batches.c.state, NUM_REPORTS).where(batches.c.batch == batch)
-            ).one()
-            if state == "open" and count < min_clients:
+            found = connection.execute(select(batches.c.state, NUM_REPORTS).where(batches.c.batch.in_(numbers))).all()
+            states, count = {row[0] for row in found}, sum(row[1] for row in found)
+            if not states <= {"open", "closing"}:
+                return False
+            if "open" in states and count < min_clients:
                 # Not how many: who asks again and again would hear when each came.
                 raise CohortTooSmallError(f"fewer than {min_clients} reports are here; nothing was closed")
-            if state == "open":
-                _set(connection, batch, {"state": "closing"})
-        return state in ("open", "closing")
+            connection.execute(update(batches).where(batches.c.batch.in_(numbers)).values(state="closing"))
+        return True
 
-    def reopen(self, batch: int | None = None) -> None:
-        """Take reports again if closing did not come to its journal line; without a number, in every batch."""
+    def reopen(self, *numbers: int) -> None:
+        """Take reports again if closing did not come to its journal line; without numbers, in every batch."""
         with self._database.writing() as connection:
             self._require_last(connection)
             change = update(batches).where(batches.c.state == "closing").values(state="open")
-            connection.execute(change if batch is None else change.where(batches.c.batch == batch))
+            connection.execute(change.where(batches.c.batch.in_(numbers)) if numbers else change)
 
     def mark_destroyed(self, batch: int) -> None:
         """Note that a batch's shares can never be opened again: what remains are the documents that were given out."""
@@ -168,7 +188,11 @@ class BatchStates:
     def rows(self) -> Sequence[BatchRow]:
         """Return all batches."""
         with self._database.reading() as connection:
-            return [BatchRow(*row) for row in connection.execute(_ROWS.order_by(batches.c.batch))]
+            rows = [BatchRow(*row) for row in connection.execute(_ROWS.order_by(batches.c.batch))]
+        into = {
+            (row.task, number): row for row in rows if row.first is not None for number in range(row.first, row.number)
+        }
+        return [replace(row, into=into.get((row.task, row.number))) if row.state == "merged" else row for row in rows]
 
     def described(self) -> list[bytes]:
         """Return the signed inventories and cohorts of all batches."""
@@ -236,7 +260,20 @@ def _batch_of(step: Step) -> ScalarSelect[int]:
 def _apply(connection: Connection, step: Step) -> bool:
     of_step = batches.c.batch == _batch_of(step)
     change = update(batches).where(of_step, batches.c.state == step.before).values(**step.values)
-    return connection.execute(change).rowcount == 1
+    if connection.execute(change).rowcount != 1:
+        return False
+    if step.first is None or step.state != "closed":
+        return True
+    members = connection.execute(select(batches.c.batch).where(_merged_by(step))).scalars().all()
+    merging = update(batches).where(batches.c.batch.in_(members), batches.c.state == "closing").values(state="merged")
+    return connection.execute(merging).rowcount == len(members)
+
+
+def _merged_by(step: Step) -> ColumnElement[bool]:
+    """Return the condition on batches that a step merges, or has merged, into its own: none, of most steps."""
+    task = select(tasks.c.task).where(tasks.c.task_id == step.task_id).scalar_subquery()
+    begins = step.batch if step.first is None else step.first
+    return and_(batches.c.task == task, batches.c.number >= begins, batches.c.number < step.batch)
 
 
 def _set(connection: Connection, batch: int, values: Mapping[str, str | bytes | int | None]) -> None:

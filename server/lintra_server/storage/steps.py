@@ -44,6 +44,7 @@ class Step:
         batch: the number of the task's batch: 0, or of a window.
         before: the batch's state that it leaves.
         values: what the batch's columns become.
+        first: of the windows that are one batch with it, if any were merged into it.
     """
 
     start: int
@@ -52,6 +53,7 @@ class Step:
     before: str = ""
     values: Values = field(default_factory=dict, repr=False)
     batch: int = 0
+    first: int | None = None
 
     def encode(self) -> bytes:
         """Return the step as the bytes of a step file."""
@@ -60,6 +62,8 @@ class Step:
             for name, value in self.values.items()
         }
         named: dict[str, JsonValue] = {"batch": self.batch} if self.batch else {}
+        if self.first is not None:
+            named["first"] = self.first
         return canonical_json(
             {
                 **named,
@@ -80,7 +84,7 @@ class Step:
             match parse_canonical_json(data):
                 case {"start": int(start), "before": str(before), "values": dict(values)} if start == line.start:
                     found = {name: _value(value) for name, value in values.items()}
-                    return cls(start, line.state, line.task_id, before, found, line.batch)
+                    return cls(start, line.state, line.task_id, before, found, line.batch, line.first)
         except InvalidMessageError:
             pass
         return None
@@ -232,7 +236,8 @@ class Stepper:
             before = self._journal.head
             number = before.length + 1
             data = step.encode()
-            line = Line(number, step.start, step.state, step.task_id, hashlib.sha256(data).digest(), step.batch)
+            digest = hashlib.sha256(data).digest()
+            line = Line(number, step.start, step.state, step.task_id, digest, step.batch, step.first)
             self._write_down(line, data)  # 1, 2
             self._in_flight = (step, before)
             self._finish()  # 3, 4
@@ -311,8 +316,9 @@ class Stepper:
 
     def _require_known(self, step: Step) -> None:
         """End the process if the journal says that the batch is in another state than the database does."""
-        line = self._journal.of(step.task_id, step.batch)
-        if step.task_id and line is not None and line.state != step.before:
+        begins = step.batch if step.first is None else step.first
+        lines = [self._journal.of(step.task_id, batch) for batch in range(begins, step.batch + 1)]
+        if step.task_id and any(line is not None and line.state != step.before for line in lines):
             self._end("the database is not where the journal says: it was set back beneath this server")
             raise UnavailableError("the database is not where this server left it")
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, bindparam, select, update
+from sqlalchemy import Connection, bindparam, func, select, update
 from sqlalchemy.exc import DatabaseError
 
 from lintra_protocol.canonical import HASH_BYTES
@@ -52,6 +52,7 @@ class Batch:
 
     state: BatchState
     num_reports: int
+    first: int | None
     inventory: bytes | None = field(repr=False)
     cohort: bytes | None = field(repr=False)
     request_hash: bytes | None = field(repr=False)
@@ -210,9 +211,9 @@ class Store(Tasks):
         except DatabaseError as error:
             raise UnavailableError(f"the database cannot be read: {type(error).__name__}") from None
 
-    def report_ids(self, batch: int) -> ReportIds:
-        """Return the identifiers of all stored reports, sorted (see `ids_by_storing` for errors)."""
-        return sort_ids(self.ids_by_storing(batch))[0]
+    def report_ids(self, *numbers: int) -> ReportIds:
+        """Return the identifiers of all stored reports of some batches, sorted (see `ids_by_storing` for errors)."""
+        return sort_ids(np.concatenate([self.ids_by_storing(number) for number in numbers]))[0]
 
     def ids_by_storing(self, batch: int, count: int | None = None) -> Bytes:
         """Return the identifiers of all, or the first `count`, reports in the order of storing, shape `(n, 32)`.
@@ -305,6 +306,15 @@ class Store(Tasks):
         if row is None or row.num_reports < held:
             raise ForkedError(SET_BACK)
         return Batch(*row)
+
+    def members(self, batch: int) -> list[int]:
+        """Return the batches whose reports are released as those of a batch: itself, and before it what it merged."""
+        own, other = batches.alias(), batches.alias()
+        ours = (other.c.task == own.c.task) & (other.c.number <= own.c.number)
+        merged = ours & (other.c.number >= func.coalesce(own.c.first, own.c.number))
+        query = select(other.c.batch).join_from(own, other, merged).where(own.c.batch == batch)
+        with self.database.reading() as connection:
+            return list(connection.execute(query.order_by(other.c.number)).scalars())
 
     def wrapped_nonce(self, batch: int, nonce: bytes) -> bytes:
         """Return a batch's nonce encrypted, as it is stored until the cohort is frozen."""

@@ -175,6 +175,12 @@ class Tasks:
         with self.database.reading() as connection:
             return connection.execute(select(batches.c.batch).join(tasks).where(named)).scalar()
 
+    def batch_numbers(self, task: int, first: int, last: int) -> list[int]:
+        """Return the numbers here of a task's batches that were opened, from one to another, in their order."""
+        query = select(batches.c.batch).where(batches.c.task == task, batches.c.number.between(first, last))
+        with self.database.reading() as connection:
+            return list(connection.execute(query.order_by(batches.c.number)).scalars())
+
     def number(self, task_id: bytes) -> int | None:
         """Return the number of a task, also of one without a definition, or None."""
         with self.database.reading() as connection:

@@ -169,7 +169,9 @@ def _add_inventory_routes(app: FastAPI) -> None:
     async def close(task_id: str, batch: str, request: Request) -> Response:
         node, held, _ = await _analyzer(request, task_id, batch)
         try:
-            return await _step(request, node, held, "inventory", b"", lambda _: node.gate.close(held))
+            first = _first(request)
+            asked = b"" if first is None else str(first).encode()
+            return await _step(request, node, held, "inventory", asked, lambda _: node.gate.close(held, first))
         except BatchOpenError:
             request.state.retry_after = max(1, ceil(held.ends_of(held.batch) - node.now()))
             raise
@@ -269,6 +271,9 @@ async def _analyzer(
     )
     body = await _body(node.control, node, request, name, limit)
     signed.require_body(body)
+    first = _first(request)
+    if first is not None:
+        await run_in_threadpool(node.registry.open_group, held, _number(batch), first)
     return node, await run_in_threadpool(node.registry.find_batch, task_id, _number(batch)), body
 
 
@@ -291,6 +296,12 @@ def _number(batch: str) -> int:
     if str(number) != batch:
         raise UnknownBatchError("a batch has a number; that of a task without windows is 0")
     return number
+
+
+def _first(request: Request) -> int | None:
+    """Return the first of the windows that are to be merged, if the request names one."""
+    named = request.query_params.get("first")
+    return None if named is None else _number(named)
 
 
 async def _refuse(request: Request, error: Exception) -> Response:

@@ -1,0 +1,53 @@
+"""Windows that are released together: their reports as those of one batch.
+
+Each keeps its own segments under its own data key. What is computed of them is a sum in the ring, so the sums of the
+windows are added up, as those of parts are.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lintra_protocol.ring import RingArray
+from lintra_protocol.rules import Drawn
+from lintra_protocol.task import Task
+from lintra_server.batches.executor import Executor, Release, Tell, sketch_share
+from lintra_server.storage.segments import EXCLUDED, sort_ids
+from lintra_server.storage.store import Store
+
+
+def ranks_of(store: Store, members: Sequence[int]) -> list[NDArray[np.uint32]]:
+    """Return the ranks of each batch's reports in the frozen cohort of all, in the order of storing, or `EXCLUDED`."""
+    lists = [store.ids_by_storing(number) for number in members]
+    stored, order = sort_ids(np.concatenate(lists))
+    kept = np.delete(order, store.missing(members[-1], stored))
+    ranks = np.full(len(stored), EXCLUDED, np.uint32)
+    ranks[kept] = np.arange(len(kept), dtype=np.uint32)
+    return np.split(ranks, np.cumsum([len(each) for each in lists])[:-1])
+
+
+def share_of(
+    store: Store, executor: Executor, task: Task, server: int, drawn: Drawn, members: Sequence[int], tell: Tell
+) -> RingArray:
+    """Add up one server's shares of a frozen cohort; the result has shape `(m, w/c)`.
+
+    Args:
+        store: with the reports.
+        executor: adds up those of one batch.
+        task: the task.
+        server: this server's index.
+        drawn: the public matrix of the cohort, and its seed.
+        members: the numbers of the batches that the cohort is of; the last one is frozen.
+        tell: is told after every part how much of all is done, from 0 to 1.
+
+    Raises:
+        ValueError: a report of the cohort is in none of the segments.
+        UnavailableError: a part could not be computed, or a secret was destroyed.
+    """
+    ranks = ranks_of(store, members)
+    releases = [
+        Release(task, server, drawn.matrix, drawn.seed, number, own, store.segments(number))
+        for number, own in zip(members, ranks, strict=True)
+    ]
+    return sketch_share(releases[-1], executor, tell, releases[:-1])
