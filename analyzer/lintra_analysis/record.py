@@ -106,13 +106,18 @@ class RecordedWindow(Frozen):
         begins: seconds since the epoch.
         ends: seconds since the epoch; the grace comes after it.
         reports_per_source: in how many windows one source may answer.
-        together: the privacy of so many of the worst windows that the servers release; `privacy` is that of this one.
+        together: the privacy of so many of the worst windows that the servers release; `privacy` is that of this one,
+            of one report in it.
+        first: of the windows that were merged into it, if any were; `begins` is when that one did.
+        of_one_source: the privacy of this release for a source that answered each of them.
     """
 
     begins: Count
     ends: Count
     reports_per_source: Count
     together: PrivacyStatement
+    first: Count | None = Field(default=None, exclude_if=lambda first: first is None)
+    of_one_source: PrivacyStatement | None = Field(default=None, exclude_if=lambda stated: stated is None)
 
 
 class ServerPart(Frozen):

@@ -293,6 +293,7 @@ def _windows(task: Task, policy: Policy) -> dict[str, str | list[str]]:
     return {
         "windows": f"{windows.max_windows} of {windows.window * seconds} s",
         "reports_per_source": str(windows.reports_per_source),
+        **({} if windows.max_merge == 1 else {"max_merge": str(windows.max_merge)}),
         "judged_epsilon_of_all_reports": f"{policy.ceiling.epsilon_of(task.claim, task.worst_together()):.6g}",
     }
 

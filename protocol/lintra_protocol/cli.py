@@ -98,6 +98,9 @@ def _windows(definition: Task) -> Iterable[str]:
     yield f"  in {windows.max_windows} windows of {windows.window * seconds} s, each released by itself"
     yield f"  a window is closed {windows.grace * seconds} s after its end; one source answers in at most "
     yield f"  {windows.reports_per_source} of them, once in each"
+    if windows.max_merge > 1:
+        yield f"  up to {windows.max_merge} in a row are released together where the first ones have too few reports;"
+        yield f"  corrupt clients are counted in reports, {windows.max_merge} of each"
 
 
 def _described(column: Column) -> str:

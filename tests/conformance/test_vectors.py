@@ -363,8 +363,8 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "keystream": lambda seed, count: keystream(unhex(seed))(count).hex(),
     "derive": lambda seed, label, parts: derive_seed(unhex(seed), label, *unhexed(parts)).hex(),
     "nonce_commitment": lambda nonce: messages.nonce_commitment(a_single_task(), 0, unhex(nonce)).hex(),
-    "window_nonce_commitment": lambda task, batch, nonce: messages.nonce_commitment(
-        task_of(task), batch, unhex(nonce)
+    "window_nonce_commitment": lambda task, batch, nonce, first=None: messages.nonce_commitment(
+        task_of(task), batch, unhex(nonce), first
     ).hex(),
     "batch_of": lambda task, time: task_of(task).batch_of(time),
     "span": lambda task, batch: list(task_of(task).span(batch)),
@@ -433,11 +433,11 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "intersection": lambda lists: hexed(intersection([ReportIds.of(unhexed(ids)) for ids in lists])),
     "sorted_ids": lambda ids: hexed(ReportIds.of(unhexed(ids))),
     "parse_ids": lambda data, maximum: hexed(ReportIds.parse(unhex(data), maximum)),
-    "late_seed": lambda task, root, nonces, attempt, batch=0: rules.late_seed(
-        task_of(task), batch, unhex(root), unhexed(nonces), attempt
+    "late_seed": lambda task, root, nonces, attempt, batch=0, first=None: rules.late_seed(
+        task_of(task), batch, unhex(root), unhexed(nonces), attempt, first
     ).hex(),
-    "aggregate_context": lambda task, server, root, seed, batch=0: rules.aggregate_context(
-        task_of(task), batch, server, unhex(root), unhex(seed)
+    "aggregate_context": lambda task, server, root, seed, batch=0, first=None: rules.aggregate_context(
+        task_of(task), batch, server, unhex(root), unhex(seed), first
     ).hex(),
     "matrix": matrix,
     "columns": columns,

@@ -83,6 +83,7 @@ class Course:
         documents: the first bytes of every document, by server and name.
         lists: identifiers that an inventory describes, by server.
         censuses: identifiers that a census describes, by server.
+        parts: the windows that are merged into this one, the first one first.
     """
 
     task: Task
@@ -99,6 +100,22 @@ class Course:
     claims: list[list[bytes]] = field(default_factory=list)
     attempts: int = 0
     over: bool = False
+    parts: list["Course"] = field(default_factory=list)
+
+    @property
+    def first(self) -> int | None:
+        """Return the number of the first window that is merged into this one."""
+        return self.parts[0].batch if self.parts else None
+
+    @property
+    def keys(self) -> list[str]:
+        """Return what the batches are called whose reports are released together."""
+        return [each.key for each in (*self.parts, self)]
+
+    @property
+    def all_reports(self) -> dict[bytes, Sent]:
+        """Return every report that was ever made for it, or for a window that is merged into it."""
+        return {report_id: sent for each in (*self.parts, self) for report_id, sent in each.reports.items()}
 
     @property
     def num_waiting(self) -> int:
@@ -149,6 +166,8 @@ class Seat:
         bare: batches of which a restore brought back the release and nothing else.
         never: windows that had begun before the last restore, and which it did not know.
         barred: until when a window may begin for a restored server to refuse it, in seconds since the epoch.
+        merging: windows that somebody tried to merge into later ones here.
+        listed: the inventory that a report is in, by its identifier.
     """
 
     number: int
@@ -162,6 +181,8 @@ class Seat:
     bare: set[str] = field(default_factory=set)
     never: set[str] = field(default_factory=set)
     barred: float = 0.0
+    merging: set[str] = field(default_factory=set)
+    listed: dict[bytes, str] = field(default_factory=dict)
 
     def reached(self, task: str, report_ids: Iterable[bytes]) -> None:
         """Note reports that arrived, whatever became of them."""
@@ -184,16 +205,20 @@ class Seat:
         held.add(report_id)
 
     def inventory(self, course: Course, listed: Sequence[bytes]) -> None:
-        """Note the list of an inventory. (law) Every acknowledged report is in it."""
+        """Note the list of an inventory. (law) Every acknowledged report is in it. (law) It is in no other one."""
         task = course.key
-        missing = self.must.get(task, set()).difference(listed)
+        missing = _of_all(self.must, course).difference(listed)
         law(not missing, "acknowledged reports are not in the inventory", len(missing), f"server {self.number}", task)
         law(list(listed) == sorted(set(listed)), "an inventory's list is not sorted, or repeats a report", task)
-        strangers = set(listed).difference(self.may.get(task, set()))
+        twice = [report_id for report_id in listed if self.listed.setdefault(report_id, task) != task]
+        law(not twice, "a report is in two inventories of one server", len(twice), f"server {self.number}", task)
+        strangers = set(listed).difference(_of_all(self.may, course))
         law(not strangers, "an inventory lists reports that never arrived", len(strangers), task)
-        hidden = set(course.censuses.get(self.number, ())) - set(listed) - self.lost.get(task, set())
+        counted = {each for one in (*course.parts, course) for each in one.censuses.get(self.number, ())}
+        hidden = counted - set(listed) - _of_all(self.lost, course)
         law(not hidden, "an inventory lacks a report of its server's own census", len(hidden), task)
-        course.lists[self.number] = list(listed)
+        for each in (*course.parts, course):
+            each.lists[self.number] = list(listed)
 
     def stored(self, course: Course, report_ids: Sequence[bytes], counted: int) -> None:
         """Compare with what is in the database. (law) What was acknowledged is stored, once."""
@@ -207,10 +232,15 @@ class Seat:
             serials = Counter(_serial(course, report_id) for report_id in held)
             law(not serials or max(serials.values()) == 1, "two stored reports have one token", task)
 
-    def journal(self, lines: Iterable[tuple[str, str]]) -> None:
+    def journal(self, lines: Iterable[tuple[tuple[str, ...], str]]) -> None:
         """Hold a journal against the laws. (law) No batch, of whatever window, is closed, frozen or released twice."""
-        twice = [said for said, times in Counter(lines).items() if times > 1 and said[0] and said[1] in ONCE]
+        said_of_each = Counter((batch, state) for batches, state in lines for batch in batches)
+        twice = [said for said, times in said_of_each.items() if times > 1 and said[0] and said[1] in ONCE]
         law(not twice, "a step of one batch is in the journal twice", f"server {self.number}", *twice)
+
+
+def _of_all(known: dict[str, set[bytes]], course: Course) -> set[bytes]:
+    return set().union(*(known.get(key, set()) for key in course.keys))
 
 
 def _serial(course: Course, report_id: bytes) -> bytes:
@@ -232,14 +262,16 @@ def plain_matrix(task: Task, count: int, seed: bytes) -> tuple[int, list[plain.E
 def plain_share(course: Course, server: int, cohort: Sequence[bytes], seed: bytes) -> list[list[int]]:
     """Return the sketch share that one server must release, from the shares that its clients made."""
     rows, columns = plain_matrix(course.task, len(cohort), seed)
-    shares = [plain.bytes_words(course.reports[report_id].report.shares[server][33:]) for report_id in cohort]
+    reports = course.all_reports
+    shares = [plain.bytes_words(reports[report_id].report.shares[server][33:]) for report_id in cohort]
     return plain.sketch(rows, columns, shares)
 
 
 def plain_total(course: Course, cohort: Sequence[bytes], seed: bytes) -> list[list[int]]:
     """Return the sketch that the shares of all servers must add up to, from the clients' noised rows."""
     rows, columns = plain_matrix(course.task, len(cohort), seed)
-    return plain.sketch(rows, columns, [course.reports[report_id].words for report_id in cohort])
+    reports = course.all_reports
+    return plain.sketch(rows, columns, [reports[report_id].words for report_id in cohort])
 
 
 # --- plain reading of a server's files -----------------------------------------------------------------------
@@ -253,6 +285,8 @@ class Held:
     report_ids: frozenset[bytes]
     counted: int
     secret: bytes | None = field(repr=False)
+    parts: frozenset[str] = frozenset()
+    """What was merged into it."""
 
 
 @dataclass(frozen=True)
@@ -274,7 +308,9 @@ def read_database(path: Path) -> Snapshot:
 
 def read_tables(rows_of: Callable[[str], Sequence[tuple]]) -> Snapshot:
     """Read what a database holds; `rows_of` answers a query, all of them from one state."""
-    rows = rows_of("SELECT batch, task_id, state, num_reports, secret, number FROM tasks JOIN batches USING (task)")
+    rows = rows_of(
+        "SELECT batch, task_id, state, num_reports, secret, number, first FROM tasks JOIN batches USING (task)"
+    )
     ids: dict[int, set[bytes]] = {}
     counts: dict[int, int] = {}
     for key, total, joined in rows_of("SELECT key, total, ids FROM segments ORDER BY key"):
@@ -283,18 +319,28 @@ def read_tables(rows_of: Callable[[str], Sequence[tuple]]) -> Snapshot:
     ((lines,),) = rows_of("SELECT length FROM journal")
     tasks = {
         batch_key(plain.b64(task_id), number): Held(
-            state, frozenset(ids.get(batch, ())), counts.get(batch, reports), secret
+            state,
+            frozenset(ids.get(batch, ())),
+            counts.get(batch, reports),
+            secret,
+            frozenset(
+                batch_key(plain.b64(task_id), part) for part in range(number if first is None else first, number)
+            ),
         )
-        for batch, task_id, state, reports, secret, number in rows
+        for batch, task_id, state, reports, secret, number, first in rows
     }
     return Snapshot(tasks, lines)
 
 
-def read_journal(path: Path) -> list[tuple[str, str]]:
-    """Return (batch, state) of every whole line of a journal."""
+def read_journal(path: Path) -> list[tuple[tuple[str, ...], str]]:
+    """Return (batches, state) of every whole line of a journal; of windows that were merged the last is released."""
     whole = path.read_bytes().split(b"\n")[:-1]
     lines = [json.loads(line.rpartition(b" ")[0]) for line in whole]
-    return [(batch_key(line["task"], line.get("batch", 0)), line["state"]) for line in lines]
+    spans = [(line.get("first", line.get("batch", 0)), line.get("batch", 0)) for line in lines]
+    return [
+        (tuple(batch_key(line["task"], number) for number in range(first, last + 1)), line["state"])
+        for line, (first, last) in zip(lines, spans, strict=True)
+    ]
 
 
 def read_secret(folder: Path, name: bytes | None) -> bytes | None:
@@ -304,7 +350,12 @@ def read_secret(folder: Path, name: bytes | None) -> bytes | None:
 
 
 def after_restore(
-    found: Snapshot, lines: Sequence[tuple[str, str]], files: set[int], *, trusted: bool, keyless: Collection[str] = ()
+    found: Snapshot,
+    lines: Sequence[tuple[tuple[str, ...], str]],
+    files: set[int],
+    *,
+    trusted: bool,
+    keyless: Collection[str] = (),
 ) -> dict[str, str]:
     """Return the state that docs/operations.md promises for every batch after a restore: kept, released, given up.
 
@@ -317,15 +368,19 @@ def after_restore(
     """
     result = {}
     of: dict[str, list[tuple[int, str]]] = {}
-    for number, (task, state) in enumerate(lines, start=1):
-        if task:
+    inside: set[str] = set()
+    for number, (batches, state) in enumerate(lines, start=1):
+        for task in batches if batches[-1] else ():
             of.setdefault(task, []).append((number, state))
-    for task in {*found.tasks, *of}:
+        inside.update(batches[:-1])
+    merged = {task for task, held in found.tasks.items() if held.state == "merged"}
+    keyless = {task for task, held in found.tasks.items() if ({task} | held.parts) & set(keyless)}
+    for task in {*found.tasks, *of} - merged:
         held, own = found.tasks.get(task), of.get(task, [])
         final = next((each for each in own if each[1] in TRUE_FINAL), None)
         if held is not None and held.state in TRUE_FINAL:
             result[task] = held.state
-        elif final is not None and final[1] == "released" and final[0] in files:
+        elif task not in inside and final is not None and final[1] == "released" and final[0] in files:
             result[task] = "released"
         elif (
             held is not None
@@ -337,7 +392,12 @@ def after_restore(
             result[task] = "kept"
         else:
             result[task] = "abandoned"
-    return result
+    # What was merged stays so, or is given up with the window that it is in.
+    gone = {
+        part for task, held in found.tasks.items() for part in held.parts
+        if result.get(task) == "abandoned" and held.state not in TRUE_FINAL
+    }  # fmt: skip
+    return result | {task: "abandoned" if task in gone else "kept" for task in merged}
 
 
 def report_ids_of(data: bytes) -> list[bytes]:

@@ -234,6 +234,8 @@ class InsideServer:
         try:
             if name == "register":
                 return self._register(node, task_id, body)
+            if name == "inventory" and body:  # of windows that are merged, as the application reads from the query
+                node.registry.open_group(node.registry.find(task_id), batch, int(body))
             held = node.registry.find_batch(task_id, batch)
             return Answer(200, body=_QUESTIONS[name](node, held, body))
         except LintraError as error:
@@ -327,7 +329,7 @@ Question = Callable[[Node, HeldBatch, bytes], bytes]
 _QUESTIONS: dict[str, Question] = {
     "census": lambda node, held, _: node.census.take(held),
     "census ids": lambda node, held, _: node.census.ids(held).encode(),
-    "inventory": lambda node, held, _: node.gate.close(held),
+    "inventory": lambda node, held, body: node.gate.close(held, int(body) if body else None),
     "ids": lambda node, held, _: node.gate.inventory_ids(held).encode(),
     "cohort": lambda node, held, body: node.gate.freeze(held, CohortRequest.from_canonical(body)),
     "aggregate": lambda node, held, body: node.gate.release(held, AggregateRequest.from_canonical(body)),

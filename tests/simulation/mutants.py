@@ -11,6 +11,7 @@ from sqlalchemy import Connection, update
 
 from lintra_protocol.messages import AggregateRequest, BatchState
 from lintra_protocol.report_ids import ReportIds
+from lintra_protocol.task import Task
 from lintra_server.batches import census, intake
 from lintra_server.batches.gate import Gate
 from lintra_server.batches.registry import HeldBatch, HeldTask, Registry
@@ -255,6 +256,36 @@ def opens_again(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Registry, "opened", anew)
 
 
+def merges_closed(patch: pytest.MonkeyPatch) -> None:
+    """A window is merged into the next also when its own inventory was given out."""
+
+    def begin(self: BatchStates, batch: int, min_clients: int, others: Sequence[int] = ()) -> bool:
+        with self._database.writing() as connection:
+            connection.execute(update(batches).where(batches.c.batch.in_([*others, batch])).values(state="closing"))
+        return True
+
+    known = Stepper._require_known
+    patch.setattr(BatchStates, "begin_closing", begin)
+    patch.setattr(Stepper, "_require_known", lambda self, step: known(self, replace(step, first=None)))
+
+
+def counts_once(patch: pytest.MonkeyPatch) -> None:
+    """A corrupt client is counted once where it may have several reports in a release."""
+    patch.setattr(Task, "_require_mergeable", lambda _: None)
+
+
+def forgets_the_last(patch: pytest.MonkeyPatch) -> None:
+    """After a release only the secret of the window is destroyed that others were merged into."""
+    alone = Gate._alone
+
+    def one(self: Gate, held: HeldBatch, aggregate: bytes) -> bytes:
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(self._store, "members", lambda number: [number])
+            return alone(self, held, aggregate)
+
+    patch.setattr(Gate, "_alone", one)
+
+
 @dataclass(frozen=True)
 class Planted:
     """A server without a rule, and how the laws begin of which one must find it, all others being unheard."""
@@ -296,6 +327,9 @@ MUTANTS: dict[str, Planted] = {
     "a window is closed before its grace is over": Planted(
         closes_early, ("a window was closed before its grace was over",)
     ),
+    "a window is merged after its close": Planted(merges_closed, ("a report is in two inventories of one server",)),
+    "a corrupt client counts once": Planted(counts_once, ("a task was taken that counts a corrupt client once",)),
+    "secrets of merged windows stay": Planted(forgets_the_last, ("a destroyed secret is still in a file",)),
     "a restored server opens an old window": Planted(
         opens_again, ("a window from before a restore was opened",), (back_up, old_copy, from_the_start)
     ),

@@ -1,6 +1,7 @@
 """The requests of clients and of the analyst: honest, repeated, reordered, hostile, and plain junk."""
 
 import json
+from collections import Counter
 from math import floor
 
 from lintra_protocol.blocks import SealedBlock, decode_upload, encode_upload
@@ -14,6 +15,7 @@ from lintra_protocol.messages import (
     Inventory,
     Signed,
     SketchShareRecord,
+    TaskRecord,
     UploadAnswer,
     inventory_of,
     receipt_hash,
@@ -24,8 +26,18 @@ from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.ring import ring_from_bytes
 from lintra_protocol.rules import aggregate_context
 from lintra_protocol.wire import decode_sealed_document
-from simulation.books import Answer, Course, Sent, law, plain_share, plain_total, report_ids_of
+from simulation.books import (
+    Answer,
+    Course,
+    Sent,
+    batch_key,
+    law,
+    plain_share,
+    plain_total,
+    report_ids_of,
+)
 from simulation.world import World, another_with, identities, registration, remember_secret, require_gone
+from support.server_world import AUTHOR, MECHANISMS
 from vectors import plain
 
 NAMES = ("inventory", "cohort", "aggregate")
@@ -204,6 +216,8 @@ async def register(world: World, course: Course, server: int) -> None:
     seat, task = world.seats[server], course.task.task_id
     world.did("registration")
     seat.maybe_tasks.add(task)
+    if course.task.max_merge > 1:
+        await register_forgetful(world, course, server)
     answer = await world.servers[server].ask(task, "register", registration(world, course, server))
     if answer.good:
         if course.key not in seat.given_up:
@@ -215,12 +229,24 @@ async def register(world: World, course: Course, server: int) -> None:
         law(fair, "a healthy server refused a task", answer.problem, answer.body)
 
 
+async def register_forgetful(world: World, course: Course, server: int) -> None:
+    """Bring a task whose author forgot that a corrupt client may have several reports in a release. (law) Refused."""
+    claim = course.task.claim.model_copy(update={"max_corrupt_clients": 1})
+    mechanism = MECHANISMS["sum"].calibrated(claim, len(course.task.columns), course.task.max_clients)
+    open_to_all = {"client_auth": "none", "token_keys": ()}
+    task = course.task.model_copy(update={"claim": claim, "mechanism": mechanism, **open_to_all})
+    record = sign(AUTHOR, TaskRecord(definition=task)).canonical()
+    answer = await world.servers[server].ask(task.task_id, "register", record)
+    law(not answer.good, "a task was taken that counts a corrupt client once", task.task_id)
+
+
 async def ask(world: World, course: Course, server: int, name: str, body: bytes = b"") -> Answer:
     """Ask a server as the analyst; whatever document comes is the first or the same."""
     world.did(f"question: {name}")
     closing = world.seats[server].closing
     if name == "inventory":
-        closing.add(course.key)
+        closing.update(course.keys)
+        world.seats[server].merging.update(course.keys[:-1])
     answer = await world.servers[server].ask(course.task.task_id, name, body, course.batch)
     if answer.problem in ("cohort_too_small", "batch_open") and name == "inventory" and not world.loose:
         closing.discard(course.key)
@@ -230,7 +256,7 @@ async def ask(world: World, course: Course, server: int, name: str, body: bytes 
         early = course.closes - world.times.wall
         law(early <= 0, "a window was closed before its grace was over", early, course.key)
     if answer.good and name in NAMES:
-        law(course.key not in world.seats[server].given_up or (server, name) in course.documents,
+        law(not world.seats[server].given_up.intersection(course.keys) or (server, name) in course.documents,
             "a batch that was given up goes on", name, course.key)  # fmt: skip
         course.requests.append((server, name, body))
         if course.said(server, name, answer.body):
@@ -239,7 +265,7 @@ async def ask(world: World, course: Course, server: int, name: str, body: bytes 
         course.said(server, "aggregate", answer.body)
     if answer.problem in ("abandoned", "unrecognized_task"):
         seat, task = world.seats[server], course.key
-        gone = task in lost_here(world, server) or course.task.task_id not in seat.tasks
+        gone = task in lost_here(world, server) or course.task.task_id not in seat.tasks or task in seat.merging
         law(gone or unwell, "a batch is gone that nobody gave up", name, answer.problem, task)
         # A release that a restore brought back alone is given out again when its task is registered again.
         course.over = course.over or not (unwell or task in seat.bare)
@@ -258,8 +284,10 @@ async def first_time(world: World, course: Course, server: int, name: str, docum
             root = plain.b64(plain.merkle_root(listed))
             law((message.count, message.root) == (len(listed), root), "an inventory is not of its list", course.key)
             world.seats[server].inventory(course, listed)
-        held = world.servers[server].held().tasks[course.key]
-        remember_secret(world, server, course.key, held.secret)
+        law(message.first == course.first, "an inventory merges other windows than were asked for", course.key)
+        held = world.servers[server].held().tasks
+        for key in course.keys:
+            remember_secret(world, server, key, held[key].secret)
     if name == "aggregate":
         check_share(world, course, server, document)
 
@@ -304,7 +332,7 @@ async def next_question(world: World, course: Course) -> None:
         course.over = not name
         return
     server = world.chance.choice(lacking)
-    body = b""
+    body = closing_of(course)
     if name != "inventory":
         if not await lists(world, course):
             return
@@ -319,9 +347,34 @@ async def next_question(world: World, course: Course) -> None:
         judge_refusal(world, course, server, name, answer)
 
 
+def closing_of(course: Course) -> bytes:
+    """Return which windows are to be closed together with a batch, as `InsideServer.ask` takes it."""
+    return b"" if course.first is None else str(course.first).encode()
+
+
+def merge_into_next(world: World, course: Course) -> None:
+    """Let the next window take in a small one, if the task merges them and nobody asked for either's inventory."""
+    following = next(
+        (each for each in world.courses if each.key == batch_key(course.task.task_id, course.batch + 1)), None
+    )
+    if following is None or following.over or len(course.keys) >= course.task.max_merge:
+        return
+    asked = any(following.key in seat.closing for seat in world.seats)
+    if not asked and not any(name == "inventory" for one in (course, following) for _, name in one.documents):
+        following.parts = [*course.parts, course]
+        world.did("a small window is merged into the next")
+
+
+def cannot_merge(world: World, course: Course, server: int) -> bool:
+    """Return whether a server may know that a window, which is to be merged, is not open there."""
+    seat = world.seats[server]
+    closed = seat.closing | seat.never | lost_here(world, server)
+    return any(each.key in closed or each.begins < seat.barred for each in course.parts)
+
+
 def judge_refusal(world: World, course: Course, server: int, name: str, answer: Answer) -> None:
     """(law) A healthy server does every step, unless the numbers say that the release must not be."""
-    task, held = course.task, len(world.seats[server].must.get(course.key, ()))
+    task, held = course.task, sum(len(world.seats[server].must.get(key, ())) for key in course.keys)
     if name == "inventory":
         left = course.closes - world.times.wall
         if answer.problem == "batch_open" and left > 0:
@@ -329,8 +382,13 @@ def judge_refusal(world: World, course: Course, server: int, name: str, answer: 
                 world.times.pass_(left)  # an analyst comes again when the grace is over
             return
         few = answer.problem == "cohort_too_small" and held < task.claim.min_clients
+        if course.parts and answer.problem == "batch_closed" and cannot_merge(world, course, server):
+            course.over = True
+            return
         law(few, "a batch of enough reports was not closed", answer.problem, held, answer.body)
         course.over = bool(course.closes) or not course.waiting.get(server)  # a window gets no more
+        if course.closes and course.hostile is None:
+            merge_into_next(world, course)
         return
     count, own = len(cohort_of(course)), len(course.lists[server])
     few = answer.problem == "cohort_too_small" and count < task.claim.min_clients
@@ -372,7 +430,9 @@ def check_share(world: World, course: Course, server: int, document: bytes) -> N
     said, sealed_share = decode_sealed_document(document)
     record = Signed[SketchShareRecord].from_canonical(said).verified(key)
     root, seed = parse_base64url(record.cohort_root), parse_base64url(record.seed)
-    opened = world.analyzer_key.open(sealed_share, aggregate_context(task, course.batch, server, root, seed))
+    law(len(course.keys) <= task.max_merge, "more windows than its task merges are in one release", course.key)
+    context = aggregate_context(task, course.batch, server, root, seed, course.first)
+    opened = world.analyzer_key.open(sealed_share, context)
     own = course.lists[server] if course.hostile is not None else cohort_of(course)
     cohort = (
         own if course.hostile is None else next((ids for ids in course.claims if plain.merkle_root(ids) == root), own)
@@ -382,10 +442,11 @@ def check_share(world: World, course: Course, server: int, document: bytes) -> N
     share = [[int(word) for word in row] for row in words]
     law(share == plain_share(course, server, cohort, seed), "a sketch share is not the reference's", course.key)
     course.shares[server] = share
-    secret = world.secrets.pop((server, course.key), None)
-    if secret is not None:
-        world.destroyed.setdefault(server, []).append(secret)
-        require_gone(world, server, [secret])
+    for key in course.keys:
+        secret = world.secrets.pop((server, key), None)
+        if secret is not None:
+            world.destroyed.setdefault(server, []).append(secret)
+            require_gone(world, server, [secret])
 
 
 def finish(world: World, course: Course) -> None:
@@ -397,7 +458,13 @@ def finish(world: World, course: Course) -> None:
         parse_base64url(Signed[Cohort].from_canonical(course.documents[each, "cohort"]).message.nonce)
         for each in course.servers
     ]
-    seeds = [plain.late_seed(course.task.id_bytes, course.batch, root, nonces, attempt) for attempt in range(8)]
+    name, last, first = course.task.id_bytes, course.batch, course.first
+    seeds = [
+        plain.late_seed(name, last, root, nonces, attempt)
+        if first is None
+        else plain.merged_seed(name, first, last, root, nonces, attempt)
+        for attempt in range(8)
+    ]
     law(seed in seeds, "the matrix is not drawn from the nonces", course.key)
     total = [
         [sum(words) % plain.RING for words in zip(*rows, strict=True)]
@@ -405,16 +472,33 @@ def finish(world: World, course: Course) -> None:
     ]
     law(total == plain_total(course, cohort, seed), "the released sketch is not the reference's", course.key)
     account(world, course, set(cohort))
+    require_claimed(world, course, cohort)
     world.outcomes["released"] += 1
     world.outcomes["window released"] += bool(course.closes)
+    world.outcomes["released with windows that were merged"] += bool(course.parts)
     course.over = True
+
+
+def require_claimed(world: World, course: Course, cohort: list[bytes]) -> None:
+    """(law) What a source's reports move the sums by, in squares, is at most max_merge times their number."""
+    if not course.task.uses_tokens:
+        return
+    reports, moved = course.all_reports, Counter[bytes]()
+    for report_id in cohort:
+        token = reports[report_id].token
+        moved[b"" if token is None else token.serial] += 1
+    for source, number in moved.items():
+        known = world.moved.setdefault((course.task.task_id, source), [])
+        known.append(number)
+        squared = sum(each**2 for each in known)
+        law(squared <= course.task.max_merge * sum(known), "a source is in more than its claim says", course.key, known)
 
 
 def account(world: World, course: Course, cohort: set[bytes]) -> None:
     """(law) Every acknowledged report is in the cohort, or left out with a reason."""
     task = course.key
-    acknowledged = set().union(*(seat.must.get(task, set()) for seat in world.seats))
-    acknowledged |= set().union(*(seat.lost.get(task, set()) for seat in world.seats))
+    acknowledged = set().union(*(seat.must.get(key, set()) for seat in world.seats for key in course.keys))
+    acknowledged |= set().union(*(seat.lost.get(key, set()) for seat in world.seats for key in course.keys))
     for report_id in acknowledged:
         if report_id in cohort:
             world.outcomes["report in the cohort"] += 1
@@ -422,10 +506,11 @@ def account(world: World, course: Course, cohort: set[bytes]) -> None:
         lacking = [each for each in course.servers if report_id not in course.lists[each]]
         law(bool(lacking), "a report that every server listed is not in the cohort", task)
         seats = [world.seats[each] for each in lacking]
-        if any(report_id in seat.lost.get(task, ()) for seat in seats):
+        if any(report_id in seat.lost.get(key, ()) for seat in seats for key in course.keys):
             world.outcomes["report left out: lost by a restore"] += 1
         else:
-            law(all(report_id not in seat.must[task] for seat in seats), "a report was lost in silence", task)
+            held = any(report_id in seat.must.get(key, ()) for seat in seats for key in course.keys)
+            law(not held, "a report was lost in silence", task)
             world.outcomes["report left out: a server never acknowledged it"] += 1
 
 
@@ -439,9 +524,17 @@ async def hostile_question(world: World, course: Course) -> None:
         return
     task = course.task
     if (honest, "inventory") not in course.documents or honest not in course.lists:
-        answer = await ask(world, course, honest, "inventory")
-        if not answer.good and not world.unwell(honest) and not course.over:
-            judge_refusal(world, course, honest, "inventory", answer)
+        unasked = course.key not in world.seats[honest].closing
+        if task.max_merge > 1 and not course.parts and unasked and world.maybe(0.5):
+            # Windows that were closed long ago, or are part of another release, or may not be merged with this one.
+            earlier = [each for each in world.courses if each.task is task and each.batch < course.batch]
+            course.parts = earlier[world.chance.randrange(course.batch + 1) :]
+        answer = await ask(world, course, honest, "inventory", closing_of(course))
+        if not answer.good and not world.unwell(honest):
+            if course.parts and answer.problem in ("batch_closed", "invalid_message", "abandoned"):
+                course.parts = []
+            elif not course.over:
+                judge_refusal(world, course, honest, "inventory", answer)
         await lists(world, course)
         return
     own = course.lists[honest]
@@ -462,9 +555,8 @@ async def hostile_question(world: World, course: Course) -> None:
 
 def forged_inventory(world: World, course: Course, server: int, claimed: list[bytes]) -> Signed[Inventory]:
     closed_at, listed = int(world.times.wall) // course.task.time_precision, ReportIds.of(claimed)
-    return sign(
-        identities(world)[server], inventory_of(course.task, course.batch, server, listed, bytes(32), closed_at, 1)
-    )
+    inventory = inventory_of(course.task, course.batch, server, listed, bytes(32), closed_at, 1, course.first)
+    return sign(identities(world)[server], inventory)
 
 
 def forged_cohorts(world: World, course: Course) -> AggregateRequest:

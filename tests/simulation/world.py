@@ -24,6 +24,9 @@ from simulation.inside import InsideServer, Times, settings_of
 from simulation.trouble import INJECTED, Trouble
 from support.server_world import ANALYZER, AUTHOR, CLAIM, COLUMNS, MECHANISMS, PRECISION, START
 
+SMALL_SIZES = (8, 10, 25)
+"""Of one that may be merged with others."""
+
 WINDOW = 2000
 """Time units from a task's beginning to its end: longer than any simulation."""
 
@@ -54,6 +57,7 @@ class World:
         window_units: how long these are.
         window_sizes: numbers of their clients.
         loose: whether a request may arrive long after its answer, or another one of the same, came.
+        moved: how many reports of a source each release holds that it is in, by task and token.
         secrets: of batches, read from the key folder before their release, by server and batch.
     """
 
@@ -73,6 +77,7 @@ class World:
     destroyed: dict[int, list[bytes]] = field(default_factory=dict)
     sealed: dict[tuple[int, tuple[bytes, ...]], SealedBlock] = field(default_factory=dict)
     analyzer_key: SealingKey = field(default_factory=lambda: SealingKey.generate(CLASSICAL, seeded("analyzer", 0)))
+    moved: dict[tuple[str, bytes], list[int]] = field(default_factory=dict)
     made: int = 0
     precision: int = PRECISION
     sizes: Sequence[int] = (15, 40, 60, 100, 150)
@@ -171,8 +176,11 @@ def new_course(world: World) -> Course:
     # A clock that runs ahead is no stranger: some clients send before their task's first unit.
     begins = int(world.times.wall) // world.precision + (1 if world.maybe(0.2) else -1)
     windows = new_windows(world)
+    salt = world.random_bytes("salt")(32)
+    if windows is not None and salt[0] % 2:
+        windows = windows.model_copy(update={"max_merge": 2 + salt[1] % (windows.max_windows - 1)})
     task = Task(
-        salt=base64url(world.random_bytes("salt")(32)),
+        salt=base64url(salt),
         purpose="a simulation",
         author_key=AUTHOR.public_key,
         servers=tuple(
@@ -199,7 +207,7 @@ def new_course(world: World) -> Course:
     record = sign(AUTHOR, TaskRecord(definition=task)).canonical()
     courses = [Course(task, record, batch) for batch in range(task.num_batches)]
     hostile = chance.randrange(len(servers)) if len(servers) > 1 and world.maybe(0.15) else None
-    sizes = world.sizes if windows is None else world.window_sizes
+    sizes = world.sizes if windows is None else world.window_sizes if windows.max_merge == 1 else SMALL_SIZES
     for course in courses:
         course.hostile = hostile
         before = courses[course.batch - 1] if course.batch and task.reports_per_source > 1 else None

@@ -23,7 +23,7 @@ def windows() -> list[Vector]:
         good(f"window {number}", "span", plain.span(task, number), task=canonical(task), batch=number)
         for number in (0, 3)
     ]
-    return result + _contexts(task) + _agreement(task) + _together()
+    return result + _contexts(task) + _agreement(task) + _together() + _merged() + _merged_agreement()
 
 
 def _contexts(task: dict[str, object]) -> list[Vector]:
@@ -42,6 +42,65 @@ def _contexts(task: dict[str, object]) -> list[Vector]:
             good(f"an aggregate's context in window {number}", "aggregate_context", context.hex(),
                  task=canonical(task), batch=number, server=2, root=root.hex(), seed=late.hex()),
         ]  # fmt: skip
+    return result
+
+
+def merging() -> dict[str, object]:
+    """The same windows, of which up to three in a row may be released together; four reports, two of them corrupt."""
+    return _with(max_merge=2) | {"claim": claim(max_corrupt_clients=2)}
+
+
+def _merged() -> list[Vector]:
+    """What binds a release to all windows that were merged into it, and what all reports of a source promise."""
+    task = merging()
+    root, nonces = plain.merkle_root(identifiers(5)), [seed(f"nonce {index}") for index in range(3)]
+    result, name = [], task_id(task)
+    for first, last in ((0, 1), (2, 3)):
+        late = plain.merged_seed(name, first, last, root, nonces, 0)
+        given: dict[str, object] = {"task": canonical(task), "batch": last, "first": first}
+        result += [
+            good(f"a nonce of windows {first} and {last}", "window_nonce_commitment",
+                 plain.merged_commitment(name, first, last, nonces[0]).hex(), nonce=nonces[0].hex(), **given),
+            good(f"the late seed of windows {first} and {last}", "late_seed", late.hex(), root=root.hex(),
+                 nonces=hexes(nonces), attempt=0, **given),
+            good(f"an aggregate's context in windows {first} and {last}", "aggregate_context",
+                 plain.merged_context(name, first, last, 2, root, late).hex(), server=2, root=root.hex(),
+                 seed=late.hex(), **given),
+        ]  # fmt: skip
+    # Four reports less two corrupt ones carry the noise; two reports of two in one sum are worth twice two windows.
+    one, together = plain.window_epsilons(task["mechanism"], "0.000001", 2, 4)  # type: ignore[arg-type]
+    result.append(
+        good("epsilon of 2 windows that may be merged", "window_epsilons", [f"{one:.9f}", f"{together:.9f}"],
+             task=canonical(task))
+    )  # fmt: skip
+    return result
+
+
+def _merged_agreement() -> list[Vector]:
+    """Servers that merged the same windows agree; one that did not, or merged too many, does not."""
+    task, ids = merging(), identifiers(5)
+
+    def inventories(first: int | None, last: int) -> list[dict[str, object]]:
+        named = {} if first is None else {"first": first}
+        return [cases_control.inventory(task, server, ids) | {"batch": last, **named} for server in range(3)]
+
+    both, alone = inventories(1, 2), inventories(None, 2)
+    cases: list[tuple[str, str | None, list[dict[str, object]], int]] = [
+        ("inventories of windows 1 and 2", None, both, 2),
+        ("one server did not merge them", "inventory_mismatch", [*both[:2], alone[2]], 2),
+        ("one server merged them, and the others did not", "inventory_mismatch", [*alone[:2], both[2]], 2),
+        ("inventories of windows 1 and 2 for window 1", "inventory_mismatch", both, 1),
+        ("three windows are merged, where two may be", "invalid_message", inventories(0, 2), 2),
+        ("a window is merged into itself", "invalid_message", inventories(2, 2), 2),
+    ]
+    result: list[Vector] = []
+    for name, token, messages, batch in cases:
+        given: dict[str, object] = {"task": canonical(task), "inventories": _signed(messages), "batch": batch}
+        result.append(
+            good(name, "verify_inventories", [5, 5, 5], **given)
+            if token is None
+            else bad(name, "verify_inventories", token, **given)
+        )
     return result
 
 
@@ -118,12 +177,17 @@ def tasks() -> list[Vector]:
         ("a grace below zero", "invalid_message", _with(grace=-1)),
         ("more reports of a source than windows", "invalid_message", _with(reports_per_source=5)),
         ("no report of a source", "invalid_message", _with(reports_per_source=0)),
-        ("windows that may be merged", "invalid_message", _with(max_merge=2)),
+        ("more windows merged than there are", "invalid_message", _with(max_merge=5)),
+        ("no window in a release", "invalid_message", _with(max_merge=0)),
+        ("a merging that goes without saying", "invalid_message", _with(max_merge=1)),
+        ("merged windows whose corrupt reports are counted as clients", "invalid_task",
+         _with(max_merge=2) | {"claim": claim(max_corrupt_clients=1)}),
         ("parts of delta that add up to delta", "invalid_task",
          windowed("osnap", claim=claim(max_corrupt_clients=1, delta_coalition="0.0000005", epsilon="20"))),
     ]  # fmt: skip
     return [
         good("windows", "check_task", b64(task_id(task)), text=canonical(task)),
+        good("windows that may be merged", "check_task", b64(task_id(merging())), text=canonical(merging())),
         *(bad(name, "check_task", token, text=canonical(wrong)) for name, token, wrong in refused),
     ]
 

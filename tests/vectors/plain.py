@@ -311,6 +311,20 @@ def aggregate_context(task_id: bytes, batch: int, server: int, root: bytes, seed
     return framed("aggregate", task_id, server.to_bytes(2, "big"), root, seed, batch.to_bytes(8, "big"))
 
 
+def merged_seed(task_id: bytes, first: int, last: int, root: bytes, nonces: list[bytes], attempt: int) -> bytes:
+    """Of the windows from the first to the last, released together."""
+    return H("seed", task_id, last.to_bytes(8, "big"), first.to_bytes(8, "big"), root, *nonces, bytes([attempt]))
+
+
+def merged_commitment(task_id: bytes, first: int, last: int, nonce: bytes) -> bytes:
+    return H("nonce", task_id, last.to_bytes(8, "big"), first.to_bytes(8, "big"), nonce)
+
+
+def merged_context(task_id: bytes, first: int, last: int, server: int, root: bytes, seed: bytes) -> bytes:
+    numbers = last.to_bytes(8, "big"), first.to_bytes(8, "big")
+    return framed("aggregate", task_id, server.to_bytes(2, "big"), root, seed, *numbers)
+
+
 Entries = list[tuple[int, int]]
 """One column's nonzero entries, each a row number and a sign."""
 

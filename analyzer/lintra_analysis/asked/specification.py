@@ -14,7 +14,7 @@ from lintra_protocol.contributors import MAX_ROWS, MAX_ROWS_PER_PERSON, Contribu
 from lintra_protocol.privacy.statement import Neighbours, Threat
 from lintra_protocol.schema import OTHER, Kind, Name
 from lintra_protocol.sealing import HYBRID, SuiteName
-from lintra_protocol.windows import MAX_WINDOWS
+from lintra_protocol.windows import MAX_MERGE, MAX_WINDOWS
 
 
 class ColumnSpecification(Asked):
@@ -109,6 +109,13 @@ class WindowsSpecification(Asked):
         ge=0, le=31_536_000, description="how long after its end a window still takes reports that were delayed"
     )
     max_windows: Whole = Field(ge=1, le=MAX_WINDOWS, description="how many windows there are")
+    max_merge: Whole = Field(
+        default=1,
+        ge=1,
+        le=MAX_MERGE,
+        description="how many windows in a row may be released together where the first ones have too few reports; "
+        "a source's reports then cost more, whether or not it happens",
+    )
 
 
 class ContributorsSpecification(Asked):

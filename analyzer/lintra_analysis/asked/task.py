@@ -125,6 +125,12 @@ def warnings_of(task: Task) -> list[str]:
             f"epsilon {task.claim.epsilon} is that of one window; all {task.reports_per_source} reports that one "
             f"source may send have epsilon {together.epsilon:.4g} at delta {together.delta:g} together"
         )
+    if task.max_merge > 1:
+        found.append(
+            f"up to {task.max_merge} windows in a row may be released together: that is in the second epsilon, and "
+            f"a release is planned against {task.claim.max_corrupt_clients} corrupt reports, {task.max_merge} of each "
+            "corrupt client"
+        )
     if task.suite != HYBRID:
         found.append("the classical suite does not protect against a later quantum computer")
     return found
@@ -170,6 +176,7 @@ def _windows(asked: Specification) -> Windows | None:
         grace=asked.windows.grace_seconds // unit,
         max_windows=asked.windows.max_windows,
         reports_per_source=asked.reports_per_source,
+        max_merge=asked.windows.max_merge,
     )
 
 
@@ -185,6 +192,7 @@ def claim_of(asked: Specification) -> Claim:
         delta_coalition=asked.delta_coalition,
         is_sketch=asked.mechanism.is_sketch,
         reports_per_source=asked.reports_per_source,
+        max_merge=asked.windows.max_merge if asked.windows else 1,
     )
 
 

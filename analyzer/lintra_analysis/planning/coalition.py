@@ -25,18 +25,22 @@ def usual_claim(
     threat: Threat = "static",
     delta_coalition: Real | None = None,
     reports_per_source: int = 1,
+    max_merge: int = 1,
 ) -> Claim:
     """Return a promise with what was left open filled in.
 
     5 % of the smallest cohort may be corrupt. In a sketch half of delta then goes to the case that too many of them
     share a row: with nothing for it, one row would have to bear all of them (docs/privacy.md#coalitions). These parts
     of all that a source is asked for add up, and must stay below its ledger's delta: `reports_per_source` share them.
+    Where up to `max_merge` windows are released together a corrupt client may have as many reports in a release, and
+    these are what a claim counts.
 
     Raises:
         ValidationError: no claim has these numbers.
     """
     delta = default_delta(min_clients) if delta is None else delta
     corrupt = default_corrupt_clients(min_clients) if max_corrupt_clients is None else max_corrupt_clients
+    corrupt *= max_merge
     if delta_coalition is None:
         shared = is_sketch and corrupt > 0 and threat == "static"
         delta_coalition = real_below(fraction(half_of(delta)) / reports_per_source) if shared else "0"

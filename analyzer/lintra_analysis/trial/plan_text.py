@@ -76,6 +76,8 @@ def _windows(found: Foresight) -> Iterator[str]:
     if both is None:
         return
     yield f"Released in each of {both.windows:,} windows; one source answers in at most {both.reports} of them."
+    if both.merged > 1:
+        yield f"Up to {both.merged} in a row are released together where the first ones have too few reports."
     yield ""
     rows = [["epsilon as asked", f"{both.epsilon_of_one:.6g}", f"{both.epsilon_of_all:.6g}", "1"]]
     if both.reports > 1:

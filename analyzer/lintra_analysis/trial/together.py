@@ -1,6 +1,7 @@
 """What a promise for one window is worth for all that a source may send, and what a promise for all of it would cost.
 
-The noise of windows is independent, so k reports of one source have sqrt(k) times the mu of one (`repeated`). To
+The noise of windows is independent, so k reports of one source have sqrt(k) times the mu of one (`repeated`), and
+sqrt(M k) times where M windows may be merged. To
 promise the same epsilon for all of them, every window has to have that much more noise.
 """
 
@@ -19,6 +20,7 @@ class Together:
 
     Attributes:
         windows: how many there are.
+        merged: how many in a row may be released together.
         reports: in how many of them one source may answer.
         delta: that both epsilons belong to.
         epsilon_of_one: of one window, recomputed; the largest of any cohort.
@@ -29,6 +31,7 @@ class Together:
     """
 
     windows: int
+    merged: int
     reports: int
     delta: float
     epsilon_of_one: float
@@ -44,9 +47,10 @@ class Together:
         one, together, reports = task.worst_privacy(), task.worst_together(), task.reports_per_source
         claim = task.claim
         left = float(fraction(claim.delta) - reports * fraction(claim.delta_coalition))
-        share = gaussian_mu(claim.float_epsilon, left) / sqrt(reports)
+        share = gaussian_mu(claim.float_epsilon, left) / sqrt(reports * task.max_merge)
         return cls(
             windows=task.windows.max_windows,
+            merged=task.max_merge,
             reports=reports,
             delta=one.delta,
             epsilon_of_one=one.epsilon,

@@ -22,6 +22,8 @@ from lintra_protocol.canonical import base64url
 from lintra_protocol.documents import real, rounded_up
 from lintra_protocol.messages import Cohort, Signed, inventories_hash
 from lintra_protocol.messages import Inventory as InventoryMessage
+from lintra_protocol.privacy.repeated import repeated
+from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.ring import IntArray
 from lintra_protocol.signing import SigningKey
 from lintra_protocol.task import Task
@@ -66,23 +68,28 @@ def certify(
         noise=_noise(task, cohort.row_counts),
         plausibility=_plausibility(task, result.sketch, cohort.row_counts),
         clipped=_clipping(task, result.sketch, cohort.row_counts),
-        window=_window(task, batch),
+        window=_window(task, batch, cohort.first, cohort.privacy),
         analyzer_key=key.public_key,
         released_at=now,
     )
     return SignedRecord(record=record, signature=key.sign(record.kind, record.canonical()))
 
 
-def _window(task: Task, batch: int) -> RecordedWindow | None:
+def _window(task: Task, batch: int, first: int | None, privacy: PrivacyStatement) -> RecordedWindow | None:
     if task.windows is None:
         return None
-    begins, ends = (unit * task.time_precision for unit in task.span(batch))
+    group = task.group(batch, first)
+    begins, ends = task.span(group[0])[0] * task.time_precision, task.span(batch)[1] * task.time_precision
     together = task.worst_together()
+    most = min(len(group), task.reports_per_source)
+    merged = None if first is None else stated(repeated(privacy, most, most), "all reports of one source in it", {})
     return RecordedWindow(
         begins=begins,
         ends=ends,
         reports_per_source=task.reports_per_source,
         together=stated(together, "everything that one source may send to this task", {}),
+        first=first,
+        of_one_source=merged,
     )
 
 

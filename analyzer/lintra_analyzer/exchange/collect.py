@@ -9,6 +9,7 @@ import math
 from collections.abc import Awaitable, Callable, Sequence
 
 from lintra_analyzer.exchange.census import require_honest_inventory, watch_start
+from lintra_analyzer.exchange.merging import Merging, batch_status
 from lintra_analyzer.exchange.reconstruct import (
     FrozenCohort,
     common_reports,
@@ -18,20 +19,17 @@ from lintra_analyzer.exchange.reconstruct import (
 )
 from lintra_analyzer.exchange.servers import MAX_DOCUMENT_BYTES, Server
 from lintra_analyzer.storage.store import DocumentKind, Store
-from lintra_protocol.canonical import base64url, parse_base64url, parse_canonical_json
+from lintra_protocol.canonical import base64url, parse_base64url
 from lintra_protocol.documents import fraction
 from lintra_protocol.errors import (
     AbandonedError,
     CohortConflictError,
     CohortTooSmallError,
-    InvalidMessageError,
     InventoryMismatchError,
     NonceMismatchError,
-    UnknownBatchError,
 )
 from lintra_protocol.messages import (
     AggregateRequest,
-    BatchStatus,
     Cohort,
     CohortRequest,
     Difference,
@@ -60,6 +58,7 @@ class ServerExchange:
         self._compared: ComparedLists | None = None
         self._cohort_ids: ReportIds | None = None
         self._frozen: FrozenCohort | None = None
+        self._merges = task.max_merge > 1
         self._batch = f"/v1/tasks/{task.task_id}/batches/{number}"
 
     # --- the steps -----------------------------------------------------------------------------------------------
@@ -72,10 +71,11 @@ class ServerExchange:
             AbandonedError: it is a window that is over, and some server holds fewer reports than the minimum.
         """
         missing = self._missing("inventory")
+        first = await Merging(self._task, self._number, self._servers, self._store).decide() if self._merges else None
         if self._task.windows is None and len(missing) == len(self._servers):
             # A closed batch takes no more reports, so none is closed before all servers hold enough.
             await self._each(missing, self._require_enough)
-        await self._each(missing, self._close_one)
+        await self._each(missing, lambda server: self._close_one(server, first))
         # One after the other: each is large.
         for server in self._servers:
             if not self._store.lists.has(self._task.task_id, self._number, "ids", server.index):
@@ -171,13 +171,14 @@ class ServerExchange:
         body = await server.ask("GET", f"/v1/tasks/{self._task.task_id}/batches", "batches")
         needed = self._task.claim.min_clients
         with server.blame():
-            status = _batch_status(body, self._number)
+            status = batch_status(body, self._number)
             if status.state == "open" and not status.enough:
                 raise CohortTooSmallError(f"fewer than {needed} reports are here; the batch stays open")
 
-    async def _close_one(self, server: Server) -> None:
+    async def _close_one(self, server: Server, first: int | None) -> None:
+        merged = "" if first is None else f"?first={first}"
         try:
-            body = await server.ask("POST", f"{self._batch}/inventory", "inventory")
+            body = await server.ask("POST", f"{self._batch}/inventory{merged}", "inventory")
         except CohortTooSmallError as error:
             if self._task.windows is None:
                 raise
@@ -186,12 +187,13 @@ class ServerExchange:
         with server.blame():
             signed = Signed[Inventory].from_canonical(body)
             inventory = signed.verified(self._task.servers[server.index].identity_key)
-            if (inventory.task_id, inventory.batch, inventory.server) != (
+            if (inventory.task_id, inventory.batch, inventory.server, inventory.first) != (
                 self._task.task_id,
                 self._number,
                 server.index,
+                first,
             ):
-                raise InventoryMismatchError("of another task, batch or server")
+                raise InventoryMismatchError("of another task, batch or server, or of other windows")
             if inventory.count > self._most_reports():
                 raise InventoryMismatchError(f"{inventory.count} reports are more than this task can release")
         await asyncio.to_thread(watch_start, self._task, server.index, inventory.start, self._store)
@@ -217,8 +219,10 @@ class ServerExchange:
         found = (cohort.task_id, cohort.batch, cohort.server, cohort.root, cohort.count, cohort.inventories)
         if found != expected:
             raise CohortConflictError("it froze another cohort than the inventories have in common")
-        commitment = base64url(nonce_commitment(self._task, self._number, parse_base64url(cohort.nonce)))
-        if commitment != inventories[index].message.nonce_commitment:
+        inventory = inventories[index].message
+        nonce = parse_base64url(cohort.nonce)
+        commitment = base64url(nonce_commitment(self._task, self._number, nonce, inventory.first))
+        if commitment != inventory.nonce_commitment:
             raise NonceMismatchError
         return cohort
 
@@ -274,15 +278,3 @@ def _cohort_request(inventories: Sequence[Signed[Inventory]], lists: ComparedLis
     others = (other for other in range(len(inventories)) if other != receiver)
     differences = tuple(Difference.spelled(other, *lists.difference(receiver, other)) for other in others)
     return CohortRequest(inventories=tuple(inventories), differences=differences)
-
-
-def _batch_status(body: bytes, number: int) -> BatchStatus:
-    document = parse_canonical_json(body)
-    batches = document.get("batches") if isinstance(document, dict) else None
-    if not isinstance(batches, list):
-        raise InvalidMessageError("expected a list of batches")
-    for value in batches:
-        status = BatchStatus.from_value(value)
-        if status.batch == number:
-            return status
-    raise UnknownBatchError(f"the server knows no batch {number}")

@@ -38,6 +38,7 @@ class FrozenCohort:
         privacy: of the release of exactly these reports.
         row_counts: shape `(m,)`, of the public matrix that the seed gives.
         if_colluding: epsilon of this release for several parts of the cohort that may collude, in per cent.
+        first: of the windows that were merged, if any were.
     """
 
     report_ids: ReportIds = field(repr=False)
@@ -45,6 +46,7 @@ class FrozenCohort:
     privacy: PrivacyStatement
     row_counts: IntArray = field(repr=False)
     if_colluding: dict[int, float]
+    first: int | None = None
 
     @property
     def root(self) -> bytes:
@@ -133,9 +135,10 @@ def verify_frozen(
     if (agreed.root, agreed.count) != (base64url(report_ids.root), len(report_ids)):
         raise CohortConflictError("the servers froze another cohort than their inventories have in common")
     nonces = [parse_base64url(signed.message.nonce) for signed in cohorts]
-    drawn = draw_matrix(task, batch, report_ids.root, nonces, len(report_ids))
+    first = inventories[0].message.first
+    drawn = draw_matrix(task, batch, report_ids.root, nonces, len(report_ids), first)
     colluding = released_epsilons_if_colluding(task.mechanism, task.claim, task.num_columns, drawn.matrix)
-    return FrozenCohort(report_ids, drawn.seed, drawn.privacy, drawn.matrix.row_counts(), colluding)
+    return FrozenCohort(report_ids, drawn.seed, drawn.privacy, drawn.matrix.row_counts(), colluding, first)
 
 
 def open_sketch_share(
@@ -154,7 +157,8 @@ def open_sketch_share(
         signed = Signed[SketchShareRecord].from_canonical(document)
         record = signed.verified(task.servers[server].identity_key)
         _require_record(task, batch, server, record, cohort, sealed)
-        plaintext = sealing_key.open(sealed, aggregate_context(task, batch, server, cohort.root, cohort.seed))
+        context = aggregate_context(task, batch, server, cohort.root, cohort.seed, cohort.first)
+        plaintext = sealing_key.open(sealed, context)
     except InvalidReleaseError:
         raise
     except LintraError as error:

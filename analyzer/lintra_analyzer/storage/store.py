@@ -29,9 +29,9 @@ _MIGRATIONS = Path(__file__).with_name("migrations")
 
 T = TypeVar("T")
 
-DocumentKind = Literal["inventory", "cohort", "sketch_share", "census"]
+DocumentKind = Literal["inventory", "cohort", "sketch_share", "census", "first"]
 Stage = Literal["inventory", "cohort", "aggregate", "reconstruct", "released"]
-JobState = Literal["running", "waiting", "failed", "released"]
+JobState = Literal["running", "waiting", "failed", "merged", "released"]
 Registration = Literal["pending", "accepted", "refused"]
 Problem = dict[str, str | int | bool]
 
@@ -265,6 +265,27 @@ class Store:
             connection.execute(statement.on_conflict_do_update(index_elements=list(place), set_={"body": census}))
             self.lists.replace(connection, task_id, batch, "census_ids", report_ids, server)
         self.lists.forget_unnamed(NAMING_SECONDS)
+
+    def decision(self, task_id: str, batch: int) -> int | None:
+        """Return the first of the windows that a window is released with, itself if alone; None if nobody decided."""
+        body = self.document(task_id, batch, "first")
+        return None if body is None else int(body)
+
+    def decide(self, task_id: str, batch: int, first: int, merged: Sequence[Job]) -> None:
+        """Keep, in one transaction, which windows are released together; what was decided before stays.
+
+        Args:
+            task_id: of the task.
+            batch: the last of the windows.
+            first: the first of them.
+            merged: the jobs of all but the last.
+        """
+        place = {"task_id": task_id, "batch": batch, "kind": "first", "server": ALL_SERVERS}
+        statement = upsert(tables.documents).values(**place, body=str(first).encode())
+        with self._engine.begin() as connection:
+            connection.execute(statement.on_conflict_do_nothing())
+            for job in merged:
+                _put_job(connection, job)
 
     # --- releases ------------------------------------------------------------------------------------------------
 

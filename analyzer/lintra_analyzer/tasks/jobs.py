@@ -110,7 +110,7 @@ class Jobs:
     def start(self, task_id: str, batch: int) -> Job:
         """Start a job, or start it again where it stood; a running or finished one is left alone."""
         job = self._store.job(task_id, batch) or Job(task_id, "inventory", "waiting", batch=batch)
-        if (task_id, batch) in self._running or job.state == "released":
+        if (task_id, batch) in self._running or job.state in ("merged", "released"):
             return job
         job = Job(task_id, job.stage, "running", batch=batch)
         self._store.set_job(job)

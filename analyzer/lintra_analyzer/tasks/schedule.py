@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from lintra_analyzer.exchange.merging import waits_for_next
 from lintra_analyzer.storage.store import Job, Store
 from lintra_analyzer.tasks.jobs import Jobs
 from lintra_protocol.task import Task
@@ -23,7 +24,7 @@ AGAIN_SECONDS = 60
 MOST_AT_ONCE = 4
 """Jobs that run at once while the schedule starts new ones: catching up on a year leaves room for what analysts ask."""
 
-SETTLED = frozenset({"released", "failed"})
+SETTLED = frozenset({"released", "merged", "failed"})
 """States of jobs that the schedule leaves alone."""
 
 _log = structlog.get_logger(__name__)
@@ -115,16 +116,29 @@ class Schedule:
         while progress.first < due and self._is_settled(known.get(progress.first)):
             progress.tried.pop(progress.first, None)
             progress.first += 1
-        started = []
+        started: list[Job] = []
         for batch in range(progress.first, due):
             if self._jobs.num_running >= MOST_AT_ONCE:
                 break
             job = known.get(batch)
+            if progress.task.max_merge > 1 and self._is_settled(job):
+                continue
+            if progress.task.max_merge > 1 and job is not None and waits_for_next(job):
+                continue  # what becomes of it is decided with a later one
+            if progress.task.max_merge > 1 and (started or not self._is_decided_before(progress, batch)):
+                break
             rested = now - progress.tried.get(batch, -AGAIN_SECONDS) >= AGAIN_SECONDS
             if (job is None or job.state == "waiting") and rested:
                 progress.tried[batch] = now
                 started.append(self._jobs.start(task_id, batch))
         return started
+
+    def _is_decided_before(self, progress: _Progress, batch: int) -> bool:
+        """Return whether it is known of the window before, in a task that merges windows, what becomes of it."""
+        before = self._store.job(progress.task.task_id, batch - 1) if batch else None
+        if batch == 0 or (before is not None and (self._is_settled(before) or waits_for_next(before))):
+            return True
+        return self._store.decision(progress.task.task_id, batch - 1) is not None
 
     @staticmethod
     def _is_settled(job: Job | None) -> bool:

@@ -11,8 +11,8 @@ from lintra_protocol.errors import AbandonedError
 from lintra_protocol.problems import from_problem
 from lintra_protocol.task import Task
 
-WindowState = Literal["open", "due", "running", "waiting", "released", "gap", "failed"]
-"""`due`: it is over and nobody began its release; `gap`: nothing of it will ever be released."""
+WindowState = Literal["open", "due", "running", "waiting", "released", "merged", "gap", "failed"]
+"""`due`: it is over and nobody began its release; `merged`: it is part of a later one; `gap`: never released."""
 
 
 class Opened(Mapping[int, Release]):
@@ -65,5 +65,7 @@ def window_of(task: Task, number: int, job: Job | None, record: bytes | None, *,
 
 
 def _state(job: Job) -> WindowState:
+    if job.state == "merged":
+        return job.state
     is_gap = job.problem is not None and isinstance(from_problem(job.problem), AbandonedError)
     return "gap" if is_gap else job.state

@@ -28,8 +28,10 @@ def repeated(statement: PrivacyStatement, times: int, together: int = 1) -> Priv
     Raises:
         ValueError: fewer than one of either, or several reports in a release of which only a point is known.
     """
-    if times < 1 or together < 1:
-        raise ValueError(f"at least one release and one report in it, got {times} and {together}")
+    if times < 1:
+        raise ValueError(f"at least one release, got {times}")
+    if together < 1:
+        raise ValueError(f"at least one report in a release, got {together}")
     if times == together == 1:
         return statement
     if statement.mu == inf and together > 1:

@@ -147,6 +147,12 @@ def _current(node: Node, held: HeldBatch) -> HeldBatch:
 
 
 def _add_census_routes(app: FastAPI) -> None:
+    @app.get(_BATCH)
+    async def batch_status(task_id: str, batch: str, request: Request) -> Response:
+        node, held, _ = await _analyzer(request, task_id, batch)
+        status = await run_in_threadpool(node.census.status, held)
+        return answer("batches", b'{"batches":[%b]}' % status.canonical())
+
     @app.get(f"{_BATCH}/census")
     async def census(task_id: str, batch: str, request: Request) -> Response:
         node, held, _ = await _analyzer(request, task_id, batch)

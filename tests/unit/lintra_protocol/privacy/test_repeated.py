@@ -72,3 +72,51 @@ def test_one_release_is_itself_and_none_is_refused() -> None:
 def test_a_point_without_a_curve_is_composed_by_adding() -> None:
     point = PrivacyStatement("replace-one", 0.5, 1e-7)
     assert (repeated(point, 3).epsilon, repeated(point, 3).delta) == (1.5, pytest.approx(3e-7))
+
+
+def sum_of_discrete_gaussians(sigma: int, count: int) -> np.ndarray:
+    """Return the law of so many discrete Gaussians added up, on whole numbers about 0, by adding them one by one."""
+    size = 1 << 11
+    grid = np.arange(size) - size // 2
+    masses = np.exp(-(grid**2) / (2 * sigma**2))
+    spectrum = np.fft.rfft(np.roll(masses / masses.sum(), size // 2))
+    return np.roll(np.fft.irfft(spectrum**count, size), size // 2).clip(0)
+
+
+@pytest.mark.parametrize(("windows", "together"), [(2, 2), (4, 2), (3, 3)])
+def test_reports_of_a_source_in_one_sum_move_it_by_their_number_and_not_by_its_root(
+    windows: int, together: int
+) -> None:
+    # A report moves a sum of 4 clients by 3; `together` of a source's reports move one sum by as many times 3.
+    law, epsilon, moved = sum_of_discrete_gaussians(8, 4), 0.5, 3 * together
+    one = statement(3 / math.sqrt(4 * 8**2 - 4))
+    keep = law > 1e-15
+    losses = np.log(np.where(keep, law, 1)) - np.log(np.where(np.roll(law, moved) > 1e-15, np.roll(law, moved), 1e-15))
+    grid = np.arange(1 << 14) * 2e-3 - 16
+    masses = np.bincount(np.ceil((losses[keep] + 16) / 2e-3).astype(int), weights=law[keep], minlength=1 << 14)
+    spectrum = np.fft.rfft(np.roll(masses[: 1 << 14], 1 << 13))
+    spent = np.roll(np.fft.irfft(spectrum ** (windows // together)), 1 << 13)
+    above = grid > epsilon
+    delta = float((spent[above] * -np.expm1(epsilon - grid[above])).sum())
+    # So exact that a tenth more noise would have been a tenth too much; and what counts windows alone is wrong.
+    assert delta <= repeated(one, windows, together).delta_at(epsilon) * 1.02
+    assert delta >= repeated(statement(0.9 * one.mu), windows, together).delta_at(epsilon)
+    assert delta > 2 * repeated(one, windows).delta_at(epsilon)
+
+
+def test_a_report_that_may_be_merged_costs_its_part_of_all_that_a_source_may_send() -> None:
+    one = statement(0.05, slack=1e-14, delta_coalition=1e-9)
+    spent = Spent.zero()
+    for _ in range(6):
+        spent += Spent.of(repeated(one, 1, 3))
+    assert spent.mu == pytest.approx(repeated(one, 6, 3).mu, rel=1e-11) == pytest.approx(0.05 * math.sqrt(18))
+    # However a source's six reports fall into sums of three at most, their mu is no more than that.
+    for parts in ((3, 3), (3, 2, 1), (1,) * 6, (2, 2, 2)):
+        assert math.hypot(*(0.05 * part for part in parts)) <= spent.mu
+
+
+def test_several_reports_in_one_release_need_a_whole_curve() -> None:
+    with pytest.raises(ValueError, match="whole curve"):
+        repeated(PrivacyStatement("replace-one", 1.0, 1e-6), 2, 2)
+    with pytest.raises(ValueError, match="at least one report in a release, got 0"):
+        repeated(statement(), 2, 0)
