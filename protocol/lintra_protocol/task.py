@@ -19,6 +19,7 @@ from lintra_protocol.documents import Frozen, Key, Printable, Real, fraction
 from lintra_protocol.errors import InvalidMessageError, InvalidRowError, InvalidTaskError, UnsupportedFeatureError
 from lintra_protocol.mechanisms import AnyMechanism
 from lintra_protocol.mechanisms.base import MAX_SERVERS
+from lintra_protocol.missing import MOST_MAX_MISSING
 from lintra_protocol.privacy.discrete import discrete_epsilon
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.privacy.repeated import repeated
@@ -47,28 +48,6 @@ class AnalyzerEntry(Frozen):
 
     identity_key: Key
     sealing_key: Key
-
-
-USUAL_MAX_MISSING = Fraction(1, 4)
-MOST_MAX_MISSING = Fraction(9, 10)
-
-
-def least_max_missing(claim: Claim) -> Fraction:
-    """Return the usual part of its own reports that a server lets go missing elsewhere.
-
-    It is at least twice the part of the corrupt clients: each can leave one report at one server only, and so many
-    must not be able to stop a release.
-    """
-    corrupt = Fraction(claim.max_corrupt_clients, claim.min_clients)
-    return max(USUAL_MAX_MISSING, min(2 * corrupt, MOST_MAX_MISSING))
-
-
-def organisations_max_missing(min_clients: int, max_clients: int) -> Fraction:
-    """Return the same of a task of organisations: so many that the smallest cohort is left, in whole hundredths.
-
-    Rounded up. Their reports are few: .05 of five would be none at all.
-    """
-    return Fraction(-(-100 * (max_clients - min_clients) // max_clients), 100)
 
 
 class Task(Frozen):

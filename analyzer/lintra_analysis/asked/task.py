@@ -13,12 +13,13 @@ from lintra_protocol.canonical import base64url
 from lintra_protocol.contributors import Contributors
 from lintra_protocol.documents import Real, first_complaint, fraction, real, real_below
 from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.missing import least_max_missing, organisations_max_missing
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.privacy.study import Study
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.schema import Column
 from lintra_protocol.sealing import HYBRID, SuiteName
-from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task, least_max_missing, organisations_max_missing
+from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
 from lintra_protocol.windows import Windows
 
 SALT_BYTES = 32

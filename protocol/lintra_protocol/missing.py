@@ -1,0 +1,26 @@
+"""How many of its own reports a server lets go missing elsewhere, if an author does not say it."""
+
+from fractions import Fraction
+
+from lintra_protocol.privacy.statement import Claim
+
+USUAL_MAX_MISSING = Fraction(1, 4)
+MOST_MAX_MISSING = Fraction(9, 10)
+
+
+def least_max_missing(claim: Claim) -> Fraction:
+    """Return the usual part of its own reports that a server lets go missing elsewhere.
+
+    It is at least twice the part of the corrupt clients: each can leave one report at one server only, and so many
+    must not be able to stop a release.
+    """
+    corrupt = Fraction(claim.max_corrupt_clients, claim.min_clients)
+    return max(USUAL_MAX_MISSING, min(2 * corrupt, MOST_MAX_MISSING))
+
+
+def organisations_max_missing(min_clients: int, max_clients: int) -> Fraction:
+    """Return the same of a task of organisations: so many that the smallest cohort is left, in whole hundredths.
+
+    Rounded up. Their reports are few: .05 of five would be none at all.
+    """
+    return Fraction(-(-100 * (max_clients - min_clients) // max_clients), 100)
