@@ -104,7 +104,7 @@ PROTOCOL_LAYERS: tuple[frozenset[str], ...] = (
             "contributors",
         }
     ),
-    frozenset({"report_ids"}),
+    frozenset({"missing", "report_ids"}),
     frozenset({"transforms"}),
     frozenset({"mechanisms"}),
     frozenset({"task"}),
