@@ -458,13 +458,8 @@ def finish(world: World, course: Course) -> None:
         parse_base64url(Signed[Cohort].from_canonical(course.documents[each, "cohort"]).message.nonce)
         for each in course.servers
     ]
-    name, last, first = course.task.id_bytes, course.batch, course.first
-    seeds = [
-        plain.late_seed(name, last, root, nonces, attempt)
-        if first is None
-        else plain.merged_seed(name, first, last, root, nonces, attempt)
-        for attempt in range(8)
-    ]
+    batch = course.batch if course.first is None else (course.batch, course.first)
+    seeds = [plain.late_seed(course.task.id_bytes, batch, root, nonces, attempt) for attempt in range(8)]
     law(seed in seeds, "the matrix is not drawn from the nonces", course.key)
     total = [
         [sum(words) % plain.RING for words in zip(*rows, strict=True)]

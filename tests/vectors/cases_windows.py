@@ -56,15 +56,15 @@ def _merged() -> list[Vector]:
     root, nonces = plain.merkle_root(identifiers(5)), [seed(f"nonce {index}") for index in range(3)]
     result, name = [], task_id(task)
     for first, last in ((0, 1), (2, 3)):
-        late = plain.merged_seed(name, first, last, root, nonces, 0)
+        late = plain.late_seed(name, (last, first), root, nonces, 0)
         given: dict[str, object] = {"task": canonical(task), "batch": last, "first": first}
         result += [
             good(f"a nonce of windows {first} and {last}", "window_nonce_commitment",
-                 plain.merged_commitment(name, first, last, nonces[0]).hex(), nonce=nonces[0].hex(), **given),
+                 plain.nonce_commitment(name, (last, first), nonces[0]).hex(), nonce=nonces[0].hex(), **given),
             good(f"the late seed of windows {first} and {last}", "late_seed", late.hex(), root=root.hex(),
                  nonces=hexes(nonces), attempt=0, **given),
             good(f"an aggregate's context in windows {first} and {last}", "aggregate_context",
-                 plain.merged_context(name, first, last, 2, root, late).hex(), server=2, root=root.hex(),
+                 plain.aggregate_context(name, (last, first), 2, root, late).hex(), server=2, root=root.hex(),
                  seed=late.hex(), **given),
         ]  # fmt: skip
     # Four reports less two corrupt ones carry the noise; two reports of two in one sum are worth twice two windows.

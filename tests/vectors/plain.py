@@ -297,32 +297,26 @@ def _left_size(size: int) -> int:
 # --- the release ----------------------------------------------------------------------------------------------
 
 
-def late_seed(task_id: bytes, batch: int, root: bytes, nonces: list[bytes], attempt: int) -> bytes:
-    return H("seed", task_id, batch.to_bytes(8, "big"), root, *nonces, bytes([attempt]))
+Batch = int | tuple[int, int]
+"""The number of a batch; of windows that were merged the last and the first."""
 
 
-def nonce_commitment(task_id: bytes, batch: int, nonce: bytes) -> bytes:
+def numbers(batch: Batch) -> list[bytes]:
+    return [each.to_bytes(8, "big") for each in ((batch,) if isinstance(batch, int) else batch)]
+
+
+def late_seed(task_id: bytes, batch: Batch, root: bytes, nonces: list[bytes], attempt: int) -> bytes:
+    return H("seed", task_id, *numbers(batch), root, *nonces, bytes([attempt]))
+
+
+def nonce_commitment(task_id: bytes, batch: Batch, nonce: bytes) -> bytes:
     """In a task with windows."""
-    return H("nonce", task_id, batch.to_bytes(8, "big"), nonce)
+    return H("nonce", task_id, *numbers(batch), nonce)
 
 
-def aggregate_context(task_id: bytes, batch: int, server: int, root: bytes, seed: bytes) -> bytes:
+def aggregate_context(task_id: bytes, batch: Batch, server: int, root: bytes, seed: bytes) -> bytes:
     """In a task with windows."""
-    return framed("aggregate", task_id, server.to_bytes(2, "big"), root, seed, batch.to_bytes(8, "big"))
-
-
-def merged_seed(task_id: bytes, first: int, last: int, root: bytes, nonces: list[bytes], attempt: int) -> bytes:
-    """Of the windows from the first to the last, released together."""
-    return H("seed", task_id, last.to_bytes(8, "big"), first.to_bytes(8, "big"), root, *nonces, bytes([attempt]))
-
-
-def merged_commitment(task_id: bytes, first: int, last: int, nonce: bytes) -> bytes:
-    return H("nonce", task_id, last.to_bytes(8, "big"), first.to_bytes(8, "big"), nonce)
-
-
-def merged_context(task_id: bytes, first: int, last: int, server: int, root: bytes, seed: bytes) -> bytes:
-    numbers = last.to_bytes(8, "big"), first.to_bytes(8, "big")
-    return framed("aggregate", task_id, server.to_bytes(2, "big"), root, seed, *numbers)
+    return framed("aggregate", task_id, server.to_bytes(2, "big"), root, seed, *numbers(batch))
 
 
 Entries = list[tuple[int, int]]
