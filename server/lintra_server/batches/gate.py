@@ -53,7 +53,7 @@ from lintra_protocol.signing import SigningKey
 from lintra_protocol.wire import encode_sealed_document
 from lintra_server.batches.batch_lists import BatchLists, FrozenList, shows
 from lintra_server.batches.executor import Executor, InProcess, Tell
-from lintra_server.batches.group import share_of
+from lintra_server.batches.group import inventory_with, share_of
 from lintra_server.batches.registry import HeldBatch
 from lintra_server.disk.journal import JournalState
 from lintra_server.disk.reserve import is_full
@@ -133,7 +133,7 @@ class Gate:
             self._stepper.settle()
             batch = self._batch(held)
             if batch.inventory is not None:
-                return _same_windows(batch, first)  # (1)
+                return inventory_with(batch.inventory, batch.first, first)  # (1)
             held.require_over(self._now())  # (4)
             least, others = held.task.claim.min_clients, members[:-1]
             if not self._stepper.with_room(lambda: self._states.begin_closing(held.number, least, others)):  # (2), (5)
@@ -393,12 +393,6 @@ def _not_open(batch: Batch) -> LintraError:
     if batch.state in ("open", "closing"):
         return BatchClosedError("a window that is to be merged is not open any more; nothing was closed")
     return UnknownResourceError(f"the batch is {batch.state}, and a restore lost its inventory")
-
-
-def _same_windows(batch: Batch, first: int | None) -> bytes:
-    if batch.first != first or batch.inventory is None:
-        raise CohortConflictError("the batch was closed with other windows")
-    return batch.inventory
 
 
 def _same_request(batch: Batch, request_hash: bytes) -> bytes:

@@ -165,7 +165,7 @@ def test_a_database_of_a_later_version_is_refused_and_not_touched(tmp_path: Path
     settings = upgraded(tmp_path)
     path = settings.data_dir / "lintra.sqlite"
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("UPDATE about SET schema_version = 9")
+        connection.execute("UPDATE about SET schema_version = 99")
         connection.commit()
     with pytest.raises(InvalidSettingsError, match="schema version 0099"):
         Database(path)
