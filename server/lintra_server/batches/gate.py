@@ -9,20 +9,15 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from threading import Lock
-from typing import NoReturn
 
 from lintra_protocol.canonical import base64url, domain_hash, parse_base64url
 from lintra_protocol.errors import (
     AbandonedError,
-    AlreadyReleasedError,
     BatchClosedError,
-    BatchOpenError,
     CohortConflictError,
     InvalidMessageError,
     InventoryMismatchError,
-    LintraError,
     UnavailableError,
-    UnknownResourceError,
 )
 from lintra_protocol.messages import (
     AggregateRequest,
@@ -53,7 +48,8 @@ from lintra_protocol.signing import SigningKey
 from lintra_protocol.wire import encode_sealed_document
 from lintra_server.batches.batch_lists import BatchLists, FrozenList, shows
 from lintra_server.batches.executor import Executor, InProcess, Tell
-from lintra_server.batches.group import inventory_with, share_of
+from lintra_server.batches.group import share_of
+from lintra_server.batches.refusals import not_open, not_yet, same_request, same_windows
 from lintra_server.batches.registry import HeldBatch
 from lintra_server.disk.journal import JournalState
 from lintra_server.disk.reserve import is_full
@@ -133,11 +129,11 @@ class Gate:
             self._stepper.settle()
             batch = self._batch(held)
             if batch.inventory is not None:
-                return inventory_with(batch.inventory, batch.first, first)  # (1)
+                return same_windows(batch, first)  # (1)
             held.require_over(self._now())  # (4)
             least, others = held.task.claim.min_clients, members[:-1]
             if not self._stepper.with_room(lambda: self._states.begin_closing(held.number, least, others)):  # (2), (5)
-                raise _not_open(batch)
+                raise not_open(batch)
             try:
                 self._stepper.with_room(lambda: self._rewrite(members))
                 inventory, values = self._new_inventory(held, first, members)
@@ -158,7 +154,7 @@ class Gate:
             AbandonedError: the batch was given up.
         """
         batch = self._batch(held)
-        return batch.inventory or _not_yet(batch, "inventory")
+        return batch.inventory or not_yet(batch, "inventory")
 
     def inventory_ids(self, held: HeldBatch) -> ReportIds:
         """Return the sorted identifiers that the inventory describes (see `inventory` for errors)."""
@@ -215,7 +211,7 @@ class Gate:
             AbandonedError: the batch was given up.
         """
         batch = self._batch(held)
-        return batch.cohort or _not_yet(batch, "cohort")
+        return batch.cohort or not_yet(batch, "cohort")
 
     def inclusion(self, held: HeldBatch, report_id: bytes) -> Inclusion | Absence:
         """Prove that a report is in the frozen cohort, or that it is not.
@@ -265,8 +261,8 @@ class Gate:
             self._stepper.settle()
             batch = self._batch(held)
             if batch.aggregate is not None:
-                return self._alone(held, _same_request(batch, request_hash))  # (1), (9)
-            frozen = batch.cohort or _not_yet(batch, "cohort")
+                return self._alone(held, same_request(batch, request_hash))  # (1), (9)
+            frozen = batch.cohort or not_yet(batch, "cohort")
             inventories = self._frozen_inventories(held, request, frozen)
             cohort = verify_cohorts(held.task, held.batch, request.cohorts, inventories)  # (2)
             check_cohort(held.task, cohort.count, inventories[held.server].message.count)  # (3)
@@ -286,7 +282,7 @@ class Gate:
     def aggregate(self, held: HeldBatch) -> bytes:
         """Return the sealed sketch share that was released (see `cohort` for errors)."""
         batch = self._batch(held)
-        return self._alone(held, batch.aggregate or _not_yet(batch, "aggregate"))
+        return self._alone(held, batch.aggregate or not_yet(batch, "aggregate"))
 
     # --- what the steps are made of ----------------------------------------------------------------------------
 
@@ -387,21 +383,3 @@ class Gate:
             sealed=base64url(domain_hash("sealed sketch share", sealed)),
         )
         return encode_sealed_document(sign(self._identity, record).canonical(), sealed)
-
-
-def _not_open(batch: Batch) -> LintraError:
-    if batch.state in ("open", "closing"):
-        return BatchClosedError("a window that is to be merged is not open any more; nothing was closed")
-    return UnknownResourceError(f"the batch is {batch.state}, and a restore lost its inventory")
-
-
-def _same_request(batch: Batch, request_hash: bytes) -> bytes:
-    if batch.request_hash != request_hash or batch.aggregate is None:
-        raise AlreadyReleasedError("it was released for another request")
-    return batch.aggregate
-
-
-def _not_yet(batch: Batch, what: str) -> NoReturn:
-    if batch.state in ("open", "closing"):
-        raise BatchOpenError(f"its {what} does not exist yet")
-    raise UnknownResourceError(f"the batch is {batch.state}, its {what} does not exist yet")

@@ -9,24 +9,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from lintra_protocol.errors import CohortConflictError
 from lintra_protocol.ring import RingArray
 from lintra_protocol.rules import Drawn
 from lintra_protocol.task import Task
 from lintra_server.batches.executor import Executor, Release, Tell, sketch_share
 from lintra_server.storage.segments import EXCLUDED, sort_ids
 from lintra_server.storage.store import Store
-
-
-def inventory_with(inventory: bytes, merged: int | None, first: int | None) -> bytes:
-    """Return the inventory of a batch that was closed, if it was closed with the windows that somebody asks for.
-
-    Raises:
-        CohortConflictError: it was closed with those from `merged` on, and not with those from `first` on.
-    """
-    if merged != first:
-        raise CohortConflictError("the batch was closed with other windows")
-    return inventory
 
 
 def ranks_of(store: Store, members: Sequence[int]) -> list[NDArray[np.uint32]]:

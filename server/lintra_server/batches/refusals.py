@@ -1,0 +1,54 @@
+"""What the gate says to those who ask for what a batch does not have, or has for others."""
+
+from typing import NoReturn
+
+from lintra_protocol.errors import (
+    AlreadyReleasedError,
+    BatchClosedError,
+    BatchOpenError,
+    CohortConflictError,
+    LintraError,
+    UnknownResourceError,
+)
+from lintra_server.storage.store import Batch
+
+
+def not_open(batch: Batch) -> LintraError:
+    """Return why a batch cannot be closed, though its inventory was never given out."""
+    if batch.state in ("open", "closing"):
+        return BatchClosedError("a window that is to be merged is not open any more; nothing was closed")
+    return UnknownResourceError(f"the batch is {batch.state}, and a restore lost its inventory")
+
+
+def same_request(batch: Batch, request_hash: bytes) -> bytes:
+    """Return what was released, if it was for this request.
+
+    Raises:
+        AlreadyReleasedError: it was for another one.
+    """
+    if batch.request_hash != request_hash or batch.aggregate is None:
+        raise AlreadyReleasedError("it was released for another request")
+    return batch.aggregate
+
+
+def not_yet(batch: Batch, what: str) -> NoReturn:
+    """Refuse to give out a document of a batch that does not have it.
+
+    Raises:
+        BatchOpenError: it may have it later.
+        UnknownResourceError: it never will.
+    """
+    if batch.state in ("open", "closing"):
+        raise BatchOpenError(f"its {what} does not exist yet")
+    raise UnknownResourceError(f"the batch is {batch.state}, its {what} does not exist yet")
+
+
+def same_windows(batch: Batch, first: int | None) -> bytes:
+    """Return the inventory of a batch that was closed, if it was closed with the windows that somebody asks for.
+
+    Raises:
+        CohortConflictError: it was closed with others.
+    """
+    if batch.first != first or batch.inventory is None:
+        raise CohortConflictError("the batch was closed with other windows")
+    return batch.inventory
