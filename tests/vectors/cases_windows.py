@@ -2,6 +2,7 @@
 
 import cases_control
 import plain
+import plain_windows
 from given import Vector, bad, claim, definition, good, hexes, identifiers, seed, task_id
 from plain import b64, canonical
 
@@ -68,7 +69,7 @@ def _merged() -> list[Vector]:
                  seed=late.hex(), **given),
         ]  # fmt: skip
     # Four reports less two corrupt ones carry the noise; two reports of two in one sum are worth twice two windows.
-    one, together = plain.window_epsilons(task["mechanism"], "0.000001", 2, 4)  # type: ignore[arg-type]
+    one, together = plain_windows.window_epsilons(task["mechanism"], "0.000001", 2, 4)  # type: ignore[arg-type]
     result.append(
         good("epsilon of 2 windows that may be merged", "window_epsilons", [f"{one:.9f}", f"{together:.9f}"],
              task=canonical(task))
@@ -157,7 +158,7 @@ def _together() -> list[Vector]:
     result = []
     for windows_of_source in (1, 2, 4):
         task = windowed(windows=WINDOWS | {"reports_per_source": windows_of_source})
-        one, together = plain.window_epsilons(task["mechanism"], "0.000001", 4, windows_of_source)  # type: ignore[arg-type]
+        one, together = plain_windows.window_epsilons(task["mechanism"], "0.000001", 4, windows_of_source)  # type: ignore[arg-type]
         result.append(
             good(f"epsilon of {windows_of_source} windows", "window_epsilons", [f"{one:.9f}", f"{together:.9f}"],
                  task=canonical(task))
