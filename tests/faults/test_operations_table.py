@@ -4,6 +4,7 @@ The table names both tests; those that fit nowhere else are below it.
 """
 
 import ast
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -176,8 +177,8 @@ async def test_attack_without_notes_a_main_file_without_its_log_loses_reports_in
         data = world.settings[HONEST].data_dir
         main = (data / "lintra.sqlite").read_bytes()
         world.kill(HONEST)
-        for path in data.iterdir():
-            path.unlink()
+        shutil.rmtree(data)
+        data.mkdir(mode=0o700)
         (data / "lintra.sqlite").write_bytes(main)
         (data / "lintra.sqlite").chmod(0o600)
         world.start(HONEST)

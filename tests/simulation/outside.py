@@ -272,7 +272,10 @@ class OutsideServer(InsideServer):
             return await self._tried("PUT", f"/v1/tasks/{task_id}", body, {"content-type": sort})
         method, resource, message = QUESTIONS[name]
         headers = {"content-type": media_type(message)} if message else {}
-        asked = self._answered(method, f"/v1/tasks/{task_id}/batches/{batch}/{resource}", body, headers)
+        path = f"/v1/tasks/{task_id}/batches/{batch}/{resource}"
+        if name == "inventory" and body:
+            path, body = f"{path}?first={int(body)}", b""
+        asked = self._answered(method, path, body, headers)
         if meanwhile is None:
             return await asked
         answer, _ = await asyncio.gather(asked, meanwhile())
@@ -284,7 +287,7 @@ class OutsideServer(InsideServer):
             answer = await self._tried(method, path, body, headers, signed=True)
             while answer.status == 202:
                 await asyncio.sleep(0.1)
-                answer = await self._tried("GET", path, b"", {}, signed=True)
+                answer = await self._tried("GET", path.partition("?")[0], b"", {}, signed=True)
                 if answer.problem in ("batch_open", "not_found"):
                     break  # it began anew and knows nothing of it
             else:

@@ -38,6 +38,7 @@ OPERATIONS: Mapping[tuple[str, str], tuple[tuple[MessageName, ...], MessageName]
     ("post", f"{_TASK}/reports"): (("reports",), "upload-answer"),
     ("get", f"{_TASK}/counters"): ((), "counters"),
     ("get", f"{_TASK}/batches"): ((), "batches"),
+    ("get", _BATCH): ((), "batches"),
     ("get", f"{_BATCH}/census"): ((), "census"),
     ("get", f"{_BATCH}/census/ids"): ((), "ids"),
     ("post", f"{_BATCH}/inventory"): ((), "inventory"),
