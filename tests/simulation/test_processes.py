@@ -15,7 +15,7 @@ from simulation.mutants import MUTANTS
 from simulation.processes import simulate_processes
 
 Record = Callable[[str, object], None]
-QUICK_OPERATIONS, LONG_OPERATIONS = 1200, 6000
+QUICK_OPERATIONS, LONG_OPERATIONS = 2000, 6000
 PLANTED = {
     "no serials of tokens", "a repeated report counts again", "a closed batch takes reports",
     "secrets stay after a release", "an inventory lacks a report", "an answer before the commit",
