@@ -261,13 +261,28 @@ def _facts(task: Task, policy: Policy) -> dict[str, str | list[str]]:
         "neighbours": claim.neighbours,
         "min_clients": str(claim.min_clients),
         "max_corrupt_clients": str(claim.max_corrupt_clients),
-        **({} if task.contributors is None else {"promised_to": task.contributors.persons}),
-        "epsilon_if_colluding": [f"{percent} %: {epsilon:.4g}" for percent, epsilon in colluding.items()],
+        **_organisations(task),
+        "epsilon_if_colluding": [
+            f"{percent} %: {epsilon:.4g}"
+            if task.contributors is None
+            else f"{claim.min_clients * percent // 100} of {claim.min_clients}: {epsilon:.4g}"
+            for percent, epsilon in colluding.items()
+        ],
         "judged_at_delta": f"{float(ceiling.delta_for(claim)):g}",
         "judged_epsilon": f"{ceiling.epsilon_of(claim, task.worst_privacy()):.6g}",
         **_windows(task, policy),
         "suite": task.suite,
         **_study_facts(task, policy),
+    }
+
+
+def _organisations(task: Task) -> dict[str, str | list[str]]:
+    """Say to whom a task of organisations promises privacy, and how their rows are counted; nothing of single rows."""
+    if task.contributors is None:
+        return {}
+    return {
+        "promised_to": task.contributors.persons,
+        "row_count": f"{task.contributors.count}, at most {task.contributors.max_rows} rows an organisation",
     }
 
 

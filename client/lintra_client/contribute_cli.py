@@ -18,7 +18,8 @@ from lintra_client.ledger import DELTA, MAX_EPSILON, Ledger, default_path
 from lintra_client.ledger_cli import AsJson, Ceiling, LedgerDelta, LedgerPath
 from lintra_client.sending import SendReceipt
 from lintra_client.terminal import refusals
-from lintra_protocol.contributors import Contributors
+from lintra_protocol.mechanisms.collusion import in_words
+from lintra_protocol.task import Task
 
 File = Annotated[
     Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="All rows: a CSV or Parquet file.")
@@ -101,7 +102,7 @@ async def _contribute(
             return
         made = client.contribution(table, person=person, keep=keep, leave_out=leave_out)
         if not as_json:
-            for line in lines_of(made.account, client.task.contributors):
+            for line in lines_of(made.account, client.task):
                 typer.echo(line)
         if dry_run:
             _tell(made, None, as_json=as_json)
@@ -127,7 +128,7 @@ def _tell(made: Contribution | None, receipt: SendReceipt | None, *, as_json: bo
         typer.echo(f"the contribution {again} {receipt.report_id}")
 
 
-def lines_of(account: Account, contributors: Contributors | None) -> Iterator[str]:
+def lines_of(account: Account, task: Task) -> Iterator[str]:
     """Yield what an organisation should know before it agrees."""
     yield f"{account.rows:,} rows of {account.persons:,} persons; one person has {account.most_rows} at most"
     if account.dropped_rows:
@@ -149,10 +150,9 @@ def lines_of(account: Account, contributors: Contributors | None) -> Iterator[st
     else:
         yield "the number of rows is released with noise"
     yield f"promised: {account.promise}"
-    most = 1 if contributors is None else contributors.organisations_per_person
+    most = 1 if task.contributors is None else task.contributors.organisations_per_person
     yield f"who has rows in more than {most} organisation{'s' * (most > 1)} has less privacy"
-    told = ", ".join(f"{epsilon:.3g} if {percent} % do" for percent, epsilon in account.colluding.items())
-    yield f"what epsilon becomes if other organisations collude: {told}"
+    yield f"if other organisations collude: {in_words(account.colluding, task.claim.min_clients)}"
     yield f"this report's own noise is {account.noise:.2g} of its sums in the median"
     yield "persons are protected; your organisation's own figures are not"
 

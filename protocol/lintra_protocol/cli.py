@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from lintra_protocol.contributors import Contributors
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms.collusion import epsilons_if_colluding, in_words
 from lintra_protocol.privacy.statement import PrivacyStatement
@@ -73,14 +74,18 @@ def describe(definition: Task) -> Iterable[str]:
     yield from (f"  {index}  {entry.url}  {entry.identity_key}" for index, entry in enumerate(definition.servers))
     yield f"Columns ({definition.num_columns}); a value x enters as (x - center) / scale:"
     yield from (_described(column) for column in definition.columns)
-    yield f"Mechanism {mechanism.kind}: {mechanism.clipping_rule()}, then every client adds noise"
+    who = _senders(definition)
+    yield f"Mechanism {mechanism.kind}: {mechanism.clipping_rule()}, then every {who[:-1]} adds noise"
     yield f"  sigma {mechanism.sigma} in steps of 2^-{mechanism.sigma_bits}; {definition.num_words} words a report"
     yield f"Promised: epsilon {claim.epsilon} at delta {claim.delta}, neighbours {claim.neighbours},"
-    yield f"  from {claim.min_clients} clients on, {claim.max_corrupt_clients} of them corrupt ({claim.threat})"
-    yield f"  {in_words(epsilons_if_colluding(mechanism, claim, definition.num_columns))}"
+    if definition.contributors is not None:
+        yield f"  to {definition.contributors.persons}; the number of rows is {_counted(definition.contributors)}"
+    yield f"  from {claim.min_clients} {who} on, {claim.max_corrupt_clients} of them corrupt ({claim.threat})"
+    organisations = None if definition.contributors is None else claim.min_clients
+    yield f"  {in_words(epsilons_if_colluding(mechanism, claim, definition.num_columns), organisations)}"
     for clients in sorted({claim.min_clients, definition.max_clients}):
         statement = definition.privacy(clients)
-        yield _recomputed(statement)
+        yield _recomputed(statement, who)
         if remark := mechanism.remark(statement):
             yield f"  {remark}"
     if definition.windows is not None:
@@ -111,10 +116,18 @@ def _described(column: Column) -> str:
     return f"  {column.name}  {bounds}  center {column.center}  scale {column.scale}{kind}"
 
 
-def _recomputed(statement: PrivacyStatement) -> str:
+def _senders(definition: Task) -> str:
+    return "clients" if definition.contributors is None else "organisations"
+
+
+def _counted(contributors: Contributors) -> str:
+    return "released as it is" if contributors.count == "exact" else "released with noise"
+
+
+def _recomputed(statement: PrivacyStatement, who: str) -> str:
     return (
-        f"Recomputed for {statement.num_clients} clients: epsilon {statement.epsilon:.6g} at delta {statement.delta:g} "
-        f"(mu {statement.mu:.6g}, {statement.honest_clients} honest clients behind every released number)"
+        f"Recomputed for {statement.num_clients} {who}: epsilon {statement.epsilon:.6g} at delta {statement.delta:g} "
+        f"(mu {statement.mu:.6g}, {statement.honest_clients} honest {who} behind every released number)"
     )
 
 

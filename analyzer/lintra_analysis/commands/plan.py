@@ -13,6 +13,8 @@ from rich.console import Console
 from rich.table import Table
 
 from lintra_analysis.commands.plan_file import (
+    OF_A_FILE,
+    OrganisationRows,
     Pilot,
     PilotRelease,
     Propose,
@@ -57,6 +59,7 @@ def plan(
     pilot: Pilot = False,
     pilot_release: PilotRelease = None,
     propose: Propose = False,
+    organisation_rows: OrganisationRows = None,
     columns: Annotated[int, typer.Option(help="Columns d of a row.")] = 10,
     clients: Annotated[int, typer.Option(help="The smallest cohort; errors are predicted for it.")] = 100_000,
     epsilon: Annotated[float, typer.Option(help="Of the promise.")] = 1.0,
@@ -94,9 +97,10 @@ def plan(
 ) -> None:
     """Plan a task: noise, predicted error, bytes and limits, without any data."""
     if specification is not None:
-        answer_file(specification, public_sample, target, pilot_release, pilot=pilot, propose=propose, as_json=as_json)
-    elif pilot or propose or any(given is not None for given in (pilot_release, public_sample, target)):
-        raise InvalidTaskError("--public-sample, --target, --propose, --pilot and --pilot-release go with a SPEC.json")
+        answer_file(specification, asked.params)
+    elif any(asked.params[name] not in (None, False) for name in OF_A_FILE):
+        *words, last = ("--" + name.replace("_", "-") for name in OF_A_FILE)
+        raise InvalidTaskError(f"{', '.join(words)} and {last} go with a SPEC.json")
     elif grid:
         show_grid(as_json)
     else:

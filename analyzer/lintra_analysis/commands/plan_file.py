@@ -2,8 +2,9 @@
 
 import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -30,33 +31,37 @@ Propose = Annotated[
     bool, typer.Option("--propose", help="With SPEC.json: print it with all that it leaves open filled in by rule.")
 ]
 
+OrganisationRows = Annotated[
+    int | None,
+    typer.Option(help="With SPEC.json of contributors: rows that each organisation has; by default max_rows."),
+]
 
-def answer_file(
-    specification: Path,
-    public_sample: Path | None,
-    target: str | None,
-    pilot_release: Path | None,
-    *,
-    pilot: bool,
-    propose: bool,
-    as_json: bool,
-) -> None:
-    """Answer `lintra plan SPEC.json` as its options say.
+
+OF_A_FILE = ("public_sample", "target", "propose", "pilot", "pilot_release", "organisation_rows")
+"""The options of the command that are read with a SPEC.json only."""
+
+
+def answer_file(specification: Path, options: Mapping[str, Any]) -> None:
+    """Answer `lintra plan SPEC.json` as the command's options say, which are `OF_A_FILE` and `as_json` by name.
 
     Raises:
         LintraError: see the functions below.
     """
-    if pilot:
+    sample, release = options["public_sample"], options["pilot_release"]
+    if options["pilot"]:
         pilot_file(specification)
-    elif pilot_release is not None:
-        main_file(specification, pilot_release)
-    elif propose:
-        propose_file(specification, public_sample)
+    elif release is not None:
+        main_file(specification, release)
+    elif options["propose"]:
+        propose_file(specification, sample)
     else:
-        plan_file(specification, public_sample, target, as_json=as_json)
+        rows = options["organisation_rows"]
+        plan_file(specification, sample, options["target"], rows, as_json=options["as_json"])
 
 
-def plan_file(specification: Path, public_sample: Path | None, target: str | None, *, as_json: bool) -> None:
+def plan_file(
+    specification: Path, public_sample: Path | None, target: str | None, organisation_rows: int | None, *, as_json: bool
+) -> None:
     """Print what to expect of the task that a specification asks for.
 
     Raises:
@@ -65,7 +70,7 @@ def plan_file(specification: Path, public_sample: Path | None, target: str | Non
     """
     asked = _read(specification)
     sample = None if public_sample is None else read_table(public_sample)
-    found = foresee(asked, sample, target, int(time.time()), system_randomness)
+    found = foresee(asked, sample, target, int(time.time()), system_randomness, organisation_rows)
     text = json.dumps(document(found), ensure_ascii=False, allow_nan=False) + "\n" if as_json else show(found)
     typer.echo(text, nl=False)
 

@@ -1,7 +1,8 @@
 """What to expect of a task before anybody sent a row: the errors that its noise will cause in rows like a sample's.
 
 The sample's own sums stand in for those of the cohort, and the release is read as a real one is, so that the errors
-are those that a real release would state. No noise is drawn.
+are those that a real release would state. No noise is drawn. Where organisations contribute, the cohort is the smallest
+number of them, with as many rows each as are said, every row that of a person of its own.
 """
 
 from collections.abc import Mapping
@@ -47,6 +48,7 @@ class Foresight:
             noise drowns is left out.
         coefficients: by feature, value and deviation (None where noise leaves it unbounded); None without a target.
         prospects: how well coefficients could be told from other cohorts and at other epsilons; None without a target.
+        organisation_rows: how many rows each organisation is expected to have; None where every report is a row.
         if_colluding: what epsilon becomes if so many per cent of the smallest cohort collude.
         together: both epsilons of a task with windows; None without.
         warnings: in plain words.
@@ -58,6 +60,7 @@ class Foresight:
     correlations: dict[tuple[str, str], float] | None
     coefficients: dict[str, tuple[float, float | None]] | None
     prospects: tuple[Prospect, ...] | None
+    organisation_rows: int | None
     if_colluding: dict[int, float]
     together: Together | None
     warnings: tuple[str, ...]
@@ -69,6 +72,7 @@ def foresee(
     target: str | None,
     now: int,
     random_bytes: RandomBytes,
+    organisation_rows: int | None = None,
 ) -> Foresight:
     """Expect the errors of a specification's task at its smallest cohort.
 
@@ -78,9 +82,11 @@ def foresee(
         target: a column to explain by the others, if a regression is planned.
         now: seconds since the epoch.
         random_bytes: for the salt and stand-ins of keys.
+        organisation_rows: that each organisation is expected to have; as many as the task allows if not given.
 
     Raises:
-        InvalidTaskError: the specification is malformed; the detail names the field.
+        InvalidTaskError: the specification is malformed; the detail names the field. Or rows of organisations are
+            said that the task does not have.
         InvalidRowError: the sample lacks a column.
         LintraError: no task can promise what is asked for.
     """
@@ -91,14 +97,16 @@ def foresee(
     servers, keys = placeholder_servers(random_bytes), placeholder_keys(random_bytes)
     task = build_task(specification, servers, keys, now, random_bytes)
     rows = spread_rows(task) if sample is None else sample_rows(task, sample)
-    release = _without_noise(task, rows)
+    each = _rows_of_each(task, organisation_rows)
+    release = _without_noise(task, rows, each)
     return Foresight(
         task=task,
         rows_from="columns spread evenly over their bounds" if sample is None else f"a sample of {len(rows):,} rows",
         means=_means(release),
         correlations=_correlations(release),
         coefficients=None if target is None else _coefficients(release, target),
-        prospects=None if target is None else _prospects(task, release, target),
+        prospects=None if target is None else _prospects(task, release, target, each or 1),
+        organisation_rows=each,
         if_colluding=epsilons_if_colluding(task.mechanism, task.claim, task.num_columns),
         together=Together.of(task),
         warnings=tuple(warnings_of(task)),
@@ -133,16 +141,43 @@ def spread_rows(task: Task) -> FloatArray:
     return np.column_stack(parts)
 
 
-def _without_noise(task: Task, rows: FloatArray) -> Release:
-    """Return the release of the smallest cohort if its rows were like these and the noise happened to be 0."""
+def _rows_of_each(task: Task, asked: int | None) -> int | None:
+    """Return how many rows each organisation is expected to have; None where every report is a row.
+
+    Raises:
+        InvalidTaskError: the task has no organisations, or they cannot have so many rows.
+    """
+    if task.contributors is None:
+        if asked is not None:
+            raise InvalidTaskError("rows of an organisation are said, but the specification has no contributors")
+        return None
+    most = task.contributors.max_rows
+    if asked is not None and not 1 <= asked <= most:
+        raise InvalidTaskError(f"an organisation contributes between 1 and max_rows {most} rows, not {asked}")
+    return asked or most
+
+
+def _without_noise(task: Task, rows: FloatArray, each: int | None) -> Release:
+    """Return the release of the smallest cohort if its rows were like these and the noise happened to be 0.
+
+    Args:
+        task: with or without contributors.
+        rows: shape `(n, d)`, in users' units.
+        each: how many rows every organisation has.
+    """
     mechanism = task.mechanism
     if mechanism.num_rows != 1:
         raise InvalidAnalysisError(
             f"errors of a {mechanism.kind} are not foreseen from rows; lintra plan without a file predicts them"
         )
-    exact = mechanism.exact_reports(task.schema_arrays.normalise(rows), task.schema_arrays.outside(rows))
-    clients = task.claim.min_clients
-    sums: IntArray = np.rint(exact.mean(axis=0, dtype=np.float64) * clients).astype(np.int64)[np.newaxis]
+    clients, normalised = task.claim.min_clients, task.schema_arrays.normalise(rows)
+    if each is None:
+        reports = mechanism.exact_reports(normalised, task.schema_arrays.outside(rows))
+        mean = reports.mean(axis=0, dtype=np.float64)
+    else:
+        mean = mechanism.exact_sum(normalised, np.arange(len(rows))) / np.float64(len(rows))
+        mean = np.append(mean, [1.0] * mechanism.exact_count_words)
+    sums: IntArray = np.rint(mean * clients * (each or 1)).astype(np.int64)[np.newaxis]
     return read(task, sums, np.array([clients], np.int64))
 
 
@@ -172,14 +207,14 @@ def _coefficients(release: Release, target: str) -> dict[str, tuple[float, float
     return {each.name: (each.value, errors[each.name]) for each in found.rows}
 
 
-def _prospects(task: Task, release: Release, target: str) -> tuple[Prospect, ...] | None:
+def _prospects(task: Task, release: Release, target: str, each: int) -> tuple[Prospect, ...] | None:
     gram = design(release, target).gram
     noise = gram.errors.spectral_sigma
     if not noise:
         return None
     claim = task.claim
     smallest = smallest_eigenvalue(gram.matrix[:-1, :-1])
-    return outlook(smallest, noise, claim.min_clients, float(fraction(claim.epsilon)), claim.noise_delta)
+    return outlook(smallest, noise, claim.min_clients * each, float(fraction(claim.epsilon)), claim.noise_delta)
 
 
 def _as_declared(column: Column, sample: FileTable) -> FloatArray:

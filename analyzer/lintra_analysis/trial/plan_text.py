@@ -16,6 +16,7 @@ def document(found: Foresight) -> dict[str, object]:
     return {
         "mechanism": task.mechanism.kind,
         "min_clients": task.claim.min_clients,
+        **_organisations_document(found),
         "epsilon": task.claim.epsilon,
         "delta": task.claim.delta,
         "study": None if task.study is None else task.study.model_dump(mode="json"),
@@ -47,9 +48,13 @@ def document(found: Foresight) -> dict[str, object]:
 def show(found: Foresight) -> str:
     """Return what was found in words."""
     claim, kind = found.task.claim, found.task.mechanism.kind
+    held, words = found.task.contributors, f"{found.task.num_words:,} words a report"
+    who = "clients" if held is None else f"organisations with {found.organisation_rows:,} rows each"
+    told = in_words(found.if_colluding, None if held is None else claim.min_clients)
     lines = [
-        f"{kind}: epsilon {claim.epsilon} at delta {claim.delta}, from {claim.min_clients:,} clients",
-        f"{found.task.num_words:,} words a report; {in_words(found.if_colluding)}.",
+        f"{kind}: epsilon {claim.epsilon} at delta {claim.delta}, from {claim.min_clients:,} {who}",
+        f"{words}; {told}.",
+        *_organisations(found.task),
         *_study(found.task),
         *_windows(found),
         f"What the noise alone will do to answers, for rows like {found.rows_from}:",
@@ -58,6 +63,36 @@ def show(found: Foresight) -> str:
         *(f"Warning: {warning}." for warning in found.warnings),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _organisations_document(found: Foresight) -> dict[str, object]:
+    """Return to whom organisations promise what, and with how many rows; nothing where every report is a row."""
+    held = found.task.contributors
+    if held is None:
+        return {}
+    return {
+        "promised_to": held.persons,
+        "max_corrupt_clients": found.task.claim.max_corrupt_clients,
+        "row_count": held.count,
+        "organisation_rows": found.organisation_rows,
+    }
+
+
+def _organisations(task: Task) -> Iterator[str]:
+    """Say what persons are promised, and organisations, if these contribute."""
+    held, claim = task.contributors, task.claim
+    if held is None:
+        return
+    yield (
+        f"Promised ({claim.neighbours}) to {held.persons}, if at most {claim.max_corrupt_clients} of the organisations "
+        f"collude; {task.mechanism.clipping_rule()}."
+    )
+    yield (
+        "Promised to an organisation: nothing about its own sums, which nobody sees unless all others, all servers but "
+        "one and the analyzer collude; then they see them with its own noise."
+    )
+    known = "released as it is" if held.count == "exact" else "released with noise"
+    yield f"The number of rows is {known}; an organisation sends at most {held.max_rows:,}."
 
 
 def _study(task: Task) -> Iterator[str]:

@@ -78,9 +78,18 @@ def released_epsilons_if_colluding(
     return {percent: _smallest(claim, matrix.num_clients, percent, released) for percent in shown}
 
 
-def in_words(epsilons: Mapping[int, float]) -> str:
-    """Return what is shown beside every claim: "epsilon 0.97 if 0 % of the clients collude, 1 if 5 % do, ..."."""
+def in_words(epsilons: Mapping[int, float], organisations: int | None = None) -> str:
+    """Return what is shown beside every claim: "epsilon 0.97 if 0 % of the clients collude, 1 if 5 % do, ...".
+
+    Args:
+        epsilons: by per cent.
+        organisations: how many send reports; they are counted then: "epsilon 0.4 if none of 3 organisations colludes".
+    """
     (first, epsilon), *others = epsilons.items()
+    if organisations is not None:
+        counted = [(organisations * percent // 100, found) for percent, found in others]
+        told = ", ".join(f"{_shown(found)} if {number} do{'es' * (number == 1)}" for number, found in counted)
+        return f"epsilon {_shown(epsilon)} if none of {organisations} organisations colludes, {told}"
     told = ", ".join(f"{_shown(found)} if {percent} % do" for percent, found in others)
     return f"epsilon {_shown(epsilon)} if {first} % of the clients collude, {told}"
 

@@ -90,6 +90,14 @@ class CountedRows(Mechanism):
         """Return the largest norm of all rows of a person together, in normalised units."""
         return sqrt(self.squared_person_bound) * 2.0**-self.fraction_bits
 
+    def clipping_rule(self) -> str:
+        """Return in words what happens to a row that is too large, or to all rows of a person together."""
+        if self.contributors is None:
+            return super().clipping_rule()
+        rows, bound = self.contributors.rows_per_person, self.contributors.person_bound
+        norm = bound or self.row_bound + f" times the root of {rows}" * (rows > 1)
+        return f"all rows of a person together are shrunk to norm {norm}"
+
     @abstractmethod
     def sum_of_steps(self, steps: IntArray) -> IntArray:
         """Return the sum of the noiseless reports of clipped integer rows of shape `(n, d)`, shape `(w,)`."""

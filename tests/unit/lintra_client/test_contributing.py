@@ -267,7 +267,7 @@ def test_the_command_shows_everything_and_sends_nothing_without_a_yes(
     assert no.exit_code == 1
     assert "5 rows of 3 persons; one person has 2 at most" in no.output
     assert "b: 1 values beyond a bound are moved to it, 1 are missing" in no.output
-    assert "80 % do" in no.output
+    assert "1 if 4 do" in no.output
     dry = CliRunner().invoke(app, [*words, "--dry-run", "--json"])
     assert json.loads(dry.output)["sent"] is None
     assert network.nothing_left()

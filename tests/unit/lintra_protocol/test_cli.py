@@ -7,7 +7,10 @@ from typer.testing import CliRunner
 
 from lintra_analysis.planning.ron_gauss import JointQuestion, plan_ron_gauss
 from lintra_protocol import cli, command
+from lintra_protocol.contributors import Contributors
 from lintra_protocol.errors import FalseClaimError, LintraError
+from lintra_protocol.mechanisms import Sum
+from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.schema import Column
 from support import make_task
 
@@ -50,6 +53,22 @@ def test_show_says_what_the_published_calibration_claims_and_what_it_gives(
     text = capsys.readouterr().out
     assert "every entry is clipped to +-1, then every client adds noise" in text
     assert "published calibration, for comparison: claimed epsilon 1 by Theorem 3.4, exactly 0.6" in text
+
+
+def test_show_says_to_which_persons_organisations_promise_and_what_is_left_if_some_collude(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    held = Contributors(rows_per_person=4, person_bound="1.5", organisations_per_person=2, max_rows=900, count="noisy")
+    claim = Claim(epsilon="1", delta="0.000001", min_clients=5, max_corrupt_clients=4)
+    mechanism = Sum(row_bound="1", fraction_bits=0, sigma=4).of_contributors(held).calibrated(claim, 3, 5)
+    path = tmp_path / "task.json"
+    path.write_bytes(make_task(mechanism, claim=claim, max_clients=5, max_missing="0", contributors=held).canonical())
+    assert lintra("task", "show", str(path)) == 0
+    text = capsys.readouterr().out
+    assert "all rows of a person together are shrunk to norm 1.5, then every organisation adds noise" in text
+    assert "to persons, each with at most 4 rows in at most 2 organisations; the number of rows is released" in text
+    assert "if none of 5 organisations colludes, 0.4752 if 1 does, 0.5543 if 2 do, 0.6889 if 3 do, 1 if 4 do" in text
+    assert "Recomputed for 5 organisations: epsilon 1 at delta 1e-06" in text
 
 
 def test_show_names_the_levels_of_a_category_and_counts_sigma_in_its_own_steps(

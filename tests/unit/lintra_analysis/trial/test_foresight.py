@@ -5,10 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lintra_analysis.estimators.means import means
+from lintra_analysis.readings import read
 from lintra_analysis.trial.files.table import read_table
 from lintra_analysis.trial.foresight import foresee
 from lintra_analysis.trial.plan_text import document, show
 from lintra_analysis.trial.prospects import Prospect
+from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from support import source
 
@@ -70,3 +73,44 @@ def test_the_strength_grows_with_the_cohort_and_as_the_noise_falls(sample: Path)
 def test_verdicts_follow_the_strength() -> None:
     words = [Prospect(1.0, 100, strength).verdict for strength in (1.9, 2.0, 4.9, 5.0)]
     assert words == ["hardly any told", "some told", "some told", "told"]
+
+
+def asked_of_organisations(rows_per_person: int) -> dict[str, object]:
+    """Return the same of four organisations, whose rows are counted with noise if a person may have several."""
+    held = {"rows_per_person": rows_per_person, "max_rows": 500_000}
+    return {**asked(4), "max_corrupt_clients": None, "max_clients": 4, "contributors": held}
+
+
+@pytest.mark.parametrize("rows_per_person", [1, 3])
+def test_organisations_expect_the_errors_that_their_release_states(sample: Path, rows_per_person: int) -> None:
+    each, table = 60_000, read_table(sample)
+    found = foresee(asked_of_organisations(rows_per_person), table, "y", 10**9, source("organisations"), each)
+    task, rows = found.task, np.tile(table.block(), (each // 300, 1))
+    normalised, persons = task.schema_arrays.normalise(rows), np.arange(each)
+    total = sum(task.mechanism.contribution(normalised, persons, source(f"organisation {k}")) for k in range(4))
+    stated = means(read(task, np.atleast_2d(total), np.array([4])), of="cohort")
+    assert stated.means is not None
+    assert found.means is not None
+    errors = [each.standard_error.privacy for each in stated.means if each.standard_error is not None]
+    assert list(found.means.values()) == pytest.approx(errors, rel=1e-2)
+    fewer = foresee(asked_of_organisations(rows_per_person), table, "y", 10**9, source("fewer"), each // 2)
+    assert fewer.means is not None
+    assert fewer.means["a"] == pytest.approx(2 * found.means["a"], rel=0.05)
+
+
+def test_a_plan_of_organisations_says_what_is_promised_to_whom() -> None:
+    found = foresee(asked_of_organisations(3), None, "y", 10**9, source("words"))
+    text = show(found)
+    assert "from 4 organisations with 500,000 rows each" in text
+    assert "to persons, each with at most 3 rows in at most 1 organisation, if at most 3 of the organisations" in text
+    assert "if none of 4 organisations colludes" in text
+    assert "2,000,000 " in text
+    plain = document(found)
+    assert (plain["organisation_rows"], plain["row_count"], plain["max_corrupt_clients"]) == (500_000, "noisy", 3)
+
+
+def test_rows_of_organisations_that_cannot_be_are_refused() -> None:
+    with pytest.raises(InvalidTaskError, match="between 1 and max_rows 500000"):
+        foresee(asked_of_organisations(1), None, None, 10**9, source("many"), 500_001)
+    with pytest.raises(InvalidTaskError, match="has no contributors"):
+        foresee(asked(5000), None, None, 10**9, source("none"), 10)
