@@ -102,6 +102,7 @@ PROTOCOL_LAYERS: tuple[frozenset[str], ...] = (
             "windows",
             "cells",
             "contributors",
+            "verification",
         }
     ),
     frozenset({"missing", "report_ids"}),

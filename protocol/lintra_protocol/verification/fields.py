@@ -1,0 +1,148 @@
+"""Arithmetic in the four fields of the proofs, whose primes lie just below 2^60, and exact sums by floating point.
+
+Elements stand in arrays of `uint64` whose first axis runs over the primes. With p = 2^60 - c every carry beyond 60 bits
+comes back as c times itself. Long sums of products are matrix products of limbs in `float64`: every partial sum is an
+integer below 2^53, so the result is exact in whatever order a library adds.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lintra_protocol.randomness import RandomBytes
+from lintra_protocol.ring import FloatArray, RingArray, ring_from_bytes
+
+_BITS = 60
+_GAPS = (107, 179, 279, 395)
+PRIMES = tuple((1 << _BITS) - gap for gap in _GAPS)
+
+ROOTS = (383824447308448458, 131347044478969944, 166254837967917052, 564895608718700323)
+"""In each field a square root of -1. It keeps blinds out of a polynomial's constant term."""
+
+ELEMENT_BYTES = 8
+ELEMENT_MASK = np.uint64((1 << _BITS) - 1)
+"""The bits of a random word that are kept for an element."""
+
+VALUE_BITS, WEIGHT_BITS, WEIGHT_LIMBS = 16, 20, 3
+"""Of the limbs of shared numbers, and of those of public weights: products stay below 2^36."""
+
+_MOST_TERMS = 1 << 53 - VALUE_BITS - WEIGHT_BITS
+_HALF = np.uint64(_BITS // 2)
+_LOW_HALF = np.uint64((1 << _BITS // 2) - 1)
+
+FieldArray = NDArray[np.uint64]
+
+
+def over_primes(numbers: Sequence[int], dimensions: int) -> FieldArray:
+    """Return one number for each prime, to stand beside arrays of so many dimensions."""
+    return np.array(numbers, np.uint64).reshape(-1, *(1,) * (dimensions - 1))
+
+
+def reduced(numbers: RingArray) -> FieldArray:
+    """Return any 64-bit numbers as elements of the fields, below each prime."""
+    folded = (numbers & ELEMENT_MASK) + (numbers >> np.uint64(_BITS)) * over_primes(_GAPS, numbers.ndim)
+    # Below twice the prime; what is below the prime wraps around, and is then the smaller number as it was.
+    result: FieldArray = np.minimum(folded, folded - over_primes(PRIMES, numbers.ndim))
+    return result
+
+
+def minus(first: FieldArray, second: FieldArray) -> FieldArray:
+    """Return differences of elements."""
+    difference = first - second
+    result: FieldArray = np.minimum(difference, difference + over_primes(PRIMES, difference.ndim))
+    return result
+
+
+def times(first: FieldArray, second: FieldArray) -> FieldArray:
+    """Return products of elements."""
+    high_1, low_1 = first >> _HALF, first & _LOW_HALF
+    high_2, low_2 = second >> _HALF, second & _LOW_HALF
+    middle = high_1 * low_2 + low_1 * high_2
+    carries = high_1 * high_2 + (middle >> _HALF)
+    gaps = over_primes(_GAPS, carries.ndim)
+    # The carries times the gap may have 70 bits: their upper half goes round once more.
+    upper = (carries >> _HALF) * gaps
+    around = (upper >> _HALF) * gaps + ((upper & _LOW_HALF) << _HALF) + (carries & _LOW_HALF) * gaps
+    return reduced(around + ((middle & _LOW_HALF) << _HALF) + low_1 * low_2)
+
+
+def summed(elements: FieldArray) -> FieldArray:
+    """Return the sums of elements over the last axis, of at most 2^20 of them."""
+    low, high = (elements & _LOW_HALF).sum(axis=-1), (elements >> _HALF).sum(axis=-1)
+    carries = (high >> _HALF) * over_primes(_GAPS, high.ndim)
+    return reduced(reduced(low + carries) + ((high & _LOW_HALF) << _HALF))
+
+
+def draw(rows: int, columns: int, random_bytes: RandomBytes) -> FieldArray:
+    """Draw uniform elements of shape `(4, rows, columns)`, one field after the other.
+
+    Words are kept to 60 bits, and those that are no element are skipped.
+    """
+    drawn = np.stack([_drawn(prime, rows * columns, random_bytes) for prime in PRIMES])
+    return drawn.reshape(len(PRIMES), rows, columns)
+
+
+def _drawn(prime: int, count: int, random_bytes: RandomBytes) -> RingArray:
+    found = np.empty(0, np.uint64)
+    while found.size < count:
+        words = ring_from_bytes(random_bytes(ELEMENT_BYTES * (count - found.size))) & ELEMENT_MASK
+        found = np.concatenate([found, words[words < prime]])
+    return found
+
+
+def value_limbs(elements: FieldArray) -> FloatArray:
+    """Return numbers below 2^64 in limbs of 16 bits, on a new last axis of length 4."""
+    halves = np.ascontiguousarray(elements, "<u8").view("<u2")
+    return halves.reshape(*elements.shape, 64 // VALUE_BITS).astype(np.float64)
+
+
+def weight_limbs(elements: FieldArray) -> FloatArray:
+    """Return elements in limbs of 20 bits, on a new last axis of length 3."""
+    shifts = np.arange(0, _BITS, WEIGHT_BITS, dtype=np.uint64)
+    limbs = (elements[..., np.newaxis] >> shifts) & np.uint64((1 << WEIGHT_BITS) - 1)
+    return limbs.astype(np.float64)
+
+
+def joined(products: FloatArray) -> FieldArray:
+    """Put sums of products of limbs together.
+
+    Args:
+        products: shape `(4, a, 3, m, ..)`: for each prime, of weights' limb j (third axis) and values' limb k (fourth),
+            integers from 0 to below 2^53; m is at most 5.
+
+    Returns:
+        The sum over j and k of 2^(20 j + 16 k) times each, shape `(4, a, ..)`.
+    """
+    shape = products.shape[:2] + products.shape[4:]
+    gaps = over_primes(_GAPS, len(shape))
+    low, high = np.zeros(shape, np.uint64), np.zeros(shape, np.uint64)
+    for weight_limb in range(products.shape[2]):
+        for value_limb in range(products.shape[3]):
+            part = products[:, :, weight_limb, value_limb].astype(np.uint64)
+            shift = WEIGHT_BITS * weight_limb + VALUE_BITS * value_limb
+            if shift >= _BITS:
+                part *= gaps
+                shift -= _BITS
+            rest = np.uint64(_BITS - shift)
+            high += part >> rest
+            part &= np.uint64((1 << _BITS - shift) - 1)
+            part <<= np.uint64(shift)
+            low += part
+    return reduced(reduced(low) + high * gaps)
+
+
+@lru_cache(maxsize=1)
+def require_exact_sums() -> None:
+    """Check once that this machine's matrix products of limbs are the integers that they have to be.
+
+    Raises:
+        RuntimeError: they are not, so that nothing could be proven or checked here.
+    """
+    largest = np.full((WEIGHT_LIMBS, _MOST_TERMS), float((1 << WEIGHT_BITS) - 1))
+    values = np.full((_MOST_TERMS, 5), float((1 << VALUE_BITS) - 1))
+    values[::3] -= 1
+    expected = sum(((1 << WEIGHT_BITS) - 1) * int(value) for value in values[:, 0])
+    if (largest @ values != expected).any():
+        raise RuntimeError("floating-point matrix products are not exact here: verified reports need IEEE arithmetic")

@@ -1,0 +1,112 @@
+"""What a client proves: that its padded row a has |a|^2 = R^2, by the coefficients of one polynomial in each field.
+
+Column c of a is the polynomial f_c(X) = sum_k a_(kL+c) X^k + beta_c (X^K + i X^(K+1)) + gamma_c (X^(K+2) + i X^(K+3)),
+with uniform blinds beta and gamma and i^2 = -1. In sum_c f_c(X) f_c(1/X) the constant term is |a|^2, blinds or not,
+since beta^2 + (i beta)^2 = 0. The proof is the other coefficients P_1 .. P_(K+3); that of X^-d is that of X^d.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lintra_protocol.randomness import RandomBytes
+from lintra_protocol.ring import IntArray
+from lintra_protocol.verification.fields import (
+    PRIMES,
+    ROOTS,
+    FieldArray,
+    draw,
+    joined,
+    minus,
+    over_primes,
+    reduced,
+    summed,
+    times,
+    weight_limbs,
+)
+from lintra_protocol.verification.padding import padded_rows
+from lintra_protocol.verification.parameters import Parameters
+
+_RAISE = 1 << 31
+"""Added to every word, which lies between -2^31 and 2^31, so that none is negative."""
+
+
+@dataclass(frozen=True)
+class ProvenRows:
+    """Some rows with their padding and proofs; `repr` shows none of them.
+
+    Attributes:
+        words: shape `(k, W)`.
+        elements: betas, gammas and coefficients, shape `(4, k, 2L + K + 3)`.
+    """
+
+    words: IntArray = field(repr=False)
+    elements: FieldArray = field(repr=False)
+
+
+def prove(parameters: Parameters, noised: IntArray, random_bytes: RandomBytes) -> ProvenRows:
+    """Prove of noised rows, shape `(k, w)`, that none is too long.
+
+    Args:
+        parameters: of the task.
+        noised: what is shared.
+        random_bytes: a cryptographic source, for the blinds: field by field, of each row betas, then gammas.
+
+    Raises:
+        ValueError: a row is too long (see `padding.too_long`).
+    """
+    words = padded_rows(parameters, noised)
+    blinds = draw(len(words), 2 * parameters.columns, random_bytes)
+    coefficients = proof_elements(parameters, words, blinds)
+    return ProvenRows(words, np.concatenate([blinds, coefficients], axis=2))
+
+
+def proof_elements(parameters: Parameters, words: IntArray, blinds: FieldArray) -> FieldArray:
+    """Return P_1 .. P_(K+3) of each field, shape `(4, k, K + 3)`.
+
+    Args:
+        parameters: of the task.
+        words: padded rows, shape `(k, W)`, of squared norm R^2.
+        blinds: betas, then gammas, shape `(4, k, 2L)`.
+    """
+    powers, columns = parameters.powers, parameters.columns
+    of_beta, of_gamma = _blinded_columns(parameters, words, blinds)
+    beta, gamma = blinds[..., :columns], blinds[..., columns:]
+    both = summed(times(beta, gamma))
+    squares = reduced(summed(times(beta, beta)) + summed(times(gamma, gamma)))
+
+    straight, turned = (np.zeros((len(PRIMES), len(words), powers + 3), np.uint64) for _ in range(2))
+    straight[..., :powers] += of_beta[..., ::-1]
+    straight[..., 2 : powers + 2] += of_gamma[..., ::-1]
+    turned[..., 1 : powers + 1] += of_beta[..., ::-1]
+    turned[..., 3 : powers + 3] += of_gamma[..., ::-1]
+    turned[..., 0] += squares + both
+    turned[..., 2] += both
+    straight[..., : powers - 1] += _autocorrelation(parameters, words)
+    return reduced(straight + times(reduced(turned), over_primes(ROOTS, 3)))
+
+
+def _autocorrelation(parameters: Parameters, words: IntArray) -> FieldArray:
+    """Return sum_i a_i a_(i + dL) for d = 1 .. K-1 as elements, shape `(4, k, K - 1)`: below R^2 as integers."""
+    step, width = parameters.columns, parameters.padded
+    found = np.empty((parameters.powers - 1, len(words)), np.int64)
+    for place in range(parameters.powers - 1):
+        lag = step * (place + 1)
+        np.einsum("ij,ij->i", words[:, : width - lag], words[:, lag:], out=found[place])
+    return np.stack([(found.T % prime).astype(np.uint64) for prime in PRIMES])
+
+
+def _blinded_columns(parameters: Parameters, words: IntArray, blinds: FieldArray) -> tuple[FieldArray, FieldArray]:
+    """Return C_k = sum_c beta_c a_(kL+c) and D_k, the same with gamma, for k = 0 .. K-1; each of shape `(4, n, K)`.
+
+    As matrix products of limbs; a row of zeros more gives what the raised words are too large by.
+    """
+    count, rows, columns = len(words), parameters.powers + 1, parameters.columns
+    raised = np.full((count, rows * columns), _RAISE, "<u4")
+    raised[:, : parameters.padded] += words.astype(np.uint32)
+    values = raised.view("<u2").reshape(count, rows, columns, 2).transpose(0, 3, 1, 2).astype(np.float64)
+    limbs = weight_limbs(blinds.reshape(len(PRIMES), count, 2, columns)).transpose(1, 3, 0, 2, 4)
+    products = values.reshape(count, 2 * rows, columns) @ limbs.reshape(count, columns, -1)
+    found = joined(products.reshape(count, 2, rows, len(PRIMES), 2, -1).transpose(3, 4, 5, 1, 0, 2))
+    lowered = [minus(found[:, blind, :, :-1], found[:, blind, :, -1:]) for blind in range(2)]
+    return lowered[0], lowered[1]

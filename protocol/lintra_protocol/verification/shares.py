@@ -1,0 +1,165 @@
+"""Shares of proven rows: words as integers of 80 bits, whose low 64 are shares in the ring, and elements of fields.
+
+The words of servers 0 .. N-2 are uniform below 2^g; the last server's make all N add up to the row plus O, a multiple
+of 2^64. So whatever a client sends, the shares mean one integer row of words below 2^80, for the ring as for all
+fields. As in the unverified form N-1 shares may be seeds.
+"""
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lintra_protocol.canonical import ByteRows, framed
+from lintra_protocol.randomness import RandomBytes
+from lintra_protocol.ring import RingArray
+from lintra_protocol.sharing import SEED_BYTES
+from lintra_protocol.verification.fields import PRIMES, FieldArray, draw, minus, over_primes
+from lintra_protocol.verification.parameters import Parameters
+from lintra_protocol.verification.proof import ProvenRows
+
+WORD = np.dtype([("low", "<u8"), ("high", "<u2")])
+"""A word of a share: 10 bytes, little-endian."""
+
+SharedWords = NDArray[np.void]
+"""Words of shares as `WORD`."""
+
+
+def split(parameters: Parameters, proven: ProvenRows, random_bytes: RandomBytes) -> list[ByteRows]:
+    """Split proven rows into one share for each server.
+
+    Args:
+        parameters: of the task.
+        proven: k rows.
+        random_bytes: a cryptographic source: of each server but the last all words, then all elements.
+
+    Returns:
+        For each server the payloads, shape `(k, payload_bytes)`.
+    """
+    masks = [_random_shares(parameters, len(proven.words), random_bytes) for _ in range(parameters.num_servers - 1)]
+    return [*masks, last_shares(parameters, proven, masks)]
+
+
+def split_seeded(
+    parameters: Parameters, proven: ProvenRows, random_bytes: RandomBytes
+) -> tuple[list[ByteRows], ByteRows]:
+    """Split proven rows so that all but the last server's shares are seeds.
+
+    Returns:
+        The seeds of servers 0 .. N-2, each of shape `(k, 32)`, read row by row, and the last server's payloads.
+    """
+    count, others = len(proven.words), parameters.num_servers - 1
+    drawn = np.frombuffer(random_bytes(SEED_BYTES * count * others), np.uint8).reshape(count, others, SEED_BYTES)
+    seeds = [np.ascontiguousarray(drawn[:, server]) for server in range(others)]
+    return seeds, last_shares(parameters, proven, [expand_seeds(parameters, each) for each in seeds])
+
+
+def expand_seeds(parameters: Parameters, seeds: ByteRows) -> ByteRows:
+    """Expand seeds, shape `(k, 32)`, to the payloads that they stand for, shape `(k, payload_bytes)`."""
+    size = parameters.payload_bytes
+    streams = [_stream_bytes(seed.tobytes(), size) for seed in seeds]
+    payloads = np.frombuffer(b"".join(streams), np.uint8).reshape(len(seeds), size).copy()
+    words_of(parameters, payloads)["high"] &= _top_mask(parameters)
+    elements = _raw_elements(parameters, payloads)
+    elements &= np.uint64((1 << 60) - 1)
+    # About one seed in 10^12 has a word that is no element; it is read again, one word after the other.
+    for place in np.flatnonzero((elements >= _limits()).any(axis=(1, 2))):
+        payloads[place] = share_of_stream(parameters, _stream(seeds[place].tobytes(), size))
+    return payloads
+
+
+def share_of_stream(parameters: Parameters, random_bytes: RandomBytes) -> ByteRows:
+    """Return the payload, shape `(payload_bytes,)`, that a stream of random bytes stands for."""
+    share: ByteRows = _random_shares(parameters, 1, random_bytes)[0]
+    return share
+
+
+def last_shares(parameters: Parameters, proven: ProvenRows, others: Sequence[ByteRows]) -> ByteRows:
+    """Return the last server's payloads beside those of all others."""
+    payloads = np.empty((len(proven.words), parameters.payload_bytes), np.uint8)
+    low = proven.words.view(np.uint64).copy()
+    high = (parameters.offset >> 64) - (proven.words < 0).astype(np.int64)
+    elements = proven.elements
+    for other in others:
+        shared = words_of(parameters, other)
+        high -= shared["high"].astype(np.int64) + (low < shared["low"])
+        low -= shared["low"]
+        elements = minus(elements, elements_of(parameters, other))
+    words = words_of(parameters, payloads)
+    words["low"], words["high"] = low, high
+    _raw_elements(parameters, payloads)[:] = elements.transpose(1, 0, 2)
+    return payloads
+
+
+def ring_words(parameters: Parameters, payloads: ByteRows) -> RingArray:
+    """Return the ring words, shape `(k, w)`, that payloads share: they are what is added up."""
+    return words_of(parameters, payloads)["low"][:, : parameters.num_words].astype(np.uint64)
+
+
+def words_of(parameters: Parameters, payloads: ByteRows) -> SharedWords:
+    """Return the words of payloads, padding and all, as `WORD`, shape `(k, W)`; a view."""
+    return payloads[:, : parameters.words_bytes].view(WORD)
+
+
+def elements_of(parameters: Parameters, payloads: ByteRows) -> FieldArray:
+    """Return the elements of payloads, shape `(4, k, 2L + K + 3)`."""
+    return np.ascontiguousarray(_raw_elements(parameters, payloads).transpose(1, 0, 2))
+
+
+def malformed(parameters: Parameters, server: int, payloads: ByteRows) -> NDArray[np.bool_]:
+    """Say for each of some payloads that arrived at a server whether a number in it is out of range, shape `(k,)`.
+
+    No element may reach its prime, and but for the last server no word 2^g: then no client can share anything but
+    integers below 2^80, on which the proof rests.
+    """
+    wrong = np.zeros(len(payloads), np.bool_)
+    wrong |= (_raw_elements(parameters, payloads) >= _limits()).any(axis=(1, 2))
+    if server < parameters.num_servers - 1:
+        wrong |= (words_of(parameters, payloads)["high"] > _top_mask(parameters)).any(axis=1)
+    return wrong
+
+
+def _random_shares(parameters: Parameters, count: int, random_bytes: RandomBytes) -> ByteRows:
+    """Read shares from a source of randomness: all words first, each kept to g bits."""
+    payloads = np.empty((count, parameters.payload_bytes), np.uint8)
+    read = random_bytes(parameters.words_bytes * count)
+    payloads[:, : parameters.words_bytes] = np.frombuffer(read, np.uint8).reshape(count, -1)
+    words_of(parameters, payloads)["high"] &= _top_mask(parameters)
+    drawn = draw(count, parameters.elements, random_bytes)
+    _raw_elements(parameters, payloads)[:] = drawn.transpose(1, 0, 2)
+    return payloads
+
+
+def _raw_elements(parameters: Parameters, payloads: ByteRows) -> NDArray[np.uint64]:
+    """Return the elements of payloads as they stand there, shape `(k, 4, 2L + K + 3)`; a view."""
+    numbers = payloads[:, parameters.words_bytes :].view("<u8")
+    return numbers.reshape(len(payloads), len(PRIMES), parameters.elements)
+
+
+def _top_mask(parameters: Parameters) -> np.uint16:
+    """Return which of the upper 16 bits of a word may be set in a share of g bits."""
+    return np.uint16((1 << parameters.word_bits - 64) - 1)
+
+
+def _limits() -> FieldArray:
+    """Return the primes, to stand beside elements of shape `(k, 4, e)`."""
+    return over_primes(PRIMES, 2)
+
+
+def _stream_bytes(seed: bytes, count: int) -> bytes:
+    return hashlib.shake_128(framed("verified share seed", seed)).digest(count)
+
+
+def _stream(seed: bytes, at_once: int) -> RandomBytes:
+    """Return a source that reads a seed's stream from its beginning."""
+    held, taken = _stream_bytes(seed, at_once), 0
+
+    def read(count: int) -> bytes:
+        nonlocal held, taken
+        while taken + count > len(held):
+            held = _stream_bytes(seed, 2 * len(held))
+        taken += count
+        return held[taken - count : taken]
+
+    return read
