@@ -8,12 +8,12 @@ from lintra_analysis.releases.centred_products import CentredProducts
 from lintra_analysis.releases.clipped import ClippedRows
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.joint_sums import ProjectedSums
-from lintra_analysis.releases.refusals import refuse_cells, refuse_range_sums
+from lintra_analysis.releases.refusals import NoCells, NoRangeSums
 from lintra_protocol.ring import FloatArray
 
 
 @dataclass(frozen=True, eq=False)
-class BothRounds:
+class BothRounds(NoCells, NoRangeSums):
     """A second round together with the first.
 
     Attributes:
@@ -59,22 +59,6 @@ class BothRounds:
     def rounds(self) -> tuple[ProjectedSums, CentredProducts]:
         """Return the releases of both rounds."""
         return self.first, self.second
-
-    def cells(self) -> NoReturn:
-        """Refuse: the release is no histogram.
-
-        Raises:
-            InvalidAnalysisError: always.
-        """
-        refuse_cells()
-
-    def range_sums(self) -> NoReturn:
-        """Refuse: the release is no range finder.
-
-        Raises:
-            InvalidAnalysisError: always.
-        """
-        refuse_range_sums()
 
     def table(self) -> tuple[list[str], FloatArray]:
         """Return a name for every number of the second round, and the numbers, shape `(1, w)`."""

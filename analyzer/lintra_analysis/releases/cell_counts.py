@@ -8,13 +8,13 @@ import numpy as np
 
 from lintra_analysis.releases.checks import check_noise_sd, check_release, checked_shape
 from lintra_analysis.releases.columns import ScaledColumn, positions, require_workable
-from lintra_analysis.releases.refusals import refuse_range_sums, refuse_rounds
+from lintra_analysis.releases.refusals import NoRangeSums, NoRounds
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
 from lintra_protocol.ring import FloatArray
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CellCounts:
+class CellCounts(NoRounds, NoRangeSums):
     """The noisy number of rows in each cell.
 
     Attributes:
@@ -78,14 +78,6 @@ class CellCounts:
         """Return the release itself."""
         return self
 
-    def range_sums(self) -> NoReturn:
-        """Refuse: the release is no range finder.
-
-        Raises:
-            InvalidAnalysisError: always.
-        """
-        refuse_range_sums()
-
     @property
     def clipped(self) -> None:
         """Return None: no row is clipped."""
@@ -94,14 +86,6 @@ class CellCounts:
     def totals(self) -> None:
         """Return None: the release holds no sums of rows."""
         return
-
-    def rounds(self) -> NoReturn:
-        """Refuse: synthetic rows are modelled on joint sums.
-
-        Raises:
-            InvalidAnalysisError: always.
-        """
-        refuse_rounds()
 
     def table(self) -> tuple[list[str], FloatArray]:
         """Return a line for each cell: numbers of its column and of itself, its ends, its rows.

@@ -13,14 +13,14 @@ import numpy as np
 from lintra_analysis.releases.clipped import ClippedRows
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.features import Label
-from lintra_analysis.releases.refusals import refuse_cells, refuse_range_sums, refuse_rounds
+from lintra_analysis.releases.refusals import Refusals
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
 from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.ring import FloatArray
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CentredProducts:
+class CentredProducts(Refusals):
     """The noisy sum of u u^T, u a projected row less the centre of its class.
 
     Attributes:
@@ -85,34 +85,6 @@ class CentredProducts:
             "the second of two rounds holds products about class means and nothing else; "
             "open it with the release of the first round for a model of both"
         )
-
-    def totals(self) -> None:
-        """Return None: there are no sums in a second round."""
-        return
-
-    def rounds(self) -> NoReturn:
-        """Refuse: the joint sums are in the release of the first round, which is not here.
-
-        Raises:
-            InvalidAnalysisError: always.
-        """
-        refuse_rounds()
-
-    def cells(self) -> NoReturn:
-        """Refuse: the release is no histogram.
-
-        Raises:
-            InvalidAnalysisError: always.
-        """
-        refuse_cells()
-
-    def range_sums(self) -> NoReturn:
-        """Refuse: the release is no range finder.
-
-        Raises:
-            InvalidAnalysisError: always.
-        """
-        refuse_range_sums()
 
     def table(self) -> tuple[list[str], FloatArray]:
         """Return a name for every released number, and the numbers, shape `(1, w)`."""

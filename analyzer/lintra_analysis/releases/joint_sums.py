@@ -6,7 +6,7 @@ Numbers are in units of mapped rows z, counts in rows. A `repr` shows shapes and
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NoReturn
+from typing import Literal
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from lintra_analysis.releases.features import (
     starts_of,
 )
 from lintra_analysis.releases.gram import GramEstimate
-from lintra_analysis.releases.refusals import refuse_cells, refuse_range_sums
+from lintra_analysis.releases.refusals import NoCells, NoRangeSums
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
 from lintra_protocol.canonical import JsonValue, base64url, canonical_json, domain_hash
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
@@ -76,7 +76,7 @@ class PairTable:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ProjectedSums:
+class ProjectedSums(NoCells, NoRangeSums):
     """Class counts, class sums, pooled products and column histograms of n projected rows, with noise.
 
     K classes, m coordinates, projected dimension p, and P = p, or p + 1 with a numeric label.
@@ -218,22 +218,6 @@ class ProjectedSums:
     def rounds(self) -> tuple["ProjectedSums", None]:
         """Return the release itself; there was no second round."""
         return self, None
-
-    def cells(self) -> NoReturn:
-        """Refuse: the release is no histogram.
-
-        Raises:
-            InvalidAnalysisError: always.
-        """
-        refuse_cells()
-
-    def range_sums(self) -> NoReturn:
-        """Refuse: the release is no range finder.
-
-        Raises:
-            InvalidAnalysisError: always.
-        """
-        refuse_range_sums()
 
     @property
     def columns(self) -> tuple[ScaledColumn, ...]:

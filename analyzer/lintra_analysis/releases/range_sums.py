@@ -9,7 +9,7 @@ import numpy as np
 from lintra_analysis.releases.checks import check_noise_sd, check_release, checked_shape
 from lintra_analysis.releases.clipped import ClippedRows
 from lintra_analysis.releases.columns import ScaledColumn, positions, require_workable
-from lintra_analysis.releases.refusals import refuse_cells, refuse_rounds
+from lintra_analysis.releases.refusals import NoCells, NoRounds
 from lintra_analysis.releases.totals import Totals
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray
@@ -33,7 +33,7 @@ class TargetProducts:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RangeSums:
+class RangeSums(NoRounds, NoCells):
     """The noisy sum of z (W^T z)^T, W public: M W and noise, where M is the sum of z z^T.
 
     The range finder of Halko, Martinsson and Tropp (2011). Rows whose W^T z is longer than `projected_bound` count
@@ -119,22 +119,6 @@ class RangeSums:
     def totals(self) -> Totals | None:
         """Return the sums of the columns, if the task had an intercept."""
         return self.sums
-
-    def rounds(self) -> NoReturn:
-        """Refuse: synthetic rows are modelled on joint sums.
-
-        Raises:
-            InvalidAnalysisError: always.
-        """
-        refuse_rounds()
-
-    def cells(self) -> NoReturn:
-        """Refuse: the release is no histogram.
-
-        Raises:
-            InvalidAnalysisError: always.
-        """
-        refuse_cells()
 
     def table(self) -> tuple[list[str], FloatArray]:
         """Return a line for the sums, if there are any, one for each target, and one for each column of W."""

@@ -9,14 +9,14 @@ import numpy as np
 from lintra_analysis.releases.checks import check_noise_sd, check_release, checked_shape
 from lintra_analysis.releases.clipped import ClippedRows
 from lintra_analysis.releases.columns import ScaledColumn, positions, require_workable
-from lintra_analysis.releases.refusals import refuse_cells, refuse_range_sums, refuse_rounds
+from lintra_analysis.releases.refusals import NoCells, NoRangeSums, NoRounds
 from lintra_analysis.releases.row_count import RowCount
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Totals:
+class Totals(NoRounds, NoCells, NoRangeSums):
     """The noisy sum of the rows.
 
     Attributes:
@@ -69,30 +69,6 @@ class Totals:
     def totals(self) -> "Totals":
         """Return the release itself."""
         return self
-
-    def rounds(self) -> NoReturn:
-        """Refuse: synthetic rows are modelled on joint sums.
-
-        Raises:
-            InvalidAnalysisError: always.
-        """
-        refuse_rounds()
-
-    def cells(self) -> NoReturn:
-        """Refuse: a sum of rows counts none in cells.
-
-        Raises:
-            InvalidAnalysisError: always.
-        """
-        refuse_cells()
-
-    def range_sums(self) -> NoReturn:
-        """Refuse: the release is no range finder.
-
-        Raises:
-            InvalidAnalysisError: always.
-        """
-        refuse_range_sums()
 
     def table(self) -> tuple[list[str], FloatArray]:
         """Return the sums in one row."""
