@@ -129,21 +129,32 @@ class RangeSums(NoRounds, NoCells):
     def about_means(self) -> tuple[FloatArray, FloatArray]:
         """Return the products about the means, shape `(d, r)`, and those of the targets, shape `(d, k)`.
 
-        With m the means they are less n m (W^T m)^T. The noise of m enters with the square of its length and with
-        m itself, both far below the products' own where n is large (docs/mechanisms/range_finder.md#means).
+        With m the means they are less n m (W^T m)^T, where m is drawn towards the centers as far as its noise could
+        have made it so long (`kept_of_means`): else the noise of thousands of means would stand there as a direction.
 
         Raises:
             InvalidAnalysisError: the sums of the columns are not released.
         """
         if self.sums is None:
             raise InvalidAnalysisError("means are not in this release; ask for a range finder with an intercept")
-        means = self.sums.values / self.num_clients
+        means = self.sums.values / self.num_clients * self.kept_of_means
         targets = np.array([target.values for target in self.targets]).reshape(-1, len(self.columns)).T
         own = np.array([means[target.column] for target in self.targets])
         return (
             self.values - self.num_clients * np.outer(means, means @ self.projection),
             targets - self.num_clients * np.outer(means, own),
         )
+
+    @property
+    def kept_of_means(self) -> float:
+        """Return what is kept of the means where products are taken about them: 1 - d s^2 / |sums|^2, at least 0.
+
+        The positive part of James and Stein (1961), s the deviation of the noise in a sum. It is 1 without sums.
+        """
+        if self.sums is None:
+            return 1.0
+        squared, noise = float(np.square(self.sums.values).sum()), len(self.columns) * self.sums.noise_sd**2
+        return max(0.0, 1.0 - noise / squared) if squared > 0 else 0.0
 
     def trace_about_means(self) -> float | None:
         """Return the trace less n |m|^2 where sums are released, less what their noise adds to it; None without one."""

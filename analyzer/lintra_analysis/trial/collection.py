@@ -4,20 +4,26 @@ It is the whole protocol, bit for bit what the services do, but for the transpor
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from lintra_analysis.asked.specification import Specification
 from lintra_analysis.asked.task import PublicKeys, build_task
 from lintra_analysis.readings import read
 from lintra_analysis.releases.release import Release
 from lintra_protocol.canonical import base64url
-from lintra_protocol.ideal import release
+from lintra_protocol.ideal import release, server_sketch_share
+from lintra_protocol.messages import BATCH
 from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.report import make_report
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.report import Report, make_report
+from lintra_protocol.report_ids import ReportIds
+from lintra_protocol.ring import FloatArray, from_ring
+from lintra_protocol.rules import check_cohort, draw_matrix
 from lintra_protocol.sealing import CLASSICAL, HYBRID, SealingKey
+from lintra_protocol.sharing import combine
 from lintra_protocol.signing import SigningKey
 from lintra_protocol.task import ServerEntry, Task
 
@@ -25,7 +31,8 @@ NUM_SERVERS = 3
 NONCE_BYTES = 32
 
 _TOGETHER = 256
-"""Rows that are encoded at once: enough to draw noise fast, few enough to stay small."""
+_WORDS_TOGETHER = 1 << 20
+"""Rows, and their words, that are encoded at once: enough to draw noise fast, few enough to stay small."""
 
 
 @dataclass(frozen=True)
@@ -65,16 +72,38 @@ def collect(
     asked = Specification.model_validate(dict(specification))
     task = build_task(asked, placeholder_servers(random_bytes), placeholder_keys(random_bytes), now, random_bytes)
     checked = task.schema_arrays.rows(rows)
-    reports = []
-    for start in range(0, len(checked), _TOGETHER):
-        said(f"making reports of the rows: {start:,} of {len(checked):,}")
-        noised = task.encode(checked[start : start + _TOGETHER], random_bytes)
-        reports += [make_report(task, row, task.not_before, random_bytes) for row in noised]
-    sources = [random_bytes] * task.num_servers
-    nonces = [random_bytes(NONCE_BYTES) for _ in sources]
+    nonces = [random_bytes(NONCE_BYTES) for _ in range(task.num_servers)]
+    made = _reports(task, checked, random_bytes, said)
+    if task.mechanism.num_rows == 1 and not task.mechanism.smoothing:
+        return _added_up(task, made, nonces)
+    reports = [report for some in made for report in some]
     said("adding up the shares")
-    released = release(task, reports, nonces, sources)
+    released = release(task, reports, nonces, [random_bytes] * task.num_servers)
     return Collected(task, read(task, released.sketch, released.row_counts), released.privacy)
+
+
+def _reports(
+    task: Task, rows: FloatArray, random_bytes: RandomBytes, said: Callable[[str], None]
+) -> Iterator[list[Report]]:
+    """Yield the reports of all rows, some at a time."""
+    together = max(1, min(_TOGETHER, _WORDS_TOGETHER // task.num_words))
+    for start in range(0, len(rows), together):
+        said(f"making reports of the rows: {start:,} of {len(rows):,}")
+        noised = task.encode(rows[start : start + together], random_bytes)
+        yield [make_report(task, row, task.not_before, random_bytes) for row in noised]
+
+
+def _added_up(task: Task, made: Iterable[list[Report]], nonces: Sequence[bytes]) -> Collected:
+    """Do what `ideal.release` does where every report is added to one row, without holding all reports at once."""
+    shares = np.zeros((task.num_servers, 1, task.sketch_words), np.uint64)
+    found: list[bytes] = []
+    for some in made:
+        ones = task.mechanism.public_matrix(len(some), bytes(NONCE_BYTES))
+        shares += np.stack([server_sketch_share(task, server, some, ones) for server in range(task.num_servers)])
+        found += [report.report_id for report in some]
+    check_cohort(task, len(found), len(found))
+    drawn = draw_matrix(task, BATCH, ReportIds.of(sorted(found)).root, nonces, len(found))
+    return Collected(task, read(task, from_ring(combine(shares)), drawn.matrix.row_counts()), drawn.privacy)
 
 
 def placeholder_servers(random_bytes: RandomBytes) -> list[ServerEntry]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from lintra_analysis.asked.specification import Specification
@@ -24,16 +25,22 @@ from lintra_analysis.trial.collection import placeholder_keys, placeholder_serve
 from lintra_analysis.trial.files.table import FileTable
 from lintra_analysis.trial.prospects import Prospect, outlook
 from lintra_analysis.trial.together import Together
+from lintra_analysis.trial.wide_foresight import WideForesight, foresee_wide
 from lintra_protocol.documents import first_complaint, fraction
 from lintra_protocol.errors import InvalidAnalysisError, InvalidRowError, InvalidTaskError
 from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
-from lintra_protocol.randomness import RandomBytes
+from lintra_protocol.randomness import RandomBytes, expand
 from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.schema import OTHER, Column
 from lintra_protocol.task import Task
 
 SPREAD_ROWS = 2048
 """Rows that stand for the cohort where there is no sample: every column spread evenly over its bounds."""
+
+HALTON_COLUMNS = 20
+"""So many columns have Halton's points: the largest prime is 71, far below the number of rows."""
+
+_WORDS_TOGETHER = 1 << 21
 
 
 @dataclass(frozen=True)
@@ -47,6 +54,7 @@ class Foresight:
         correlations: for every pair of columns the deviation that the noise causes; None if there are none. A pair that
             noise drowns is left out.
         coefficients: by feature, value and deviation (None where noise leaves it unbounded); None without a target.
+        wide: what a range finder would tell; None for other mechanisms.
         prospects: how well coefficients could be told from other cohorts and at other epsilons; None without a target.
         organisation_rows: how many rows each organisation is expected to have; None where every report is a row.
         if_colluding: what epsilon becomes if so many per cent of the smallest cohort collude.
@@ -59,6 +67,7 @@ class Foresight:
     means: dict[str, float] | None
     correlations: dict[tuple[str, str], float] | None
     coefficients: dict[str, tuple[float, float | None]] | None
+    wide: WideForesight | None
     prospects: tuple[Prospect, ...] | None
     organisation_rows: int | None
     if_colluding: dict[int, float]
@@ -99,12 +108,15 @@ def foresee(
     rows = spread_rows(task) if sample is None else sample_rows(task, sample)
     each = _rows_of_each(task, organisation_rows)
     release = _without_noise(task, rows, each)
+    wide = foresee_wide(release, target)
+    target = None if wide is not None else target
     return Foresight(
         task=task,
         rows_from="columns spread evenly over their bounds" if sample is None else f"a sample of {len(rows):,} rows",
         means=_means(release),
         correlations=_correlations(release),
         coefficients=None if target is None else _coefficients(release, target),
+        wide=wide,
         prospects=None if target is None else _prospects(task, release, target, each or 1),
         organisation_rows=each,
         if_colluding=epsilons_if_colluding(task.mechanism, task.claim, task.num_columns),
@@ -128,11 +140,19 @@ def sample_rows(task: Task, sample: FileTable) -> FloatArray:
 
 
 def spread_rows(task: Task) -> FloatArray:
-    """Return `SPREAD_ROWS` rows that fill the columns' bounds evenly, independently (Halton 1960); shape `(n, d)`."""
+    """Return `SPREAD_ROWS` rows that fill the columns' bounds evenly, independently; shape `(n, d)`.
+
+    A few columns have the points of Halton (1960), whose large primes would make many columns alike; the columns after
+    these have a Latin hypercube (McKay, Beckman, Conover 1979), always the same.
+    """
     arrays = task.schema_arrays
     parts = []
     for position, column in enumerate(task.columns):
-        places = _radical_inverse(np.arange(1, SPREAD_ROWS + 1), _prime(position))
+        places = (
+            _radical_inverse(np.arange(1, SPREAD_ROWS + 1), _prime(position))
+            if position < HALTON_COLUMNS
+            else _shuffled(position)
+        )
         low, high = arrays.lower[position], arrays.upper[position]
         if column.kind == "real":
             parts.append(low + (high - low) * places)
@@ -172,13 +192,21 @@ def _without_noise(task: Task, rows: FloatArray, each: int | None) -> Release:
         )
     clients, normalised = task.claim.min_clients, task.schema_arrays.normalise(rows)
     if each is None:
-        reports = mechanism.exact_reports(normalised, task.schema_arrays.outside(rows))
-        mean = reports.mean(axis=0, dtype=np.float64)
+        mean = _mean_report(task, normalised, task.schema_arrays.outside(rows))
     else:
         mean = mechanism.exact_sum(normalised, np.arange(len(rows))) / np.float64(len(rows))
         mean = np.append(mean, [1.0] * mechanism.exact_count_words)
     sums: IntArray = np.rint(mean * clients * (each or 1)).astype(np.int64)[np.newaxis]
     return read(task, sums, np.array([clients], np.int64))
+
+
+def _mean_report(task: Task, normalised: FloatArray, outside: NDArray[np.bool_]) -> FloatArray:
+    """Return the mean of the noiseless reports of rows, some of them at a time."""
+    total, together = np.zeros(task.num_words), max(1, _WORDS_TOGETHER // task.num_words)
+    for start in range(0, len(normalised), together):
+        some = slice(start, start + together)
+        total += task.mechanism.exact_reports(normalised[some], outside[some]).sum(axis=0, dtype=np.float64)
+    return total / len(normalised)
 
 
 def _means(release: Release) -> dict[str, float] | None:
@@ -237,6 +265,14 @@ def _radical_inverse(numbers: IntArray, base: int) -> FloatArray:
         left //= base
         scale /= base
     return result
+
+
+def _shuffled(position: int) -> FloatArray:
+    """Return the middles of `SPREAD_ROWS` equal cells in an order of the position's own."""
+    drawn = expand(bytes(32), f"spread rows {position}")(8 * SPREAD_ROWS)
+    order = np.argsort(np.frombuffer(drawn, "<u8"))
+    places: FloatArray = (order + 0.5) / SPREAD_ROWS
+    return places
 
 
 def _prime(position: int) -> int:

@@ -1,13 +1,17 @@
 """What to expect of a specification, as JSON and as a text for people."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 
 from lintra_analysis.estimators.tabular import number, table
 from lintra_analysis.trial.foresight import Foresight
 from lintra_analysis.trial.prospects import prospects_table
+from lintra_analysis.trial.wide_foresight import WideForesight
 from lintra_protocol.mechanisms.collusion import in_words
 from lintra_protocol.task import Task
+
+MOST_LINES, SHOWN = 100, 10
+"""A table with more lines than the first is cut down to the second in a text for people."""
 
 
 def document(found: Foresight) -> dict[str, object]:
@@ -33,6 +37,7 @@ def document(found: Foresight) -> dict[str, object]:
         "coefficients": None
         if coefficients is None
         else [{"name": name, "value": value, "standard_error": error} for name, (value, error) in coefficients.items()],
+        "wide": None if found.wide is None else found.wide.document(),
         "prospects": None
         if found.prospects is None
         else [
@@ -124,12 +129,17 @@ def _windows(found: Foresight) -> Iterator[str]:
 
 def _answers(found: Foresight) -> Iterator[str]:
     if found.means is not None:
-        yield from table(["mean of", "deviation"], [[name, number(error)] for name, error in found.means.items()])
-        yield ""
+        scales = {column.name: float(column.scale) for column in found.task.encoded_columns}
+        means = sorted(found.means.items(), key=lambda pair: -pair[1] / scales.get(pair[0], 1.0))
+        few = len(means) <= MOST_LINES
+        yield from _table(
+            ["mean of", "deviation"], found.means.items() if few else means, "means, none larger in scales"
+        )
     if found.correlations is not None:
-        rows = [[f"{first}, {second}", number(error)] for (first, second), error in found.correlations.items()]
-        yield from table(["correlation of", "deviation"], rows)
-        yield ""
+        pairs = {f"{first}, {second}": error for (first, second), error in found.correlations.items()}
+        few = len(pairs) <= MOST_LINES
+        largest = sorted(pairs.items(), key=lambda pair: -pair[1])
+        yield from _table(["correlation of", "deviation"], pairs.items() if few else largest, "pairs, none larger")
     if found.coefficients is not None:
         rows = [
             [name, number(value), "cannot be told" if error is None else number(error)]
@@ -137,7 +147,40 @@ def _answers(found: Foresight) -> Iterator[str]:
         ]
         yield from table(["coefficient of", "expected", "deviation"], rows)
         yield ""
+    if found.wide is not None:
+        yield from _wide(found.wide)
     if found.prospects is not None:
         yield "How well coefficients could be told (smallest eigenvalue of the features over the noise):"
         yield from prospects_table(found.prospects)
         yield ""
+
+
+def _table(header: list[str], pairs: Iterable[tuple[str, float]], rest: str) -> Iterator[str]:
+    """Yield a table of names and deviations; of very many the first ones, and how many others there are."""
+    rows = [[name, number(error)] for name, error in pairs]
+    shown = rows if len(rows) <= MOST_LINES else rows[:SHOWN]
+    yield from table(header, shown)
+    if len(shown) < len(rows):
+        yield f"and {len(rows) - len(shown):,} other {rest}; --json has all of them"
+    yield ""
+
+
+def _wide(wide: WideForesight) -> Iterator[str]:
+    usual = "" if wide.usual_variance is None else f"; a column has {number(wide.usual_variance)} in the mean"
+    yield f"Of {wide.columns:,} columns a direction with the variance {number(wide.seen_from)} is seen{usual}."
+    if wide.directions:
+        rows = [
+            [str(i), number(one.variance), number(one.squared_sine)] for i, one in enumerate(wide.directions[:SHOWN], 1)
+        ]
+        yield from table(["direction", "variance", "squared sine of its error"], rows)
+        if len(wide.directions) > SHOWN:
+            yield f"and {len(wide.directions) - SHOWN} more; --json has all of them"
+    else:
+        yield (
+            "No direction of these rows would stand out of the noise: more clients or a larger epsilon are needed, or, "
+            "if no sample was given, one in which columns go together (--public-sample)."
+        )
+    for name, told in wide.explained.items():
+        share = "cannot be told" if told is None else f"{number(told.value)} +- {number(told.standard_error)}"
+        yield f"Share of the squares of {name} that a ridge regression along them explains: {share}"
+    yield ""

@@ -43,6 +43,7 @@ def proposed_document(study: Mapping[str, object], sample: FileTable | None) -> 
     if not isinstance(given, list) or not given or not all(isinstance(one, dict) and "name" in one for one in given):
         raise InvalidTaskError("columns: a specification has a list of columns, each with a name")
     mechanism = study.get("mechanism") or {"kind": "second_moment"}
+    mechanism = _stated(mechanism) if isinstance(mechanism, dict) else mechanism
     kind = mechanism.get("kind") if isinstance(mechanism, dict) else None
     asked_as = specifications().get(str(kind))
     stated = [_stated(one) for one in given]
@@ -53,14 +54,13 @@ def proposed_document(study: Mapping[str, object], sample: FileTable | None) -> 
         return _by_its_own_rule(_stated(study) | {"columns": filled})
     bounds = row_bound_of(columns, [spread for pair in zip(columns, held, strict=True) for spread in _spreads(*pair)])
     if isinstance(mechanism, dict) and kind == "second_moment":
-        mechanism = {"intercept": bounds.intercept, "trace": True} | _stated(mechanism)
+        mechanism = {"intercept": bounds.intercept, "trace": True} | mechanism
     document = _stated(study) | {
         "columns": [_filled(*triple) for triple in zip(stated, columns, held, strict=True)],
         "mechanism": mechanism,
         "row_bound": _stated(study).get("row_bound", bounds.row_bound),
     }
-    _specification(document)
-    return document
+    return _by_its_own_rule(document)
 
 
 def _by_its_own_rule(document: Document) -> Document:

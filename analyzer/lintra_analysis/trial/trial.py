@@ -4,7 +4,6 @@ The bounds, scales and the norm bound follow from the table by the rule of `file
 chosen by its result. A trial is not private: it shows the table's own numbers beside the private ones.
 """
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,27 +14,21 @@ from lintra_analysis.estimators.estimates import Interval
 from lintra_analysis.estimators.regression import regression
 from lintra_analysis.estimators.regression_estimate import RegressionEstimate
 from lintra_analysis.releases.columns import INTERCEPT
+from lintra_analysis.trial.chosen import chosen_columns, complete_rows, encoded
 from lintra_analysis.trial.collection import Collected, collect
 from lintra_analysis.trial.files.bounds import Bounds, bounds_of, clipped_share
 from lintra_analysis.trial.files.schema import column_documents
-from lintra_analysis.trial.files.table import FileTable, reasons
+from lintra_analysis.trial.files.table import FileTable
 from lintra_analysis.trial.prospects import TELLS, Prospect, outlook
-from lintra_protocol.clipping import clip_norms
 from lintra_protocol.documents import fraction, real
-from lintra_protocol.errors import InvalidAnalysisError, InvalidTableError
+from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import FloatArray
 from lintra_protocol.schema import Schema
 
 CONFIDENCE = 0.95
-MOST_MISSING = 0.5
-"""A feature that is missing in a larger part of the rows is left out: every row without it would be."""
-
 DEPENDS = 1e-6
 """A feature takes part in a dependence of features of length 1 if its weight there is larger than this."""
-
-LEAST_ROWS = 50
-"""Fewer rows than this say nothing that survives the noise at any usual epsilon."""
 
 
 @dataclass(frozen=True)
@@ -185,23 +178,8 @@ def try_table(
         LintraError: no task can promise this.
     """
     started = time.perf_counter()
-    table = without_sparse(table, target)
-    features = [column.name for column in table.columns if column.name != target]
-    if table.column(target).kind == "category":
-        levels = ", ".join(table.column(target).levels)
-        raise InvalidTableError(
-            f"column {target!r} is a category ({levels}); a regression explains a number, or zeros and ones: write a "
-            "column of 0 and 1 that says which rows are of the level in question"
-        )
-    if not features:
-        why = f": {reasons(table.left_out)}" if table.left_out else ""
-        raise InvalidTableError(f"the file has no other column that could explain {target!r}{why}")
-    chosen = table.keep([*features, target])
-    rows, incomplete = chosen.complete()
-    if len(rows) < LEAST_ROWS:
-        raise InvalidTableError(
-            f"{len(rows)} of {chosen.num_rows} rows have all their numbers; a trial needs at least {LEAST_ROWS}"
-        )
+    chosen = chosen_columns(table, target)
+    rows, incomplete = complete_rows(chosen)
     bounds = bounds_of(chosen)
     specification = specification_of(chosen, bounds, chosen.num_rows, epsilon, delta)
     collected = collect(specification, chosen.block(), now, random_bytes, said)
@@ -217,7 +195,7 @@ def try_table(
         target=target,
         rows=chosen.num_rows,
         incomplete=incomplete,
-        left_out=table.left_out,
+        left_out=chosen.left_out,
         dependent=dependent_features(schema, encoded(bounds, rows, clip=False), seen),
         unseen=unseen,
         clipped_share=clipped_share(bounds.columns, float(fraction(bounds.row_bound)), rows),
@@ -254,15 +232,6 @@ def _tried(
     )
 
 
-def without_sparse(table: FileTable, target: str) -> FileTable:
-    """Return a table without the features that are missing in most rows; what is left out says so."""
-    shares = {column.name: column.missing / table.num_rows for column in table.columns if column.name != target}
-    sparse = {name: share for name, share in shares.items() if share > MOST_MISSING}
-    kept = tuple(column for column in table.columns if column.name not in sparse)
-    reasons = {name: f"it is missing in {100 * share:.0f} % of the rows" for name, share in sparse.items()}
-    return FileTable(kept, table.num_rows, table.left_out | reasons)
-
-
 def told_apart_from_noise(collected: Collected, target: str) -> tuple[list[str], tuple[str, ...]]:
     """Return the features that can be asked about, and those whose released squares are less than `TELLS` deviations.
 
@@ -296,21 +265,6 @@ def specification_of(
         **({} if delta is None else {"delta": real(delta)}),
         "min_clients": num_clients,
     }
-
-
-def encoded(bounds: Bounds, rows: FloatArray, *, clip: bool) -> FloatArray:
-    """Return rows of shape `(n, d)` as a task encodes them, shape `(n, k)`; with or without what its bounds do.
-
-    Args:
-        bounds: of the table.
-        rows: in users' units.
-        clip: whether values are moved into the bounds, and long rows shrunk to the norm bound.
-    """
-    schema = Schema(bounds.columns, indicators=True)
-    if not clip:
-        schema.lower, schema.upper = np.full(schema.lower.shape, -math.inf), np.full(schema.upper.shape, math.inf)
-        return schema.normalise(rows)
-    return clip_norms(schema.normalise(rows), float(fraction(bounds.row_bound)))
 
 
 def ordinary(schema: Schema, block: FloatArray, features: Sequence[str]) -> tuple[dict[str, float], float]:

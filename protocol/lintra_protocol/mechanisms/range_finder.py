@@ -25,7 +25,7 @@ from lintra_protocol.randomness import expand
 from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.transforms.ones import Ones
 
-MAX_TARGETS = 8
+MAX_TARGETS, MAX_BITS = 8, 8
 
 FREE_TRACE = Fraction(2_772_542, 1_000_000)
 """The word |x|^2 is free while R_x is at most this times R_q: just below (11 + 5 sqrt 5) / 8."""
@@ -42,7 +42,7 @@ class Target(Frozen):
 
     column: int = Field(ge=0, lt=2**20)
     bound: Real
-    bits: int = Field(default=0, ge=0, le=8)
+    bits: int = Field(default=0, ge=0, le=MAX_BITS)
 
 
 @dataclass(frozen=True, eq=False)

@@ -53,8 +53,17 @@ def test_signs_shrink_one_row_in_twenty_as_a_frame_would() -> None:
 def test_targets_are_named_and_get_the_bound_of_their_column_rounded_up() -> None:
     found = wanted([*NUMBERS, SEX], targets=[{"column": "x3", "bits": 1}, {"column": "sex[female]"}])
     assert [target.column for target in found.targets] == [3, 40]
-    assert [target.bits for target in found.targets] == [1, 0]
+    assert found.targets[0].bits == 1
     assert [target.bound for target in found.targets] == ["0.666667", "1"]
+
+
+def test_targets_count_as_often_as_adds_six_percent_of_noise_at_most() -> None:
+    for names in (["x3"], ["x3", "x4", "x5"]):
+        found = wanted(NUMBERS, row_bound="8", targets=[{"column": name} for name in names])
+        own = sum(bound**2 for bound in found.anchor_bounds)
+        assert own <= found.projected_squared_bound / 8 < 4 * own + 4 * len(names) * 256
+    stated = wanted(NUMBERS, row_bound="8", targets=[{"column": "x3", "bits": 0}])
+    assert found.targets[0].bits > stated.targets[0].bits == 0
 
 
 def test_intervals_take_a_wider_bound_and_a_bound_of_ones_own_is_kept() -> None:

@@ -183,6 +183,18 @@ def test_about_the_means_the_shared_direction_is_gone_and_rows_are_measured_from
     assert_allclose(estimate.transform(own), (own - estimate.mean) / 2 @ estimate.components.T)
 
 
+def test_means_that_are_nothing_but_noise_are_not_taken_off_as_a_direction() -> None:
+    rng = np.random.default_rng(12)
+    rows = normalised_rows(1000, rng)
+    centred, shifted = noisy(rows - rows.mean(axis=0), 0.2, rng, means=True), noisy(rows + 0.5, 2.0, rng, means=True)
+    assert centred.sums is not None
+    taken = np.square(centred.sums.values).sum() / centred.num_clients
+    assert taken > 2 * centred.noise_sd * math.sqrt(COLUMNS)
+    left = np.linalg.norm(centred.about_means()[0] - centred.values, 2)
+    assert left < 0.2 * taken
+    assert shifted.kept_of_means > 0.98
+
+
 def explained(rows: FloatArray) -> tuple[FloatArray, float]:
     """Return rows whose target column follows the first five others, and the part of it that these explain."""
     made = rows.copy()

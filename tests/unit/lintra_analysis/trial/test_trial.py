@@ -185,7 +185,6 @@ def test_a_terminal_sees_how_far_the_trial_is_and_a_file_sees_nothing(tmp_path: 
     try_table(table, "y", 8.0, 1e-6, NOW, keystream(bytes(32)), told.append)
     assert told == [
         *(f"making reports of the rows: {start} of 600" for start in (0, 256, 512)),
-        "adding up the shares",
         "estimating, with and without privacy",
     ]
     for terminal in (True, False):

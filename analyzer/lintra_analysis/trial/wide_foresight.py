@@ -1,0 +1,94 @@
+"""What a range finder would tell of rows like a sample's, before anybody sent one."""
+
+import math
+from dataclasses import dataclass
+
+from lintra_analysis.estimators.estimates import Measured
+from lintra_analysis.estimators.wide import wide_components, wide_ridge
+from lintra_analysis.releases.release import Release
+from lintra_protocol.errors import InvalidAnalysisError
+
+
+@dataclass(frozen=True)
+class ForeseenDirection:
+    """A direction that would stand out: the variance along it, and the squared sine of the angle that noise turns it.
+
+    Both in a cohort like the sample; the variance in normalised units squared.
+    """
+
+    variance: float
+    squared_sine: float
+
+
+@dataclass(frozen=True)
+class WideForesight:
+    """What to expect of a range finder.
+
+    Attributes:
+        columns: of an encoded row.
+        seen_from: a direction with this variance is seen.
+        usual_variance: of one column in the mean; None where the trace is not released.
+        directions: that would stand out of the noise; none where the rows have no such direction.
+        explained: by target the share of its sum of squares that a ridge regression would explain, with the deviation
+            that noise causes; None where it cannot be told.
+    """
+
+    columns: int
+    seen_from: float
+    usual_variance: float | None
+    directions: tuple[ForeseenDirection, ...]
+    explained: dict[str, Measured | None]
+
+    def document(self) -> dict[str, object]:
+        """Return it as JSON holds it."""
+        return {
+            "columns": self.columns,
+            "seen_from": self.seen_from,
+            "usual_variance": self.usual_variance,
+            "directions": [{"variance": one.variance, "squared_sine": one.squared_sine} for one in self.directions],
+            "explained": {
+                name: None if told is None else {"share": told.value, "standard_error": told.standard_error}
+                for name, told in self.explained.items()
+            },
+        }
+
+
+def foresee_wide(release: Release, target: str | None) -> WideForesight | None:
+    """Return what a range finder without noise holds that noise would not drown; None for other releases.
+
+    Args:
+        release: without noise.
+        target: a column to explain beside the targets that the task names.
+
+    Raises:
+        InvalidAnalysisError: there is no such column.
+    """
+    try:
+        held = release.range_sums()
+    except InvalidAnalysisError:
+        return None
+    count, size = held.num_clients, len(held.columns)
+    wanted = [held.columns[each.column].name for each in held.targets]
+    wanted += [] if target is None or target in wanted else [target]
+    trace = held.trace_about_means()
+    found = WideForesight(
+        columns=size,
+        seen_from=held.noise_sd * math.sqrt(size) / count,
+        usual_variance=None if trace is None else trace / count / size,
+        directions=(),
+        explained=dict.fromkeys(wanted),
+    )
+    try:
+        components = wide_components(held)
+    except InvalidAnalysisError:
+        return found
+    return WideForesight(
+        columns=size,
+        seen_from=found.seen_from,
+        usual_variance=found.usual_variance,
+        directions=tuple(
+            ForeseenDirection(one.value, sine)
+            for one, sine in zip(components.explained_variance, components.squared_sines, strict=True)
+        ),
+        explained={name: wide_ridge(held, name).explained_share for name in wanted},
+    )
