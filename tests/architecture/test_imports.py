@@ -103,6 +103,7 @@ PROTOCOL_LAYERS: tuple[frozenset[str], ...] = (
             "cells",
             "contributors",
             "verification",
+            "batched",
         }
     ),
     frozenset({"missing", "report_ids"}),
