@@ -15,11 +15,22 @@ from lintra_protocol.errors import CommitmentMismatchError, InvalidMessageError,
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import IntArray, RingArray, ring_bytes, ring_from_bytes, to_ring
 from lintra_protocol.sealing import SealingKey, seal
-from lintra_protocol.sharing import expand_share, split, split_seeded
+from lintra_protocol.sharing import SEED_BYTES, expand_share, split, split_seeded
 from lintra_protocol.task import Task
+from lintra_protocol.verification.checks import check_shares
+from lintra_protocol.verification.points import Points
+from lintra_protocol.verification.proof import prove
+from lintra_protocol.verification.shares import (
+    expand_seeds,
+    malformed,
+    ring_words,
+    split_proven,
+    split_proven_seeded,
+)
 from lintra_protocol.wire import (
     BLIND_BYTES,
-    SEED,
+    FULL,
+    PROVEN_SEED,
     START_BYTES,
     block_context,
     commitments_to,
@@ -60,9 +71,12 @@ def make_report(task: Task, noised: IntArray, time: int, random_bytes: RandomByt
 
 
 def make_reports(task: Task, noised: IntArray, time: int, random_bytes: RandomBytes) -> list[Report]:
-    """Share encoded rows, shape `(k, w)`, and commit to every share; randomness is read for all shares, then blinds."""
+    """Share encoded rows, shape `(k, w)`, and commit to every share.
+
+    Randomness is read for proofs if there are any, then for all shares, then for the commitments' blinds.
+    """
     count, servers = len(noised), range(task.num_servers)
-    payloads = _payloads(task, to_ring(noised), random_bytes)
+    payloads = _payloads(task, noised, random_bytes)
     blinds = np.frombuffer(random_bytes(BLIND_BYTES * count * task.num_servers), np.uint8)
     of_server = blinds.reshape(task.num_servers, count, BLIND_BYTES)
     forms = [np.full((count, 1), share_form(task, server)[0], np.uint8) for server in servers]
@@ -105,7 +119,8 @@ def open_block(
 
     Returns:
         For each report its payload, to be given to `share_words`, or why it is refused: `CommitmentMismatchError` if
-        the share is not the one that the header commits to, `InvalidMessageError` if it has another form.
+        the share is not the one that the header commits to, `InvalidMessageError` if it has another form, or numbers
+        that no share of a verified report has.
 
     Raises:
         InvalidMessageError: a block of another task or format, or of another length.
@@ -122,15 +137,18 @@ def open_block(
     rows: ByteRows = np.frombuffer(plaintext, np.uint8).reshape(len(block.headers), size)
     wrong, other = CommitmentMismatchError(), InvalidMessageError(f"the task's shares are {task.share_form}")
     form = share_form(task, server)[0]
+    out_of_range = _malformed(task, server, rows[:, BLIND_BYTES + 1 :])
     opened: list[bytes | LintraError] = []
     computed = commitments_to(task.id_bytes, server, rows)
-    for start, found, committed in zip(
-        range(0, len(plaintext), size), computed, block.commitments(server), strict=True
+    for start, found, committed, wild in zip(
+        range(0, len(plaintext), size), computed, block.commitments(server), out_of_range, strict=True
     ):
         if found != committed:
             opened.append(wrong)
         elif plaintext[start + BLIND_BYTES] != form:
             opened.append(other)
+        elif wild:
+            opened.append(InvalidMessageError("a number in the share is out of range"))
         else:
             opened.append(plaintext[start + BLIND_BYTES + 1 : start + size])
     return opened
@@ -138,14 +156,63 @@ def open_block(
 
 def share_words(task: Task, server: int, payload: bytes | memoryview) -> RingArray:
     """Return the ring words, shape `(w,)`, of one stored payload."""
-    if share_form(task, server) == SEED:
-        return expand_share(bytes(payload), task.num_words)
-    return ring_from_bytes(payload)
+    words: RingArray = shares_words(task, server, payload)[0]
+    return words
 
 
-def _payloads(task: Task, secrets: RingArray, random_bytes: RandomBytes) -> list[ByteRows]:
+def shares_words(task: Task, server: int, payloads: bytes | memoryview) -> RingArray:
+    """Return the ring words, shape `(k, w)`, of stored payloads that stand one after the other."""
+    if task.verified is not None:
+        return ring_words(task.verified, proven_payloads(task, server, payloads))
+    if share_form(task, server) == FULL:
+        return ring_from_bytes(payloads).reshape(-1, task.num_words)
+    starts = range(0, len(payloads), SEED_BYTES)
+    expanded = [expand_share(bytes(payloads[at : at + SEED_BYTES]), task.num_words) for at in starts]
+    return np.stack(expanded) if expanded else np.zeros((0, task.num_words), np.uint64)
+
+
+def checks_of(task: Task, server: int, payloads: bytes | memoryview, points: Points) -> ByteRows:
+    """Return one server's check shares of stored payloads that stand one after the other, shape `(k, check_bytes)`.
+
+    Each is a function of its own payload and the points, so that any cut into blocks gives the same bytes.
+
+    Raises:
+        ValueError: the task's reports are not verified, or a point does not hide the rows (see `check_shares`).
+    """
+    if task.verified is None:
+        raise ValueError("reports of this task carry no proofs")
+    return check_shares(task.verified, server, proven_payloads(task, server, payloads), points)
+
+
+def proven_payloads(task: Task, server: int, payloads: bytes | memoryview) -> ByteRows:
+    """Return stored payloads of verified reports with seeds expanded, shape `(k, payload_bytes)`.
+
+    Raises:
+        ValueError: the task's reports are not verified.
+    """
+    if task.verified is None:
+        raise ValueError("reports of this task carry no proofs")
+    rows = np.frombuffer(payloads, np.uint8).reshape(-1, payload_bytes(task, server))
+    return expand_seeds(task.verified, rows) if share_form(task, server) == PROVEN_SEED else rows
+
+
+def _malformed(task: Task, server: int, payloads: ByteRows) -> list[bool]:
+    """Say of each payload that arrived whether a number in it is out of range; without proofs there is no range."""
+    if task.verified is None or share_form(task, server) == PROVEN_SEED:
+        return [False] * len(payloads)
+    wrong: list[bool] = malformed(task.verified, server, payloads).tolist()
+    return wrong
+
+
+def _payloads(task: Task, noised: IntArray, random_bytes: RandomBytes) -> list[ByteRows]:
     """Return each server's payloads of some rows, shape `(k, payload_bytes)`."""
-    count = len(secrets)
+    if task.verified is not None:
+        proven = prove(task.verified, noised, random_bytes)
+        if task.share_form == "seeded":
+            seeds, last = split_proven_seeded(task.verified, proven, random_bytes)
+            return [*seeds, last]
+        return split_proven(task.verified, proven, random_bytes)
+    secrets, count = to_ring(noised), len(noised)
     if task.share_form == "seeded":
         apart = [split_seeded(secret, task.num_servers, random_bytes) for secret in secrets]
         data = [b"".join(seeds[server] for seeds, _ in apart) for server in range(task.num_servers - 1)]

@@ -281,6 +281,19 @@ def late_seed(
     return domain_hash("seed", task.id_bytes, *numbers, cohort_root, *nonces, tried)
 
 
+def check_seed(task: Task, batch: int, cohort_root: bytes, nonces: Sequence[bytes], first: int | None = None) -> bytes:
+    """Return the 32-byte seed of the check points, which nobody could know before the cohort was frozen (R14).
+
+    Args:
+        task: the task.
+        batch: which of its batches is checked.
+        cohort_root: Merkle root of the frozen cohort.
+        nonces: one from each server, in server order; a single honest one makes the seed unpredictable.
+        first: of the windows that were merged into the batch, if they were.
+    """
+    return domain_hash("check seed", task.id_bytes, *batch_parts(batch, first), cohort_root, *nonces)
+
+
 def aggregate_context(
     task: Task, batch: int, server: int, cohort_root: bytes, seed: bytes, first: int | None = None
 ) -> bytes:

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
-from math import inf
+from math import floor, inf
 from typing import Annotated, Literal, Self
 
+import numpy as np
 from pydantic import Field, StringConstraints, model_validator
 
 from lintra_protocol.batched import Batched
@@ -30,6 +31,8 @@ from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.schema import Column, Schema
 from lintra_protocol.sealing import HYBRID, PUBLIC_KEY_BYTES, SuiteName
+from lintra_protocol.verification.padding import too_long
+from lintra_protocol.verification.parameters import Parameters, noised_bound
 
 MAX_WORDS = 2**20
 
@@ -69,6 +72,9 @@ class Task(Batched):
     suite: SuiteName = HYBRID
     client_auth: Literal["none", "token", "mtls"] = "none"
     token_keys: tuple[Key, ...] = Field(default=(), max_length=MAX_SERVERS)
+    verification: Literal["none", "norm"] = Field(default="none", exclude_if=lambda asked: asked == "none")
+    max_rejected: Real | None = Field(default=None, exclude_if=lambda part: part is None)
+    noise: Literal["clients", "servers"] = Field(default="clients", exclude_if=lambda adds: adds == "clients")
     retention: int = Field(default=0, ge=0, lt=2**31)
     study: Study | None = Field(default=None, exclude_if=lambda study: study is None)
     extensions: tuple[str, ...] = ()
@@ -84,6 +90,10 @@ class Task(Batched):
             raise ValueError(f"max_clients {self.max_clients} is below min_clients {self.claim.min_clients}")
         if not 0 <= fraction(self.max_missing) < 1:
             raise ValueError(f"max_missing lies in [0, 1), got {self.max_missing}")
+        if (self.max_rejected is None) != (self.verification == "none"):
+            raise ValueError("max_rejected belongs to a task with verification 'norm', and to no other")
+        if self.max_rejected is not None and not 0 <= fraction(self.max_rejected) < 1:
+            raise ValueError(f"max_rejected lies in [0, 1), got {self.max_rejected}")
         self._tell_the_mechanism()
         return self
 
@@ -99,7 +109,7 @@ class Task(Batched):
     def model_copy(self, *, update: Mapping[str, object] | None = None, deep: bool = False) -> Self:
         """Return a changed copy, which has an identifier of its own."""
         copy = super().model_copy(update=update, deep=deep)
-        for derived in ("id_bytes", "task_id", "schema_arrays", "num_words"):
+        for derived in ("id_bytes", "task_id", "schema_arrays", "num_words", "verified"):
             copy.__dict__.pop(derived, None)
         copy._tell_the_mechanism()
         return copy
@@ -143,6 +153,35 @@ class Task(Batched):
         """Return the ring words in a row of the sketch: w, or w/c where a report holds c copies."""
         return self.mechanism.sketch_words(self.num_columns)
 
+    # --- verified reports --------------------------------------------------------------------------------------
+
+    @cached_property
+    def verified(self) -> Parameters | None:
+        """Return the sizes of reports that prove how long their rows are, and the bound R^2; None without proofs.
+
+        Raises:
+            InvalidTaskError: nothing bounds the mechanism's reports, or they are too long.
+        """
+        if self.verification == "none":
+            return None
+        longest = self.mechanism.squared_report_bound()
+        if longest is None:
+            raise InvalidTaskError(
+                f"verification: nothing bounds a report of {self.mechanism.kind} like this; use none"
+            )
+        variances = [int(sigma) ** 2 for sigma in self.mechanism.report_sigmas(self.num_columns)]
+        try:
+            return Parameters(self.num_words, self.num_servers, noised_bound(longest, variances))
+        except ValueError as error:
+            raise InvalidTaskError(f"verification: {error}") from None
+
+    def least_accepted(self, count: int) -> int:
+        """Return how many of so many reports are left if as many are rejected as the task allows: all, without proofs.
+
+        Whether a batch is closed or frozen is decided by this number, so that a few bad reports cost no batch.
+        """
+        return count if self.max_rejected is None else count - floor(fraction(self.max_rejected) * count)
+
     # --- what the roles do with it -----------------------------------------------------------------------------
 
     @cached_property
@@ -153,13 +192,20 @@ class Task(Batched):
     def encode(self, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
         """Normalise, clip, round and noise checked rows of shape `(n, d)`; the result has shape `(n, w)`.
 
+        Where reports are verified, a row that became too long, one in 2^80, gets all its noise anew.
+
         Raises:
             InvalidRowError: the task takes contributions of organisations, and not single rows.
         """
         if self.contributors is not None:
             raise InvalidRowError("this task takes one report of each organisation: contribute all rows together")
         schema = self.schema_arrays
-        return self.mechanism.encode(schema.normalise(rows), random_bytes, schema.outside(rows))
+        normalised, outside = schema.normalise(rows), schema.outside(rows)
+        noised = self.mechanism.encode(normalised, random_bytes, outside)
+        if self.verified is not None:
+            while (long := np.flatnonzero(too_long(noised, self.verified.squared_bound))).size:
+                noised[long] = self.mechanism.encode(normalised[long], random_bytes, outside[long])
+        return noised
 
     def encode_contribution(self, rows: FloatArray, persons: IntArray, random_bytes: RandomBytes) -> IntArray:
         """Turn all checked rows of an organisation into one noised report of shape `(w,)`.
@@ -237,6 +283,8 @@ class Task(Batched):
             raise InvalidTaskError(f"a report of {self.num_words} words exceeds {MAX_WORDS}; use a sketch")
         self.mechanism.check(self.claim, self.num_columns, self.max_clients)
         self.mechanism.check_columns(self.columns)
+        if self.verified is not None and self.contributors is not None:
+            raise UnsupportedFeatureError("verification 'norm' is for tasks of single rows so far; use 'none'")
         if self.study is not None:
             if self.batches != "single":
                 raise InvalidTaskError("study: pilot and main task are charged once, so each has a single batch")
@@ -265,6 +313,8 @@ class Task(Batched):
             raise UnsupportedFeatureError("client_auth 'mtls' is not available; use 'token' or 'none'")
         if self.extensions:
             raise UnsupportedFeatureError(f"unknown extension {self.extensions[0]!r}")
+        if self.noise == "servers":
+            raise UnsupportedFeatureError("noise 'servers' is not available; use 'clients'")
 
     def _require_contributors(self) -> None:
         """Refuse a task of organisations whose counts, coalition or batches do not fit.

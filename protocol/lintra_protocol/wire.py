@@ -27,6 +27,9 @@ EXTENSIONS = b"\x00\x00"
 FULL, SEED = b"\x00", b"\x01"
 """The form byte of an input share: all its ring words, or the seed they expand from."""
 
+PROVEN, PROVEN_SEED = b"\x02", b"\x03"
+"""The form byte of a share of a verified report: words of 80 bits and the share of a proof, or the seed of both."""
+
 
 def header_start(task_id: bytes) -> bytes:
     """Return the `START_BYTES` that all headers of a task begin with."""
@@ -76,12 +79,22 @@ def block_context(task_id: bytes, server: int, key_id: bytes, headers: Sequence[
 
 def share_form(task: Task, server: int) -> bytes:
     """Return the form that a server's share takes: in a seeded task, only the last server gets words."""
-    return SEED if task.share_form == "seeded" and server < task.num_servers - 1 else FULL
+    seeded = task.share_form == "seeded" and server < task.num_servers - 1
+    if task.verified is None:
+        return SEED if seeded else FULL
+    return PROVEN_SEED if seeded else PROVEN
 
 
 def payload_bytes(task: Task, server: int) -> int:
-    """Return the length of one server's payload: a seed, or 8 bytes a word."""
-    return SEED_BYTES if share_form(task, server) == SEED else 8 * task.num_words
+    """Return the length of one server's payload: a seed, or 8 bytes a word, or 10 bytes a word and the proof."""
+    if share_form(task, server) in (SEED, PROVEN_SEED):
+        return SEED_BYTES
+    return expanded_bytes(task)
+
+
+def expanded_bytes(task: Task) -> int:
+    """Return the length of a share that is no seed, or that a seed stands for, without blind and form."""
+    return 8 * task.num_words if task.verified is None else task.verified.payload_bytes
 
 
 def share_bytes(task: Task, server: int) -> int:

@@ -98,6 +98,13 @@ class Mechanism(Contributed):
         """
         return privacy.delta_coalition
 
+    def squared_report_bound(self) -> int | None:
+        """Return B2, the largest squared norm of a noiseless report of one row in ring units; None where none is known.
+
+        Verified reports prove that they are not longer, noise aside (docs/verified.md).
+        """
+        return None
+
     # --- what one says whose rows overlap ----------------------------------------------------------------------
 
     @property

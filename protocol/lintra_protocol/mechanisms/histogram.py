@@ -89,6 +89,10 @@ class Histogram(Mechanism):
         """
         return Fraction(2 if neighbours == "replace-one" else 1) * len(self.edges) * self.indicator**2
 
+    def squared_report_bound(self) -> int:
+        """Return H U^2: U in one cell of each of the H columns."""
+        return len(self.edges) * self.indicator**2
+
     def largest_word(self) -> int:
         """Return U."""
         return self.indicator

@@ -62,6 +62,10 @@ class Osnap(SketchedRows):
         """Return the balanced sketching matrix of the cohort."""
         return BalancedOsnap(self.rows, num_clients, seed, self.sparsity, totals=self.clip_words)
 
+    def squared_report_bound(self) -> int:
+        """Return the squared bound of a row, and the square of the clip counter."""
+        return self.squared_bound + self.clip_steps**2
+
     def quota(self, claim: Claim) -> int:
         """Return how many corrupt clients one row must be assumed to hold (docs/privacy.md#coalitions)."""
         return block_quota(claim, self.rows, self.sparsity, SEED_ATTEMPTS)

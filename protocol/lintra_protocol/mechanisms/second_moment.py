@@ -138,6 +138,15 @@ class SecondMoment(CountedRows):
         """Return in words what is needed for a noisy count."""
         return "count 'noisy': rows are counted by an intercept; give one, half of row_bound say"
 
+    def squared_report_bound(self) -> int:
+        """Return B^4 for the products of a row, c^2 B^2 for those with the intercept, B^4 for the trace, and counts.
+
+        The products on and above the diagonal have half the squared norm of all, and half that of the diagonal more.
+        """
+        square = self.squared_bound
+        products = square**2 * (2 if self.trace else 1) + self.intercept_steps**2 * square
+        return products + self.count_words * self.count_steps**2 + self.clip_steps**2
+
     def largest_word(self) -> int:
         """Return the squared integer norm bound, or the largest product with the intercept."""
         counts, square = max(self.clip_steps, self.count_steps * self.count_words), self.squared_person_bound

@@ -73,6 +73,10 @@ class Sum(CountedRows):
         """Return the sum of clipped integer rows, and what they count."""
         return np.append(steps.sum(axis=0), [self.count_steps * len(steps)] * self.count_words).astype(np.int64)
 
+    def squared_report_bound(self) -> int:
+        """Return the squared bound of a row, and the squares of both counts."""
+        return self.squared_bound + self.count_words * self.count_steps**2 + self.clip_steps**2
+
     def largest_word(self) -> int:
         """Return the integer norm bound, of a person's rows where organisations contribute."""
         return max(isqrt(self.squared_person_bound), self.count_steps * self.count_words, self.clip_steps)

@@ -26,7 +26,7 @@ SharedWords = NDArray[np.void]
 """Words of shares as `WORD`."""
 
 
-def split(parameters: Parameters, proven: ProvenRows, random_bytes: RandomBytes) -> list[ByteRows]:
+def split_proven(parameters: Parameters, proven: ProvenRows, random_bytes: RandomBytes) -> list[ByteRows]:
     """Split proven rows into one share for each server.
 
     Args:
@@ -41,7 +41,7 @@ def split(parameters: Parameters, proven: ProvenRows, random_bytes: RandomBytes)
     return [*masks, last_shares(parameters, proven, masks)]
 
 
-def split_seeded(
+def split_proven_seeded(
     parameters: Parameters, proven: ProvenRows, random_bytes: RandomBytes
 ) -> tuple[list[ByteRows], ByteRows]:
     """Split proven rows so that all but the last server's shares are seeds.

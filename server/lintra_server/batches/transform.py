@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
-from lintra_protocol.report import share_words
-from lintra_protocol.ring import IntArray, RingArray, ring_from_bytes
+from lintra_protocol.report import shares_words
+from lintra_protocol.ring import IntArray, RingArray
 from lintra_protocol.task import Task
 from lintra_protocol.transforms.base import PublicMatrix
-from lintra_protocol.wire import FULL, payload_bytes, share_form
+from lintra_protocol.wire import expanded_bytes, payload_bytes
 from lintra_server.storage.segments import EXCLUDED, BatchSegments
 
 BLOCK_BYTES = 8 << 20
@@ -106,7 +106,7 @@ def _blocks(
     task: Task, server: int, ranks: NDArray[np.uint32], stored: BatchSegments, part: Segments
 ) -> Iterator[tuple[IntArray, RingArray]]:
     """Yield ranks and shares of about `BLOCK_BYTES` at a time."""
-    size, width = payload_bytes(task, server), 8 * task.num_words
+    size, width = payload_bytes(task, server), expanded_bytes(task)
     ends = dict(zip(stored.numbers.tolist(), (stored.totals - part.begins).tolist(), strict=True))
     places: list[IntArray] = []
     parts: list[bytes] = []
@@ -126,11 +126,7 @@ def _blocks(
 def _block(task: Task, server: int, ranks: NDArray[np.uint32], payloads: bytes) -> tuple[IntArray, RingArray]:
     """Return the ranks of those of some reports that are in the cohort, and their shares, shape `(k, w)`."""
     kept = np.flatnonzero(ranks != EXCLUDED)
-    chosen = ranks[kept].astype(np.int64)
-    if share_form(task, server) == FULL:
-        words: RingArray = ring_from_bytes(payloads).reshape(-1, task.num_words)
-        return chosen, words if len(kept) == len(words) else words[kept]
-    size = payload_bytes(task, server)
-    if not len(kept):
-        return chosen, np.zeros((0, task.num_words), np.uint64)
-    return chosen, np.stack([share_words(task, server, payloads[at : at + size]) for at in (kept * size).tolist()])
+    if len(kept) < len(ranks):
+        rows = np.frombuffer(payloads, np.uint8).reshape(len(ranks), payload_bytes(task, server))
+        payloads = rows[kept].tobytes()
+    return ranks[kept].astype(np.int64), shares_words(task, server, payloads)
