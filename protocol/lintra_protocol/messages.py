@@ -5,8 +5,9 @@ from typing import Annotated, Generic, Literal, TypeVar
 from pydantic import Field, StringConstraints
 
 from lintra_protocol.canonical import base64url, domain_hash, parse_base64url
+from lintra_protocol.differences import ListDifference
 from lintra_protocol.documents import Frozen, Key
-from lintra_protocol.report_ids import ReportIds, apply_difference, decode_positions, difference, encode_positions
+from lintra_protocol.report_ids import ReportIds, difference, encode_positions
 from lintra_protocol.ring import IntArray
 from lintra_protocol.sealing import SuiteName
 from lintra_protocol.signing import SigningKey, verify
@@ -21,6 +22,7 @@ OptionalKey = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{0,2048}$
 """A `Key`, or nothing."""
 Packed = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]*$")]
 """Any bytes in unpadded base64url."""
+PieceName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{43}$")]
 
 
 class SealingKeyEntry(Frozen):
@@ -217,30 +219,37 @@ class Difference(Frozen):
         """Spell a difference: ascending positions, and what the list of `server` has beyond (see `difference`)."""
         return cls(server=server, missing=base64url(encode_positions(missing)), extra=base64url(extra.encode()))
 
-    def positions(self) -> IntArray:
-        """Return where in the receiver's list stands what this server lacks, ascending.
-
-        Raises:
-            InvalidMessageError: they are not spelled as they must be.
-        """
-        return decode_positions(parse_base64url(self.missing))
-
-    def rebuild(self, own: ReportIds) -> ReportIds:
-        """Return that server's list, from the receiver's own.
+    def parsed(self) -> ListDifference:
+        """Return what it says.
 
         Raises:
             InvalidMessageError: positions or identifiers are not spelled as they must be.
-            InventoryMismatchError: the difference does not fit one's own list.
         """
-        extra = parse_base64url(self.extra)
-        return apply_difference(own, self.positions(), ReportIds.parse(extra, len(extra)))
+        return ListDifference.parse(self.server, parse_base64url(self.missing), parse_base64url(self.extra))
+
+    def rebuild(self, own: ReportIds) -> ReportIds:
+        """Return that server's list, from the receiver's own (see `parsed` and `ListDifference.rebuild` for errors)."""
+        return self.parsed().rebuild(own)
+
+
+class DifferenceInPieces(Frozen):
+    """The same of a difference that is too long for one message: it was sent before, in pieces.
+
+    Attributes:
+        missing_bytes: so many bytes of all pieces, one after the other, are positions; identifiers follow.
+        pieces: the hash of each (see `differences.piece_hash`), in order.
+    """
+
+    server: ServerIndex
+    missing_bytes: Count
+    pieces: tuple[PieceName, ...]
 
 
 class CohortRequest(Frozen):
     """All N signed inventories in server order, and the other servers' lists as differences to the receiver's."""
 
     inventories: tuple[Signed[Inventory], ...]
-    differences: tuple[Difference, ...]
+    differences: tuple[Difference | DifferenceInPieces, ...]
 
 
 class AggregateRequest(Frozen):

@@ -1,6 +1,7 @@
 """How many of its own reports a server lets go missing elsewhere, if an author does not say it."""
 
 from fractions import Fraction
+from math import floor
 
 from lintra_protocol.privacy.statement import Claim
 
@@ -24,3 +25,8 @@ def organisations_max_missing(min_clients: int, max_clients: int) -> Fraction:
     Rounded up. Their reports are few: .05 of five would be none at all.
     """
     return Fraction(-(-100 * (max_clients - min_clients) // max_clients), 100)
+
+
+def most_reports(max_clients: int, max_missing: Fraction) -> int:
+    """Return how many reports a server can hold of a batch that can be released: with more, too many are missing."""
+    return floor(max_clients / (1 - max_missing))

@@ -29,6 +29,9 @@ from lintra_protocol.sorted_rows import (
 
 _NOBODY: Bytes = np.zeros((0, HASH_BYTES), np.uint8)
 
+_TOGETHER = 1 << 16
+"""Positions that are spelled together: each takes a hundred bytes of memory meanwhile."""
+
 
 class ReportIds(Sequence[bytes]):
     """A sorted list of report identifiers, none of which stands twice; equal to any sequence of the same ones.
@@ -122,9 +125,9 @@ class ReportIds(Sequence[bytes]):
         """Return the identifiers one after the other."""
         return self.array.tobytes()
 
-    def pieces(self) -> Iterator[bytes]:
-        """Yield the same a few megabytes at a time."""
-        return (piece.tobytes() for piece in self.rows.pieces())
+    def pieces(self, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
+        """Yield the same, or what stands from one place to another, a few megabytes at a time."""
+        return (piece.tobytes() for piece in self.rows.pieces(start, stop))
 
     def position(self, report_id: bytes) -> int | None:
         """Return where an identifier stands, or None."""
@@ -345,6 +348,10 @@ def apply_difference(own: ReportIds, missing: IntArray, extra: ReportIds) -> Rep
 def encode_positions(positions: IntArray) -> bytes:
     """Encode ascending positions below 2^35 by the gaps between them, seven bits a byte, the lowest first (LEB128)."""
     gaps = np.diff(positions, prepend=-1) - 1
+    return b"".join(_leb128(gaps[start : start + _TOGETHER]) for start in range(0, len(gaps), _TOGETHER))
+
+
+def _leb128(gaps: IntArray) -> bytes:
     parts = np.stack([gaps >> 7 * place & 0x7F for place in range(5)], axis=1)
     # Whether a byte is used, and whether another follows it: something is left of the gap.
     left = np.stack([gaps >> 7 * place > 0 for place in range(1, 6)], axis=1)

@@ -3,13 +3,14 @@
 Rule numbers are those of docs/protocol.md#rules. A rule that fails raises; nothing here returns a boolean.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import floor
 
 import numpy as np
 
 from lintra_protocol.canonical import base64url, domain_hash, framed, parse_base64url
+from lintra_protocol.differences import ListDifference
 from lintra_protocol.documents import fraction
 from lintra_protocol.errors import (
     CohortConflictError,
@@ -28,6 +29,8 @@ from lintra_protocol.messages import (
     Census,
     Cohort,
     CohortRequest,
+    Difference,
+    DifferenceInPieces,
     Inventory,
     Signed,
     batch_parts,
@@ -71,8 +74,22 @@ def verify_list(inventory: Inventory, report_ids: ReportIds) -> None:
         raise InventoryMismatchError(f"the list of server {inventory.server} is not the one it signed")
 
 
+ReadPieces = Callable[[DifferenceInPieces], ListDifference]
+"""Returns a difference whose pieces came before."""
+
+
+def no_pieces(difference: DifferenceInPieces) -> ListDifference:
+    """Refuse a difference in pieces: none came before."""
+    raise InvalidMessageError(f"no pieces of the list of server {difference.server} were sent")
+
+
 def missing_elsewhere(
-    task: Task, server: int, request: CohortRequest, inventories: Sequence[Inventory], own: ReportIds
+    task: Task,
+    server: int,
+    request: CohortRequest,
+    inventories: Sequence[Inventory],
+    own: ReportIds,
+    read: ReadPieces = no_pieces,
 ) -> IntArray:
     """Check every list against the inventory that signed it; return where in one's own stands what others lack (R7).
 
@@ -84,6 +101,7 @@ def missing_elsewhere(
         request: with the differences to this server's list.
         inventories: of `verify_inventories`.
         own: this server's list.
+        read: gives the differences that came in pieces.
 
     Returns:
         Ascending positions in `own`; the cohort is all others.
@@ -96,9 +114,12 @@ def missing_elsewhere(
     if [difference.server for difference in request.differences] != others:
         raise InvalidMessageError(f"expected one difference for each of the servers {others}, in this order")
     verify_list(inventories[server], own)
-    for difference in request.differences:
-        verify_list(inventories[difference.server], difference.rebuild(own))
-    return np.unique(np.concatenate([difference.positions() for difference in request.differences]))
+    missing = np.zeros(0, np.int64)
+    for sent in request.differences:
+        difference = sent.parsed() if isinstance(sent, Difference) else read(sent)
+        verify_list(inventories[sent.server], difference.rebuild(own))
+        missing = np.union1d(missing, difference.missing)
+    return missing
 
 
 def verify_census(

@@ -41,12 +41,13 @@ class Rows(ABC):
         """Let go of the memory behind all that stand before a place; they can be read again."""
         del before
 
-    def pieces(self) -> Iterator[Bytes]:
-        """Yield all identifiers, a slice at a time."""
-        for start in range(0, len(self), _SLICE):
-            yield self[start : start + _SLICE]
+    def pieces(self, first: int = 0, stop: int | None = None) -> Iterator[Bytes]:
+        """Yield all identifiers, or those from one place to another, a slice at a time."""
+        last = len(self) if stop is None else min(stop, len(self))
+        for start in range(first, last, _SLICE):
+            yield self[start : min(start + _SLICE, last)]
             self.forget(start)
-        self.forget(len(self))
+        self.forget(last)
 
     def at(self, places: IntArray) -> Bytes:
         """Return the identifiers that stand at some ascending places, shape `(k, 32)`."""

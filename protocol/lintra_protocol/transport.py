@@ -32,9 +32,9 @@ _LABEL = "lintra"
 MessageName = Literal[
     "keys", "task", "reports", "upload-answer", "batches", "inventory", "ids", "cohort-request", "cohort",
     "aggregate-request", "sketch-share", "inclusion", "absence", "counters",
-    "registration", "census", "progress",
+    "registration", "census", "progress", "piece",
 ]  # fmt: skip
-_BINARY = {"reports", "ids", "sketch-share"}
+_BINARY = {"reports", "ids", "sketch-share", "piece"}
 
 
 def media_type(name: MessageName) -> str:

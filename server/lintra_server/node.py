@@ -19,6 +19,7 @@ from lintra_server.batches.executors import executor_of
 from lintra_server.batches.gate import Gate
 from lintra_server.batches.intake import Intake
 from lintra_server.batches.jobs import Jobs
+from lintra_server.batches.pieces import Pieces
 from lintra_server.batches.registry import HeldBatch, HeldTask, Registry
 from lintra_server.batches.upkeep import Upkeep
 from lintra_server.clock import DAY, Clock
@@ -125,7 +126,9 @@ class Node:
             queue.max_wait_seconds, self.now, self.metrics.observe_reports, self.registry.batch_of, self.opened,
         )  # fmt: skip
         self.metrics.pending_bytes.set_function(lambda: self.uploads.used)
-        self.lists = BatchLists(parts.store, ListFolder(settings.data_dir / "lists", durable=False))
+        lists = ListFolder(settings.data_dir / "lists", durable=False)
+        pieces = Pieces(settings.data_dir / "pieces", lists, settings.min_free_bytes)
+        self.lists = BatchLists(parts.store, lists, pieces)
         self.gate = Gate(
             parts.store, parts.states, stepper, parts.identity, random_bytes, self.now, self.lists,
             executor_of(settings),
@@ -136,7 +139,7 @@ class Node:
             settings.cut_after_days * DAY, self._running, self._forget_task,
         )  # fmt: skip
         self.census = CensusTaker(
-            parts.store, stepper.guarded, parts.identity, self.now, stepper.start, self.intake.counters
+            parts.store, stepper.guarded, parts.identity, self.now, stepper.start, self.intake.counters, lists
         )
         self.doorkeeper = Doorkeeper()
         # One system call per request would cost more than the stream does.
@@ -212,6 +215,7 @@ class Node:
             with self.stepper.guarded():
                 self.metrics.scrubbed.inc(self._upkeep.run(self.clock, self.database))
             self.keys.maintain()
+            self.lists.pieces.forget_old()
         except UnavailableError as error:
             log.warning("maintenance put off", reason=error.detail)
 

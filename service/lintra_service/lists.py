@@ -96,6 +96,12 @@ class ListWriter:
         _name(self._file, self._path, path, self._durable)
         return ReportIds(MappedRows(path), root)
 
+    def unnamed(self) -> ReportIds:
+        """Return the list as it is, without a name: its file goes when nobody reads it any more (see `root`)."""
+        root = self.root
+        self._file.flush()
+        return ReportIds(MappedRows(self._path), root)
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
@@ -130,6 +136,13 @@ class ListFolder:
             for piece in report_ids.pieces():
                 writer.add(piece)
             return writer.finish()
+
+    def unnamed(self, report_ids: ReportIds) -> ReportIds:
+        """Return a list as it stands in a file that goes when nobody reads it any more."""
+        with self.writer() as writer:
+            for piece in report_ids.pieces():
+                writer.add(piece)
+            return writer.unnamed()
 
     def read(self, root: bytes) -> ReportIds:
         """Return the list that was stored under a root, which is not compared with what the file holds.

@@ -107,6 +107,7 @@ PROTOCOL_LAYERS: tuple[frozenset[str], ...] = (
         }
     ),
     frozenset({"missing", "report_ids"}),
+    frozenset({"differences"}),
     frozenset({"transforms"}),
     frozenset({"mechanisms"}),
     frozenset({"task"}),

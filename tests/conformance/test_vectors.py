@@ -35,6 +35,7 @@ from lintra_protocol import (
 from lintra_protocol.canonical import base64url, canonical_json, parse_base64url
 from lintra_protocol.clipping import quantise, quantise_entries
 from lintra_protocol.contributors import Contributors
+from lintra_protocol.differences import ListDifference, piece_hash, pieces_of
 from lintra_protocol.errors import LintraError, OutdatedKeyError
 from lintra_protocol.frame import frame_digest, orthonormal
 from lintra_protocol.mechanisms import AnyMechanism, RonGauss, SecondMoment, joint, range_finder
@@ -44,6 +45,7 @@ from lintra_protocol.privacy.calibration import published_steps
 from lintra_protocol.privacy.statement import Claim, Neighbours
 from lintra_protocol.randomness import derive_seed, keystream
 from lintra_protocol.report_ids import ReportIds, decode_positions, encode_positions, intersection
+from lintra_protocol.report_ids import difference as difference_of
 from lintra_protocol.ring import IntArray, RingArray, from_ring, ring_bytes, ring_from_bytes, to_ring
 from lintra_protocol.sealing import SealingKey
 from lintra_protocol.task import Task
@@ -271,6 +273,12 @@ def difference(own: list[str], other: list[str]) -> dict[str, object]:
     return {"missing": parse_base64url(found.missing).hex(), "extra": hexed(ReportIds.parse(extra, len(extra)))}
 
 
+def pieces(own: list[str], other: list[str]) -> list[object]:
+    found = difference_of(ReportIds.of(unhexed(own)), ReportIds.of(unhexed(other)))
+    missing_bytes, sent = pieces_of(ListDifference(0, *found))
+    return [missing_bytes, [piece_hash(piece) for piece in sent]]
+
+
 def rebuild(own: list[str], missing: str, extra: list[str]) -> list[str]:
     packed = base64url(unhex(missing)), base64url(b"".join(unhexed(extra)))
     return hexed(messages.Difference(server=0, missing=packed[0], extra=packed[1]).rebuild(ReportIds.of(unhexed(own))))
@@ -428,6 +436,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "prove_absence": prove_absence,
     "verify_absence": verify_absence,
     "difference": difference,
+    "pieces": pieces,
     "rebuild": rebuild,
     "positions": positions,
     "intersection": lambda lists: hexed(intersection([ReportIds.of(unhexed(ids)) for ids in lists])),

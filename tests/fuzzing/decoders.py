@@ -27,6 +27,7 @@ from lintra_protocol.messages import (
     CohortRequest,
     Counters,
     Difference,
+    DifferenceInPieces,
     Inventory,
     KeyList,
     Progress,
@@ -255,6 +256,7 @@ def _messages() -> dict[str, Decoder]:
     record = sign(identity("author"), TaskRecord(definition=PLAIN))
     registration = Registration(record=record, key_id=base64url(bytes(8)), token_key=base64url(bytes(80)))
     asked = CohortRequest(inventories=(inventory,), differences=(Difference.between(1, IDS, FEWER),))
+    in_pieces = DifferenceInPieces(server=1, missing_bytes=3, pieces=(key32,))
     return {
         "a signed key list": _document(Signed[KeyList], sign(KEY, KeyList(identity_key=KEY.public_key, keys=(entry,)))),
         "a signed task": _document(Signed[TaskRecord], record),
@@ -264,7 +266,7 @@ def _messages() -> dict[str, Decoder]:
         "a signed cohort": _document(Signed[Cohort], sign(KEY, cohort)),
         "a signed sketch share": _document(Signed[SketchShareRecord], sign(KEY, share)),
         "a registration": _document(Registration, registration),
-        "a cohort request": _document(CohortRequest, asked),
+        "a cohort request": _document(CohortRequest, asked, asked.model_copy(update={"differences": (in_pieces,)})),
         "an aggregate request": _document(AggregateRequest, AggregateRequest(cohorts=(sign(KEY, cohort),))),
         "an upload's answer": _document(UploadAnswer, UploadAnswer(failures=(), receipt=receipt)),
         "counters": _document(Counters, Counters(received=3, accepted=1, repeated=1, refused={"batch_closed": 1})),

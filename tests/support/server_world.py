@@ -5,7 +5,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -211,10 +211,12 @@ class World:
         body: bytes = b"",
         name: MessageName | None = None,
         key: SigningKey | None = ANALYZER,
+        headers: Mapping[str, str] | None = None,
     ) -> httpx2.Response:
         path = f"/v1/tasks/{self.task.task_id}{resource}"
         whole = f"{url(server)}{path}"
-        headers = sign_request(key, method, whole, body, int(self.clock()), self.nonces(16)) if key else {}
+        signed = sign_request(key, method, whole, body, int(self.clock()), self.nonces(16)) if key else {}
+        headers = {**signed, **(headers or {})}
         if name:
             headers["content-type"] = media_type(name)
         return await self.http[server].request(method, path, content=body, headers=headers)

@@ -295,6 +295,7 @@ def examples() -> dict[str, dict[str, object]]:
         "UploadAnswer": {"failures": [failure], "receipt": signed(receipt, "server 0")},
         "Counters": {"received": 9, "accepted": 6, "repeated": 1, "refused": {"batch_closed": 2}},
         "BatchStatus": {"batch": 0, "state": "open", "count": 4, "enough": True},
+        "DifferenceInPieces": {"server": 1, "missing_bytes": 3, "pieces": [digest, b64(seed("another piece"))]},
     }  # fmt: skip
 
 
@@ -323,12 +324,18 @@ def messages() -> list[Vector]:
         ("a padded root", "Inventory", {"root": "AA=="}), ("an empty root", "Inventory", {"root": ""}),
         ("a number for a root", "Cohort", {"root": 7}), ("an unknown state", "BatchStatus", {"state": "lost"}),
         ("a list for a mapping", "Counters", {"refused": []}), ("an object for a list", "KeyList", {"keys": {}}),
+        ("a piece with half a name", "DifferenceInPieces", {"pieces": ["AAAA"]}),
+        ("a piece that is a path", "DifferenceInPieces", {"pieces": ["../" + 40 * "A"]}),
+        ("differences of both kinds", "CohortRequest",
+         {"differences": [examples()["DifferenceInPieces"] | {"missing": "", "extra": ""}]}),
         ("an unknown suite", "KeyList",
          {"keys": [{"key_id": "AA", "suite": "rot13", "public_key": "AA", "valid_from": 0, "valid_until": 1}]}),
     ]  # fmt: skip
     for name, kind, change in changes:
         text = canonical(examples()[kind] | change)
         result.append(bad(f"{kind}, {name}", "parse_message", "invalid_message", kind=kind, text=text))
+    text = canonical(examples()["CohortRequest"] | {"differences": [examples()["DifferenceInPieces"]]})
+    result.append(good("CohortRequest, in pieces", "parse_message", text, kind="CohortRequest", text=text))
     joined = (5).to_bytes(4, "big") + b"12345" + b"sealed"
     result.append(
         good("a sealed document", "decode_sealed_document", [b"12345".hex(), b"sealed".hex()], data=joined.hex())

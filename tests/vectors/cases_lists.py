@@ -1,7 +1,10 @@
 """Vectors of lists of reports: their tree, proofs, differences and order."""
 
+import hashlib
+
 import plain
 from given import Vector, bad, good, hexes, identifiers, seed
+from plain import b64
 
 
 def manifest() -> list[Vector]:
@@ -82,6 +85,9 @@ def _lists(ids: list[bytes]) -> list[Vector]:
     far = [0, 1, 129, 130, 300, 16_700, 2_200_000, 300_000_000]
     return [
         good("a difference", "difference", {"missing": gaps, "extra": hexes([ids[4]])},
+             own=hexes(own), other=hexes(other)),
+        good("a difference in pieces", "pieces",
+             [len(gaps) // 2, [b64(hashlib.sha256(bytes.fromhex(gaps) + ids[4]).digest())]],
              own=hexes(own), other=hexes(other)),
         good("a list rebuilt", "rebuild", hexes(other), **named),
         bad("missing what is not there", "rebuild", fits, **(named | {"missing": plain.positions([4]).hex()})),

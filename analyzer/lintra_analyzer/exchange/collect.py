@@ -5,10 +5,10 @@ stood, and a server that answered badly can be asked again.
 """
 
 import asyncio
-import math
 from collections.abc import Awaitable, Callable, Sequence
 
 from lintra_analyzer.exchange.census import require_honest_inventory, watch_start
+from lintra_analyzer.exchange.freezing import ask_to_freeze
 from lintra_analyzer.exchange.merging import Merging, batch_status
 from lintra_analyzer.exchange.reconstruct import (
     FrozenCohort,
@@ -31,13 +31,12 @@ from lintra_protocol.errors import (
 from lintra_protocol.messages import (
     AggregateRequest,
     Cohort,
-    CohortRequest,
-    Difference,
     Inventory,
     Signed,
     inventories_hash,
     nonce_commitment,
 )
+from lintra_protocol.missing import most_reports
 from lintra_protocol.report_ids import ComparedLists, ReportIds
 from lintra_protocol.rules import verify_inventories
 from lintra_protocol.sealing import SealingKey
@@ -95,10 +94,7 @@ class ServerExchange:
         root = base64url(report_ids.root)
 
         async def freeze_one(server: Server) -> None:
-            request = await asyncio.to_thread(_cohort_request, inventories, lists, server.index)
-            body = await server.ask(
-                "PUT", f"{self._batch}/cohort", "cohort", body=request.canonical(), message="cohort-request"
-            )
+            body = await ask_to_freeze(server, f"{self._batch}/cohort", inventories, lists)
             with server.blame():
                 cohort = self._check_cohort(server.index, body, inventories, root, len(report_ids))
             await asyncio.to_thread(watch_start, self._task, server.index, cohort.start, self._store)
@@ -194,7 +190,8 @@ class ServerExchange:
                 first,
             ):
                 raise InventoryMismatchError("of another task, batch or server, or of other windows")
-            if inventory.count > self._most_reports():
+            # With more, too many would be missing elsewhere even from the largest cohort (R9).
+            if inventory.count > most_reports(self._task.max_clients, fraction(self._task.max_missing)):
                 raise InventoryMismatchError(f"{inventory.count} reports are more than this task can release")
         await asyncio.to_thread(watch_start, self._task, server.index, inventory.start, self._store)
         await self._keep("inventory", body, server.index)
@@ -225,10 +222,6 @@ class ServerExchange:
         if commitment != inventory.nonce_commitment:
             raise NonceMismatchError
         return cohort
-
-    def _most_reports(self) -> int:
-        # With more, too many would be missing elsewhere even from the largest cohort (R9).
-        return math.floor(self._task.max_clients / (1 - fraction(self._task.max_missing)))
 
     # --- storage -------------------------------------------------------------------------------------------------
 
@@ -272,9 +265,3 @@ class ServerExchange:
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
-
-
-def _cohort_request(inventories: Sequence[Signed[Inventory]], lists: ComparedLists, receiver: int) -> CohortRequest:
-    others = (other for other in range(len(inventories)) if other != receiver)
-    differences = tuple(Difference.spelled(other, *lists.difference(receiver, other)) for other in others)
-    return CohortRequest(inventories=tuple(inventories), differences=differences)

@@ -14,6 +14,7 @@ from typing import Protocol, TypeVar
 import httpx2
 import stamina
 
+from lintra_analyzer.exchange.arriving import Arriving, pour
 from lintra_protocol import problems
 from lintra_protocol.canonical import HASH_BYTES, base64url, parse_base64url
 from lintra_protocol.errors import (
@@ -22,7 +23,6 @@ from lintra_protocol.errors import (
     InvalidMessageError,
     InventoryMismatchError,
     LintraError,
-    MessageTooLargeError,
     OverloadedError,
     UnauthorizedError,
     UnavailableError,
@@ -145,6 +145,8 @@ class Server:
     async def fetch_list(self, path: str, folder: ListFolder, count: int, root: str, wrong: str) -> ReportIds:
         """Get the list of identifiers that a server signed, and put it into a folder; memory holds a chunk of it.
 
+        A long list comes in ranges. Of an answer that breaks off what came is kept, and the rest is asked for.
+
         Args:
             path: from the server's root.
             folder: where it stays if it is the right one.
@@ -156,15 +158,19 @@ class Server:
             InventoryMismatchError: it is another list.
             LintraError: as `ask` raises it.
         """
+        with folder.writer() as writer:
+            arriving = Arriving(writer.add, HASH_BYTES * count)
 
-        async def read(response: httpx2.Response) -> ReportIds:
-            with folder.writer() as writer:
-                await _pour(response, HASH_BYTES * max(count, 1), writer.add)
+            async def more() -> None:
+                await self._ask_once("GET", path, "ids", b"", arriving.wanted(root), arriving.read)
+
+            await self._patiently(more)
+            while arriving.came < HASH_BYTES * count:
+                await self._patiently(more)
+            with self.blame():
                 if (writer.count, base64url(writer.root)) != (count, root):
                     raise InventoryMismatchError(wrong)
-                return await asyncio.to_thread(writer.finish)
-
-        return await self._patiently(lambda: self._ask_once("GET", path, "ids", b"", {}, read))
+            return await asyncio.to_thread(writer.finish)
 
     async def _patiently(self, once: Callable[[], Awaitable[T]]) -> T:
         patience = self._network.patience
@@ -243,17 +249,8 @@ class _Blame:
 
 async def _bounded(response: httpx2.Response, limit: int) -> bytes:
     data = BytesIO()
-    await _pour(response, limit, data.write)
+    await pour(response, limit, data.write)
     return data.getvalue()  # which is no copy
-
-
-async def _pour(response: httpx2.Response, limit: int, take: Callable[[bytes], object]) -> None:
-    size = 0
-    async for chunk in response.aiter_raw():
-        size += len(chunk)
-        if size > limit:
-            raise MessageTooLargeError(f"an answer of at most {limit} bytes was expected")
-        take(chunk)
 
 
 def _seconds(retry_after: str) -> float:

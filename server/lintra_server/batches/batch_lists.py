@@ -15,6 +15,7 @@ from lintra_protocol.canonical import JsonValue, parse_base64url, parse_canonica
 from lintra_protocol.errors import InventoryMismatchError
 from lintra_protocol.manifest import InclusionProof, Tree, verify_absence, verify_inclusion
 from lintra_protocol.report_ids import ReportIds
+from lintra_server.batches.pieces import Pieces
 from lintra_server.storage.store import Store
 from lintra_service.lists import ListFolder
 
@@ -42,10 +43,15 @@ class FrozenList:
 
 
 class BatchLists:
-    """The lists of one server; thread-safe."""
+    """The lists of one server; thread-safe.
 
-    def __init__(self, store: Store, folder: ListFolder) -> None:
+    Attributes:
+        pieces: what came of the other servers' lists, until it is used.
+    """
+
+    def __init__(self, store: Store, folder: ListFolder, pieces: Pieces) -> None:
         """Keep the lists of a store's batches in a folder of their own."""
+        self.pieces = pieces
         self._store = store
         self._folder = folder
         self._lock = Lock()

@@ -4,7 +4,7 @@ The analyst sees who lacks how many reports, and waits or goes on. Told oftener,
 """
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, insert, select, update
@@ -18,6 +18,7 @@ from lintra_server.storage.database import NUM_REPORTS, batches, looks
 from lintra_server.storage.segments import all_ids, sort_ids
 from lintra_server.storage.steps import SET_BACK, ForkedError
 from lintra_server.storage.store import Store
+from lintra_service.lists import ListFolder
 
 Tell = Callable[[HeldBatch, int, Counters | None], Counters]
 """Returns what became of the reports of a task: of so many that are stored, and of those counted before it began."""
@@ -60,6 +61,7 @@ class CensusTaker:
         now: Callable[[], float],
         start: int,
         tell: Tell,
+        lists: ListFolder,
     ) -> None:
         """Count in one store.
 
@@ -70,6 +72,7 @@ class CensusTaker:
             now: the clock, in seconds since the epoch.
             start: how often this server began.
             tell: knows what became of the reports that were not stored, since this process began.
+            lists: where the last list that was sorted stands, without a name.
         """
         self._store = store
         self._guarded = guarded
@@ -78,6 +81,8 @@ class CensusTaker:
         self._start = start
         self._tell = tell
         self._told_before: dict[int, Counters | None] = {}
+        self._lists = lists
+        self._sorted: tuple[tuple[int, int], ReportIds] | None = None
 
     def counters(self, held: HeldBatch) -> bytes:
         """Return this time unit's counters.
@@ -112,7 +117,7 @@ class CensusTaker:
             if look.counted_at is None:
                 raise BatchClosedError("its inventory says what it holds; no census was taken before")
             # The order of storing never changes, so the number of reports keeps the list that is signed here.
-            report_ids = _ids(connection, held.number, look.reports)
+            report_ids = self._ids(connection, held.number, look.reports)
             census = census_of(held.task, held.batch, held.server, report_ids, look.counted_at, self._start)
             document = sign(self._identity, census).canonical()
             connection.execute(update(looks).where(looks.c.batch == held.number).values(census=document))
@@ -128,7 +133,18 @@ class CensusTaker:
             last = _last(connection, held.number)
             if last is None or last.census is None:
                 raise UnknownResourceError("no census was taken of this batch")
-            return _ids(connection, held.number, last.reports)
+            return self._ids(connection, held.number, last.reports)
+
+    def _ids(self, connection: Connection, batch: int, count: int) -> ReportIds:
+        """Return the first reports of a batch, sorted; of those asked for last they are not sorted again."""
+        last = self._sorted
+        if last is not None and last[0] == (batch, count):
+            return last[1]
+        report_ids = sort_ids(all_ids(connection, batch, count))[0]
+        with suppress(OSError):  # a full disk must not keep anybody from being told
+            report_ids = self._lists.unnamed(report_ids)
+        self._sorted = (batch, count), report_ids
+        return report_ids
 
     def _count(self, connection: Connection, held: HeldBatch) -> _Count:
         row = connection.execute(_COUNT.where(batches.c.batch == held.number)).one_or_none()
@@ -159,7 +175,3 @@ class CensusTaker:
 def _last(connection: Connection, batch: int) -> _Look | None:
     row = connection.execute(_LOOK.where(looks.c.batch == batch)).one_or_none()
     return None if row is None else _Look(*row)
-
-
-def _ids(connection: Connection, batch: int, count: int) -> ReportIds:
-    return sort_ids(all_ids(connection, batch, count))[0]

@@ -8,6 +8,7 @@ that is restored later, leads to the same bytes or to none. Rule numbers are tho
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from threading import Lock
 
 from lintra_protocol.canonical import base64url, domain_hash, parse_base64url
@@ -189,7 +190,9 @@ class Gate:
                 # The inventories determine the cohort; so a repeated request is answered without its lists.
                 return self._same_cohort(batch.cohort, request.inventories)  # (5)
             own = self.inventory_ids(held)
-            missing = missing_elsewhere(held.task, held.server, request, inventories, own)  # (2)
+            # What came in pieces is read from there, one server's list after the other.
+            read = partial(self._lists.pieces.read, held.number, len(own))
+            missing = missing_elsewhere(held.task, held.server, request, inventories, own, read)  # (2)
             cohort_ids = own.without(missing)  # (3)
             check_cohort(held.task, len(cohort_ids), len(own))  # (4)
             cohort = self._cohort(held, request.inventories, cohort_ids)
@@ -201,6 +204,7 @@ class Gate:
             }
             self._lists.keep_tree(cohort_ids.tree)
             self._perform(held, "frozen", "closed", values, batch.first)  # (5)
+            self._lists.pieces.forget(held.number)
             return cohort
 
     def cohort(self, held: HeldBatch) -> bytes:

@@ -13,9 +13,11 @@ from math import ceil
 from fastapi import FastAPI, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from lintra_protocol.canonical import HASH_BYTES, parse_base64url
+from lintra_protocol.differences import PIECE_BYTES, most_bytes
+from lintra_protocol.documents import fraction
 from lintra_protocol.errors import BatchOpenError, LintraError, UnavailableError, UnknownBatchError
 from lintra_protocol.messages import (
     AggregateRequest,
@@ -26,8 +28,8 @@ from lintra_protocol.messages import (
     StepName,
     TaskRecord,
 )
+from lintra_protocol.missing import most_reports
 from lintra_protocol.randomness import RandomBytes, system_randomness
-from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.transport import MessageName, media_type, require_media_type
 from lintra_protocol.wire import KEY_ID_BYTES
 from lintra_server.batches.executor import Tell
@@ -40,14 +42,15 @@ from lintra_server.node import Node, end_process
 from lintra_server.settings import Settings
 from lintra_server.storage.keys import CACHE_SECONDS
 from lintra_server.web.description import DescribedApp
+from lintra_server.web.ranges import listed
 from lintra_server.web.upload_route import UploadRoute
 from lintra_service.answers import answer, as_lintra_error, problem, read_body
 from lintra_service.room import Room
 
 MAX_TASK_BYTES = 4 << 20
 MAX_AGGREGATE_BYTES = 1 << 20
-MAX_COHORT_BYTES = 64 << 20
-"""Holds about 1.4 million identifiers that differ between the servers."""
+MAX_COHORT_BYTES = 8 << 20
+"""Longer differences are sent before it, in pieces."""
 
 RETRY_AFTER_SECONDS = 1
 """After which whoever waits for a step may ask how far it is."""
@@ -161,13 +164,7 @@ def _add_census_routes(app: FastAPI) -> None:
     @app.get(f"{_BATCH}/census/ids")
     async def census_ids(task_id: str, batch: str, request: Request) -> Response:
         node, held, _ = await _analyzer(request, task_id, batch)
-        return _listed(await run_in_threadpool(node.census.ids, held))
-
-
-def _listed(report_ids: ReportIds) -> Response:
-    """Return a list of identifiers, a part at a time."""
-    headers = {"content-type": media_type("ids"), "content-length": str(HASH_BYTES * len(report_ids))}
-    return StreamingResponse(report_ids.pieces(), headers=headers)
+        return await run_in_threadpool(lambda: listed(node.census.ids(held), request.headers))
 
 
 def _add_inventory_routes(app: FastAPI) -> None:
@@ -190,7 +187,7 @@ def _add_inventory_routes(app: FastAPI) -> None:
     @app.get(f"{_BATCH}/inventory/ids")
     async def ids(task_id: str, batch: str, request: Request) -> Response:
         node, held, _ = await _analyzer(request, task_id, batch)
-        return _listed(await run_in_threadpool(node.gate.inventory_ids, held))
+        return await run_in_threadpool(lambda: listed(node.gate.inventory_ids(held), request.headers))
 
 
 def _add_release_routes(app: FastAPI) -> None:
@@ -198,10 +195,14 @@ def _add_release_routes(app: FastAPI) -> None:
     async def freeze(task_id: str, batch: str, request: Request) -> Response:
         node, held, body = await _analyzer(request, task_id, batch, "cohort-request", MAX_COHORT_BYTES)
 
-        def work(_: Tell) -> bytes:
-            return node.gate.freeze(held, CohortRequest.from_canonical(body))
+        wanted = await run_in_threadpool(_wanted, node, held, body)
+        return await _step(request, node, held, "cohort", body, lambda _: node.gate.freeze(held, wanted))
 
-        return await _step(request, node, held, "cohort", body, work)
+    @app.put(f"{_BATCH}/cohort/pieces/{{name}}")
+    async def piece(task_id: str, batch: str, name: str, request: Request) -> Response:
+        node, held, body = await _analyzer(request, task_id, batch, "piece", PIECE_BYTES)
+        await run_in_threadpool(_keep_piece, node, held, name, body)
+        return answer("piece", b"")
 
     @app.get(f"{_BATCH}/cohort")
     async def cohort(task_id: str, batch: str, request: Request) -> Response:
@@ -227,6 +228,21 @@ def _add_release_routes(app: FastAPI) -> None:
             wanted = parse_base64url(report_id, HASH_BYTES)
             proof = await run_in_threadpool(node.gate.inclusion, held, wanted)
         return answer(proof.kind, proof.canonical())
+
+
+def _wanted(node: Node, held: HeldBatch, body: bytes) -> CohortRequest:
+    """Return what a request to freeze says, if what it names is here or is not needed any more."""
+    request = CohortRequest.from_canonical(body)
+    if node.gate.batch(held).cohort is None:
+        node.lists.pieces.require(held.number, request)
+    return request
+
+
+def _keep_piece(node: Node, held: HeldBatch, name: str, piece: bytes) -> None:
+    node.gate.inventory(held)  # without one there is nothing that a list could differ from
+    if node.gate.batch(held).cohort is None:
+        longest = most_reports(held.task.max_clients, fraction(held.task.max_missing))
+        node.lists.pieces.put(held.number, name, piece, most_bytes(held.task.num_servers, longest))
 
 
 async def _step(

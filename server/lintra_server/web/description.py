@@ -46,6 +46,7 @@ OPERATIONS: Mapping[tuple[str, str], tuple[tuple[MessageName, ...], MessageName]
     ("get", f"{_BATCH}/inventory/ids"): ((), "ids"),
     ("put", f"{_BATCH}/cohort"): (("cohort-request",), "cohort"),
     ("get", f"{_BATCH}/cohort"): ((), "cohort"),
+    ("put", f"{_BATCH}/cohort/pieces/{{name}}"): (("piece",), "piece"),
     ("put", f"{_BATCH}/aggregate"): (("aggregate-request",), "sketch-share"),
     ("get", f"{_BATCH}/aggregate"): ((), "sketch-share"),
     ("get", f"{_BATCH}/inclusion/{{report_id}}"): ((), "inclusion"),
@@ -103,6 +104,8 @@ def _described(document: Schema) -> Schema:
         operation["responses"] = {"200": {"description": "The message.", "content": _content(schemas, *answers)}}
         if (method, path) == ("put", _TASK):
             operation["responses"]["201"] = operation["responses"]["200"]
+        if path.endswith("/ids"):
+            operation["responses"]["206"] = {"description": "A range of it.", "content": _content(schemas, answer)}
         if path in STEPS:
             operation["responses"]["202"] = {
                 "description": "It is being made; ask for it with GET in `Retry-After` seconds.",

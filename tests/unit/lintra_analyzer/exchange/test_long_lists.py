@@ -1,0 +1,138 @@
+"""A list of identifiers comes in ranges, and a long difference goes in pieces: no message grows with the lists."""
+
+import hashlib
+import shutil
+from collections.abc import AsyncIterator
+
+import httpx2
+import pytest
+
+from lintra_analyzer.exchange import arriving, freezing
+from lintra_analyzer.exchange.arriving import Arriving
+from lintra_protocol import differences
+from lintra_protocol.canonical import HASH_BYTES
+from lintra_protocol.differences import ListDifference, piece_hash, pieces_of
+from lintra_protocol.errors import InventoryMismatchError, LintraError, MessageTooLargeError
+from lintra_protocol.report_ids import ReportIds, difference
+from support.analyzer_world import Answer, Life
+
+PIECE = 2 * HASH_BYTES
+LIST = b"".join(sorted(hashlib.sha256(bytes([number])).digest() for number in range(7)))
+ROOT = "a-root"
+
+
+class Broken(httpx2.AsyncByteStream):
+    """The beginning of an answer whose connection breaks."""
+
+    def __init__(self, begin: bytes) -> None:
+        self._begin = begin
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield self._begin
+        raise httpx2.ReadError("broken")
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let ranges and pieces hold two identifiers, and no difference stand in a request."""
+    monkeypatch.setattr(arriving, "RANGE_BYTES", PIECE)
+    monkeypatch.setattr(differences, "PIECE_BYTES", PIECE)
+    monkeypatch.setattr(freezing, "INLINE_BYTES", 0)
+
+
+async def differing(life: Life) -> str:
+    """Have reports that stand at one server only."""
+    task = await life.create()
+    await life.upload(task, 15)
+    for server in range(3):
+        await life.upload(task, 2 + server, servers=(server,), label=f"only at {server}")
+    return task.task_id
+
+
+async def finish(life: Life, task_id: str) -> None:
+    life.service.start_release(task_id)
+    await life.service.jobs.finished(task_id)
+    assert life.service.job(task_id).release_id is not None, life.service.job(task_id)
+
+
+@pytest.mark.usefixtures("small")
+async def test_lists_in_ranges_and_differences_in_pieces_freeze_the_cohort_that_whole_ones_do(life: Life) -> None:
+    task_id = await differing(life)
+    await life.service.census(task_id)
+    await finish(life, task_id)
+    assert len([name for _, _, name in life.wires.log if name == "ids"]) > 2 * 3 * 5
+    pieces = {(server, name) for server, method, name in life.wires.log if method == "PUT" and len(name) == 43}
+    assert len({server for server, _ in pieces}) == 3
+    # What the servers froze is what all of them hold.
+    assert life.service.record(life.service.job(task_id).release_id or "").record.num_clients == 15
+    for app in life.servers:
+        assert list((app.node.settings.data_dir / "pieces").iterdir()) == []
+
+
+@pytest.mark.usefixtures("small")
+async def test_a_server_that_lost_the_pieces_is_sent_them_again(life: Life) -> None:
+    task_id = await differing(life)
+    lost = list[int]()
+
+    def forgets(server: int, request: httpx2.Request, answer: Answer) -> Answer:
+        if request.url.path.rpartition("/")[0].endswith("/pieces") and server == 1 and not lost:
+            lost.append(server)
+            for folder in (life.servers[1].node.settings.data_dir / "pieces").iterdir():
+                shutil.rmtree(folder)
+        return answer
+
+    life.wires.fault = forgets
+    await finish(life, task_id)
+    put = [name for server, method, name in life.wires.log if (server, method) == (1, "PUT") and len(name) == 43]
+    assert len(put) > len(set(put))
+
+
+async def test_a_list_is_gone_on_with_where_its_answer_broke_off() -> None:
+    taken = bytearray()
+    come = Arriving(taken.extend, len(LIST))
+    assert come.wanted(ROOT) == {}
+    with pytest.raises(httpx2.ReadError):
+        await come.read(httpx2.Response(200, stream=Broken(LIST[: 2 * HASH_BYTES + 5])))
+    assert come.wanted(ROOT) == {"range": f"bytes=64-{len(LIST) - 1}", "if-range": f'"{ROOT}"'}
+    headers = {"content-range": f"bytes 64-{len(LIST) - 1}/{len(LIST)}"}
+    await come.read(httpx2.Response(206, headers=headers, stream=httpx2.ByteStream(LIST[64:])))
+    assert bytes(taken) == LIST
+    # A server that knows no ranges sends all again, and what is known is passed over.
+    taken.clear()
+    come = Arriving(taken.extend, len(LIST))
+    with pytest.raises(httpx2.ReadError):
+        await come.read(httpx2.Response(200, stream=Broken(LIST[:70])))
+    await come.read(httpx2.Response(200, stream=httpx2.ByteStream(LIST)))
+    assert bytes(taken) == LIST
+
+
+@pytest.mark.parametrize(
+    ("content_range", "body", "error"),
+    [
+        ("bytes 32-223/224", LIST, InventoryMismatchError),
+        ("bytes 0-223/256", LIST, InventoryMismatchError),
+        ("", LIST, InventoryMismatchError),
+        ("bytes 0-223/224", LIST[:-32], InventoryMismatchError),
+        ("bytes 0-223/224", LIST + bytes(32), MessageTooLargeError),
+    ],
+)
+async def test_another_range_than_was_asked_for_is_refused(
+    content_range: str, body: bytes, error: type[LintraError]
+) -> None:
+    come = Arriving(lambda _: None, len(LIST))
+    answer = httpx2.Response(206, headers={"content-range": content_range}, stream=httpx2.ByteStream(body))
+    with pytest.raises(error):
+        await come.read(answer)
+
+
+def test_the_pieces_of_a_difference_are_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(differences, "PIECE_BYTES", PIECE)
+    ids = [LIST[start : start + 32] for start in range(0, len(LIST), 32)]
+    own, other = ReportIds.of(ids[:4]), ReportIds.of(ids[2:])
+    missing_bytes, pieces = pieces_of(ListDifference(1, *difference(own, other)))
+    sent = list(pieces)
+    assert [len(piece) for piece in sent] == [PIECE, 2 + 3 * HASH_BYTES - PIECE]
+    assert len({piece_hash(piece) for piece in sent}) == 2
+    whole = b"".join(sent)
+    parsed = ListDifference.parse(1, whole[:missing_bytes], whole[missing_bytes:])
+    assert parsed.rebuild(own) == other
