@@ -127,8 +127,7 @@ class Node:
         )  # fmt: skip
         self.metrics.pending_bytes.set_function(lambda: self.uploads.used)
         lists = ListFolder(settings.data_dir / "lists", durable=False)
-        pieces = Pieces(settings.data_dir / "pieces", lists, settings.min_free_bytes)
-        self.lists = BatchLists(parts.store, lists, pieces)
+        self.lists = BatchLists(parts.store, lists, _pieces(settings, lists))
         self.gate = Gate(
             parts.store, parts.states, stepper, parts.identity, random_bytes, self.now, self.lists,
             executor_of(settings),
@@ -261,6 +260,10 @@ class Node:
             self.note()
         finally:
             self._parts.close()
+
+
+def _pieces(settings: Settings, lists: ListFolder) -> Pieces:
+    return Pieces(settings.data_dir / "pieces", lists, settings.min_free_bytes)
 
 
 def new_clock(settings: Settings, folder: KeyFolder, now: Callable[[], float], running: Callable[[], float]) -> Clock:
