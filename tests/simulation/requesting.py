@@ -339,12 +339,13 @@ async def next_question(world: World, course: Course) -> None:
         body = cohort_request(course, server) if name == "cohort" else aggregate_request(course)
     if name == "inventory" and world.maybe(0.5):
         world.servers[server].meanwhile = lambda: upload_one(world, course, server)
+    asked_at = world.times.wall
     answer = await ask(world, course, server, name, body)
     if answer.good:
         if all((each, "aggregate") in course.documents for each in course.servers):
             finish(world, course)
     elif not world.unwell(server) and not course.over and course.key not in lost_here(world, server):
-        judge_refusal(world, course, server, name, answer)
+        judge_refusal(world, course, server, name, answer, asked_at)
 
 
 def closing_of(course: Course) -> bytes:
@@ -372,14 +373,14 @@ def cannot_merge(world: World, course: Course, server: int) -> bool:
     return any(each.key in closed or each.begins < seat.barred for each in course.parts)
 
 
-def judge_refusal(world: World, course: Course, server: int, name: str, answer: Answer) -> None:
+def judge_refusal(world: World, course: Course, server: int, name: str, answer: Answer, asked_at: float) -> None:
     """(law) A healthy server does every step, unless the numbers say that the release must not be."""
     task, held = course.task, sum(len(world.seats[server].must.get(key, ())) for key in course.keys)
     if name == "inventory":
-        left = course.closes - world.times.wall
-        if answer.problem == "batch_open" and left > 0:
+        # A window that was open when the question left may be over now that its answer is read.
+        if answer.problem == "batch_open" and course.closes > asked_at:
             if not course.num_waiting or world.maybe(0.3):
-                world.times.pass_(left)  # an analyst comes again when the grace is over
+                world.times.pass_(max(0, course.closes - world.times.wall))  # an analyst comes again when the grace is over
             return
         few = answer.problem == "cohort_too_small" and held < task.claim.min_clients
         if course.parts and answer.problem == "batch_closed" and cannot_merge(world, course, server):
@@ -524,12 +525,13 @@ async def hostile_question(world: World, course: Course) -> None:
             # Windows that were closed long ago, or are part of another release, or may not be merged with this one.
             earlier = [each for each in world.courses if each.task is task and each.batch < course.batch]
             course.parts = earlier[world.chance.randrange(course.batch + 1) :]
+        asked_at = world.times.wall
         answer = await ask(world, course, honest, "inventory", closing_of(course))
         if not answer.good and not world.unwell(honest):
             if course.parts and answer.problem in ("batch_closed", "invalid_message", "abandoned"):
                 course.parts = []
             elif not course.over:
-                judge_refusal(world, course, honest, "inventory", answer)
+                judge_refusal(world, course, honest, "inventory", answer, asked_at)
         await lists(world, course)
         return
     own = course.lists[honest]
