@@ -380,7 +380,9 @@ def judge_refusal(world: World, course: Course, server: int, name: str, answer: 
         # A window that was open when the question left may be over now that its answer is read.
         if answer.problem == "batch_open" and course.closes > asked_at:
             if not course.num_waiting or world.maybe(0.3):
-                world.times.pass_(max(0, course.closes - world.times.wall))  # an analyst comes again when the grace is over
+                world.times.pass_(
+                    max(0, course.closes - world.times.wall)
+                )  # an analyst comes again when the grace is over
             return
         few = answer.problem == "cohort_too_small" and held < task.claim.min_clients
         if course.parts and answer.problem == "batch_closed" and cannot_merge(world, course, server):

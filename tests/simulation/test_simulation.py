@@ -74,7 +74,7 @@ async def test_the_simulation_finds_reports_that_count_twice(monkeypatch: pytest
 
 
 async def test_a_seed_does_the_same_again() -> None:
-    first, second = [await simulate(7, 300) for _ in range(2)]
+    first, second = [await simulate(7, 150) for _ in range(2)]
     assert first.counts == second.counts
     assert first.outcomes == second.outcomes
     assert [sorted(seat.must.items()) for seat in first.seats] == [sorted(seat.must.items()) for seat in second.seats]

@@ -42,7 +42,7 @@ def failed(outcome: Outcome) -> set[str]:
     return {check.name for check in outcome.checks if not check.passed}
 
 
-LONG = set(CASES) - {"osnap", "thin-row", "sum", "null-row", "second-moment", "pair", "twice", "ron-gauss"}
+LONG = set(CASES) - {"osnap", "thin-row", "sum", "null-row", "second-moment", "pair", "twice"}
 DISTANCES = {"wishart": 1.0, "wishart-null-row": 0.5**0.5, "wishart-count": 1.0}
 """How far two rows' products are apart in multiples of B^2 sqrt(2), for mechanisms whose noise no mu covers."""
 

@@ -129,6 +129,7 @@ def test_the_sketch_sandwich_covers_the_cohort_and_the_noise_only_formula_does_n
     assert right or coverage < 0.88
 
 
+@pytest.mark.slow
 def test_with_few_clients_a_row_sketches_tell_the_population_from_the_cohort() -> None:
     generator = np.random.default_rng(14)
     population, cohort, mistaken = [], [], []
@@ -198,7 +199,12 @@ def explained(kind: str) -> tuple[float, list[tuple[float, float] | None]]:
 
 @pytest.mark.parametrize(
     ("kind", "shift", "right"),
-    [("sketch", 0.0, True), ("sketch", 0.05, False), ("second moment", 0.0, True), ("second moment", 0.05, False)],
+    [
+        pytest.param("sketch", 0.0, True, marks=pytest.mark.slow),
+        pytest.param("sketch", 0.05, False, marks=pytest.mark.slow),
+        ("second moment", 0.0, True),
+        ("second moment", 0.05, False),
+    ],
 )
 @pytest.mark.grid(2)
 def test_the_explained_share_is_covered_and_a_share_off_by_a_twentieth_is_not(

@@ -88,11 +88,16 @@ def _escaped(character: str) -> str:
 
 def keystream(seed: bytes, count: int) -> bytes:
     """AES-256 of 0, 1, 2, .., one block each."""
-    return b"".join(AES(seed, block) for block in range(-(-count // 16)))[:count]
+    numbers = b"".join(block.to_bytes(16, "big") for block in range(-(-count // 16)))
+    return _AES(seed, numbers)[:count]
 
 
 def AES(key: bytes, number: int) -> bytes:
-    return Cipher(algorithms.AES(key), modes.ECB()).encryptor().update(number.to_bytes(16, "big"))
+    return _AES(key, number.to_bytes(16, "big"))
+
+
+def _AES(key: bytes, blocks: bytes) -> bytes:
+    return Cipher(algorithms.AES(key), modes.ECB()).encryptor().update(blocks)
 
 
 def derive(seed: bytes, label: str, *parts: bytes) -> bytes:
