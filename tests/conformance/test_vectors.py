@@ -50,6 +50,7 @@ from lintra_protocol.ring import IntArray, RingArray, from_ring, ring_bytes, rin
 from lintra_protocol.sealing import SealingKey
 from lintra_protocol.task import Task
 from lintra_protocol.transforms.osnap import BalancedOsnap
+from support import verified_operations
 
 FOLDER = Path(__file__).resolve().parents[1] / "vectors"
 FILES = sorted(FOLDER.glob("*.json"))
@@ -366,6 +367,7 @@ def problem(token: str, detail: str, instance: str) -> dict[str, object]:
 
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
+    **verified_operations.OPERATIONS,
     "framed": lambda label, parts: canonical.framed(label, *unhexed(parts)).hex(),
     "hash": lambda label, parts: canonical.domain_hash(label, *unhexed(parts)).hex(),
     "keystream": lambda seed, count: keystream(unhex(seed))(count).hex(),

@@ -17,6 +17,7 @@ import cases_joint
 import cases_lists
 import cases_organisations
 import cases_range
+import cases_verified
 import cases_windows
 
 HERE = Path(__file__).resolve().parent
@@ -42,6 +43,7 @@ FILES = {
     "signatures": cases_control.signatures,
     "sealing": cases_control.sealing,
     "windows": lambda: cases_windows.windows() + cases_windows.tasks(),
+    "verified": cases_verified.verified_reports,
     "problems": cases_control.problems,
 }
 
