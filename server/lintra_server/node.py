@@ -179,8 +179,10 @@ class Node:
         return peer_of(scope, self.settings.trusted_proxies)
 
     def _check_journal(self) -> None:
-        """Check that no step stands between the journal and the database; try to finish one that does."""
+        """Check that no step was left half done, between journal and database or before; try to finish one that was."""
         self.stepper.settle()
+        with self.stepper.guarded():
+            self.gate.closing.settle()
 
     def _check_database(self) -> None:
         """Check that the store answers and takes a write; after a failed commit also that its file is sound."""

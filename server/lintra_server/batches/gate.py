@@ -48,6 +48,7 @@ from lintra_protocol.sealing import seal
 from lintra_protocol.signing import SigningKey
 from lintra_protocol.wire import encode_sealed_document
 from lintra_server.batches.batch_lists import BatchLists, FrozenList, shows
+from lintra_server.batches.closing import Closing
 from lintra_server.batches.executor import Executor, InProcess, Tell
 from lintra_server.batches.group import share_of
 from lintra_server.batches.refusals import not_open, not_yet, same_request, same_windows
@@ -65,7 +66,11 @@ MERGING_SECONDS = 2.0
 
 
 class Gate:
-    """Guards what leaves; thread-safe."""
+    """Guards what leaves; thread-safe.
+
+    Attributes:
+        closing: the batches that are being closed.
+    """
 
     def __init__(
         self,
@@ -92,7 +97,7 @@ class Gate:
         """
         self._store = store
         self._executor = executor or InProcess()
-        self._states = states
+        self.closing = Closing(states, stepper)
         self._lists = lists
         self._stepper = stepper
         self._identity = identity
@@ -132,19 +137,14 @@ class Gate:
             if batch.inventory is not None:
                 return same_windows(batch, first)  # (1)
             held.require_over(self._now())  # (4)
-            least, others = held.task.claim.min_clients, members[:-1]
-            if not self._stepper.with_room(lambda: self._states.begin_closing(held.number, least, others)):  # (2), (5)
-                raise not_open(batch)
-            try:
+            with self.closing.stopped(members, held.task.claim.min_clients) as stopped:  # (2), (5)
+                if not stopped:
+                    raise not_open(batch)
                 self._stepper.with_room(lambda: self._rewrite(members))
                 inventory, values = self._new_inventory(held, first, members)
                 self._perform(held, "closed", "closing", values, first)  # (3)
                 for number in members:
                     self._store.note_closed(number)
-            finally:
-                if not self._stepper.in_flight:
-                    # Of a batch that was closed it changes nothing.
-                    self._stepper.with_room(lambda: self._states.reopen(*members))
             return inventory
 
     def inventory(self, held: HeldBatch) -> bytes:

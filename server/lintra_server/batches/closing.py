@@ -1,0 +1,81 @@
+"""Batches that take no reports while they are closed, and take them again if it does not come to that.
+
+What ends the closing of a batch is a journal line, or an error. After an error the batch is opened again at once; where
+the database is what failed, as soon as it answers: nobody has to ask. A start opens all of them (see `starting`).
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import Lock
+
+from lintra_protocol.errors import CohortTooSmallError
+from lintra_server.storage.states import BatchStates
+from lintra_server.storage.steps import Stepper
+
+
+class Closing:
+    """The batches of one server that are being closed; thread-safe."""
+
+    def __init__(self, states: BatchStates, stepper: Stepper) -> None:
+        """Close none.
+
+        Args:
+            states: of the batches.
+            stepper: knows whether a step has its journal line.
+        """
+        self._states = states
+        self._stepper = stepper
+        self._lock = Lock()
+        self._in_hand = set[int]()
+        self._left = set[int]()
+
+    @contextmanager
+    def stopped(self, members: Sequence[int], min_clients: int) -> Iterator[bool]:
+        """Let batches take no reports while the last of them is closed with the others; say whether they were open.
+
+        Args:
+            members: their numbers in the store; the caller sees to it that nobody else closes one of them meanwhile.
+            min_clients: fewest reports of all.
+
+        Raises:
+            CohortTooSmallError: there are fewer; nothing changed.
+            UnavailableError: the disk or the database failed.
+        """
+        *others, last = members
+        with self._lock:
+            self._in_hand.update(members)
+        try:
+            # From here on they may be closing: of a commit that failed nobody knows whether it happened.
+            new = set(members) - self._left
+            self._left.update(new)
+            try:
+                stopped = self._stepper.with_room(lambda: self._states.begin_closing(last, min_clients, others))
+            except CohortTooSmallError:
+                self._left.difference_update(new)
+                raise
+            try:
+                yield stopped
+            finally:
+                self._open_again(set(members))
+        finally:
+            with self._lock:
+                self._in_hand.difference_update(members)
+
+    def settle(self) -> None:
+        """Open what an error left closing, unless somebody is closing it again.
+
+        Raises:
+            UnavailableError: the database does not answer yet.
+            ForkedError: it is not where this process left it.
+        """
+        if self._left:
+            with self._lock:
+                self._open_again(self._left - self._in_hand)
+
+    def _open_again(self, numbers: set[int]) -> None:
+        """Open those of some batches that are closing still; none while a step has its journal line and no more."""
+        numbers = numbers & self._left
+        if numbers and not self._stepper.in_flight:
+            # Of a batch that was closed it changes nothing.
+            self._stepper.with_room(lambda: self._states.reopen(*sorted(numbers)))
+            self._left.difference_update(numbers)
