@@ -18,6 +18,8 @@ from lintra_analysis.asked.asking import ASKINGS
 from lintra_analysis.planning.option import PLANS, Option, plan_option
 from lintra_analysis.planning.question import Question
 from lintra_analysis.readings import READINGS, read
+from lintra_analysis.readings.reading import number_of_rows
+from lintra_analysis.trial.foresight import foresee
 from lintra_audit.kinds.kind_audit import AUDITS
 from lintra_audit.release.run import audit_case
 from lintra_audit.task.task import audit_matrix, audit_task
@@ -26,6 +28,7 @@ from lintra_protocol.mechanisms import MECHANISMS, Mechanism
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.ring import FloatArray
 from lintra_protocol.task import Task
+from support import source
 from support.analyzer_world import CLIENTS, Life, living
 from support.kinds import added
 from support.seeds import SEED
@@ -152,6 +155,43 @@ def of_clip_counter(kind: str) -> None:
     assert any(cases[fault.case].clip_words for fault in faults), "no count that is not paid for is planted"
 
 
+@cache
+def contributed_vectors() -> set[str]:
+    """Return the kinds whose vectors have contributions of organisations."""
+    given = json.loads((ROOT / "tests/vectors/organisations.json").read_text("ascii"))
+    return {vector["input"]["mechanism"]["kind"] for vector in given if vector["operation"] == "contribution"}
+
+
+def of_contributors(kind: str) -> None:
+    """Organisations can contribute: in vectors, asked for, planned, read by rows, and audited."""
+    assert MECHANISMS[kind].takes_contributors, "organisations cannot contribute"
+    assert kind in contributed_vectors(), "no vectors"
+    specification = ASKINGS[kind].specification
+    assert specification is not None
+    asked = {
+        "purpose": "a test",
+        "columns": [{"name": name, "lower": -1, "upper": 1} for name in "abc"],
+        "mechanism": {"kind": kind},
+        "row_bound": 1 if specification.takes_norm else None,
+        "epsilon": 1,
+        "min_clients": 3,
+        "max_clients": 3,
+        "contributors": {"rows_per_person": 1, "max_rows": 1000},
+    }
+    task = foresee(asked, None, None, 10**9, source(kind), 400).task
+    rows = np.zeros((250, 3))
+    reports = [task.encode_contribution(rows, np.arange(250), source(f"{kind} {k}")) for k in range(3)]
+    sketch, row_counts = np.sum(reports, axis=0)[np.newaxis], np.array([3])
+    assert read(task, sketch, row_counts).table()[1].size > 0, "it is not read"
+    assert number_of_rows(task.mechanism, sketch, row_counts) == 750, "reports are taken for rows"
+    audit = AUDITS[kind].organisations
+    assert audit is not None, "no audit"
+    cases = {case.name: case for case in audit.cases()}
+    (shown,) = (planted for name, planted in audit.faults.items() if name.startswith("one-place"))
+    outcome = audit_case(cases[shown.case], TRIALS, SEED, shown.seams)
+    assert {check.name for check in outcome.checks if not check.passed} >= shown.caught_by, f"{shown.about}: not caught"
+
+
 def of_page(kind: str) -> None:
     """Its page names every field."""
     page = page_of(kind)
@@ -175,6 +215,7 @@ CELLS: dict[str, Callable[[str], None]] = {
     "audit of the release": of_audit_of_the_release,
     "audit of the task": of_audit_of_the_task,
     "clip counter": of_clip_counter,
+    "contributors": of_contributors,
     "page": of_page,
     "line in docs/papers.md": of_papers,
 }

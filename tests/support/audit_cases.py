@@ -6,7 +6,9 @@ from lintra_audit.release.cases import standard_cases
 from lintra_audit.release.run import far_reports
 from lintra_audit.trials.case import Case
 
-CASES = {case.name: case for case in standard_cases()}
+STANDARD = {case.name: case for case in standard_cases()}
+CASES = {name: case for name, case in STANDARD.items() if not name.startswith("organisations-")}
+ORGANISATIONS = {name: case for name, case in STANDARD.items() if name not in CASES}
 
 
 def reached(case: Case) -> float:

@@ -58,6 +58,11 @@ def audit_gaussian_release(task: Task, matrix: PublicMatrix) -> TaskAudit:
         corrupt=corrupt if exact else 0,
     )
     mu = hypot(recomputed.mu or 0.0, beside / (sqrt(behind) * mechanism.sigma))
+    promised = (epsilon, claim.float_delta - float(fraction(claim.delta_coalition)))
+    audit = audit_pair(Pair([0.0], [1.0], [mu**2]), [promised], neighbour=f"client {recomputed.worst_client}")
+    if mechanism.contributors is not None:
+        # That an organisation takes part is visible, and its own sums are promised nothing.
+        return TaskAudit(stated, recomputed, mu, corrupt, audit, None)
     absence = ltm_certificate(
         audited,
         sigma=float(mechanism.sigma),
@@ -79,8 +84,6 @@ def audit_gaussian_release(task: Task, matrix: PublicMatrix) -> TaskAudit:
         found = max((delta(pair, epsilon) for pair in (absent, absent.reverse())), key=lambda one: one.hi)
     else:
         found = absence.delta
-    promised = (epsilon, claim.float_delta - float(fraction(claim.delta_coalition)))
-    audit = audit_pair(Pair([0.0], [1.0], [mu**2]), [promised], neighbour=f"client {recomputed.worst_client}")
     return TaskAudit(stated, recomputed, mu, corrupt, audit, found)
 
 

@@ -6,6 +6,7 @@ from typing import cast
 import numpy as np
 
 from lintra_audit.kinds.kind_audit import KindAudit, Planted
+from lintra_audit.kinds.organisations import organisation_audit
 from lintra_audit.trials.case import Case, make_case_task, numbers
 from lintra_audit.trials.faults import noiseless, only_for, without_noise_in
 from lintra_audit.trials.pipeline import encode
@@ -122,4 +123,5 @@ AUDIT = KindAudit(
     nearest=nearest,
     hostile=hostile,
     twin=twin,
+    organisations=organisation_audit("cells", _of_columns(2, indicator=64)),
 )

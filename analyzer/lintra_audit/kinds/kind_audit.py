@@ -66,6 +66,14 @@ def stated_variances(mechanism: AnyMechanism, num_columns: int) -> FloatArray:
 
 
 @dataclass(frozen=True)
+class OrganisationAudit:
+    """What a mechanism brings that organisations may contribute to: cases, and mistakes to plant, by name."""
+
+    cases: Callable[[], list[Case]]
+    faults: Mapping[str, Planted]
+
+
+@dataclass(frozen=True)
 class KindAudit:
     """What a mechanism brings; what is left out is that of a sum of rows with independent Gaussian words.
 
@@ -82,6 +90,7 @@ class KindAudit:
         excess: largest excess kurtosis of one client's noise; 0 for Gaussian noise.
         claimed_elsewhere: the epsilon that a publication claims for this noise, which no verdict rests on; mostly None.
         of_task: recomputes a release's privacy from its public matrix by a route of its own.
+        organisations: of a mechanism that organisations may contribute to; else None.
     """
 
     cases: Callable[[], list[Case]]
@@ -96,6 +105,7 @@ class KindAudit:
     excess: float = 0.0
     claimed_elsewhere: Callable[[AnyMechanism], Real | None] = field(default=lambda mechanism: None)
     of_task: Callable[[Task, PublicMatrix], TaskAudit] = audit_gaussian_release
+    organisations: OrganisationAudit | None = None
 
 
 AUDITS = ByKind("lintra_audit.kinds", "AUDIT", KindAudit)

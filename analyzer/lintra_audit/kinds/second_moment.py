@@ -7,6 +7,7 @@ from typing import cast
 import numpy as np
 
 from lintra_audit.kinds.kind_audit import KindAudit, Planted
+from lintra_audit.kinds.organisations import CLIPPED_TOGETHER, organisation_audit
 from lintra_audit.trials.case import Case, make_case_task
 from lintra_audit.trials.faults import noiseless, only_for, without_noise_in, without_room_for_the_count
 from lintra_audit.trials.worlds import HOSTILE, Pair, one_unclipped
@@ -42,10 +43,11 @@ def farthest(task: Task) -> Pair:
     """Return far too long rows along the first axis, and in the direction whose products lie farthest from it.
 
     With R = B^2 and the intercept c its cosine is -c^2 / R (docs/privacy.md#trace-and-intercept); in one dimension
-    there is only the opposite row or none at all.
+    there is only the opposite row or none at all. With r rows of a person it is -r c^2 / T (Theorem O1).
     """
     mechanism = cast("SecondMoment", task.mechanism)
-    square = mechanism.intercept_steps**2 / mechanism.squared_bound
+    rows = 1 if mechanism.contributors is None else mechanism.contributors.rows_per_person
+    square = rows * mechanism.intercept_steps**2 / mechanism.squared_person_bound
     direction, axis = np.zeros((2, task.num_columns))
     if task.num_columns == 1:
         direction[0] = -1.0 if 6 * square > 1 else 0.0
@@ -103,4 +105,10 @@ AUDIT = KindAudit(
         ),
     },
     farthest=farthest,
+    organisations=organisation_audit(
+        "products",
+        SecondMoment(row_bound="1", fraction_bits=0, sigma=4, intercept="0.5"),
+        person_bound="1",
+        faults=CLIPPED_TOGETHER,
+    ),
 )

@@ -4,6 +4,7 @@ from functools import partial
 from typing import cast
 
 from lintra_audit.kinds.kind_audit import KindAudit, Planted
+from lintra_audit.kinds.organisations import CLIPPED_TOGETHER, COUNTED_BY_SUM, organisation_audit
 from lintra_audit.trials.case import Case, make_case_task
 from lintra_audit.trials.faults import (
     FAULTS,
@@ -75,4 +76,5 @@ AUDIT = KindAudit(
             frozenset({"encoder"}),
         ),
     },
+    organisations=organisation_audit("sums", _PLAIN, person_bound="0.4", faults=CLIPPED_TOGETHER | COUNTED_BY_SUM),
 )

@@ -1,6 +1,6 @@
 """Which cases are run: the standard ones of all mechanisms, or a task, or a small twin of it."""
 
-from lintra_audit.kinds.kind_audit import AUDITS, Planted
+from lintra_audit.kinds.kind_audit import AUDITS, OrganisationAudit, Planted
 from lintra_audit.trials.case import Case
 from lintra_audit.trials.faults import FAULTS
 from lintra_audit.trials.pipeline import HONEST, Seams
@@ -12,12 +12,18 @@ MAX_NUMBERS = 64
 
 def standard_cases() -> list[Case]:
     """Return what `lintra audit release` runs by default."""
-    return [case for audit in AUDITS.all().values() for case in audit.cases()]
+    alone = [case for audit in AUDITS.all().values() for case in audit.cases()]
+    return alone + [case for audit in _of_organisations() for case in audit.cases()]
 
 
 def planted_faults() -> dict[str, Planted]:
     """Return the mistakes of all mechanisms that an audit can be run with, by name."""
-    return {name: planted for audit in AUDITS.all().values() for name, planted in audit.faults.items()}
+    of_each = [audit.faults for audit in AUDITS.all().values()] + [audit.faults for audit in _of_organisations()]
+    return {name: planted for faults in of_each for name, planted in faults.items()}
+
+
+def _of_organisations() -> list[OrganisationAudit]:
+    return [audit.organisations for audit in AUDITS.all().values() if audit.organisations is not None]
 
 
 def seams_of(fault: str | None) -> Seams:
@@ -50,9 +56,10 @@ def case_of_task(task: Task) -> tuple[Case, str]:
     if num_clients * task.num_words <= MAX_NUMBERS:
         return Case("task", f"the task itself, n = {num_clients}", lambda: task, num_clients), "the task itself"
     twin = audit.twin(task)
+    who = "clients" if task.contributors is None else "organisations"
     size = f"n = {twin.claim.min_clients}, m = {twin.mechanism.num_rows}, d = {twin.num_columns}"
     said = (
-        f"a twin ({size}) with the task's {audit.kept(task)}: the task's own minimum cohort, {num_clients} clients "
+        f"a twin ({size}) with the task's {audit.kept(task)}: the task's own minimum cohort, {num_clients} {who} "
         f"with {task.num_words} words each, is too large to be run often enough"
     )
     return Case("task", f"twin: {size}", lambda: twin, twin.claim.min_clients), said

@@ -49,7 +49,7 @@ def check_encoder(task: Task, seams: Seams) -> Check:
         ]
     weights = [Fraction(mechanism.sigma**2, int(sigma) ** 2) for sigma in mechanism.sigmas(task.num_columns)]
     pairs = combinations(exact, 2) if task.claim.neighbours == "replace-one" else ((one, 0 * one) for one in exact)
-    farthest = max(_squared_distance(one, other, weights) for one, other in pairs)
+    farthest = max(squared_distance_of(one, other, weights) for one, other in pairs)
     allowed = mechanism.squared_distance(task.claim, task.num_columns)
     ratio = float(farthest / allowed) ** 0.5
     return Check("encoder", farthest <= allowed, f"hostile rows reach {ratio:.6f} of the sensitivity")
@@ -91,7 +91,8 @@ def check_law(scene: Scene, worlds: tuple[IntArray, IntArray]) -> Check:
     """
     mechanism = scene.task.mechanism
     audit = AUDITS[mechanism.kind]
-    variances = audit.variances(mechanism, scene.task.num_columns)
+    # An exact count of organisations' rows has no noise.
+    variances = np.pad(audit.variances(mechanism, scene.task.num_columns), (0, mechanism.exact_count_words))
     grams = np.empty((scene.task.sketch_words, len(scene.matrix), len(scene.matrix)))
     for part in scene.parts:
         # All copies of a row have noise alike.
@@ -121,6 +122,6 @@ def check_law(scene: Scene, worlds: tuple[IntArray, IntArray]) -> Check:
     )
 
 
-def _squared_distance(one: IntArray, other: IntArray, weights: list[Fraction]) -> Fraction:
+def squared_distance_of(one: IntArray, other: IntArray, weights: list[Fraction]) -> Fraction:
     """Return the exact squared distance of two reports, each word in multiples of its noise over sigma."""
     return sum(((int(a) - int(b)) ** 2 * weight for a, b, weight in zip(one, other, weights, strict=True)), Fraction(0))

@@ -1,11 +1,13 @@
 """One audit: draw the matrix, find the worst victim, run both worlds, and compare what is found with the claim."""
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
 from lintra_audit.kinds.kind_audit import AUDITS
 from lintra_audit.release.checks import Check, check_encoder, check_lattice, check_law
+from lintra_audit.release.contributions import Contributions
 from lintra_audit.trials.case import Case
 from lintra_audit.trials.distinguish import (
     Bound,
@@ -13,7 +15,17 @@ from lintra_audit.trials.distinguish import (
     black_box_bound,
     threshold_bound,
 )
-from lintra_audit.trials.pipeline import HONEST, DrawnRelease, Scene, Seams, request_release, run_world, set_scene
+from lintra_audit.trials.pipeline import (
+    HONEST,
+    Draw,
+    DrawnRelease,
+    Scene,
+    Seams,
+    draw_rows,
+    request_release,
+    run_reports,
+    set_scene,
+)
 from lintra_audit.trials.worlds import worlds
 from lintra_protocol.documents import fraction
 from lintra_protocol.errors import LintraError
@@ -75,6 +87,46 @@ class Outcome:
         return all(check.passed for check in self.checks)
 
 
+class Subject(Protocol):
+    """What is audited of a case: whose reports differ between the worlds, and what is checked exactly."""
+
+    def admit(self, seams: Seams) -> None:
+        """Refuse what a rule forbids before anything is released (raises LintraError)."""
+
+    def draw(self, scene: Scene, world: int, seams: Seams, *, near: bool) -> Draw:
+        """Return how all reports of a world are drawn, of the farthest neighbours or of near ones."""
+
+    def test(self, scene: Scene) -> OptimalTest:
+        """Form the adversary's optimal test of the farthest neighbours."""
+
+    def checks(self, seams: Seams) -> list[Check]:
+        """Return what is exact."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Clients with one row each, of which one changes."""
+
+    case: Case
+
+    def admit(self, seams: Seams) -> None:
+        """Refuse nothing: the task was checked when it was made."""
+
+    def draw(self, scene: Scene, world: int, seams: Seams, *, near: bool) -> Draw:
+        """Return how all clients' reports of a world are drawn."""
+        rows = (near_rows if near else far_rows)(self.case, scene.victim)[world]
+        null = self.case.task.claim.neighbours == "zero-out" and world == 0 and not near
+        return draw_rows(scene, rows, seams, null=null)
+
+    def test(self, scene: Scene) -> OptimalTest:
+        """Return the mechanism's own."""
+        return AUDITS[self.case.task.mechanism.kind].test(scene, far_reports(self.case, scene.victim))
+
+    def checks(self, seams: Seams) -> list[Check]:
+        """Return how far hostile rows reach."""
+        return [check_encoder(self.case.task, seams)]
+
+
 def audit_case(case: Case, trials: int, seed: bytes, seams: Seams = HONEST) -> Outcome:
     """Audit one case.
 
@@ -87,22 +139,26 @@ def audit_case(case: Case, trials: int, seed: bytes, seams: Seams = HONEST) -> O
     if trials < MIN_TRIALS:
         raise ValueError(f"an audit needs at least {MIN_TRIALS} runs of each world, got {trials}")
     seed = derive_seed(seed, "audit", case.name.encode())
-    releases, refusal = _ask(case, seed, seams)
+    subject: Subject = Rows(case) if case.task.contributors is None else Contributions(case)
+    releases, refusal = _ask(case, subject, seed, seams)
     checks = []
     if case.must_refuse:
         checks.append(Check("refusal", refusal is not None, refusal or "released what the rules refuse"))
     if not releases or (case.must_refuse and refusal):
         return Outcome(case, _claimed(case, releases), refusal, checks=checks)
     scene = set_scene(case.task, case.num_clients, releases)
-    test = AUDITS[case.task.mechanism.kind].test(scene, far_reports(case, scene.victim))
-    outcome = Outcome(case, _claimed(case, releases), refusal, test.mu, checks=checks)
-    return _measure(outcome, scene, test, trials * case.effort, seed, seams)
+    outcome = Outcome(case, _claimed(case, releases), refusal, checks=checks)
+    return _measure(outcome, scene, subject, trials * case.effort, seed, seams)
 
 
-def _ask(case: Case, seed: bytes, seams: Seams) -> tuple[list[DrawnRelease], str | None]:
+def _ask(case: Case, subject: Subject, seed: bytes, seams: Seams) -> tuple[list[DrawnRelease], str | None]:
     """Make the case's requests in order until one is refused; return what was released, and the refusal."""
     releases: list[DrawnRelease] = []
     released: set[int] = set()
+    try:
+        subject.admit(seams)
+    except LintraError as error:
+        return releases, error.token
     for clients in case.requests():
         try:
             releases.append(request_release(case.task, clients, released, seed, seams))
@@ -150,17 +206,17 @@ def far_reports(case: Case, victim: int) -> tuple[IntArray, IntArray]:
     return first, second
 
 
-def _measure(outcome: Outcome, scene: Scene, test: OptimalTest, trials: int, seed: bytes, seams: Seams) -> Outcome:
+def _measure(outcome: Outcome, scene: Scene, subject: Subject, trials: int, seed: bytes, seams: Seams) -> Outcome:
     """Run both worlds, then the two worlds one step apart, and add what they show."""
-    case, claimed = outcome.case, outcome.statement.mu
-    null = case.task.claim.neighbours == "zero-out"
+    case, claimed, test = outcome.case, outcome.statement.mu, subject.test(scene)
+    few = max(trials // 4, MIN_TRIALS)
     runs = [
-        run_world(scene, rows, trials, expand(seed, f"world {world}"), seams, null=null and world == 0)
-        for world, rows in enumerate(far_rows(case, scene.victim))
+        run_reports(scene, subject.draw(scene, world, seams, near=False), trials, expand(seed, f"world {world}"))
+        for world in range(2)
     ]
     adjacent = [
-        run_world(scene, rows, max(trials // 4, MIN_TRIALS), expand(seed, f"adjacent {world}"), seams)[0]
-        for world, rows in enumerate(near_rows(case, scene.victim))
+        run_reports(scene, subject.draw(scene, world, seams, near=True), few, expand(seed, f"adjacent {world}"))[0]
+        for world in range(2)
     ]
     released = (runs[0][0], runs[1][0])
     optimal = threshold_bound((test.scores(released[0]), test.scores(released[1])), 0.0)
@@ -169,11 +225,11 @@ def _measure(outcome: Outcome, scene: Scene, test: OptimalTest, trials: int, see
         *outcome.checks,
         _within("optimal test", optimal, claimed),
         _within("black box", black_box, claimed),
-        check_encoder(case.task, seams),
+        *subject.checks(seams),
         check_lattice(scene, (adjacent[0], adjacent[1])),
         check_law(scene, released),
     ]
-    return Outcome(case, outcome.statement, outcome.refusal, outcome.exact_mu, optimal, black_box, checks)
+    return Outcome(case, outcome.statement, outcome.refusal, test.mu, optimal, black_box, checks)
 
 
 def _view(released: IntArray, reports: IntArray) -> IntArray:

@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from lintra_protocol.canonical import base64url
+from lintra_protocol.contributors import Contributors
 from lintra_protocol.mechanisms import AnyMechanism
 from lintra_protocol.privacy.statement import Claim, Neighbours
 from lintra_protocol.randomness import derive_seed
@@ -32,7 +33,9 @@ class Case:
         num_clients: who reports.
         without_first: whether a second release, of the same reports without client 0, is asked for.
         effort: runs of this case for one run of an ordinary one; a smaller mu needs more.
-        must_refuse: whether the rules must refuse the last request.
+        must_refuse: whether the rules must refuse the task, what is sent, or the last request.
+        others: of a task of organisations, rows of other persons in the first of them; the next has one more, and so
+            on. As many as the task has room for if these are fewer, unless they must be refused.
     """
 
     name: str
@@ -42,6 +45,7 @@ class Case:
     without_first: bool = False
     effort: int = 1
     must_refuse: bool = False
+    others: int = 3
 
     @cached_property
     def task(self) -> Task:
@@ -64,6 +68,7 @@ def make_case_task(
     delta: str = "0.00001",
     neighbours: Neighbours = "replace-one",
     columns: Sequence[Column] | None = None,
+    contributors: Contributors | None = None,
 ) -> Task:
     """Return a checked task among made-up parties, its mechanism calibrated to the claim."""
     claim = Claim(
@@ -74,7 +79,14 @@ def make_case_task(
         max_corrupt_clients=max_corrupt_clients,
         threat="adaptive",
     )
-    return task_of(mechanism.calibrated(claim, num_columns, 1000), claim, columns or numbers(num_columns))
+    most = most_clients(contributors, claim)
+    calibrated = mechanism.of_contributors(contributors).calibrated(claim, num_columns, most)
+    return task_of(calibrated, claim, columns or numbers(num_columns))
+
+
+def most_clients(contributors: Contributors | None, claim: Claim) -> int:
+    """Return the largest cohort of an audited task; of organisations the smallest, for whom the ring has more room."""
+    return 1000 if contributors is None else claim.min_clients
 
 
 def numbers(num_columns: int) -> tuple[Column, ...]:
@@ -83,9 +95,19 @@ def numbers(num_columns: int) -> tuple[Column, ...]:
 
 
 def task_of(mechanism: AnyMechanism, claim: Claim, columns: Sequence[Column]) -> Task:
-    """Return a checked task for a calibrated mechanism; its keys belong to nobody."""
+    """Return a checked task for a calibrated mechanism, of its contributors if it has some; its keys are nobody's."""
+    task = unchecked_task(mechanism, claim, columns)
+    task.check()
+    return task
+
+
+def unchecked_task(mechanism: AnyMechanism, claim: Claim, columns: Sequence[Column]) -> Task:
+    """Return the same, which may break a rule."""
     keys = [SigningKey(derive_seed(_KEYS, "audit identity", bytes([k]))).public_key for k in range(NUM_SERVERS + 2)]
-    task = Task(
+    held = mechanism.contributors
+    tokens = held is not None and claim.max_corrupt_clients < claim.min_clients - 1
+    hidden = [base64url(derive_seed(_KEYS, "audit tokens", bytes([k]))) for k in range(NUM_SERVERS)]
+    return Task(
         salt=base64url(_KEYS),
         purpose="an audit",
         author_key=keys[0],
@@ -96,10 +118,11 @@ def task_of(mechanism: AnyMechanism, claim: Claim, columns: Sequence[Column]) ->
         columns=tuple(columns),
         mechanism=mechanism,
         claim=claim,
-        max_clients=1000,
+        max_clients=most_clients(held, claim),
         not_before=1,
         not_after=2**40,
         suite=CLASSICAL,
+        contributors=held,
+        client_auth="token" if tokens else "none",
+        token_keys=tuple(hidden) if tokens else (),
     )
-    task.check()
-    return task

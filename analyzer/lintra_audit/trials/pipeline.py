@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lintra_audit.trials.distinguish import leverages
+from lintra_audit.trials.organisations import Admit, Charge, Contribute, admit, charge, contribute
 from lintra_protocol.errors import AlreadyReleasedError
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.messages import BATCH
@@ -55,14 +56,23 @@ def release_once(released: set[int], clients: IntArray) -> None:
 Encode = Callable[[Mechanism, FloatArray, RandomBytes], IntArray]
 """From normalised rows of shape `(runs, clients, d)` to noised reports of shape `(runs, clients, w)`."""
 
+Draw = Callable[[int, RandomBytes], IntArray]
+"""From a number of runs to all clients' noised reports in each of them, shape `(runs, clients, w)`."""
+
 
 @dataclass(frozen=True)
 class Seams:
-    """Where a fault can enter: what clients send, which cohorts get a matrix, and whether a report counts once."""
+    """Where a fault can enter: what clients send, which cohorts get a matrix, and whether a report counts once.
+
+    And of organisations: which tasks are admitted, what each sends, and whom its ledger charges.
+    """
 
     encode: Encode = encode
     draw: Callable[[Task, bytes, Sequence[bytes], int], PublicMatrix] = draw_checked
     ledger: Callable[[set[int], IntArray], None] = release_once
+    admit: Admit = admit
+    contribute: Contribute = contribute
+    charge: Charge = charge
 
 
 HONEST = Seams()
@@ -217,11 +227,28 @@ def run_world(
         What the adversary has: the released integers less the corrupt clients' part, shape `(trials, rows, w)`, and
         the corrupt clients' own reports, shape `(trials, corrupt, w)`.
     """
-    words = scene.num_clients * scene.task.mechanism.num_words(rows.shape[1])
-    block = max(1, BLOCK_WORDS // words)
-    taken = exact_report(scene.task.mechanism, rows[scene.victim]) if null else np.int64(0)
+    return run_reports(scene, draw_rows(scene, rows, seams, null=null), trials, random_bytes)
+
+
+def draw_rows(scene: Scene, rows: FloatArray, seams: Seams, *, null: bool = False) -> Draw:
+    """Return how the reports of rows are drawn (see `run_world`)."""
+    mechanism = scene.task.mechanism
+    taken = exact_report(mechanism, rows[scene.victim]) if null else np.int64(0)
+
+    def draw(runs: int, random_bytes: RandomBytes) -> IntArray:
+        # Every client, alone.
+        noised = seams.encode(mechanism, np.broadcast_to(rows, (runs, *rows.shape)), random_bytes)
+        noised[:, scene.victim] -= taken
+        return noised
+
+    return draw
+
+
+def run_reports(scene: Scene, draw: Draw, trials: int, random_bytes: RandomBytes) -> tuple[IntArray, IntArray]:
+    """Run the pipeline `trials` times on reports that are drawn anew each time (see `run_world`)."""
+    block = max(1, BLOCK_WORDS // (scene.num_clients * scene.task.num_words))
     parts = [
-        _run_block(scene, np.broadcast_to(rows, (min(block, trials - start), *rows.shape)), taken, random_bytes, seams)
+        _run_block(scene, draw(min(block, trials - start), random_bytes), random_bytes)
         for start in range(0, trials, block)
     ]
     released, reports = (np.concatenate(part) for part in zip(*parts, strict=True))
@@ -234,11 +261,7 @@ def exact_report(mechanism: Mechanism, row: FloatArray) -> IntArray:
     return result
 
 
-def _run_block(
-    scene: Scene, rows: FloatArray, taken: IntArray | np.int64, random_bytes: RandomBytes, seams: Seams
-) -> tuple[IntArray, IntArray]:
-    noised = seams.encode(scene.task.mechanism, rows, random_bytes)  # every client, alone
-    noised[:, scene.victim] -= taken
+def _run_block(scene: Scene, noised: IntArray, random_bytes: RandomBytes) -> tuple[IntArray, IntArray]:
     shares = split(to_ring(noised), scene.task.num_servers, random_bytes)
     sketches = [_sketch(scene.task, release, shares, random_bytes) for release in scene.releases]
     reports = noised[:, scene.corrupt]

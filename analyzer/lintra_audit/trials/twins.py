@@ -40,7 +40,7 @@ def twin_with_mu(task: Task) -> Task:
 
 def twin_of(task: Task, mechanism: AnyMechanism, num_clients: int, columns: Sequence[Column]) -> Task:
     """Return a task with the mechanism given, its noise set so that mu is that of a task at its minimum cohort."""
-    small = small_claim(task, num_clients)
+    small, mechanism = small_claim(task, num_clients), mechanism.of_contributors(task.contributors)
     mu = task.privacy(task.claim.min_clients).mu
     return task_of(_with_mu(mechanism, small, len(columns), mu), small, columns)
 

@@ -163,9 +163,15 @@ class Contributed(Encoder):
         return self.noised(self.exact_contribution(rows, persons), rows.shape[1], random_bytes)
 
     def noised(self, exact: IntArray, num_columns: int, random_bytes: RandomBytes) -> IntArray:
-        """Add one draw of noise to a contribution of shape `(report_words,)`, none to an exact count."""
-        noise = self.noise(1, num_columns, random_bytes)[0]
-        noised: IntArray = exact + np.pad(noise, (0, self.exact_count_words))
+        """Add one draw of noise to a contribution, none to its exact count.
+
+        Args:
+            exact: shape `(report_words,)`, or `(k, report_words)` for one draw for each of k.
+            num_columns: d.
+            random_bytes: the organisation's own.
+        """
+        noise = self.noise(len(np.atleast_2d(exact)), num_columns, random_bytes)
+        noised: IntArray = exact + np.pad(noise, ((0, 0), (0, self.exact_count_words))).reshape(exact.shape)
         return noised
 
     def exact_contribution(self, rows: FloatArray, persons: IntArray) -> IntArray:
