@@ -19,8 +19,35 @@ if TYPE_CHECKING:
     from lintra_analysis.releases.row_count import RowCount
 
 
+class HasRows:
+    """Sums over rows that were counted, or of which every report is one.
+
+    Attributes:
+        num_clients: reports, each a row of Z or, where rows are counted, left out.
+        counted: how many rows there are, if some may have been left out; None if every report is a row.
+    """
+
+    num_clients: int
+    counted: "RowCount | None"
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of Z: what sums are divided by. Where rows are counted it carries noise, `count_error` of it."""
+        return self.num_clients if self.counted is None else self.counted.rows
+
+    @property
+    def count_error(self) -> float:
+        """The relative deviation of `num_rows`; 0 if every report is a row."""
+        return 0.0 if self.counted is None else self.counted.sd / self.counted.rows
+
+    @property
+    def count_notes(self) -> tuple[str, ...]:
+        """What to say beside every answer about rows that were left out, if there may be any."""
+        return () if self.counted is None else (self.counted.words,)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class GramEstimate:
+class GramEstimate(HasRows):
     """An unbiased estimate of Z^T Z over the cohort, in normalised units, and the law of its error.
 
     Attributes:
@@ -40,21 +67,6 @@ class GramEstimate:
     row_bound: float
     counted: "RowCount | None" = None
     clipped: "ClippedRows | None" = None
-
-    @property
-    def num_rows(self) -> int:
-        """Rows of Z: what sums are divided by. Where rows are counted it carries noise, `count_error` of it."""
-        return self.num_clients if self.counted is None else self.counted.rows
-
-    @property
-    def count_error(self) -> float:
-        """The relative deviation of `num_rows`; 0 if every report is a row."""
-        return 0.0 if self.counted is None else self.counted.sd / self.counted.rows
-
-    @property
-    def count_notes(self) -> tuple[str, ...]:
-        """What to say beside every answer about rows that were left out, if there may be any."""
-        return () if self.counted is None else (self.counted.words,)
 
     def __repr__(self) -> str:
         law = type(self.errors).__name__

@@ -9,6 +9,7 @@ import numpy as np
 from lintra_analysis.releases.checks import check_noise_sd, check_release, checked_shape
 from lintra_analysis.releases.clipped import ClippedRows
 from lintra_analysis.releases.columns import ScaledColumn, positions, require_workable
+from lintra_analysis.releases.gram import HasRows
 from lintra_analysis.releases.refusals import NoCells, NoRangeSums, NoRounds
 from lintra_analysis.releases.row_count import RowCount
 from lintra_protocol.errors import InvalidAnalysisError
@@ -16,7 +17,7 @@ from lintra_protocol.ring import FloatArray
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Totals(NoRounds, NoCells, NoRangeSums):
+class Totals(HasRows, NoRounds, NoCells, NoRangeSums):
     """The noisy sum of the rows.
 
     Attributes:
@@ -36,21 +37,6 @@ class Totals(NoRounds, NoCells, NoRangeSums):
     row_bound: float
     clipped: ClippedRows | None = None
     counted: RowCount | None = None
-
-    @property
-    def num_rows(self) -> int:
-        """Rows of Z: what sums are divided by."""
-        return self.num_clients if self.counted is None else self.counted.rows
-
-    @property
-    def count_error(self) -> float:
-        """The relative deviation of `num_rows`; 0 if every report is a row."""
-        return 0.0 if self.counted is None else self.counted.sd / self.counted.rows
-
-    @property
-    def count_notes(self) -> tuple[str, ...]:
-        """What to say beside every answer about rows that were left out, if there may be any."""
-        return () if self.counted is None else (self.counted.words,)
 
     def __post_init__(self) -> None:
         check_release(self.columns, self.num_clients, self.row_bound)
