@@ -145,21 +145,21 @@ def decode_upload(data: bytes, task: Task, server: int) -> list[SealedBlock]:
         raise InvalidMessageError(f"the upload has {len(passes)} tokens for {total} reports")
     blocks: list[SealedBlock] = []
     given = iter(passes)
-    for start, held in places:
+    for block, held in places:
         of_block = tuple(next(given) for _ in range(held)) if task.uses_tokens else ()
-        blocks.append(_cut(data[start : start + block_bytes(task, server, held)], held, task.num_servers, of_block))
+        blocks.append(_cut(data[block], held, task.num_servers, of_block))
     return blocks
 
 
-def _places(data: bytes, at: int, count: int, task: Task, server: int) -> list[tuple[int, int]]:
-    """Return where each block begins, and how many reports it holds; every length is checked before the first cut."""
-    places: list[tuple[int, int]] = []
+def _places(data: bytes, at: int, count: int, task: Task, server: int) -> list[tuple[slice, int]]:
+    """Return where each block stands, and how many reports it holds; every length is checked before the first cut."""
+    places: list[tuple[slice, int]] = []
     total, capacity = 0, block_capacity(task, server)
     for _ in range(count):
-        held = _count_at(data, at, "a block of this task", capacity)
-        places.append((at, held))
+        begin, held = at, _count_at(data, at, "a block of this task", capacity)
         total += held
         at += block_bytes(task, server, held)
+        places.append((slice(begin, at), held))
         if total > MAX_REPORTS:
             raise InvalidMessageError(f"an upload has at most {MAX_REPORTS} reports")
         if at > len(data):

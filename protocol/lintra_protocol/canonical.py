@@ -43,8 +43,6 @@ def domain_hash(label: str, *parts: bytes) -> bytes:
 def domain_hashes(label: str, *parts: bytes | ByteRows) -> list[bytes]:
     """Return H(label, part, ...) of each row, where some parts are the same for all rows, and others have one a row."""
     count = next(len(part) for part in parts if isinstance(part, np.ndarray))
-    if count == 1:
-        return [domain_hash(label, *(bytes(part) for part in parts))]
     pieces: list[ByteRows] = [np.frombuffer(framed(label), np.uint8)]
     for part in parts:
         rows = part if isinstance(part, np.ndarray) else np.frombuffer(part, np.uint8)

@@ -194,7 +194,8 @@ class Signed(Frozen, Generic[M]):
 def sign(key: SigningKey, message: M) -> Signed[M]:
     """Sign a message."""
     signature = key.sign(message.kind, message.canonical())
-    return Signed[M].model_construct(message=message, signature=signature)
+    signed: Signed[M] = Signed.model_construct(message=message, signature=signature)
+    return signed
 
 
 class Difference(Frozen):

@@ -33,6 +33,7 @@ from lintra_protocol.wire import (
     PROVEN_SEED,
     START_BYTES,
     block_context,
+    commitment_to,
     commitments_to,
     encode_header,
     header_start,
@@ -134,12 +135,11 @@ def open_block(
     size = share_bytes(task, server)
     if len(plaintext) != size * len(block.headers):
         raise InvalidMessageError(f"{len(block.headers)} shares of this task take {size} bytes each")
-    rows: ByteRows = np.frombuffer(plaintext, np.uint8).reshape(len(block.headers), size)
     wrong, other = CommitmentMismatchError(), InvalidMessageError(f"the task's shares are {task.share_form}")
     form = share_form(task, server)[0]
-    out_of_range = _malformed(task, server, rows[:, BLIND_BYTES + 1 :])
+    out_of_range = _malformed(task, server, plaintext, size)
     opened: list[bytes | LintraError] = []
-    computed = commitments_to(task.id_bytes, server, rows)
+    computed = _commitments(task, server, plaintext, size)
     for start, found, committed, wild in zip(
         range(0, len(plaintext), size), computed, block.commitments(server), out_of_range, strict=True
     ):
@@ -152,6 +152,14 @@ def open_block(
         else:
             opened.append(plaintext[start + BLIND_BYTES + 1 : start + size])
     return opened
+
+
+def _commitments(task: Task, server: int, shares: bytes, size: int) -> list[bytes]:
+    """Return the commitments to shares of one size, joined."""
+    if len(shares) == size:
+        return [commitment_to(task.id_bytes, server, shares)]
+    rows: ByteRows = np.frombuffer(shares, np.uint8).reshape(-1, size)
+    return commitments_to(task.id_bytes, server, rows)
 
 
 def share_words(task: Task, server: int, payload: bytes | memoryview) -> RingArray:
@@ -196,10 +204,11 @@ def proven_payloads(task: Task, server: int, payloads: bytes | memoryview) -> By
     return expand_seeds(task.verified, rows) if share_form(task, server) == PROVEN_SEED else rows
 
 
-def _malformed(task: Task, server: int, payloads: ByteRows) -> list[bool]:
-    """Say of each payload that arrived whether a number in it is out of range; without proofs there is no range."""
+def _malformed(task: Task, server: int, shares: bytes, size: int) -> list[bool]:
+    """Say of each share that arrived whether a number in it is out of range; without proofs there is no range."""
     if task.verified is None or share_form(task, server) == PROVEN_SEED:
-        return [False] * len(payloads)
+        return [False] * (len(shares) // size)
+    payloads = np.frombuffer(shares, np.uint8).reshape(-1, size)[:, BLIND_BYTES + 1 :]
     wrong: list[bool] = malformed(task.verified, server, payloads).tolist()
     return wrong
 

@@ -64,8 +64,16 @@ def report_ids_of(headers: Sequence[bytes]) -> tuple[bytes, ...]:
     return tuple([sha256(before + header).digest() for header in headers])
 
 
+def commitment_to(task_id: bytes, server: int, share: bytes) -> bytes:
+    """Return the blinded commitment to one server's share (blind, form, payload)."""
+    blind, form, payload = share[:BLIND_BYTES], share[BLIND_BYTES : BLIND_BYTES + 1], share[BLIND_BYTES + 1 :]
+    return domain_hash("share", task_id, server.to_bytes(2, "big"), blind, form, payload)
+
+
 def commitments_to(task_id: bytes, server: int, shares: ByteRows) -> list[bytes]:
-    """Return the blinded commitments to one server's shares (blind, form, payload), shape `(k, n)`."""
+    """Return what `commitment_to` returns of each of one server's shares, shape `(k, n)`."""
+    if len(shares) == 1:  # arrays pay from several on
+        return [commitment_to(task_id, server, shares.tobytes())]
     blinds, rest = shares[:, :BLIND_BYTES], shares[:, BLIND_BYTES:]
     return domain_hashes("share", task_id, server.to_bytes(2, "big"), blinds, rest[:, :1], rest[:, 1:])
 

@@ -20,7 +20,7 @@ from lintra_server.batches.gate import Gate
 from lintra_server.batches.intake import Intake
 from lintra_server.batches.jobs import Jobs
 from lintra_server.batches.pieces import Pieces
-from lintra_server.batches.registry import HeldBatch, HeldTask, Registry
+from lintra_server.batches.registry import HeldTask, Registry
 from lintra_server.batches.upkeep import Upkeep
 from lintra_server.clock import DAY, Clock
 from lintra_server.disk.journal import Halt
@@ -123,7 +123,7 @@ class Node:
         self.writer = Writer(parts.store.add_reports, queue.max_pending_bytes, self.metrics.observe_commit, halt)
         self.intake = Intake(
             self.writer, self.keys.find, self.store.stored, self._are_new, self.keys.has, parts.identity,
-            queue.max_wait_seconds, self.now, self.metrics.observe_reports, self.registry.batch_of, self.opened,
+            queue.max_wait_seconds, self.now, self.metrics.observe_reports, self.registry.number_of, self.opened,
         )  # fmt: skip
         self.metrics.pending_bytes.set_function(lambda: self.uploads.used)
         lists = ListFolder(settings.data_dir / "lists", durable=False)
@@ -197,8 +197,8 @@ class Node:
         if not self.keys.has_active():
             raise UnavailableError("no sealing key is active")
 
-    def opened(self, held: HeldTask, batch: int) -> HeldBatch:
-        """Return a batch of a task, which is opened if that was not done yet (see `Registry.opened` for errors)."""
+    def opened(self, held: HeldTask, batch: int) -> int:
+        """Return the number of a batch in the store, which is opened if need be (see `Registry.opened` for errors)."""
         with self.stepper.guarded():
             return self.registry.opened(held, batch)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
-from starlette.types import Receive
+from starlette.types import Receive, Send
 
 from lintra_protocol.errors import (
     InternalError,
@@ -111,6 +111,13 @@ async def _chunk(receive: Receive) -> tuple[bytes, bool]:
 def answer(name: MessageName, body: bytes, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Return a message of the protocol."""
     return Response(body, status, {**(headers or {}), "content-type": media_type(name)})
+
+
+async def send_message(send: Send, name: MessageName, body: bytes) -> None:
+    """Send a message of the protocol with status 200, as `answer` would, by fewer steps."""
+    headers = [(b"content-type", media_type(name).encode()), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
 
 
 def problem(

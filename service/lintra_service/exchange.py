@@ -8,6 +8,8 @@ from starlette.types import Message, Scope, Send
 from lintra_service.metrics import RequestMetrics
 
 REQUEST_ID_HEADER = "lintra-request-id"
+_REQUEST_ID = REQUEST_ID_HEADER.encode()
+_NO_SNIFFING = (b"x-content-type-options", b"nosniff")
 
 _log = structlog.get_logger()
 
@@ -43,11 +45,8 @@ class Exchange:
         """Pass a part of the answer on, with the request identifier in its headers."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            message["headers"] = [
-                *message.get("headers", []),
-                (REQUEST_ID_HEADER.encode(), self.request_id.encode()),
-                (b"x-content-type-options", b"nosniff"),
-            ]
+            named = (_REQUEST_ID, self.request_id.encode())
+            message["headers"] = [*message.get("headers", ()), named, _NO_SNIFFING]
         else:
             self.finished = not message.get("more_body", False)
         await self._send(message)

@@ -7,13 +7,14 @@ turn of the loop is handed over at its end, and whatever is stored when the loop
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor
 from functools import partial
 from typing import Protocol
 
 from lintra_protocol.errors import LintraError
 from lintra_server.batches.registry import HeldTask
 from lintra_server.storage.store import Outcome, Upload
+from lintra_server.storage.writer import Tell, Told
 
 Stored = list[Outcome]
 
@@ -27,7 +28,7 @@ class Storing(Protocol):
 
     failed: bool
 
-    def submit(self, upload: Upload) -> Future[Stored]:
+    def submit(self, upload: Upload, tell: Tell) -> None:
         """Store an upload; see `Writer.submit`."""
 
 
@@ -90,7 +91,7 @@ class _Turn:
         self.loop = loop
         self._writer = writer
         self._waiting: list[tuple[Upload, asyncio.Future[Stored]]] = []
-        self._done: deque[tuple[asyncio.Future[Stored], Future[Stored]]] = deque()
+        self._done: deque[tuple[asyncio.Future[Stored], Told]] = deque()
         self._called = False
 
     def submit(self, upload: Upload) -> asyncio.Future[Stored]:
@@ -104,16 +105,14 @@ class _Turn:
         waiting, self._waiting = self._waiting, []
         for upload, answer in waiting:
             try:
-                stored = self._writer.submit(upload)
-            except LintraError as error:
+                self._writer.submit(upload, partial(self._note, answer))
+            except Exception as error:  # whatever it is, nobody may wait for ever
                 if not answer.done():
                     answer.set_exception(error)
-            else:
-                stored.add_done_callback(partial(self._note, answer))
 
-    def _note(self, answer: asyncio.Future[Stored], stored: Future[Stored]) -> None:
+    def _note(self, answer: asyncio.Future[Stored], told: Told) -> None:
         """Note, in the writer's thread, that an upload was dealt with."""
-        self._done.append((answer, stored))
+        self._done.append((answer, told))
         # The loop first says that it was not called, and then looks: what is appended after its look calls it again.
         if not self._called and not self.loop.is_closed():
             self._called = True
@@ -122,11 +121,10 @@ class _Turn:
     def _tell(self) -> None:
         self._called = False
         while self._done:
-            answer, stored = self._done.popleft()
+            answer, told = self._done.popleft()
             if answer.done():  # whoever asked is gone
                 continue
-            error = stored.exception()
-            if error is not None:
-                answer.set_exception(error)
+            if isinstance(told, LintraError):
+                answer.set_exception(told)
             else:
-                answer.set_result(stored.result())
+                answer.set_result(told)

@@ -42,16 +42,13 @@ from lintra_server.batches.registry import SKEW_UNITS, HeldBatch, HeldTask
 from lintra_server.storage.store import Outcome, Upload
 
 FindKey = Callable[[bytes], SealingKey]
-FindBatch = Callable[[HeldTask, int], HeldBatch | None]
-OpenBatch = Callable[[HeldTask, int], HeldBatch]
+NumberOf = Callable[[HeldTask, int], int | None]
+OpenBatch = Callable[[HeldTask, int], int]
 FindStored = Callable[[int, Sequence[bytes]], set[bytes]]
 AreNew = Callable[[HeldTask, int, Sequence[bytes]], bool]
 HasKeys = Callable[[Sequence[bytes]], bool]
 Opened = bytes | LintraError | None
 """What the way in makes of a report: its payload, why it is refused, or None if it is stored already."""
-
-Result = tuple[bytes, bool | LintraError]
-"""A report identifier, and whether it is new (True), repeated (False) or refused."""
 
 OPENERS = 2
 
@@ -97,7 +94,7 @@ class Intake:
         max_wait_seconds: float,
         now: Callable[[], float],
         observe: Callable[[str, int], None],
-        batch_of: FindBatch,
+        number_of: NumberOf,
         open_batch: OpenBatch,
     ) -> None:
         """Take uploads.
@@ -112,8 +109,8 @@ class Intake:
             max_wait_seconds: of work that may be ahead of an upload.
             now: the clock, in seconds since the epoch.
             observe: is told outcomes and their numbers.
-            batch_of: returns a batch of a task, or None if it was not opened yet.
-            open_batch: returns a batch of a task, and opens it if need be.
+            number_of: returns the number of a batch of a task, or None if it was not opened yet.
+            open_batch: returns the number of a batch of a task, and opens it if need be.
         """
         self._writer = writer
         self._handover = Handover(writer)
@@ -126,7 +123,7 @@ class Intake:
         self._backlog = Backlog(max_wait_seconds)
         self._now = now
         self._observe = observe
-        self._batch_of = batch_of
+        self._number_of = number_of
         self._open_batch = open_batch
         self._openers = ThreadPoolExecutor(OPENERS, thread_name_prefix="lintra-opener")
         self._tallies: defaultdict[tuple[int, int], Tally] = defaultdict(Tally)
@@ -153,7 +150,7 @@ class Intake:
             self._count(held, [error] * len(report_ids), batches)
             raise
         self._count(held, outcomes, batches)
-        return self._answer(held, list(zip(report_ids, outcomes, strict=True)))
+        return self._answer(held, report_ids, outcomes)
 
     async def _outcomes(
         self, held: HeldTask, blocks: Sequence[SealedBlock], report_ids: Sequence[bytes], batches: Sequence[int]
@@ -164,11 +161,12 @@ class Intake:
             # As after a commit that failed, readiness finds out why.
             self._writer.failed = True
             raise
-        outcomes: list[bool | LintraError] = [each if isinstance(each, LintraError) else False for each in opened]
-        good: defaultdict[int, dict[int, bytes]] = defaultdict(dict)
+        outcomes: list[bool | LintraError] = []
+        good: dict[int, dict[int, bytes]] = {}
         for place, each in enumerate(opened):
+            outcomes.append(each if isinstance(each, LintraError) else False)
             if isinstance(each, bytes):
-                good[batches[place]][place] = each
+                good.setdefault(batches[place], {})[place] = each
         serials = [each[:SERIAL_BYTES] for block in blocks for each in block.passes]
         for batch, payloads in good.items():
             used = [serials[place] for place in payloads] if serials else ()
@@ -183,15 +181,15 @@ class Intake:
     ) -> Sequence[Outcome]:  # fmt: skip
         """Store the opened reports of one batch, which is opened for the first of them if it takes any now."""
         refusal = clock_refusal(held.task, batch, self._now())
-        found = self._batch_of(held, batch)
-        if found is None:
+        number = self._number_of(held, batch)
+        if number is None:
             if refusal is not None:
                 return [refusal] * len(report_ids)
             try:
-                found = await asyncio.get_running_loop().run_in_executor(self._openers, self._open_batch, held, batch)
+                number = await asyncio.get_running_loop().run_in_executor(self._openers, self._open_batch, held, batch)
             except BatchClosedError as error:
                 return [error] * len(report_ids)
-        upload = Upload(found.number, report_ids, list(payloads.values()), refusal, serials)
+        upload = Upload(number, report_ids, list(payloads.values()), refusal, serials)
         return await self._handover.submit(upload)
 
     async def _opened(
@@ -222,15 +220,15 @@ class Intake:
         return open_blocks(held, blocks, self._find_key, known)
 
     def _stored_among(self, held: HeldTask, batch: int, report_ids: Sequence[bytes]) -> set[bytes]:
-        found = self._batch_of(held, batch)
-        return set() if found is None else self._find_stored(found.number, report_ids)
+        number = self._number_of(held, batch)
+        return set() if number is None else self._find_stored(number, report_ids)
 
     def _count(self, held: HeldTask, outcomes: Sequence[bool | LintraError], batches: Sequence[int]) -> None:
-        tokens = [
-            outcome.token if isinstance(outcome, LintraError) else ("accepted" if outcome else "repeated")
-            for outcome in outcomes
-        ]
-        for (batch, token), count in Counter(zip(batches, tokens, strict=True)).items():
+        counts: dict[tuple[int, str], int] = {}
+        for batch, outcome in zip(batches, outcomes, strict=True):
+            token = outcome.token if isinstance(outcome, LintraError) else ("accepted" if outcome else "repeated")
+            counts[batch, token] = counts.get((batch, token), 0) + 1
+        for (batch, token), count in counts.items():
             self.note(held.key, batch, token, count)
 
     def note(self, key: int, batch: int, token: str, count: int) -> None:
@@ -250,21 +248,29 @@ class Intake:
             elif token != "accepted":
                 tally.refused[token] += count
 
-    def _answer(self, held: HeldTask, results: Sequence[Result]) -> UploadAnswer:
-        failures = tuple(
-            Failure(report_id=base64url(report_id), type=error.token, detail=error.detail, retryable=error.retryable)
-            for report_id, error in results
-            if isinstance(error, LintraError)
-        )
-        stored = [report_id for report_id, outcome in results if not isinstance(outcome, LintraError)]
+    def _answer(
+        self, held: HeldTask, report_ids: Sequence[bytes], outcomes: Sequence[bool | LintraError]
+    ) -> UploadAnswer:
+        failures: list[Failure] = []
+        stored: list[bytes] = []
+        for name, outcome in zip(report_ids, outcomes, strict=True):
+            if isinstance(outcome, LintraError):
+                failures.append(_failure(name, outcome))
+            else:
+                stored.append(name)
         receipt = Receipt(
             task_id=held.task.task_id, server=held.server, count=len(stored), reports=receipt_hash(stored)
         )
-        return UploadAnswer(failures=failures, receipt=sign(self._identity, receipt))
+        return UploadAnswer(failures=tuple(failures), receipt=sign(self._identity, receipt))
 
     def close(self) -> None:
         """Stop opening reports."""
         self._openers.shutdown()
+
+
+def _failure(report_id: bytes, error: LintraError) -> Failure:
+    name = base64url(report_id)
+    return Failure(report_id=name, type=error.token, detail=error.detail, retryable=error.retryable)
 
 
 def screening(held: HeldTask) -> Callable[[bytes], bool] | None:

@@ -162,40 +162,45 @@ class Registry:
 
     def batch_of(self, held: HeldTask, batch: int) -> HeldBatch | None:
         """Return a batch of a task, or None if it was not opened yet."""
+        number = self.number_of(held, batch)
+        return None if number is None else HeldBatch(**vars(held), number=number, batch=batch)
+
+    def number_of(self, held: HeldTask, batch: int) -> int | None:
+        """Return the number in the store of a batch of a task, or None if it was not opened yet."""
         key = (held.key, batch)
-        if key not in self._numbers:
+        number = self._numbers.get(key)
+        if number is None:
             number = self._store.batch_number(held.task.id_bytes, batch)
             if number is None:
                 return None
             if len(self._numbers) >= MOST_NUMBERS:
                 self._numbers.clear()
             self._numbers[key] = number
-        return HeldBatch(**vars(held), number=self._numbers[key], batch=batch)
+        return number
 
     def number_in_memory(self, held: HeldTask, batch: int) -> int | None:
         """Return the number in the store of a batch of a task, if it was asked for lately; waits for nothing."""
         return self._numbers.get((held.key, batch))
 
-    def opened(self, held: HeldTask, batch: int) -> HeldBatch:
-        """Return a batch of a task, which is opened if that was not done yet.
+    def opened(self, held: HeldTask, batch: int) -> int:
+        """Return the number in the store of a batch of a task, which is opened if that was not done yet.
 
         Raises:
             BatchClosedError: this server was restored after it could first take reports of this window: it may have
                 been released in the part that was lost.
         """
-        found = self.batch_of(held, batch)
+        found = self.number_of(held, batch)
         if found is not None:
             return found
         if held.task.windows is None:
             # It has had its batch since it was registered, so the database was set back: no batch has the number 0, and
             # the store ends the process when it is asked to add to it.
-            return HeldBatch(**vars(held), number=0, batch=batch)
+            return 0
         begins = held.seconds(held.task.span(batch)[0] - SKEW_UNITS)
         if begins < self._barred_before:
             raise BatchClosedError(f"this server was restored; windows that began before then are over, as {batch} is")
         ends = held.ends_of(batch)
-        number = self._store.open_batch(held.key, batch, ends=ends, capacity=held.task.max_clients)
-        return HeldBatch(**vars(held), number=number, batch=batch)
+        return self._store.open_batch(held.key, batch, ends=ends, capacity=held.task.max_clients)
 
     def open_group(self, held: HeldTask, batch: int, first: int) -> None:
         """Open the windows of a group in which nobody answered here, so that they can be closed with the others.

@@ -8,7 +8,6 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 
 import structlog
 
@@ -22,12 +21,16 @@ log = structlog.get_logger()
 _FAILED_SYNC = "disk I/O error"
 """SQLite's words for a write or a synchronisation that failed: afterwards nobody knows what is on the disk."""
 
+Told = list[Outcome] | LintraError
+"""What became of each report of an upload that is durable now, or why nobody knows whether it is."""
+
+Tell = Callable[[Told], None]
 Commit = Callable[[Sequence[Upload]], list[list[Outcome]]]
 Observe = Callable[[int, float], None]
 
 
 class Writer:
-    """A thread that stores uploads; a future is done only when its upload is durable, or will never be."""
+    """A thread that stores uploads; whoever asks is told only when an upload is durable, or will never be."""
 
     def __init__(self, commit: Commit, max_bytes: int, observe: Observe, halt: Halt) -> None:
         """Start the thread.
@@ -42,7 +45,7 @@ class Writer:
         self._halt = halt
         self._observe = observe
         self._max_bytes = max_bytes
-        self._waiting: deque[tuple[Upload, Future[list[Outcome]]]] = deque()
+        self._waiting: deque[tuple[Upload, Tell]] = deque()
         self._bytes = 0
         self._closing = False
         self.failed = False
@@ -51,24 +54,27 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="lintra-writer", daemon=True)
         self._thread.start()
 
-    def submit(self, upload: Upload) -> "Future[list[Outcome]]":
-        """Queue an upload; the future gives what became of each report, or why the commit failed.
+    def submit(self, upload: Upload, tell: Tell) -> None:
+        """Queue an upload.
+
+        Args:
+            upload: to be stored.
+            tell: called once, soon or late and in the writer's thread, with what became of it; must not wait.
 
         Raises:
-            OverloadedError: too much waits already.
-            UnavailableError: the server is stopping.
+            OverloadedError: too much waits already; `tell` will not be called.
+            UnavailableError: the server is stopping; `tell` will not be called.
         """
-        future: Future[list[Outcome]] = Future()
         with self._changed:
             if self._closing:
                 raise UnavailableError("the server is stopping")
             # An upload alone is taken whatever its size, or it could never be.
             if self._bytes and self._bytes + upload.size > self._max_bytes:
                 raise OverloadedError(f"{self._bytes} bytes wait to be written")
-            self._waiting.append((upload, future))
+            if not self._waiting:  # else the thread has been woken already, or is about to look
+                self._changed.notify()
+            self._waiting.append((upload, tell))
             self._bytes += upload.size
-            self._changed.notify()
-        return future
 
     def close(self) -> None:
         """Write what waits, then stop."""
@@ -88,28 +94,27 @@ class Writer:
                 self._bytes = 0
             self._store(group)
 
-    def _store(self, group: Sequence[tuple[Upload, "Future[list[Outcome]]"]]) -> None:
+    def _store(self, group: Sequence[tuple[Upload, Tell]]) -> None:
         started = time.monotonic()
+        told: Sequence[Told]
         try:
-            outcomes = self._commit([upload for upload, _ in group])
+            told = outcomes = self._commit([upload for upload, _ in group])
         except LintraError as error:
-            _fail(group, error)
+            told = [error] * len(group)
         except ForkedError as error:
             self._halt(f"the database cannot be trusted: {error}")
-            _fail(group, UnavailableError("the database is not where this server left it"))
+            told = [UnavailableError("the database is not where this server left it")] * len(group)
         except Exception as error:  # whatever it was, nothing of the group is durable
             # As text: a renderer of its own might show local variables, shares among them.
             self.failed = True
             log.error("commit failed", uploads=len(group), traceback=traceback.format_exc())
             if _FAILED_SYNC in str(error):
                 self._halt(f"the database cannot be trusted: {type(error).__name__}")
-            _fail(group, UnavailableError(f"the commit failed: {type(error).__name__}"))
+            told = [UnavailableError(f"the commit failed: {type(error).__name__}")] * len(group)
         else:
-            for (_, future), outcome in zip(group, outcomes, strict=True):
-                future.set_result(outcome)
             self._observe(sum(map(len, outcomes)), time.monotonic() - started)
-
-
-def _fail(group: Sequence[tuple[Upload, "Future[list[Outcome]]"]], error: LintraError) -> None:
-    for _, future in group:
-        future.set_exception(error)
+        for (_, tell), each in zip(group, told, strict=True):
+            try:
+                tell(each)
+            except Exception as error:  # whoever asked is gone; the others are told all the same
+                log.error("nobody could be told of an upload", reason=type(error).__name__)

@@ -28,9 +28,10 @@ from lintra_protocol.signing import SigningKey
 from lintra_protocol.task import Task
 from lintra_protocol.tokens import Admission
 from lintra_server.batches.intake import Intake
-from lintra_server.batches.registry import HeldBatch, HeldTask
+from lintra_server.batches.registry import HeldTask
 from lintra_server.metrics import Metrics
-from lintra_server.storage.store import Outcome, Upload
+from lintra_server.storage.store import Upload
+from lintra_server.storage.writer import Tell
 from lintra_server.web.forwarding import Forward
 from lintra_server.web.line import Frame, Line, Words, decode_outcomes, refusal
 from lintra_server.web.upload_route import Front
@@ -155,9 +156,9 @@ class Remembered:
         return {report_id for report_id, held in zip(report_ids, frame.data, strict=True) if held}
 
 
-def batch_of(held: HeldTask, batch: int) -> HeldBatch:
-    """Return a batch of a task; its number is not that in the store, which only the gate knows."""
-    return HeldBatch(**vars(held), number=held.key << _BATCH_BITS | batch, batch=batch)
+def number_of(held: HeldTask, batch: int) -> int:
+    """Return a number for a batch of a task; it is not that in the store, which only the gate knows."""
+    return held.key << _BATCH_BITS | batch
 
 
 def _named(number: int) -> Words:
@@ -170,7 +171,7 @@ def _make_room(remembered: dict[str, tuple[float, HeldTask]] | dict[bytes, tuple
 
 
 class RemoteWriter:
-    """Hands uploads to the gate; a future is done only when its upload is durable, or will never be."""
+    """Hands uploads to the gate; whoever asks is told only when an upload is durable, or will never be."""
 
     def __init__(self, gate: Gate, max_bytes: int) -> None:
         """Let at most so many bytes wait."""
@@ -181,9 +182,8 @@ class RemoteWriter:
         self.failed = False
         """Nobody looks here: the gate looks at its own disk."""
 
-    def submit(self, upload: Upload) -> "Future[list[Outcome]]":
+    def submit(self, upload: Upload, tell: Tell) -> None:
         """Hand over an upload (see `Writer.submit`); whether the task takes it now is the gate's to say."""
-        result: Future[list[Outcome]] = Future()
         with self._lock:
             if self._bytes and self._bytes + upload.size > self._max_bytes:
                 raise OverloadedError(f"{self._bytes} bytes wait to be written")
@@ -195,13 +195,12 @@ class RemoteWriter:
             with self._lock:
                 self._bytes -= upload.size
             error = answer.exception()
-            if error is not None:
-                result.set_exception(error)
+            if error is None:
+                tell(decode_outcomes(answer.result()))
             else:
-                result.set_result(decode_outcomes(answer.result()))
+                tell(error if isinstance(error, LintraError) else UnavailableError(type(error).__name__))
 
         self._gate.ask(words, data).add_done_callback(done)
-        return result
 
 
 class OpenerIntake(Intake):
@@ -260,7 +259,7 @@ class Opener:
         self.intake = OpenerIntake(
             RemoteWriter(gate, most), self.registry.key, self.registry.stored, lambda *_: False,
             self.registry.has_keys, SigningKey(said.data), float(str(said.words["max_wait_seconds"])), time.time,
-            lambda *_: None, batch_of, batch_of,
+            lambda *_: None, number_of, number_of,
         )  # fmt: skip
         self.intake.told = Counter()
         self._request_ids = bulk_system_randomness()

@@ -9,7 +9,6 @@ from typing import Protocol
 
 import structlog
 from starlette.datastructures import Headers
-from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lintra_protocol.errors import (
@@ -21,7 +20,7 @@ from lintra_protocol.transport import require_media_type
 from lintra_server.batches.intake import Intake, max_upload_bytes, screening
 from lintra_server.batches.registry import HeldTask
 from lintra_server.node import Node
-from lintra_service.answers import answer, problem, read_body
+from lintra_service.answers import problem, read_body, send_message
 from lintra_service.exchange import Exchange
 from lintra_service.metrics import RequestMetrics
 from lintra_service.room import Room
@@ -92,8 +91,7 @@ class Front:
         try:
             if task_id := _uploaded_task(scope):
                 exchange.resource = _UPLOAD
-                response = await self._upload(scope, receive, task_id)
-                await response(scope, receive, exchange.send)
+                await send_message(exchange.send, "upload-answer", await self._upload(scope, receive, task_id))
             else:
                 scope["state"]["node"] = self._taker
                 await self.inner(scope, receive, exchange.send)
@@ -109,7 +107,7 @@ class Front:
         finally:
             exchange.finish()
 
-    async def _upload(self, scope: Scope, receive: Receive, task_id: str) -> Response:
+    async def _upload(self, scope: Scope, receive: Receive, task_id: str) -> bytes:
         if scope["method"] != "POST":
             raise MethodNotAllowedError("reports are uploaded with POST")
         headers = Headers(scope=scope)
@@ -121,7 +119,7 @@ class Front:
             announced, limit = headers.get("content-length"), max_upload_bytes(held)
             body = await read_body(receive, announced, limit, lease, screening(held))
             uploaded = await self._taker.intake.accept(held, body)
-        return answer("upload-answer", uploaded.canonical())
+        return uploaded.canonical()
 
 
 class UploadRoute(Front):

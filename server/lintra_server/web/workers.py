@@ -11,7 +11,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
-from concurrent.futures import Future
 
 import structlog
 from starlette.types import ASGIApp
@@ -24,7 +23,8 @@ from lintra_server.batches.intake import clock_refusal
 from lintra_server.batches.registry import HeldTask
 from lintra_server.node import Node
 from lintra_server.settings import Settings
-from lintra_server.storage.store import Outcome, Upload
+from lintra_server.storage.store import Upload
+from lintra_server.storage.writer import Tell, Told
 from lintra_server.web.forwarding import answer_forwarded
 from lintra_server.web.line import Frame, Line, Words, answered, encode_outcomes, tried
 
@@ -102,29 +102,26 @@ class Answers:
 
     def _stored(self, frame: Frame) -> tuple[Words, bytes]:
         report_ids = _cut(frame.data, HASH_BYTES)
-        found = self._node.registry.batch_of(self._held(frame), int(str(frame.words["batch"])))
-        known = self._node.store.stored(found.number, report_ids) if found is not None else set()
+        number = self._node.registry.number_of(self._held(frame), int(str(frame.words["batch"])))
+        known = self._node.store.stored(number, report_ids) if number is not None else set()
         return {}, bytes(report_id in known for report_id in report_ids)
 
     def _store(self, frame: Frame) -> None:
         """Store an upload, and answer when it is durable, or why it never will be."""
 
-        def done(future: "Future[list[Outcome]]") -> None:
-            error = future.exception()
-            if error is None:
-                self._line.send(Frame(frame.number, *encode_outcomes(future.result())))
+        def tell(told: Told) -> None:
+            if isinstance(told, LintraError):
+                answered(self._line, frame.number, lambda: _refuse(told))
             else:
-                refused = error if isinstance(error, LintraError) else UnavailableError(type(error).__name__)
-                answered(self._line, frame.number, lambda: _refuse(refused))
+                self._line.send(Frame(frame.number, *encode_outcomes(told)))
 
-        def begin() -> "Future[list[Outcome]]":
+        def begin() -> None:
             self._node.readiness.require_space()
-            return self._submitted(frame)
+            self._submit(frame, tell)
 
-        if (future := tried(self._line, frame.number, begin)) is not None:
-            future.add_done_callback(done)
+        tried(self._line, frame.number, begin)
 
-    def _submitted(self, frame: Frame) -> "Future[list[Outcome]]":
+    def _submit(self, frame: Frame, tell: Tell) -> None:
         """Give an upload to the writer, if its batch takes it now, by this process's clock."""
         held, count = self._held(frame), int(str(frame.words["count"]))
         serial = SERIAL_BYTES if held.admission is not None else 0
@@ -136,13 +133,12 @@ class Answers:
         serials = _cut(frame.data[first:second], SERIAL_BYTES)
         batch = int(str(frame.words["batch"]))
         refusal = clock_refusal(held.task, batch, self._node.now())
-        found = self._node.registry.batch_of(held, batch)
-        if found is None and refusal is not None:
-            refused: Future[list[Outcome]] = Future()
-            refused.set_result([refusal] * count)
-            return refused
-        found = found or self._node.opened(held, batch)
-        return self._node.writer.submit(Upload(found.number, report_ids, payloads, refusal, serials))
+        number = self._node.registry.number_of(held, batch)
+        if number is None and refusal is not None:
+            return tell([refusal] * count)
+        if number is None:
+            number = self._node.opened(held, batch)
+        return self._node.writer.submit(Upload(number, report_ids, payloads, refusal, serials), tell)
 
     def _counted(self, words: Words) -> None:
         reports, answers = words["reports"], words["answers"]

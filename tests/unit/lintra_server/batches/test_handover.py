@@ -18,6 +18,7 @@ from lintra_server.batches.handover import Handover, Lookups
 from lintra_server.batches.intake import SMALL
 from lintra_server.batches.registry import HeldTask
 from lintra_server.storage.store import Outcome, Upload
+from lintra_server.storage.writer import Tell
 from support.server_world import a_world
 
 MOST = 5
@@ -28,13 +29,12 @@ class Slow:
 
     def __init__(self) -> None:
         self.failed = False
-        self.taken: list[tuple[Upload, Future[list[Outcome]]]] = []
+        self.taken: list[tuple[Upload, Tell]] = []
 
-    def submit(self, upload: Upload) -> Future[list[Outcome]]:
+    def submit(self, upload: Upload, tell: Tell) -> None:
         if len(self.taken) == MOST:
             raise OverloadedError("too much waits")
-        self.taken.append((upload, Future()))
-        return self.taken[-1][1]
+        self.taken.append((upload, tell))
 
 
 def an_upload(number: int) -> Upload:
@@ -53,11 +53,8 @@ async def test_all_uploads_of_one_turn_are_handed_over_together_and_told_in_one_
     waiting[3].cancel()  # whoever asked is gone; the others are told all the same
 
     def store() -> None:
-        for number, (_, future) in enumerate(writer.taken):
-            if number == 4:
-                future.set_exception(UnavailableError("the commit failed"))
-            else:
-                future.set_result([number % 2 == 0])
+        for number, (_, tell) in enumerate(writer.taken):
+            tell(UnavailableError("the commit failed") if number == 4 else [number % 2 == 0])
 
     store()
     found = await asyncio.gather(*waiting, return_exceptions=True)
@@ -67,13 +64,20 @@ async def test_all_uploads_of_one_turn_are_handed_over_together_and_told_in_one_
     assert len(calls) == 1
 
 
+async def test_nobody_waits_for_ever_if_the_writer_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = Slow()
+    monkeypatch.setattr(writer, "taken", None)
+    with pytest.raises(TypeError):
+        await asyncio.wait_for(Handover(writer).submit(an_upload(0)), 10)
+
+
 async def test_what_another_thread_stores_while_the_loop_is_busy_is_told() -> None:
     writer = Slow()
     handover = Handover(writer)
     for number in range(MOST):
         waiting = handover.submit(an_upload(number))
         await asyncio.sleep(0)
-        await asyncio.to_thread(writer.taken[-1][1].set_result, [True])
+        await asyncio.to_thread(writer.taken[-1][1], [True])
         assert await asyncio.wait_for(waiting, 10) == [True]
 
 
@@ -87,14 +91,12 @@ def test_a_loop_that_ended_in_the_middle_does_not_stop_the_next_one() -> None:
     async def answered() -> list[Outcome]:
         waiting = handover.submit(an_upload(1))
         await asyncio.sleep(0)
-        writer.taken[-1][1].set_result([True])
+        writer.taken[-1][1]([True])
         return await asyncio.wait_for(waiting, 10)
 
     for _ in range(2):
         asyncio.run(asked())
-        for _, future in writer.taken:
-            if not future.done():
-                future.set_result([True])
+        writer.taken.pop()[1]([True])
         assert asyncio.run(answered()) == [True]
 
 

@@ -2,12 +2,13 @@
 
 import threading
 from collections.abc import Sequence
+from concurrent.futures import Future
 
 import pytest
 
-from lintra_protocol.errors import OverloadedError, UnavailableError
+from lintra_protocol.errors import LintraError, OverloadedError, UnavailableError
 from lintra_server.storage.store import Outcome, Upload
-from lintra_server.storage.writer import Writer
+from lintra_server.storage.writer import Told, Writer
 
 
 class Disk:
@@ -32,12 +33,25 @@ def upload(number: int) -> Upload:
     return Upload(1, [number.to_bytes(32, "big")], [bytes(68)])
 
 
+def submitted(writer: Writer, one: Upload) -> Future[list[Outcome]]:
+    future: Future[list[Outcome]] = Future()
+
+    def tell(told: Told) -> None:
+        if isinstance(told, LintraError):
+            future.set_exception(told)
+        else:
+            future.set_result(told)
+
+    writer.submit(one, tell)
+    return future
+
+
 def test_what_arrives_during_a_commit_is_the_next_group() -> None:
     disk, seen = Disk(), []
     writer = Writer(disk.commit, 10_000, lambda reports, _: seen.append(reports), pytest.fail)
-    first = writer.submit(upload(0))
+    first = submitted(writer, upload(0))
     assert disk.begun.acquire(timeout=10)
-    others = [writer.submit(upload(number)) for number in range(1, 6)]
+    others = [submitted(writer, upload(number)) for number in range(1, 6)]
     assert not first.done()
     disk.may_end.release()
     assert first.result(10) == [True]
@@ -52,9 +66,9 @@ def test_what_arrives_during_a_commit_is_the_next_group() -> None:
 def test_a_failed_commit_fails_its_group_and_no_other() -> None:
     disk = Disk()
     writer = Writer(disk.commit, 10_000, lambda *_: None, pytest.fail)
-    first = writer.submit(upload(0))
+    first = submitted(writer, upload(0))
     assert disk.begun.acquire(timeout=10)
-    group = [writer.submit(upload(number)) for number in range(1, 4)]
+    group = [submitted(writer, upload(number)) for number in range(1, 4)]
     disk.may_end.release()
     assert first.result(10) == [True]
     assert disk.begun.acquire(timeout=10)
@@ -65,18 +79,18 @@ def test_a_failed_commit_fails_its_group_and_no_other() -> None:
             future.result(10)
     disk.broken = False
     disk.may_end.release()
-    assert writer.submit(upload(9)).result(10) == [True]
+    assert submitted(writer, upload(9)).result(10) == [True]
     writer.close()
 
 
 def test_the_queue_is_bounded_in_bytes() -> None:
     disk = Disk()
     writer = Writer(disk.commit, 250, lambda *_: None, pytest.fail)
-    futures = [writer.submit(upload(0))]
+    futures = [submitted(writer, upload(0))]
     assert disk.begun.acquire(timeout=10)
-    futures += [writer.submit(upload(1)), writer.submit(upload(2))]
+    futures += [submitted(writer, upload(1)), submitted(writer, upload(2))]
     with pytest.raises(OverloadedError):
-        writer.submit(upload(3))
+        submitted(writer, upload(3))
     for _ in range(2):
         disk.may_end.release()
     assert [future.result(10) for future in futures] == [[True]] * 3
@@ -86,10 +100,28 @@ def test_the_queue_is_bounded_in_bytes() -> None:
 def test_closing_writes_what_waits_and_takes_no_more() -> None:
     disk = Disk()
     writer = Writer(disk.commit, 10_000, lambda *_: None, pytest.fail)
-    futures = [writer.submit(upload(number)) for number in range(3)]
+    futures = [submitted(writer, upload(number)) for number in range(3)]
     for _ in range(3):
         disk.may_end.release()
     writer.close()
     assert [future.result(0) for future in futures] == [[True]] * 3
     with pytest.raises(UnavailableError):
-        writer.submit(upload(4))
+        submitted(writer, upload(4))
+
+
+def test_one_who_cannot_be_told_keeps_nobody_else_from_it() -> None:
+    disk = Disk()
+    writer = Writer(disk.commit, 10_000, lambda *_: None, pytest.fail)
+
+    def gone(_: Told) -> None:
+        raise RuntimeError("the event loop is closed")
+
+    first = submitted(writer, upload(0))
+    assert disk.begun.acquire(timeout=10)
+    writer.submit(upload(1), gone)
+    others = [submitted(writer, upload(number)) for number in range(2, 4)]
+    for _ in range(3):
+        disk.may_end.release()
+    assert [future.result(10) for future in (first, *others)] == [[True]] * 3
+    assert submitted(writer, upload(5)).result(10) == [True]
+    writer.close()

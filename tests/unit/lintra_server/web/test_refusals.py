@@ -301,7 +301,7 @@ async def test_an_overloaded_server_says_when_to_come_again(tmp_path: Path, monk
         assert answer.headers["retry-after"] == "1"
         assert (await world.post(0, body)).status_code == 200
 
-        def full(_upload: object) -> None:
+        def full(*_: object) -> None:
             raise OverloadedError
 
         monkeypatch.setattr(world.apps[0].node.writer, "submit", full)
