@@ -236,7 +236,7 @@ def draw_matrix(
         seed = late_seed(task, batch, cohort_root, nonces, attempt, first)
         matrix = task.mechanism.public_matrix(num_clients, seed)
         try:
-            privacy = task.mechanism.release_privacy(task.claim, task.num_columns, matrix)
+            privacy = task.release_privacy(matrix)
             privacy.require(task.claim)
         except (RowUnderfilledError, FalseClaimError) as error:
             failed = error

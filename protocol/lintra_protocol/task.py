@@ -5,36 +5,25 @@ does not do is refused here, in words, and not skipped.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
-from math import floor, inf
+from math import inf
 from typing import Annotated, Literal, Self
 
 import numpy as np
 from pydantic import Field, StringConstraints, model_validator
 
-from lintra_protocol.batched import Batched
 from lintra_protocol.canonical import base64url, domain_hash, parse_base64url
 from lintra_protocol.contributors import Contributors
 from lintra_protocol.documents import Frozen, Key, Printable, Real, fraction
 from lintra_protocol.errors import InvalidMessageError, InvalidRowError, InvalidTaskError, UnsupportedFeatureError
-from lintra_protocol.mechanisms import AnyMechanism
+from lintra_protocol.measured import MAX_WORDS, Measured
 from lintra_protocol.mechanisms.base import MAX_SERVERS
 from lintra_protocol.missing import MOST_MAX_MISSING
-from lintra_protocol.privacy.discrete import discrete_epsilon
-from lintra_protocol.privacy.gaussian import gaussian_mu
-from lintra_protocol.privacy.repeated import repeated
-from lintra_protocol.privacy.statement import MAX_SLACK, Claim, PrivacyStatement
-from lintra_protocol.privacy.study import Study
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import FloatArray, IntArray
-from lintra_protocol.schema import Column, Schema
 from lintra_protocol.sealing import HYBRID, PUBLIC_KEY_BYTES, SuiteName
 from lintra_protocol.verification.padding import too_long
-from lintra_protocol.verification.parameters import Parameters, noised_bound
-
-MAX_WORDS = 2**20
 
 Url = Annotated[str, StringConstraints(pattern=r"^https?://[^\s?#]{1,250}[^\s?#/]$")]
 
@@ -53,8 +42,8 @@ class AnalyzerEntry(Frozen):
     sealing_key: Key
 
 
-class Task(Batched):
-    """The public parameters of one collection; `Batched` holds its times."""
+class Task(Measured):
+    """The public parameters of one collection; `Batched` holds its times, `Measured` what it asks for and promises."""
 
     version: Literal["lintra/1"] = "lintra/1"
     salt: Key
@@ -62,38 +51,21 @@ class Task(Batched):
     author_key: Key
     servers: tuple[ServerEntry, ...] = Field(min_length=2, max_length=MAX_SERVERS)
     analyzer: AnalyzerEntry
-    columns: tuple[Column, ...] = Field(min_length=1, max_length=MAX_WORDS)
-    mechanism: AnyMechanism
     contributors: Contributors | None = Field(default=None, exclude_if=lambda contributors: contributors is None)
-    claim: Claim
-    max_clients: int = Field(ge=2, le=2**32)
     max_missing: Real = "0.25"
     share_form: Literal["uniform", "seeded"] = "uniform"
     suite: SuiteName = HYBRID
     client_auth: Literal["none", "token", "mtls"] = "none"
     token_keys: tuple[Key, ...] = Field(default=(), max_length=MAX_SERVERS)
-    verification: Literal["none", "norm"] = Field(default="none", exclude_if=lambda asked: asked == "none")
-    max_rejected: Real | None = Field(default=None, exclude_if=lambda part: part is None)
-    noise: Literal["clients", "servers"] = Field(default="clients", exclude_if=lambda adds: adds == "clients")
     retention: int = Field(default=0, ge=0, lt=2**31)
-    study: Study | None = Field(default=None, exclude_if=lambda study: study is None)
     extensions: tuple[str, ...] = ()
 
     @model_validator(mode="after")
     def _consistent(self) -> "Task":
-        names = [column.name for column in self.columns]
-        if len(set(names)) < len(names):
-            raise ValueError("two columns have the same name")
         if len({entry.identity_key for entry in self.servers}) < len(self.servers):
             raise ValueError("two servers have the same identity key")
-        if self.max_clients < self.claim.min_clients:
-            raise ValueError(f"max_clients {self.max_clients} is below min_clients {self.claim.min_clients}")
         if not 0 <= fraction(self.max_missing) < 1:
             raise ValueError(f"max_missing lies in [0, 1), got {self.max_missing}")
-        if (self.max_rejected is None) != (self.verification == "none"):
-            raise ValueError("max_rejected belongs to a task with verification 'norm', and to no other")
-        if self.max_rejected is not None and not 0 <= fraction(self.max_rejected) < 1:
-            raise ValueError(f"max_rejected lies in [0, 1), got {self.max_rejected}")
         self._tell_the_mechanism()
         return self
 
@@ -109,7 +81,7 @@ class Task(Batched):
     def model_copy(self, *, update: Mapping[str, object] | None = None, deep: bool = False) -> Self:
         """Return a changed copy, which has an identifier of its own."""
         copy = super().model_copy(update=update, deep=deep)
-        for derived in ("id_bytes", "task_id", "schema_arrays", "num_words", "verified"):
+        for derived in ("id_bytes", "task_id", "schema_arrays", "num_words", "verified", "shares_seen", "noise_claim"):
             copy.__dict__.pop(derived, None)
         copy._tell_the_mechanism()
         return copy
@@ -133,61 +105,7 @@ class Task(Batched):
         """Return N."""
         return len(self.servers)
 
-    @property
-    def num_columns(self) -> int:
-        """Return d, the columns of an encoded row: a category may be several (`encoded_columns`)."""
-        return len(self.encoded_columns)
-
-    @property
-    def encoded_columns(self) -> tuple[Column, ...]:
-        """Return what the mechanism counts: `columns`, categories as indicators unless it takes levels itself."""
-        return self.schema_arrays.encoded
-
-    @cached_property
-    def num_words(self) -> int:
-        """Return the ring words in a report's input share."""
-        return self.mechanism.report_words(self.num_columns)
-
-    @property
-    def sketch_words(self) -> int:
-        """Return the ring words in a row of the sketch: w, or w/c where a report holds c copies."""
-        return self.mechanism.sketch_words(self.num_columns)
-
-    # --- verified reports --------------------------------------------------------------------------------------
-
-    @cached_property
-    def verified(self) -> Parameters | None:
-        """Return the sizes of reports that prove how long their rows are, and the bound R^2; None without proofs.
-
-        Raises:
-            InvalidTaskError: nothing bounds the mechanism's reports, or they are too long.
-        """
-        if self.verification == "none":
-            return None
-        longest = self.mechanism.squared_report_bound()
-        if longest is None:
-            raise InvalidTaskError(
-                f"verification: nothing bounds a report of {self.mechanism.kind} like this; use none"
-            )
-        variances = [int(sigma) ** 2 for sigma in self.mechanism.report_sigmas(self.num_columns)]
-        try:
-            return Parameters(self.num_words, self.num_servers, noised_bound(longest, variances))
-        except ValueError as error:
-            raise InvalidTaskError(f"verification: {error}") from None
-
-    def least_accepted(self, count: int) -> int:
-        """Return how many of so many reports are left if as many are rejected as the task allows: all, without proofs.
-
-        Whether a batch is closed or frozen is decided by this number, so that a few bad reports cost no batch.
-        """
-        return count if self.max_rejected is None else count - floor(fraction(self.max_rejected) * count)
-
     # --- what the roles do with it -----------------------------------------------------------------------------
-
-    @cached_property
-    def schema_arrays(self) -> Schema:
-        """Return the columns as arrays."""
-        return Schema(self.columns, indicators=not self.mechanism.takes_levels)
 
     def encode(self, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
         """Normalise, clip, round and noise checked rows of shape `(n, d)`; the result has shape `(n, w)`.
@@ -221,44 +139,6 @@ class Task(Batched):
         """
         return self.mechanism.contribution(self.schema_arrays.normalise(rows), persons, random_bytes)
 
-    def privacy(self, num_clients: int) -> PrivacyStatement:
-        """Return the exact privacy of a release of `num_clients` reports."""
-        return self.mechanism.privacy(self.claim, self.num_columns, num_clients)
-
-    def worst_privacy(self) -> PrivacyStatement:
-        """Return the privacy of the worst release that the servers' gate lets pass (docs/protocol.md#rules, R9).
-
-        It is that of the smallest cohort: exact where all matrices are equally good. Where rows overlap, a matrix may
-        be worse than planned and is used all the same, if only it keeps the promise; then it is all that is allowed.
-        """
-        statement = self.privacy(self.claim.min_clients)
-        if not self.mechanism.smoothing:
-            return statement
-        epsilon = self.claim.float_epsilon
-        allowed = gaussian_mu(epsilon, self.claim.noise_delta * (1 + 1e-14)) * (1 + 1e-12)
-        mu = max(statement.mu, allowed)
-        return replace(
-            statement, mu=mu, slack=MAX_SLACK, epsilon=discrete_epsilon(mu, self.claim.noise_delta, MAX_SLACK)
-        )
-
-    def worst_together(self) -> PrivacyStatement:
-        """Return the privacy of everything that one source may send, merged as unluckily as may be."""
-        return repeated(self.worst_privacy(), self.reports_per_source, self.max_merge)
-
-    def worst_charge(self) -> PrivacyStatement:
-        """Return what one report of a source costs it: as many of them as it may send cost `worst_together`."""
-        return repeated(self.worst_privacy(), 1, self.max_merge)
-
-    def promises(self) -> list[tuple[Claim, PrivacyStatement]]:
-        """Return all that a judge has to accept: the claim and its worst release, and those of the study, if any.
-
-        Of a task with windows it is everything that one source may send which has to be accepted.
-        """
-        own = [(self.claim, self.worst_together())]
-        if self.study is None:
-            return own
-        return [*own, (self.study.claim(self.claim), self.study.statement(self.worst_privacy()))]
-
     def check(self) -> None:
         """Check everything that needs no other party: supported features, keys, ring headroom and the promise.
 
@@ -281,7 +161,7 @@ class Task(Batched):
                 raise InvalidTaskError(f"{name}: {error.detail}") from None
         if self.num_words > MAX_WORDS:
             raise InvalidTaskError(f"a report of {self.num_words} words exceeds {MAX_WORDS}; use a sketch")
-        self.mechanism.check(self.claim, self.num_columns, self.max_clients)
+        self.mechanism.check(self.noise_claim, self.num_columns, self.max_clients)
         self.mechanism.check_columns(self.columns)
         if self.verified is not None and self.contributors is not None:
             raise UnsupportedFeatureError("verification 'norm' is for tasks of single rows so far; use 'none'")

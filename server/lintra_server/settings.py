@@ -10,10 +10,10 @@ from pydantic import Field, SecretStr, StringConstraints
 from pydantic_settings import SettingsConfigDict
 
 from lintra_protocol.documents import Key
+from lintra_protocol.measured import MAX_WORDS
 from lintra_protocol.privacy.ceiling import Ceiling
 from lintra_protocol.sealing import CLASSICAL, HYBRID, SuiteName
 from lintra_protocol.signing import SigningKey
-from lintra_protocol.task import MAX_WORDS
 from lintra_service.secrets import parse_secrets, read_private, read_secret
 from lintra_service.settings import InvalidSettingsError, Port, Section, ServiceSettings
 

@@ -110,6 +110,7 @@ PROTOCOL_LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"differences"}),
     frozenset({"transforms"}),
     frozenset({"mechanisms"}),
+    frozenset({"measured"}),
     frozenset({"task"}),
     frozenset({"blocks", "report", "messages", "proofs", "wire", "problems", "transport"}),
     frozenset({"rules"}),

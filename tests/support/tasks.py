@@ -16,6 +16,7 @@ from lintra_protocol.mechanisms import (
     Sum,
     WishartSecondMoment,
 )
+from lintra_protocol.privacy.shares_seen import claim_for_noise
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.randomness import derive_seed
 from lintra_protocol.schema import Column
@@ -127,7 +128,8 @@ def make_task(
     )
     if isinstance(mechanism, str):
         asked = uncalibrated(mechanism, row_bound, rows, sparsity, len(columns))
-        mechanism = asked.calibrated(claim, len(columns), max_clients)
+        verified = fields.get("verification", "none") != "none"
+        mechanism = asked.calibrated(claim_for_noise(claim) if verified else claim, len(columns), max_clients)
     urls = urls or [f"http://server-{index}.test" for index in range(num_servers)]
     servers = tuple(
         ServerEntry(url=url, identity_key=identity(f"server {index}").public_key) for index, url in enumerate(urls)

@@ -11,8 +11,8 @@ from lintra_analysis.planning.question import Question
 from lintra_analysis.planning.text import size
 from lintra_protocol.documents import fraction
 from lintra_protocol.errors import InvalidTaskError, LintraError
+from lintra_protocol.measured import MAX_WORDS
 from lintra_protocol.privacy.ceiling import Ceiling
-from lintra_protocol.task import MAX_WORDS
 
 COLUMNS_OF_A_RANGE = 500
 """From here on a range finder is planned beside all products, whose reports take more than a megabyte."""

@@ -137,7 +137,9 @@ def verify_frozen(
     nonces = [parse_base64url(signed.message.nonce) for signed in cohorts]
     first = inventories[0].message.first
     drawn = draw_matrix(task, batch, report_ids.root, nonces, len(report_ids), first)
-    colluding = released_epsilons_if_colluding(task.mechanism, task.claim, task.num_columns, drawn.matrix)
+    colluding = released_epsilons_if_colluding(
+        task.mechanism, task.noise_claim, task.num_columns, drawn.matrix, task.given_away
+    )
     return FrozenCohort(report_ids, drawn.seed, drawn.privacy, drawn.matrix.row_counts(), colluding, first)
 
 

@@ -47,26 +47,29 @@ def half_of(delta: str) -> str:
     return real_below(fraction(delta) / 2)
 
 
-def epsilons_if_colluding(mechanism: Mechanism, claim: Claim, num_columns: int) -> dict[int, float]:
+def epsilons_if_colluding(
+    mechanism: Mechanism, claim: Claim, num_columns: int, given_away: int = 0
+) -> dict[int, float]:
     """Return epsilon at the claim's delta for each of `percentages` of the smallest cohort; infinite for no privacy.
 
-    Where rows overlap this is for a matrix as it is expected to turn out, not for one that was drawn.
+    Where rows overlap this is for a matrix as it is expected to turn out, not for one that was drawn. A verified task
+    has its `noise_claim` here, and `given_away` clients more.
     """
     shown = percentages(mechanism, claim, claim.min_clients)
-    return dict(zip(shown, _promised(mechanism, claim, num_columns), strict=True))
+    return dict(zip(shown, _promised(mechanism, claim, num_columns, given_away), strict=True))
 
 
 @lru_cache(maxsize=64)
-def _promised(mechanism: Mechanism, claim: Claim, num_columns: int) -> tuple[float, ...]:
+def _promised(mechanism: Mechanism, claim: Claim, num_columns: int, given_away: int) -> tuple[float, ...]:
     def promised(claim: Claim) -> PrivacyStatement:
         return mechanism.planned_for(claim).privacy(claim, num_columns, claim.min_clients)
 
     shown = percentages(mechanism, claim, claim.min_clients)
-    return tuple(_smallest(claim, claim.min_clients, percent, promised) for percent in shown)
+    return tuple(_smallest(claim, claim.min_clients, percent, promised, given_away) for percent in shown)
 
 
 def released_epsilons_if_colluding(
-    mechanism: Mechanism, claim: Claim, num_columns: int, matrix: PublicMatrix
+    mechanism: Mechanism, claim: Claim, num_columns: int, matrix: PublicMatrix, given_away: int = 0
 ) -> dict[int, float]:
     """Return the same of a release, for each of `percentages` of its cohort and under the matrix that was drawn."""
     largest = mechanism.without_plan()
@@ -75,7 +78,7 @@ def released_epsilons_if_colluding(
         return largest.release_privacy(claim, num_columns, matrix)
 
     shown = percentages(mechanism, claim, matrix.num_clients)
-    return {percent: _smallest(claim, matrix.num_clients, percent, released) for percent in shown}
+    return {percent: _smallest(claim, matrix.num_clients, percent, released, given_away) for percent in shown}
 
 
 def in_words(epsilons: Mapping[int, float], organisations: int | None = None) -> str:
@@ -98,9 +101,11 @@ def _shown(epsilon: float) -> str:
     return f"{epsilon:.4g}" if epsilon < inf else "no privacy"
 
 
-def _smallest(claim: Claim, num_clients: int, percent: int, state: Callable[[Claim], PrivacyStatement]) -> float:
+def _smallest(
+    claim: Claim, num_clients: int, percent: int, state: Callable[[Claim], PrivacyStatement], given_away: int
+) -> float:
     """Return the smallest epsilon over the ways to divide delta."""
-    corrupt = num_clients * percent // 100
+    corrupt = num_clients * percent // 100 + given_away
     divisions = (
         {"0"} if claim.threat == "adaptive" or not corrupt else {"0", half_of(claim.delta), claim.delta_coalition}
     )

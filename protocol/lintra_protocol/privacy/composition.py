@@ -21,6 +21,10 @@ _EXACT = Context(prec=200)
 _LAST_PLACE = Decimal("1e-40")
 
 
+COUNTED_UP_TO = 12.0
+"""The largest total epsilon for which sums with verified releases are exact; above, nobody is promised much."""
+
+
 class Spent(Frozen):
     """The privacy that releases about the same clients have used up together; immutable, and a document.
 
@@ -51,10 +55,15 @@ class Spent(Frozen):
     def of(cls, statement: PrivacyStatement) -> Self:
         """Return what one release spends; every number is rounded up to twenty digits.
 
+        What shares of verified reports show counts as it does at a total epsilon of `COUNTED_UP_TO`.
+
         Raises:
             ValueError: the release has no privacy worth the name (mu of 1e9 or more).
         """
-        return cls.gaussian(statement.mu, statement.slack, statement.delta_coalition)
+        seen = statement.delta_shares * (1 + math.exp(COUNTED_UP_TO)) * (1 + 1e-12)
+        return cls.gaussian(
+            statement.mu, statement.slack, (statement.delta_coalition + seen) * (1 + 1e-15 * bool(seen))
+        )
 
     @classmethod
     def gaussian(cls, mu: float, slack: float = 0.0, failure: float = 0.0) -> Self:

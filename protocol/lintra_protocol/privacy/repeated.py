@@ -7,7 +7,6 @@ results of earlier ones (Dong, Roth, Su 2022, Corollary 2). What is no noise add
 from dataclasses import replace
 from math import inf, sqrt
 
-from lintra_protocol.privacy.discrete import discrete_epsilon
 from lintra_protocol.privacy.statement import PrivacyStatement
 
 
@@ -42,6 +41,6 @@ def repeated(statement: PrivacyStatement, times: int, together: int = 1) -> Priv
     mu = statement.mu * sqrt(times * together) * (1 + 1e-12)  # a shade up: the product rounds to nearest
     slack = statement.slack * times * (1 + 1e-15)
     failure = min(1.0, statement.delta_coalition * times * (1 + 1e-15))
-    left = (statement.delta - failure) * (1 - 1e-15)
-    epsilon = discrete_epsilon(mu, left, slack) if left > 0 else inf
-    return replace(statement, epsilon=epsilon, mu=mu, slack=slack, delta_coalition=failure, if_colluding=())
+    seen = min(1.0, statement.delta_shares * times * (1 + 1e-15))
+    changed = replace(statement, mu=mu, slack=slack, delta_coalition=failure, delta_shares=seen, if_colluding=())
+    return replace(changed, epsilon=changed.epsilon_at(statement.delta))

@@ -7,7 +7,7 @@ audit and a signed record speak of privacy in them too (docs/decisions/0029-clai
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import fsum, hypot, inf
+from math import exp, fsum, hypot, inf
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, model_validator
@@ -114,6 +114,8 @@ class PrivacyStatement:
         slack: K of Theorem D1 or D2, the price of integers; 0 for continuous laws.
         delta_coalition: probability that a static coalition fills a row beyond its quota; with Wishart noise, also that
             of what no mu covers.
+        delta_shares: how far what is seen besides the release, shares of verified reports, is from saying nothing; it
+            counts 1 + e^epsilon times. A document without it says 0.
         honest_clients: smallest number of honest clients whose noise stands behind a released entry.
         leverage: that of the honest client of whom the release shows most: one over the honest clients of its row,
             added up over its rows where each has a copy of its own, or an upper bound of its leverage score where rows
@@ -137,6 +139,7 @@ class PrivacyStatement:
     mu: RoundedUpOrNone = field(default_factory=lambda: inf)  # a plain default would have to stand in JSON
     slack: RoundedUp = 0.0
     delta_coalition: RoundedUp = 0.0
+    delta_shares: Annotated[RoundedUp, Field(exclude_if=lambda part: part == 0.0)] = 0.0
     num_clients: int = 1
     honest_clients: int = 1
     leverage: RoundedUp = 1.0
@@ -159,7 +162,7 @@ class PrivacyStatement:
         Raises:
             ValueError: a number is negative or not a number, or a probability above 1; the text names it.
         """
-        for name in ("epsilon", "mu", "slack", "leverage", "delta", "delta_coalition"):
+        for name in ("epsilon", "mu", "slack", "leverage", "delta", "delta_coalition", "delta_shares"):
             value = getattr(self, name)
             most = 1.0 if name.startswith("delta") else inf
             # Only where nothing is promised, or no curve is known, a number is infinite.
@@ -179,15 +182,23 @@ class PrivacyStatement:
         """Return the smallest delta for which the release is known to be (epsilon, delta)-differentially private."""
         if self.mu == inf:
             return min(1.0, self.delta) if epsilon >= self.epsilon else 1.0
-        return min(1.0, self.delta_coalition + discrete_delta(epsilon, self.mu, self.slack))
+        beside = self.delta_coalition + _shares_part(self.delta_shares, epsilon)
+        return min(1.0, beside + discrete_delta(epsilon, self.mu, self.slack))
 
     def epsilon_at(self, delta: float) -> float:
         """Return the smallest epsilon for which the release is known to be (epsilon, delta)-differentially private."""
         if self.mu == inf:
             return self.epsilon if delta >= self.delta else inf
-        if delta <= self.delta_coalition:
-            return float("inf")
-        return discrete_epsilon(self.mu, (delta - self.delta_coalition) * (1 - 1e-15), self.slack)
+        epsilon = 0.0
+        while True:
+            left = delta - self.delta_coalition - _shares_part(self.delta_shares, epsilon)
+            if left <= 0:
+                return inf
+            found = discrete_epsilon(self.mu, left * (1 - 1e-15), self.slack)
+            # What is left shrinks as epsilon grows: the first one that is enough for itself.
+            if self.delta_shares == 0.0 or found <= epsilon:
+                return max(found, epsilon)
+            epsilon = found * (1 + 1e-12)
 
     def require(self, claim: Claim) -> None:
         """Check that the release is at least as private as a task promises.
@@ -224,6 +235,11 @@ class PrivacyStatement:
             )
         if self.status != "proved":
             raise FalseClaimError(f"a claim needs a proof; what was computed is a {self.status}: {self.note}")
+
+
+def _shares_part(shift: float, epsilon: float) -> float:
+    """Return (1 + e^epsilon) times what shares show, a shade up."""
+    return shift * (1 + exp(min(epsilon, 700.0))) * (1 + 1e-12) if shift else 0.0
 
 
 def additive_statement(

@@ -13,8 +13,9 @@ from lintra_protocol.errors import (
     RowUnderfilledError,
     UnsupportedFeatureError,
 )
+from lintra_protocol.measured import MAX_WORDS
 from lintra_protocol.sealing import HYBRID
-from lintra_protocol.task import MAX_WORDS, Task
+from lintra_protocol.task import Task
 from support import columns_of, make_task, source, uncalibrated
 
 TASK = make_task()

@@ -1,0 +1,92 @@
+"""What shares of verified reports show beyond sums, and what that takes off a task's delta (docs/verified.md#privacy).
+
+A word of a share is uniform on 2^g numbers, and with the row's word added it is so but for the two ends of its range:
+shares of integers hide a row almost, and not exactly as shares in the ring do. Nothing here is assumed to be small.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import exp, isqrt
+
+from lintra_protocol.documents import fraction, real_below
+from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.privacy.statement import Claim
+
+LARGEST_PART = Fraction(1, 1000)
+"""Of delta: a task whose shares show more is refused."""
+
+GIVEN_AWAY = 1
+"""How many clients more than the claim's are taken for corrupt: one whose share is at an end of its range."""
+
+_REDRAWN = Fraction(1, 2**80)
+_A_SHADE_UP = 1 + Fraction(1, 10**12)
+
+
+@dataclass(frozen=True)
+class SharesSeen:
+    """The parts of delta that shares cost: `twice + (1 + e^epsilon) shifted`.
+
+    Attributes:
+        shifted: eta + n 2^-80, how far the shares of one row, and noise that is drawn again, are from saying nothing.
+        several: n eta', an upper bound of the expected number of clients whose noise their shares bound.
+    """
+
+    shifted: Fraction
+    several: Fraction
+
+    @classmethod
+    def of(cls, padded: int, squared_bound: int, word_bits: int, num_clients: int) -> "SharesSeen":
+        """Compute eta = sqrt(W) R / 2^g and eta' = 2 W R / 2^g, both rounded up.
+
+        Args:
+            padded: W.
+            squared_bound: R^2.
+            word_bits: g.
+            num_clients: n, the largest cohort.
+        """
+        size = 1 << word_bits
+        eta = Fraction(isqrt(padded * squared_bound) + 1, size)
+        several = Fraction(2 * padded * (isqrt(squared_bound) + 1) * num_clients, size)
+        return cls(eta + num_clients * _REDRAWN, several)
+
+    @property
+    def twice(self) -> Fraction:
+        """Return (n eta')^2, a bound of the chance that two clients or more have such shares."""
+        return self.several**2
+
+    def price(self, epsilon: Fraction) -> Fraction:
+        """Return what is taken off delta at an epsilon, rounded up."""
+        return self.twice + (1 + Fraction(exp(epsilon)) * _A_SHADE_UP) * self.shifted
+
+    def left_of(self, claim: Claim) -> Claim:
+        """Return what the noise has to keep of a claim: less delta, against one corrupt client more.
+
+        Raises:
+            InvalidTaskError: shares would cost more than a thousandth of delta, or too few clients are left.
+        """
+        price, delta = self.price(fraction(claim.epsilon)), fraction(claim.delta)
+        if price > LARGEST_PART * delta:
+            raise InvalidTaskError(
+                f"verification: shares of verified reports cost delta {float(price):.3g}, more than a thousandth of "
+                f"{claim.delta}; a larger delta, fewer clients or a coarser grid would do, or verification 'none'"
+            )
+        return _against_one_more(claim, delta - price)
+
+
+def claim_for_noise(claim: Claim) -> Claim:
+    """Return the claim that noise is calibrated to where reports are verified: the most that shares may cost is left.
+
+    Raises:
+        InvalidTaskError: too few clients are left.
+    """
+    return _against_one_more(claim, (1 - LARGEST_PART) * fraction(claim.delta))
+
+
+def _against_one_more(claim: Claim, delta: Fraction) -> Claim:
+    corrupt = claim.max_corrupt_clients + GIVEN_AWAY
+    if corrupt >= claim.min_clients or delta <= fraction(claim.delta_coalition):
+        raise InvalidTaskError(
+            f"verification: {claim.min_clients} clients of which {claim.max_corrupt_clients} are corrupt leave nobody "
+            "to give away; one client's noise is not counted where reports are verified"
+        )
+    return claim.model_copy(update={"delta": real_below(delta), "max_corrupt_clients": corrupt})
