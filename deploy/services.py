@@ -44,13 +44,14 @@ class Service:
             RuntimeError: it stopped, or took too long; the message ends with the last lines of its log.
         """
         deadline = time.monotonic() + START_TIMEOUT
-        while time.monotonic() < deadline and self.process is not None and self.process.poll() is None:
-            try:
-                if httpx2.get(f"{self.internal_url}/readyz", timeout=2).status_code == 200:
-                    return
-            except httpx2.TransportError:
-                pass
-            time.sleep(0.1)
+        with httpx2.Client(timeout=2) as http:
+            while time.monotonic() < deadline and self.process is not None and self.process.poll() is None:
+                try:
+                    if http.get(f"{self.internal_url}/readyz").status_code == 200:
+                        return
+                except httpx2.TransportError:
+                    pass
+                time.sleep(0.1)
         raise RuntimeError(f"{self.name} did not start:\n" + "\n".join(self.log.read_text().splitlines()[-10:]))
 
     def kill(self) -> None:

@@ -19,7 +19,7 @@ from lintra_protocol.task import Task
 
 pytestmark = pytest.mark.e2e
 
-NUM_ROWS = 500
+NUM_ROWS = 1000
 SKETCH_ROWS = 7
 COLUMNS = ["age", "bmi", "pressure", "glucose"]
 ROWS = np.random.default_rng(7).normal(0, 3, (NUM_ROWS, len(COLUMNS)))

@@ -399,21 +399,26 @@ def configured(folder: Path) -> tuple[Path, Settings]:
     return path, Settings.load(path)
 
 
+def _wait_until_ready(url: str, process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    with httpx2.Client() as http:
+        while True:
+            try:
+                assert http.get(url).status_code == 200
+                return
+            except httpx2.TransportError:
+                assert process.poll() is None
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+
+
 @contextmanager
 def started(config: Path, settings: Settings) -> Iterator[subprocess.Popen[str]]:
     """Start the server's command, wait until it is ready, and leave no process behind."""
     command = [sys.executable, "-c", "from lintra_server.cli import app; app()", "run", "--config", str(config)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
-            deadline = time.monotonic() + START_SECONDS
-            while True:
-                try:
-                    assert httpx2.get(f"http://127.0.0.1:{settings.internal_port}/readyz").status_code == 200
-                    break
-                except httpx2.TransportError:
-                    assert process.poll() is None
-                    assert time.monotonic() < deadline
-                    time.sleep(0.1)
+            _wait_until_ready(f"http://127.0.0.1:{settings.internal_port}/readyz", process)
             yield process
         finally:
             process.kill()
