@@ -20,7 +20,7 @@ from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.report import Report, make_report
 from lintra_protocol.report_ids import ReportIds
-from lintra_protocol.ring import FloatArray, from_ring
+from lintra_protocol.ring import FloatArray, IntArray, from_ring
 from lintra_protocol.rules import check_cohort, draw_matrix
 from lintra_protocol.sealing import CLASSICAL, HYBRID, SealingKey
 from lintra_protocol.sharing import combine
@@ -75,7 +75,7 @@ def collect(
     nonces = [random_bytes(NONCE_BYTES) for _ in range(task.num_servers)]
     made = _reports(task, checked, random_bytes, said)
     if task.mechanism.num_rows == 1 and not task.mechanism.smoothing:
-        return _added_up(task, made, nonces)
+        return added_up(task, made, nonces)
     reports = [report for some in made for report in some]
     said("adding up the shares")
     released = release(task, reports, nonces, [random_bytes] * task.num_servers)
@@ -93,7 +93,43 @@ def _reports(
         yield [make_report(task, row, task.not_before, random_bytes) for row in noised]
 
 
-def _added_up(task: Task, made: Iterable[list[Report]], nonces: Sequence[bytes]) -> Collected:
+def collect_contributions(
+    specification: Mapping[str, object],
+    files: Sequence[tuple[FloatArray, IntArray]],
+    now: int,
+    random_bytes: RandomBytes,
+    said: Callable[[str], None] = lambda _: None,
+) -> tuple[Collected, list[IntArray]]:
+    """Run the protocol over organisations, each with one report for all of its rows.
+
+    Args:
+        specification: as for `collect`, with contributors.
+        files: of each organisation its rows, shape `(n, d)`, in users' units, and whose each is, numbered from 0.
+        now: seconds since the epoch.
+        random_bytes: as for `collect`.
+        said: as for `collect`.
+
+    Returns:
+        What was collected, and each organisation's contribution without noise, shape `(w,)`.
+
+    Raises:
+        LintraError: the task is impossible, or an organisation's rows do not fit it.
+    """
+    asked = Specification.model_validate(dict(specification))
+    task = build_task(asked, placeholder_servers(random_bytes), placeholder_keys(random_bytes), now, random_bytes)
+    contributions, reports = [], []
+    for number, (rows, persons) in enumerate(files, 1):
+        said(f"making the reports of organisations: {number:,} of {len(files):,}")
+        normalised = task.schema_arrays.normalise(task.schema_arrays.rows(rows))
+        exact = task.mechanism.exact_contribution(normalised, persons)
+        noised = task.mechanism.noised(exact, task.num_columns, random_bytes)
+        contributions.append(exact)
+        reports.append(make_report(task, noised, task.not_before, random_bytes))
+    nonces = [random_bytes(NONCE_BYTES) for _ in range(task.num_servers)]
+    return added_up(task, [reports], nonces), contributions
+
+
+def added_up(task: Task, made: Iterable[list[Report]], nonces: Sequence[bytes]) -> Collected:
     """Do what `ideal.release` does where every report is added to one row, without holding all reports at once."""
     shares = np.zeros((task.num_servers, 1, task.sketch_words), np.uint64)
     found: list[bytes] = []

@@ -12,9 +12,13 @@ from lintra_analysis.trial.trial import Trial
 def show(trial: Trial) -> str:
     """Return what a trial found: the two regressions, what was clipped, and what more rows or epsilon would give."""
     features = len(trial.coefficients) - 1
-    lines = [
-        f"{trial.target} by {features} numbers; {trial.rows:,} rows; epsilon {number(trial.epsilon)}",
-        "",
+    first = f"{trial.target} by {features} numbers; {trial.rows:,} rows; epsilon {number(trial.epsilon)}"
+    return "\n".join([first, "", *parts(trial)]) + "\n"
+
+
+def parts(trial: Trial) -> list[str]:
+    """Return the same without its first line."""
+    return [
         *_r2(trial),
         "",
         *_coefficients(trial),
@@ -26,7 +30,6 @@ def show(trial: Trial) -> str:
         "",
         _verdict(trial),
     ]
-    return "\n".join(lines) + "\n"
 
 
 def _r2(trial: Trial) -> Iterator[str]:

@@ -179,17 +179,58 @@ def try_table(
     """
     started = time.perf_counter()
     chosen = chosen_columns(table, target)
-    rows, incomplete = complete_rows(chosen)
+    rows, _ = complete_rows(chosen)
     bounds = bounds_of(chosen)
     specification = specification_of(chosen, bounds, chosen.num_rows, epsilon, delta)
     collected = collect(specification, chosen.block(), now, random_bytes, said)
     said("estimating, with and without privacy")
+    share = clipped_share(bounds.columns, float(fraction(bounds.row_bound)), rows)
+    as_collected = AsCollected(encoded(bounds, rows, clip=True), share)
+    return compared(chosen, bounds, as_collected, specification, collected, started)
+
+
+@dataclass(frozen=True, repr=False)
+class AsCollected:
+    """The complete rows of a table as they were collected: encoded and clipped, shape `(n, k)`; and how many changed.
+
+    Attributes:
+        block: the rows.
+        changed: the part of them that a bound changed.
+    """
+
+    block: FloatArray
+    changed: float
+
+
+def compared(
+    chosen: FileTable,
+    bounds: Bounds,
+    as_collected: AsCollected,
+    specification: dict[str, object],
+    collected: Collected,
+    started: float,
+) -> Trial:
+    """Regress the last column on the others, privately and not, and say what other numbers would give.
+
+    Args:
+        chosen: the columns that were collected, the target last.
+        bounds: of these.
+        as_collected: its complete rows.
+        specification: of the task.
+        collected: what came out.
+        started: by `time.perf_counter`.
+
+    Raises:
+        InvalidAnalysisError: the noise drowns every feature.
+    """
+    rows, incomplete = complete_rows(chosen)
+    target = chosen.columns[-1].name
     # The intervals are for the rows that were collected, which is what the table's own coefficients are about.
     seen, unseen = told_apart_from_noise(collected, target)
     estimate = regression(collected.release, target, seen, of="cohort", confidence=CONFIDENCE)
     schema = Schema(bounds.columns, indicators=True)
     own, own_r2 = ordinary(schema, encoded(bounds, rows, clip=False), seen)
-    shrunk, shrunk_r2 = ordinary(schema, encoded(bounds, rows, clip=True), seen)
+    shrunk, shrunk_r2 = ordinary(schema, as_collected.block, seen)
     return Trial(
         specification=specification,
         target=target,
@@ -198,7 +239,7 @@ def try_table(
         left_out=chosen.left_out,
         dependent=dependent_features(schema, encoded(bounds, rows, clip=False), seen),
         unseen=unseen,
-        clipped_share=clipped_share(bounds.columns, float(fraction(bounds.row_bound)), rows),
+        clipped_share=as_collected.changed,
         epsilon=collected.privacy.epsilon,
         r2=estimate.r2,
         r2_interval=estimate.r2_interval or (0.0, 1.0),
@@ -206,7 +247,7 @@ def try_table(
         r2_non_private=own_r2,
         coefficients=_tried(estimate, shrunk, own),
         estimate=estimate,
-        prospects=prospects(bounds, rows, seen, collected, epsilon, delta),
+        prospects=prospects(bounds, as_collected.block, seen, collected, chosen.num_rows),
         seconds=time.perf_counter() - started,
     )
 
@@ -313,12 +354,7 @@ def dependent_features(schema: Schema, block: FloatArray, features: Sequence[str
 
 
 def prospects(
-    bounds: Bounds,
-    rows: FloatArray,
-    features: Sequence[str],
-    collected: Collected,
-    epsilon: float,
-    delta: float | None,
+    bounds: Bounds, block: FloatArray, features: Sequence[str], collected: Collected, num_rows: int
 ) -> tuple[Prospect, ...]:
     """Return the strength of coefficients for other cohorts of such rows and other epsilons.
 
@@ -326,16 +362,14 @@ def prospects(
 
     Args:
         bounds: of the table.
-        rows: those that are complete, shape `(n, d)`, in users' units.
+        block: the rows that are complete, as they were collected, shape `(n, k)`.
         features: that are asked about.
-        collected: what they were collected as; incomplete rows are reports, too.
-        epsilon: of the release.
-        delta: of the release, if it was given.
+        collected: what they were collected as.
+        num_rows: how many there are, incomplete ones included.
     """
     schema, constant = Schema(bounds.columns, indicators=True), float(fraction(bounds.intercept))
-    block = encoded(bounds, rows, clip=True)
     chosen = [place for place, column in enumerate(schema.encoded) if column.name in features]
     design = np.column_stack([np.full(len(block), constant), block[:, chosen]])
     smallest = float(np.linalg.eigvalsh(design.T @ design)[0])
-    reports = collected.privacy.num_clients
-    return outlook(smallest, collected.noise, reports, epsilon, 1e-6 if delta is None else delta)
+    claim = collected.task.claim
+    return outlook(smallest, collected.noise, num_rows, claim.float_epsilon, claim.float_delta)

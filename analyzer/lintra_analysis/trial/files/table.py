@@ -123,6 +123,19 @@ def read_table(file: Path) -> FileTable:
     Raises:
         InvalidTableError: no rows, names that are not distinct or not printable, or lines of other lengths.
     """
+    return read_table_beside(file, ())[0]
+
+
+def read_table_beside(file: Path, beside: Sequence[str]) -> tuple[FileTable, dict[str, tuple[str, ...]]]:
+    """Read a file likewise, and some of its columns as texts, which are then no part of the table.
+
+    Args:
+        file: CSV or Parquet.
+        beside: names of columns that say whose rows these are, such as an organisation or a person.
+
+    Raises:
+        InvalidTableError: as `read_table`; or one of these columns is not there, or empty in some row.
+    """
     names, cells = _parquet(file) if file.suffix.lower() in {".parquet", ".pq"} else _csv(file)
     for name in names:
         if not (name and name.isprintable() and len(name) <= MAX_NAME):
@@ -131,15 +144,28 @@ def read_table(file: Path) -> FileTable:
         raise InvalidTableError(f"two columns are called {twice[0]!r}")
     if not cells:
         raise InvalidTableError("the file has no rows under its line of names")
-    columns, left_out = [], {}
+    columns, left_out, texts = [], {}, {}
     for name, column in zip(names, zip(*cells, strict=True), strict=True):
+        if name in beside:
+            texts[name] = _given(name, column)
+            continue
         try:
             columns.append(typed_column(name, column))
         except _UnusableError as reason:
             left_out[name] = str(reason)
+    if absent := [name for name in beside if name not in texts]:
+        raise InvalidTableError(f"the file has no column {absent[0]!r}; it has {', '.join(names)}")
     if not columns:
         raise InvalidTableError(f"no column of the file can be collected: {reasons(left_out)}")
-    return FileTable(tuple(columns), len(cells), left_out)
+    return FileTable(tuple(columns), len(cells), left_out), texts
+
+
+def _given(name: str, column: Sequence[str]) -> tuple[str, ...]:
+    """Return the texts of a column that has one in every row."""
+    texts = tuple(cell.strip() for cell in column)
+    if "" in texts:
+        raise InvalidTableError(f"row {texts.index('') + 1} has nothing in column {name!r}, which says whose it is")
+    return texts
 
 
 def reasons(left_out: Mapping[str, str]) -> str:
