@@ -114,6 +114,11 @@ async def costs(suite: SuiteName, bulk: int = BULK, single: int = SINGLE) -> dic
                 seal(bytes(share), suite, public_key, bytes(80))
                 verify(identity, signature, "receipt", bytes(200))
 
+    async def bare_requests() -> None:
+        for _ in range(single):
+            for url in urls:
+                await http.get(f"{url}/v1/keys")
+
     async def bare_seals_of_blocks() -> None:
         for _ in range(bulk // MAX_REPORTS):
             for public_key in public_keys:
@@ -126,6 +131,7 @@ async def costs(suite: SuiteName, bulk: int = BULK, single: int = SINGLE) -> dic
         async with (
             Client(servers.task.task_id, urls, ledger=None, transport=servers) as client,
             Client(servers.task.task_id, urls, ledger=kept, transport=servers) as careful,
+            httpx2.AsyncClient(transport=servers) as http,
         ):
             sources = iter(range(10**9))
 
@@ -142,6 +148,7 @@ async def costs(suite: SuiteName, bulk: int = BULK, single: int = SINGLE) -> dic
                 "bulk, array": await cpu_per_row(servers, bulk, lambda: client.send_many(rows)),
                 "bulk, mappings": await cpu_per_row(servers, bulk, lambda: client.send_many(named)),
                 "bare seals and receipts, alone": await cpu_per_row(servers, single, bare_alone),
+                "bare requests, alone": await cpu_per_row(servers, single, bare_requests),
                 "one row at a time": await cpu_per_row(servers, single, one_by_one),
                 "the same, charged to a ledger": await cpu_per_row(servers, single, charged),
             }

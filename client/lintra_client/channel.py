@@ -6,7 +6,7 @@ A retry sends the same bytes again. Nothing here is logged, and no request body 
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TypeVar
@@ -72,9 +72,8 @@ class Channel:
         """Use a shared HTTP client, which keeps connections open."""
         self.name = name
         self._http = http
-        self._headers = dict(http.headers)
-        # An address is parsed once for each of the few paths, not for each request.
-        self._urls: dict[str, httpx2.URL] = {}
+        # An address is parsed, and headers are encoded, once for each of the few paths, not for each request.
+        self._known: dict[tuple[str, MessageName | None], tuple[httpx2.URL, httpx2.Headers]] = {}
         self._address = address
         self._retries = retries
 
@@ -84,7 +83,7 @@ class Channel:
         Raises:
             LintraError: what the server answered, or `UnavailableError` when it could not be reached.
         """
-        return await self.persistently(lambda: self._request("GET", path, b"", {}, answer))
+        return await self.persistently(lambda: self._request("GET", path, b"", None, answer))
 
     async def post(self, path: str, body: bytes, sent: MessageName, answer: MessageName) -> bytes:
         """POST a message once; wrap it in `persistently` for retries.
@@ -93,7 +92,7 @@ class Channel:
             TransientError: worth another attempt.
             LintraError: what the server answered.
         """
-        return await self._request("POST", path, body, {"content-type": media_type(sent)}, answer)
+        return await self._request("POST", path, body, sent, answer)
 
     async def persistently(self, action: Callable[[], Awaitable[T]]) -> T:
         """Run an action until it raises no `TransientError`, or patience ends; then raise the refusal it carried."""
@@ -124,12 +123,12 @@ class Channel:
         raise AssertionError("the last attempt returns or raises")
 
     async def _request(
-        self, method: str, path: str, body: bytes, headers: Mapping[str, str], answer: MessageName
+        self, method: str, path: str, body: bytes, sent: MessageName | None, answer: MessageName
     ) -> bytes:
         try:
             async with (
                 asyncio.timeout(self._retries.timeout),
-                aclosing(await self._http.send(self._built(method, path, body, headers), stream=True)) as response,
+                aclosing(await self._http.send(self._built(method, path, body, sent), stream=True)) as response,
             ):
                 data = await self._read(response)
         except (httpx2.RequestError, OSError) as error:  # a TimeoutError is an OSError
@@ -140,12 +139,15 @@ class Channel:
         require_media_type(response.headers.get("content-type"), answer)
         return data
 
-    def _built(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> httpx2.Request:
-        url = self._urls.get(path)
-        if url is None:
-            url = self._urls[path] = httpx2.URL(self._address + path)
+    def _built(self, method: str, path: str, body: bytes, sent: MessageName | None) -> httpx2.Request:
+        known = self._known.get((path, sent))
+        if known is None:
+            headers = httpx2.Headers(self._http.headers)
+            if sent is not None:
+                headers["content-type"] = media_type(sent)
+            known = self._known[path, sent] = httpx2.URL(self._address + path), headers
         # Without the client's cookies: no server asks for one, and none needs to know who comes again.
-        return httpx2.Request(method, url, content=body, headers={**self._headers, **headers})
+        return httpx2.Request(method, known[0], content=body, headers=known[1])
 
     async def _read(self, response: httpx2.Response) -> bytes:
         data = bytearray()

@@ -4,6 +4,7 @@ The privacy claim rests on the integer norm alone: whatever floating point does 
 """
 
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -15,6 +16,7 @@ MAX_SQUARED_BOUND = 1 << 60
 _SHRINK = 1.0 - 2.0**-30
 
 
+@lru_cache(maxsize=256)
 def squared_integer_bound(row_bound: Fraction, fraction_bits: int) -> int:
     """Return floor(4^f B^2), the largest squared norm of a row counted in steps of 2^-f."""
     squared: Fraction = row_bound**2 * 4**fraction_bits

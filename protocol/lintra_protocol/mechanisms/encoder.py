@@ -143,6 +143,8 @@ class Encoder(ClipCounter):
     def noise(self, num_rows: int, num_columns: int, random_bytes: RandomBytes) -> IntArray:
         """Draw the noise of `num_rows` reports, shape `(num_rows, w)`; words of equal sigma are drawn together."""
         sigmas = self.sigmas(num_columns)
+        if sigmas.min(initial=self.sigma) == sigmas.max(initial=self.sigma):
+            return discrete_gaussian((num_rows, sigmas.size), self.sigma, random_bytes)
         result = np.empty((num_rows, sigmas.size), np.int64)
         for sigma in np.unique(sigmas):
             where = np.flatnonzero(sigmas == sigma)

@@ -41,7 +41,8 @@ class Sum(CountedRows):
 
     def encode_exactly(self, steps: IntArray) -> IntArray:
         """Return the clipped rows, and what each counts."""
-        return np.pad(steps, ((0, 0), (0, self.count_words)), constant_values=self.count_steps)
+        words = self.count_words
+        return np.pad(steps, ((0, 0), (0, words)), constant_values=self.count_steps) if words else steps
 
     def squared_row_distance(self, neighbours: Neighbours) -> Fraction:
         """Return the squared distance without the clip counter (docs/privacy.md#missing-numbers).
