@@ -11,15 +11,14 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from lintra_protocol.canonical import base64url, domain_hash
-from lintra_protocol.documents import Frozen, Key, Real, float_of, rounded_up
+from lintra_protocol.documents import Count, Frozen, Key, Real, ServerIndex, float_of, rounded_up
 from lintra_protocol.errors import InvalidReleaseError
-from lintra_protocol.messages import Count, ServerIndex
 from lintra_protocol.privacy.statement import IfColluding, PrivacyStatement
 from lintra_protocol.ring import IntArray, ring_bytes, to_ring
 from lintra_protocol.signing import verify
@@ -36,6 +35,13 @@ NOT_PROMISED = (
     "that the numbers are right needs all servers to be honest; a server that errs is not found out by this record",
     "other tasks over the same rows have their own privacy loss, which adds up",
 )
+
+_UNVERIFIED = NOT_PROMISED[2]
+VERIFIED = (
+    "a hostile client may have sent any report whose norm is at most R (see `verification`), also one that no row "
+    "gives; and if a server colludes with a client, its report may be longer, or reports of others may be left out"
+)
+"""Of a verified task, in the place of what is said of bounds that nobody else checks."""
 
 
 _WORD, _NPY_HEADER = 8, 1024
@@ -120,10 +126,37 @@ class RecordedWindow(Frozen):
     of_one_source: PrivacyStatement | None = Field(default=None, exclude_if=lambda stated: stated is None)
 
 
+class RecordedVerification(Frozen):
+    """What servers proved of every report that was released, and how many they left out for want of a proof.
+
+    Attributes:
+        frozen_root: of the cohort that was checked; the release is of those of it that were accepted.
+        frozen: how many they were.
+        accepted: reports in the release.
+        rejected: reports whose proof failed.
+        max_rejected: largest part of the cohort that may fail.
+        check_seed: that the points of all checks come from.
+        checks: hash of the check shares of all servers, which give the verdict.
+        squared_bound: R^2 in squared steps of the ring: no noised report in the release is longer.
+        influence: R in normalised units: by so much in norm one hostile report can move the released sums.
+    """
+
+    frozen_root: Key
+    frozen: Count
+    accepted: Count
+    rejected: Count
+    max_rejected: Real
+    check_seed: Key
+    checks: Key
+    squared_bound: Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,18})$")]
+    influence: Real
+
+
 class ServerPart(Frozen):
     """What one server contributed: its nonce, and the hash of its sealed sketch share.
 
     Attributes:
+        nonce: its part of the seed; in a verified task its second one.
         reports: how many it held when it closed the batch.
         left_out: how many of these are in no release, since some other server lacks them.
     """
@@ -145,6 +178,7 @@ class ReleaseRecord(Frozen):
         values: hash of the released integers, little-endian in row order.
         clipped: what the clip counter says; left out of a release without one.
         window: which one it is; left out where the task has no windows.
+        verification: of a verified task; `cohort_root` and `num_clients` are of the accepted reports then.
         released_at: seconds since the epoch.
     """
 
@@ -166,6 +200,7 @@ class ReleaseRecord(Frozen):
     plausibility: Plausibility
     clipped: RecordedClipping | None = Field(default=None, exclude_if=lambda clipped: clipped is None)
     window: RecordedWindow | None = Field(default=None, exclude_if=lambda window: window is None)
+    verification: RecordedVerification | None = Field(default=None, exclude_if=lambda verified: verified is None)
     analyzer_key: Key
     released_at: Count
 
@@ -191,7 +226,9 @@ class SignedRecord(Frozen):
         return self.record
 
 
-def stated(privacy: PrivacyStatement, remark: str, if_colluding: Mapping[int, float]) -> PrivacyStatement:
+def stated(
+    privacy: PrivacyStatement, remark: str, if_colluding: Mapping[int, float], *, verified: bool = False
+) -> PrivacyStatement:
     """Return a statement as a record holds it: with what its mechanism says beside it, and who has to be trusted.
 
     Numbers below 1e-23 are rounded up to the digits that a document spells, so that a record is what it is read as.
@@ -210,7 +247,7 @@ def stated(privacy: PrivacyStatement, remark: str, if_colluding: Mapping[int, fl
             for percent, epsilon in if_colluding.items()
         ),
         trusted=TRUSTED,
-        not_promised=NOT_PROMISED,
+        not_promised=tuple(VERIFIED if verified and line == _UNVERIFIED else line for line in NOT_PROMISED),
     )
 
 

@@ -23,6 +23,7 @@ from lintra_analyzer.exchange.servers import HttpClient, Network, Patience, Serv
 from lintra_analyzer.metrics import Metrics
 from lintra_analyzer.settings import KnownServer, Settings
 from lintra_analyzer.storage.archive import Archive
+from lintra_analyzer.storage.kept_lists import ListKind
 from lintra_analyzer.storage.keys import Keys
 from lintra_analyzer.storage.store import Job, ServerState, Store, StoredTask
 from lintra_analyzer.tasks.jobs import Jobs, ReleaseJob
@@ -322,7 +323,8 @@ class Service:
         Raises:
             InvalidReleaseError: they are gone.
         """
-        found = self.store.lists.get(signed.record.task_id, signed.record.batch, "cohort_ids")
+        kind: ListKind = "cohort_ids" if signed.record.verification is None else "accepted_ids"
+        found = self.store.lists.get(signed.record.task_id, signed.record.batch, kind)
         if found is None:
             raise InvalidReleaseError("the identifiers of this release are missing")
         return found

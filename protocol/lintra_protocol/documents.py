@@ -16,6 +16,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Field,
     PlainSerializer,
     StringConstraints,
     ValidationError,
@@ -32,6 +33,10 @@ Real = Annotated[str, StringConstraints(pattern=_REAL)]
 
 Key = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,2048}$")]
 """A key, hash or signature in unpadded base64url."""
+
+
+ServerIndex = Annotated[int, Field(ge=0, lt=256)]
+Count = Annotated[int, Field(ge=0, lt=2**53)]
 
 
 def _printable(text: str) -> str:

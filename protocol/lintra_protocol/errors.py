@@ -264,6 +264,18 @@ class NonceMismatchError(LintraError):
     token = "nonce_mismatch"
 
 
+class ChecksMismatchError(LintraError):
+    """The servers did not check the same reports, or did not come to the same verdict."""
+
+    token = "checks_mismatch"
+
+
+class TooManyRejectedError(LintraError):
+    """More reports failed their check than the task allows; nothing of the batch will be released."""
+
+    token = "too_many_rejected"
+
+
 class SeedMismatchError(LintraError):
     """The parties did not derive the same late seed."""
 

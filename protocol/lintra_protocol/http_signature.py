@@ -8,7 +8,7 @@ import hashlib
 import hmac
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lintra_protocol.errors import InvalidMessageError, UnauthorizedError
@@ -31,18 +31,33 @@ _BYTES = re.compile(rf"({_KEY})=:([A-Za-z0-9+/]*={{0,2}}):")
 Parameter = str | int
 
 
-def content_digest(body: bytes) -> str:
-    """Return the value of the header that binds a body, empty or not, to its signature (RFC 9530, section 2)."""
-    return f"sha-256=:{_base64(hashlib.sha256(body).digest())}:"
+def content_digest(body: bytes | Iterable[bytes]) -> str:
+    """Return the value of the header that binds a body, empty or not, to its signature (RFC 9530, section 2).
+
+    A body that is too large for the memory comes in pieces.
+    """
+    whole = hashlib.sha256()
+    for piece in (body,) if isinstance(body, bytes) else body:
+        whole.update(piece)
+    return _digest_value(whole.digest())
+
+
+def _digest_value(sha256: bytes) -> str:
+    return f"sha-256=:{_base64(sha256)}:"
 
 
 def require_digest(body: bytes, value: str) -> None:
-    """Check a body against the header that was signed for it.
+    """Check a body against the header that was signed for it (see `require_sha256` for errors)."""
+    require_sha256(hashlib.sha256(body).digest(), value)
+
+
+def require_sha256(sha256: bytes, value: str) -> None:
+    """Check the hash of a body, which came in pieces, against the header that was signed for it.
 
     Raises:
         UnauthorizedError: it is another body, or the digest is another kind's.
     """
-    if not hmac.compare_digest(content_digest(body).encode(), value.encode()):
+    if not hmac.compare_digest(_digest_value(sha256).encode(), value.encode()):
         raise UnauthorizedError(f"the body is not the one that the {DIGEST_HEADER} header was signed for")
 
 

@@ -5,8 +5,9 @@ from typing import Annotated, Generic, Literal, TypeVar
 from pydantic import Field, StringConstraints
 
 from lintra_protocol.canonical import base64url, domain_hash, parse_base64url
+from lintra_protocol.check_messages import MATRIX_NONCE, CheckShare, Verdict
 from lintra_protocol.differences import ListDifference
-from lintra_protocol.documents import Frozen, Key
+from lintra_protocol.documents import Count, Frozen, Key, ServerIndex
 from lintra_protocol.report_ids import ReportIds, difference, encode_positions
 from lintra_protocol.ring import IntArray
 from lintra_protocol.sealing import SuiteName
@@ -16,8 +17,6 @@ from lintra_protocol.task import Task
 BATCH = 0
 """The number of a `single` task's only batch; those of a task with windows are numbered from 0 on."""
 
-ServerIndex = Annotated[int, Field(ge=0, lt=256)]
-Count = Annotated[int, Field(ge=0, lt=2**53)]
 OptionalKey = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{0,2048}$")]
 """A `Key`, or nothing."""
 Packed = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]*$")]
@@ -88,6 +87,7 @@ class Inventory(Frozen):
     Attributes:
         root: Merkle root over the sorted report identifiers.
         nonce_commitment: to r, the server's part of the late seed, fixed before it sees a cohort.
+        matrix_nonce_commitment: in a verified task, to s, which makes the late seed there; r then makes the check seed.
         closed_at: in the task's units.
         start: how often this server had begun; whoever sees it fall knows that the server was set back.
         first: of the windows whose reports it lists together, all up to `batch`; left out if it is that one alone.
@@ -101,6 +101,7 @@ class Inventory(Frozen):
     count: Count
     root: Key
     nonce_commitment: Key
+    matrix_nonce_commitment: Key | None = Field(default=None, exclude_if=lambda commitment: commitment is None)
     closed_at: Count
     start: Count
 
@@ -168,7 +169,7 @@ class SketchShareRecord(Frozen):
     sealed: Key
 
 
-M = TypeVar("M", KeyList, TaskRecord, Receipt, Inventory, Census, Cohort, SketchShareRecord)
+M = TypeVar("M", KeyList, TaskRecord, Receipt, Inventory, Census, Cohort, CheckShare, Verdict, SketchShareRecord)
 
 
 class Signed(Frozen, Generic[M]):
@@ -292,7 +293,9 @@ class Counters(Frozen):
     refused: dict[str, int]
 
 
-BatchState = Literal["open", "closing", "merged", "closed", "frozen", "released", "abandoned", "scrubbed"]
+BatchState = Literal[
+    "open", "closing", "merged", "closed", "frozen", "checked", "judged", "released", "abandoned", "scrubbed"
+]
 
 
 class BatchStatus(Frozen):
@@ -309,7 +312,7 @@ class BatchStatus(Frozen):
     enough: bool
 
 
-StepName = Literal["inventory", "cohort", "aggregate"]
+StepName = Literal["inventory", "cohort", "checks", "verdict", "aggregate"]
 """A step of a release, called as the document that it makes."""
 
 
@@ -340,8 +343,10 @@ def inventory_of(
     closed_at: int,
     start: int,
     first: int | None = None,
+    matrix_nonce: bytes | None = None,
 ) -> Inventory:
     """Describe a server's sorted report identifiers; `first` of the windows that were merged, if they were."""
+    second = None if matrix_nonce is None else nonce_commitment(task, batch, matrix_nonce, first, MATRIX_NONCE)
     return Inventory(
         task_id=task.task_id,
         batch=batch,
@@ -350,6 +355,7 @@ def inventory_of(
         count=len(report_ids),
         root=base64url(report_ids.root),
         nonce_commitment=base64url(nonce_commitment(task, batch, nonce, first)),
+        matrix_nonce_commitment=None if second is None else base64url(second),
         closed_at=closed_at,
         start=start,
     )
@@ -368,14 +374,15 @@ def census_of(task: Task, batch: int, server: int, report_ids: ReportIds, counte
     )
 
 
-def nonce_commitment(task: Task, batch: int, nonce: bytes, first: int | None = None) -> bytes:
+def nonce_commitment(task: Task, batch: int, nonce: bytes, first: int | None = None, label: str = "nonce") -> bytes:
     """Return H("nonce", r), in a task with windows H("nonce", task id, batch, r): a nonce is of one window only.
 
-    Of windows that were merged the number of the first stands beside that of the last.
+    Of windows that were merged the number of the first stands beside that of the last. The other nonce of a verified
+    task has the label "matrix nonce".
     """
     if task.windows is None:
-        return domain_hash("nonce", nonce)
-    return domain_hash("nonce", task.id_bytes, *batch_parts(batch, first), nonce)
+        return domain_hash(label, nonce)
+    return domain_hash(label, task.id_bytes, *batch_parts(batch, first), nonce)
 
 
 def batch_parts(batch: int, first: int | None) -> tuple[bytes, ...]:

@@ -47,6 +47,8 @@ STATUS: dict[type[LintraError], int] = {
     errors.RowUnderfilledError: 409,
     errors.TooManyMissingError: 409,
     errors.NonceMismatchError: 409,
+    errors.ChecksMismatchError: 409,
+    errors.TooManyRejectedError: 409,
     errors.SeedMismatchError: 409,
     errors.AlreadyReleasedError: 409,
     errors.AbandonedError: 410,

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from typing import Literal
 
 from lintra_protocol.canonical import base64url, parse_base64url
-from lintra_protocol.documents import Frozen, Key
+from lintra_protocol.check_messages import Verdict
+from lintra_protocol.documents import Count, Frozen, Key
 from lintra_protocol.errors import InventoryMismatchError
 from lintra_protocol.manifest import InclusionProof, verify_absence, verify_inclusion
-from lintra_protocol.messages import Cohort, Count, Packed
+from lintra_protocol.messages import Cohort, Packed
 
 
 class ShownLeaf(Frozen):
@@ -75,6 +76,37 @@ class Absence(Frozen):
         _require_of(self, cohort)
         proofs = [leaf.proof for leaf in self.leaves]
         verify_absence(parse_base64url(cohort.root), cohort.count, report_id, proofs)
+
+
+class Judged(Frozen):
+    """What became of a report of a verified task's cohort: it is in it, and was accepted or rejected.
+
+    Attributes:
+        frozen: that it is in the cohort.
+        accepted: that it is among those that the verdict accepted; or `rejected`, that it is not.
+    """
+
+    kind: Literal["judged"] = "judged"
+    frozen: Inclusion
+    accepted: Inclusion | None
+    rejected: Absence | None
+
+    def verify(self, cohort: Cohort, verdict: Verdict, report_id: bytes) -> bool:
+        """Return whether the report was accepted.
+
+        Raises:
+            InvalidMessageError: it is not spelled as it must be.
+            InventoryMismatchError: this shows neither.
+        """
+        self.frozen.verify(cohort, report_id)
+        judged = cohort.model_copy(update={"root": verdict.root, "count": verdict.count})
+        if (self.accepted is None) == (self.rejected is None):
+            raise InventoryMismatchError("a report was either accepted or rejected")
+        if self.accepted is not None:
+            self.accepted.verify(judged, report_id)
+        if self.rejected is not None:
+            self.rejected.verify(judged, report_id)
+        return self.accepted is not None
 
 
 def _require_of(shown: Inclusion | Absence, cohort: Cohort) -> None:

@@ -176,11 +176,13 @@ def check_cohort(task: Task, num_clients: int, num_own: int) -> PrivacyStatement
         FalseClaimError: the actual cohort does not give the promised privacy.
     """
     # A cohort may be released only if
-    #   (1) it has at least the minimum the claim was calibrated for;
-    if num_clients < task.claim.min_clients:
+    #   (1) it has at least the minimum the claim was calibrated for, of a verified task after all that may be rejected;
+    least = task.least_accepted(num_clients)
+    if least < task.claim.min_clients:
+        beyond = "" if least == num_clients else f", {num_clients - least} of which may be rejected"
         raise CohortTooSmallError(
-            f"{num_clients} of at least {task.claim.min_clients} reports are at every server; "
-            f"{task.claim.min_clients - num_clients} more are needed"
+            f"{num_clients} of at least {fewest_reports(task)} reports are at every server{beyond}; "
+            f"{fewest_reports(task) - num_clients} more are needed"
         )
     #   (2) its sums cannot leave the ring;
     log_wrap = task.mechanism.log_wrap_probability(task.num_columns, num_clients)
@@ -194,9 +196,20 @@ def check_cohort(task: Task, num_clients: int, num_own: int) -> PrivacyStatement
             f"{num_own - num_clients} of {num_own} reports held here are missing elsewhere; at most {allowed} may be"
         )
     #   (4) its privacy is at least what the task promises: exact, or as planned where rows overlap (`draw_matrix`).
-    statement = task.privacy(num_clients)
+    statement = task.privacy(least)
     statement.require(task.claim)
     return statement
+
+
+def fewest_reports(task: Task) -> int:
+    """Return how many reports a batch needs to be closed, and a cohort to be frozen (R5, R9).
+
+    It is the task's minimum; of a verified task so many that the minimum is left if as many as may be are rejected.
+    """
+    fewest = task.claim.min_clients
+    while (short := task.claim.min_clients - task.least_accepted(fewest)) > 0:
+        fewest += short
+    return fewest
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """What HTTP requests between the parties look like: media types, and the analyzer's signature on its requests."""
 
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,6 +14,7 @@ from lintra_protocol.http_signature import (
     content_digest,
     parse_signature,
     require_digest,
+    require_sha256,
     signature_base,
     signature_parameters,
 )
@@ -33,8 +34,9 @@ MessageName = Literal[
     "keys", "task", "reports", "upload-answer", "batches", "inventory", "ids", "cohort-request", "cohort",
     "aggregate-request", "sketch-share", "inclusion", "absence", "counters",
     "registration", "census", "progress", "piece",
+    "checks-request", "check-share", "checks", "verdict-request", "verdict", "verified-aggregate-request", "judged",
 ]  # fmt: skip
-_BINARY = {"reports", "ids", "sketch-share", "piece"}
+_BINARY = {"reports", "ids", "sketch-share", "piece", "checks", "verdict-request"}
 
 
 def media_type(name: MessageName) -> str:
@@ -68,15 +70,21 @@ class SignedRequest:
         """
         require_digest(body, self.digest)
 
+    def require_sha256(self, sha256: bytes) -> None:
+        """Check the SHA-256 of a body that came in pieces (see `require_body`)."""
+        require_sha256(sha256, self.digest)
 
-def sign_request(key: SigningKey, method: str, url: str, body: bytes, now: int, nonce: bytes) -> dict[str, str]:
+
+def sign_request(
+    key: SigningKey, method: str, url: str, body: bytes | Iterable[bytes], now: int, nonce: bytes
+) -> dict[str, str]:
     """Return the headers that prove who sends a request (RFC 9421 with Ed25519).
 
     Args:
         key: the sender's identity.
         method: in upper case.
         url: of the request, whole: the server's, as the task names it, and the path; with the query, if there is one.
-        body: the whole body, empty if none.
+        body: the whole body, or its pieces; empty if none.
         now: seconds since the epoch.
         nonce: 16 random bytes.
     """

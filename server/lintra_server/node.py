@@ -19,7 +19,9 @@ from lintra_server.batches.executors import executor_of
 from lintra_server.batches.gate import Gate
 from lintra_server.batches.intake import Intake
 from lintra_server.batches.jobs import Jobs
+from lintra_server.batches.judge import Judge
 from lintra_server.batches.pieces import Pieces
+from lintra_server.batches.proving import Prover
 from lintra_server.batches.registry import HeldTask, Registry
 from lintra_server.batches.upkeep import Upkeep
 from lintra_server.clock import DAY, Clock
@@ -32,7 +34,9 @@ from lintra_server.settings import Settings
 from lintra_server.storage.key_folder import ACCEPT_FILE, KeyFolder, Noted, read_noted
 from lintra_server.storage.keys import Keyring
 from lintra_server.storage.parts import Parts, lock_folders, open_parts
+from lintra_server.storage.steps import Stepper
 from lintra_server.storage.writer import Writer
+from lintra_service.bodies import BodyFolder
 from lintra_service.lists import ListFolder
 from lintra_service.peers import peer_of
 from lintra_service.readiness import Readiness
@@ -127,12 +131,7 @@ class Node:
         )  # fmt: skip
         self.metrics.pending_bytes.set_function(lambda: self.uploads.used)
         lists = ListFolder(settings.data_dir / "lists", durable=False)
-        self.lists = BatchLists(parts.store, lists, _pieces(settings, lists))
-        self.gate = Gate(
-            parts.store, parts.states, stepper, parts.identity, random_bytes, self.now, self.lists,
-            executor_of(settings),
-        )  # fmt: skip
-        self.jobs = Jobs(self._running)
+        self._begin_steps(parts, stepper, random_bytes, lists)
         self._upkeep = Upkeep(
             parts.store, parts.states, stepper, parts.journal, parts.folder.files, settings.abandon_after_days * DAY,
             settings.cut_after_days * DAY, self._running, self._forget_task,
@@ -155,6 +154,23 @@ class Node:
             settings.min_free_bytes,
         )
         self.readiness.probe()
+
+    def _begin_steps(self, parts: Parts, stepper: Stepper, random_bytes: RandomBytes, lists: ListFolder) -> None:
+        """Make what takes the steps of a batch."""
+        settings = self.settings
+        self.lists = BatchLists(parts.store, lists, _pieces(settings, lists))
+        self.gate = Gate(
+            parts.store, parts.states, stepper, parts.identity, random_bytes, self.now, self.lists,
+            executor_of(settings),
+        )  # fmt: skip
+        self.prover = Prover(parts.store, stepper, self.lists)
+        self.judge = Judge(
+            parts.store, parts.states, stepper, parts.identity, self.lists, BodyFolder(settings.data_dir / "checks"),
+            self.gate.busy,
+        )  # fmt: skip
+        # Each may be hundreds of megabytes on the disk.
+        self.judging = OneAtATime("the bodies of another verdict are being received")
+        self.jobs = Jobs(self._running)
 
     def _checks(self) -> dict[str, Callable[[], None]]:
         return {
@@ -217,6 +233,7 @@ class Node:
                 self.metrics.scrubbed.inc(self._upkeep.run(self.clock, self.database))
             self.keys.maintain()
             self.lists.pieces.forget_old()
+            self.judge.tidy()
         except UnavailableError as error:
             log.warning("maintenance put off", reason=error.detail)
 

@@ -81,7 +81,7 @@ async def read_body(
             while True:
                 if size:
                     deadline.reschedule(began + min(READ_SECONDS, GRACE_SECONDS + size / MIN_BYTES_PER_SECOND))
-                chunk, more = await _chunk(receive)
+                chunk, more = await next_chunk(receive)
                 size += len(chunk)
                 if size > limit:
                     raise MessageTooLargeError(f"at most {limit} bytes")
@@ -101,7 +101,12 @@ async def read_body(
     return b"".join(parts)
 
 
-async def _chunk(receive: Receive) -> tuple[bytes, bool]:
+async def next_chunk(receive: Receive) -> tuple[bytes, bool]:
+    """Return the next bytes of a body, and whether more come.
+
+    Raises:
+        InvalidMessageError: the sender left before its end.
+    """
     message = await receive()
     if message["type"] == "http.disconnect":
         raise InvalidMessageError("the sender left before the end of the body")

@@ -112,8 +112,8 @@ PROTOCOL_LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"mechanisms"}),
     frozenset({"measured"}),
     frozenset({"task"}),
-    frozenset({"blocks", "report", "messages", "proofs", "wire", "problems", "transport"}),
-    frozenset({"rules"}),
+    frozenset({"blocks", "report", "messages", "check_messages", "proofs", "wire", "problems", "transport"}),
+    frozenset({"rules", "verdicts"}),
     frozenset({"ideal"}),
     frozenset({"cli", "command"}),
 )

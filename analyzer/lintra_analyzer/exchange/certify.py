@@ -9,6 +9,7 @@ from lintra_analysis.record import (
     Plausibility,
     RecordedClipping,
     RecordedNoise,
+    RecordedVerification,
     RecordedWindow,
     ReleaseRecord,
     ServerPart,
@@ -17,8 +18,10 @@ from lintra_analysis.record import (
     stated,
     values_hash,
 )
+from lintra_analyzer.exchange.checking import Judgement
 from lintra_analyzer.exchange.reconstruct import Reconstruction
 from lintra_protocol.canonical import base64url
+from lintra_protocol.check_messages import Verdict
 from lintra_protocol.documents import real, rounded_up
 from lintra_protocol.messages import Cohort, Signed, inventories_hash
 from lintra_protocol.messages import Inventory as InventoryMessage
@@ -27,6 +30,7 @@ from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.ring import IntArray
 from lintra_protocol.signing import SigningKey
 from lintra_protocol.task import Task
+from lintra_protocol.verdicts import checks_hash, parameters_of
 
 
 def certify(
@@ -37,10 +41,15 @@ def certify(
     result: Reconstruction,
     key: SigningKey,
     now: int,
+    verdicts: tuple[Signed[Verdict], ...] = (),
 ) -> SignedRecord:
-    """Write and sign the record of a release that was fully checked."""
-    cohort = result.cohort
-    parts = zip(task.servers, inventories, cohorts, result.records, strict=True)
+    """Write and sign the record of a release that was fully checked; `verdicts` of a verified task."""
+    cohort, judgement = result.cohort, result.cohort.judgement
+    nonces = [signed.message.nonce for signed in cohorts]
+    frozen = cohort.num_clients
+    if judgement is not None:
+        nonces, frozen = [signed.message.nonce for signed in verdicts], judgement.frozen.cohort.count
+    parts = zip(task.servers, inventories, nonces, result.records, strict=True)
     record = ReleaseRecord(
         task_id=task.task_id,
         definition=definition_hash(task),
@@ -57,22 +66,40 @@ def certify(
                 server=share.server,
                 identity_key=entry.identity_key,
                 reports=inventory.message.count,
-                left_out=inventory.message.count - cohort.num_clients,
-                nonce=frozen.message.nonce,
+                left_out=inventory.message.count - frozen,
+                nonce=nonce,
                 sketch_share=share.sealed,
             )
-            for entry, inventory, frozen, share in parts
+            for entry, inventory, nonce, share in parts
         ),
         values=values_hash(result.sketch),
-        privacy=stated(cohort.privacy, task.mechanism.remark(cohort.privacy), cohort.if_colluding),
+        privacy=stated(
+            cohort.privacy, task.mechanism.remark(cohort.privacy), cohort.if_colluding, verified=judgement is not None
+        ),
         noise=_noise(task, cohort.row_counts),
         plausibility=_plausibility(task, result.sketch, cohort.row_counts),
         clipped=_clipping(task, result.sketch, cohort.row_counts),
+        verification=None if judgement is None else _verification(task, judgement),
         window=_window(task, batch, cohort.first, cohort.privacy),
         analyzer_key=key.public_key,
         released_at=now,
     )
     return SignedRecord(record=record, signature=key.sign(record.kind, record.canonical()))
+
+
+def _verification(task: Task, judgement: Judgement) -> RecordedVerification:
+    frozen, squared = judgement.frozen, parameters_of(task).squared_bound
+    return RecordedVerification(
+        frozen_root=frozen.cohort.root,
+        frozen=frozen.cohort.count,
+        accepted=len(judgement.accepted),
+        rejected=judgement.rejected,
+        max_rejected=task.max_rejected or "0",
+        check_seed=base64url(frozen.seed),
+        checks=base64url(checks_hash(judgement.check_shares)),
+        squared_bound=str(squared),
+        influence=rounded_up(Decimal(math.isqrt(squared) + 1) * Decimal(2) ** -task.mechanism.sigma_bits),
+    )
 
 
 def _window(task: Task, batch: int, first: int | None, privacy: PrivacyStatement) -> RecordedWindow | None:

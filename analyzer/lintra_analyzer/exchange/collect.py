@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from lintra_analyzer.exchange.census import require_honest_inventory, watch_start
+from lintra_analyzer.exchange.checking import Checking, Frozen, Judgement
 from lintra_analyzer.exchange.freezing import ask_to_freeze
 from lintra_analyzer.exchange.merging import Merging, batch_status
 from lintra_analyzer.exchange.reconstruct import (
@@ -15,11 +16,14 @@ from lintra_analyzer.exchange.reconstruct import (
     common_reports,
     compare_lists,
     open_sketch_share,
+    require_frozen,
     verify_frozen,
+    verify_judged,
 )
 from lintra_analyzer.exchange.servers import MAX_DOCUMENT_BYTES, Server
 from lintra_analyzer.storage.store import DocumentKind, Store
 from lintra_protocol.canonical import base64url, parse_base64url
+from lintra_protocol.check_messages import Verdict
 from lintra_protocol.documents import fraction
 from lintra_protocol.errors import (
     AbandonedError,
@@ -38,9 +42,11 @@ from lintra_protocol.messages import (
 )
 from lintra_protocol.missing import most_reports
 from lintra_protocol.report_ids import ComparedLists, ReportIds
-from lintra_protocol.rules import verify_inventories
+from lintra_protocol.rules import fewest_reports, verify_inventories
 from lintra_protocol.sealing import SealingKey
 from lintra_protocol.task import Task
+from lintra_protocol.transport import MessageName
+from lintra_protocol.verdicts import VerifiedAggregateRequest
 
 
 class ServerExchange:
@@ -102,10 +108,26 @@ class ServerExchange:
 
         await self._each(self._missing("cohort"), freeze_one)
 
+    async def check(self) -> None:
+        """Have every server give out its check share of a verified task's cohort (R14)."""
+        checking, cohorts = await asyncio.to_thread(self._checking), self.cohorts()
+        await self._each(self._servers, lambda server: checking.check(cohorts, server))
+
+    async def judge(self) -> None:
+        """Have every server come to its verdict, and find the same here (R15)."""
+        checking = await asyncio.to_thread(self._checking)
+        judgement = await asyncio.to_thread(checking.judgement)
+        await asyncio.to_thread(self._keep_accepted, judgement)
+        await self._each(self._missing("verdict"), lambda server: checking.judge(judgement, server))
+
     async def aggregate(self, sealing_key: SealingKey) -> None:
         """Have every server release its share of the sketch (R8 to R11)."""
         cohort = await self.frozen()
         request = AggregateRequest(cohorts=tuple(self.cohorts())).canonical()
+        message: MessageName = "aggregate-request"
+        if cohort.judgement is not None:
+            request = VerifiedAggregateRequest(verdicts=tuple(self.verdicts())).canonical()
+            message = "verified-aggregate-request"
         limit = MAX_DOCUMENT_BYTES + 8 * self._task.mechanism.num_rows * self._task.sketch_words
 
         async def aggregate_one(server: Server) -> None:
@@ -114,7 +136,7 @@ class ServerExchange:
                 f"{self._batch}/aggregate",
                 "sketch-share",
                 body=request,
-                message="aggregate-request",
+                message=message,
                 limit=limit,
             )
             with server.blame():
@@ -135,6 +157,12 @@ class ServerExchange:
         """Return the signed cohorts, in server order."""
         return [Signed[Cohort].from_canonical(body) for body in self._documents("cohort")]
 
+    def verdicts(self) -> list[Signed[Verdict]]:
+        """Return the signed verdicts of a verified task, in server order; none of another."""
+        if self._task.verified is None:
+            return []
+        return [Signed[Verdict].from_canonical(body) for body in self._documents("verdict")]
+
     def sketch_shares(self) -> list[bytes]:
         """Return the servers' answers with the sealed sketch shares, in server order."""
         return self._documents("sketch_share")
@@ -145,11 +173,27 @@ class ServerExchange:
 
     def _verified_cohort(self) -> FrozenCohort:
         if self._frozen is None:
-            report_ids = self._cohort_ids or self._common(self._lists())
-            self._frozen = verify_frozen(self._task, self._number, self.inventories(), report_ids, self.cohorts())
+            if self._task.verified is None:
+                report_ids = self._cohort_ids or self._common(self._lists())
+                self._frozen = verify_frozen(self._task, self._number, self.inventories(), report_ids, self.cohorts())
+            else:
+                checking = self._checking()
+                self._frozen = verify_judged(checking.judgement(), self.verdicts())
             self._compared = self._cohort_ids = None
             self._held.clear()
         return self._frozen
+
+    def _keep_accepted(self, judgement: Judgement) -> None:
+        """Keep with the release what it is of."""
+        lists = self._store.lists
+        if not lists.has(self._task.task_id, self._number, "accepted_ids"):
+            lists.put(self._task.task_id, self._number, "accepted_ids", lists.files.write(judgement.accepted))
+
+    def _checking(self) -> Checking:
+        report_ids = self._cohort_ids or self._common(self._lists())
+        frozen = Frozen.of(self._task, self._number, self.inventories(), self.cohorts(), report_ids)
+        require_frozen(frozen.cohort, report_ids)
+        return Checking(frozen, self._servers, self._store)
 
     def _kept_cohort(self, lists: ComparedLists) -> ReportIds:
         """Return what the lists have in common, and keep it with the release."""
@@ -165,7 +209,7 @@ class ServerExchange:
 
     async def _require_enough(self, server: Server) -> None:
         body = await server.ask("GET", f"/v1/tasks/{self._task.task_id}/batches", "batches")
-        needed = self._task.claim.min_clients
+        needed = fewest_reports(self._task)
         with server.blame():
             status = batch_status(body, self._number)
             if status.state == "open" and not status.enough:

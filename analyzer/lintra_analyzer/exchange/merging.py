@@ -19,6 +19,7 @@ from lintra_protocol.errors import (
 )
 from lintra_protocol.messages import BatchStatus
 from lintra_protocol.problems import from_problem, to_problem
+from lintra_protocol.rules import fewest_reports
 from lintra_protocol.task import Task
 
 
@@ -69,7 +70,7 @@ class Merging:
             if not together or max(together) > self._task.max_clients:
                 break
             first, counts = earlier, together
-        least = self._task.claim.min_clients
+        least = fewest_reports(self._task)
         if counts is not None and min(counts) < least:
             detail = f"fewer than {least} reports are at some server in windows {first} to {self._number}"
             if self._number + 1 == self._task.num_batches:

@@ -5,12 +5,14 @@ an auditor can replay, or an `InvalidReleaseError`.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from lintra_analyzer.exchange.checking import Judgement
 from lintra_protocol import wire
 from lintra_protocol.canonical import base64url, domain_hash, parse_base64url
+from lintra_protocol.check_messages import Verdict
 from lintra_protocol.errors import CohortConflictError, InvalidReleaseError, InventoryMismatchError, LintraError
 from lintra_protocol.mechanisms.collusion import released_epsilons_if_colluding
 from lintra_protocol.messages import Cohort, Inventory, Signed, SketchShareRecord
@@ -39,6 +41,7 @@ class FrozenCohort:
         row_counts: shape `(m,)`, of the public matrix that the seed gives.
         if_colluding: epsilon of this release for several parts of the cohort that may collude, in per cent.
         first: of the windows that were merged, if any were.
+        judgement: of a verified task: `report_ids` are those that were accepted of what it is of.
     """
 
     report_ids: ReportIds = field(repr=False)
@@ -47,6 +50,7 @@ class FrozenCohort:
     row_counts: IntArray = field(repr=False)
     if_colluding: dict[int, float]
     first: int | None = None
+    judgement: Judgement | None = field(default=None, repr=False)
 
     @property
     def root(self) -> bytes:
@@ -132,10 +136,38 @@ def verify_frozen(
         LintraError: any refusal of `rules`.
     """
     agreed = verify_cohorts(task, batch, cohorts, inventories)
+    require_frozen(agreed, report_ids)
+    nonces = [parse_base64url(signed.message.nonce) for signed in cohorts]
+    return _drawn(task, batch, report_ids, nonces, inventories[0].message.first)
+
+
+def require_frozen(agreed: Cohort, report_ids: ReportIds) -> None:
+    """Check that what the servers froze is what their inventories have in common.
+
+    Raises:
+        CohortConflictError: it is not.
+    """
     if (agreed.root, agreed.count) != (base64url(report_ids.root), len(report_ids)):
         raise CohortConflictError("the servers froze another cohort than their inventories have in common")
-    nonces = [parse_base64url(signed.message.nonce) for signed in cohorts]
-    first = inventories[0].message.first
+
+
+def verify_judged(judgement: Judgement, verdicts: Sequence[Signed[Verdict]]) -> FrozenCohort:
+    """Check that every server came to the verdict that was found here, and derive the seed (R8 to R10, R15).
+
+    Args:
+        judgement: what follows from all check shares.
+        verdicts: of all servers.
+
+    Raises:
+        ChecksMismatchError: a server came to another one, or revealed another nonce.
+        LintraError: any refusal of `rules` or `verdicts`.
+    """
+    frozen, nonces = judgement.frozen, judgement.verified(verdicts)
+    first = frozen.inventories[0].message.first
+    return replace(_drawn(frozen.task, frozen.batch, judgement.accepted, nonces, first), judgement=judgement)
+
+
+def _drawn(task: Task, batch: int, report_ids: ReportIds, nonces: Sequence[bytes], first: int | None) -> FrozenCohort:
     drawn = draw_matrix(task, batch, report_ids.root, nonces, len(report_ids), first)
     colluding = released_epsilons_if_colluding(
         task.mechanism, task.noise_claim, task.num_columns, drawn.matrix, task.given_away

@@ -6,7 +6,7 @@ the patience with silence.
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Protocol, TypeVar
@@ -19,6 +19,7 @@ from lintra_protocol import problems
 from lintra_protocol.canonical import HASH_BYTES, base64url, parse_base64url
 from lintra_protocol.errors import (
     BatchOpenError,
+    ChecksMismatchError,
     InternalError,
     InvalidMessageError,
     InventoryMismatchError,
@@ -33,6 +34,7 @@ from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.signing import PUBLIC_KEY_BYTES, SigningKey
 from lintra_protocol.transport import NONCE_BYTES, MessageName, media_type, require_media_type, sign_request
+from lintra_service.bodies import BodyFolder
 from lintra_service.lists import ListFolder
 
 T = TypeVar("T")
@@ -51,7 +53,9 @@ _TEMPORARY = (UnavailableError, OverloadedError, InternalError)
 class HttpClient(Protocol):
     """The seam between the analyzer and the network."""
 
-    def build_request(self, method: str, url: str, *, content: bytes, headers: dict[str, str]) -> httpx2.Request:
+    def build_request(
+        self, method: str, url: str, *, content: bytes | AsyncIterable[bytes], headers: dict[str, str]
+    ) -> httpx2.Request:
         """Return a request that was not sent yet."""
 
     async def send(self, request: httpx2.Request, *, stream: bool) -> httpx2.Response:
@@ -65,6 +69,25 @@ class Patience:
     attempts: int
     wait: float
     wait_max: float
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """A body that is too large for the memory.
+
+    Attributes:
+        size: its length.
+        begin: gives it from its beginning, piece by piece; it is read once to be signed, and once to be sent.
+    """
+
+    size: int
+    begin: Callable[[], Iterator[bytes]]
+
+    async def sent(self) -> AsyncIterator[bytes]:
+        """Give it piece by piece, read in another thread."""
+        pieces = self.begin()
+        while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+            yield piece
 
 
 @dataclass(frozen=True)
@@ -101,7 +124,7 @@ class Server:
         path: str,
         answer: MessageName,
         *,
-        body: bytes = b"",
+        body: bytes | Pieces = b"",
         message: MessageName | None = None,
         limit: int = MAX_DOCUMENT_BYTES,
     ) -> bytes:
@@ -113,7 +136,7 @@ class Server:
             method: in upper case.
             path: from the server's root.
             answer: the message that a good answer must be.
-            body: of the request.
+            body: of the request, whole or in pieces.
             message: what the body is, if there is one.
             limit: largest answer in bytes.
 
@@ -172,6 +195,22 @@ class Server:
                     raise InventoryMismatchError(wrong)
             return await asyncio.to_thread(writer.finish)
 
+    async def fetch_body(self, path: str, folder: BodyFolder, size: int, digest: bytes) -> None:
+        """Get the body of a check share that a server signed, and put it into a folder; memory holds a piece of it.
+
+        Raises:
+            ChecksMismatchError: it is another one.
+            LintraError: as `ask` raises it.
+        """
+
+        async def read(response: httpx2.Response) -> None:
+            with folder.writer(size) as writer:
+                await pour(response, size, writer.add)
+                if await asyncio.to_thread(writer.finish) != digest:
+                    raise ChecksMismatchError("the body of its check share is not the one that it signed")
+
+        await self._patiently(lambda: self._ask_once("GET", path, "checks", b"", {}, read))
+
     async def _patiently(self, once: Callable[[], Awaitable[T]]) -> T:
         patience = self._network.patience
         async for attempt in stamina.retry_context(
@@ -207,19 +246,25 @@ class Server:
         method: str,
         path: str,
         answer: MessageName,
-        body: bytes,
+        body: bytes | Pieces,
         headers: Mapping[str, str],
         read: Callable[[httpx2.Response], Awaitable[T]],
     ) -> T:
         network = self._network
         # Time and nonce are fresh in every attempt: a server refuses a nonce that it has seen.
         url, nonce = self.url + path, network.random_bytes(NONCE_BYTES)
-        signed = sign_request(network.identity, method, url, body, network.now(), nonce)
+        content: bytes | AsyncIterable[bytes]
+        if isinstance(body, bytes):
+            content, signed = body, sign_request(network.identity, method, url, body, network.now(), nonce)
+        else:
+            pieces, headers = body.begin(), {**headers, "content-length": str(body.size)}
+            signed = await asyncio.to_thread(sign_request, network.identity, method, url, pieces, network.now(), nonce)
+            content = body.sent()
         # Limits count the bytes that arrive, so they must be the answer's own.
         headers = {**signed, **headers, "accept-encoding": "identity"}
         with self.blame():
             try:
-                request = network.http.build_request(method, url, content=body, headers=headers)
+                request = network.http.build_request(method, url, content=content, headers=headers)
                 response = await network.http.send(request, stream=True)
                 try:
                     if not response.is_success:

@@ -15,7 +15,7 @@ from lintra_protocol.errors import InvalidReleaseError
 from lintra_protocol.report_ids import ReportIds
 from lintra_service.lists import ListFolder
 
-ListKind = Literal["ids", "cohort_ids", "census_ids"]
+ListKind = Literal["ids", "cohort_ids", "accepted_ids", "census_ids"]
 
 ALL_SERVERS = -1
 """The place of a document, or a list, that belongs to no single server."""

@@ -20,6 +20,7 @@ from lintra_protocol.errors import TaskConflictError, UnknownResourceError, Unkn
 from lintra_protocol.messages import BATCH
 from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.windows import MAX_WINDOWS
+from lintra_service.bodies import BodyFolder
 from lintra_service.settings import InvalidSettingsError
 
 REVISION = "0005"
@@ -29,8 +30,8 @@ _MIGRATIONS = Path(__file__).with_name("migrations")
 
 T = TypeVar("T")
 
-DocumentKind = Literal["inventory", "cohort", "sketch_share", "census", "first"]
-Stage = Literal["inventory", "cohort", "aggregate", "reconstruct", "released"]
+DocumentKind = Literal["inventory", "cohort", "check_share", "verdict", "sketch_share", "census", "first"]
+Stage = Literal["inventory", "cohort", "checks", "verdict", "aggregate", "reconstruct", "released"]
 JobState = Literal["running", "waiting", "failed", "merged", "released"]
 Registration = Literal["pending", "accepted", "refused"]
 Problem = dict[str, str | int | bool]
@@ -72,6 +73,7 @@ class Store:
 
     Attributes:
         lists: what is kept of lists of identifiers.
+        bodies: of check shares, named by the documents.
     """
 
     def __init__(self, path: Path) -> None:
@@ -96,6 +98,7 @@ class Store:
             self.close()
             raise
         self.lists = KeptLists(self._engine, path.with_name("lists"))
+        self.bodies = BodyFolder(path.with_name("checks"))
 
     def _migrate(self, path: Path) -> None:
         with self._engine.connect() as connection:

@@ -59,6 +59,12 @@ class ReleaseJob:
                 return "cohort"
             case "cohort":
                 await self._exchange.freeze()
+                return "aggregate" if self._task.verified is None else "checks"
+            case "checks":
+                await self._exchange.check()
+                return "verdict"
+            case "verdict":
+                await self._exchange.judge()
                 return "aggregate"
             case "aggregate":
                 await self._exchange.aggregate(self._keys.sealing[self._task.suite])
@@ -84,6 +90,7 @@ class ReleaseJob:
             result,
             self._keys.identity,
             self._now(),
+            tuple(exchange.verdicts()),
         )
         values = task.mechanism.decode(result.sketch, task.num_columns)
         # Files first: a record in the database always has its numbers. A crash in between leaves files without

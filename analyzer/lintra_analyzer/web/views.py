@@ -237,7 +237,7 @@ def view_of(task: Task, states: list[ServerState], counters: list[Counters | Non
     return TaskView(
         **vars(summary_of(task, states)),
         definition=task,
-        privacy=stated(privacy, task.mechanism.remark(privacy), colluding),
+        privacy=stated(privacy, task.mechanism.remark(privacy), colluding, verified=task.verified is not None),
         headroom=Headroom(
             fraction_bits=task.mechanism.fraction_bits,
             sigma=task.mechanism.sigma,

@@ -34,12 +34,14 @@ class FrozenList:
         inventory_root: of the inventory.
         root: of the cohort.
         count: reports in the cohort.
+        judged: whether it is what was accepted of the cohort, and root and count are those of the verdict.
     """
 
     batch: int
     inventory_root: bytes = field(repr=False)
     root: bytes = field(repr=False)
     count: int
+    judged: bool = False
 
 
 class BatchLists:
@@ -86,7 +88,11 @@ class BatchLists:
     def cohort(self, frozen: FrozenList) -> ReportIds:
         """Return the list of a frozen cohort, as a look at the inventory's (see `Store.report_ids` for errors)."""
         own = self.inventory(frozen.batch, frozen.inventory_root)
-        return own.without(self._store.missing(frozen.batch, own))
+        return self._chosen(frozen, own)
+
+    def _chosen(self, frozen: FrozenList, own: ReportIds) -> ReportIds:
+        cohort = own.without(self._store.missing(frozen.batch, own))
+        return cohort.without(self._store.rejected(frozen.batch)) if frozen.judged else cohort
 
     def keep_tree(self, tree: Tree) -> None:
         """Store the tree over a cohort, for proofs."""
@@ -114,7 +120,7 @@ class BatchLists:
         if held is not None:
             return held
         own = self._folder.read(frozen.inventory_root)
-        found = own.without(self._store.missing(frozen.batch, own)), self._folder.read_tree(frozen.root, frozen.count)
+        found = self._chosen(frozen, own), self._folder.read_tree(frozen.root, frozen.count)
         self._hold(self._proving, frozen, found)
         return found
 

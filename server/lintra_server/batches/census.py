@@ -12,6 +12,7 @@ from sqlalchemy import Connection, insert, select, update
 from lintra_protocol.errors import BatchClosedError, UnknownResourceError
 from lintra_protocol.messages import BatchState, BatchStatus, Counters, census_of, sign
 from lintra_protocol.report_ids import ReportIds
+from lintra_protocol.rules import fewest_reports
 from lintra_protocol.signing import SigningKey
 from lintra_server.batches.registry import HeldBatch
 from lintra_server.storage.database import NUM_REPORTS, batches, looks
@@ -100,7 +101,7 @@ class CensusTaker:
             look = self._look(connection, held, now)
         count = look.reports if now.state in ("open", "closing") else now.reports
         return BatchStatus(
-            batch=held.batch, state=now.state, count=count, enough=now.reports >= held.task.claim.min_clients
+            batch=held.batch, state=now.state, count=count, enough=now.reports >= fewest_reports(held.task)
         )
 
     def take(self, held: HeldBatch) -> bytes:

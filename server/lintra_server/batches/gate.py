@@ -5,23 +5,22 @@ whole, drawn values too, before the journal says that it happens (see `steps`); 
 that is restored later, leads to the same bytes or to none. Rule numbers are those of docs/protocol.md#rules.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from functools import partial
-from threading import Lock
 
 from lintra_protocol.canonical import base64url, domain_hash, parse_base64url
+from lintra_protocol.check_messages import MATRIX_NONCE, Verdict
 from lintra_protocol.errors import (
-    AbandonedError,
     BatchClosedError,
     CohortConflictError,
     InvalidMessageError,
     InventoryMismatchError,
-    UnavailableError,
 )
 from lintra_protocol.messages import (
     AggregateRequest,
+    BatchState,
     Cohort,
     CohortRequest,
     Inventory,
@@ -31,7 +30,6 @@ from lintra_protocol.messages import (
     inventory_of,
     sign,
 )
-from lintra_protocol.proofs import Absence, Inclusion
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.report_ids import ReportIds, encode_positions
 from lintra_protocol.ring import ring_bytes
@@ -40,32 +38,49 @@ from lintra_protocol.rules import (
     aggregate_context,
     check_cohort,
     draw_matrix,
+    fewest_reports,
     missing_elsewhere,
     verify_cohorts,
     verify_inventories,
 )
 from lintra_protocol.sealing import seal
 from lintra_protocol.signing import SigningKey
+from lintra_protocol.verdicts import VerifiedAggregateRequest, check_accepted, verify_verdicts
 from lintra_protocol.wire import encode_sealed_document
-from lintra_server.batches.batch_lists import BatchLists, FrozenList, shows
+from lintra_server.batches.batch_lists import BatchLists
 from lintra_server.batches.closing import Closing
 from lintra_server.batches.executor import Executor, InProcess, Tell
 from lintra_server.batches.group import share_of
-from lintra_server.batches.refusals import not_open, not_yet, same_request, same_windows
+from lintra_server.batches.refusals import not_open, not_yet, require_own, same_request, same_windows
 from lintra_server.batches.registry import HeldBatch
-from lintra_server.disk.journal import JournalState
+from lintra_server.batches.turns import Turns
 from lintra_server.disk.reserve import is_full
 from lintra_server.storage.states import BatchStates
-from lintra_server.storage.steps import Step, Stepper, Values
+from lintra_server.storage.steps import Stepper, Values
 from lintra_server.storage.store import Batch, Store
 
 NONCE_BYTES = 32
+
+
+@dataclass(frozen=True)
+class _Agreed:
+    """What all servers add up: the root of its identifiers, their number, and the nonces that make the late seed.
+
+    Attributes:
+        before: the state of a batch that this is released of.
+    """
+
+    before: BatchState
+    root: bytes
+    count: int
+    nonces: Sequence[bytes] = field(repr=False)
+
 
 MERGING_SECONDS = 2.0
 """How long small segments are rewritten into larger ones when a batch is closed: whatever follows reads them faster."""
 
 
-class Gate:
+class Gate(Turns):
     """Guards what leaves; thread-safe.
 
     Attributes:
@@ -95,16 +110,13 @@ class Gate:
             lists: the sorted identifiers of batches that are closed.
             executor: adds up the shares of a release; this process, if not given.
         """
-        self._store = store
+        super().__init__(store, stepper)
         self._executor = executor or InProcess()
         self.closing = Closing(states, stepper)
         self._lists = lists
-        self._stepper = stepper
         self._identity = identity
         self._random_bytes = random_bytes
         self._now = now
-        # Not for safety, which is the store's: so that a repeated request waits for the first one's work.
-        self._busy: defaultdict[int, Lock] = defaultdict(Lock)
 
     # --- (R6) inventory ----------------------------------------------------------------------------------------
 
@@ -131,13 +143,13 @@ class Gate:
             raise BatchClosedError("a window that is to be merged was never opened here")  # (5)
         with ExitStack() as busy, self._stepper.guarded():
             for number in members:
-                busy.enter_context(self._busy[number])
+                busy.enter_context(self.busy[number])
             self._stepper.settle()
             batch = self._batch(held)
             if batch.inventory is not None:
                 return same_windows(batch, first)  # (1)
             held.require_over(self._now())  # (4)
-            with self.closing.stopped(members, held.task.claim.min_clients) as stopped:  # (2), (5)
+            with self.closing.stopped(members, fewest_reports(held.task)) as stopped:  # (2), (5)
                 if not stopped:
                     raise not_open(batch)
                 self._stepper.with_room(lambda: self._rewrite(members))
@@ -180,7 +192,7 @@ class Gate:
         #   (3) it is their intersection, computed here;
         #   (4) it may be released, as far as numbers tell: otherwise the batch would be lost for nothing;
         #   (5) no other one was frozen before: two cohorts that differ by a few reports show those reports.
-        with self._busy[held.number]:
+        with self.busy[held.number]:
             self._stepper.settle()
             batch = self._batch(held)
             inventories = verify_inventories(held.task, held.batch, request.inventories)  # (1)
@@ -217,29 +229,16 @@ class Gate:
         batch = self._batch(held)
         return batch.cohort or not_yet(batch, "cohort")
 
-    def inclusion(self, held: HeldBatch, report_id: bytes) -> Inclusion | Absence:
-        """Prove that a report is in the frozen cohort, or that it is not.
-
-        Raises:
-            BatchOpenError, UnknownResourceError: there is no cohort yet.
-            AbandonedError: the batch was given up.
-        """
-        cohort = Signed[Cohort].from_canonical(self.cohort(held)).message
-        inventory = Signed[Inventory].from_canonical(self.inventory(held)).message
-        roots = parse_base64url(inventory.root), parse_base64url(cohort.root)
-        proofs = self._lists.prove(FrozenList(held.number, *roots, cohort.count), report_id)
-        if shows(proofs, report_id):
-            return Inclusion.of(cohort, proofs[0])
-        return Absence.of(cohort, proofs)
-
     # --- (R8-R11) release --------------------------------------------------------------------------------------
 
-    def release(self, held: HeldBatch, request: AggregateRequest, tell: Tell = lambda _: None) -> bytes:
+    def release(
+        self, held: HeldBatch, request: AggregateRequest | VerifiedAggregateRequest, tell: Tell = lambda _: None
+    ) -> bytes:
         """Return this server's sealed sketch share of the frozen cohort, the only one there will ever be.
 
         Args:
             held: the batch.
-            request: with the cohorts that all servers froze.
+            request: with the cohorts that all servers froze; of a verified task with their verdicts.
             tell: is told now and then how much of the sum is done.
 
         Raises:
@@ -247,12 +246,13 @@ class Gate:
             AbandonedError: the batch was given up.
             AlreadyReleasedError: it was released for another request.
             InvalidMessageError, UnauthorizedError: the cohorts are not one of each server.
-            CohortConflictError, NonceMismatchError: the servers do not agree.
+            CohortConflictError, NonceMismatchError, ChecksMismatchError: the servers do not agree.
             CohortTooSmallError, TooManyMissingError, RowUnderfilledError, FalseClaimError: the gate stays shut.
         """
         # A sketch share leaves this server only if
         #   (1) nothing left before: the noise is in the reports, every further sketch of them reuses it;
-        #   (2) every server froze the same cohort, so that all add the same reports, and it is the one frozen here;
+        #   (2) every server froze the same cohort, so that all add the same reports, and it is the one frozen here; of
+        #       a verified task, every server came to the verdict that was come to here, and adds what it accepted;
         #   (3) it is large enough for the promise, and few reports of this server are missing from it;
         #   (4) the seed follows from that cohort and from every server's nonce, each fixed before the cohort was known;
         #   (5) the exact privacy under the matrix that was actually drawn keeps the promise;
@@ -261,26 +261,23 @@ class Gate:
         #   (8) the reports were consumed, for good, where these very bytes were stored: in the journal, then here;
         #   (9) what it was computed from opens no more, unless the task retains it.
         request_hash = domain_hash("aggregate request", request.canonical())
-        with self._busy[held.number]:
+        with self.busy[held.number]:
             self._stepper.settle()
             batch = self._batch(held)
             if batch.aggregate is not None:
                 return self._alone(held, same_request(batch, request_hash))  # (1), (9)
-            frozen = batch.cohort or not_yet(batch, "cohort")
-            inventories = self._frozen_inventories(held, request, frozen)
-            cohort = verify_cohorts(held.task, held.batch, request.cohorts, inventories)  # (2)
-            check_cohort(held.task, cohort.count, inventories[held.server].message.count)  # (3)
-            root = parse_base64url(cohort.root)
-            nonces = [parse_base64url(signed.message.nonce) for signed in request.cohorts]
-            drawn = draw_matrix(held.task, held.batch, root, nonces, cohort.count, batch.first)  # (4), (5)
-            aggregate = self._sealed(held, drawn, root, batch.first, tell)  # (6), (7)
+            agreed = self._agreed(held, request, batch)  # (2), (3)
+            drawn = draw_matrix(
+                held.task, held.batch, agreed.root, agreed.nonces, agreed.count, batch.first
+            )  # (4), (5)
+            aggregate = self._sealed(held, drawn, agreed.root, batch.first, tell)  # (6), (7)
             values: Values = {
                 "state": "released",
                 "request_hash": request_hash,
                 "aggregate": aggregate,
                 "released_at": int(self._now()),
             }
-            self._perform(held, "released", "frozen", values, batch.first)  # (8)
+            self._perform(held, "released", agreed.before, values, batch.first)  # (8)
             return self._alone(held, aggregate)  # (9)
 
     def aggregate(self, held: HeldBatch) -> bytes:
@@ -290,19 +287,6 @@ class Gate:
 
     # --- what the steps are made of ----------------------------------------------------------------------------
 
-    def batch(self, held: HeldBatch) -> Batch:
-        """Return a batch as it is stored, or `UnavailableError` if the database was set back: the process ends."""
-        with self._stepper.guarded():
-            return self._store.batch(held.number)
-
-    def _batch(self, held: HeldBatch) -> Batch:
-        batch = self.batch(held)
-        if batch.state == "abandoned":
-            raise AbandonedError("its task ended long ago and nobody released it, or the server's disk was restored")
-        if batch.state == "merged":
-            raise AbandonedError(f"window {held.batch} was merged into a later one, and is never released alone")
-        return batch
-
     def _rewrite(self, members: Sequence[int]) -> None:
         try:
             for number in members:
@@ -311,18 +295,13 @@ class Gate:
             if not is_full(error):  # it can wait, and the room that is kept is for the release
                 raise
 
-    def _perform(self, held: HeldBatch, state: JournalState, before: str, values: Values, first: int | None) -> None:
-        step = Step(self._stepper.start, state, held.task.id_bytes, before, values, held.batch, first)
-        if not self._stepper.perform(step):
-            # Only destruction can have come between: whatever else changes this batch waits for `_busy`.
-            raise UnavailableError(f"the batch is {self._batch(held).state}")
-
     def _new_inventory(self, held: HeldBatch, first: int | None, members: Sequence[int]) -> tuple[bytes, Values]:
         nonce = self._random_bytes(NONCE_BYTES)
+        matrix_nonce = None if held.task.verified is None else self._random_bytes(NONCE_BYTES)
         closed_at = int(self._now()) // held.task.time_precision
         report_ids = self._lists.write(held.number, members)
         inventory = inventory_of(
-            held.task, held.batch, held.server, report_ids, nonce, closed_at, self._stepper.start, first
+            held.task, held.batch, held.server, report_ids, nonce, closed_at, self._stepper.start, first, matrix_nonce
         )
         signed = sign(self._identity, inventory).canonical()
         return signed, {
@@ -331,7 +310,11 @@ class Gate:
             "wrapped_nonce": self._store.wrapped_nonce(held.number, nonce),
             "closed_at": closed_at,
             **({} if first is None else {"first": first}),
+            **({} if matrix_nonce is None else self._wrapped(held, matrix_nonce)),
         }
+
+    def _wrapped(self, held: HeldBatch, nonce: bytes) -> Values:
+        return {"wrapped_matrix_nonce": self._store.wrapped_nonce(held.number, nonce, MATRIX_NONCE)}
 
     @staticmethod
     def _same_cohort(frozen: bytes, inventories: tuple[Signed[Inventory], ...]) -> bytes:
@@ -352,14 +335,24 @@ class Gate:
         )
         return sign(self._identity, cohort).canonical()
 
-    def _frozen_inventories(
-        self, held: HeldBatch, request: AggregateRequest, frozen: bytes
-    ) -> tuple[Signed[Inventory], ...]:
-        if len(request.cohorts) != held.task.num_servers:
-            raise InvalidMessageError(f"expected {held.task.num_servers} cohorts, got {len(request.cohorts)}")
-        if request.cohorts[held.server].canonical() != frozen:
-            raise CohortConflictError("this server froze another cohort")
-        return CohortRequest.from_canonical(self._store.inventories(held.number)).inventories
+    def _agreed(self, held: HeldBatch, request: AggregateRequest | VerifiedAggregateRequest, batch: Batch) -> "_Agreed":
+        if (held.task.verified is None) != isinstance(request, AggregateRequest):
+            raise InvalidMessageError("cohorts are shown for a task without verification, verdicts for a verified one")
+        if isinstance(request, VerifiedAggregateRequest):
+            return self._accepted(held, request, batch.verdict or not_yet(batch, "verdict"))
+        frozen = batch.cohort or not_yet(batch, "cohort")
+        require_own(held, request.cohorts, frozen)
+        inventories = self._inventories(held)
+        cohort = verify_cohorts(held.task, held.batch, request.cohorts, inventories)  # (2)
+        check_cohort(held.task, cohort.count, inventories[held.server].message.count)  # (3)
+        nonces = [parse_base64url(signed.message.nonce) for signed in request.cohorts]
+        return _Agreed("frozen", parse_base64url(cohort.root), cohort.count, nonces)
+
+    def _accepted(self, held: HeldBatch, request: VerifiedAggregateRequest, own: bytes) -> "_Agreed":
+        verdict = Signed[Verdict].from_canonical(own).message
+        nonces = verify_verdicts(held.task, held.batch, request.verdicts, self._inventories(held), verdict)  # (2)
+        check_accepted(held.task, verdict.count + verdict.rejected, verdict.rejected)  # (3)
+        return _Agreed("judged", parse_base64url(verdict.root), verdict.count, nonces)
 
     def _alone(self, held: HeldBatch, aggregate: bytes) -> bytes:
         """Return a share that may leave: the secret of its reports is gone, also if a full disk came before that."""

@@ -17,11 +17,19 @@ from lintra_server.storage.segments import EXCLUDED, sort_ids
 from lintra_server.storage.store import Store
 
 
-def ranks_of(store: Store, members: Sequence[int]) -> list[NDArray[np.uint32]]:
-    """Return the ranks of each batch's reports in the frozen cohort of all, in the order of storing, or `EXCLUDED`."""
+def ranks_of(store: Store, members: Sequence[int], *, judged: bool = True) -> list[NDArray[np.uint32]]:
+    """Return the ranks of each batch's reports in the frozen cohort of all, in the order of storing, or `EXCLUDED`.
+
+    Args:
+        store: with the reports.
+        members: the numbers of the batches; the last one is frozen.
+        judged: whether those that a verdict rejected are out, too, and the ranks are among the others.
+    """
     lists = [store.ids_by_storing(number) for number in members]
     stored, order = sort_ids(np.concatenate(lists))
     kept = np.delete(order, store.missing(members[-1], stored))
+    if judged:
+        kept = np.delete(kept, store.rejected(members[-1]))
     ranks = np.full(len(stored), EXCLUDED, np.uint32)
     ranks[kept] = np.arange(len(kept), dtype=np.uint32)
     return np.split(ranks, np.cumsum([len(each) for each in lists])[:-1])

@@ -1,5 +1,6 @@
 """What the gate says to those who ask for what a batch does not have, or has for others."""
 
+from collections.abc import Sequence
 from typing import NoReturn
 
 from lintra_protocol.errors import (
@@ -7,9 +8,12 @@ from lintra_protocol.errors import (
     BatchClosedError,
     BatchOpenError,
     CohortConflictError,
+    InvalidMessageError,
     LintraError,
     UnknownResourceError,
 )
+from lintra_protocol.messages import Cohort, Signed
+from lintra_server.batches.registry import HeldBatch
 from lintra_server.storage.store import Batch
 
 
@@ -41,6 +45,19 @@ def not_yet(batch: Batch, what: str) -> NoReturn:
     if batch.state in ("open", "closing"):
         raise BatchOpenError(f"its {what} does not exist yet")
     raise UnknownResourceError(f"the batch is {batch.state}, its {what} does not exist yet")
+
+
+def require_own(held: HeldBatch, cohorts: Sequence[Signed[Cohort]], frozen: bytes) -> None:
+    """Check that one cohort of each server is shown, and this server's own is the one that it gave out.
+
+    Raises:
+        InvalidMessageError: not one for each server.
+        CohortConflictError: it is another.
+    """
+    if len(cohorts) != held.task.num_servers:
+        raise InvalidMessageError(f"expected {held.task.num_servers} cohorts, got {len(cohorts)}")
+    if cohorts[held.server].canonical() != frozen:
+        raise CohortConflictError("this server froze another cohort")
 
 
 def same_windows(batch: Batch, first: int | None) -> bytes:

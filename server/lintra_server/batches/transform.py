@@ -96,16 +96,16 @@ def part_share(
     """
     sketch = np.zeros((matrix.rows, task.sketch_words), np.uint64)
     done = 0
-    for block, shares in _blocks(task, server, ranks, stored, part):
-        add_reports(matrix, sketch, block, shares)
+    for block, payloads in blocks(task, server, ranks, stored, part):
+        add_reports(matrix, sketch, block, shares_words(task, server, payloads))
         done += len(block)
     return sketch, done
 
 
-def _blocks(
+def blocks(
     task: Task, server: int, ranks: NDArray[np.uint32], stored: BatchSegments, part: Segments
-) -> Iterator[tuple[IntArray, RingArray]]:
-    """Yield ranks and shares of about `BLOCK_BYTES` at a time."""
+) -> Iterator[tuple[IntArray, bytes]]:
+    """Yield ranks and joined payloads of those in the cohort, about `BLOCK_BYTES` of ring words at a time."""
     size, width = payload_bytes(task, server), expanded_bytes(task)
     ends = dict(zip(stored.numbers.tolist(), (stored.totals - part.begins).tolist(), strict=True))
     places: list[IntArray] = []
@@ -117,16 +117,16 @@ def _blocks(
         parts.append(payloads)
         held += count * width
         if held >= BLOCK_BYTES:
-            yield _block(task, server, ranks[np.concatenate(places)], b"".join(parts))
+            yield _chosen(ranks[np.concatenate(places)], b"".join(parts), size)
             places, parts, held = [], [], 0
     if parts:
-        yield _block(task, server, ranks[np.concatenate(places)], b"".join(parts))
+        yield _chosen(ranks[np.concatenate(places)], b"".join(parts), size)
 
 
-def _block(task: Task, server: int, ranks: NDArray[np.uint32], payloads: bytes) -> tuple[IntArray, RingArray]:
-    """Return the ranks of those of some reports that are in the cohort, and their shares, shape `(k, w)`."""
+def _chosen(ranks: NDArray[np.uint32], payloads: bytes, size: int) -> tuple[IntArray, bytes]:
+    """Return the ranks of those of some reports that are in the cohort, and their payloads."""
     kept = np.flatnonzero(ranks != EXCLUDED)
-    if len(kept) < len(ranks):
-        rows = np.frombuffer(payloads, np.uint8).reshape(len(ranks), payload_bytes(task, server))
-        payloads = rows[kept].tobytes()
-    return ranks[kept].astype(np.int64), shares_words(task, server, payloads)
+    chosen = ranks[kept].astype(np.int64)
+    if len(kept) == len(ranks):
+        return chosen, payloads
+    return chosen, np.frombuffer(payloads, np.uint8).reshape(-1, size)[kept].tobytes()

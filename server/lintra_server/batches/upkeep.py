@@ -116,7 +116,7 @@ class Upkeep:
         row = row.fate
         if row.state == "released":
             return (row.released_at or 0) + row.retention <= now
-        return row.state in ("open", "closed", "frozen") and row.ends + self._abandon_after <= now
+        return row.state in ("open", "closed", "frozen", "checked", "judged") and row.ends + self._abandon_after <= now
 
     def _old(self, now: float) -> dict[int, list[BatchRow]]:
         """Return the batches of every task that ended long ago, all of whose batches came to their end."""

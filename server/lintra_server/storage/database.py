@@ -42,7 +42,7 @@ from lintra_server.disk.folders import sync_file, write_new
 from lintra_server.disk.journal import Halt
 from lintra_service.settings import InvalidSettingsError
 
-REVISION = "0008"
+REVISION = "0009"
 """The newest of `migrations/versions`; its tables are the ones below."""
 
 BUSY_SECONDS = 30
@@ -122,6 +122,13 @@ batches = Table(
     Column("missing", LargeBinary),
     # Of the windows of its task that were merged into it.
     Column("first", Whole),
+    # Of a verified task: its other nonce, what left of its checks, and which places of the cohort were rejected.
+    Column("wrapped_matrix_nonce", LargeBinary),
+    Column("check_share", LargeBinary),
+    Column("verdict", LargeBinary),
+    Column("rejected", LargeBinary),
+    # The token of the rule that gave it up, if one did.
+    Column("ended_by", String),
     UniqueConstraint("task", "number"),
 )
 

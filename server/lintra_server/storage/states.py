@@ -73,7 +73,10 @@ _ROWS = select(
     tasks.c.retention, batches.c.released_at, tasks.c.definition == b"", batches.c.secret, batches.c.first,
 ).join(tasks)  # fmt: skip
 
-_DOCUMENTS = ("inventory", "inventories", "cohort", "excluded", "missing", "request_hash", "aggregate")
+_DOCUMENTS = (
+    "inventory", "inventories", "cohort", "excluded", "missing", "check_share", "verdict", "rejected", "request_hash",
+    "aggregate",
+)  # fmt: skip
 """Columns of a batch that go when its task is cut."""
 
 
@@ -170,7 +173,8 @@ class BatchStates:
             self._require_last(connection)
             state = connection.execute(select(batches.c.state).where(batches.c.batch == batch)).scalar_one()
             last = {"released": "scrubbed"}.get(state, state)
-            _set(connection, batch, {"state": last, "wrapped_key": None, "wrapped_nonce": None, "secret": None})
+            wrapped = dict.fromkeys(("wrapped_key", "wrapped_nonce", "wrapped_matrix_nonce", "secret"))
+            _set(connection, batch, {"state": last, **wrapped})
 
     def cut(self, task: int) -> None:
         """Keep of a task only its identifier, how it ended, and how many reports there were.
@@ -195,10 +199,16 @@ class BatchStates:
         return [replace(row, into=into.get((row.task, row.number))) if row.state == "merged" else row for row in rows]
 
     def described(self) -> list[bytes]:
-        """Return the signed inventories and cohorts of all batches."""
+        """Return the signed inventories, cohorts and verdicts of all batches."""
         with self._database.reading() as connection:
-            rows = connection.execute(select(batches.c.inventory, batches.c.cohort)).all()
+            rows = connection.execute(select(batches.c.inventory, batches.c.cohort, batches.c.verdict)).all()
         return [document for row in rows for document in row if document is not None]
+
+    def check_shares(self) -> list[bytes]:
+        """Return the signed check shares of all batches that are not released yet."""
+        waiting = batches.c.state.in_(("checked", "judged"))
+        with self._database.reading() as connection:
+            return list(connection.execute(select(batches.c.check_share).where(waiting)).scalars())
 
     def secrets(self) -> set[bytes]:
         """Return the names of all secrets that the database still needs."""

@@ -5,8 +5,9 @@ Shares are stored under their batch's data key, and that under the root key and 
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +47,10 @@ _BATCH = select(batches.c.state, batches.c.num_reports, batches.c.capacity).wher
 _WRAPPED_KEY = select(batches.c.wrapped_key, batches.c.secret).where(_OF_BATCH)
 
 
+NonceLabel = Literal["nonce", "matrix nonce"]
+_NONCE_COLUMNS: Mapping[NonceLabel, str] = {"nonce": "wrapped_nonce", "matrix nonce": "wrapped_matrix_nonce"}
+
+
 @dataclass(frozen=True)
 class Batch:
     """The state of a task's batch; documents are the exact bytes that were, or will be, sent."""
@@ -55,6 +60,9 @@ class Batch:
     first: int | None
     inventory: bytes | None = field(repr=False)
     cohort: bytes | None = field(repr=False)
+    check_share: bytes | None = field(repr=False)
+    verdict: bytes | None = field(repr=False)
+    ended_by: str | None
     request_hash: bytes | None = field(repr=False)
     aggregate: bytes | None = field(repr=False)
 
@@ -241,6 +249,15 @@ class Store(Tasks):
         outside = ReportIds.parse(excluded or b"", len(excluded or b""))
         return np.flatnonzero(stored.among(outside))
 
+    def rejected(self, batch: int) -> IntArray:
+        """Return where in a frozen cohort stand reports that the verdict rejected, ascending; none before there is one.
+
+        They are told apart from `missing`: what a cohort consists of stays what was frozen.
+        """
+        query = select(batches.c.rejected).where(batches.c.batch == batch)
+        with self.database.reading() as connection:
+            return decode_positions(connection.execute(query).scalar_one() or b"")
+
     def ranks(self, batch: int) -> NDArray[np.uint32]:
         """Return the rank in the frozen cohort of every stored report in the order of storing, shape `(n,)`.
 
@@ -316,19 +333,20 @@ class Store(Tasks):
         with self.database.reading() as connection:
             return list(connection.execute(query.order_by(other.c.number)).scalars())
 
-    def wrapped_nonce(self, batch: int, nonce: bytes) -> bytes:
-        """Return a batch's nonce encrypted, as it is stored until the cohort is frozen."""
-        return self._under(self._secret_name(batch)).wrap(nonce, "nonce", batch.to_bytes(8, "big"))
+    def wrapped_nonce(self, batch: int, nonce: bytes, label: NonceLabel = "nonce") -> bytes:
+        """Return a batch's nonce encrypted, as it is stored until it is revealed."""
+        return self._under(self._secret_name(batch)).wrap(nonce, label, batch.to_bytes(8, "big"))
 
-    def nonce(self, batch: int) -> bytes:
-        """Return the nonce that was fixed when the batch was closed.
+    def nonce(self, batch: int, label: NonceLabel = "nonce") -> bytes:
+        """Return a nonce that was fixed when the batch was closed.
 
         Raises:
             UnavailableError: the batch's secret was destroyed.
         """
+        column = batches.c[_NONCE_COLUMNS[label]]
         with self.database.reading() as connection:
-            wrapped = connection.execute(select(batches.c.wrapped_nonce).where(batches.c.batch == batch)).scalar_one()
-        return self._under(self._secret_name(batch)).unwrap(wrapped, "nonce", batch.to_bytes(8, "big"))
+            wrapped = connection.execute(select(column).where(batches.c.batch == batch)).scalar_one()
+        return self._under(self._secret_name(batch)).unwrap(wrapped, label, batch.to_bytes(8, "big"))
 
     def inventories(self, batch: int) -> bytes:
         """Return what `freeze` kept of the inventories."""

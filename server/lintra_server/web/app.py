@@ -13,7 +13,7 @@ from math import ceil
 from fastapi import FastAPI, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from lintra_protocol.canonical import HASH_BYTES, parse_base64url
 from lintra_protocol.differences import PIECE_BYTES, most_bytes
@@ -30,17 +30,19 @@ from lintra_protocol.messages import (
 )
 from lintra_protocol.missing import most_reports
 from lintra_protocol.randomness import RandomBytes, system_randomness
-from lintra_protocol.transport import MessageName, media_type, require_media_type
+from lintra_protocol.transport import MessageName, SignedRequest, media_type, require_media_type
+from lintra_protocol.verdicts import ChecksRequest, VerdictRequest, VerifiedAggregateRequest
 from lintra_protocol.wire import KEY_ID_BYTES
 from lintra_server.batches.executor import Tell
 from lintra_server.batches.intake import nearest_batch
 from lintra_server.batches.jobs import Job
-from lintra_server.batches.registry import HeldBatch
+from lintra_server.batches.registry import HeldBatch, HeldTask
 from lintra_server.disk.journal import Halt
 from lintra_server.disk.reserve import is_full
 from lintra_server.node import Node, end_process
 from lintra_server.settings import Settings
 from lintra_server.storage.keys import CACHE_SECONDS
+from lintra_server.web.bodies_in import receive_bodies
 from lintra_server.web.description import DescribedApp
 from lintra_server.web.ranges import listed
 from lintra_server.web.upload_route import UploadRoute
@@ -55,7 +57,10 @@ MAX_COHORT_BYTES = 8 << 20
 RETRY_AFTER_SECONDS = 1
 """After which whoever waits for a step may ask how far it is."""
 
-_DOCUMENTS: dict[StepName, MessageName] = {"inventory": "inventory", "cohort": "cohort", "aggregate": "sketch-share"}
+_DOCUMENTS: dict[StepName, MessageName] = {
+    "inventory": "inventory", "cohort": "cohort", "checks": "check-share", "verdict": "verdict",
+    "aggregate": "sketch-share",
+}  # fmt: skip
 _BATCH = "/v1/tasks/{task_id}/batches/{batch}"
 
 
@@ -93,6 +98,7 @@ def _control_plane() -> FastAPI:
     _add_task_routes(app)
     _add_census_routes(app)
     _add_inventory_routes(app)
+    _add_check_routes(app)
     _add_release_routes(app)
     return app
 
@@ -190,6 +196,44 @@ def _add_inventory_routes(app: FastAPI) -> None:
         return await run_in_threadpool(lambda: listed(node.gate.inventory_ids(held), request.headers))
 
 
+def _add_check_routes(app: FastAPI) -> None:
+    @app.put(f"{_BATCH}/checks")
+    async def check(task_id: str, batch: str, request: Request) -> Response:
+        node, held, body = await _analyzer(request, task_id, batch, "checks-request", MAX_AGGREGATE_BYTES)
+        wanted = ChecksRequest.from_canonical(body)
+        return await _step(request, node, held, "checks", body, lambda tell: node.judge.check(held, wanted, tell))
+
+    @app.get(f"{_BATCH}/checks")
+    async def checks(task_id: str, batch: str, request: Request) -> Response:
+        node, held, _ = await _analyzer(request, task_id, batch)
+        return await _document(request, node, held, "checks", node.judge.check_share)
+
+    @app.get(f"{_BATCH}/checks/body")
+    async def checks_body(task_id: str, batch: str, request: Request) -> Response:
+        node, held, _ = await _analyzer(request, task_id, batch)
+        size, pieces = await run_in_threadpool(node.judge.body, held)
+        headers = {"content-type": media_type("checks"), "content-length": str(size)}
+        return StreamingResponse(pieces, headers=headers)
+
+    @app.put(f"{_BATCH}/verdict")
+    async def judge(task_id: str, batch: str, request: Request) -> Response:
+        node, held, signed = await _asked(request, task_id, batch)
+        require_media_type(request.headers.get("content-type"), "verdict-request")
+        sizes = [await run_in_threadpool(node.judge.body_bytes, held)] * (held.task.num_servers - 1)
+        length = request.headers.get("content-length")
+        with node.judging:
+            head, digests = await receive_bodies(request.receive, length, signed, node.judge.bodies, sizes)
+        wanted = VerdictRequest.from_canonical(head)
+        node.judge.expect(held, digests)
+        asked = b"".join((head, *digests))
+        return await _step(request, node, held, "verdict", asked, lambda tell: node.judge.judge(held, wanted, tell))
+
+    @app.get(f"{_BATCH}/verdict")
+    async def verdict(task_id: str, batch: str, request: Request) -> Response:
+        node, held, _ = await _analyzer(request, task_id, batch)
+        return await _document(request, node, held, "verdict", node.judge.verdict)
+
+
 def _add_release_routes(app: FastAPI) -> None:
     @app.put(f"{_BATCH}/cohort")
     async def freeze(task_id: str, batch: str, request: Request) -> Response:
@@ -211,8 +255,10 @@ def _add_release_routes(app: FastAPI) -> None:
 
     @app.put(f"{_BATCH}/aggregate")
     async def release(task_id: str, batch: str, request: Request) -> Response:
-        node, held, body = await _analyzer(request, task_id, batch, "aggregate-request", MAX_AGGREGATE_BYTES)
-        wanted = AggregateRequest.from_canonical(body)
+        verified = request.headers.get("content-type") == media_type("verified-aggregate-request")
+        name: MessageName = "verified-aggregate-request" if verified else "aggregate-request"
+        node, held, body = await _analyzer(request, task_id, batch, name, MAX_AGGREGATE_BYTES)
+        wanted = (VerifiedAggregateRequest if verified else AggregateRequest).from_canonical(body)
         return await _step(request, node, held, "aggregate", body, lambda tell: node.gate.release(held, wanted, tell))
 
     @app.get(f"{_BATCH}/aggregate")
@@ -226,7 +272,7 @@ def _add_release_routes(app: FastAPI) -> None:
         held = await run_in_threadpool(node.registry.find_batch, task_id, _number(batch))
         with node.proving:
             wanted = parse_base64url(report_id, HASH_BYTES)
-            proof = await run_in_threadpool(node.gate.inclusion, held, wanted)
+            proof = await run_in_threadpool(node.prover.inclusion, held, wanted)
         return answer(proof.kind, proof.canonical())
 
 
@@ -285,18 +331,35 @@ async def _analyzer(
     request: Request, task_id: str, batch: str = "0", name: MessageName | None = None, limit: int = 0
 ) -> tuple[Node, HeldBatch, bytes]:
     """Return the server asked, the batch, and the body of a request that its task's analyzer signed."""
-    node = _node(request)
-    held = await run_in_threadpool(node.registry.find, task_id)
-    # Who asks is known before anything is read: the signature covers the digest of the body.
-    signed = node.doorkeeper.require_analyzer(
-        held.task, request.method, _asked_url(node, request), request.headers, int(node.now())
-    )
+    node, held, signed = await _signed(request, task_id)
     body = await _body(node.control, node, request, name, limit)
     signed.require_body(body)
+    return node, await _asked_batch(request, node, held, batch), body
+
+
+async def _asked(request: Request, task_id: str, batch: str) -> tuple[Node, HeldBatch, SignedRequest]:
+    """Return the server asked, the batch, and what the analyzer's signature says of a body that comes in pieces."""
+    node, held, signed = await _signed(request, task_id)
+    return node, await _asked_batch(request, node, held, batch), signed
+
+
+async def _signed(request: Request, task_id: str) -> tuple[Node, HeldTask, SignedRequest]:
+    """Check who asks before anything is read: the signature covers the digest of the body."""
+    node = _node(request)
+    held = await run_in_threadpool(node.registry.find, task_id)
+    url = _asked_url(node, request)
+    return (
+        node,
+        held,
+        node.doorkeeper.require_analyzer(held.task, request.method, url, request.headers, int(node.now())),
+    )
+
+
+async def _asked_batch(request: Request, node: Node, held: HeldTask, batch: str) -> HeldBatch:
     first = _first(request)
     if first is not None:
         await run_in_threadpool(node.registry.open_group, held, _number(batch), first)
-    return node, await run_in_threadpool(node.registry.find_batch, task_id, _number(batch)), body
+    return await run_in_threadpool(node.registry.find_batch, held.task.task_id, _number(batch))
 
 
 def _asked_url(node: Node, request: Request) -> str:

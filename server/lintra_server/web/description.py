@@ -9,6 +9,7 @@ from typing import Any
 from fastapi import FastAPI
 from pydantic.json_schema import models_json_schema
 
+from lintra_protocol.check_messages import CheckShare, Verdict
 from lintra_protocol.documents import Frozen
 from lintra_protocol.messages import (
     AggregateRequest,
@@ -25,8 +26,9 @@ from lintra_protocol.messages import (
     TaskRecord,
     UploadAnswer,
 )
-from lintra_protocol.proofs import Absence, Inclusion
+from lintra_protocol.proofs import Absence, Inclusion, Judged
 from lintra_protocol.transport import MessageName, media_type
+from lintra_protocol.verdicts import ChecksRequest, VerifiedAggregateRequest
 
 Schema = dict[str, Any]
 _TASK, _BATCH = "/v1/tasks/{task_id}", "/v1/tasks/{task_id}/batches/{batch}"
@@ -47,13 +49,20 @@ OPERATIONS: Mapping[tuple[str, str], tuple[tuple[MessageName, ...], MessageName]
     ("put", f"{_BATCH}/cohort"): (("cohort-request",), "cohort"),
     ("get", f"{_BATCH}/cohort"): ((), "cohort"),
     ("put", f"{_BATCH}/cohort/pieces/{{name}}"): (("piece",), "piece"),
-    ("put", f"{_BATCH}/aggregate"): (("aggregate-request",), "sketch-share"),
+    ("put", f"{_BATCH}/checks"): (("checks-request",), "check-share"),
+    ("get", f"{_BATCH}/checks"): ((), "check-share"),
+    ("get", f"{_BATCH}/checks/body"): ((), "checks"),
+    ("put", f"{_BATCH}/verdict"): (("verdict-request",), "verdict"),
+    ("get", f"{_BATCH}/verdict"): ((), "verdict"),
+    ("put", f"{_BATCH}/aggregate"): (("aggregate-request", "verified-aggregate-request"), "sketch-share"),
     ("get", f"{_BATCH}/aggregate"): ((), "sketch-share"),
     ("get", f"{_BATCH}/inclusion/{{report_id}}"): ((), "inclusion"),
 }
 """By method and path: the messages that a request's body may be, and the answer."""
 
-_OTHER_ANSWERS: Mapping[tuple[str, str], MessageName] = {("get", f"{_BATCH}/inclusion/{{report_id}}"): "absence"}
+_OTHER_ANSWERS: Mapping[tuple[str, str], tuple[MessageName, ...]] = {
+    ("get", f"{_BATCH}/inclusion/{{report_id}}"): ("absence", "judged")
+}
 
 _MODELS: Mapping[MessageName, type[Frozen]] = {
     "keys": Signed[KeyList],
@@ -70,10 +79,15 @@ _MODELS: Mapping[MessageName, type[Frozen]] = {
     "inclusion": Inclusion,
     "progress": Progress,
     "absence": Absence,
+    "judged": Judged,
+    "checks-request": ChecksRequest,
+    "check-share": Signed[CheckShare],
+    "verdict": Signed[Verdict],
+    "verified-aggregate-request": VerifiedAggregateRequest,
 }
 """The others are bytes."""
 
-STEPS = tuple(f"{_BATCH}/{document}" for document in ("inventory", "cohort", "aggregate"))
+STEPS = tuple(f"{_BATCH}/{document}" for document in ("inventory", "cohort", "checks", "verdict", "aggregate"))
 """Resources whose making may take longer than a request."""
 
 
@@ -100,7 +114,7 @@ def _described(document: Schema) -> Schema:
         operation = document["paths"].setdefault(path, {}).setdefault(method, _bare(path))
         if bodies:
             operation["requestBody"] = {"required": True, "content": _content(schemas, *bodies)}
-        answers = [name for name in (answer, _OTHER_ANSWERS.get((method, path))) if name is not None]
+        answers = (answer, *_OTHER_ANSWERS.get((method, path), ()))
         operation["responses"] = {"200": {"description": "The message.", "content": _content(schemas, *answers)}}
         if (method, path) == ("put", _TASK):
             operation["responses"]["201"] = operation["responses"]["200"]

@@ -1,0 +1,197 @@
+"""The two steps of a verified task between cohort and release: the analyzer carries check shares, and checks itself.
+
+What it carries is signed, or hashed in what is; and it can add up the check shares as every server does. So it knows
+which reports were rejected before any server says so, and a server that says something else is found out.
+"""
+
+import asyncio
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Literal
+
+from lintra_analyzer.exchange.servers import Pieces, Server
+from lintra_analyzer.storage.store import Store
+from lintra_protocol.canonical import parse_base64url
+from lintra_protocol.check_messages import CheckShare, Verdict
+from lintra_protocol.errors import ChecksMismatchError
+from lintra_protocol.messages import Cohort, Inventory, Signed
+from lintra_protocol.report_ids import ReportIds
+from lintra_protocol.rules import check_seed, verify_cohorts
+from lintra_protocol.task import Task
+from lintra_protocol.verdicts import (
+    ChecksRequest,
+    VerdictRequest,
+    check_accepted,
+    check_share_of,
+    judge,
+    parameters_of,
+    verdict_of,
+    verify_check_shares,
+    verify_verdicts,
+)
+from lintra_protocol.verification.points import check_points
+from lintra_service.bodies import BodyFolder
+
+_LENGTH = struct.Struct(">I")
+
+CheckKind = Literal["check_share", "verdict"]
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """What was frozen, as the check shares name it.
+
+    Attributes:
+        cohort: what all servers froze; the servers' own differ in server and nonce only.
+        seed: the check seed.
+        report_ids: of the cohort.
+    """
+
+    task: Task
+    batch: int
+    inventories: Sequence[Signed[Inventory]]
+    cohort: Cohort
+    seed: bytes
+    report_ids: ReportIds = field(repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        task: Task,
+        batch: int,
+        inventories: Sequence[Signed[Inventory]],
+        cohorts: Sequence[Signed[Cohort]],
+        report_ids: ReportIds,
+    ) -> "Frozen":
+        """Check what the servers froze (see `verify_cohorts` for errors)."""
+        cohort = verify_cohorts(task, batch, cohorts, inventories)
+        nonces = [parse_base64url(signed.message.nonce) for signed in cohorts]
+        seed = check_seed(task, batch, parse_base64url(cohort.root), nonces, inventories[0].message.first)
+        return cls(task, batch, inventories, cohort, seed, report_ids)
+
+    @property
+    def body_bytes(self) -> int:
+        """Return the length of the body of a check share."""
+        return self.cohort.count * parameters_of(self.task).check_bytes
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Which reports of a cohort were accepted, computed here from all check shares.
+
+    Attributes:
+        accepted: their identifiers.
+        rejected: how many were not.
+        check_shares: of all servers.
+    """
+
+    frozen: Frozen
+    accepted: ReportIds = field(repr=False)
+    rejected: int
+    check_shares: Sequence[CheckShare] = field(repr=False)
+
+    def verified(self, verdicts: Sequence[Signed[Verdict]]) -> list[bytes]:
+        """Check that all servers came to this verdict; return the nonces of the matrix.
+
+        Raises:
+            ChecksMismatchError, UnauthorizedError, InvalidMessageError: see `verify_verdicts`.
+        """
+        frozen = self.frozen
+        own = verdict_of(frozen.task, frozen.batch, 0, self.accepted, self.rejected, self.check_shares, bytes(32))
+        return verify_verdicts(frozen.task, frozen.batch, verdicts, frozen.inventories, own)
+
+
+def judgement_of(frozen: Frozen, signed: Sequence[Signed[CheckShare]], bodies: BodyFolder) -> Judgement:
+    """Add up the check shares of all servers, from what is stored (R15, and R9 again).
+
+    Raises:
+        ChecksMismatchError, UnauthorizedError, InvalidMessageError: a server signed something else, or a body is not
+            the one that it signed, or is not here.
+        TooManyRejectedError: more reports failed than the task allows.
+        CohortTooSmallError, RowUnderfilledError, FalseClaimError: too few are left.
+    """
+    shares = verify_check_shares(frozen.task, frozen.batch, frozen.cohort, frozen.seed, signed)
+    with ExitStack() as files:
+        try:
+            opened = [files.enter_context(bodies.open(parse_base64url(share.body))) for share in shares]
+        except FileNotFoundError:
+            raise ChecksMismatchError("the body of a check share is missing from the analyzer's folder") from None
+        rejected = judge(frozen.task, shares, check_points(frozen.seed), [file.read for file in opened])
+    check_accepted(frozen.task, frozen.cohort.count, len(rejected))
+    return Judgement(frozen, frozen.report_ids.without(rejected), len(rejected), shares)
+
+
+class Checking:
+    """The check shares and verdicts of one batch."""
+
+    def __init__(self, frozen: Frozen, servers: Sequence[Server], store: Store) -> None:
+        """Carry what `servers`, in the task's order, say of a frozen cohort."""
+        self._frozen = frozen
+        self._servers = servers
+        self._store = store
+        self._batch = f"/v1/tasks/{frozen.task.task_id}/batches/{frozen.batch}"
+
+    async def check(self, cohorts: Sequence[Signed[Cohort]], server: Server) -> None:
+        """Have one server give out its check share, and fetch the body (R14); what is here already stays."""
+        frozen, request = self._frozen, ChecksRequest(cohorts=tuple(cohorts)).canonical()
+        known = self._document("check_share", server.index)
+        if known is not None and await asyncio.to_thread(self._has_body, known):
+            return
+        body = await server.ask("PUT", f"{self._batch}/checks", "check-share", body=request, message="checks-request")
+        with server.blame():
+            signed = Signed[CheckShare].from_canonical(body)
+            share = signed.verified(frozen.task.servers[server.index].identity_key)
+            digest = parse_base64url(share.body)
+            if share != check_share_of(frozen.task, frozen.batch, server.index, frozen.cohort, frozen.seed, digest):
+                raise ChecksMismatchError("its check share is of another cohort, seed or shape")
+            if known is not None and known != body:
+                raise ChecksMismatchError("it signed another check share before")
+        await server.fetch_body(f"{self._batch}/checks/body", self._store.bodies, frozen.body_bytes, digest)
+        await self._keep("check_share", body, server.index)
+
+    async def judge(self, judgement: Judgement, server: Server) -> None:
+        """Have one server come to its verdict (R15), and compare it with what was found here."""
+        signed = self.check_shares()
+        request = VerdictRequest(check_shares=tuple(signed)).canonical()
+        others = [parse_base64url(each.message.body) for each in signed if each.message.server != server.index]
+        head = _LENGTH.pack(len(request)) + request
+
+        def pieces() -> Iterator[bytes]:
+            yield head
+            for digest in others:
+                yield from self._store.bodies.pieces(digest)
+
+        whole = Pieces(len(head) + len(others) * self._frozen.body_bytes, pieces)
+        body = await server.ask("PUT", f"{self._batch}/verdict", "verdict", body=whole, message="verdict-request")
+        with server.blame():
+            frozen = self._frozen
+            verdict = Signed[Verdict].from_canonical(body).verified(frozen.task.servers[server.index].identity_key)
+            expected = verdict_of(
+                frozen.task, frozen.batch, server.index, judgement.accepted, judgement.rejected,
+                judgement.check_shares, parse_base64url(verdict.nonce),
+            )  # fmt: skip
+            if verdict != expected:
+                raise ChecksMismatchError("it came to another verdict than its and the others' check shares give")
+        await self._keep("verdict", body, server.index)
+
+    def check_shares(self) -> list[Signed[CheckShare]]:
+        """Return the signed check shares, in server order."""
+        bodies = [self._document("check_share", server.index) for server in self._servers]
+        return [Signed[CheckShare].from_canonical(body) for body in bodies if body is not None]
+
+    def judgement(self) -> Judgement:
+        """Return what was accepted (see `judgement_of` for errors)."""
+        return judgement_of(self._frozen, self.check_shares(), self._store.bodies)
+
+    def _has_body(self, document: bytes) -> bool:
+        share = Signed[CheckShare].from_canonical(document).message
+        return self._store.bodies.is_whole(parse_base64url(share.body), self._frozen.body_bytes)
+
+    def _document(self, kind: CheckKind, server: int) -> bytes | None:
+        return self._store.document(self._frozen.task.task_id, self._frozen.batch, kind, server)
+
+    async def _keep(self, kind: CheckKind, body: bytes, server: int) -> None:
+        put = self._store.put_document
+        await asyncio.to_thread(put, self._frozen.task.task_id, self._frozen.batch, kind, body, server)

@@ -1,0 +1,49 @@
+"""What a server answers when somebody asks what became of a report: whether it was frozen, accepted or rejected."""
+
+from dataclasses import replace
+
+from lintra_protocol.canonical import parse_base64url
+from lintra_protocol.check_messages import Verdict
+from lintra_protocol.messages import Cohort, Inventory, Signed
+from lintra_protocol.proofs import Absence, Inclusion, Judged
+from lintra_server.batches.batch_lists import BatchLists, FrozenList, shows
+from lintra_server.batches.refusals import not_yet
+from lintra_server.batches.registry import HeldBatch
+from lintra_server.batches.turns import Turns
+from lintra_server.storage.steps import Stepper
+from lintra_server.storage.store import Store
+
+
+class Prover(Turns):
+    """Proves what it says; changes nothing."""
+
+    def __init__(self, store: Store, stepper: Stepper, lists: BatchLists) -> None:
+        """Prove from the lists of one store."""
+        super().__init__(store, stepper)
+        self._lists = lists
+
+    def inclusion(self, held: HeldBatch, report_id: bytes) -> Inclusion | Absence | Judged:
+        """Prove that a report is in the frozen cohort, or that it is not; after a verdict also what became of it.
+
+        Raises:
+            BatchOpenError, UnknownResourceError: there is no cohort yet.
+            AbandonedError, TooManyRejectedError: the batch was given up.
+        """
+        batch = self._batch(held)
+        cohort = Signed[Cohort].from_canonical(batch.cohort or not_yet(batch, "cohort")).message
+        inventory = Signed[Inventory].from_canonical(batch.inventory or not_yet(batch, "inventory")).message
+        roots = parse_base64url(inventory.root), parse_base64url(cohort.root)
+        frozen = FrozenList(held.number, *roots, cohort.count)
+        found = self._shown(frozen, cohort, report_id)
+        if batch.verdict is None or isinstance(found, Absence):
+            return found
+        verdict = Signed[Verdict].from_canonical(batch.verdict).message
+        left = replace(frozen, root=parse_base64url(verdict.root), count=verdict.count, judged=True)
+        shown = self._shown(left, cohort.model_copy(update={"root": verdict.root, "count": verdict.count}), report_id)
+        if isinstance(shown, Absence):
+            return Judged(frozen=found, accepted=None, rejected=shown)
+        return Judged(frozen=found, accepted=shown, rejected=None)
+
+    def _shown(self, frozen: FrozenList, cohort: Cohort, report_id: bytes) -> Inclusion | Absence:
+        proofs = self._lists.prove(frozen, report_id)
+        return Inclusion.of(cohort, proofs[0]) if shows(proofs, report_id) else Absence.of(cohort, proofs)
