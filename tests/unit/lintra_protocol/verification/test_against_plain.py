@@ -1,0 +1,135 @@
+"""The arithmetic in arrays gives what the plain reference gives, number by number."""
+
+import numpy as np
+import plain_verified as plain
+import pytest
+
+from lintra_protocol.ring import from_ring
+from lintra_protocol.sharing import combine
+from lintra_protocol.verification.checks import accepted, check_shares
+from lintra_protocol.verification.fields import PRIMES, reduced, summed, times
+from lintra_protocol.verification.parameters import Parameters
+from lintra_protocol.verification.points import check_points
+from lintra_protocol.verification.proof import prove
+from lintra_protocol.verification.shares import (
+    elements_of,
+    expand_seeds,
+    ring_words,
+    share_of_stream,
+    split_proven,
+    split_proven_seeded,
+    words_of,
+)
+from support import source
+
+POINTS = check_points(bytes(range(32)))
+LONGEST = 2**61 + 12345
+
+
+def sizes_of(parameters: Parameters) -> plain.Sizes:
+    return plain.Sizes(parameters.num_words, parameters.num_servers, parameters.squared_bound)
+
+
+def rows_of(parameters: Parameters, number: int) -> np.ndarray:
+    """Rows of many sizes within the bound, with both signs; the last is the zero row."""
+    most = int((parameters.squared_bound / parameters.num_words) ** 0.5)
+    rows = np.random.default_rng(number).integers(-most, most + 1, (number, parameters.num_words))
+    rows[-1] = 0
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("words", "servers"),
+    [
+        (1, 2),
+        (12, 2),
+        (12, 3),
+        (12, 16),
+        pytest.param(78, 3, marks=pytest.mark.slow),
+        pytest.param(78, 16, marks=pytest.mark.slow),
+        pytest.param(1326, 2, marks=pytest.mark.slow),
+    ],
+)
+def test_proof_shares_checks_and_verdict_are_those_of_plain_integers(words: int, servers: int) -> None:
+    parameters = Parameters(words, servers, LONGEST)
+    sizes, rows = sizes_of(parameters), rows_of(parameters, 2)
+    proven = prove(parameters, rows, source("blinds"))
+    for place, row in enumerate(rows.tolist()):
+        a = row + plain.padding(row, LONGEST)
+        assert proven.words[place].tolist() == a
+        for t in range(4):
+            own = proven.elements[t, place].tolist()
+            assert own[2 * sizes.columns :] == plain.proof(sizes, a, own[: 2 * sizes.columns], t)
+    shares = split_proven(parameters, proven, source("shares"))
+    np.testing.assert_array_equal(from_ring(combine(np.stack([ring_words(parameters, s) for s in shares]))), rows)
+    checks = [check_shares(parameters, server, share, POINTS) for server, share in enumerate(shares)]
+    assert accepted(parameters, checks, POINTS).all()
+    for place in range(len(rows)):
+        parsed = [plain.parse(sizes, share[place].tobytes()) for share in shares]
+        assert all(plain.well_formed(sizes, server, share) for server, share in enumerate(parsed))
+        expected = [plain.check_share(sizes, server, share, list(POINTS)) for server, share in enumerate(parsed)]
+        found = [check[place].view("<u8").reshape(4, -1).tolist() for check in checks]
+        assert found == expected
+        assert plain.passes(sizes, expected)
+
+
+@pytest.mark.parametrize("servers", [2, 3])
+def test_seeds_stand_for_shares_that_mean_the_same_row(servers: int) -> None:
+    parameters = Parameters(5, servers, 10**12)
+    rows = rows_of(parameters, 3)
+    seeds, last = split_proven_seeded(parameters, prove(parameters, rows, source("blinds")), source("seeds"))
+    shares = [*(expand_seeds(parameters, each) for each in seeds), last]
+    np.testing.assert_array_equal(from_ring(combine(np.stack([ring_words(parameters, s) for s in shares]))), rows)
+    for place in range(3):
+        words, elements = plain.seed_share(sizes_of(parameters), seeds[0][place].tobytes())
+        assert shares[0][place].tobytes() == plain.payload((words, elements))
+
+
+@pytest.mark.parametrize("prime", range(4))
+def test_words_of_a_stream_that_are_no_elements_are_skipped_also_a_fields_last(prime: int) -> None:
+    parameters = Parameters(2, 2, 100)
+    sizes = sizes_of(parameters)
+    size = parameters.elements
+    numbers = [number << 60 | number for number in range(1, 4 * size + 1)]  # the upper bits are dropped
+    for place in (prime * size + 3, (prime + 1) * size):  # within a field, and its last element
+        numbers.insert(place, PRIMES[prime] + 5)
+    words = bytes(range(10 * sizes.padded))
+    stream = words + b"".join((number % 2**64).to_bytes(8, "little") for number in numbers)
+    taken = 0
+
+    def random_bytes(wanted: int) -> bytes:
+        nonlocal taken
+        taken += wanted
+        return stream[taken - wanted : taken]
+
+    share = share_of_stream(parameters, random_bytes)
+    expected = plain.read_share(sizes, stream)
+    assert share.tobytes() == plain.payload(expected[:2])
+    assert taken == expected[2] == len(stream)
+    assert elements_of(parameters, share[np.newaxis])[:, 0].ravel().tolist() == list(range(1, 4 * size + 1))
+
+
+def test_products_and_sums_of_the_largest_elements_are_exact() -> None:
+    edge = [0, 1, 2, 2**30 - 1, 2**30, 2**59, *(2**60 - 400 - step for step in range(20))]
+    for t, prime in enumerate(PRIMES):
+        values = [*edge, prime - 1, prime - 2, (prime + 1) // 2]
+        first, second = (each.ravel() for each in np.meshgrid(np.array(values, np.uint64), np.array(values, np.uint64)))
+        found = times(np.stack([first] * 4), np.stack([second] * 4))[t]
+        assert found.tolist() == [a * b % prime for a, b in zip(first.tolist(), second.tolist(), strict=True)]
+        assert int(summed(np.full((4, 1 << 20), prime - 1, np.uint64))[t]) == (prime - 1) * (1 << 20) % prime
+        large = np.array([[2**64 - 1, prime, prime - 1, 2 * prime, 0]] * 4, np.uint64)
+        assert reduced(large)[t].tolist() == [number % prime for number in large[t].tolist()]
+
+
+@pytest.mark.parametrize("byte", [b"\x00", b"\xff"])
+def test_masks_at_the_ends_of_their_range_are_carried_exactly(byte: bytes) -> None:
+    parameters = Parameters(2, 16, 2 * (2**30) ** 2)
+    rows = np.array([[2**30, -(2**30)], [-(2**30), 2**30]])
+    proven = prove(parameters, rows, source("blinds"))
+    of_words = parameters.words_bytes * len(rows)
+    shares = split_proven(parameters, proven, lambda size: (byte if size == of_words else b"\x00") * size)
+    words = [words_of(parameters, share) for share in shares]
+    integers = sum(each["high"].astype(object) * 2**64 + each["low"].astype(object) for each in words)
+    assert (integers - parameters.offset == proven.words).all()
+    checks = [check_shares(parameters, server, share, POINTS) for server, share in enumerate(shares)]
+    assert accepted(parameters, checks, POINTS).all()
