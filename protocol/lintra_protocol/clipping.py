@@ -5,6 +5,7 @@ The privacy claim rests on the integer norm alone: whatever floating point does 
 
 from fractions import Fraction
 from functools import lru_cache
+from math import isqrt
 
 import numpy as np
 
@@ -71,6 +72,24 @@ def quantise_entries(rows: FloatArray, bound: int) -> IntArray:
     if np.isnan(rows).any():
         raise ValueError("an entry is not a number")
     result: IntArray = np.clip(np.rint(rows), -bound, bound).astype(np.int64)
+    return result
+
+
+def clip_exactly(vectors: IntArray, bound: int) -> IntArray:
+    """Shrink integer vectors of shape `(n, p)` so that every squared norm is at most `bound`^2, without rounding slack.
+
+    A longer one is multiplied by bound / ceil(norm), entries truncated toward zero; direction is kept up to that.
+
+    Args:
+        vectors: norms below 2^31.
+        bound: T, positive and below 2^31.
+    """
+    squares = np.einsum("ij,ij->i", vectors, vectors)
+    outside = np.flatnonzero(squares > bound**2)
+    result = vectors.copy()
+    if outside.size:
+        norms = np.array([isqrt(square - 1) + 1 for square in squares[outside].tolist()], np.int64)[:, np.newaxis]
+        result[outside] = np.sign(vectors[outside]) * (np.abs(vectors[outside]) * bound // norms)
     return result
 
 

@@ -34,6 +34,9 @@ Real = Annotated[str, StringConstraints(pattern=_REAL)]
 Key = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,2048}$")]
 """A key, hash or signature in unpadded base64url."""
 
+Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{43}$")]
+"""The identifier of a task."""
+
 
 ServerIndex = Annotated[int, Field(ge=0, lt=256)]
 Count = Annotated[int, Field(ge=0, lt=2**53)]

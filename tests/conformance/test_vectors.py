@@ -33,7 +33,7 @@ from lintra_protocol import (
     wire,
 )
 from lintra_protocol.canonical import base64url, canonical_json, parse_base64url
-from lintra_protocol.clipping import quantise, quantise_entries
+from lintra_protocol.clipping import clip_exactly, quantise, quantise_entries
 from lintra_protocol.contributors import Contributors
 from lintra_protocol.differences import ListDifference, piece_hash, pieces_of
 from lintra_protocol.errors import LintraError, OutdatedKeyError
@@ -409,7 +409,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "missing_rows": missing_rows,
     "orthonormal": orthonormal_frame,
     "project": projected,
-    "clip_exactly": lambda vector, bound: texts(joint.clip_exactly(integers(vector)[np.newaxis], int(bound))[0]),
+    "clip_exactly": lambda vector, bound: texts(clip_exactly(integers(vector)[np.newaxis], int(bound))[0]),
     "joint_vector": joint_vector,
     "deviations": deviations_of,
     "squared_mu": squared_mu,

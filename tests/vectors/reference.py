@@ -12,6 +12,7 @@ from pathlib import Path
 import cases_centred
 import cases_control
 import cases_data
+import cases_directions
 import cases_histogram
 import cases_joint
 import cases_lists
@@ -31,6 +32,7 @@ FILES = {
     "centred": cases_centred.centred,
     "histogram": cases_histogram.histogram,
     "range_finder": cases_range.range_finder,
+    "directions": cases_directions.directions,
     "organisations": cases_organisations.organisations,
     "sharing": cases_data.sharing,
     "reports": cases_data.reports,

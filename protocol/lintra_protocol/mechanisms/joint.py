@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
-from math import isqrt
 
 import numpy as np
 
@@ -281,24 +280,6 @@ def project(features: IntArray, frame: IntArray | None, fraction_bits: int) -> I
     # Products are below 2^30 and fewer than 2^23 are added, so that every partial sum is an exact double.
     exact = features.astype(np.float64) @ frame.astype(np.float64)
     return _shifted(exact.astype(np.int64), FEATURE_BITS + FRAME_BITS - fraction_bits)
-
-
-def clip_exactly(vectors: IntArray, bound: int) -> IntArray:
-    """Shrink integer vectors of shape `(n, p)` so that every squared norm is at most `bound`^2, without rounding slack.
-
-    A longer one is multiplied by bound / ceil(norm), entries truncated toward zero; direction is kept up to that.
-
-    Args:
-        vectors: norms below 2^31.
-        bound: T, positive and below 2^31.
-    """
-    squares = np.einsum("ij,ij->i", vectors, vectors)
-    outside = np.flatnonzero(squares > bound**2)
-    result = vectors.copy()
-    if outside.size:
-        norms = np.array([isqrt(square - 1) + 1 for square in squares[outside].tolist()], np.int64)[:, np.newaxis]
-        result[outside] = np.sign(vectors[outside]) * (np.abs(vectors[outside]) * bound // norms)
-    return result
 
 
 def label_steps(values: FloatArray, bound: int) -> IntArray:

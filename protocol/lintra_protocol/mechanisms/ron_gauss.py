@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from lintra_protocol.clipping import clip_exactly
 from lintra_protocol.documents import Real, fraction
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms.base import upper_root
 from lintra_protocol.mechanisms.encoder import MIN_SIGMA
-from lintra_protocol.mechanisms.joint import JointSums, Layout, clip_exactly, label_steps, map_rows
+from lintra_protocol.mechanisms.joint import JointSums, Layout, label_steps, map_rows
 from lintra_protocol.mechanisms.joint_cells import CountedCells
 from lintra_protocol.mechanisms.joint_noise import Deviations, JointNoise
 from lintra_protocol.noise import MAX_SIGMA

@@ -9,11 +9,14 @@ from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, model_validator
 
 from lintra_protocol.canonical import parse_base64url
+from lintra_protocol.clipping import clip_exactly
+from lintra_protocol.documents import Identifier
 from lintra_protocol.errors import InvalidMessageError, InvalidTaskError
-from lintra_protocol.mechanisms.joint import FEATURE_BITS, clip_exactly, label_steps, map_rows
+from lintra_protocol.mechanisms.directions import SECOND_OF_TWO
+from lintra_protocol.mechanisms.joint import FEATURE_BITS, label_steps, map_rows
 from lintra_protocol.mechanisms.projected import ProjectedRows
 from lintra_protocol.mechanisms.second_moment import triangle_products, triangle_sigmas
 from lintra_protocol.privacy.statement import Claim, Neighbours, PrivacyStatement
@@ -43,7 +46,7 @@ class RonGaussCentred(ProjectedRows):
     counts_clipped: ClassVar[bool] = True
 
     kind: Literal["ron_gauss_centred"] = "ron_gauss_centred"
-    after: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{43}$")]
+    after: Identifier
     centers: tuple[tuple[Entry, ...], ...]
 
     @model_validator(mode="after")
@@ -153,10 +156,7 @@ class RonGaussCentred(ProjectedRows):
     def remark(self, privacy: PrivacyStatement) -> str:
         """Return that this promise is not the whole of what the same people are promised."""
         del privacy
-        return (
-            "second of two rounds: this promise is of this round alone, and the first was about the same people; the "
-            "squares of both mu add up, and rows of both rounds have the larger epsilon that stands beside them"
-        )
+        return f"{SECOND_OF_TWO}, and rows of both rounds have the larger epsilon that stands beside them"
 
     # --- what a task may say -----------------------------------------------------------------------------------
 

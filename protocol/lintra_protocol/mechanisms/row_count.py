@@ -110,9 +110,20 @@ class CountedRows(Mechanism):
             step = max(1, _NUMBERS_AT_ONCE // (places.shape[1] * num_columns))
             for start in range(0, len(places), step):
                 whole = filled[places[start : start + step]].reshape(-1, places.shape[1] * num_columns)
-                steps = quantise(whole * 2.0**self.fraction_bits, self.squared_person_bound)
-                total += self.sum_of_steps(steps.reshape(-1, num_columns))
+                total += self.sum_of_steps(self.steps_of_persons(whole, num_columns))
         return total
+
+    def steps_of_persons(self, rows: FloatArray, num_columns: int) -> IntArray:
+        """Clip all rows of each person together, and count them in integer steps.
+
+        Args:
+            rows: normalised, those of a person one after the other, shape `(persons, rows of each times d)`.
+            num_columns: d.
+
+        Returns:
+            Integer rows, shape `(persons times rows of each, d)`.
+        """
+        return quantise(rows * 2.0**self.fraction_bits, self.squared_person_bound).reshape(-1, num_columns)
 
     def may_fit(self, claim: Claim, num_columns: int) -> bool:
         """Return whether the bounds of a row and of a person fit 30 bits (see `Mechanism.may_fit`)."""

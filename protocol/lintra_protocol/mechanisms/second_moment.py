@@ -7,14 +7,25 @@ norm and the mechanism exactly Gaussian (Dwork et al. 2014; Sheffet 2019; docs/p
 
 from fractions import Fraction
 from math import isqrt
-from typing import ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, StringConstraints
 
-from lintra_protocol.documents import Real, fraction
+from lintra_protocol.clipping import clip_exactly
+from lintra_protocol.documents import Identifier, Real, fraction
 from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.mechanisms.directions import (
+    MAX_BASIS_BYTES,
+    SECOND_OF_TWO,
+    along,
+    clipped_along,
+    directions,
+    num_directions,
+)
 from lintra_protocol.mechanisms.row_count import CountedRows
-from lintra_protocol.privacy.statement import Claim, Neighbours
+from lintra_protocol.privacy.statement import Claim, Neighbours, PrivacyStatement
 from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.transforms.ones import Ones
 
@@ -27,11 +38,21 @@ class SecondMoment(CountedRows):
     the constant's products with the row are the first d words, its product with itself is public and not sent.
     With `count` noisy it is sent, after the trace, with noise like that of any square: a row in which a number is
     missing is then left out, its constant too. A clip counter comes last of all.
+
+    In a second round, after that of a `range_finder`, a row is not its columns but what it is along the directions of
+    a `basis`, joined by `targets`, columns that are taken as they are, and clipped again; d is then the number of both.
     """
 
     kind: Literal["second_moment"] = "second_moment"
     intercept: Real = "0"
     trace: bool = False
+    basis: Annotated[str, StringConstraints(min_length=1, max_length=MAX_BASIS_BYTES)] | None = Field(
+        default=None, exclude_if=lambda basis: basis is None
+    )
+    after: Identifier | None = Field(default=None, exclude_if=lambda after: after is None)
+    targets: tuple[Annotated[int, Field(ge=0, lt=2**20)], ...] = Field(
+        default=(), max_length=8, exclude_if=lambda targets: targets == ()
+    )
 
     counts_clipped: ClassVar[bool] = True
     start_bits: ClassVar[int] = 12
@@ -42,9 +63,13 @@ class SecondMoment(CountedRows):
         scaled: Fraction = fraction(self.intercept) * 2**self.fraction_bits
         return max(scaled.numerator // scaled.denominator, 0)
 
+    def num_factors(self, num_columns: int) -> int:
+        """Return how many numbers are multiplied with each other: the columns, or directions and targets."""
+        return num_columns if self.basis is None else num_directions(self.basis, num_columns) + len(self.targets)
+
     def num_words(self, num_columns: int) -> int:
         """Return d (d + 1) / 2, d more for an intercept, 1 more for the trace and for each of the two counts."""
-        products = self._leading(num_columns) + _triangle(num_columns)
+        products = self._leading(num_columns) + _triangle(self.num_factors(num_columns))
         return products + int(self.trace) + self.count_words + self.clip_words
 
     @property
@@ -57,10 +82,35 @@ class SecondMoment(CountedRows):
         """Return 1: the servers' matrix is one row of ones."""
         return 1
 
+    def round_rows(self, rows: FloatArray) -> IntArray:
+        """Clip normalised rows and count them in integer steps, shape `(n, d)`; with a basis along its directions."""
+        steps = super().round_rows(rows)
+        if self.basis is None:
+            return steps
+        return clipped_along(steps, directions(self.basis, rows.shape[1]), self.targets, self.squared_bound)
+
+    def shrinks(self, rows: FloatArray) -> NDArray[np.bool_]:
+        """Say for each normalised row whether it, or what it is along the directions, is too large to be encoded."""
+        too_long = super().shrinks(rows)
+        if self.basis is None:
+            return too_long
+        found = along(super().round_rows(self.filled(rows)), directions(self.basis, rows.shape[1]), self.targets)
+        longer: NDArray[np.bool_] = np.square(found).sum(axis=1) > isqrt(self.squared_bound) ** 2
+        return too_long | longer
+
+    def steps_of_persons(self, rows: FloatArray, num_columns: int) -> IntArray:
+        """Clip all rows of each person together (see `CountedRows.steps_of_persons`); with a basis, along it again."""
+        steps = super().steps_of_persons(rows, num_columns)
+        if self.basis is None:
+            return steps
+        mapped = along(steps, directions(self.basis, num_columns), self.targets)
+        whole = clip_exactly(mapped.reshape(len(rows), -1), isqrt(self.squared_person_bound))
+        return whole.reshape(mapped.shape)
+
     def encode_exactly(self, steps: IntArray) -> IntArray:
         """Return the integer products: with the intercept, of the upper triangle, the squared norm and the count."""
         products = [triangle_products(steps)]
-        if self._leading(1):
+        if self.intercept != "0":
             products.insert(0, steps * self.intercept_steps)
         if self.trace:
             products.append(np.square(steps).sum(axis=1, keepdims=True))
@@ -79,7 +129,7 @@ class SecondMoment(CountedRows):
         That of the clip counter is `sigma`.
         """
         around = (self._leading(num_columns), int(self.trace) + self.count_words)
-        triangle = triangle_sigmas(num_columns, self.sigma)
+        triangle = triangle_sigmas(self.num_factors(num_columns), self.sigma)
         products = np.pad(triangle, around, constant_values=(self.sigma, triangle[0]))
         return np.pad(products, (0, self.clip_words), constant_values=self.sigma)
 
@@ -118,7 +168,7 @@ class SecondMoment(CountedRows):
         """Return the sums of the integer products of rows, in the order of `encode_exactly`."""
         products = _summed_products(steps, self.squared_person_bound)
         parts = [products[np.triu_indices(steps.shape[1])]]
-        if self._leading(1):
+        if self.intercept != "0":
             parts.insert(0, steps.sum(axis=0) * self.intercept_steps)
         parts.append(np.full(int(self.trace), np.trace(products), np.int64))
         parts.append(np.full(self.count_words, self.count_steps * len(steps), np.int64))
@@ -165,14 +215,14 @@ class SecondMoment(CountedRows):
         diagonal words and the noisy trace are combined by least squares: every diagonal word moves by
         (trace - their sum) / (d + 1).
         """
-        leading = self._leading(num_columns)
-        words = sketch[0][leading : leading + _triangle(num_columns)]
+        leading, size = self._leading(num_columns), self.num_factors(num_columns)
+        words = sketch[0][leading : leading + _triangle(size)]
         step = 4.0**-self.fraction_bits
-        matrix = triangle_matrix(words, num_columns, 1.0)
+        matrix = triangle_matrix(words, size, 1.0)
         if self.trace:
-            own = words[np.equal(*np.triu_indices(num_columns))]
+            own = words[np.equal(*np.triu_indices(size))]
             # A difference of integers, so that the ring keeps it exact.
-            matrix += (sketch[0][leading + words.size] - own.sum()) / (num_columns + 1) * np.eye(num_columns)
+            matrix += (sketch[0][leading + words.size] - own.sum()) / (size + 1) * np.eye(size)
         if leading:
             matrix = np.pad(matrix, (1, 0))
             matrix[0, 1:] = matrix[1:, 0] = sketch[0][:leading]
@@ -191,6 +241,7 @@ class SecondMoment(CountedRows):
             InvalidTaskError: also where the options do not fit.
         """
         self._require_options(claim)
+        self._require_directions(num_columns)
         if fraction(self.intercept) and not self.intercept_steps:
             raise InvalidTaskError(f"intercept {self.intercept} is less than one step of the grid; use a larger one")
         super().check(claim, num_columns, max_clients)
@@ -202,11 +253,12 @@ class SecondMoment(CountedRows):
             InvalidTaskError, RowUnderfilledError: as there; also where the options do not fit.
         """
         self._require_options(claim)
+        self._require_directions(num_columns)
         return super().calibrated(claim, num_columns, max_clients)
 
     def _leading(self, num_columns: int) -> int:
         """Return how many words hold products with the intercept: d, or 0 if there is none."""
-        return num_columns if self.intercept != "0" else 0
+        return self.num_factors(num_columns) if self.intercept != "0" else 0
 
     def _require_options(self, claim: Claim) -> None:
         if self.trace and claim.neighbours != "replace-one":
@@ -218,6 +270,41 @@ class SecondMoment(CountedRows):
             raise InvalidTaskError("count 'noisy': rows are counted by an intercept; give one, half of row_bound say")
         if fraction(self.intercept) < 0:
             raise InvalidTaskError(f"intercept {self.intercept} is negative; use 0 for none")
+
+    def _require_directions(self, num_columns: int) -> None:
+        """Refuse a basis that is none, and what only stands beside one.
+
+        Raises:
+            InvalidTaskError: in words.
+        """
+        if self.basis is None:
+            if self.after is not None or self.targets:
+                raise InvalidTaskError("after and targets belong to a second round, beside a basis; leave them out")
+            return
+        if self.after is None:
+            raise InvalidTaskError("after: a second round names the task of the first")
+        rank = directions(self.basis, num_columns).shape[1]
+        if len(set(self.targets)) < len(self.targets) or max(self.targets, default=0) >= num_columns:
+            raise InvalidTaskError(f"targets are different numbers of columns, from 0 to {num_columns - 1}")
+        # No entry along a direction exceeds sqrt(2) |x| and a half, so that squares of what is joined fit 62 bits.
+        if 4 * (2 * rank + len(self.targets)) * self.squared_person_bound >= 1 << 62:
+            raise InvalidTaskError(
+                f"{rank} directions of rows of {self.fraction_bits} fraction bits may overflow; use fewer bits"
+            )
+
+    def may_fit(self, claim: Claim, num_columns: int) -> bool:
+        """Return whether the bounds fit, and with a basis also what is joined before it is clipped."""
+        factors = 2 * self.num_factors(num_columns) if self.basis is not None else 0
+        return super().may_fit(claim, num_columns) and 4 * factors * self.squared_person_bound < 1 << 62
+
+    def clipping_rule(self) -> str:
+        """Return in words what happens to a row that is too large, and what is made of it."""
+        rule = super().clipping_rule()
+        return rule if self.basis is None else f"{rule}, taken along public directions, and shrunk to it again"
+
+    def remark(self, privacy: PrivacyStatement) -> str:
+        """Return, of a second round, that this promise is not the whole of what the same people are promised."""
+        return super().remark(privacy) if self.basis is None else SECOND_OF_TWO
 
 
 def _triangle(num_columns: int) -> int:

@@ -6,11 +6,10 @@ pilot's report leaves, and a judge can compare what both together cost (docs/pri
 
 from dataclasses import replace
 from math import inf, sqrt
-from typing import Annotated
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, model_validator
 
-from lintra_protocol.documents import Frozen, Real, fraction
+from lintra_protocol.documents import Frozen, Identifier, Real, fraction
 from lintra_protocol.errors import FalseClaimError
 from lintra_protocol.privacy.discrete import discrete_epsilon
 from lintra_protocol.privacy.gaussian import gaussian_mu
@@ -35,9 +34,7 @@ class Study(Frozen):
     delta: Real
     delta_coalition: Real = "0"
     share: Real
-    pilot: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{43}$")] | None = Field(
-        default=None, exclude_if=lambda pilot: pilot is None
-    )
+    pilot: Identifier | None = Field(default=None, exclude_if=lambda pilot: pilot is None)
 
     @model_validator(mode="after")
     def _in_range(self) -> "Study":

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
+from lintra_protocol.clipping import clip_exactly
 from lintra_protocol.frame import orthonormal
 from lintra_protocol.mechanisms.joint import (
     Layout,
-    clip_exactly,
     feature_slices,
     feature_steps,
     histogram_cells,

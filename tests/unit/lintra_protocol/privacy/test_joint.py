@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from lintra_curator.papers.ron_gauss_sensitivity import augmented_distance, centred_covariance_distance
-from lintra_protocol.mechanisms.joint import Layout, clip_exactly
+from lintra_protocol.clipping import clip_exactly
+from lintra_protocol.mechanisms.joint import Layout
 from lintra_protocol.privacy.joint import (
     JointVariances,
     joint_squared_mu,

@@ -1,0 +1,90 @@
+"""Rows along a few public directions: what a second round of products takes instead of the columns.
+
+The directions come from the release of a `range_finder` and stand in the second task. Whatever they are, what is made
+of a row is clipped in integers, so that the promise does not rest on them (docs/privacy.md#second-round-of-a-range).
+"""
+
+import base64
+from functools import lru_cache
+from math import isqrt
+
+import numpy as np
+
+from lintra_protocol.canonical import parse_base64url
+from lintra_protocol.clipping import clip_exactly
+from lintra_protocol.errors import InvalidMessageError, InvalidTaskError
+from lintra_protocol.ring import IntArray
+
+BASIS_BITS = 14
+"""An entry of the basis counts steps of 2^-14."""
+
+MAX_BASIS_BYTES = 2 << 20
+MAX_SQUARED_COLUMN = 1 << 29
+"""A column of norm 1 has 2^28; rounding and a little room are added."""
+
+MAX_DIRECTIONS = 256
+
+SECOND_OF_TWO = (
+    "second of two rounds: this promise is of this round alone, and the first was about the same people; the squares "
+    "of both mu add up"
+)
+
+
+def num_directions(basis: str, num_columns: int) -> int:
+    """Return r, how many directions a basis has; a basis of another size than d r numbers is refused by `directions`.
+
+    Args:
+        basis: int16 steps of 2^-14, little-endian, row by row, in base64url.
+        num_columns: d.
+    """
+    return len(basis) * 3 // 4 // (2 * num_columns)
+
+
+@lru_cache(maxsize=4)
+def directions(basis: str, num_columns: int) -> IntArray:
+    """Return a basis in steps of 2^-14, shape `(d, r)`, read-only.
+
+    Raises:
+        InvalidTaskError: it is not base64url of 1 to 256 directions, too large, or a direction is too long.
+    """
+    try:
+        data = parse_base64url(basis)
+    except InvalidMessageError as error:
+        raise InvalidTaskError(f"basis: {error.detail}") from None
+    rank = num_directions(basis, num_columns)
+    if not 1 <= rank <= MAX_DIRECTIONS or len(data) != 2 * num_columns * rank or len(basis) > MAX_BASIS_BYTES:
+        raise InvalidTaskError(
+            f"basis: {len(data)} bytes are not 1 to {MAX_DIRECTIONS} directions of {num_columns} numbers of 2 "
+            f"bytes, in at most {MAX_BASIS_BYTES} characters"
+        )
+    steps = np.frombuffer(data, "<i2").astype(np.int64).reshape(num_columns, rank)
+    longest = int(np.square(steps).sum(axis=0).max())
+    if longest > MAX_SQUARED_COLUMN:
+        raise InvalidTaskError(f"basis: a direction has the squared norm {longest}; 2^28 is 1, and 2^29 the most")
+    steps.flags.writeable = False
+    return steps
+
+
+def encode_basis(steps: IntArray) -> str:
+    """Return what stands in a task for directions in steps of 2^-14, shape `(d, r)`."""
+    return base64.urlsafe_b64encode(steps.astype("<i2").tobytes()).rstrip(b"=").decode("ascii")
+
+
+def along(steps: IntArray, basis: IntArray, targets: tuple[int, ...]) -> IntArray:
+    """Return clipped integer rows along directions, rounded half up, and their targets beside; shape `(n, r + k)`.
+
+    The products are exact in floating point: no partial sum exceeds |x| times the norm of a direction, 2^44.5.
+
+    Args:
+        steps: clipped integer rows, shape `(n, d)`, squared norms at most 2^60.
+        basis: shape `(d, r)`.
+        targets: numbers of columns that are taken as they are.
+    """
+    exact = (steps.astype(np.float64) @ basis.astype(np.float64)).astype(np.int64)
+    rounded = exact + (1 << BASIS_BITS - 1) >> BASIS_BITS
+    return np.concatenate([rounded, steps[:, list(targets)]], axis=1)
+
+
+def clipped_along(steps: IntArray, basis: IntArray, targets: tuple[int, ...], squared_bound: int) -> IntArray:
+    """Return the same, shrunk in integers so that no squared norm exceeds `squared_bound`."""
+    return clip_exactly(along(steps, basis, targets), isqrt(squared_bound))
