@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 
 import httpx2
 
-from lintra_analysis.asked.second_round import build_second_task, first_of_two
+from lintra_analysis.asked.second_round import build_second_task
 from lintra_analysis.asked.specification import Specification
 from lintra_analysis.asked.task import build_task
 from lintra_analysis.estimators.tabular import Tabular
@@ -173,7 +173,7 @@ class Service:
         async with self._creating:
             if made := self.store.task_of_request(request_key, wanted):
                 return _task_of(made)
-            release = first_of_two(self._opened_task(task_id))
+            release = self._opened_task(task_id)
             asked, now = Specification.model_validate_json(stored.specification), self._world.now()
             arguments = asked, _task_of(stored), release, now, self._world.random_bytes, row_bound
             task = await asyncio.to_thread(build_second_task, *arguments)

@@ -3,12 +3,14 @@
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from lintra_analysis.asked.bounds import require_size
 from lintra_analysis.by_kind import ByKind
+from lintra_analysis.releases.release import Release
 from lintra_protocol.contributors import Contributors
 from lintra_protocol.documents import Real, fraction, real
 from lintra_protocol.errors import InvalidTaskError
@@ -136,6 +138,11 @@ class MechanismSpecification(Asked):
         """Return how many tasks it takes: 1, unless a kind says more."""
         return 1
 
+    @property
+    def first_share(self) -> Real | None:
+        """Return which part of mu^2 the first of two rounds has, where both are a study that devices charge once."""
+        return None
+
     def chosen(self, claim: Claim, columns: Sequence[Column], row_bound: Real | None) -> dict[str, object]:
         """Return by name what the kind's own rule chooses where nothing was asked for; `row_bound` may be among it."""
         del claim, columns, row_bound
@@ -176,12 +183,16 @@ class Asking(Generic[M]):
         warnings: what an analyst should know about a valid task of this kind before it starts, in plain words.
         own_units: whether values enter the encoder as they are; else by default less the middle of their bounds, over
             half the width.
+        second: from what two rounds promise together, the first task, its mechanism and release, and the norm that
+            rows are clipped to, if given, to claim and mechanism of the second, not yet calibrated; None if the kind
+            begins no second round.
     """
 
     mechanism: type[M]
     specification: type[MechanismSpecification] | None
     warnings: Callable[[Task, M], list[str]] = row_bound_warnings
     own_units: bool = False
+    second: Callable[[Claim, Task, M, Release, Fraction | None], tuple[Claim, Mechanism]] | None = None
 
 
 # Each entry is about the mechanism that it is looked up for; a type that says so for all of them cannot be written.

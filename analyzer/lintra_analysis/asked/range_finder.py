@@ -2,8 +2,11 @@
 
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, Context, Decimal
+from fractions import Fraction
+from math import sqrt
 from typing import Literal
 
+import numpy as np
 from pydantic import Field
 
 from lintra_analysis.asked.asking import (
@@ -23,11 +26,18 @@ from lintra_analysis.planning.range_finder import (
     usual_projected_bound,
     usual_rank,
 )
+from lintra_analysis.planning.two_rounds import claim_with_mu, mu_of_rounds
+from lintra_analysis.releases.range_sums import RangeSums
+from lintra_analysis.releases.release import Release
 from lintra_protocol.canonical import base64url
 from lintra_protocol.documents import Real, fraction, real
-from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.errors import InvalidAnalysisError, InvalidTaskError
+from lintra_protocol.mechanisms.directions import BASIS_BITS, encode_basis
+from lintra_protocol.mechanisms.encoder import MIN_SIGMA
 from lintra_protocol.mechanisms.range_finder import MAX_TARGETS, RangeFinder, Target
+from lintra_protocol.mechanisms.second_moment import SecondMoment
 from lintra_protocol.privacy.statement import Claim
+from lintra_protocol.ring import IntArray
 from lintra_protocol.schema import Column, Name, Schema
 from lintra_protocol.task import Task
 
@@ -63,6 +73,19 @@ class RangeFinderSpecification(MechanismSpecification):
     intercept: Number = "0"
     targets: list[TargetSpecification] = Field(default=[], max_length=MAX_TARGETS)
     trace: bool = Field(default=False, strict=True)
+    rounds: Literal[1, 2] = Field(
+        default=1, description="2 for products along the directions that this task finds, by a task that follows it"
+    )
+
+    @property
+    def num_rounds(self) -> int:
+        """Return 1 or 2."""
+        return self.rounds
+
+    @property
+    def first_share(self) -> Real | None:
+        """Return the part of mu^2 that the first of two rounds has: half of it."""
+        return HALF if self.rounds == 2 else None
 
     def chosen(self, claim: Claim, columns: Sequence[Column], row_bound: Real | None) -> dict[str, object]:
         """Return the rank, the bound of projections, an intercept, and the trace where it is free."""
@@ -91,6 +114,8 @@ class RangeFinderSpecification(MechanismSpecification):
             "intercept": self.intercept,
             "trace": self.trace,
         }
+        if self.rounds == 2:
+            claim = claim_of_half(claim)
         plain = RangeFinder.model_validate(given | fields)
         bits = usual_bits(plain)
         targets = [
@@ -100,6 +125,60 @@ class RangeFinderSpecification(MechanismSpecification):
         plain = plain.model_copy(update={"targets": tuple(targets)})
         mechanism = with_clip_count(plain, claim.neighbours, self.clip_count_weight)
         return claim, circumstances.calibrated(mechanism, claim)
+
+
+HALF: Real = "0.5"
+
+
+def claim_of_half(total: Claim) -> Claim:
+    """Return what each of two rounds promises that keep a promise together: half of mu^2.
+
+    Raises:
+        InvalidTaskError: the total leaves nothing for one of the rounds.
+    """
+    return claim_with_mu(total, mu_of_rounds(total) * sqrt(0.5))
+
+
+def second_of_two(
+    total: Claim, first: Task, mechanism: RangeFinder, release: Release, bound: Fraction | None
+) -> tuple[Claim, SecondMoment]:
+    """Return claim and mechanism of a second round: products along all directions of the first, and its targets.
+
+    All r left singular vectors are taken and not only those above the noise: what the others hold is not noise alone
+    (docs/mechanisms/range_finder.md#second-round). The norm is that of the first round: no row is longer along
+    orthonormal directions.
+
+    Raises:
+        InvalidTaskError: the release is not that of a range finder.
+    """
+    if bound is not None and bound <= 0:
+        raise InvalidTaskError(f"row_bound: must be positive, got {bound}")
+    try:
+        held = release.range_sums()
+    except InvalidAnalysisError as error:
+        raise InvalidTaskError(error.detail) from None
+    return claim_of_half(total), SecondMoment(
+        row_bound=mechanism.row_bound if bound is None else real(f"{float(bound):.15g}"),
+        fraction_bits=0,
+        sigma=MIN_SIGMA,
+        intercept=mechanism.intercept,
+        trace=total.neighbours == "replace-one",
+        basis=encode_basis(steps_along(held)),
+        after=first.task_id,
+        targets=tuple(target.column for target in mechanism.targets),
+    )
+
+
+def steps_along(release: RangeSums) -> IntArray:
+    """Return orthonormal directions in steps of 2^-14, shape `(d, r)`, from the products about the means, if known.
+
+    Targets have no part in them: a regression on directions would else explain a target by itself.
+    """
+    values = release.about_means()[0] if release.sums is not None else release.values
+    vectors = np.linalg.svd(values, full_matrices=False)[0]
+    vectors[[target.column for target in release.targets]] = 0.0
+    steps: IntArray = np.rint(np.linalg.qr(vectors)[0] * 2**BASIS_BITS).astype(np.int64)
+    return steps
 
 
 def proposed_intercept(row_bound: Real) -> Real:
@@ -142,4 +221,4 @@ def warnings(task: Task, mechanism: RangeFinder) -> list[str]:
     return found
 
 
-ASKING = Asking(RangeFinder, RangeFinderSpecification, warnings)
+ASKING = Asking(RangeFinder, RangeFinderSpecification, warnings, second=second_of_two)

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from lintra_analysis.asked.asking import Asking, Circumstances, MechanismSpecification, Number
+from lintra_analysis.asked.ron_gauss_centred import second_of_two
 from lintra_analysis.planning.clip_count import with_clip_count
 from lintra_analysis.planning.ron_gauss import JointQuestion, plan_ron_gauss, useful_dimension, usual_radius
 from lintra_analysis.planning.row_norms import NormLaw
@@ -110,4 +111,4 @@ def _radius_warnings(task: Task, mechanism: RonGauss) -> list[str]:
     return [said]
 
 
-ASKING = Asking(RonGauss, RonGaussSpecification, _warnings)
+ASKING = Asking(RonGauss, RonGaussSpecification, _warnings, second=second_of_two)

@@ -12,11 +12,13 @@ import numpy as np
 from lintra_analysis.asked.asking import Asking, no_warnings
 from lintra_analysis.planning.two_rounds import claim_with_mu, mu_of_rounds
 from lintra_analysis.releases.joint_sums import ProjectedSums
-from lintra_analysis.synthetic.model import RELIABLE, GaussianModel
+from lintra_analysis.releases.release import Release
+from lintra_analysis.synthetic.model import RELIABLE, GaussianModel, fit
 from lintra_protocol.documents import real
-from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.errors import InvalidAnalysisError, InvalidTaskError
 from lintra_protocol.mechanisms.encoder import MIN_SIGMA
 from lintra_protocol.mechanisms.joint import FEATURE_BITS
+from lintra_protocol.mechanisms.ron_gauss import RonGauss
 from lintra_protocol.mechanisms.ron_gauss_centred import MAX_CENTRE, RonGaussCentred
 from lintra_protocol.privacy.composition import Spent
 from lintra_protocol.privacy.statement import Claim
@@ -62,6 +64,24 @@ def second_round(
         centers=_centers(release, model),
         **{name: getattr(mechanism, name) for name in kept},
     )
+
+
+def second_of_two(
+    total: Claim, first: Task, mechanism: RonGauss, release: Release, bound: Fraction | None
+) -> tuple[Claim, RonGaussCentred]:
+    """Return claim and mechanism of the second of two rounds (see `second_round`).
+
+    Raises:
+        InvalidTaskError: also where the release is that of a second round, or no joint sums.
+    """
+    del mechanism
+    try:
+        sums, second = release.rounds()
+    except InvalidAnalysisError as error:
+        raise InvalidTaskError(error.detail) from None
+    if second is not None:
+        raise InvalidTaskError("the first round is not a released ron_gauss task; release it first")
+    return second_round(total, first, sums, fit(sums), bound)
 
 
 def require_together(total: Claim, first: Task, second: Task) -> None:

@@ -1,26 +1,27 @@
-"""The second task of two rounds of `ron_gauss`, made from the first and its release."""
+"""The second task of two rounds, made from the first and its release."""
 
 from fractions import Fraction
 
 from pydantic import BaseModel, ConfigDict
 
-from lintra_analysis.asked.asking import Number
-from lintra_analysis.asked.ron_gauss_centred import require_together, second_round
+from lintra_analysis.asked.asking import ASKINGS, Number
+from lintra_analysis.asked.ron_gauss_centred import require_together
 from lintra_analysis.asked.specification import Specification
 from lintra_analysis.asked.task import SALT_BYTES, claim_of
 from lintra_analysis.planning.clip_count import with_clip_count
-from lintra_analysis.releases.joint_sums import ProjectedSums
 from lintra_analysis.releases.release import Release
-from lintra_analysis.synthetic.model import fit
 from lintra_protocol.canonical import base64url
 from lintra_protocol.documents import fraction
-from lintra_protocol.errors import InvalidAnalysisError, InvalidTaskError
+from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.task import Task
 
 
 class SecondRound(BaseModel):
-    """What an analyst may say about a second round: the norm that rows about their class's centre are clipped to."""
+    """What an analyst may say about a second round: the norm that rows about their class's centre are clipped to.
+
+    After a range finder it is the norm that rows along its directions, with their targets, are clipped to.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -32,28 +33,10 @@ class SecondRound(BaseModel):
         return None if self.row_bound is None else fraction(self.row_bound)
 
 
-def first_of_two(release: Release | None) -> ProjectedSums:
-    """Return the joint sums of the first of two rounds.
-
-    Raises:
-        InvalidTaskError: there is no such release, or it is another mechanism's or that of a second round.
-    """
-    problem = InvalidTaskError("the first round is not a released ron_gauss task; release it first")
-    if release is None:
-        raise problem
-    try:
-        first, second = release.rounds()
-    except InvalidAnalysisError:
-        raise problem from None
-    if second is not None:
-        raise problem
-    return first
-
-
 def build_second_task(
     specification: Specification,
     first: Task,
-    release: ProjectedSums,
+    release: Release | None,
     now: int,
     random_bytes: RandomBytes,
     row_bound: Fraction | None = None,
@@ -63,19 +46,27 @@ def build_second_task(
     Args:
         specification: what `build_task` made the first of.
         first: its task.
-        release: of that task.
+        release: of that task; None if it is not released.
         now: seconds since the epoch.
         random_bytes: for the salt.
-        row_bound: norm that rows about their class's centre are clipped to; without it the release gives it.
+        row_bound: norm that rows about their class's centre, or along directions, are clipped to; without it the first
+            round gives it.
 
     Raises:
         InvalidTaskError: one round was asked for, or the first does not give what the second needs.
     """
+    follow = ASKINGS[first.mechanism.kind].second
+    if follow is None:
+        raise InvalidTaskError(f"a {first.mechanism.kind} has no second round; ron_gauss and range_finder have one")
     if specification.mechanism.num_rounds != 2:
-        raise InvalidTaskError("this task was asked for in one round; ask for ron_gauss with 2 rounds")
+        raise InvalidTaskError(f"this task was asked for in one round; ask for {first.mechanism.kind} with 2 rounds")
+    if release is None:
+        raise InvalidTaskError(f"the first round is not a released {first.mechanism.kind} task; release it first")
     total, precision = claim_of(specification), first.time_precision
-    claim, mechanism = second_round(total, first, release, fit(release), row_bound)
-    mechanism = with_clip_count(mechanism, claim.neighbours, specification.mechanism.clip_count_weight)
+    claim, mechanism = follow(total, first, first.mechanism, release, row_bound)
+    weight = specification.mechanism.clip_count_weight
+    weight = "0" if weight is None and first.contributors is not None else weight
+    mechanism = with_clip_count(mechanism, claim.neighbours, weight).of_contributors(first.contributors)
     task = first.model_copy(
         update={
             "salt": base64url(random_bytes(SALT_BYTES)),
@@ -83,6 +74,7 @@ def build_second_task(
             "claim": claim,
             "not_before": now // precision,
             "not_after": -(-(now + specification.duration_seconds) // precision),
+            "study": None if first.study is None else first.study.model_copy(update={"pilot": first.task_id}),
         }
     )
     task.check()

@@ -106,7 +106,7 @@ def build_task(
             share_form=asked.share_form,
             suite=asked.suite,
             retention=asked.retention,
-            study=None if asked.study is None else Study(**asked.study.model_dump()),
+            study=_study(asked),
         )
     except ValidationError as error:
         raise InvalidTaskError(first_complaint(error)) from None
@@ -135,6 +135,25 @@ def warnings_of(task: Task) -> list[str]:
     if task.suite != HYBRID:
         found.append("the classical suite does not protect against a later quantum computer")
     return found
+
+
+def _study(asked: Specification) -> Study | None:
+    """Return the study that was asked for, or that both rounds of a mechanism make together.
+
+    Organisations are charged for each round by itself.
+
+    Raises:
+        InvalidTaskError: there would be two studies.
+    """
+    share = asked.mechanism.first_share
+    if asked.study is not None and share is not None:
+        raise InvalidTaskError("study: two rounds are a study of their own; leave it out")
+    if asked.study is not None:
+        return Study(**asked.study.model_dump())
+    if share is None or asked.contributors is not None:
+        return None
+    total = claim_of(asked)
+    return Study(epsilon=total.epsilon, delta=total.delta, delta_coalition=total.delta_coalition, share=share)
 
 
 def _contributors(asked: Specification, missing: Sequence[str]) -> Contributors | None:
