@@ -104,10 +104,10 @@ def create(
 
 @task_app.command("second-round", context_settings=IDENTIFIERS)
 def second_round(
-    task_id: Annotated[str, typer.Argument(help="The first round: a task of ron_gauss with 2 rounds, released.")],
+    task_id: Annotated[str, typer.Argument(help="The first round: ron_gauss or range_finder with 2 rounds, released.")],
     url: Url = DEFAULT_URL,
     token: Token = "",
-    row_bound: Annotated[str | None, typer.Option("--row-bound", help="Of rows about their class's mean.")] = None,
+    row_bound: Annotated[str | None, typer.Option(help="Of rows about means, or along directions.")] = None,
 ) -> None:
     """Make the second of two rounds from the release of the first, register it, and print its identifier."""
     with client_of(url, token) as client, waiting("registering the second round with every server"):

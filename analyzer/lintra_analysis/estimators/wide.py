@@ -7,13 +7,17 @@ core (docs/mechanisms/range_finder.md).
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from lintra_analysis.estimators.centred import About
 from lintra_analysis.estimators.estimates import Measured, check_confidence, quantile
 from lintra_analysis.estimators.wide_estimate import WideComponents, WideRidge
+from lintra_analysis.estimators.wide_second import ridge_along
 from lintra_analysis.releases.columns import centers, positions, scales
+from lintra_analysis.releases.directions import Directions
+from lintra_analysis.releases.gram import HasSecondMoment
 from lintra_analysis.releases.range_sums import HasRangeSums, RangeSums
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray, IntArray
@@ -184,28 +188,40 @@ def wide_variances(
     )
 
 
-def wide_ridge(release: HasRangeSums, target: str, regularization: float = 0.0, *, about: About = "means") -> WideRidge:
+class Explaining(HasRangeSums, HasSecondMoment, Protocol):
+    """A release that a ridge regression on very many columns can read: a range finder, or its second round."""
+
+    @property
+    def directions(self) -> Directions | None:
+        """Return the directions of a second round; None for a range finder."""
+        ...
+
+
+def wide_ridge(release: Explaining, target: str, regularization: float = 0.0, *, about: About = "means") -> WideRidge:
     """Return a ridge regression of one column on all that are no targets, along the leading components.
 
     Where the task named the column as a target, its products with all others are used. Otherwise they are estimated
-    from the projected ones, which is equal in the median and worse at its worst; the answer says so.
+    from the projected ones, which is equal in the median and worse at its worst; the answer says so. Of a second
+    round it is the regression along its directions (docs/mechanisms/range_finder.md#second-round).
 
     >>> from lintra_analysis import open_release, wide_ridge
     >>> wide_ridge(open_release("sensors.npz"), "power").declared
     True
 
     Args:
-        release: a range finder.
+        release: a range finder, or the second round of one.
         target: the column to explain.
         regularization: lambda, at least 0, in normalised units: it stands beside a sum over all clients, and beside
             the floor that follows from the noise.
-        about: the "means" where the release holds them, or the public "centers" in any case.
+        about: of a range finder, the "means" where the release holds them, or the public "centers" in any case.
 
     Raises:
         InvalidAnalysisError: the release is no range finder, has no such column, or nothing stands above the noise.
     """
     if not (math.isfinite(regularization) and regularization >= 0):
         raise InvalidAnalysisError(f"regularization must be finite and at least 0, got {regularization}")
+    if release.directions is not None:
+        return ridge_along(release, release.directions, target, regularization, about, (COHORT_NOTE,))
     held = release.range_sums()
     own = int(positions(held.columns, [target])[0])
     values, _, centred = _about(held, about)

@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 
+from lintra_protocol.documents import fraction
 from lintra_protocol.mechanisms import Histogram, SecondMoment, Sum
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.ring import FloatArray, IntArray
@@ -20,10 +21,12 @@ DEVIATIONS = 5.0
 def of_second_moment(task: Task, mechanism: SecondMoment, sketch: IntArray, row_counts: IntArray) -> list[str]:
     """Return what is impossible about sums of products, in words."""
     rows = _most_rows(mechanism, sketch, row_counts)
-    matrix = mechanism.decode(sketch, task.num_columns)[-task.num_columns :, -task.num_columns :]
+    size = mechanism.num_factors(task.num_columns)
+    matrix = mechanism.decode(sketch, task.num_columns)[-size:, -size:]
     noise = math.sqrt(int(row_counts.sum())) * mechanism.sigma * 4.0**-mechanism.fraction_bits
-    square, names = DEVIATIONS * math.sqrt(2) * noise, [column.name for column in task.encoded_columns]
-    own, most = np.diagonal(matrix), rows * _largest(task) ** 2 + square
+    names, largest = _factors(task, mechanism)
+    square = DEVIATIONS * math.sqrt(2) * noise
+    own, most = np.diagonal(matrix), rows * largest**2 + square
     found = of_count(mechanism, sketch, row_counts)
     found += [f"the squares of {names[i]!r} are negative" for i in np.flatnonzero(own < -square)]
     found += [f"the squares of {names[i]!r} exceed what its bounds allow" for i in np.flatnonzero(own > most)]
@@ -36,6 +39,16 @@ def of_second_moment(task: Task, mechanism: SecondMoment, sketch: IntArray, row_
     if least < -(2 * math.sqrt(own.size) + DEVIATIONS) * noise:
         found.append(f"the least eigenvalue, {least:.3g}, is further below 0 than noise carries it")
     return found
+
+
+def _factors(task: Task, mechanism: SecondMoment) -> tuple[list[str], FloatArray]:
+    """Return names and largest values of what is multiplied: columns, or directions, as long as a row, and targets."""
+    names, largest = [column.name for column in task.encoded_columns], _largest(task)
+    if mechanism.basis is None:
+        return names, largest
+    own, rank = list(mechanism.targets), mechanism.num_factors(task.num_columns) - len(mechanism.targets)
+    along = np.full(rank, float(fraction(mechanism.row_bound)))
+    return [*(f"direction {i + 1}" for i in range(rank)), *(names[i] for i in own)], np.append(along, largest[own])
 
 
 def of_sum(task: Task, mechanism: Sum, sketch: IntArray, row_counts: IntArray) -> list[str]:

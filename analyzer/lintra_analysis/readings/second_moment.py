@@ -2,6 +2,8 @@
 
 import math
 
+import numpy as np
+
 from lintra_analysis.readings.plausible_totals import of_second_moment
 from lintra_analysis.readings.reading import (
     Earlier,
@@ -13,8 +15,10 @@ from lintra_analysis.readings.reading import (
     scaled_columns,
 )
 from lintra_analysis.releases.columns import INTERCEPT, ScaledColumn
+from lintra_analysis.releases.directions import Directions
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
 from lintra_protocol.mechanisms import SecondMoment
+from lintra_protocol.mechanisms.directions import BASIS_BITS, directions
 from lintra_protocol.ring import IntArray
 from lintra_protocol.task import Task
 
@@ -27,6 +31,10 @@ def _read(
     num_rows = number_of_rows(mechanism, sketch, row_counts)
     values = mechanism.decode(sketch, task.num_columns)
     row_bound, exact = norm_of_rows(mechanism), ""
+    along = _directions(mechanism, columns)
+    if along is not None:
+        names = [ScaledColumn(name, 0.0, 1.0, -row_bound, row_bound) for name in along.names]
+        columns = (*names, *(columns[place] for place in mechanism.targets))
     trace_columns = len(columns) if mechanism.trace else 0
     # Products are counted in squared steps. The diagonal's noise is sqrt(2) times this, rounded up to an integer.
     noise_sd = math.sqrt(num_reports) * mechanism.sigma * 4.0**-mechanism.fraction_bits
@@ -46,7 +54,16 @@ def _read(
         exact=exact,
         clipped=clipped_rows(task, sketch, row_counts),
         counted=counted_rows(mechanism, sketch, row_counts, math.sqrt(2)),
+        directions=along,
     )
+
+
+def _directions(mechanism: SecondMoment, columns: tuple[ScaledColumn, ...]) -> Directions | None:
+    """Return what the products of a second round are about; None for products of columns."""
+    if mechanism.basis is None:
+        return None
+    basis = directions(mechanism.basis, len(columns)).astype(np.float64) * 2.0**-BASIS_BITS
+    return Directions(columns, basis, tuple(f"(direction {i})" for i in range(1, basis.shape[1] + 1)))
 
 
 READING = Reading(_read, totals=of_second_moment)

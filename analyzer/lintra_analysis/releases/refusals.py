@@ -3,10 +3,20 @@
 from typing import NoReturn
 
 from lintra_analysis.releases.clipped import ClippedRows
+from lintra_analysis.releases.directions import Directions
 from lintra_protocol.errors import InvalidAnalysisError
 
 
-class NoRounds:
+class NoDirections:
+    """What a release says that is about columns and not about directions."""
+
+    @property
+    def directions(self) -> Directions | None:
+        """Return None: a product is one of columns."""
+        return None
+
+
+class NoRounds(NoDirections):
     """The answer of a release that is not of synthetic rows."""
 
     def rounds(self) -> NoReturn:
@@ -20,7 +30,7 @@ class NoRounds:
         )
 
 
-class NoCells:
+class NoCells(NoDirections):
     """The answer of a release that is no histogram."""
 
     def cells(self) -> NoReturn:
@@ -34,7 +44,7 @@ class NoCells:
         )
 
 
-class NoRangeSums:
+class NoRangeSums(NoDirections):
     """The answer of a release that is no range finder."""
 
     def range_sums(self) -> NoReturn:

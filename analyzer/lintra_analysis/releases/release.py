@@ -7,6 +7,7 @@ from lintra_analysis.releases.cell_counts import CellCounts
 from lintra_analysis.releases.centred_products import CentredProducts
 from lintra_analysis.releases.clipped import ClippedRows
 from lintra_analysis.releases.columns import ScaledColumn
+from lintra_analysis.releases.directions import Directions
 from lintra_analysis.releases.gram import GramEstimate
 from lintra_analysis.releases.joint_sums import ProjectedSums
 from lintra_analysis.releases.range_sums import RangeSums
@@ -42,6 +43,11 @@ class Release(Protocol):
     @property
     def clipped(self) -> ClippedRows | None:
         """Return how many rows clipping changed, with the deviation of the noise; None if nobody counted."""
+        ...
+
+    @property
+    def directions(self) -> Directions | None:
+        """Return the directions that a second round is about; None for every other release."""
         ...
 
     def restrict(self, names: Sequence[str]) -> "Release":

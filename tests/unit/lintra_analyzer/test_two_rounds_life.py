@@ -1,4 +1,4 @@
-"""Two rounds of `ron_gauss` over REST and on the command line: two tasks, two releases, one model."""
+"""Two rounds over REST and on the command line: two tasks, two releases, one model or one set of directions."""
 
 import json
 from pathlib import Path
@@ -10,8 +10,10 @@ from typer.testing import CliRunner
 from lintra_analysis.access.rest_client import AnalyzerClient
 from lintra_analyzer import cli
 from lintra_analyzer.commands import asking
-from support.analyzer_world import CLIENTS, TOKEN, Life, living
+from lintra_client import Ledger
+from support.analyzer_world import CLIENTS, TOKEN, Life, living, seeded
 from support.blocking import Bridge, Loop
+from support.example_releases import SENSORS, WAVE, sensors
 
 FIRST = {"mechanism": {"kind": "ron_gauss", "bins": 4, "rounds": 2}, "epsilon": 10}
 
@@ -59,7 +61,7 @@ async def test_a_task_of_one_round_has_no_second(life: Life) -> None:
     await released(life, total.task_id)
     refused = [await second(life, task.task_id) for task in (one, total)]
     assert "ask for ron_gauss with 2 rounds" in refused[0].json()["detail"]
-    assert "not a released ron_gauss task" in refused[1].json()["detail"]
+    assert "a sum has no second round" in refused[1].json()["detail"]
 
 
 async def test_rows_and_their_report_come_from_both_releases(life: Life) -> None:
@@ -125,3 +127,32 @@ def test_commands_make_the_second_task_and_draw_rows_of_both_releases(
     assert made.exit_code == 0, made.output
     assert rows.stdout == answer.text  # type: ignore[attr-defined]
     assert life.service.task(made.stdout.strip()).mechanism.row_bound == "1.5"
+
+
+WIDE = {"columns": SENSORS, "mechanism": WAVE | {"rounds": 2, "rank": 8}, "row_bound": 1.7, "epsilon": 10}
+
+
+async def test_a_range_finder_is_followed_by_products_along_its_directions(life: Life) -> None:
+    rows = [(row, seeded(f"wide {number}")) for number, row in enumerate(sensors()[:CLIENTS])]
+    first = await life.create(**WIDE)
+    await life.upload(first, rows=rows)
+    await life.release(first)
+    made = await second(life, first.task_id)
+    assert made.status_code == 201, made.text
+    task = life.service.task(made.json()["task_id"])
+    await life.upload(task, rows=rows)
+    release_id = await life.release(task)
+    ridge = await ask(life, release_id, {"kind": "wide-ridge", "target": "power"})
+    line = await ask(life, release_id, {"kind": "regression", "target": "power", "features": ["(direction 1)"]})
+    assert (ridge.status_code, line.status_code) == (200, 200), ridge.text + line.text
+    result = ridge.json()["result"]
+    assert len(result["coefficients"]) == len(result["features"]) == 35
+    assert result["components"] == 8
+    assert any(warning.startswith("second of two rounds") for warning in ridge.json()["certificate"]["warnings"])
+    # A device is charged for both when the first report leaves.
+    with Ledger(life.folder / "ledger", max_epsilon=11, delta=1e-5) as ledger:
+        assert not ledger.charge_task(first, {bytes(32): "ann"}, 0)
+        held = ledger.spent("ann")
+        assert not ledger.charge_task(task, {bytes([1]) * 32: "ann"}, 0)
+        assert ledger.spent("ann") == held
+        assert 9.9 < held.epsilon <= 10
