@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lintra_client.check import Policy
     from lintra_client.client import Client
     from lintra_client.contributing import Account, Contribution
+    from lintra_client.counting import Counted
     from lintra_client.ledger import DEFAULT_LEDGER, DISTINCT_SOURCES, Balance, Entry, Ledger
     from lintra_client.sealed_reports import Parcel
     from lintra_client.sending import SendReceipt
@@ -28,6 +29,7 @@ __all__ = [
     "BlockingClient",
     "Client",
     "Contribution",
+    "Counted",
     "Entry",
     "FailedRow",
     "Ledger",
@@ -45,6 +47,7 @@ _HOMES = {
     "check": ("Policy",),
     "client": ("Client",),
     "contributing": ("Account", "Contribution"),
+    "counting": ("Counted",),
     "ledger": ("DEFAULT_LEDGER", "DISTINCT_SOURCES", "Balance", "Entry", "Ledger"),
     "sealed_reports": ("Parcel",),
     "sending": ("SendReceipt",),

@@ -18,10 +18,12 @@ from lintra_client.check import Policy
 from lintra_client.client import Client, Servers
 from lintra_client.contributing import Contribution
 from lintra_client.contribution_table import Rows
+from lintra_client.counting import Counted
 from lintra_client.frames import DataFrame
 from lintra_client.ledger import SELF, Distinct, Ledger, OwnLedger
 from lintra_client.sealed_reports import Parcel
 from lintra_client.sending import SendReceipt
+from lintra_protocol.messages import BATCH
 from lintra_protocol.randomness import RandomBytes, system_randomness
 from lintra_protocol.ring import FloatArray
 from lintra_protocol.schema import Row
@@ -127,6 +129,11 @@ class BlockingClient:
                 progress=progress,
             )
         )
+
+    def counted(self, report_id: str, *, batch: int = BATCH, certificate: str | None = None) -> Counted:
+        """Have the servers prove whether a report was counted; see `Client.counted`."""
+        self.open()
+        return self._run(self._client.counted(report_id, batch=batch, certificate=certificate))
 
     def contribution(
         self,

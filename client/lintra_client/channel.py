@@ -77,13 +77,13 @@ class Channel:
         self._address = address
         self._retries = retries
 
-    async def fetch(self, path: str, answer: MessageName) -> bytes:
-        """GET a message, with retries.
+    async def fetch(self, path: str, *answers: MessageName) -> bytes:
+        """GET a message, which is one of `answers`, with retries.
 
         Raises:
             LintraError: what the server answered, or `UnavailableError` when it could not be reached.
         """
-        return await self.persistently(lambda: self._request("GET", path, b"", None, answer))
+        return await self.persistently(lambda: self._request("GET", path, b"", None, *answers))
 
     async def post(self, path: str, body: bytes, sent: MessageName, answer: MessageName) -> bytes:
         """POST a message once; wrap it in `persistently` for retries.
@@ -123,7 +123,7 @@ class Channel:
         raise AssertionError("the last attempt returns or raises")
 
     async def _request(
-        self, method: str, path: str, body: bytes, sent: MessageName | None, answer: MessageName
+        self, method: str, path: str, body: bytes, sent: MessageName | None, *answers: MessageName
     ) -> bytes:
         try:
             async with (
@@ -136,7 +136,8 @@ class Channel:
             raise TransientError(UnavailableError(f"{self.name}: {type(error).__name__}")) from None
         if not response.is_success:
             raise self._refusal(response, data)
-        require_media_type(response.headers.get("content-type"), answer)
+        said = response.headers.get("content-type")
+        require_media_type(said, next((name for name in answers if media_type(name) == said), answers[0]))
         return data
 
     def _built(self, method: str, path: str, body: bytes, sent: MessageName | None) -> httpx2.Request:

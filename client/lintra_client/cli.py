@@ -14,12 +14,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from lintra_client.bulk import FailedRow, SendSummary
 from lintra_client.check import Policy
-from lintra_client.client import Client, Servers
+from lintra_client.client import Client
 from lintra_client.contribute_cli import contribute
+from lintra_client.counted_cli import counted
 from lintra_client.ledger import DELTA, DISTINCT_SOURCES, MAX_EPSILON, Ledger, default_path, require_source
 from lintra_client.ledger_cli import AsJson, Ceiling, LedgerDelta, LedgerPath
 from lintra_client.ledger_cli import app as ledger_app
-from lintra_client.terminal import refusals
+from lintra_client.terminal import refusals, servers_of
 from lintra_protocol.cells import sent_number
 from lintra_protocol.errors import InvalidRowError
 from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
@@ -72,6 +73,7 @@ OneToken = Annotated[str | None, typer.Option("--token", metavar="TEXT", help="T
 _SHOWN_FAILURES = 10
 
 app.command(context_settings=_IDENTIFIERS)(contribute)
+app.command(context_settings=_IDENTIFIERS)(counted)
 
 
 @app.command(context_settings=_IDENTIFIERS)
@@ -85,7 +87,7 @@ def check(
     """Check a task as every client does before it sends anything."""
     with refusals():
         policy = Policy(max_epsilon=max_epsilon, min_clients=min_clients)
-        client = Client(task_id, _servers(server), policy=policy, ledger=None)
+        client = Client(task_id, servers_of(server), policy=policy, ledger=None)
         task = asyncio.run(_opened(client))
     if as_json:
         typer.echo(json.dumps({"task_id": task.task_id, **_facts(task, policy)}, ensure_ascii=False))
@@ -121,7 +123,7 @@ def send(
         passes = _tokens(token, tokens, _count_rows(file))
         path = ledger or default_path()
         with nullcontext() if no_ledger else Ledger(path, max_epsilon=ceiling, delta=ledger_delta) as opened:
-            client = Client(task_id, _servers(server), policy=policy, ledger=opened, strict=strict)
+            client = Client(task_id, servers_of(server), policy=policy, ledger=opened, strict=strict)
             summary = asyncio.run(_send_file(client, file, source_column, passes, quiet=as_json))
     if as_json:
         typer.echo(json.dumps(_account(summary), ensure_ascii=False))
@@ -241,11 +243,6 @@ def _lines_of(file: Path) -> Iterator[Iterator[list[str]]]:
         raise InvalidRowError(f"{file.name} is not UTF-8 text; save it as CSV in UTF-8") from None
     except csv.Error as error:
         raise InvalidRowError(f"{file.name} is no CSV file: {error}") from None
-
-
-def _servers(options: Sequence[str]) -> Servers:
-    pairs = [option.partition("=") for option in options]
-    return {name: address or name for name, _, address in pairs} if len(set(options)) == len(options) else options
 
 
 def _facts(task: Task, policy: Policy) -> dict[str, str | list[str]]:

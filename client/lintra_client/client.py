@@ -19,6 +19,7 @@ from lintra_client.channel import Channel, Retries
 from lintra_client.check import Policy, agreed_task, require_distinct, server_url, task_identifier
 from lintra_client.contributing import Contribution, finished, prepare, send_once
 from lintra_client.contribution_table import Rows
+from lintra_client.counting import Counted, ask_counted
 from lintra_client.frames import DataFrame, rows_of_frame, sources_of_frame
 from lintra_client.ledger import (
     DEFAULT_LEDGER,
@@ -32,15 +33,23 @@ from lintra_client.ledger import (
 )
 from lintra_client.ledger_book import Source, Vouched
 from lintra_client.outbox import Outbox
-from lintra_client.sealed_reports import Parcel, block_size, encode_apart, encode_together, report_time, spelled
+from lintra_client.sealed_reports import (
+    Parcel,
+    block_size,
+    encode_apart,
+    encode_together,
+    report_time,
+    spelled,
+    tokens_of,
+)
 from lintra_client.sending import Sending, SendReceipt, receipt_of
 from lintra_client.upload import Delivery, Destination
-from lintra_protocol.errors import LedgerRefusedError, TokenInvalidError
+from lintra_protocol.errors import LedgerRefusedError
+from lintra_protocol.messages import BATCH
 from lintra_protocol.randomness import RandomBytes, bulk_system_randomness, system_randomness
 from lintra_protocol.ring import FloatArray
 from lintra_protocol.schema import Row
 from lintra_protocol.task import Task
-from lintra_protocol.tokens import Token
 
 Servers = Sequence[str] | Mapping[str, str]
 """The servers' URLs as the task has them, in any order; or a mapping from these to where each is reached."""
@@ -191,7 +200,7 @@ class Client:
         values = self.task.schema_arrays.row(row, strict=self._strict)
         when = report_time(self.task, self._now())
         parcel = encode_together(self.task, values[np.newaxis], when, random_bytes)
-        return replace(parcel, sources=(source,), tokens=self._tokens([self._token]))
+        return replace(parcel, sources=(source,), tokens=tokens_of(self.task, [self._token]))
 
     async def deliver(self, parcel: Parcel) -> SendReceipt:
         """Deliver a prepared report to all servers; harmless to repeat, and charged once.
@@ -275,7 +284,7 @@ class Client:
                 apart = [random_bytes_for(index) for index in block.indices]
                 parcel = encode_apart(task, block.rows, when, apart)
             tokens = [token_for(index) if token_for else self._token for index in block.indices]
-            return replace(parcel, sources=tuple(sources), tokens=self._tokens(tokens))
+            return replace(parcel, sources=tuple(sources), tokens=tokens_of(task, tokens))
 
         carry = directly(self._charge, self._deliver)
         if callable(source_for) and self._ledger is not None and self._outbox is not None:
@@ -338,11 +347,18 @@ class Client:
 
     async def send_contribution(self, made: Contribution, random_bytes: RandomBytes = system_randomness) -> SendReceipt:
         """Send what `contribution` has prepared."""
-        when, tokens = report_time(self.task, self._now()), self._tokens([self._token])
+        when, tokens = report_time(self.task, self._now()), tokens_of(self.task, [self._token])
         if self._ledger is None or self._outbox is None:
             return await self.deliver(made.parcel(self.task, when, random_bytes, tokens))
         sending = Sending(self.task, self._open(), self._ledger, self._outbox, made.sources)
         return receipt_of(self.task, *await send_once(sending, made, self.task, when, random_bytes, tokens))
+
+    # --- afterwards --------------------------------------------------------------------------------------------
+
+    async def counted(self, report_id: str, *, batch: int = BATCH, certificate: str | None = None) -> Counted:
+        """Have the servers prove whether a report is in the cohort that they froze; see `counting.ask_counted`."""
+        channels = [destination.channel for destination in self._open()]
+        return await ask_counted(self.task, channels, report_id, batch, certificate)
 
     # --- inside ------------------------------------------------------------------------------------------------
 
@@ -355,19 +371,6 @@ class Client:
         destinations = [Destination(self._task, index, channel, self._now) for index, channel in by_index]
         await asyncio.gather(*(destination.key() for destination in destinations))
         self._destinations = destinations
-
-    def _tokens(self, texts: Sequence[str | None]) -> tuple[Token, ...]:
-        """Read the tokens of some reports.
-
-        Raises:
-            TokenInvalidError: the task asks for tokens, and there is none; nothing has left.
-            InvalidMessageError: a text is not a token of a task like this.
-        """
-        if not self.task.uses_tokens:
-            return ()
-        if None in texts:
-            raise TokenInvalidError("the task asks for a token, and this client has none")
-        return tuple(Token.parse(text or "", self.task.num_servers) for text in texts)
 
     def _open_books(self) -> None:
         """Open the ledger, if it is this client's own, and the outbox beside it."""
@@ -384,8 +387,7 @@ class Client:
 
     async def _charge(self, parcel: Parcel) -> dict[bytes, LedgerRefusedError]:
         """Charge a parcel; what is not returned may leave once this is done, and not before."""
-        if not self._destinations:
-            raise ValueError("the client is closed")
+        self._open()
         if self._ledger is None:
             return {}
         reports = dict(zip(parcel.report_ids, parcel.sources, strict=True))
@@ -393,6 +395,4 @@ class Client:
         return await asyncio.to_thread(self._ledger.charge_task, self.task, reports, parcel.batch)
 
     async def _deliver(self, parcel: Parcel) -> list[Delivery]:
-        if not self._destinations:
-            raise ValueError("the client is closed")
-        return await asyncio.gather(*(destination.deliver(parcel) for destination in self._destinations))
+        return await asyncio.gather(*(destination.deliver(parcel) for destination in self._open()))

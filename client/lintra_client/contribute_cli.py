@@ -11,13 +11,13 @@ from typing import Annotated
 import typer
 
 from lintra_client.check import Policy
-from lintra_client.client import Client, Servers
+from lintra_client.client import Client
 from lintra_client.contributing import Account, Contribution
 from lintra_client.contribution_table import Rows, read_table
 from lintra_client.ledger import DELTA, MAX_EPSILON, Ledger, default_path
 from lintra_client.ledger_cli import AsJson, Ceiling, LedgerDelta, LedgerPath
 from lintra_client.sending import SendReceipt
-from lintra_client.terminal import refusals
+from lintra_client.terminal import refusals, servers_of
 from lintra_protocol.mechanisms.collusion import in_words
 from lintra_protocol.task import Task
 
@@ -81,7 +81,7 @@ def contribute(
         path = ledger or default_path()
         with nullcontext() if no_ledger else Ledger(path, max_epsilon=ceiling, delta=ledger_delta) as opened:
             policy = Policy(max_epsilon=max_epsilon)
-            client = Client(task_id, _servers(server), policy=policy, ledger=opened, token=token, strict=strict)
+            client = Client(task_id, servers_of(server), policy=policy, ledger=opened, token=token, strict=strict)
             asyncio.run(_contribute(client, table, person, keep, leave_out, yes=yes, dry_run=dry_run, as_json=as_json))
 
 
@@ -155,8 +155,3 @@ def lines_of(account: Account, task: Task) -> Iterator[str]:
     yield f"if other organisations collude: {in_words(account.colluding, task.claim.min_clients)}"
     yield f"this report's own noise is {account.noise:.2g} of its sums in the median"
     yield "persons are protected; your organisation's own figures are not"
-
-
-def _servers(options: list[str]) -> Servers:
-    pairs = [option.partition("=") for option in options]
-    return {name: address or name for name, _, address in pairs} if len(set(options)) == len(options) else options

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from lintra_client.ledger_book import Book, Source, Vouched, all_charges, epsilon_of, sum_of, total_of
+from lintra_client.ledger_book import Book, Source, Vouched, all_charges, epsilon_of, reports_of, sum_of, total_of
 from lintra_client.ledger_file import LedgerFile
 from lintra_protocol.errors import LedgerRefusedError
 from lintra_protocol.messages import BATCH
@@ -293,6 +293,11 @@ class Ledger:
             )
 
     # --- reading -----------------------------------------------------------------------------------------------
+
+    def reports(self, task_id: str, source: str | None = None) -> list[tuple[str, int]]:
+        """Return a task's reports, oldest charge first, each with its batch; of one source, if it is named."""
+        with self._file.transaction() as db:
+            return reports_of(db, task_id, None if source is None else require_source(source))
 
     def entries(self) -> list[Entry]:
         """Return all charges, oldest first.

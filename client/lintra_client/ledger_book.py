@@ -178,6 +178,13 @@ class Book:
         return sum_of(tuple(self._prices[number] for number in sorted(numbers)))
 
 
+def reports_of(db: sqlite3.Connection, task_id: str, source: str | None) -> list[tuple[str, int]]:
+    """Return the reports of a task, oldest charge first, each with its batch; of one source, if it is named."""
+    query = "SELECT report_id, batch FROM charges JOIN reports USING (charge) WHERE task_id = ? AND ? IN (source, '')"
+    found = db.execute(f"{query} ORDER BY charge, report_id", (task_id, source or ""))
+    return [(base64url(report_id), batch) for report_id, batch in found]
+
+
 def total_of(db: sqlite3.Connection, source: str) -> Spent:
     """Return what a source has spent, charges that were vouched for included.
 

@@ -14,7 +14,7 @@ from lintra_client.check import ServerKey
 from lintra_client.ledger_book import Source
 from lintra_protocol.blocks import SealedBlock, block_capacity
 from lintra_protocol.canonical import base64url
-from lintra_protocol.errors import TaskEndedError, TaskNotStartedError
+from lintra_protocol.errors import TaskEndedError, TaskNotStartedError, TokenInvalidError
 from lintra_protocol.messages import BATCH
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.report import Report, make_reports, seal_block
@@ -174,3 +174,17 @@ def encode_apart(task: Task, rows: FloatArray, time: int, sources: Sequence[Rand
 def spelled(report_id: bytes) -> str:
     """Return a report identifier as it stands in messages and receipts."""
     return base64url(report_id)
+
+
+def tokens_of(task: Task, texts: Sequence[str | None]) -> tuple[Token, ...]:
+    """Read the tokens of some reports.
+
+    Raises:
+        TokenInvalidError: the task asks for tokens, and there is none; nothing has left.
+        InvalidMessageError: a text is not a token of a task like this.
+    """
+    if not task.uses_tokens:
+        return ()
+    if None in texts:
+        raise TokenInvalidError("the task asks for a token, and this client has none")
+    return tuple(Token.parse(text or "", task.num_servers) for text in texts)

@@ -1,7 +1,7 @@
-"""How every command ends: a refusal is one line and exit code 1."""
+"""What all commands share: how they name servers, and how they end. A refusal is one line and exit code 1."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import typer
@@ -17,3 +17,9 @@ def refusals() -> Iterator[None]:
     except (LintraError, ValueError) as error:
         typer.echo(str(error), err=True)
         sys.exit(1)
+
+
+def servers_of(options: Sequence[str]) -> Sequence[str] | Mapping[str, str]:
+    """Return the servers of the option `--server`: URLs, or URL=ADDRESS where one is reached elsewhere."""
+    pairs = [option.partition("=") for option in options]
+    return {name: address or name for name, _, address in pairs} if len(set(options)) == len(options) else options

@@ -30,7 +30,7 @@ class Destination:
         self.index = index
         self.name = channel.name
         self._task = task
-        self._channel = channel
+        self.channel = channel
         self._now = now
         self._key: ServerKey | None = None
         self._lock = asyncio.Lock()
@@ -43,7 +43,7 @@ class Destination:
         """
         async with self._lock:
             if self._key is None or self._key is stale or self._key.valid_until <= self._now():
-                body = await self._channel.fetch("/v1/keys", "keys")
+                body = await self.channel.fetch("/v1/keys", "keys")
                 self._key = sealing_key(self._task, self.index, body, self._now())
             return self._key
 
@@ -93,7 +93,7 @@ class Destination:
             blocks = await blocks_of(pending)
             sent = [known for block in blocks for known in block.report_ids]
             path = f"/v1/tasks/{self._task.task_id}/reports"
-            data = await self._channel.post(path, encode_upload(blocks), "reports", "upload-answer")
+            data = await self.channel.post(path, encode_upload(blocks), "reports", "upload-answer")
             answer = UploadAnswer.from_canonical(data)
             failures = verified_failures(self._task, self.index, sent, answer)
             receipts.append(answer.receipt)
@@ -107,7 +107,7 @@ class Destination:
                 raise TransientError(failures[next(iter(pending))])
 
         try:
-            await self._channel.persistently(attempt)
+            await self.channel.persistently(attempt)
         except LintraError as error:
             refused |= dict.fromkeys(pending, error)
         return Delivery(refused, tuple(receipts))

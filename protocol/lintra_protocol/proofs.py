@@ -1,7 +1,7 @@
 """What a server answers when somebody asks whether a report was counted: a proof that it was, or that it was not."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, Protocol
 
 from lintra_protocol.canonical import base64url, parse_base64url
 from lintra_protocol.check_messages import Verdict
@@ -9,6 +9,18 @@ from lintra_protocol.documents import Count, Frozen, Key
 from lintra_protocol.errors import InventoryMismatchError
 from lintra_protocol.manifest import InclusionProof, verify_absence, verify_inclusion
 from lintra_protocol.messages import Cohort, Packed
+
+
+class NamedCohort(Protocol):
+    """What a proof leads to: root and size of a cohort, as a signed cohort, a certificate or a proof names them."""
+
+    @property
+    def root(self) -> str:
+        """The Merkle root, in base64url."""
+
+    @property
+    def count(self) -> int:
+        """How many reports it has."""
 
 
 class ShownLeaf(Frozen):
@@ -42,7 +54,7 @@ class Inclusion(ShownLeaf):
         """Say that a report is in a cohort."""
         return cls(root=cohort.root, count=cohort.count, **dict(ShownLeaf.of_proof(proof)))
 
-    def verify(self, cohort: Cohort, report_id: bytes) -> None:
+    def verify(self, cohort: NamedCohort, report_id: bytes) -> None:
         """Check that a report is in a cohort.
 
         Raises:
@@ -66,7 +78,7 @@ class Absence(Frozen):
         """Say that a report is not in a cohort."""
         return cls(root=cohort.root, count=cohort.count, leaves=tuple(map(ShownLeaf.of_proof, proofs)))
 
-    def verify(self, cohort: Cohort, report_id: bytes) -> None:
+    def verify(self, cohort: NamedCohort, report_id: bytes) -> None:
         """Check that a report is not in a cohort.
 
         Raises:
@@ -109,6 +121,6 @@ class Judged(Frozen):
         return self.accepted is not None
 
 
-def _require_of(shown: Inclusion | Absence, cohort: Cohort) -> None:
+def _require_of(shown: Inclusion | Absence, cohort: NamedCohort) -> None:
     if (shown.root, shown.count) != (cohort.root, cohort.count):
         raise InventoryMismatchError("the proof is of another cohort")

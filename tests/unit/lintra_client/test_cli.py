@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from lintra_client import Client, cli
+from lintra_client.terminal import servers_of
 from lintra_protocol.errors import UnavailableError
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.privacy.study import Study
@@ -141,7 +142,7 @@ def test_send_says_why_it_stopped(network: Network, tmp_path: Path) -> None:
 
 def test_a_server_may_be_reached_elsewhere_than_at_its_url() -> None:
     options = ["https://a.test=http://localhost:1", "https://b.test"]
-    assert cli._servers(options) == {"https://a.test": "http://localhost:1", "https://b.test": "https://b.test"}
+    assert servers_of(options) == {"https://a.test": "http://localhost:1", "https://b.test": "https://b.test"}
 
 
 @pytest.mark.parametrize(
