@@ -7,18 +7,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lintra_protocol.messages import BATCH
 from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.report import Report, make_report, share_words
+from lintra_protocol.report import Report, checks_of, make_report, share_words
 from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.ring import FloatArray, IntArray, RingArray, from_ring
-from lintra_protocol.rules import check_cohort, draw_matrix
+from lintra_protocol.rules import check_cohort, check_seed, draw_matrix
 from lintra_protocol.schema import Row
 from lintra_protocol.sharing import combine
 from lintra_protocol.task import Task
 from lintra_protocol.transforms.base import PublicMatrix
+from lintra_protocol.verdicts import check_accepted, parameters_of
+from lintra_protocol.verification.checks import accepted
+from lintra_protocol.verification.points import Points, check_points
 from lintra_protocol.wire import BLIND_BYTES
 
 
@@ -32,6 +36,7 @@ class IdealRelease:
         row_counts: reports in each row, shape `(m,)`.
         privacy: under the matrix that was drawn.
         seed: of that matrix.
+        rejected: identifiers of reports that a verified task left out.
     """
 
     values: FloatArray
@@ -39,6 +44,7 @@ class IdealRelease:
     row_counts: IntArray
     privacy: PrivacyStatement
     seed: bytes
+    rejected: tuple[bytes, ...] = ()
 
 
 def run(
@@ -47,6 +53,7 @@ def run(
     nonces: Sequence[bytes],
     time: int | None = None,
     smoothing: Sequence[RandomBytes] | None = None,
+    matrix_nonces: Sequence[bytes] = (),
 ) -> IdealRelease:
     """Release `rows`, each with the randomness of its client.
 
@@ -56,16 +63,17 @@ def run(
         nonces: 32 bytes from each server.
         time: when the clients report, in the task's units; the task's first unit if not given.
         smoothing: each server's own source of randomness; read only where the mechanism needs smoothing noise.
+        matrix_nonces: 32 bytes more from each server, in a verified task only.
 
     Raises:
-        ValueError: the mechanism needs smoothing noise and there is no source of it.
+        ValueError: the mechanism needs smoothing noise and there is no source of it, or second nonces are missing.
     """
     task.check()
 
     # Every client, alone: check the row; clip, round and noise it; share it; commit to the shares.
     when = task.not_before if time is None else time
     reports = [client_report(task, row, when, random_bytes) for row, random_bytes in rows]
-    return release(task, reports, nonces, smoothing, batch=task.batch_of(when))
+    return release(task, reports, nonces, smoothing, batch=task.batch_of(when), matrix_nonces=matrix_nonces)
 
 
 def release(
@@ -76,6 +84,7 @@ def release(
     *,
     batch: int = BATCH,
     first: int | None = None,
+    matrix_nonces: Sequence[bytes] = (),
 ) -> IdealRelease:
     """Do what servers and analyzer do with the clients' reports of a batch (see `run` for the rest).
 
@@ -83,11 +92,23 @@ def release(
     """
     if task.mechanism.smoothing and (smoothing is None or len(smoothing) != task.num_servers):
         raise ValueError(f"each of the {task.num_servers} servers needs a source of smoothing noise")
+    if task.verified is not None and len(matrix_nonces) != task.num_servers:
+        raise ValueError(f"each of the {task.num_servers} servers needs a second nonce: reports are verified")
 
     # All servers: freeze the cohort, and only then draw the public matrix.
     reports = sorted(reports, key=lambda report: report.report_id)
     check_cohort(task, len(reports), len(reports))
     root = ReportIds.of(report.report_id for report in reports).root
+
+    # All servers of a verified task: check every report, and go on with those that are short enough.
+    rejected: tuple[bytes, ...] = ()
+    if task.verified is not None:
+        passed = verdict(task, reports, check_points(check_seed(task, batch, root, nonces, first)))
+        rejected = tuple(report.report_id for report, short in zip(reports, passed, strict=True) if not short)
+        check_accepted(task, len(reports), len(rejected))
+        reports = [report for report, short in zip(reports, passed, strict=True) if short]
+        root, nonces = ReportIds.of(report.report_id for report in reports).root, matrix_nonces
+
     drawn = draw_matrix(task, batch, root, nonces, len(reports), first)
     sketch_shares = [server_sketch_share(task, server, reports, drawn.matrix) for server in range(task.num_servers)]
     for sketch_share, random_bytes in zip(sketch_shares, smoothing or (), strict=False):
@@ -96,7 +117,7 @@ def release(
     # The analyzer: add up, lift, decode.
     sketch = from_ring(combine(np.stack(sketch_shares)))
     values = task.mechanism.decode(sketch, task.num_columns)
-    return IdealRelease(values, sketch, drawn.matrix.row_counts(), drawn.privacy, drawn.seed)
+    return IdealRelease(values, sketch, drawn.matrix.row_counts(), drawn.privacy, drawn.seed, rejected)
 
 
 def client_report(task: Task, row: Row, time: int, random_bytes: RandomBytes) -> Report:
@@ -112,6 +133,18 @@ def organisation_report(
     """Do what an organisation does with all its rows, shape `(n, d)`, of numbered persons, before sealing."""
     noised = task.encode_contribution(task.schema_arrays.rows(rows), persons, random_bytes)
     return make_report(task, noised, time, random_bytes)
+
+
+def verdict(task: Task, reports: Sequence[Report], points: Points) -> NDArray[np.bool_]:
+    """Do what all servers of a verified task do with the sorted cohort: say of each report whether it is short enough.
+
+    Raises:
+        ValueError: the task's reports are not verified.
+    """
+    servers = range(task.num_servers)
+    payloads = [b"".join(report.shares[server][BLIND_BYTES + 1 :] for report in reports) for server in servers]
+    checks = [checks_of(task, server, payloads[server], points) for server in servers]
+    return accepted(parameters_of(task), checks, points)
 
 
 def server_sketch_share(task: Task, server: int, reports: Sequence[Report], matrix: PublicMatrix) -> RingArray:

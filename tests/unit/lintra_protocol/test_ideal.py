@@ -3,9 +3,15 @@
 import numpy as np
 import pytest
 
-from lintra_protocol.errors import CohortTooSmallError, FalseClaimError, InvalidRowError
-from lintra_protocol.ideal import run
+from lintra_protocol.errors import CohortTooSmallError, FalseClaimError, InvalidRowError, TooManyRejectedError
+from lintra_protocol.ideal import client_report, release, run
+from lintra_protocol.report import Report
 from lintra_protocol.rules import late_seed
+from lintra_protocol.task import Task
+from lintra_protocol.verification.parameters import Parameters
+from lintra_protocol.verification.proof import prove
+from lintra_protocol.verification.shares import split_proven
+from lintra_protocol.wire import commitments_to, encode_header, report_id
 from support import make_task, nonce, source
 
 NONCES = [nonce(server) for server in range(3)]
@@ -20,11 +26,11 @@ def clients(label: str = "client") -> list[tuple[list[float], object]]:
 @pytest.mark.parametrize("num_servers", [2, 3, 5])
 def test_the_sum_is_right_up_to_its_stated_noise(share_form: str, num_servers: int) -> None:
     task = make_task(epsilon=1000, share_form=share_form, num_servers=num_servers, row_bound=1)
-    release = run(task, clients(), [nonce(server) for server in range(num_servers)])  # type: ignore[arg-type]
+    released = run(task, clients(), [nonce(server) for server in range(num_servers)])  # type: ignore[arg-type]
     deviation = task.mechanism.sigma * 2.0**-task.mechanism.fraction_bits * len(ROWS) ** 0.5
     # Seven deviations: a false alarm once in 10^11 draws, were the seeds not fixed.
-    assert np.all(np.abs(release.values - np.sum(ROWS, axis=0)) < 7 * deviation)
-    assert np.any(release.values != np.sum(ROWS, axis=0))
+    assert np.all(np.abs(released.values - np.sum(ROWS, axis=0)) < 7 * deviation)
+    assert np.any(released.values != np.sum(ROWS, axis=0))
 
 
 @pytest.mark.parametrize("kind", ["sum", "osnap", "second_moment"])
@@ -48,10 +54,10 @@ def test_the_order_of_the_clients_does_not_matter() -> None:
 
 def test_the_release_carries_its_privacy_and_its_seed() -> None:
     task = make_task()
-    release = run(task, clients(), NONCES)  # type: ignore[arg-type]
-    assert release.privacy == task.privacy(12)
-    assert len(release.seed) == 32
-    assert release.seed != late_seed(task, 0, bytes(32), NONCES)
+    released = run(task, clients(), NONCES)  # type: ignore[arg-type]
+    assert released.privacy == task.privacy(12)
+    assert len(released.seed) == 32
+    assert released.seed != late_seed(task, 0, bytes(32), NONCES)
 
 
 def test_second_moments_come_out_symmetric() -> None:
@@ -95,3 +101,51 @@ def test_without_a_source_for_every_server_nothing_is_smoothed_and_nothing_relea
     task = make_task("osnap", rows=4, sparsity=2, min_clients=12)
     with pytest.raises(ValueError, match="each of the 3 servers needs a source"):
         run(task, clients(), NONCES, smoothing=sources)  # type: ignore[arg-type]
+
+
+SECOND_NONCES = [nonce(server) for server in range(3, 6)]
+
+
+def hostile(task: Task, number: int) -> Report:
+    """The report of a client that adds 2^30 to each of its words, and proves that this is below a larger bound."""
+    assert task.verified is not None
+    generous = Parameters(task.verified.num_words, task.verified.num_servers, 2**62 - 1)
+    words = task.encode(np.array([ROWS[number % len(ROWS)]]), source(f"hostile {number}")) + 2**30
+    proven = prove(generous, words, source(f"proof {number}"))
+    shares = split_proven(task.verified, proven, source(f"shares {number}"))
+    texts = [b"\x07" * 32 + b"\x02" + share[0].tobytes() for share in shares]
+    committed = [
+        commitments_to(task.id_bytes, server, np.frombuffer(text, np.uint8)[np.newaxis])[0]
+        for server, text in enumerate(texts)
+    ]
+    header = encode_header(task.id_bytes, 1, committed)
+    return Report(report_id(header), header, tuple(texts))
+
+
+@pytest.mark.parametrize("kind", ["sum", "osnap"])
+def test_of_verified_reports_exactly_those_are_left_out_that_are_too_long(kind: str) -> None:
+    task = make_task(kind, min_clients=18, verification="norm", max_rejected="0.1")
+    honest = [client_report(task, ROWS[index % 12], 1, source(f"client {index}")) for index in range(22)]
+    liars = [hostile(task, number) for number in range(2)]
+    found = release(task, [*honest, *liars], NONCES, matrix_nonces=SECOND_NONCES)
+    assert set(found.rejected) == {liar.report_id for liar in liars}
+    # What is released is what the others alone would give under that seed.
+    alone = release(task, honest, NONCES, matrix_nonces=SECOND_NONCES)
+    assert alone.rejected == ()
+    np.testing.assert_array_equal(found.sketch, alone.sketch)
+    assert found.privacy == task.release_privacy(task.mechanism.public_matrix(22, found.seed))
+    with pytest.raises(TooManyRejectedError, match="3 of 25 reports failed"):
+        release(task, [*honest, *liars, hostile(task, 2)], NONCES, matrix_nonces=SECOND_NONCES)
+    with pytest.raises(ValueError, match="needs a second nonce"):
+        release(task, honest, NONCES)
+
+
+def test_a_verified_release_needs_its_minimum_beyond_all_that_may_be_rejected() -> None:
+    task = make_task(min_clients=18, verification="norm", max_rejected="0.1")
+    reports = [client_report(task, ROWS[index % 12], 1, source(f"client {index}")) for index in range(19)]
+    assert task.least_accepted(19) == 18
+    assert task.least_accepted(20) == 18
+    release(task, reports, NONCES, matrix_nonces=SECOND_NONCES)
+    with pytest.raises(CohortTooSmallError):
+        # Ten per cent of eighteen is one, and with it the minimum would be missed.
+        release(task, reports[:18], NONCES, matrix_nonces=SECOND_NONCES)
