@@ -13,14 +13,23 @@ from lintra_server.batches.key_door import Certificates
 
 def certificates(folder: Path, name: str) -> Certificates:
     """Make an authority of this name, and a certificate of it."""
-    authority, key = generate_private_key(SECP256R1()), generate_private_key(SECP256R1())
-    root = _certificate(f"{name} authority", authority, f"{name} authority", authority, is_authority=True)
-    own = _certificate(name, key, f"{name} authority", authority, is_authority=False)
-    files = [folder / f"{name}-{part}.pem" for part in ("authority", "certificate", "key")]
-    files[0].write_bytes(root.public_bytes(Encoding.PEM))
-    files[1].write_bytes(own.public_bytes(Encoding.PEM))
-    files[2].write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-    return Certificates(*files)
+    (own,) = certificates_of(folder, f"{name} authority", name)
+    return own
+
+
+def certificates_of(folder: Path, authority: str, *names: str) -> list[Certificates]:
+    """Make an authority, and a certificate of it for each of some parties."""
+    root_key, found = generate_private_key(SECP256R1()), list[Certificates]()
+    root = _certificate(authority, root_key, authority, root_key, is_authority=True)
+    for name in names:
+        key = generate_private_key(SECP256R1())
+        own = _certificate(name, key, authority, root_key, is_authority=False)
+        files = [folder / f"{name}-{part}.pem" for part in ("authority", "certificate", "key")]
+        files[0].write_bytes(root.public_bytes(Encoding.PEM))
+        files[1].write_bytes(own.public_bytes(Encoding.PEM))
+        files[2].write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+        found.append(Certificates(*files))
+    return found
 
 
 def _certificate(
