@@ -163,8 +163,8 @@ class Task(Measured):
             raise InvalidTaskError(f"a report of {self.num_words} words exceeds {MAX_WORDS}; use a sketch")
         self.mechanism.check(self.noise_claim, self.num_columns, self.max_clients)
         self.mechanism.check_columns(self.columns)
-        if self.verified is not None and self.contributors is not None:
-            raise UnsupportedFeatureError("verification 'norm' is for tasks of single rows so far; use 'none'")
+        if self.verified is not None and (self.contributors is not None or self.study is not None):
+            raise UnsupportedFeatureError("verification: organisations and studies are not verified so far; use 'none'")
         if self.study is not None:
             if self.batches != "single":
                 raise InvalidTaskError("study: pilot and main task are charged once, so each has a single batch")

@@ -203,6 +203,14 @@ class Specification(Asked):
         default="none", description="with token, every report needs a token that the author made"
     )
     share_form: Literal["uniform", "seeded"] = "uniform"
+    verification: Literal["none", "norm"] = Field(
+        default="none", description="with norm every report proves to the servers that its row is not too long"
+    )
+    max_rejected: Number | None = Field(
+        default=None,
+        description="0.1 if not given: the largest part of a cohort's reports that may fail their proof; needs "
+        "verification norm",
+    )
     suite: SuiteName = HYBRID
     duration_seconds: Whole = Field(default=604_800, ge=1, le=31_536_000)
     time_precision: Whole = Field(default=3600, ge=1, le=31_536_000)

@@ -8,12 +8,14 @@ from pydantic import ValidationError
 from lintra_analysis.asked.asking import ASKINGS, Circumstances
 from lintra_analysis.asked.specification import ColumnSpecification, Specification
 from lintra_analysis.planning.coalition import usual_claim
+from lintra_analysis.planning.verified import in_words
 from lintra_analysis.releases.columns import INTERCEPT
 from lintra_protocol.canonical import base64url
 from lintra_protocol.contributors import Contributors
 from lintra_protocol.documents import Real, first_complaint, fraction, real, real_below
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.missing import least_max_missing, organisations_max_missing
+from lintra_protocol.privacy.shares_seen import claim_for_noise
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.privacy.study import Study
 from lintra_protocol.randomness import RandomBytes
@@ -23,6 +25,9 @@ from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
 from lintra_protocol.windows import Windows
 
 SALT_BYTES = 32
+
+USUAL_MAX_REJECTED = "0.1"
+"""The largest part of a verified cohort that may fail its proof, if the author does not say."""
 
 
 def _no_tokens(_servers: Sequence[ServerEntry]) -> tuple[str, ...]:
@@ -80,8 +85,10 @@ def build_task(
                 "numbers would stand at their centres; ask for second_moment or sum, or leave the word out"
             )
         contributors = _contributors(asked, missing)
-        around = Circumstances(claim, columns, asked.row_bound, max_clients, random_bytes, missing, contributors)
-        claim, mechanism = asked.mechanism.wanted(around)
+        kept = _kept_by_noise(asked, claim)
+        around = Circumstances(kept, columns, asked.row_bound, max_clients, random_bytes, missing, contributors)
+        wanted, mechanism = asked.mechanism.wanted(around)
+        claim = claim if wanted == kept else wanted
         if asked.mechanism.clip_count_weight not in (None, "0") and not mechanism.clip_words:
             raise InvalidTaskError(f"clip_count_weight: {mechanism.kind} cannot count clipped rows; leave it out")
         task = Task(
@@ -104,6 +111,8 @@ def build_task(
             client_auth=asked.client_auth,
             token_keys=keys.token_commitments(servers) if asked.client_auth == "token" else (),
             share_form=asked.share_form,
+            verification=asked.verification,
+            max_rejected=_max_rejected(asked),
             suite=asked.suite,
             retention=asked.retention,
             study=_study(asked),
@@ -132,6 +141,8 @@ def warnings_of(task: Task) -> list[str]:
             f"a release is planned against {task.claim.max_corrupt_clients} corrupt reports, {task.max_merge} of each "
             "corrupt client"
         )
+    if task.verified is not None and task.shares_seen is not None:
+        found.append(in_words(task.verified, mechanism, task.shares_seen.price(fraction(task.claim.epsilon))))
     if task.suite != HYBRID:
         found.append("the classical suite does not protect against a later quantum computer")
     return found
@@ -154,6 +165,32 @@ def _study(asked: Specification) -> Study | None:
         return None
     total = claim_of(asked)
     return Study(epsilon=total.epsilon, delta=total.delta, delta_coalition=total.delta_coalition, share=share)
+
+
+def _kept_by_noise(asked: Specification, claim: Claim) -> Claim:
+    """Return what the noise has to keep: the claim, and a little more where reports are verified.
+
+    Raises:
+        InvalidTaskError: what is asked for cannot be verified.
+    """
+    if asked.verification == "none":
+        return claim
+    if asked.mechanism.num_rounds > 1 or asked.study is not None:
+        raise InvalidTaskError("verification: a task with a second round, or in a study, cannot be verified so far")
+    return claim_for_noise(claim)
+
+
+def _max_rejected(asked: Specification) -> Real | None:
+    """Return the largest part of a cohort that may fail its proof; none without proofs.
+
+    Raises:
+        InvalidTaskError: it was given, and reports carry no proofs.
+    """
+    if asked.verification == "norm":
+        return USUAL_MAX_REJECTED if asked.max_rejected is None else asked.max_rejected
+    if asked.max_rejected is not None:
+        raise InvalidTaskError("max_rejected: without verification no report is checked; leave it out")
+    return None
 
 
 def _contributors(asked: Specification, missing: Sequence[str]) -> Contributors | None:
