@@ -3,7 +3,6 @@
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from unittest.mock import patch
 
 import httpx2
@@ -20,11 +19,12 @@ from lintra_protocol.task import Task
 from lintra_protocol.verdicts import ChecksRequest, VerdictRequest, VerifiedAggregateRequest
 from lintra_protocol.verification.parameters import Parameters
 from lintra_protocol.verification.proof import ProvenRows, prove
-from support.server_world import World, new_world, seeded
+from lintra_protocol.wire import BLIND_BYTES
+from support.server_world import World, seeded
 
 CHECKS, VERDICT = "/batches/0/checks", "/batches/0/verdict"
 LEAST = 13
-"""Reports that a batch of `verified_world` needs: 12, and one that may be rejected."""
+"""Reports that a batch of a `verified` task needs: 12, and one that may be rejected."""
 
 
 def verified(task: Task) -> Task:
@@ -36,9 +36,12 @@ def verified(task: Task) -> Task:
     return task
 
 
-def verified_world(folder: Path, mechanism: str = "sum", change: Callable[[Task], Task] = verified, **more) -> World:  # type: ignore[no-untyped-def]
-    """Return the world of a verified task."""
-    return new_world(folder, mechanism, change=change, **more)
+def row_of(world: World, sent: Report) -> IntArray:
+    """Return the ring words that the shares of a report add up to, shape `(w,)`."""
+    payloads = [share[BLIND_BYTES + 1 :] for share in sent.shares]
+    shares = [report.share_words(world.task, server, payload) for server, payload in enumerate(payloads)]
+    total: IntArray = np.sum(shares, axis=0, dtype=np.uint64).view(np.int64)
+    return total
 
 
 def hostile(world: World, count: int, label: str = "hostile", added: int = 2**40) -> list[Report]:

@@ -5,7 +5,7 @@ out, and for which seed: two linear equations of the same shares show a short ro
 hash is written down before it leaves; its bytes are a file that is made again if it is lost.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from itertools import chain
 from threading import Lock
@@ -190,12 +190,15 @@ class Judge(Turns):
 
     # --- (R15) verdict -----------------------------------------------------------------------------------------
 
-    def judge(self, held: HeldBatch, request: VerdictRequest, tell: Tell = lambda _: None) -> bytes:
+    def judge(
+        self, held: HeldBatch, request: VerdictRequest, digests: Sequence[bytes], tell: Tell = lambda _: None
+    ) -> bytes:
         """Decide which reports of the cohort are accepted, once and for ever, and return that signed, with the nonce.
 
         Args:
             held: the batch.
-            request: with the check shares of all servers, whose bodies lie in the folder.
+            request: with the check shares of all servers.
+            digests: hashes of the bodies that came with it, which lie in the folder: of the other servers, in order.
             tell: is told now and then how much is done.
 
         Raises:
@@ -213,17 +216,18 @@ class Judge(Turns):
         #   (4) what is left may be released, as far as numbers tell; otherwise the batch is given up, for good;
         #   (5) it was written down first, with the rejected, so that the matrix can never be drawn for another cohort.
         try:
-            return self._judge(held, request, tell)
+            return self._judge(held, request, digests, tell)
         finally:
             with self._lock:
                 self._awaited.pop(held.number, None)
 
-    def _judge(self, held: HeldBatch, request: VerdictRequest, tell: Tell) -> bytes:
+    def _judge(self, held: HeldBatch, request: VerdictRequest, digests: Sequence[bytes], tell: Tell) -> bytes:
         with self.busy[held.number]:
             self._stepper.settle()
             batch = self._batch(held)
             cohort = Signed[Cohort].from_canonical(batch.cohort or not_yet(batch, "cohort")).message
             shares = self._verified(held, batch, cohort, request)  # (2)
+            _require_bodies([share for share in shares if share.server != held.server], digests)  # (3)
             if batch.verdict is not None:
                 return self._same_verdict(batch.verdict, shares)  # (1)
             rejected = self._judged(held, shares, tell)  # (3)
@@ -268,14 +272,7 @@ class Judge(Turns):
         own = shares[held.server]
         self._require_body(held, own, tell)
         with ExitStack() as files:
-            bodies = []
-            for share in shares:
-                try:
-                    file = files.enter_context(self.bodies.open(parse_base64url(share.body)))
-                except FileNotFoundError:
-                    message = f"the body of server {share.server} did not come with its check share"
-                    raise ChecksMismatchError(message) from None
-                bodies.append(file.read)
+            bodies = [files.enter_context(self.bodies.open(parse_base64url(share.body))).read for share in shares]
             return judge(held.task, shares, check_points(parse_base64url(own.check_seed)), bodies, tell)
 
     def _verdict(
@@ -316,3 +313,14 @@ class Judge(Turns):
         with self._lock:
             own = [parse_base64url(self._own_share(document).body) for document in self._states.check_shares()]
             self.bodies.keep_only([*own, *chain.from_iterable(self._awaited.values())])
+
+
+def _require_bodies(shares: Sequence[CheckShare], digests: Sequence[bytes]) -> None:
+    """Check that bodies are those that their servers signed.
+
+    Raises:
+        ChecksMismatchError: one is not.
+    """
+    for share, digest in zip(shares, digests, strict=True):
+        if share.body != base64url(digest):
+            raise ChecksMismatchError(f"the body of server {share.server} is not the one that it signed")

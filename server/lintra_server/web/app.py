@@ -4,10 +4,10 @@ A handler reads its body within a limit, checks who sends it, and calls one func
 built once in a process; which server a request is for stands in its state.
 """
 
-import functools
 import hashlib
 import time
 from collections.abc import Callable
+from functools import cache, partial
 from math import ceil
 
 from fastapi import FastAPI, Request
@@ -88,7 +88,7 @@ def create_app(
     return UploadRoute(Node(settings, random_bytes, now, running, halt), _control_plane())
 
 
-@functools.cache
+@cache
 def _control_plane() -> FastAPI:
     """Return what answers everything but uploads, for every server of this process."""
     app = DescribedApp(title="Lintra server", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
@@ -201,7 +201,7 @@ def _add_check_routes(app: FastAPI) -> None:
     async def check(task_id: str, batch: str, request: Request) -> Response:
         node, held, body = await _analyzer(request, task_id, batch, "checks-request", MAX_AGGREGATE_BYTES)
         wanted = ChecksRequest.from_canonical(body)
-        return await _step(request, node, held, "checks", body, lambda tell: node.judge.check(held, wanted, tell))
+        return await _step(request, node, held, "checks", body, partial(node.judge.check, held, wanted))
 
     @app.get(f"{_BATCH}/checks")
     async def checks(task_id: str, batch: str, request: Request) -> Response:
@@ -225,8 +225,8 @@ def _add_check_routes(app: FastAPI) -> None:
             head, digests = await receive_bodies(request.receive, length, signed, node.judge.bodies, sizes)
         wanted = VerdictRequest.from_canonical(head)
         node.judge.expect(held, digests)
-        asked = b"".join((head, *digests))
-        return await _step(request, node, held, "verdict", asked, lambda tell: node.judge.judge(held, wanted, tell))
+        asked, work = b"".join((head, *digests)), partial(node.judge.judge, held, wanted, digests)
+        return await _step(request, node, held, "verdict", asked, work)
 
     @app.get(f"{_BATCH}/verdict")
     async def verdict(task_id: str, batch: str, request: Request) -> Response:
