@@ -81,7 +81,7 @@ async def test_a_release_is_the_sum_of_the_accepted_reports_and_every_step_is_to
         assert (gone.status_code, token(gone)) == (404, "not_found")
 
 
-@pytest.mark.parametrize("form", ["uniform", "seeded"])
+@pytest.mark.parametrize("form", [pytest.param("uniform", marks=pytest.mark.slow), "seeded"])
 async def test_the_matrix_of_a_verified_sketch_comes_from_the_accepted_reports_and_the_second_nonces(
     tmp_path: Path, form: str
 ) -> None:
