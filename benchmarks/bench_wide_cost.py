@@ -23,6 +23,7 @@ from lintra_protocol.schema import Column
 from lintra_protocol.signing import SigningKey
 from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
 from lintra_protocol.transforms.ones import Ones
+from lintra_protocol.wire import payload_bytes
 from lintra_server.batches.executor import InProcess, Release, sketch_share
 from lintra_server.disk.batch_secrets import Secrets
 from lintra_server.disk.vault import Vault
@@ -74,8 +75,7 @@ def client_milliseconds(task: Task) -> float:
 
 def release_seconds(task: Task, server: int, reports: int) -> float:
     """Return the CPU seconds in which one server adds up its shares of so many stored reports."""
-    words = task.num_words
-    size = 32 if server < SERVERS - 1 else 8 * words
+    size = payload_bytes(task, server)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "secrets").mkdir()
@@ -107,8 +107,9 @@ def main() -> None:
     found: dict[str, object] = {"reports": reports, "words": task.num_words, "MiB before": round(started)}
     found["client, ms"] = round(client_milliseconds(task), 1)
     found["client, MiB"] = round(memory())
-    for server, what in ((0, "seeds"), (SERVERS - 1, "words")):
-        found[f"release of {what}, s"] = round(release_seconds(task, server, reports), 2)
+    spread = task.model_copy(update={"share_form": "spread"})
+    for one, server, what in ((task, 0, "seeds"), (task, SERVERS - 1, "words"), (spread, 0, "seeds and a part")):
+        found[f"release of {what}, s"] = round(release_seconds(one, server, reports), 2)
         found[f"release of {what}, MiB"] = round(memory())
     print(json.dumps(found, indent=1))
 

@@ -15,7 +15,7 @@ from lintra_protocol.errors import CommitmentMismatchError, InvalidMessageError,
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import IntArray, RingArray, ring_bytes, ring_from_bytes, to_ring
 from lintra_protocol.sealing import SealingKey, seal
-from lintra_protocol.sharing import SEED_BYTES, expand_share, split, split_seeded
+from lintra_protocol.sharing import expand_share, expand_spread, split, split_seeded, split_spread
 from lintra_protocol.task import Task
 from lintra_protocol.verification.checks import check_shares
 from lintra_protocol.verification.points import Points
@@ -31,6 +31,7 @@ from lintra_protocol.wire import (
     BLIND_BYTES,
     FULL,
     PROVEN_SEED,
+    SPREAD,
     START_BYTES,
     block_context,
     commitment_to,
@@ -174,8 +175,12 @@ def shares_words(task: Task, server: int, payloads: bytes | memoryview) -> RingA
         return ring_words(task.verified, proven_payloads(task, server, payloads))
     if share_form(task, server) == FULL:
         return ring_from_bytes(payloads).reshape(-1, task.num_words)
-    starts = range(0, len(payloads), SEED_BYTES)
-    expanded = [expand_share(bytes(payloads[at : at + SEED_BYTES]), task.num_words) for at in starts]
+    size, words = payload_bytes(task, server), task.num_words
+    each = [bytes(payloads[at : at + size]) for at in range(0, len(payloads), size)]
+    if share_form(task, server) == SPREAD:
+        expanded = [expand_spread(payload, server, task.num_servers, words) for payload in each]
+    else:
+        expanded = [expand_share(seed, words) for seed in each]
     return np.stack(expanded) if expanded else np.zeros((0, task.num_words), np.uint64)
 
 
@@ -226,6 +231,12 @@ def _payloads(task: Task, noised: IntArray, random_bytes: RandomBytes) -> list[B
         apart = [split_seeded(secret, task.num_servers, random_bytes) for secret in secrets]
         data = [b"".join(seeds[server] for seeds, _ in apart) for server in range(task.num_servers - 1)]
         data.append(b"".join(ring_bytes(last) for _, last in apart))
+    elif task.share_form == "spread":
+        spread = [split_spread(secret, task.num_servers, random_bytes) for secret in secrets]
+        data = [
+            b"".join(seeds[server] + ring_bytes(parts[server]) for seeds, parts in spread)
+            for server in range(task.num_servers)
+        ]
     else:
         data = [ring_bytes(share) for share in split(secrets, task.num_servers, random_bytes)]
     return [

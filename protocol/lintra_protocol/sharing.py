@@ -1,7 +1,8 @@
 """Additive secret sharing over Z_{2^64} (Burkhardt et al. 2025, Appendix E).
 
 Any N-1 of the N shares are uniform and independent of the secret; all N sum to it. In the seeded form N-1 shares are
-32-byte seeds: uploads shrink to almost one share, and secrecy becomes computational.
+32-byte seeds: uploads shrink to almost one share, and secrecy becomes computational. In the spread form every share is
+a seed and one part in N of the words, so that no server carries all of them.
 """
 
 import hashlib
@@ -46,6 +47,44 @@ def split_seeded(secret: RingArray, num_servers: int, random_bytes: RandomBytes)
     seeds = [random_bytes(SEED_BYTES) for _ in range(num_servers - 1)]
     masks = np.stack([expand_share(seed, secret.size) for seed in seeds])
     return seeds, _complete(secret, masks)[-1]
+
+
+def part_of(server: int, num_servers: int, num_words: int) -> slice:
+    """Return which words a server holds as they are in the spread form: j w / N, rounded down, to (j + 1) w / N."""
+    return slice(server * num_words // num_servers, (server + 1) * num_words // num_servers)
+
+
+def split_spread(secret: RingArray, num_servers: int, random_bytes: RandomBytes) -> tuple[list[bytes], list[RingArray]]:
+    """Split a secret so that every server's share is a seed but for its own part of the words.
+
+    There the share is what the other servers' seeds leave of the secret. Whoever lacks one server's seed sees words
+    that this seed hides in all other parts, and in that server's part nothing of the secret at all.
+
+    Args:
+        secret: ring elements of shape `(words,)`.
+        num_servers: N, at least 2.
+        random_bytes: a cryptographic source; `system_randomness` outside tests.
+
+    Returns:
+        The N seeds, and for each server the words of its part (`part_of`).
+    """
+    _require_servers(num_servers)
+    seeds = [random_bytes(SEED_BYTES) for _ in range(num_servers)]
+    return seeds, spread_parts(secret, np.stack([expand_share(seed, secret.size) for seed in seeds]))
+
+
+def spread_parts(secret: RingArray, masks: RingArray) -> list[RingArray]:
+    """Return what all others' masks, of shape `(N, words)`, leave of a secret in each server's part."""
+    left, size = secret - combine(masks), secret.size
+    parts = [part_of(server, len(masks), size) for server in range(len(masks))]
+    return [left[part] + masks[server, part] for server, part in enumerate(parts)]
+
+
+def expand_spread(payload: bytes, server: int, num_servers: int, num_words: int) -> RingArray:
+    """Return the share of shape `(num_words,)` that a seed and the words of a server's part stand for."""
+    share = expand_share(payload[:SEED_BYTES], num_words).copy()
+    share[part_of(server, num_servers, num_words)] = ring_from_bytes(payload[SEED_BYTES:])
+    return share
 
 
 def expand_share(seed: bytes, num_words: int) -> RingArray:

@@ -53,7 +53,7 @@ class Task(Measured):
     analyzer: AnalyzerEntry
     contributors: Contributors | None = Field(default=None, exclude_if=lambda contributors: contributors is None)
     max_missing: Real = "0.25"
-    share_form: Literal["uniform", "seeded"] = "uniform"
+    share_form: Literal["uniform", "seeded", "spread"] = "uniform"
     suite: SuiteName = HYBRID
     client_auth: Literal["none", "token", "mtls"] = "none"
     token_keys: tuple[Key, ...] = Field(default=(), max_length=MAX_SERVERS)
@@ -193,6 +193,8 @@ class Task(Measured):
             raise UnsupportedFeatureError("client_auth 'mtls' is not available; use 'token' or 'none'")
         if self.extensions:
             raise UnsupportedFeatureError(f"unknown extension {self.extensions[0]!r}")
+        if self.share_form == "spread" and self.verified is not None:
+            raise UnsupportedFeatureError("share_form 'spread' is not available for verified reports; use 'seeded'")
         if self.noise == "servers":
             raise UnsupportedFeatureError("noise 'servers' is not available; use 'clients'")
 

@@ -10,7 +10,7 @@ from hashlib import sha256
 
 from lintra_protocol.canonical import HASH_BYTES, ByteRows, domain_hash, domain_hashes, framed
 from lintra_protocol.errors import InvalidMessageError
-from lintra_protocol.sharing import SEED_BYTES
+from lintra_protocol.sharing import SEED_BYTES, part_of
 from lintra_protocol.task import Task
 
 KEY_ID_BYTES = 8
@@ -26,6 +26,9 @@ EXTENSIONS = b"\x00\x00"
 
 FULL, SEED = b"\x00", b"\x01"
 """The form byte of an input share: all its ring words, or the seed they expand from."""
+
+SPREAD = b"\x04"
+"""The form byte of a share that is a seed and the ring words of one part (`sharing.part_of`)."""
 
 PROVEN, PROVEN_SEED = b"\x02", b"\x03"
 """The form byte of a share of a verified report: words of 80 bits and the share of a proof, or the seed of both."""
@@ -87,6 +90,8 @@ def block_context(task_id: bytes, server: int, key_id: bytes, headers: Sequence[
 
 def share_form(task: Task, server: int) -> bytes:
     """Return the form that a server's share takes: in a seeded task, only the last server gets words."""
+    if task.share_form == "spread":
+        return SPREAD
     seeded = task.share_form == "seeded" and server < task.num_servers - 1
     if task.verified is None:
         return SEED if seeded else FULL
@@ -94,9 +99,12 @@ def share_form(task: Task, server: int) -> bytes:
 
 
 def payload_bytes(task: Task, server: int) -> int:
-    """Return the length of one server's payload: a seed, or 8 bytes a word, or 10 bytes a word and the proof."""
-    if share_form(task, server) in (SEED, PROVEN_SEED):
+    """Return the length of one server's payload: a seed, or 8 bytes a word, or both, or words and a proof."""
+    form = share_form(task, server)
+    if form in (SEED, PROVEN_SEED):
         return SEED_BYTES
+    if form == SPREAD:
+        return SEED_BYTES + 8 * len(range(task.num_words)[part_of(server, task.num_servers, task.num_words)])
     return expanded_bytes(task)
 
 

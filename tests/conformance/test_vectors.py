@@ -426,6 +426,9 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "split": lambda secret, servers, random: texts(sharing.split(ring(secret), servers, BytesIO(unhex(random)).read)),
     "combine": lambda shares: texts(sharing.combine(ring(shares))),
     "expand_share": lambda seed, words: texts(sharing.expand_share(unhex(seed), words)),
+    "expand_spread": lambda payload, server, servers, words: texts(
+        sharing.expand_spread(unhex(payload), server, servers, words)
+    ),
     "make_report": make_report,
     "header": lambda task_id, time, commitments: wire.encode_header(unhex(task_id), time, unhexed(commitments)).hex(),
     "block_context": lambda task_id, server, key_id, headers: wire.block_context(

@@ -17,7 +17,7 @@ WORDS = st.integers(0, 2**64 - 1) | st.sampled_from([0, 1, 2**63 - 1, 2**63, 2**
 vectors = st.integers(0, 40).flatmap(lambda size: arrays(np.uint64, size, elements=WORDS))
 servers = st.integers(2, 7)
 seeds = st.binary(min_size=32, max_size=32)
-TASKS = {form: make_task(share_form=form, columns=4) for form in ("uniform", "seeded")}
+TASKS = {form: make_task(share_form=form, columns=4) for form in ("uniform", "seeded", "spread")}
 
 
 @few

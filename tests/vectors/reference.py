@@ -18,6 +18,7 @@ import cases_joint
 import cases_lists
 import cases_organisations
 import cases_range
+import cases_spread
 import cases_verified
 import cases_windows
 
@@ -36,6 +37,7 @@ FILES = {
     "organisations": cases_organisations.organisations,
     "sharing": cases_data.sharing,
     "reports": cases_data.reports,
+    "spread": cases_spread.spread,
     "uploads": cases_data.uploads,
     "tasks": cases_control.tasks,
     "manifest": cases_lists.manifest,

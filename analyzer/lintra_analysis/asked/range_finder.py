@@ -208,10 +208,12 @@ def _target(asked: TargetSpecification, columns: Sequence[Column]) -> Target:
 def warnings(task: Task, mechanism: RangeFinder) -> list[str]:
     """Warn of a bound that no row can reach, and of a report that fills a server's disk."""
     found = row_bound_warnings(task, mechanism)
-    waiting = 8 * task.num_words * task.max_clients
+    held = 8 * task.num_words // (task.num_servers if task.share_form == "spread" else 1)
+    waiting = held * task.max_clients
     if task.share_form == "uniform":
         found.append(
-            f"a report has {task.num_words} words: with share_form 'seeded' all servers but one store 32 bytes of it"
+            f"a report has {task.num_words} words: with share_form 'spread' each server stores one in "
+            f"{task.num_servers} of them"
         )
     if waiting > 10**9:
         found.append(

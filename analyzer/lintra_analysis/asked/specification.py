@@ -202,7 +202,11 @@ class Specification(Asked):
     client_auth: Literal["none", "token"] = Field(
         default="none", description="with token, every report needs a token that the author made"
     )
-    share_form: Literal["uniform", "seeded"] = "uniform"
+    share_form: Literal["uniform", "seeded", "spread"] = Field(
+        default="uniform",
+        description="seeded makes all uploads but the last server's short, spread makes all of them equally long, "
+        "together as long as that one",
+    )
     verification: Literal["none", "norm"] = Field(
         default="none", description="with norm every report proves to the servers that its row is not too long"
     )

@@ -240,7 +240,7 @@ def _specification(table: FileTable, bounds: Bounds, epsilon: float, delta: floa
         "epsilon": real(epsilon),
         **({} if delta is None else {"delta": real(delta)}),
         "min_clients": table.num_rows,
-        "share_form": "seeded",
+        "share_form": "spread",
     }
 
 

@@ -49,7 +49,7 @@ def ideal_payloads(task: Task, row: Row, label: str) -> tuple[bytes, list[bytes]
 # --- one row --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("share_form", ["uniform", "seeded"])
+@pytest.mark.parametrize("share_form", ["uniform", "seeded", "spread"])
 @pytest.mark.parametrize("mechanism", ["sum", "osnap", "second_moment"])
 async def test_a_sent_row_is_at_every_server_bit_for_bit_as_in_the_ideal_run(mechanism: str, share_form: str) -> None:
     network = Network(make_task(mechanism, share_form=share_form))

@@ -22,7 +22,7 @@ def clients(label: str = "client") -> list[tuple[list[float], object]]:
     return [(row, source(f"{label} {index}")) for index, row in enumerate(ROWS)]
 
 
-@pytest.mark.parametrize("share_form", ["uniform", "seeded"])
+@pytest.mark.parametrize("share_form", ["uniform", "seeded", "spread"])
 @pytest.mark.parametrize("num_servers", [2, 3, 5])
 def test_the_sum_is_right_up_to_its_stated_noise(share_form: str, num_servers: int) -> None:
     task = make_task(epsilon=1000, share_form=share_form, num_servers=num_servers, row_bound=1)
@@ -38,10 +38,11 @@ def test_how_shares_are_formed_does_not_change_a_sum(kind: str) -> None:
     # One source draws noise first and shares later, so the noise is the same in both forms.
     values = [
         run(make_task(kind, share_form=form), clients(), NONCES).values  # type: ignore[arg-type]
-        for form in ("uniform", "seeded")
+        for form in ("uniform", "seeded", "spread")
     ]
     if kind != "osnap":  # another form means other identifiers, hence another deal
         np.testing.assert_array_equal(values[0], values[1])
+        np.testing.assert_array_equal(values[0], values[2])
     assert values[0].shape == values[1].shape == {"sum": (3,), "osnap": (2, 3), "second_moment": (3, 3)}[kind]
 
 

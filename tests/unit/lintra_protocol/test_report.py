@@ -50,7 +50,7 @@ def opened(task: Task, server: int, block: SealedBlock) -> list[bytes | LintraEr
     return open_block(task, server, block, keys(server, task.suite))
 
 
-@pytest.mark.parametrize("share_form", ["uniform", "seeded"])
+@pytest.mark.parametrize("share_form", ["uniform", "seeded", "spread"])
 @pytest.mark.parametrize("suite", ["x25519", HYBRID])
 @pytest.mark.parametrize("count", [1, 4])
 def test_what_all_servers_open_sums_to_the_rows(share_form: str, suite: SuiteName, count: int) -> None:
@@ -66,7 +66,7 @@ def test_what_all_servers_open_sums_to_the_rows(share_form: str, suite: SuiteNam
     assert_array_equal(from_ring(combine(np.array(words))), ROWS[:count])
 
 
-@pytest.mark.parametrize("share_form", ["uniform", "seeded"])
+@pytest.mark.parametrize("share_form", ["uniform", "seeded", "spread"])
 @pytest.mark.parametrize("suite", ["x25519", HYBRID])
 def test_every_block_of_so_many_reports_has_the_same_length(share_form: str, suite: SuiteName) -> None:
     task = make_task(share_form=share_form, suite=suite)
@@ -76,7 +76,7 @@ def test_every_block_of_so_many_reports_has_the_same_length(share_form: str, sui
             assert len(upload) == 2 + block_bytes(task, server, count)
 
 
-@pytest.mark.parametrize("share_form", ["uniform", "seeded"])
+@pytest.mark.parametrize("share_form", ["uniform", "seeded", "spread"])
 def test_one_report_reads_its_randomness_like_the_first_of_many_reads_shares_before_blinds(share_form: str) -> None:
     task = make_task(share_form=share_form)
     assert [make_report(task, ROW, 12, source("report"))] == make_reports(task, ROWS[:1], 12, source("report"))
@@ -87,7 +87,7 @@ def test_one_report_reads_its_randomness_like_the_first_of_many_reads_shares_bef
         return source("report")(count)
 
     make_report(task, ROW, 12, counted)
-    assert sum(read[:-1]) == (32 * 2 if share_form == "seeded" else 8 * 3 * 2)
+    assert sum(read[:-1]) == {"uniform": 8 * 3 * 2, "seeded": 32 * 2, "spread": 32 * 3}[share_form]
     assert read[-1] == 32 * 3
 
 

@@ -55,6 +55,8 @@ def test_the_documented_sizes() -> None:
     assert block_bytes(make_task(suite=HYBRID), 0, 1) == fixed + each + PLAIN + 1136
     seeded = make_task(share_form="seeded")
     assert [block_bytes(seeded, server, 1) for server in range(3)] == [fixed + each + 33 + 48 + n for n in (32, 32, 24)]
+    spread = make_task(share_form="spread")
+    assert [block_bytes(spread, server, 1) for server in range(3)] == [fixed + each + 33 + 48 + 40] * 3
     assert upload_bytes(TASK, 0, 3, 2) == len(encode_upload([block(2)] * 3))
 
 

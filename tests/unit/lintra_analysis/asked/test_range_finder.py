@@ -98,6 +98,8 @@ def test_an_analyst_is_warned_of_large_reports_and_of_full_disks() -> None:
     few = make_task(mechanism, columns=NUMBERS, claim=CLAIM, max_clients=2000, share_form="seeded")
     assert warnings(few, mechanism) == []
     uniform = few.model_copy(update={"share_form": "uniform"})
-    assert ["share_form 'seeded'" in each for each in warnings(uniform, mechanism)] == [True]
+    assert ["share_form 'spread'" in each for each in warnings(uniform, mechanism)] == [True]
     many = few.model_copy(update={"max_clients": 1_000_000})
     assert ["6.41 GB" in each for each in warnings(many, mechanism)] == [True]
+    spread = many.model_copy(update={"share_form": "spread"})
+    assert ["2.14 GB" in each for each in warnings(spread, mechanism)] == [True]

@@ -41,7 +41,7 @@ def nonces(request: AggregateRequest) -> list[bytes]:
     return [parse_base64url(signed.message.nonce) for signed in request.cohorts]
 
 
-@pytest.mark.parametrize("share_form", ["uniform", "seeded"])
+@pytest.mark.parametrize("share_form", ["uniform", "seeded", "spread"])
 @pytest.mark.parametrize("mechanism", ["osnap", "sum", "second_moment"])
 @pytest.mark.grid(2)
 async def test_three_servers_release_exactly_what_the_ideal_protocol_releases(
