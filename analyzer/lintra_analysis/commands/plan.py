@@ -168,8 +168,9 @@ def show_option(question: Question, option: Option, *, as_json: bool) -> None:
     predicted = asdict(option.predicted) if option.predicted else {}
     for key, words in _ERRORS.items():
         table.add_row(words, number(predicted.get(key)))
+    shown = described | _verified(option)
     for key, words in _COSTS.items():
-        table.add_row(words, number(described[key]))
+        table.add_row(words, number(shown.get(key)))
     Console().print(table)
     typer.echo(f"The release: {in_words(option.if_colluding)}.")
 
@@ -283,7 +284,7 @@ def tables(plan: Plan) -> Iterator[Table]:
     if plan.range_finder is not None:
         named["range finder"] = plan.range_finder
     costs = Table("costs and limits", *named)
-    both = [_described(option) if option else {} for option in named.values()]
+    both = [_described(option) | _verified(option) if option else {} for option in named.values()]
     for key, words in _COSTS.items():
         costs.add_row(words, *(number(option.get(key)) for option in both))
     yield costs
@@ -302,6 +303,12 @@ _COSTS = {
     "seeded_bytes": "bytes a report, seeded shares",
     "headroom_bits": "bits of headroom",
     "max_clients": "clients that the ring has room for",
+    "verified_uniform_bytes": "verified: bytes a report, uniform shares",
+    "verified_seeded_bytes": "verified: bytes a report, seeded shares",
+    "check_bytes": "verified: bytes of a server's check",
+    "server_microseconds": "verified: microseconds of a server, about",
+    "influence": "verified: a hostile client counts as rows, at most",
+    "price": "verified: delta that shares cost",
 }
 
 
@@ -318,4 +325,19 @@ def _described(option: Option) -> Document:
         "seeded_bytes": option.report_bytes["seeded"],
         "headroom_bits": option.headroom_bits,
         "max_clients": option.max_clients,
+        "verified": asdict(option.verified) if option.verified else None,
+    }
+
+
+def _verified(option: Option) -> Document:
+    """Return what a table shows of verified reports, if they are offered."""
+    if option.verified is None:
+        return {}
+    return {
+        "verified_uniform_bytes": option.verified.report_bytes["uniform"],
+        "verified_seeded_bytes": option.verified.report_bytes["seeded"],
+        "check_bytes": option.verified.check_bytes,
+        "server_microseconds": 1e6 * option.verified.server_seconds,
+        "influence": option.verified.influence,
+        "price": option.verified.price,
     }

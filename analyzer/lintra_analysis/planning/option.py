@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from lintra_analysis.by_kind import ByKind
 from lintra_analysis.planning.question import MOST_CLIENTS, Question
+from lintra_analysis.planning.verified import VerifiedOption, verified_option
 from lintra_protocol.blocks import frame_bytes
 from lintra_protocol.mechanisms.base import LOG_MAX_WRAP, Mechanism
 from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
@@ -50,6 +51,7 @@ class Option:
         report_bytes: what one client sends to all servers together, for each form of shares.
         headroom_bits: how many times the largest total, as a power of two, fits into the ring.
         max_clients: the largest cohort for which the ring has room on this grid.
+        verified: what verified reports would take and cost; None where they are not offered.
     """
 
     mechanism: Mechanism
@@ -62,6 +64,7 @@ class Option:
     report_bytes: dict[str, int]
     headroom_bits: float
     max_clients: int
+    verified: VerifiedOption | None
 
 
 @dataclass(frozen=True)
@@ -128,6 +131,7 @@ def option_of(
         report_bytes=report_bytes(mechanism.num_words(columns), question.num_servers),
         headroom_bits=RING_BITS - 1 - math.log2(mechanism.largest_total(question.max_clients)),
         max_clients=fits,
+        verified=verified_option(mechanism, columns, question.num_servers, claim, question.max_clients),
     )
 
 
