@@ -167,8 +167,8 @@ class Book:
         if number is None:
             number = _lastrowid(
                 self._db.execute(
-                    "INSERT INTO prices (mu_squared, slack, delta_coalition) VALUES (?, ?, ?)",
-                    (price.mu_squared, price.slack, price.delta_coalition),
+                    "INSERT INTO prices (mu_squared, slack, delta_coalition, delta_shares) VALUES (?, ?, ?, ?)",
+                    (price.mu_squared, price.slack, price.delta_coalition, price.delta_shares),
                 )
             )
             self._prices[number] = price
@@ -222,7 +222,9 @@ def _prices(db: sqlite3.Connection) -> dict[int, Spent]:
     try:
         return {
             number: _price(*texts)
-            for number, *texts in db.execute("SELECT price, mu_squared, slack, delta_coalition FROM prices")
+            for number, *texts in db.execute(
+                "SELECT price, mu_squared, slack, delta_coalition, delta_shares FROM prices"
+            )
         }
     except (InvalidMessageError, ValueError) as error:
         raise LedgerRefusedError(f"the ledger holds a price that cannot be read: {error}") from None
@@ -236,8 +238,10 @@ def _lastrowid(cursor: sqlite3.Cursor) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _price(mu_squared: str, slack: str, delta_coalition: str) -> Spent:
-    return Spent.from_document({"mu_squared": mu_squared, "slack": slack, "delta_coalition": delta_coalition})
+def _price(mu_squared: str, slack: str, delta_coalition: str, delta_shares: str) -> Spent:
+    return Spent.from_document(
+        {"mu_squared": mu_squared, "slack": slack, "delta_coalition": delta_coalition, "delta_shares": delta_shares}
+    )
 
 
 @lru_cache(maxsize=4096)

@@ -15,21 +15,29 @@ from pathlib import Path
 from lintra_protocol.errors import LedgerRefusedError
 
 APPLICATION_ID = 0x4C4E5452
-VERSION = 2
+VERSION = 3
 UNUSABLE = (sqlite3.Error, OSError, UnicodeDecodeError)
 """What reading a damaged database raises; the last where its own words of complaint quote what is no text."""
 BUSY_SECONDS = 30.0
 """How long a transaction waits for those of other processes."""
 
 # The order of charges is that of their numbers. No time is stored, so no clock can change a decision.
-_FIRST_SCHEMA = (
-    """CREATE TABLE prices (
+_FIRST_PRICES = """CREATE TABLE prices (
     price INTEGER PRIMARY KEY,
     mu_squared TEXT NOT NULL,
     slack TEXT NOT NULL,
     delta_coalition TEXT NOT NULL,
     UNIQUE (mu_squared, slack, delta_coalition)
-)""",
+)"""
+_PRICES = """CREATE TABLE prices (
+    price INTEGER PRIMARY KEY,
+    mu_squared TEXT NOT NULL,
+    slack TEXT NOT NULL,
+    delta_coalition TEXT NOT NULL,
+    delta_shares TEXT NOT NULL,
+    UNIQUE (mu_squared, slack, delta_coalition, delta_shares)
+)"""
+_CHARGES = (
     """CREATE TABLE charges (
     charge INTEGER PRIMARY KEY AUTOINCREMENT,
     task_id TEXT NOT NULL,
@@ -46,8 +54,7 @@ _FIRST_SCHEMA = (
 ) WITHOUT ROWID""",
     "CREATE INDEX reports_by_charge ON reports (charge)",
 )
-SCHEMA = (
-    *_FIRST_SCHEMA,
+_STUDIES = (
     # What a pilot's charge holds for the main task of its study, and the charges of main tasks that it covers.
     """CREATE TABLE set_aside (
     charge INTEGER PRIMARY KEY REFERENCES charges (charge),
@@ -59,6 +66,9 @@ SCHEMA = (
 )""",
     "CREATE INDEX covered_by_pilot ON covered (pilot)",
 )
+SCHEMA = (_PRICES, *_CHARGES, *_STUDIES)
+_EARLIER = {1: (_FIRST_PRICES, *_CHARGES), 2: (_FIRST_PRICES, *_CHARGES, *_STUDIES)}
+"""By version: the first knew no studies, and neither knew what shares of verified reports show."""
 
 
 class LedgerFile:
@@ -199,16 +209,30 @@ def open_database(path: Path) -> sqlite3.Connection:
 
 
 def _upgrade(db: sqlite3.Connection) -> None:
-    """Add what a ledger of the first version lacks; any other file stays as it is."""
-    if db.execute("PRAGMA user_version").fetchone() != (1,):
+    """Turn a ledger of an earlier version into one of this, all of it at once; any other file stays as it is."""
+    if _version(db) not in _EARLIER:
         return
+    # Charges refer to the table of prices while it is made anew; this setting cannot change within a transaction.
+    db.execute("PRAGMA foreign_keys = OFF")
     db.execute("BEGIN IMMEDIATE")
-    if db.execute("PRAGMA user_version").fetchone() == (1,):  # no other process was faster
-        require_tables(db, _FIRST_SCHEMA, APPLICATION_ID, 1)
-        for statement in SCHEMA[len(_FIRST_SCHEMA) :]:
-            db.execute(statement)
+    version = _version(db)
+    if version in _EARLIER:  # no other process was faster
+        require_tables(db, _EARLIER[version], APPLICATION_ID, version)
+        prices = db.execute("SELECT price, mu_squared, slack, delta_coalition FROM prices").fetchall()
+        db.execute("DROP TABLE prices")
+        for statement in SCHEMA:
+            if statement not in _EARLIER[version]:
+                db.execute(statement)
+        db.executemany("INSERT INTO prices VALUES (?, ?, ?, ?, '0')", prices)
         db.execute(f"PRAGMA user_version = {VERSION}")
+        require_tables(db, SCHEMA, APPLICATION_ID, VERSION)
     db.execute("COMMIT")
+    db.execute("PRAGMA foreign_keys = ON")
+
+
+def _version(db: sqlite3.Connection) -> int:
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    return int(version)
 
 
 def require_tables(db: sqlite3.Connection, schema: Sequence[str], application_id: int, version: int) -> None:
@@ -230,8 +254,7 @@ def require_tables(db: sqlite3.Connection, schema: Sequence[str], application_id
             raise sqlite3.DatabaseError(f"{name} is {found!r} where a ledger of this version has {value!r}")
     if db.execute("PRAGMA foreign_key_check").fetchone():
         raise sqlite3.DatabaseError("a charge has no price, or a report no charge")
-    statements = [
-        str(text) for (text,) in db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid")
-    ]
-    if [text for text in statements if "sqlite_sequence" not in text] != list(schema):
+    statements = [str(text) for (text,) in db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")]
+    # In whatever order: a table that an upgrade made anew is the last.
+    if sorted(text for text in statements if "sqlite_sequence" not in text) != sorted(schema):
         raise sqlite3.DatabaseError("its tables are not those of a ledger of this version")

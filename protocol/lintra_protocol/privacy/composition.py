@@ -1,7 +1,7 @@
 """The accountant's mathematics: what all releases about the same clients give together.
 
-Releases here are Gaussian up to a stated slack, so their squared mu and their slacks add up and the sum says everything
-(docs/privacy.md#composition).
+Releases here are Gaussian up to a stated slack, so squared mu and slacks add up and their sums say everything; what
+shares of verified reports show beside them adds up by itself (docs/privacy.md#composition).
 """
 
 import math
@@ -9,20 +9,16 @@ from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from lintra_protocol.documents import Frozen, Real, fraction, real
-from lintra_protocol.privacy.discrete import discrete_delta, discrete_epsilon
+from lintra_protocol.privacy.shifted import shifted_delta, shifted_epsilon
 from lintra_protocol.privacy.statement import PrivacyStatement
 
 # What is spent keeps twenty digits, rounded up; the sums of what is kept are exact.
 _TWENTY_DIGITS = Context(prec=20, rounding=ROUND_CEILING)
 _EXACT = Context(prec=200)
 _LAST_PLACE = Decimal("1e-40")
-
-
-COUNTED_UP_TO = 12.0
-"""The largest total epsilon for which sums with verified releases are exact; above, nobody is promised much."""
 
 
 class Spent(Frozen):
@@ -34,15 +30,18 @@ class Spent(Frozen):
         mu_squared: sum of the squared Gaussian privacy parameters (Dong, Roth, Su 2022, Corollary 2).
         slack: sum of the K of Theorems D1 and D2 (docs/privacy.md#integers).
         delta_coalition: sum of the probabilities that a static coalition fills a row beyond its quota.
+        delta_shares: sum of how far what is seen besides the releases is from saying nothing; all of it counts
+            1 + e^epsilon times, with the epsilon of all releases together. A document without it says 0.
     """
 
     mu_squared: Real
     slack: Real
     delta_coalition: Real
+    delta_shares: Real = Field(default="0", exclude_if=lambda part: part == "0")
 
     @model_validator(mode="after")
     def _not_negative(self) -> "Spent":
-        if min(fraction(self.mu_squared), fraction(self.slack), fraction(self.delta_coalition)) < 0:
+        if min(self._parts()) < 0:
             raise ValueError("privacy that is spent is never negative")
         return self
 
@@ -55,24 +54,20 @@ class Spent(Frozen):
     def of(cls, statement: PrivacyStatement) -> Self:
         """Return what one release spends; every number is rounded up to twenty digits.
 
-        What shares of verified reports show counts as it does at a total epsilon of `COUNTED_UP_TO`.
-
         Raises:
             ValueError: the release has no privacy worth the name (mu of 1e9 or more).
         """
-        seen = statement.delta_shares * (1 + math.exp(COUNTED_UP_TO)) * (1 + 1e-12)
-        return cls.gaussian(
-            statement.mu, statement.slack, (statement.delta_coalition + seen) * (1 + 1e-15 * bool(seen))
-        )
+        return cls.gaussian(statement.mu, statement.slack, statement.delta_coalition, statement.delta_shares)
 
     @classmethod
-    def gaussian(cls, mu: float, slack: float = 0.0, failure: float = 0.0) -> Self:
+    def gaussian(cls, mu: float, slack: float = 0.0, failure: float = 0.0, shift: float = 0.0) -> Self:
         """Return what a mu-Gaussian release spends; every number is rounded up to twenty digits.
 
         Args:
             mu: its Gaussian privacy parameter.
             slack: K of Theorem D1 or D2, the price of integers.
             failure: probability with which the release promises nothing.
+            shift: how far what is seen besides it is from saying nothing.
 
         Raises:
             ValueError: the release has no privacy worth the name (mu of 1e9 or more).
@@ -82,6 +77,7 @@ class Spent(Frozen):
             mu_squared=_rounded_up(_EXACT.multiply(exact, exact)),
             slack=_rounded_up(Decimal(slack)),
             delta_coalition=_rounded_up(Decimal(failure)),
+            delta_shares=_rounded_up(Decimal(shift)),
         )
 
     def __add__(self, other: "Spent") -> "Spent":
@@ -94,14 +90,12 @@ class Spent(Frozen):
             mu_squared=_sum(self.mu_squared, other.mu_squared),
             slack=_sum(self.slack, other.slack),
             delta_coalition=_sum(self.delta_coalition, other.delta_coalition),
+            delta_shares=_sum(self.delta_shares, other.delta_shares),
         )
 
     def fits_into(self, other: "Spent") -> bool:
         """Return whether no part of this is more than the same part of another."""
-        return all(
-            fraction(own) <= fraction(others)
-            for own, others in zip(self.to_document().values(), other.to_document().values(), strict=True)
-        )
+        return all(own <= others for own, others in zip(self._parts(), other._parts(), strict=True))
 
     @property
     def mu(self) -> float:
@@ -115,13 +109,13 @@ class Spent(Frozen):
 
     def delta_at(self, epsilon: float) -> float:
         """Return the smallest delta for which everything together is (epsilon, delta)-differentially private."""
-        noise = discrete_delta(epsilon, self.mu, self._slack)
+        noise = shifted_delta(epsilon, self.mu, self._slack, self._shift)
         return min(1.0, float(fraction(self.delta_coalition)) + noise * (1 + 1e-15))
 
     def epsilon_at(self, delta: float) -> float:
         """Return the smallest epsilon for which everything together is (epsilon, delta)-differentially private.
 
-        Infinite if `delta` does not even cover the coalitions.
+        Infinite if `delta` does not even cover the coalitions, or no epsilon covers what is seen besides releases.
 
         Raises:
             ValueError: `delta` does not lie strictly between 0 and 1.
@@ -131,11 +125,12 @@ class Spent(Frozen):
         left = Fraction(delta) - fraction(self.delta_coalition)
         if left <= 0:
             return math.inf
-        return discrete_epsilon(self.mu, float(left) * (1 - 1e-15), self._slack)
+        return shifted_epsilon(self.mu, float(left) * (1 - 1e-15), self._slack, self._shift)
 
     def to_document(self) -> dict[str, str]:
-        """Return the three numbers as canonical decimal strings, ready for canonical JSON."""
-        return {"mu_squared": self.mu_squared, "slack": self.slack, "delta_coalition": self.delta_coalition}
+        """Return the numbers as canonical decimal strings, ready for canonical JSON; what shares show only if not 0."""
+        document: dict[str, str] = self.model_dump()
+        return document
 
     @classmethod
     def from_document(cls, document: object) -> Self:
@@ -149,6 +144,13 @@ class Spent(Frozen):
     @property
     def _slack(self) -> float:
         return float(fraction(self.slack)) * (1 + 1e-15)
+
+    @property
+    def _shift(self) -> float:
+        return float(fraction(self.delta_shares)) * (1 + 1e-15)
+
+    def _parts(self) -> tuple[Fraction, ...]:
+        return tuple(fraction(part) for part in (self.mu_squared, self.slack, self.delta_coalition, self.delta_shares))
 
 
 def _rounded_up(number: Decimal) -> Real:

@@ -20,6 +20,8 @@ GIVEN_AWAY = 1
 
 _REDRAWN = Fraction(1, 2**80)
 _A_SHADE_UP = 1 + Fraction(1, 10**12)
+_PRICED_UP_TO = Fraction(100)
+"""With this epsilon a price is above 1 already, since `shifted` is at least 2^-80; e^epsilon need not fit a float."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +57,8 @@ class SharesSeen:
         return self.several**2
 
     def price(self, epsilon: Fraction) -> Fraction:
-        """Return what is taken off delta at an epsilon, rounded up."""
-        return self.twice + (1 + Fraction(exp(epsilon)) * _A_SHADE_UP) * self.shifted
+        """Return what is taken off delta at an epsilon, rounded up; above an epsilon of 100, something above 1."""
+        return self.twice + (1 + Fraction(exp(min(epsilon, _PRICED_UP_TO))) * _A_SHADE_UP) * self.shifted
 
     def left_of(self, claim: Claim) -> Claim:
         """Return what the noise has to keep of a claim: less delta, against one corrupt client more.

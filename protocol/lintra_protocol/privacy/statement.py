@@ -7,7 +7,7 @@ audit and a signed record speak of privacy in them too (docs/decisions/0029-clai
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import exp, fsum, hypot, inf
+from math import fsum, hypot, inf
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, model_validator
@@ -15,7 +15,8 @@ from pydantic import ConfigDict, Field, model_validator
 from lintra_protocol.documents import Frozen, Real, RoundedUp, RoundedUpOrNone, fraction
 from lintra_protocol.errors import FalseClaimError, RowUnderfilledError
 from lintra_protocol.privacy.coalition import static_quota
-from lintra_protocol.privacy.discrete import discrete_delta, discrete_epsilon, row_slack
+from lintra_protocol.privacy.discrete import discrete_epsilon, row_slack
+from lintra_protocol.privacy.shifted import shifted_delta, shifted_epsilon
 
 Neighbours = Literal["replace-one", "zero-out", "add-remove"]
 """What changes: a row becomes any other, or the null row; or a person's rows are there or not, for organisations."""
@@ -182,23 +183,17 @@ class PrivacyStatement:
         """Return the smallest delta for which the release is known to be (epsilon, delta)-differentially private."""
         if self.mu == inf:
             return min(1.0, self.delta) if epsilon >= self.epsilon else 1.0
-        beside = self.delta_coalition + _shares_part(self.delta_shares, epsilon)
-        return min(1.0, beside + discrete_delta(epsilon, self.mu, self.slack))
+        noise = shifted_delta(epsilon, self.mu, self.slack, self.delta_shares)
+        return min(1.0, self.delta_coalition + noise)
 
     def epsilon_at(self, delta: float) -> float:
         """Return the smallest epsilon for which the release is known to be (epsilon, delta)-differentially private."""
         if self.mu == inf:
             return self.epsilon if delta >= self.delta else inf
-        epsilon = 0.0
-        while True:
-            left = delta - self.delta_coalition - _shares_part(self.delta_shares, epsilon)
-            if left <= 0:
-                return inf
-            found = discrete_epsilon(self.mu, left * (1 - 1e-15), self.slack)
-            # What is left shrinks as epsilon grows: the first one that is enough for itself.
-            if self.delta_shares == 0.0 or found <= epsilon:
-                return max(found, epsilon)
-            epsilon = found * (1 + 1e-12)
+        left = delta - self.delta_coalition
+        if left <= 0:
+            return inf
+        return shifted_epsilon(self.mu, left * (1 - 1e-15), self.slack, self.delta_shares)
 
     def require(self, claim: Claim) -> None:
         """Check that the release is at least as private as a task promises.
@@ -235,11 +230,6 @@ class PrivacyStatement:
             )
         if self.status != "proved":
             raise FalseClaimError(f"a claim needs a proof; what was computed is a {self.status}: {self.note}")
-
-
-def _shares_part(shift: float, epsilon: float) -> float:
-    """Return (1 + e^epsilon) times what shares show, a shade up."""
-    return shift * (1 + exp(min(epsilon, 700.0))) * (1 + 1e-12) if shift else 0.0
 
 
 def additive_statement(

@@ -8,7 +8,6 @@ import pytest
 from lintra_client import Ledger
 from lintra_client.ledger import SELF, price_of, set_aside_by
 from lintra_client.ledger_book import Source, Vouched
-from lintra_client.ledger_file import APPLICATION_ID, SCHEMA, create_database
 from lintra_protocol.privacy.composition import Spent
 from lintra_protocol.privacy.statement import Claim, Neighbours
 from lintra_protocol.privacy.study import Study
@@ -128,13 +127,3 @@ def test_rows_that_were_vouched_for_after_a_pilot_of_named_sources_are_charged_i
         assert not charge(ledger, pilot, 1, "ann")
         assert not charge(ledger, main, 2, Vouched())
         assert ledger.spent("bob").spent == price_of(main)
-
-
-def test_a_ledger_of_the_first_version_is_upgraded_and_keeps_its_charges(tmp_path: Path) -> None:
-    path = tmp_path / "ledger"
-    create_database(path, SCHEMA[:5], APPLICATION_ID, 1)
-    pilot, main = tasks()
-    with Ledger(path, max_epsilon=3.0) as ledger, Ledger(path, max_epsilon=3.0) as other:
-        assert not charge(ledger, pilot, 1)
-        assert not charge(other, main, 2)
-        assert len(ledger.entries()) == 2

@@ -18,7 +18,9 @@ from lintra_protocol.privacy.statement import PrivacyStatement
 from support import few, make_task
 
 
-def statement(mu: float, slack: float = 0.0, delta_coalition: float = 0.0) -> PrivacyStatement:
+def statement(
+    mu: float, slack: float = 0.0, delta_coalition: float = 0.0, delta_shares: float = 0.0
+) -> PrivacyStatement:
     return PrivacyStatement(
         neighbours="replace-one",
         epsilon=gaussian_epsilon(mu, 1e-6),
@@ -26,6 +28,7 @@ def statement(mu: float, slack: float = 0.0, delta_coalition: float = 0.0) -> Pr
         mu=mu,
         slack=slack,
         delta_coalition=delta_coalition,
+        delta_shares=delta_shares,
         num_clients=100,
         honest_clients=100,
         leverage=0.01,
@@ -39,6 +42,7 @@ statements = st.builds(
     st.floats(1e-9, 1e4),
     st.floats(0, 1e-12),
     st.floats(0, 1e-7),
+    st.just(0.0) | st.floats(0, 1e-12),
 )
 
 
@@ -100,6 +104,8 @@ def test_the_order_of_releases_does_not_matter_and_nothing_is_rounded_down(
     assert exact <= fraction(forward.mu_squared) <= exact * (1 + Fraction(1, 10**19))
     assert fraction(forward.slack) >= sum(Fraction(release.slack) for release in releases)
     assert fraction(forward.delta_coalition) >= sum(Fraction(release.delta_coalition) for release in releases)
+    shown = sum(Fraction(release.delta_shares) for release in releases)
+    assert 0 <= fraction(forward.delta_shares) - shown <= shown / 10**19 + Fraction(len(releases), 10**40)
     assert forward.mu**2 >= exact * (1 - Fraction(1, 10**15))
 
 
@@ -121,6 +127,25 @@ def test_what_is_spent_survives_being_written_down(release: PrivacyStatement) ->
     assert Spent.from_canonical(spent.canonical()) == spent
 
 
+def test_documents_of_releases_without_verification_say_nothing_of_shares() -> None:
+    plain, verified = Spent.of(statement(0.5, 0.0, 0.0)), Spent.of(statement(0.5, 0.0, 0.0, 2.0**-50))
+    assert plain.canonical() == b'{"delta_coalition":"0","mu_squared":"0.25","slack":"0"}'
+    assert plain.to_document() == {"mu_squared": "0.25", "slack": "0", "delta_coalition": "0"}
+    assert verified.to_document() == plain.to_document() | {"delta_shares": "0.00000000000000088817841970012523234"}
+    with pytest.raises(InvalidMessageError, match="left out"):
+        Spent.from_canonical(b'{"delta_coalition":"0","delta_shares":"0","mu_squared":"0.25","slack":"0"}')
+
+
+def test_one_number_that_is_larger_does_not_fit() -> None:
+    room = Spent.of(statement(0.5, 1e-13, 1e-8, 1e-15))
+    assert room.fits_into(room)
+    for more in ((0.6, 1e-13, 1e-8, 1e-15), (0.5, 2e-13, 1e-8, 1e-15), (0.5, 1e-13, 2e-8, 1e-15)):
+        assert not Spent.of(statement(*more)).fits_into(room)
+    assert not Spent.of(statement(0.5, 1e-13, 1e-8, 2e-15)).fits_into(room)
+    assert not room.fits_into(Spent.of(statement(0.5, 1e-13, 1e-8)))
+    assert Spent.of(statement(0.5, 1e-13, 1e-8)).fits_into(room)
+
+
 @pytest.mark.parametrize(
     "document",
     [
@@ -133,6 +158,8 @@ def test_what_is_spent_survives_being_written_down(release: PrivacyStatement) ->
         {"mu_squared": 1, "slack": "0", "delta_coalition": "0"},
         {"mu_squared": "1.0", "slack": "0", "delta_coalition": "0"},
         {"mu_squared": "0", "slack": "0", "delta_coalition": "0", "more": "0"},
+        {"mu_squared": "0", "slack": "0", "delta_coalition": "0", "delta_shares": "-0.1"},
+        {"mu_squared": "0", "slack": "0", "delta_coalition": "0", "delta_shares": None},
     ],
 )
 def test_a_damaged_ledger_line_is_refused(document: object) -> None:

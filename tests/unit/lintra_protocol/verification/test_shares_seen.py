@@ -141,11 +141,13 @@ def test_several_releases_add_up_each_part_by_itself() -> None:
     )
 
 
-def test_a_ledger_counts_what_shares_show_as_at_a_total_epsilon_of_12() -> None:
+def test_a_ledger_keeps_what_shares_show_for_the_total_epsilon() -> None:
     statement = verified().privacy(12)
-    counted = float(fraction(Spent.of(statement).delta_coalition))
-    assert counted == pytest.approx(statement.delta_coalition + statement.delta_shares * (1 + exp(12)), rel=1e-9)
-    assert Spent.of(statement).delta_at(8.0) >= statement.delta_at(8.0)
+    spent = Spent.of(statement)
+    assert float(spent.delta_shares) == pytest.approx(statement.delta_shares, rel=1e-12)
+    assert float(spent.delta_coalition) == pytest.approx(statement.delta_coalition, rel=1e-12)
+    for epsilon in (1.0, 8.0, 20.0):
+        assert spent.delta_at(epsilon) == pytest.approx(statement.delta_at(epsilon), rel=1e-9)
 
 
 def test_epsilon_is_infinite_where_shares_alone_cost_delta() -> None:
