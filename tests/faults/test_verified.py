@@ -85,6 +85,7 @@ async def test_a_lying_server_leaves_out_the_reports_it_lies_about_and_no_others
             assert_array_equal(world.opened(server, answer.content)[1][0], sum_at(world, server, left))
 
 
+@pytest.mark.slow
 async def test_a_server_that_signs_two_bodies_gets_no_release_from_any_honest_one(tmp_path: Path) -> None:
     async with a_world(tmp_path, "sum", change=verified) as world:
         await world.upload_everywhere(world.reports(20))
@@ -108,6 +109,7 @@ async def test_a_server_that_signs_two_bodies_gets_no_release_from_any_honest_on
             assert token(answer) == "unauthorized"
 
 
+@pytest.mark.slow
 async def test_a_second_nonce_that_was_not_committed_to_is_refused(tmp_path: Path) -> None:
     async with a_world(tmp_path, "sum", change=verified, num_servers=2) as world:
         await world.upload_everywhere(world.reports(LEAST))
@@ -122,7 +124,9 @@ async def test_a_second_nonce_that_was_not_committed_to_is_refused(tmp_path: Pat
         assert (await release(world, 0, VerifiedAggregateRequest(verdicts=(own, other)))).status_code == 200
 
 
-@pytest.mark.parametrize("rule", [True, False], ids=["with the margin", "without"])
+@pytest.mark.parametrize(
+    "rule", [pytest.param(True, marks=pytest.mark.slow), False], ids=["with the margin", "without"]
+)
 async def test_attack_without_a_margin_one_hostile_report_costs_the_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: bool
 ) -> None:

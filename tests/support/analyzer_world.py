@@ -1,7 +1,7 @@
 """The analyzer among real servers in one process: real stores, in-process HTTP, a clock that stands still."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +21,7 @@ from lintra_protocol.canonical import domain_hash, parse_base64url
 from lintra_protocol.ideal import IdealRelease, client_report, run
 from lintra_protocol.messages import Cohort, KeyList, Signed
 from lintra_protocol.randomness import RandomBytes, expand
-from lintra_protocol.report import seal_block
+from lintra_protocol.report import Report, seal_block
 from lintra_protocol.ring import FloatArray
 from lintra_protocol.task import Task
 from lintra_protocol.transport import media_type
@@ -150,7 +150,10 @@ class Life:
     ) -> None:
         """Send the reports of some rows, by default of the first `count` clients, to some servers."""
         chosen = clients(count, label) if rows is None else rows
-        reports = [client_report(task, row, task.span(batch)[0], rng) for row, rng in chosen]
+        await self.send(task, [client_report(task, row, task.span(batch)[0], rng) for row, rng in chosen], servers)
+
+    async def send(self, task: Task, reports: Sequence[Report], servers: tuple[int, ...] = (0, 1, 2)) -> None:
+        """Send reports to some servers."""
         for server in servers:
             async with httpx2.AsyncClient(transport=httpx2.ASGITransport(self.servers[server])) as http:
                 answer = await http.get(f"{server_url(server)}/v1/keys")

@@ -44,7 +44,7 @@ def row_of(world: World, sent: Report) -> IntArray:
     return total
 
 
-def hostile(world: World, count: int, label: str = "hostile", added: int = 2**40) -> list[Report]:
+def hostile(world: World | Task, count: int, label: str = "hostile", added: int = 2**40) -> list[Report]:
     """Return reports of clients that prove an honest row, and share it with `added` on its first word."""
 
     def change(proven: ProvenRows) -> ProvenRows:
@@ -52,7 +52,8 @@ def hostile(world: World, count: int, label: str = "hostile", added: int = 2**40
         words[:, 0] += added
         return replace(proven, words=words)
 
-    return [forged(world.task, f"{label} {index}", change) for index in range(count)]
+    task = world if isinstance(world, Task) else world.task
+    return [forged(task, f"{label} {index}", change) for index in range(count)]
 
 
 def forged(task: Task, label: str, change: Callable[[ProvenRows], ProvenRows]) -> Report:

@@ -153,6 +153,20 @@ class Checking:
 
     async def judge(self, judgement: Judgement, server: Server) -> None:
         """Have one server come to its verdict (R15), and compare it with what was found here."""
+        body = await self.ask_to_judge(server)
+        with server.blame():
+            frozen = self._frozen
+            verdict = Signed[Verdict].from_canonical(body).verified(frozen.task.servers[server.index].identity_key)
+            expected = verdict_of(
+                frozen.task, frozen.batch, server.index, judgement.accepted, judgement.rejected,
+                judgement.check_shares, parse_base64url(verdict.nonce),
+            )  # fmt: skip
+            if verdict != expected:
+                raise ChecksMismatchError("it came to another verdict than its and the others' check shares give")
+        await self._keep("verdict", body, server.index)
+
+    async def ask_to_judge(self, server: Server) -> bytes:
+        """Bring one server what all servers said, and return its verdict, which nobody has checked yet."""
         signed = self.check_shares()
         request = VerdictRequest(check_shares=tuple(signed)).canonical()
         others = [parse_base64url(each.message.body) for each in signed if each.message.server != server.index]
@@ -164,17 +178,7 @@ class Checking:
                 yield from self._store.bodies.pieces(digest)
 
         whole = Pieces(len(head) + len(others) * self._frozen.body_bytes, pieces)
-        body = await server.ask("PUT", f"{self._batch}/verdict", "verdict", body=whole, message="verdict-request")
-        with server.blame():
-            frozen = self._frozen
-            verdict = Signed[Verdict].from_canonical(body).verified(frozen.task.servers[server.index].identity_key)
-            expected = verdict_of(
-                frozen.task, frozen.batch, server.index, judgement.accepted, judgement.rejected,
-                judgement.check_shares, parse_base64url(verdict.nonce),
-            )  # fmt: skip
-            if verdict != expected:
-                raise ChecksMismatchError("it came to another verdict than its and the others' check shares give")
-        await self._keep("verdict", body, server.index)
+        return await server.ask("PUT", f"{self._batch}/verdict", "verdict", body=whole, message="verdict-request")
 
     def check_shares(self) -> list[Signed[CheckShare]]:
         """Return the signed check shares, in server order."""

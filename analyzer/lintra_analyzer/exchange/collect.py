@@ -31,6 +31,7 @@ from lintra_protocol.errors import (
     CohortTooSmallError,
     InventoryMismatchError,
     NonceMismatchError,
+    TooManyRejectedError,
 )
 from lintra_protocol.messages import (
     AggregateRequest,
@@ -116,7 +117,12 @@ class ServerExchange:
     async def judge(self) -> None:
         """Have every server come to its verdict, and find the same here (R15)."""
         checking = await asyncio.to_thread(self._checking)
-        judgement = await asyncio.to_thread(checking.judgement)
+        try:
+            judgement = await asyncio.to_thread(checking.judgement)
+        except TooManyRejectedError:
+            # The servers find the same, give the batch up, and destroy what they hold of it.
+            await self._each(self._servers, checking.ask_to_judge)
+            raise
         await asyncio.to_thread(self._keep_accepted, judgement)
         await self._each(self._missing("verdict"), lambda server: checking.judge(judgement, server))
 
@@ -303,7 +309,7 @@ class ServerExchange:
         where = {} if server is None else {"server": server}
         await asyncio.to_thread(self._store.put_document, self._task.task_id, self._number, kind, body, **where)
 
-    async def _each(self, servers: Sequence[Server], step: Callable[[Server], Awaitable[None]]) -> None:
+    async def _each(self, servers: Sequence[Server], step: Callable[[Server], Awaitable[object]]) -> None:
         """Take a step with several servers at once; all of them finish before the first refusal is raised."""
         outcomes = await asyncio.gather(*(step(server) for server in servers), return_exceptions=True)
         for outcome in outcomes:
