@@ -18,6 +18,11 @@ PRODUCTS: Document = {
 }  # fmt: skip
 FINE: Document = PRODUCTS | {"row_bound": "1", "fraction_bits": 12, "intercept": "0", "trace": False, "sigma": 70878351}
 WIDE: Document = {"kind": "sum", "row_bound": "1", "fraction_bits": 24, "sigma": 141756701}
+RANGE: Document = {
+    "kind": "range_finder", "row_bound": "5", "fraction_bits": 0, "sigma": 1000, "rank": 1,
+    "omega_seed": plain.b64(bytes(range(32))), "projected_bound": "6", "intercept": "2",
+    "targets": [{"column": 1, "bound": "3", "bits": 0}], "trace": True,
+}  # fmt: skip
 AGES: Document = CELLS | {"edges": [["0", "50", "100"]], "levels": [0], "sigma": 12236}
 
 
@@ -43,6 +48,9 @@ def _contributions() -> list[Vector]:
         ("numbers missing under a noisy count", PRODUCTS, TWO | NOISY, holes, [0, 0, 1, 1]),
         ("a sum of rows with numbers missing", SUM, TWO | NOISY, holes, [0, 1, 0, 1]),
         ("no row that counts", SUM, TWO | NOISY, [[None, 1.0]], [0]),
+        ("products with a projection", RANGE, THREE, rows, [0, 0, 0]),
+        ("products with a projection, counted with noise", RANGE, TWO | NOISY, long, [1, 0, 1, 0]),
+        ("products with a projection of rows with numbers missing", RANGE, TWO | NOISY, holes, [0, 1, 0, 1]),
         ("cells", AGES, TWO, cells, [0, 0, 1, 1, 2]),
         ("cells without a count", AGES, TWO | NOISY, cells, [0, 0, 1, 1, 2]),
     ]  # fmt: skip
@@ -72,6 +80,10 @@ def _distances() -> list[Vector]:
         ("two rows to null under a noisy count", plainer, TWO | NOISY, "zero-out"),
         ("two rows removed", plainer, TWO | NOISY, "add-remove"),
         ("two rows removed, with the trace", plainer | {"trace": True}, TWO | NOISY, "add-remove"),
+        ("a projected row replaced", RANGE, ONE, "replace-one"),
+        ("two projected rows replaced", RANGE, TWO | NOISY, "replace-one"),
+        ("two projected rows removed", RANGE | {"trace": False}, TWO | NOISY, "add-remove"),
+        ("a small projection beside a large count", RANGE | {"intercept": "9"}, TWO | NOISY, "replace-one"),
         ("an intercept above the bound", plainer | {"intercept": "7"}, ONE, "replace-one"),
         ("an intercept above the bound, counted", plainer | {"intercept": "7"}, ONE | NOISY, "replace-one"),
         ("three organisations", plainer, TWO | NOISY | {"organisations_per_person": 3}, "replace-one"),

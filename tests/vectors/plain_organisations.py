@@ -10,6 +10,7 @@ from math import isqrt
 
 import plain
 import plain_histogram
+import plain_range
 
 Document = dict[str, object]
 
@@ -33,6 +34,11 @@ def contribution(
             plain_histogram.vector(mechanism, [math.nan if x is None else x for x in row])
             for row in rows
         ]  # fmt: skip
+        return [sum(column) for column in zip(*words, strict=True)] + [len(rows)] * (not noisy)
+    if mechanism["kind"] == "range_finder":
+        plainly = {name: value for name, value in mechanism.items() if name != "clip_count_weight"}
+        words = [plain_range.report(plainly, [0.0 if x is None else x for x in row]) for _, row in kept]
+        words = [each + plain_range.counted(mechanism) * noisy for each in words]
         return [sum(column) for column in zip(*words, strict=True)] + [len(rows)] * (not noisy)
     bound, unit = person_bound(mechanism, contributors), 2 ** int(str(mechanism["fraction_bits"]))
     total: list[int] = []
@@ -65,6 +71,12 @@ def squared_distance(mechanism: Document, contributors: Document, neighbours: st
         assert isinstance(columns, list)
         moved = len(columns) * (rows * int(str(mechanism["indicator"]))) ** 2
         return Fraction(places**2 * moved * (2 if neighbours == "replace-one" else 1))
+    if mechanism["kind"] == "range_finder":
+        alone = Fraction(plain_range.squared_distance(mechanism, "zero-out"))
+        alone += plain_range.row_squared(mechanism) ** 2 * bool(mechanism["trace"])
+        alone += sum(word**2 for word in plain_range.counted(mechanism)) * noisy
+        between = plain_range.squared_distance(mechanism, "replace-one")
+        return (places * rows) ** 2 * (max(alone, Fraction(between)) if neighbours == "replace-one" else alone)
     bound = person_bound(mechanism, contributors)
     if mechanism["kind"] == "sum":
         counted = isqrt(bound // (4 * rows)) * rows * noisy

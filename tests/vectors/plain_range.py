@@ -103,6 +103,11 @@ def report(mechanism: Mechanism, row: list[float]) -> list[int]:
     return words
 
 
+def counted(mechanism: Mechanism) -> list[int]:
+    """What a row of an organisation adds to a noisy count."""
+    return [c * c for c in constant(mechanism)]
+
+
 def decode(mechanism: Mechanism, words: list[int]) -> list[float]:
     """A product with the constant counts 2^-f / C0, with a target 4^-f 2^-g, a projected one 4^-f 2^h / sqrt(r)."""
     step = 2.0 ** -int(mechanism["fraction_bits"])

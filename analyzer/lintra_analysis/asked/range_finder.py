@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from math import sqrt
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -67,6 +67,7 @@ class RangeFinderSpecification(MechanismSpecification):
     """
 
     kind: Literal["range_finder"]
+    takes_contributors: ClassVar[bool] = True
     rank: int | None = Field(default=None, ge=1, le=256, strict=True)
     projected_bound: Number | None = None
     intervals: bool = Field(default=False, strict=True)
@@ -102,6 +103,13 @@ class RangeFinderSpecification(MechanismSpecification):
         rank = self.rank or usual_rank(num_columns)
         return self.projected_bound or usual_projected_bound(row_bound, num_columns, rank, unclipped)
 
+    def _intercept(self, circumstances: Circumstances) -> Real:
+        """Return the constant as asked, or what is proposed where organisations count their rows with noise."""
+        who, bound = circumstances.contributors, circumstances.row_bound
+        if who is not None and who.count == "noisy" and fraction(self.intercept) == 0 and bound is not None:
+            return proposed_intercept(bound)
+        return self.intercept
+
     def wanted(self, circumstances: Circumstances) -> tuple[Claim, RangeFinder]:
         """Return the range finder with signs drawn anew."""
         given, claim = circumstances.uncalibrated(self.kind), circumstances.claim
@@ -111,7 +119,7 @@ class RangeFinderSpecification(MechanismSpecification):
             "projected_bound": self._bound(str(given["row_bound"]), len(encoded)),
             "omega_seed": base64url(circumstances.random_bytes(OMEGA_SEED_BYTES)),
             "targets": tuple(_target(asked, encoded) for asked in self.targets),
-            "intercept": self.intercept,
+            "intercept": self._intercept(circumstances),
             "trace": self.trace,
         }
         if self.rounds == 2:
@@ -123,7 +131,7 @@ class RangeFinderSpecification(MechanismSpecification):
             for asked, target in zip(self.targets, plain.targets, strict=True)
         ]
         plain = plain.model_copy(update={"targets": tuple(targets)})
-        mechanism = with_clip_count(plain, claim.neighbours, self.clip_count_weight)
+        mechanism = with_clip_count(plain, claim.neighbours, circumstances.clip_weight(self.clip_count_weight))
         return claim, circumstances.calibrated(mechanism, claim)
 
 

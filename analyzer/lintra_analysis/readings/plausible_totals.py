@@ -11,6 +11,7 @@ import numpy as np
 from lintra_protocol.documents import fraction
 from lintra_protocol.mechanisms import Histogram, SecondMoment, Sum
 from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.mechanisms.range_finder import RangeFinder
 from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.task import Task
 
@@ -72,6 +73,20 @@ def of_histogram(task: Task, mechanism: Histogram, sketch: IntArray, row_counts:
             found.append(f"a cell of {column.name!r} holds fewer than 0 rows")
         if abs(float(cells.sum()) - rows) > noise * math.sqrt(2 * cells.size):
             found.append(f"the cells of {column.name!r} do not add up to the number of rows")
+    return found
+
+
+def of_range(task: Task, mechanism: RangeFinder, sketch: IntArray, row_counts: IntArray) -> list[str]:
+    """Return what is impossible about products with projected rows, in words."""
+    rows, found = _most_rows(mechanism, sketch, row_counts), of_count(mechanism, sketch, row_counts)
+    noise = DEVIATIONS * math.sqrt(int(row_counts.sum())) * mechanism.sigma
+    values = mechanism.unpack(mechanism.decode(sketch, task.num_columns))
+    scales, bound = mechanism.word_scales(), float(fraction(mechanism.row_bound))
+    longest = rows * _largest(task) * float(fraction(mechanism.projected_bound)) + noise * float(scales[-1])
+    beyond = np.flatnonzero(np.abs(values.projected).max(axis=1) > longest)
+    found += [f"products of {task.encoded_columns[i].name!r} exceed what its bounds allow" for i in beyond]
+    if values.trace is not None and values.trace > rows * bound**2 + noise * 4.0**-mechanism.fraction_bits:
+        found.append("all squares together exceed what the norm bound allows")
     return found
 
 

@@ -7,6 +7,7 @@ from typing import cast
 import numpy as np
 
 from lintra_audit.kinds.kind_audit import KindAudit, Planted
+from lintra_audit.kinds.organisations import organisation_audit
 from lintra_audit.trials.case import Case, make_case_task, numbers
 from lintra_audit.trials.faults import noiseless, only_for, without_room_for_the_count
 from lintra_audit.trials.pipeline import Encode, encode
@@ -23,6 +24,16 @@ from lintra_protocol.task import Task
 
 _NUM_COLUMNS, _NUM_CLIENTS = 12, 6
 _TWIN_COLUMNS, _TWIN_RANK = 8, 2
+
+_OF_ORGANISATIONS = RangeFinder(
+    row_bound="1",
+    fraction_bits=0,
+    sigma=4,
+    rank=2,
+    omega_seed=base64url(bytes(32)),
+    projected_bound="0.8",
+    intercept="0.5",
+)
 
 
 def cases() -> list[Case]:
@@ -185,4 +196,5 @@ AUDIT = KindAudit(
     farthest=farthest,
     hostile=hostile,
     twin=twin,
+    organisations=organisation_audit("products with projections", _OF_ORGANISATIONS, columns=lambda: numbers(4)),
 )

@@ -27,6 +27,10 @@ from lintra_protocol.transforms.ones import Ones
 
 MAX_TARGETS, MAX_BITS = 8, 8
 
+_NUMBERS_AT_ONCE = 1 << 22
+_EXACT_IN_FLOATS = 1 << 53
+"""Numbers of an organisation's rows that are multiplied at once, and integers up to which floating point has all."""
+
 FREE_TRACE = Fraction(2_772_542, 1_000_000)
 """The word |x|^2 is free while R_x is at most this times R_q: just below (11 + 5 sqrt 5) / 8."""
 
@@ -83,6 +87,7 @@ class RangeFinder(Mechanism):
     trace: bool = False
 
     counts_clipped: ClassVar[bool] = True
+    takes_contributors: ClassVar[bool] = True
     start_bits: ClassVar[int] = 14
 
     # --- sizes -------------------------------------------------------------------------------------------------
@@ -103,8 +108,8 @@ class RangeFinder(Mechanism):
         return int(self.has_intercept) + len(self.targets) + self.rank
 
     def num_words(self, num_columns: int) -> int:
-        """Return d times the width, and one more for the trace and for the clip counter."""
-        return num_columns * self.width + int(self.trace) + self.clip_words
+        """Return d times the width, and one more for the trace, for a noisy count and for the clip counter."""
+        return num_columns * self.width + int(self.trace) + int(self.counts_noisily) + self.clip_words
 
     @property
     def halvings(self) -> int:
@@ -151,7 +156,70 @@ class RangeFinder(Mechanism):
     def largest_word(self) -> int:
         """Return the largest product of a row's norm with that of q; the squared norm or g if they are larger."""
         longest = isqrt(self.squared_bound * self.factor_squared_bound)
-        return max(longest, self.squared_bound * self.trace, self.clip_steps)
+        counted = self.intercept_steps**2 * self.counts_noisily
+        return max(longest, self.squared_bound * self.trace, counted, self.clip_steps)
+
+    # --- contributions of organisations ------------------------------------------------------------------------
+
+    @property
+    def squared_count_step(self) -> Fraction:
+        """Return C0^4 under a noisy count: a row counts C0^2, with the noise of any word."""
+        return Fraction(self.intercept_steps**4 * self.counts_noisily)
+
+    def squared_person_distance(self, neighbours: Neighbours) -> Fraction:
+        """Return Lemma O0's distance; a person of fewer rows than another lacks their traces as well."""
+
+        def of_rows(between: Neighbours) -> Fraction:
+            lacking = self.squared_bound**2 * self.trace if between == "zero-out" else 0
+            return self.squared_row_distance(between) + lacking
+
+        return self._of_persons(of_rows, neighbours)
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether a row in which a number is missing counts nowhere: under a noisy count of organisations' rows."""
+        return self.counts_noisily
+
+    @property
+    def has_noisy_count(self) -> bool:
+        """Whether there is an intercept, which counts rows."""
+        return self.has_intercept
+
+    def noisy_count_advice(self) -> str:
+        """Return in words what is needed for a noisy count."""
+        return "count 'noisy': rows are counted by an intercept; give one, a quarter of row_bound say"
+
+    @property
+    def count_deviation(self) -> float:
+        """Return sigma / C0^2."""
+        return self.sigma / self.intercept_steps**2
+
+    def noisy_rows(self, sketch: IntArray) -> float:
+        """Return the last word over C0^2."""
+        return float(sketch[0, -1]) / self.intercept_steps**2
+
+    def exact_sum(self, rows: FloatArray, persons: IntArray) -> IntArray:
+        """Return the sum of the noiseless reports of rows, shape `(w,)`, by products of whole blocks of rows.
+
+        No sum over b rows exceeds b sqrt(R_x R_q), by Cauchy and Schwarz: below 2^53 floating point has all integers.
+        """
+        del persons
+        size = rows.shape[1]
+        products, squares = np.zeros((size, self.width), np.int64), 0
+        block = min(
+            max(1, _NUMBERS_AT_ONCE // size),
+            _EXACT_IN_FLOATS // max(1, isqrt(self.squared_bound * self.factor_squared_bound)),
+        )
+        for start in range(0, len(rows), max(block, 1)):
+            steps = self.round_rows(self.filled(rows[start : start + max(block, 1)]))
+            factors = self._factors(steps)
+            if block:
+                products += (steps.T.astype(np.float64) @ factors.astype(np.float64)).astype(np.int64)
+            else:
+                products += np.matmul(steps.T, factors)
+            squares += int(np.square(steps).sum())
+        beside = [squares] * self.trace + [self.intercept_steps**2 * len(rows)] * self.counts_noisily
+        return np.append(products, beside).astype(np.int64)
 
     # --- the roles' parts --------------------------------------------------------------------------------------
 
@@ -162,9 +230,9 @@ class RangeFinder(Mechanism):
     def encode_exactly(self, steps: IntArray) -> IntArray:
         """Return the integer products x_i q_j of clipped integer rows, and the squared norm; shape `(n, w)`."""
         words = outer_words(steps, self._factors(steps))
-        if not self.trace:
-            return words
-        return np.concatenate([words, np.square(steps).sum(axis=1, keepdims=True)], axis=1)
+        beside = [np.square(steps).sum(axis=1, keepdims=True)] * self.trace
+        beside += [np.full((len(steps), 1), self.intercept_steps**2, np.int64)] * self.counts_noisily
+        return np.concatenate([words, *beside], axis=1)
 
     def _factors(self, steps: IntArray) -> IntArray:
         """Return q for each of some clipped integer rows: constant, targets, projection; shape `(n, width)`."""
@@ -251,10 +319,10 @@ class RangeFinder(Mechanism):
             raise InvalidTaskError(f"projected_bound {self.projected_bound} is not positive")
         if fraction(self.intercept) < 0:
             raise InvalidTaskError(f"intercept {self.intercept} is negative; use 0 for none")
-        if self.trace and claim.neighbours == "zero-out":
+        if self.trace and claim.neighbours != "replace-one":
             raise InvalidTaskError(
-                "the trace is free where one row is replaced; against the null row it would cost noise: use "
-                "neighbours 'replace-one', or leave the trace out"
+                "the trace is free where one row is replaced; against the null row, or where rows are added, it would "
+                "cost noise: use neighbours 'replace-one', or leave the trace out"
             )
         self._require_targets(num_columns)
         try:
