@@ -90,7 +90,8 @@ class Osnap(SketchedRows):
         if self.sparsity == 1:
             return super().release_privacy(claim, num_columns, matrix)
         quota = self.quota(claim)
-        leverage = matrix.leverage_bounds.against(claim.max_corrupt_clients, quota)
+        bounds = matrix.leverage_bounds if claim.max_corrupt_clients else matrix.leverage_alone
+        leverage = bounds.against(claim.max_corrupt_clients, quota)
         if leverage > fraction(self.leverage):
             raise RowUnderfilledError(f"a report has leverage {leverage:.6g}, the claim needs {self.leverage} or less")
         smallest_row = int(matrix.row_counts().min()) - quota

@@ -110,7 +110,7 @@ def _inverted(whole: IntArray) -> GramInverse:
     gram = whole[np.ix_(filled, filled)] if len(filled) < rows else whole
     exact = gram.astype(np.float64)
     try:
-        np.linalg.cholesky(exact)
+        # G is S S^T, so that it is positive definite if it is regular, which the residual proves.
         inverse = np.linalg.inv(exact)
     except np.linalg.LinAlgError:
         raise RowUnderfilledError("the rows of the sketch are linearly dependent") from None
@@ -173,8 +173,9 @@ class LeverageBounds:
     Attributes:
         sparsity: s.
         worst: an upper bound of any client's leverage if nobody is corrupt.
-        smallest_eigenvalue: a lower bound of the smallest eigenvalue of G.
-        most_shared: E_max of `shared_pairs`.
+        smallest_eigenvalue: a lower bound of the smallest eigenvalue of G; 0 if nobody looked, so that no coalition
+            passes.
+        most_shared: E_max of `shared_pairs`; 0 likewise.
     """
 
     sparsity: int
@@ -197,12 +198,13 @@ class LeverageBounds:
         return cls.of_columns(rows, in_blocks(row_numbers, signs))
 
     @classmethod
-    def of_columns(cls, rows: int, columns: Columns) -> "LeverageBounds":
+    def of_columns(cls, rows: int, columns: Columns, coalitions: bool = True) -> "LeverageBounds":
         """Compute them in memory that does not grow with the columns, which are asked for twice.
 
         Args:
             rows: m.
             columns: of the sketch.
+            coalitions: whether anybody may be corrupt; without, a third of the work is left out.
 
         Raises:
             RowUnderfilledError: the rows are linearly dependent, or too nearly so.
@@ -212,8 +214,9 @@ class LeverageBounds:
         worst, shared = 0.0, 0
         for block in columns():
             worst = max(worst, float(inverse._leverages(*block).max()))
-            shared = max(shared, met.most_agreeing(*block))
-        return cls(met.sparsity, worst, inverse.smallest_eigenvalue(), shared)
+            if coalitions:
+                shared = max(shared, met.most_agreeing(*block))
+        return cls(met.sparsity, worst, inverse.smallest_eigenvalue() if coalitions else 0.0, shared)
 
     def against(self, corrupt: int, quota: int) -> float:
         """Return an upper bound of the leverage of any honest client against any tolerated coalition, at most 1.

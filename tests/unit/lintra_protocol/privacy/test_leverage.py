@@ -104,3 +104,12 @@ def test_blocks_of_columns_do_not_change_anything(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("lintra_protocol.privacy.leverage.BLOCK", 7)
     assert_array_equal(gram_inverse(8, numbers, signs).leverages(numbers, signs), whole[0])
     assert shared_pairs(8, numbers, signs) == whole[1]
+
+
+def test_bounds_without_coalitions_are_the_same_and_let_no_coalition_pass() -> None:
+    matrix = BalancedOsnap(16, 2000, bytes(32), 4)
+    alone, bounds = matrix.leverage_alone, matrix.leverage_bounds
+    assert alone.against(0, 0) == bounds.against(0, 0)
+    assert bounds.against(1, 1) > bounds.against(0, 0)
+    with pytest.raises(RowUnderfilledError, match="smallest eigenvalue is 0"):
+        alone.against(1, 1)
