@@ -17,7 +17,9 @@ from contextlib import closing
 from pathlib import Path
 
 import numpy as np
+import psycopg
 
+from lintra_protocol.canonical import HASH_BYTES
 from lintra_protocol.randomness import bulk_system_randomness, system_randomness
 from lintra_server.disk.batch_secrets import Secrets
 from lintra_server.disk.vault import Vault
@@ -31,6 +33,9 @@ CONTENT = 32 + 8 * WORDS
 """Bytes of a report as it is stored: identifier and payload."""
 
 GROUPS = {1: 2_000, 32: 20_000, 256: 100_000}
+WARM_UP = 20
+"""Groups that are stored before anything is measured: statements are prepared by then."""
+
 READ, TABLE, ASKED = 200_000, 1_000_000, 128_000
 
 
@@ -101,21 +106,53 @@ def bare_inserts(folder: Path, groups: int, size: int) -> float:
         return cpu(insert)
 
 
-def log_of_postgres(url: str, groups: dict[int, int] = GROUPS) -> dict[str, float]:
-    """Return bytes of write-ahead log for each report, and microseconds of the client's CPU, by the size of groups."""
+def log_of_postgres(
+    url: str, groups: dict[int, int] = GROUPS, of_database: Callable[[], float] = lambda: 0.0
+) -> dict[str, float]:
+    """Return bytes of write-ahead log for each report, and microseconds of the client's CPU, by the size of groups.
+
+    And those of the database's, if somebody tells how many seconds it has used so far.
+    """
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         store = new_store(Path(folder), url)
+        fill(store, WARM_UP * max(groups), max(groups))
         for group, reports in groups.items():
             with store.database.reading() as connection:
                 before = connection.exec_driver_sql("SELECT pg_current_wal_lsn() - '0/0'").scalar_one()
+            spent = of_database()
             seconds = fill(store, reports, group)
+            found[f"us CPU of the database, groups of {group}"] = 1e6 * (of_database() - spent) / reports
             with store.database.reading() as connection:
                 after = connection.exec_driver_sql("SELECT pg_current_wal_lsn() - '0/0'").scalar_one()
             found[f"bytes of log a report, groups of {group}"] = float(after - before) / reports
             found[f"us CPU a report, groups of {group}"] = 1e6 * seconds / reports
         store.database.close()
     return found
+
+
+def bare_postgres(url: str, groups: int, reports: int) -> float:
+    """Return the CPU seconds of a client that stores groups with psycopg alone, by the statements of a commit.
+
+    They are: lock the batch, look where it ends, one row of identifiers and payloads, commit. After `log_of_postgres`.
+    """
+    ids, payloads = system_randomness(HASH_BYTES * reports), system_randomness((CONTENT - HASH_BYTES) * reports)
+    with psycopg.connect(url) as plain:
+        plain.execute("CREATE TABLE bare (key BIGINT PRIMARY KEY, total BIGINT, ids BYTEA, payloads BYTEA)")
+        plain.execute("ALTER TABLE bare ALTER ids SET STORAGE EXTERNAL, ALTER payloads SET STORAGE EXTERNAL")
+        plain.commit()
+
+        def store(first: int, last: int) -> None:
+            for number in range(first, last):
+                plain.execute("SELECT state, num_reports, capacity FROM batches WHERE batch = 1 FOR UPDATE").fetchone()
+                end = "SELECT key, total FROM bare WHERE key BETWEEN %s AND %s ORDER BY key DESC LIMIT 1"
+                plain.execute(end, (0, 1 << 32)).fetchone()
+                row = (number, number * reports, ids, payloads)
+                plain.execute("INSERT INTO bare VALUES (%s, %s, %s, %s)", row, binary=True)
+                plain.commit()
+
+        store(0, WARM_UP)
+        return cpu(lambda: store(WARM_UP, WARM_UP + groups))
 
 
 def reading(reports: int = READ, group: int = 256) -> dict[str, float]:

@@ -39,13 +39,14 @@ def a_postgres() -> Iterator[tuple[str, int]]:
 
 @cache
 def _postgres(asked: Asked) -> dict[str, float]:
-    """Return what `bench_store` finds, and the database's own microseconds a report."""
+    """Return what `bench_store` finds, and what both sides of bare psycopg take for a report."""
     groups = {GROUP: asked.of(bench_store.GROUPS[GROUP], least=10 * GROUP)}
     with a_postgres() as (url, pid):
+        found = bench_store.log_of_postgres(url, groups, lambda: children_cpu_seconds(pid))
         before = children_cpu_seconds(pid)
-        found = bench_store.log_of_postgres(url, groups)
-        spent = children_cpu_seconds(pid) - before
-    return found | {"us CPU of the database": 1e6 * spent / groups[GROUP]}
+        bare = bench_store.bare_postgres(url, groups[GROUP] // GROUP, GROUP)
+        both = bare + children_cpu_seconds(pid) - before
+    return found | {"us bare client": 1e6 * bare / groups[GROUP], "us bare": 1e6 * both / groups[GROUP]}
 
 
 @row("ingest_sqlite", "reports stored in groups of 32, SQLite", "us CPU a report", None)
@@ -63,8 +64,11 @@ def _bare_inserts(asked: Asked) -> float:
 @row("ingest_postgres", "reports stored in groups of 32, PostgreSQL: client and database", "us CPU a report", 11)
 def _ingest(asked: Asked) -> Measured:
     found = _postgres(asked)
-    own, database = found[f"us CPU a report, groups of {GROUP}"], found["us CPU of the database"]
-    return Measured(own + database, None, "", f"client {own:.1f}, database {database:.1f}, start included")
+    own, database = (
+        found[name] for name in (f"us CPU a report, groups of {GROUP}", f"us CPU of the database, groups of {GROUP}")
+    )
+    remark = f"client {own:.1f}, database {database:.1f}; of the floor the client's are {found['us bare client']:.1f}"
+    return Measured(own + database, found["us bare"], "the same statements by psycopg alone", remark)
 
 
 @row("log_postgres", "written to the log of PostgreSQL, groups of 32", "bytes a report", 132)
