@@ -1,9 +1,11 @@
 """A task at N servers, each with reports filled directly into its store, so that only a release is left to be done."""
 
+import secrets
 import socket
 import time
 import tomllib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +34,7 @@ MISSING_EACH = 100
 """One report in so many is missing at one of the servers."""
 
 _CHUNK = 1 << 16
+_LOWEST_PORT, _NUM_PORTS = 20_000, 12_000
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,8 @@ def collect(folder: Path, num_reports: int, num_servers: int) -> Collection:
     folder.mkdir(parents=True)
     (folder / "analyzer-keys").mkdir(mode=0o700)
     (folder / "num_reports").write_text(str(num_reports))
-    apps = [create_app(_settings(folder, number)) for number in range(num_servers)]
+    ports = _free_ports(2 * num_servers)
+    apps = [create_app(_settings(folder, number, *ports[2 * number : 2 * number + 2])) for number in range(num_servers)]
     keys = load_keys(folder / "analyzer-keys", True, system_randomness)
     task = _task(keys, apps, num_reports)
     record = sign(keys.author, TaskRecord(definition=task))
@@ -109,8 +113,7 @@ def _shares(rows: IntArray, num_servers: int) -> Iterator[RingArray]:
     yield last
 
 
-def _settings(folder: Path, number: int) -> Settings:
-    port, internal = _free_port(), _free_port()
+def _settings(folder: Path, number: int, port: int, internal: int) -> Settings:
     text = f"""
     public_url = "http://127.0.0.1:{port}"
     port = {port}
@@ -127,9 +130,14 @@ def _settings(folder: Path, number: int) -> Settings:
     return Settings.model_validate(tomllib.loads(text))
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
+def _free_ports(count: int) -> list[int]:
+    """Return ports that nobody listens at, below those that the system gives to whoever connects."""
+    found: list[int] = []
+    while len(found) < count:
+        port = _LOWEST_PORT + secrets.randbelow(_NUM_PORTS)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            found += [port] if port not in found else []
+    return found
 
 
 def _task(keys: Keys, apps: list[UploadRoute], num_reports: int) -> Task:
