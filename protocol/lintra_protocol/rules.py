@@ -228,6 +228,8 @@ def draw_matrix(
     nonces: Sequence[bytes],
     num_clients: int,
     first: int | None = None,
+    *,
+    shows_coalitions: bool = False,
 ) -> Drawn:
     """Draw public matrices until one of them keeps the promise, and state its exact privacy (R8, R9).
 
@@ -240,6 +242,7 @@ def draw_matrix(
         nonces: one from each server, in server order.
         num_clients: size of the cohort.
         first: of the windows that were merged into the batch, if they were.
+        shows_coalitions: whether the matrix will be asked about coalitions that the claim does not speak of.
 
     Raises:
         RowUnderfilledError: none of `SEED_ATTEMPTS` matrices keeps the promise; the detail says why the last did not.
@@ -248,6 +251,7 @@ def draw_matrix(
     for attempt in range(SEED_ATTEMPTS):
         seed = late_seed(task, batch, cohort_root, nonces, attempt, first)
         matrix = task.mechanism.public_matrix(num_clients, seed)
+        matrix.shows_coalitions = shows_coalitions
         try:
             privacy = task.release_privacy(matrix)
             privacy.require(task.claim)

@@ -23,6 +23,9 @@ class PublicMatrix(ABC):
     copies: int = 1
     totals: int = 0
 
+    shows_coalitions: bool = False
+    """Whether bounds against coalitions will be asked for in any case: all are then computed together."""
+
     @abstractmethod
     def entries(self, ranks: IntArray) -> tuple[IntArray, IntArray]:
         """Return row numbers and signs, both of shape `(len(ranks), sparsity)`, of some columns' nonzero entries."""
@@ -42,11 +45,13 @@ class PublicMatrix(ABC):
 
     @cached_property
     def leverage_alone(self) -> LeverageBounds:
-        """Return the same where nobody may be corrupt, for less work: no coalition passes.
+        """Return the same where nobody may be corrupt, for less work: no coalition need pass.
 
         Raises:
             RowUnderfilledError: its rows are, or may be, linearly dependent.
         """
+        if self.shows_coalitions:
+            return self.leverage_bounds
         return LeverageBounds.of_columns(self.rows, self.columns, coalitions=False)
 
     def columns(self) -> Iterator[tuple[IntArray, IntArray]]:

@@ -111,5 +111,7 @@ def test_bounds_without_coalitions_are_the_same_and_let_no_coalition_pass() -> N
     alone, bounds = matrix.leverage_alone, matrix.leverage_bounds
     assert alone.against(0, 0) == bounds.against(0, 0)
     assert bounds.against(1, 1) > bounds.against(0, 0)
+    matrix.shows_coalitions = True
+    assert matrix.leverage_alone is alone  # asked for before
     with pytest.raises(RowUnderfilledError, match="smallest eigenvalue is 0"):
         alone.against(1, 1)
