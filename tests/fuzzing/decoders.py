@@ -69,6 +69,7 @@ NUM_SERVERS = 3
 
 PLAIN = make_task("osnap", num_servers=NUM_SERVERS)
 SEEDED = make_task("sum", num_servers=NUM_SERVERS, share_form="seeded")
+VERIFIED = make_task("sum", num_servers=NUM_SERVERS, verification="norm", max_rejected="0.1", share_form="seeded")
 ADMITTED = make_task("sum", num_servers=NUM_SERVERS, client_auth="token", token_keys=("A" * 43,) * NUM_SERVERS)
 KEY = identity("server 0")
 TOKEN_KEYS = derived_keys(bytes(32), [entry.identity_key for entry in PLAIN.servers])
@@ -325,6 +326,8 @@ def decoders(folder: Path) -> dict[str, Decoder]:
         "a share of words": _shares(PLAIN, 0, 1),
         "shares of seeds": _shares(SEEDED, 0, 2),
         "the last shares of seeded reports": _shares(SEEDED, NUM_SERVERS - 1, 3),
+        "shares of a proof's seed": _shares(VERIFIED, 0, 2),
+        "shares of words and proofs": _shares(VERIFIED, NUM_SERVERS - 1, 2),
         "a sealed document": Decoder(
             lambda data: encode_sealed_document(*decode_sealed_document(data)), [sealed_document]
         ),

@@ -4,8 +4,8 @@ from math import isqrt
 
 import plain
 import plain_verified as verified
-from given import Vector, bad, definition, good, hexes, identifiers, seed, task_id, texts
-from plain import canonical
+from given import Vector, bad, claim, definition, good, hexes, identifiers, seed, task_id, texts
+from plain import b64, canonical
 from plain_verified import PRIMES, ROOTS, Share, Sizes
 
 SMALL = Sizes(2, 2, 100)
@@ -15,7 +15,7 @@ CHECK_SEED, SHARE_SEED = bytes(range(32)), bytes(range(32, 64))
 
 
 def verified_reports() -> list[Vector]:
-    return _bounds() + _steps() + _reports() + _refused() + _lies()
+    return _bounds() + _steps() + _reports() + _refused() + _lies() + _tasks()
 
 
 def _sizes(sizes: Sizes) -> dict[str, object]:
@@ -75,6 +75,28 @@ def _task(**changes: object) -> dict[str, object]:
 
 def _frozen() -> tuple[bytes, int, bytes, list[bytes]]:
     return task_id(_task()), 0, plain.merkle_root(identifiers(5)), [seed(f"nonce {index}") for index in range(3)]
+
+
+def _tasks() -> list[Vector]:
+    """A task says that it is verified, and how many reports may fail; where nothing is verified it says neither."""
+    whole = canonical(_task())
+    result = [good("a verified task", "check_task", b64(task_id(_task())), text=whole)]
+    for name, token, changes in (
+        ("a verified task without max_rejected", "invalid_message", {"max_rejected": None}),
+        ("a verified task in which all reports may fail", "invalid_message", {"max_rejected": "1"}),
+        ("verification spelled out where there is none", "invalid_message", {"verification": "none"}),
+        ("max_rejected without verification", "invalid_message", {"verification": None}),
+        ("noise of servers", "unsupported_feature", {"noise": "servers"}),
+        ("verified reports in spread shares", "unsupported_feature", {"share_form": "spread"}),
+        (
+            "shares that cost more than a thousandth of delta",
+            "invalid_task",
+            {"claim": claim(delta="0.00000000000000001")},
+        ),
+    ):
+        task = {name: value for name, value in _task(**changes).items() if value is not None}
+        result.append(bad(name, "check_task", token, text=canonical(task)))
+    return result
 
 
 def _task_sizes(servers: int) -> Sizes:

@@ -36,7 +36,7 @@ def audit_gaussian_release(task: Task, matrix: PublicMatrix) -> TaskAudit:
         LintraError: the service itself refuses this matrix.
         ValueError: the matrix is too large to be factorised.
     """
-    mechanism, claim = task.mechanism, task.claim
+    mechanism, claim = task.mechanism, task.noise_claim
     stated = mechanism.release_privacy(claim, task.num_columns, matrix)
     sketch = sketch_of(matrix)
     corrupt = min(mechanism.quota(claim), claim.max_corrupt_clients)

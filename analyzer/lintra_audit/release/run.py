@@ -174,7 +174,7 @@ def _claimed(case: Case, releases: list[DrawnRelease]) -> PrivacyStatement:
     if not releases:
         return promised
     try:
-        released = task.mechanism.release_privacy(task.claim, task.num_columns, releases[0].matrix)
+        released = task.release_privacy(releases[0].matrix)
         released.require(task.claim)
     except LintraError:
         return promised

@@ -13,6 +13,7 @@ from lintra_audit.task.output import show_task, task_document
 from lintra_audit.task.task import audit_task
 from lintra_protocol.cli import read_task
 from lintra_protocol.randomness import system_randomness
+from lintra_protocol.rules import fewest_reports
 
 
 def task(
@@ -32,7 +33,7 @@ def task(
     if len(entropy) != 32:
         raise typer.BadParameter("expected 64 hexadecimal digits", param_hint="--seed")
     try:
-        audit = audit_task(definition, clients or definition.claim.min_clients, entropy)
+        audit = audit_task(definition, clients or fewest_reports(definition), entropy)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     document = task_document(audit) | {"seed": entropy.hex()}

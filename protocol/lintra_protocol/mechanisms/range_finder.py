@@ -153,6 +153,11 @@ class RangeFinder(Mechanism):
         """
         return Fraction(4 if neighbours == "replace-one" else 1) * self.squared_bound * self.factor_squared_bound
 
+    def squared_report_bound(self) -> int:
+        """Return R_x R_q for the products x_i q_j, R_x^2 for the trace, and the square of the clip counter."""
+        traced = self.squared_bound**2 if self.trace else 0
+        return self.squared_bound * self.factor_squared_bound + traced + self.clip_steps**2
+
     def largest_word(self) -> int:
         """Return the largest product of a row's norm with that of q; the squared norm or g if they are larger."""
         longest = isqrt(self.squared_bound * self.factor_squared_bound)

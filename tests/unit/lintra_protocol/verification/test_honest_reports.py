@@ -54,6 +54,8 @@ def squared_bound_of(mechanism: Mechanism) -> int:
         ("second_moment", {"intercept": "0.5", "trace": True}),
         ("second_moment", {"intercept": "0.5", "trace": True, "count": "noisy", "clip_count_weight": "0.3"}),
         ("histogram", {}),
+        ("range_finder", {}),
+        ("range_finder", {"trace": True, "intercept": "0.5", "clip_count_weight": "0.3"}),
     ],
 )
 def test_no_noiseless_report_is_longer_than_its_mechanism_says_and_some_are_nearly_as_long(
@@ -63,7 +65,9 @@ def test_no_noiseless_report_is_longer_than_its_mechanism_says_and_some_are_near
     rows = np.concatenate([random_rows(300, 1), 5 * np.eye(3), [[np.nan, 1, 1]]])
     exact = mechanism.exact_reports(rows, np.ones(len(rows), np.bool_))
     longest = max(sum(word**2 for word in row) for row in exact.tolist())
-    assert 0.9 * squared_bound_of(mechanism) < longest <= squared_bound_of(mechanism)
+    assert longest <= squared_bound_of(mechanism)
+    # The projection of a range finder is clipped apart from the row: both are longest in few rows only.
+    assert longest > (0.3 if kind == "range_finder" else 0.9) * squared_bound_of(mechanism)
 
 
 def tail_bound(longest: int, variances: IntArray, t: float) -> float:

@@ -110,7 +110,7 @@ def test_a_share_without_proof_is_refused_in_a_verified_task() -> None:
     assert isinstance(found, InvalidMessageError)
 
 
-@pytest.mark.parametrize("kind", ["range_finder", pytest.param("second_moment_wishart", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", ["ron_gauss", pytest.param("second_moment_wishart", marks=pytest.mark.slow)])
 def test_a_mechanism_whose_reports_nothing_bounds_cannot_be_verified(kind: str) -> None:
     task = make_task(kind, min_clients=300)
     with pytest.raises(InvalidTaskError, match=f"nothing bounds a report of {kind}"):
