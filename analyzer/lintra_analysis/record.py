@@ -240,6 +240,7 @@ def stated(
         mu=_spelled(privacy.mu),
         slack=_spelled(privacy.slack),
         delta_coalition=_spelled(privacy.delta_coalition),
+        delta_shares=_spelled(privacy.delta_shares),
         leverage=_spelled(privacy.leverage),
         remark=remark,
         if_colluding=tuple(

@@ -247,7 +247,7 @@ def _lines_of(file: Path) -> Iterator[Iterator[list[str]]]:
 
 def _facts(task: Task, policy: Policy) -> dict[str, str | list[str]]:
     claim, ceiling = task.claim, policy.ceiling
-    colluding = epsilons_if_colluding(task.mechanism, claim, task.num_columns)
+    colluding = epsilons_if_colluding(task.mechanism, claim, task.num_columns, task.shares_seen)
     return {
         "purpose": task.purpose,
         "mechanism": task.mechanism.kind,

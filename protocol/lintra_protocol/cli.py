@@ -82,7 +82,7 @@ def describe(definition: Task) -> Iterable[str]:
         yield f"  to {definition.contributors.persons}; the number of rows is {_counted(definition.contributors)}"
     yield f"  from {claim.min_clients} {who} on, {claim.max_corrupt_clients} of them corrupt ({claim.threat})"
     organisations = None if definition.contributors is None else claim.min_clients
-    colluding = epsilons_if_colluding(mechanism, definition.noise_claim, definition.num_columns, definition.given_away)
+    colluding = epsilons_if_colluding(mechanism, definition.claim, definition.num_columns, definition.shares_seen)
     yield f"  {in_words(colluding, organisations)}"
     for clients in sorted({claim.min_clients, definition.max_clients}):
         statement = definition.privacy(clients)

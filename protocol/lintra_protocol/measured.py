@@ -122,11 +122,6 @@ class Measured(Batched):
         """
         return self.claim if self.shares_seen is None else self.shares_seen.left_of(self.claim)
 
-    @property
-    def given_away(self) -> int:
-        """Return how many clients' noise is not counted, beside that of corrupt ones: 1 where reports are verified."""
-        return self.noise_claim.max_corrupt_clients - self.claim.max_corrupt_clients
-
     def least_accepted(self, count: int) -> int:
         """Return how many of so many reports are left if as many are rejected as the task allows: all, without proofs.
 
@@ -152,14 +147,8 @@ class Measured(Batched):
         """Return what the task promises by noise that keeps `noise_claim`: shares of verified reports show more."""
         if self.shares_seen is None:
             return of_noise
-        statement = replace(
-            of_noise,
-            delta=self.claim.float_delta,
-            delta_coalition=min(1.0, of_noise.delta_coalition + float(self.shares_seen.twice) * (1 + 1e-15)),
-            delta_shares=float(self.shares_seen.shifted) * (1 + 1e-15),
-            max_corrupt_clients=self.claim.max_corrupt_clients,
-        )
-        return replace(statement, epsilon=statement.epsilon_at(statement.delta))
+        statement = self.shares_seen.beside(of_noise, self.claim.float_delta)
+        return replace(statement, max_corrupt_clients=self.claim.max_corrupt_clients)
 
     def worst_privacy(self) -> PrivacyStatement:
         """Return the privacy of the worst release that the servers' gate lets pass (docs/protocol.md#rules, R9).

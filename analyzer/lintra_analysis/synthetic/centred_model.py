@@ -73,6 +73,7 @@ def _together(first: PrivacyStatement, second: PrivacyStatement) -> PrivacyState
         mu=math.hypot(first.mu, second.mu) * (1 + 1e-15),
         slack=(first.slack + second.slack) * (1 + 1e-15),
         delta_coalition=min(1.0, (first.delta_coalition + second.delta_coalition) * (1 + 1e-15)),
+        delta_shares=min(1.0, (first.delta_shares + second.delta_shares) * (1 + 1e-15)),
         num_clients=min(first.num_clients, second.num_clients),
         honest_clients=min(first.honest_clients, second.honest_clients),
         leverage=max(first.leverage, second.leverage),

@@ -119,7 +119,7 @@ def foresee(
         wide=wide,
         prospects=None if target is None else _prospects(task, release, target, each or 1),
         organisation_rows=each,
-        if_colluding=epsilons_if_colluding(task.mechanism, task.noise_claim, task.num_columns, task.given_away),
+        if_colluding=epsilons_if_colluding(task.mechanism, task.claim, task.num_columns, task.shares_seen),
         together=Together.of(task),
         warnings=tuple(warnings_of(task)),
     )

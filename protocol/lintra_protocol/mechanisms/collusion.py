@@ -12,6 +12,7 @@ from math import inf
 from lintra_protocol.documents import fraction, real_below
 from lintra_protocol.errors import LintraError
 from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.privacy.shares_seen import GIVEN_AWAY, SharesSeen
 from lintra_protocol.privacy.statement import Claim, PrivacyStatement
 from lintra_protocol.transforms.base import PublicMatrix
 
@@ -48,28 +49,28 @@ def half_of(delta: str) -> str:
 
 
 def epsilons_if_colluding(
-    mechanism: Mechanism, claim: Claim, num_columns: int, given_away: int = 0
+    mechanism: Mechanism, claim: Claim, num_columns: int, seen: SharesSeen | None = None
 ) -> dict[int, float]:
     """Return epsilon at the claim's delta for each of `percentages` of the smallest cohort; infinite for no privacy.
 
-    Where rows overlap this is for a matrix as it is expected to turn out, not for one that was drawn. A verified task
-    has its `noise_claim` here, and `given_away` clients more.
+    Where rows overlap this is for a matrix as it is expected to turn out, not for one that was drawn. `seen` is what
+    shares of a verified task show.
     """
     shown = percentages(mechanism, claim, claim.min_clients)
-    return dict(zip(shown, _promised(mechanism, claim, num_columns, given_away), strict=True))
+    return dict(zip(shown, _promised(mechanism, claim, num_columns, seen), strict=True))
 
 
 @lru_cache(maxsize=64)
-def _promised(mechanism: Mechanism, claim: Claim, num_columns: int, given_away: int) -> tuple[float, ...]:
+def _promised(mechanism: Mechanism, claim: Claim, num_columns: int, seen: SharesSeen | None) -> tuple[float, ...]:
     def promised(claim: Claim) -> PrivacyStatement:
         return mechanism.planned_for(claim).privacy(claim, num_columns, claim.min_clients)
 
     shown = percentages(mechanism, claim, claim.min_clients)
-    return tuple(_smallest(claim, claim.min_clients, percent, promised, given_away) for percent in shown)
+    return tuple(_smallest(claim, claim.min_clients, percent, promised, seen) for percent in shown)
 
 
 def released_epsilons_if_colluding(
-    mechanism: Mechanism, claim: Claim, num_columns: int, matrix: PublicMatrix, given_away: int = 0
+    mechanism: Mechanism, claim: Claim, num_columns: int, matrix: PublicMatrix, seen: SharesSeen | None = None
 ) -> dict[int, float]:
     """Return the same of a release, for each of `percentages` of its cohort and under the matrix that was drawn."""
     largest = mechanism.without_plan()
@@ -78,7 +79,7 @@ def released_epsilons_if_colluding(
         return largest.release_privacy(claim, num_columns, matrix)
 
     shown = percentages(mechanism, claim, matrix.num_clients)
-    return {percent: _smallest(claim, matrix.num_clients, percent, released, given_away) for percent in shown}
+    return {percent: _smallest(claim, matrix.num_clients, percent, released, seen) for percent in shown}
 
 
 def in_words(epsilons: Mapping[int, float], organisations: int | None = None) -> str:
@@ -102,10 +103,10 @@ def _shown(epsilon: float) -> str:
 
 
 def _smallest(
-    claim: Claim, num_clients: int, percent: int, state: Callable[[Claim], PrivacyStatement], given_away: int
+    claim: Claim, num_clients: int, percent: int, state: Callable[[Claim], PrivacyStatement], seen: SharesSeen | None
 ) -> float:
     """Return the smallest epsilon over the ways to divide delta."""
-    corrupt = num_clients * percent // 100 + given_away
+    corrupt = num_clients * percent // 100 + (0 if seen is None else GIVEN_AWAY)
     divisions = (
         {"0"} if claim.threat == "adaptive" or not corrupt else {"0", half_of(claim.delta), claim.delta_coalition}
     )
@@ -113,7 +114,8 @@ def _smallest(
     for delta_coalition in divisions:
         changes = {"max_corrupt_clients": corrupt, "delta_coalition": delta_coalition, "min_clients": num_clients}
         try:
-            found = min(found, state(claim.model_copy(update=changes)).epsilon)
+            statement = state(claim.model_copy(update=changes))
         except LintraError:
             continue  # a row has no honest client left
+        found = min(found, (statement if seen is None else seen.beside(statement, claim.float_delta)).epsilon)
     return found

@@ -6,6 +6,7 @@ can be read off it at another delta. What is no noise (`delta_coalition`) has no
 
 from dataclasses import dataclass
 from fractions import Fraction
+from math import inf
 
 from lintra_protocol.documents import fraction
 from lintra_protocol.errors import FalseClaimError, PolicyRefusedError
@@ -77,6 +78,11 @@ class Ceiling:
                 "epsilon is judged here"
             )
         epsilon = self.epsilon_of(claim, worst)
+        if worst.delta_shares and epsilon == inf > worst.mu:
+            raise PolicyRefusedError(
+                f"what shares of verified reports show, {worst.delta_shares:.3g}, does not fit into delta "
+                f"{float(delta):g} at any epsilon; at this delta epsilon is judged here"
+            )
         if self.max_epsilon is not None and not epsilon <= float(self.max_epsilon) * _ROUNDING:
             raise PolicyRefusedError(
                 f"epsilon is {epsilon:.6g} at delta {float(delta):g}, more than {float(self.max_epsilon):g}; promised "

@@ -4,13 +4,13 @@ A word of a share is uniform on 2^g numbers, and with the row's word added it is
 shares of integers hide a row almost, and not exactly as shares in the ring do. Nothing here is assumed to be small.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import exp, isqrt
 
 from lintra_protocol.documents import fraction, real_below
 from lintra_protocol.errors import InvalidTaskError
-from lintra_protocol.privacy.statement import Claim
+from lintra_protocol.privacy.statement import Claim, PrivacyStatement
 
 LARGEST_PART = Fraction(1, 1000)
 """Of delta: a task whose shares show more is refused."""
@@ -59,6 +59,16 @@ class SharesSeen:
     def price(self, epsilon: Fraction) -> Fraction:
         """Return what is taken off delta at an epsilon, rounded up; above an epsilon of 100, something above 1."""
         return self.twice + (1 + Fraction(exp(min(epsilon, _PRICED_UP_TO))) * _A_SHADE_UP) * self.shifted
+
+    def beside(self, of_noise: PrivacyStatement, delta: float) -> PrivacyStatement:
+        """Return the privacy, at a delta, of a release beside which these shares are seen."""
+        statement = replace(
+            of_noise,
+            delta=delta,
+            delta_coalition=min(1.0, of_noise.delta_coalition + float(self.twice) * (1 + 1e-15)),
+            delta_shares=float(self.shifted) * (1 + 1e-15),
+        )
+        return replace(statement, epsilon=statement.epsilon_at(delta))
 
     def left_of(self, claim: Claim) -> Claim:
         """Return what the noise has to keep of a claim: less delta, against one corrupt client more.

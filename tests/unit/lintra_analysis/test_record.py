@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
 from lintra_analysis.record import SignedRecord, require_values, stated
 from lintra_analyzer.web.analyses import summary
@@ -19,8 +21,9 @@ from lintra_protocol.documents import Frozen, Real, float_of, rounded_up
 from lintra_protocol.errors import InvalidMessageError, InvalidReleaseError, UnauthorizedError
 from lintra_protocol.mechanisms.collusion import released_epsilons_if_colluding
 from lintra_protocol.privacy.leverage import LeverageBounds
-from lintra_protocol.privacy.statement import IfColluding
+from lintra_protocol.privacy.statement import IfColluding, PrivacyStatement
 from lintra_protocol.signing import SigningKey
+from support import make_task
 from support.analyzer_world import CLIENTS, KEYS, NOW, living, seeded
 
 
@@ -192,3 +195,13 @@ async def test_the_published_calibration_goes_through_all_services_and_its_certi
         assert record.privacy == stated(ideal.privacy, task.mechanism.remark(ideal.privacy), found)
         sketch, _ = life.service.archive.read(record)
         np.testing.assert_array_equal(task.mechanism.decode(sketch, 3), ideal.values)
+
+
+def test_what_shares_of_verified_reports_show_is_recorded_as_it_is_read() -> None:
+    privacy = replace(
+        make_task(verification="norm", max_rejected="0.1").privacy(12), delta_shares=1.2345678901234567e-26
+    )
+    recorded = stated(privacy, "", {}, verified=True)
+    adapter = TypeAdapter(PrivacyStatement)
+    assert adapter.validate_json(adapter.dump_json(recorded)) == recorded
+    assert privacy.delta_shares <= recorded.delta_shares < privacy.delta_shares * (1 + 1e-13)

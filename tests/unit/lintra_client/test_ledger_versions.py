@@ -15,68 +15,10 @@ from lintra_protocol.privacy.composition import Spent
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.privacy.study import Study
 from support import make_task
+from support.old_ledgers import OLD_TASKS as TASKS
+from support.old_ledgers import old_ledger
 
-TASKS = [letter * 43 for letter in "ABCD"]
-
-# As these versions wrote it, to the letter.
-VERSION_1 = (
-    """CREATE TABLE prices (
-    price INTEGER PRIMARY KEY,
-    mu_squared TEXT NOT NULL,
-    slack TEXT NOT NULL,
-    delta_coalition TEXT NOT NULL,
-    UNIQUE (mu_squared, slack, delta_coalition)
-)""",
-    """CREATE TABLE charges (
-    charge INTEGER PRIMARY KEY AUTOINCREMENT,
-    task_id TEXT NOT NULL,
-    batch INTEGER NOT NULL,
-    source TEXT NOT NULL,
-    call TEXT NOT NULL,
-    price INTEGER NOT NULL REFERENCES prices (price),
-    UNIQUE (task_id, batch, source)
-)""",
-    "CREATE INDEX charges_by_source ON charges (source, price)",
-    """CREATE TABLE reports (
-    report_id BLOB PRIMARY KEY,
-    charge INTEGER NOT NULL REFERENCES charges (charge)
-) WITHOUT ROWID""",
-    "CREATE INDEX reports_by_charge ON reports (charge)",
-)
-ADDED_BY_2 = (
-    """CREATE TABLE set_aside (
-    charge INTEGER PRIMARY KEY REFERENCES charges (charge),
-    price INTEGER NOT NULL REFERENCES prices (price)
-)""",
-    """CREATE TABLE covered (
-    charge INTEGER PRIMARY KEY REFERENCES charges (charge),
-    pilot INTEGER NOT NULL REFERENCES set_aside (charge)
-)""",
-    "CREATE INDEX covered_by_pilot ON covered (pilot)",
-)
-ROWS = (
-    "INSERT INTO prices VALUES (1, '0.04', '0.000000000001', '0.0000001'), (2, '0.01', '0', '0')",
-    f"INSERT INTO charges VALUES (1, '{TASKS[0]}', 0, 'ann', '', 1), (2, '{TASKS[1]}', 0, '', 'a call', 2)",
-    f"INSERT INTO charges VALUES (5, '{TASKS[2]}', 0, 'bob', '', 2)",
-    f"INSERT INTO reports VALUES (x'{'01' * 32}', 1), (x'{'02' * 32}', 2), (x'{'03' * 32}', 2), (x'{'05' * 32}', 5)",
-)
-ROWS_OF_STUDIES = (
-    "INSERT INTO set_aside VALUES (1, 2)",
-    f"INSERT INTO charges VALUES (6, '{TASKS[3]}', 0, 'ann', '', 2)",
-    "INSERT INTO covered VALUES (6, 1)",
-)
 TABLES = ("charges", "reports", "set_aside", "covered", "sqlite_sequence")
-
-
-def old_ledger(path: Path, version: int, *, rows: bool = True) -> Path:
-    schema = VERSION_1 + ADDED_BY_2 * (version > 1)
-    with closing(sqlite3.connect(path, isolation_level=None)) as db:
-        db.execute("PRAGMA journal_mode = WAL")
-        for statement in (*schema, *(ROWS + ROWS_OF_STUDIES * (version > 1) if rows else ())):
-            db.execute(statement)
-        db.execute(f"PRAGMA application_id = {module.APPLICATION_ID}")
-        db.execute(f"PRAGMA user_version = {version}")
-    return path
 
 
 def contents(path: Path) -> tuple[int, dict[str, list[tuple[object, ...]]]]:

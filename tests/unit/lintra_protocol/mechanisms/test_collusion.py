@@ -1,6 +1,7 @@
 """What a claim is worth if other parts of the clients collude than it was made for."""
 
 import math
+from fractions import Fraction
 
 import pytest
 
@@ -12,6 +13,7 @@ from lintra_protocol.mechanisms.collusion import (
     released_epsilons_if_colluding,
 )
 from lintra_protocol.privacy.gaussian import gaussian_epsilon
+from lintra_protocol.privacy.shares_seen import SharesSeen
 from lintra_protocol.privacy.statement import Claim
 from support import make_task
 
@@ -35,6 +37,22 @@ def test_of_a_sum_it_is_the_noise_of_the_honest_clients_that_is_left() -> None:
     for percent, epsilon in epsilons_if_colluding(task.mechanism, claim, 3).items():
         honest = 1000 - 10 * percent
         assert epsilon == pytest.approx(gaussian_epsilon(mu * math.sqrt(950 / honest), 1e-6), rel=1e-6)
+
+
+def test_what_shares_of_verified_reports_show_is_paid_for_at_the_epsilon_that_is_shown() -> None:
+    claim = FIVE.model_copy(update={"delta_coalition": "0"})
+    task = make_task("sum", claim=claim)
+    mu, seen = task.privacy(1000).mu, SharesSeen(Fraction(18, 10**8), Fraction(1, 10**4))
+    plain = epsilons_if_colluding(task.mechanism, claim, 3)
+    for percent, epsilon in epsilons_if_colluding(task.mechanism, claim, 3, seen).items():
+        # One client more is given away, and delta is what noise, two clients or more, and shares take together.
+        honest = 1000 - 10 * percent - 1
+        taken = 1e-8 + 1.8e-7 * (1 + math.exp(epsilon))
+        assert epsilon == pytest.approx(gaussian_epsilon(mu * math.sqrt(950 / honest), 1e-6 - taken), rel=1e-6)
+        assert epsilon > plain[percent] * 1.04
+    # With a little more no epsilon is enough for a fifth, while the promise is still worth something.
+    more = epsilons_if_colluding(task.mechanism, claim, 3, SharesSeen(Fraction(22, 10**8), Fraction(1, 10**4)))
+    assert more[5] < 1.2 < more[20] == math.inf
 
 
 def test_a_coalition_that_may_fill_a_row_leaves_nothing() -> None:

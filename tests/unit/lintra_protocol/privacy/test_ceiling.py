@@ -49,6 +49,15 @@ def test_a_coalitions_part_of_delta_must_fit_whatever_epsilon_is_accepted() -> N
     judge(task, Ceiling(delta=Fraction(1, 10**5)))
 
 
+def test_what_shares_show_must_fit_whatever_epsilon_is_accepted() -> None:
+    task = make_task("sum", verification="norm", max_rejected="0.1")
+    worst = task.worst_privacy()
+    Ceiling().require(task.claim, worst)
+    with pytest.raises(PolicyRefusedError, match="reports show, 4e-07, does not fit into delta 1e-06"):
+        Ceiling().require(task.claim, replace(worst, delta_shares=4e-7))
+    Ceiling(delta=Fraction(1, 10**5)).require(task.claim, replace(worst, delta_shares=4e-7))
+
+
 def test_what_is_not_proved_for_the_promises_neighbours_and_coalition_is_refused_whatever_its_numbers() -> None:
     task = make_task(claim=Claim(epsilon="1", delta="0.000001", min_clients=100, max_corrupt_clients=3))
     worst = task.worst_privacy()

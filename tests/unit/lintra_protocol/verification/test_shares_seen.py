@@ -110,7 +110,6 @@ def test_without_proofs_nothing_is_taken() -> None:
     task = make_task()
     assert task.noise_claim is task.claim
     assert task.shares_seen is None
-    assert task.given_away == 0
     assert task.privacy(12) == task.mechanism.privacy(task.claim, 3, 12)
 
 
