@@ -36,6 +36,7 @@ NOT_TYPED = {
     "python -m venv peers && peers/bin/pip install dpmm==0.1.9": INSTALLS,
     "make test": "runs these tests",
     "make check": "runs beside the tests",
+    "make demo-organisations": "takes some minutes; tests/e2e/test_organisations.py runs organisations as processes",
     "make demo": "takes the better part of a minute; tests/unit/deploy and tests/e2e run its parts",
     "docker-compose up -d --build": CONTAINERS,
     "docker-compose build demo && docker-compose run --rm demo": CONTAINERS,
@@ -188,6 +189,7 @@ def prepared(page: str, place: Place, folder: Path) -> dict[str, str]:
             csv.writer(file).writerows([[column["name"] for column in PATIENTS], *rows.tolist()])
     with (folder / "rows.csv").open("w", newline="") as file:
         csv.writer(file).writerows([["name", "age", "bmi"], *([f"p{k}", 40 + k, 22.5] for k in range(3))])
+    organisations(folder)
     for name in ("SPEC.json", "study.json"):
         (folder / name).write_text(json.dumps(asked(PATIENTS)))
     (folder / "task.json").write_bytes(make_task("osnap", min_clients=600).canonical())
@@ -200,6 +202,30 @@ def prepared(page: str, place: Place, folder: Path) -> dict[str, str]:
         _, service = local_services(folder, 2)
         assert service.config == folder / "analyzer.toml"
     return {**place.environment, **own}
+
+
+def organisations(folder: Path) -> None:
+    """Put tables of organisations into a folder, and a specification of theirs."""
+    random = np.random.default_rng(2)
+    for name, target, place in (("flights.csv", "arr_delay", "carrier"), ("visits.csv", "days", "hospital")):
+        features = random.normal(size=(2000, 2))
+        outcome = features @ [2.0, -1.0] + random.normal(size=2000)
+        whose = [f"{place} {number % 7 % 3}" for number in range(2000)]
+        people = [f"patient {number // 3}" for number in range(2000)]
+        with (folder / name).open("w", newline="") as file:
+            out = csv.writer(file)
+            out.writerow([target, "first", "second", place, *(["patient"] * (place == "hospital"))])
+            for row in range(2000):
+                numbers = [f"{value:.4f}" for value in (outcome[row], *features[row])]
+                out.writerow([*numbers, whose[row], *([people[row]] * (place == "hospital"))])
+    columns = [{"name": name, "lower": -90, "upper": 300} for name in ("dep_delay", "arr_delay")]
+    specification = asked(columns) | {
+        "min_clients": 3,
+        "max_clients": 3,
+        "max_corrupt_clients": None,
+        "contributors": {"rows_per_person": 1, "max_rows": 50_000},
+    }
+    (folder / "airlines.json").write_text(json.dumps(specification))
 
 
 WITH_COMMANDS = [page for page in pages() if page not in ELSEWHERE and typed_blocks(page)]
