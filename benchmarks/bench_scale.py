@@ -28,7 +28,7 @@ from bench_server import quiet
 from scale import rows_ingest, rows_lists, rows_release, rows_transform, rows_uploads, rows_windows
 from scale.figures import ROWS, Asked, as_json
 from scale.release import ReleaseCost, StageCost, release
-from scale.tables import exponents, machine, rows_table, stages_table, write_section
+from scale.tables import exponents, machine, missed, rows_table, stages_table, write_section
 
 MEASURED = (rows_ingest, rows_lists, rows_release, rows_transform, rows_uploads, rows_windows)
 """The modules whose rows are measured."""
@@ -61,7 +61,7 @@ def main() -> None:
     costs = [_cost(one) for one in releases.values()]
     lines = [
         machine(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the end"),
-        "", *rows_table(rows), "", *stages_table(costs), "", *exponents(costs),
+        "", *rows_table(rows), "", missed(rows), "", *stages_table(costs), "", *exponents(costs),
     ]  # fmt: skip
     print("\n".join(lines[5 + len(rows) :]))
     if arguments.write and any(one.get("quick", False) for one in rows.values()):

@@ -74,6 +74,13 @@ def _repeated_single(asked: Asked) -> Measured:
     return Measured(1e-3 * found["repeated"], floor, "the floor of a new one without the opening", remark)
 
 
+@row("log_line", "the line logged of each answer, JSON, which no other row contains", "us", None)
+def _log_line(asked: Asked) -> Measured:
+    found = bench_server.log_lines(asked.of(bench_server.LOG_LINES, least=400))
+    remark = f"in the format for people {found['console']:.0f}"
+    return Measured(found["json"], found["bare"], "a clock, JSON and a write", remark)
+
+
 @row("lookup_alone", "one id looked up in the table of 10^6", "us", 1.2)
 def _lookup(asked: Asked) -> Measured:
     found = _table(asked)

@@ -21,8 +21,8 @@ def machine(load: str) -> str:
 def rows_table(found: Mapping[str, Mapping[str, object]]) -> list[str]:
     """Return the table of all rows: ratios first, then the figures."""
     lines = [
-        "| row | times the floor | today | floor | aim | unit | |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
+        "| row | times the floor | today | floor | aim | met | unit | |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for key, one in sorted(found.items()):
         today, floor, target = (one[name] for name in ("today", "floor", "target"))
@@ -30,10 +30,27 @@ def rows_table(found: Mapping[str, Mapping[str, object]]) -> list[str]:
         ratio = f"{today / floor:.3g}" if isinstance(floor, int | float) and floor else ""
         aim = "" if target is None else f"{'>=' if one['at_least'] else '<='} {target:g}"
         shown = "" if floor is None else f"{floor:.3g}"
-        lines.append(
-            f"| {one['what']} (`{key}`) | {ratio} | {today:.3g} | {shown} | {aim} | {one['unit']} | {one['remark']} |"
-        )
+        kept = {True: "yes", False: "no", None: ""}[met(one)]
+        figures = f"{ratio} | {today:.3g} | {shown} | {aim} | {kept}"
+        lines.append(f"| {one['what']} (`{key}`) | {figures} | {one['unit']} | {one['remark']} |")
     return lines
+
+
+def met(one: Mapping[str, object]) -> bool | None:
+    """Return whether a row's figure keeps its aim; None if it has none, or was measured at another size."""
+    today, target = one["today"], one["target"]
+    if not isinstance(today, int | float) or not isinstance(target, int | float) or one.get("quick", False):
+        return None
+    return today >= target if one["at_least"] else today <= target
+
+
+def missed(found: Mapping[str, Mapping[str, object]]) -> str:
+    """Return in a sentence which rows miss their aims."""
+    aimed = {key: met(one) for key, one in sorted(found.items()) if met(one) is not None}
+    those = [f"`{key}`" for key, kept in aimed.items() if not kept]
+    if not those:
+        return f"All {len(aimed)} aims are met."
+    return f"{len(aimed) - len(those)} of {len(aimed)} aims are met; missed: {', '.join(those)}."
 
 
 def stages_table(costs: Sequence[ReleaseCost]) -> list[str]:
