@@ -13,7 +13,6 @@ import time
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import get_args
 
 import httpx2
 import numpy as np
@@ -34,7 +33,6 @@ from lintra_service.memory import give_back_large_blocks
 from scale.cohort import Collection, collect, rows_of
 from scale.processes import cpu_seconds, forget_peak, peak_mebibytes, running_servers
 
-STAGES: tuple[Stage, ...] = tuple(stage for stage in get_args(Stage) if stage != "released")
 _PATIENCE = Patience(1000, 0.2, 1.0)
 _SECONDS = 3600.0
 _BLOCK = 1 << 16
@@ -148,22 +146,26 @@ async def measured_release(made: Collection, pids: list[int]) -> list[StageCost]
         servers = [Server(network, index, entry.url) for index, entry in enumerate(task.servers)]
         exchange = ServerExchange(task, BATCH, servers, store)
         job = ReleaseJob(task, BATCH, exchange, store, archive, keys, lambda: int(time.time()))
-        costs = [await _cost(job, stage, http, pids) for stage in STAGES]
+        costs: list[StageCost] = []
+        stage: Stage = "inventory"
+        while stage != "released":
+            cost, stage = await _cost(job, stage, http, pids)
+            costs.append(cost)
     record = SignedRecord.from_canonical(store.releases()[0])
     _check(made, archive.read(record.record)[0], record, store)
     return costs
 
 
-async def _cost(job: ReleaseJob, stage: Stage, http: CountingHttp, pids: list[int]) -> StageCost:
+async def _cost(job: ReleaseJob, stage: Stage, http: CountingHttp, pids: list[int]) -> tuple[StageCost, Stage]:
     everyone = [os.getpid(), *pids]
     for pid in everyone:
         forget_peak(pid)
     before, started = [cpu_seconds(pid) for pid in everyone], time.monotonic()
-    await job.take(stage)
+    following = await job.take(stage)
     seconds = time.monotonic() - started
     used = [cpu_seconds(pid) - first for pid, first in zip(everyone, before, strict=True)]
     peaks = [peak_mebibytes(pid) for pid in everyone]
-    return StageCost(stage, used[0], max(used[1:]), peaks[0], max(peaks[1:]), seconds, http.taken())
+    return StageCost(stage, used[0], max(used[1:]), peaks[0], max(peaks[1:]), seconds, http.taken()), following
 
 
 def _check(made: Collection, sketch: IntArray, signed: SignedRecord, store: Store) -> None:

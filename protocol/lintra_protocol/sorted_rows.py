@@ -15,6 +15,9 @@ from lintra_protocol.canonical import HASH_BYTES
 from lintra_protocol.errors import InvalidMessageError
 from lintra_protocol.ring import IntArray
 
+_LONG_RUN = 1 << 12
+"""Identifiers that begin alike: chance makes no such run."""
+
 _SLICE = 1 << 16
 """Identifiers of a list that are looked at together: two megabytes, which stay in a cache."""
 
@@ -157,18 +160,52 @@ def first_words(rows: Bytes) -> Words:
 def sort_order(rows: Bytes) -> IntArray:
     """Return the stable order that sorts identifiers, shape `(n,)`.
 
-    What is sorted are the first bits of each with its place behind them; where these agree, whole ones decide.
+    What is sorted are the first bits of each with its place behind them. Where these agree, whole ones decide; or, if
+    so many agree that somebody made them so, their next bits in the same way.
     """
+    return _order_from(rows, 0)
+
+
+def _order_from(rows: Bytes, begin: int) -> IntArray:
+    """Return the same for identifiers of which the first `begin` bits agree."""
+    if begin >= 8 * HASH_BYTES:
+        return np.arange(len(rows))
     bits = np.uint64(max(len(rows) - 1, 1).bit_length())
-    packed = first_words(rows) >> bits << bits | np.arange(len(rows), dtype=np.uint64)
+    packed = _bits_from(rows, begin) >> bits << bits | np.arange(len(rows), dtype=np.uint64)
     packed.sort()
     order = (packed & ((np.uint64(1) << bits) - np.uint64(1))).astype(np.int64)
     packed >>= bits
-    tied = np.flatnonzero(packed[1:] == packed[:-1])
-    places = np.union1d(tied, tied + 1)
-    unsettled = order[places]
-    order[places] = unsettled[np.lexsort(words_of(taken(rows, unsettled)).T[::-1])]
+    alike, tied = packed[1:] == packed[:-1], np.zeros(len(rows), bool)
+    tied[1:] |= alike
+    tied[:-1] |= alike
+    for run, few in _runs(packed, np.flatnonzero(tied)):
+        unsettled = order[run]
+        if few:
+            order[run] = unsettled[np.lexsort(words_of(taken(rows, unsettled)).T[::-1])]
+        else:
+            order[run] = unsettled[_order_from(taken(rows, unsettled), begin + 64 - int(bits))]
     return order
+
+
+def _bits_from(rows: Bytes, begin: int) -> Words:
+    """Return 64 bits of each identifier, from bit `begin` on, with zeros behind the last; shape `(n,)`."""
+    words, shift = np.ascontiguousarray(rows).view(">u8"), np.uint64(begin % 64)
+    found: Words = words[:, begin // 64].astype(np.uint64) << shift
+    if shift and begin // 64 + 1 < words.shape[1]:
+        found |= words[:, begin // 64 + 1].astype(np.uint64) >> (np.uint64(64) - shift)
+    return found
+
+
+def _runs(keys: Words, places: IntArray) -> Iterator[tuple[IntArray, bool]]:
+    """Yield those of some places, ascending, whose keys stand in short runs of equal ones, and each long run."""
+    if not len(places):
+        return
+    begins = np.flatnonzero(np.concatenate([[True], keys[places[1:]] != keys[places[:-1]]]))
+    lengths = np.diff(begins, append=len(places))
+    long = lengths > _LONG_RUN
+    yield places[np.repeat(~long, lengths)], True
+    for begin, length in zip(begins[long].tolist(), lengths[long].tolist(), strict=True):
+        yield places[begin : begin + length], False
 
 
 def strictly_ascending(rows: Bytes) -> Bytes:
@@ -180,12 +217,15 @@ def strictly_ascending(rows: Bytes) -> Bytes:
     for start in range(0, len(rows) - 1, _SLICE):
         first = first_words(rows[start : start + _SLICE + 1])
         ties = np.flatnonzero(first[:-1] >= first[1:])
-        for tie in ties:
-            pair = rows[start + tie].tobytes(), rows[start + tie + 1].tobytes()
-            if pair[0] == pair[1]:
-                raise InvalidMessageError("a report identifier is listed twice")
-            if pair[0] > pair[1]:
-                raise InvalidMessageError("report identifiers are not sorted")
+        one, next_one = (words_of(taken(rows[start : start + _SLICE + 1], ties + step)) for step in (0, 1))
+        # Where they differ first; the first word, if they do not.
+        place = (one != next_one).argmax(axis=1)
+        lanes = np.arange(len(ties))
+        wrong = np.flatnonzero(one[lanes, place] >= next_one[lanes, place])
+        if len(wrong) and (one[wrong[0]] == next_one[wrong[0]]).all():
+            raise InvalidMessageError("a report identifier is listed twice")
+        if len(wrong):
+            raise InvalidMessageError("report identifiers are not sorted")
     return rows
 
 
