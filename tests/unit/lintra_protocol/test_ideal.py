@@ -6,6 +6,7 @@ import pytest
 from lintra_protocol.errors import CohortTooSmallError, FalseClaimError, InvalidRowError, TooManyRejectedError
 from lintra_protocol.ideal import client_report, release, run
 from lintra_protocol.report import Report
+from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.rules import late_seed
 from lintra_protocol.task import Task
 from lintra_protocol.verification.parameters import Parameters
@@ -133,6 +134,9 @@ def test_of_verified_reports_exactly_those_are_left_out_that_are_too_long(kind: 
     # What is released is what the others alone would give under that seed.
     alone = release(task, honest, NONCES, matrix_nonces=SECOND_NONCES)
     assert alone.rejected == ()
+    # The matrix follows from the accepted reports and from nonces that were not known at the verdict.
+    accepted = sorted(report.report_id for report in honest)
+    assert found.seed == late_seed(task, 0, ReportIds.of(accepted).root, SECOND_NONCES)
     np.testing.assert_array_equal(found.sketch, alone.sketch)
     assert found.privacy == task.release_privacy(task.mechanism.public_matrix(22, found.seed))
     with pytest.raises(TooManyRejectedError, match="3 of 25 reports failed"):

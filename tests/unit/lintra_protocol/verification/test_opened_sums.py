@@ -88,6 +88,16 @@ def test_opened_pairs_of_the_largest_toy_field_are_uniform_at_the_points_that_ar
     assert opened_pairs(1009, 2, 1008, [1, 5]) < 1009**2
 
 
+def test_no_check_share_is_computed_at_such_a_point() -> None:
+    proven = prove(SMALL, np.zeros((1, 2), np.int64), source("row"))
+    (share, _) = split_proven(SMALL, proven, source("shares"))
+    for prime, point in ((0, ROOTS[0]), (1, 1), (2, PRIMES[2] - 1), (3, 0)):
+        points = list(POINTS)
+        points[prime] = point
+        with pytest.raises(ValueError, match="would show the rows"):
+            check_shares(SMALL, 0, share, (points[0], points[1], points[2], points[3]))
+
+
 def test_at_a_point_of_fourth_power_1_the_opened_sums_show_a_column() -> None:
     # r = i: both blinds of a pair vanish in F or in G, and what is left is the column at r.
     p, r = PRIMES[0], ROOTS[0]

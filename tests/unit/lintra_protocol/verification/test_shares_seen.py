@@ -95,15 +95,24 @@ def test_a_verified_tasks_delta_is_smaller_by_exactly_the_price(kind: str) -> No
     bound, size = math.sqrt(sizes.squared_bound), 2.0**sizes.word_bits
     eta, several = math.sqrt(sizes.padded) * bound / size, 2 * sizes.padded * bound * n / size
     price = several**2 + (1 + math.e) * (eta + n * 2.0**-80)
-    assert float(task.shares_seen.price(Fraction(1))) == pytest.approx(price, rel=1e-6)
+    assert float(task.shares_seen.price(Fraction(1))) == pytest.approx(price, rel=1e-6, abs=0)
     taken = fraction(task.claim.delta) - fraction(task.noise_claim.delta)
     assert 0 <= taken - task.shares_seen.price(Fraction(1)) <= Fraction(1, 10**40)
     assert task.noise_claim.max_corrupt_clients == task.claim.max_corrupt_clients + 1
     statement, of_noise = task.privacy(12), task.mechanism.privacy(task.noise_claim, 3, 12)
     assert statement.mu == of_noise.mu
     assert statement.honest_clients == task.mechanism.privacy(task.claim, 3, 12).honest_clients - 1
-    assert statement.delta_at(1.0) == pytest.approx(of_noise.delta_at(1.0) + price, rel=1e-12)
+    assert statement.delta_at(1.0) == pytest.approx(of_noise.delta_at(1.0) + price, rel=1e-12, abs=0)
     statement.require(task.claim)
+
+
+def test_with_a_million_clients_the_chance_of_two_at_an_end_of_their_range_counts() -> None:
+    seen = SharesSeen.of(5158, 2**48, 79, 10**6)
+    assert math.log2(seen.several) == pytest.approx(-21.7, abs=0.1)
+    assert math.log2(seen.shifted - 10**6 * Fraction(1, 2**80)) == pytest.approx(-48.8, abs=0.1)
+    price = float(seen.several) ** 2 + (1 + math.e) * float(seen.shifted)
+    assert float(seen.price(Fraction(1))) == pytest.approx(price, rel=1e-9, abs=0)
+    assert float(seen.several) ** 2 > 0.1 * price
 
 
 def test_without_proofs_nothing_is_taken() -> None:
@@ -128,9 +137,9 @@ def test_a_task_in_which_one_client_more_would_leave_nobody_is_refused() -> None
 def test_several_releases_add_up_each_part_by_itself() -> None:
     statement = verified().privacy(12)
     three = repeated(statement, 3)
-    assert three.delta_shares == pytest.approx(3 * statement.delta_shares, rel=1e-12)
-    assert three.delta_coalition == pytest.approx(3 * statement.delta_coalition, rel=1e-12)
-    assert three.mu == pytest.approx(math.sqrt(3) * statement.mu, rel=1e-9)
+    assert three.delta_shares == pytest.approx(3 * statement.delta_shares, rel=1e-12, abs=0)
+    assert three.delta_coalition == pytest.approx(3 * statement.delta_coalition, rel=1e-12, abs=0)
+    assert three.mu == pytest.approx(math.sqrt(3) * statement.mu, rel=1e-9, abs=0)
     assert three.delta_at(three.epsilon) <= statement.delta
     assert three.delta_at(three.epsilon * (1 - 1e-6)) > statement.delta
     # One more e^epsilon for the total epsilon, and not three for those of the parts.
@@ -143,10 +152,10 @@ def test_several_releases_add_up_each_part_by_itself() -> None:
 def test_a_ledger_keeps_what_shares_show_for_the_total_epsilon() -> None:
     statement = verified().privacy(12)
     spent = Spent.of(statement)
-    assert float(spent.delta_shares) == pytest.approx(statement.delta_shares, rel=1e-12)
-    assert float(spent.delta_coalition) == pytest.approx(statement.delta_coalition, rel=1e-12)
+    assert float(spent.delta_shares) == pytest.approx(statement.delta_shares, rel=1e-12, abs=0)
+    assert float(spent.delta_coalition) == pytest.approx(statement.delta_coalition, rel=1e-12, abs=0)
     for epsilon in (1.0, 8.0, 20.0):
-        assert spent.delta_at(epsilon) == pytest.approx(statement.delta_at(epsilon), rel=1e-9)
+        assert spent.delta_at(epsilon) == pytest.approx(statement.delta_at(epsilon), rel=1e-9, abs=0)
 
 
 def test_epsilon_is_infinite_where_shares_alone_cost_delta() -> None:
