@@ -120,7 +120,7 @@ def _new_world(folder: Path, seed: int, planted: str) -> World:
     times, trouble = RealTimes(), Trouble()
     servers: list[InsideServer] = []
     for number in range(NUM_SERVERS):
-        ports = _free_ports()
+        ports = free_ports()
         proxy = Proxy(random.Random(seed * NUM_SERVERS + number), ports[0], ports[1])
         kind = PostgresServer if number == ON_POSTGRES else OutsideServer
         servers.append(
@@ -140,7 +140,8 @@ def _new_world(folder: Path, seed: int, planted: str) -> World:
     return world
 
 
-def _free_ports() -> tuple[int, int, int]:
+def free_ports() -> tuple[int, int, int]:
+    """Return three ports that nobody listens on."""
     listeners = [socket.socket() for _ in range(3)]
     try:
         for listener in listeners:

@@ -57,10 +57,13 @@ class Proxy:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             with suppress(OSError, asyncio.IncompleteReadError):
-                writer.write(await self._answer(await read_message(reader)))
+                writer.write(await self._answer(await self._read(reader)))
                 await writer.drain()
         finally:
             writer.close()
+
+    async def _read(self, reader: asyncio.StreamReader) -> bytes:
+        return await read_message(reader)
 
     async def _answer(self, request: bytes) -> bytes:
         """Return what the client hears; nothing, if it is to hear nothing."""
