@@ -27,6 +27,7 @@ from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
 from lintra_protocol.schema import Column
 from lintra_protocol.sealing import HYBRID
 from lintra_protocol.task import Task
+from lintra_protocol.wire import share_bytes
 
 app = typer.Typer(help="Send rows to the servers of a task.", no_args_is_help=True)
 app.add_typer(ledger_app, name="ledger")
@@ -71,6 +72,7 @@ TokenFile = Annotated[
 OneToken = Annotated[str | None, typer.Option("--token", metavar="TEXT", help="The token of a file of one row.")]
 
 _SHOWN_FAILURES = 10
+_MOST_LISTED, _SHOWN_NAMES = 100, 20
 
 app.command(context_settings=_IDENTIFIERS)(contribute)
 app.command(context_settings=_IDENTIFIERS)(counted)
@@ -94,7 +96,7 @@ def check(
         return
     typer.echo(f"task {task.task_id} holds at {task.num_servers} servers, and its promise holds:")
     for name, value in _facts(task, policy).items():
-        typer.echo(f"  {name}: {', '.join(value) if isinstance(value, list) else value}")
+        typer.echo(f"  {name}: {_listed(value) if isinstance(value, list) else value}")
     _warn(task)
 
 
@@ -245,6 +247,13 @@ def _lines_of(file: Path) -> Iterator[Iterator[list[str]]]:
         raise InvalidRowError(f"{file.name} is no CSV file: {error}") from None
 
 
+def _listed(names: list[str]) -> str:
+    """Return names beside each other; of very many the first ones, and how many others there are."""
+    if len(names) <= _MOST_LISTED:
+        return ", ".join(names)
+    return f"{', '.join(names[:_SHOWN_NAMES])} and {len(names) - _SHOWN_NAMES:,} more (--json lists them)"
+
+
 def _facts(task: Task, policy: Policy) -> dict[str, str | list[str]]:
     claim, ceiling = task.claim, policy.ceiling
     colluding = epsilons_if_colluding(task.mechanism, claim, task.num_columns, task.shares_seen)
@@ -253,6 +262,7 @@ def _facts(task: Task, policy: Policy) -> dict[str, str | list[str]]:
         "mechanism": task.mechanism.kind,
         "columns": [column.name for column in task.columns],
         "servers": [entry.url for entry in task.servers],
+        "bytes_to_each_server": [f"{share_bytes(task, server):,}" for server in range(task.num_servers)],
         "epsilon": claim.epsilon,
         "delta": claim.delta,
         "neighbours": claim.neighbours,

@@ -38,6 +38,7 @@ NOT_TYPED = {
     "make check": "runs beside the tests",
     "make demo-organisations": "takes some minutes; tests/e2e/test_organisations.py runs organisations as processes",
     "make demo": "takes the better part of a minute; tests/unit/deploy and tests/e2e run its parts",
+    "python deploy/demo_wide.py": "takes some minutes; tests/e2e/test_wide_services.py runs its parts",
     "docker-compose up -d --build": CONTAINERS,
     "docker-compose build demo && docker-compose run --rm demo": CONTAINERS,
     "docker-compose kill -s SIGKILL server-a && docker-compose start server-a": CONTAINERS,

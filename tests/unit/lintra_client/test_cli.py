@@ -14,6 +14,7 @@ from lintra_protocol.privacy.study import Study
 from lintra_protocol.task import Task
 from support import make_task
 from support.fake_servers import IMPATIENT, NOW, Network
+from support.tasks import columns_of
 
 
 @pytest.fixture
@@ -50,11 +51,18 @@ def test_check_prints_what_a_task_asks_and_promises(network: Network) -> None:
         assert fact in result.output
 
 
+def test_check_names_the_first_of_very_many_columns_and_all_of_them_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    wide = reached(monkeypatch, make_task("sum", columns=columns_of(f"c{i}" for i in range(150))))
+    assert "and 130 more (--json lists them)" in run(wide, "check").output
+    assert len(json.loads(run(wide, "check", "--json").stdout)["columns"]) == 150
+
+
 def test_check_prints_json(network: Network) -> None:
     result = run(network, "check", "--json")
     facts = json.loads(result.stdout)
     assert facts["task_id"] == network.task.task_id
     assert facts["columns"] == ["a", "b", "c"]
+    assert facts["bytes_to_each_server"] == ["57"] * 3
 
 
 def test_check_tells_what_a_pilot_and_its_main_task_cost_together(monkeypatch: pytest.MonkeyPatch) -> None:
