@@ -1,6 +1,6 @@
 """A thousand Fourier features of each flight, through three servers and an analyzer that are processes of their own.
 
-    python deploy/demo_wide.py [--clients 2000] [--rank 20] [--pairs 500] [--epsilon 4] [--output demo-output]
+    python deploy/demo_wide.py [--clients 2000] [--rank 20] [--pairs 500] [--epsilon 4] [--flights 327346]
 
 Twice: every flight of a few thousand is a client of its own, and sixteen airlines send one report each for all of
 theirs. Random features of six columns (Rahimi and Recht 2007) explain how late a flight arrives along the directions
@@ -25,7 +25,9 @@ from rich.console import Console
 from services import Service, analyst_token, local_services, running
 
 from lintra_analysis.access.rest_client import AnalyzerClient
+from lintra_analysis.sampling import gaussians, uniforms
 from lintra_client import BlockingClient
+from lintra_protocol.randomness import expand
 from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.task import Task
 
@@ -56,7 +58,7 @@ class WideFlights:
     def of(cls, table: FloatArray, pairs: int) -> "WideFlights":
         """Draw frequencies that everybody knows."""
         centres, scales = np.array([column[3] for column in COLUMNS]), np.array([column[4] for column in COLUMNS])
-        frequencies = np.random.default_rng(pairs).normal(0, WIDTH, (len(COLUMNS) - 1, pairs))
+        frequencies = WIDTH * gaussians((len(COLUMNS) - 1, pairs), expand(bytes(32), "frequencies"))
         return cls((table - centres) / scales, frequencies)
 
     @property
@@ -100,7 +102,8 @@ def through_clients(
     analyzer: AnalyzerClient, flights: WideFlights, clients: int, rank: int, epsilon: float
 ) -> dict[str, Any]:
     """Collect some flights, each as a client of its own, release them, and return how well they predict all."""
-    chosen = np.sort(np.random.default_rng(clients).choice(len(flights.table), clients, replace=False))
+    # The same flights for everybody, spread over the year.
+    chosen = np.sort(np.argsort(uniforms((len(flights.table),), expand(bytes(32), "flights")))[:clients])
     task = Task.from_value(analyzer.create_task(specification(flights, rank, epsilon, clients))["definition"])
     begun, started = time.monotonic(), time.process_time()
     with BlockingClient(task.task_id, [entry.url for entry in task.servers], ledger=None) as client:
@@ -181,9 +184,12 @@ def main() -> None:
     parser.add_argument("--rank", type=int, default=20)
     parser.add_argument("--pairs", type=int, default=500)
     parser.add_argument("--epsilon", type=float, default=4.0, help="of the clients; the airlines promise 1")
+    parser.add_argument("--flights", type=int, help="take only so many of the airlines' flights")
     parser.add_argument("--output", type=Path, default=Path("demo-output"))
     options = parser.parse_args()
     table, carrier, names = load()
+    if options.flights is not None:
+        table, carrier = table[:: -(-len(table) // options.flights)], carrier[:: -(-len(carrier) // options.flights)]
     flights = WideFlights.of(table, options.pairs)
     folder = Path(tempfile.mkdtemp(prefix="lintra-wide-"))
     servers, analyzer = local_services(folder, NUM_SERVERS)
