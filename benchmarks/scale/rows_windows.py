@@ -11,7 +11,7 @@ from lintra_analyzer.exchange.collect import ServerExchange
 from lintra_analyzer.exchange.servers import Network, Patience, Server
 from lintra_analyzer.storage.archive import Archive
 from lintra_analyzer.storage.keys import Keys, load_keys
-from lintra_analyzer.storage.store import ServerState, Store, StoredTask
+from lintra_analyzer.storage.store import ServerState, Stage, Store, StoredTask
 from lintra_analyzer.tasks.jobs import ReleaseJob
 from lintra_protocol.blocks import MAX_REPORTS, encode_upload
 from lintra_protocol.canonical import base64url
@@ -28,7 +28,6 @@ from lintra_server.settings import Settings
 from lintra_server.web.app import create_app
 from lintra_server.web.upload_route import UploadRoute
 from scale.figures import Asked, Measured, row, stopwatch
-from scale.release import STAGES
 
 HOURS, REPORTS = 24, 4 * MAX_REPORTS
 HOUR, COLUMNS, SERVERS = 3600, 10, 2
@@ -95,8 +94,9 @@ async def _released(folder: Path, windows: int, hours_each: int) -> float:
                 clock.hours = (window + 1) * hours_each + 1  # the window and its grace are over
                 exchange = ServerExchange(task, window, servers, store)
                 job = ReleaseJob(task, window, exchange, store, archive, keys, lambda: int(clock.wall()))
-                for stage in STAGES:
-                    await job.take(stage)
+                stage: Stage = "inventory"
+                while stage != "released":
+                    stage = await job.take(stage)
             spent += used[0]
     if len(store.releases()) != windows:
         raise ValueError(f"{len(store.releases())} of {windows} windows were released")
