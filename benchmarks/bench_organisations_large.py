@@ -162,10 +162,11 @@ def contribution_of(file: Path, task_id: str, urls: Sequence[str]) -> Contribute
 def contribute(file: Path, task_id: str, urls: Sequence[str]) -> Contributed:
     """Read a file, then contribute its rows and say what that took; without a ledger, which would be the device's."""
     with np.load(file, allow_pickle=False) as held:
-        rows, persons = held["rows"], held["persons"]
+        columns = {f"x{number}": column for number, column in enumerate(held["rows"].T)}
+        file_rows = {**columns, "person": held["persons"]}
     begun, cpu = time.perf_counter(), time.process_time()
     with BlockingClient(task_id, urls, ledger=None) as client:
-        made = client.contribution(rows, person=persons.tolist())
+        made = client.contribution(file_rows, person="person")
         client.send_contribution(made)
     seconds, cpu = time.perf_counter() - begun, time.process_time() - cpu
     return Contributed(made.account.rows, made.account.persons, seconds, cpu, peak_memory(os.getpid()))

@@ -289,3 +289,11 @@ def test_what_is_sent_is_the_sum_of_the_rows_and_the_noise_of_one_report(tmp_pat
     assert combine(to_ring(noised)[np.newaxis]).shape == noised.shape
     assert isinstance(Contribution.__dataclass_fields__["exact"].repr, bool)
     assert not Contribution.__dataclass_fields__["exact"].repr
+
+
+def test_persons_with_whole_numbers_are_those_of_the_same_numbers_as_texts() -> None:
+    numbered = np.array([7, 3, 7, -1, 3], np.int64)
+    fast, fast_names = persons_of({"who": numbered}, "who", 5)
+    slow, slow_names = persons_of({"who": [str(value) for value in numbered]}, "who", 5)
+    assert [fast_names[number] for number in fast] == [slow_names[number] for number in slow]
+    assert sorted(fast_names) == sorted(slow_names) == ["-1", "3", "7"]
