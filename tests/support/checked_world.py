@@ -22,6 +22,9 @@ from lintra_protocol.verification.proof import ProvenRows, prove
 from lintra_protocol.wire import BLIND_BYTES
 from support.server_world import World, seeded
 
+Change = Callable[[ProvenRows], ProvenRows]
+Prove = Callable[[Parameters, IntArray, RandomBytes], ProvenRows]
+
 CHECKS, VERDICT = "/batches/0/checks", "/batches/0/verdict"
 LEAST = 13
 """Reports that a batch of a `verified` task needs: 12, and one that may be rejected."""
@@ -47,25 +50,36 @@ def row_of(world: World, sent: Report) -> IntArray:
 def hostile(world: World | Task, count: int, label: str = "hostile", added: int = 2**40) -> list[Report]:
     """Return reports of clients that prove an honest row, and share it with `added` on its first word."""
 
+    task = world if isinstance(world, Task) else world.task
+    return [forged(task, f"{label} {index}", added_to_first_word(added)) for index in range(count)]
+
+
+def added_to_first_word(added: int) -> Change:
+    """Return what makes of a proven row the same with something added on its first word."""
+
     def change(proven: ProvenRows) -> ProvenRows:
         words = proven.words.copy()
         words[:, 0] += added
         return replace(proven, words=words)
 
-    task = world if isinstance(world, Task) else world.task
-    return [forged(task, f"{label} {index}", change) for index in range(count)]
+    return change
 
 
-def forged(task: Task, label: str, change: Callable[[ProvenRows], ProvenRows]) -> Report:
+def forged(task: Task, label: str, change: Change) -> Report:
     """Return the report of a client that proves an honest row, and shares what `change` makes of row and proof."""
     values = np.random.default_rng(len(label)).uniform(-0.5, 0.5, (1, len(task.columns)))
     row = task.encode(task.schema_arrays.rows(values), seeded(f"{label} noise"))[0]
+    with patch.object(report, "prove", changed_proofs(change)):
+        return report.make_report(task, row, task.not_before, seeded(label))
+
+
+def changed_proofs(change: Change) -> Prove:
+    """Return what makes proofs in the place of `prove`, and changes them."""
 
     def changed(parameters: Parameters, noised: IntArray, random_bytes: RandomBytes) -> ProvenRows:
         return change(prove(parameters, noised, random_bytes))
 
-    with patch.object(report, "prove", changed):
-        return report.make_report(task, row, task.not_before, seeded(label))
+    return changed
 
 
 async def checks_request(world: World) -> ChecksRequest:
