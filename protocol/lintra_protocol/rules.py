@@ -58,6 +58,8 @@ def verify_inventories(task: Task, batch: int, inventories: Sequence[Signed[Inve
     for index, message in enumerate(messages):
         if (message.task_id, message.batch, message.server) != (task.task_id, batch, index):
             raise InventoryMismatchError(f"inventory {index} is of another task, batch or server")
+        if (message.matrix_nonce_commitment is None) != (task.verified is None):
+            raise InventoryMismatchError(f"inventory {index} does not commit to the nonces that this task needs")
         if message.first != messages[0].first:
             raise InventoryMismatchError(f"server {index} did not merge the windows that server 0 merged")
     task.group(batch, messages[0].first)

@@ -17,13 +17,15 @@ from lintra_protocol.tokens import Token
 from vectors import plain
 
 TRUE_FINAL = ("released", "scrubbed", "abandoned")
-ONCE = ("closed", "frozen", "released")
+ONCE = ("closed", "frozen", "checked", "judged", "released")
 """Steps that a journal names once for a batch."""
 
 
 class ViolationError(AssertionError):
     """A law was broken; the message says which, and what broke it."""
 
+
+Words = Callable[[Task, bytes], list[int]]
 
 HEARD: tuple[str, ...] = ("",)
 """How the names of the laws begin that are listened to: all, but where a planted fault must be found by its own law."""
@@ -64,6 +66,8 @@ class Sent:
     report: Report
     words: list[int] = field(repr=False)
     token: Token | None = field(default=None, repr=False)
+    forged: bool = False
+    """Whether its proof is of another row."""
 
     @property
     def report_id(self) -> bytes:
@@ -83,6 +87,7 @@ class Course:
         documents: the first bytes of every document, by server and name.
         lists: identifiers that an inventory describes, by server.
         censuses: identifiers that a census describes, by server.
+        bodies: of check shares, by server.
         parts: the windows that are merged into this one, the first one first.
     """
 
@@ -96,6 +101,7 @@ class Course:
     lists: dict[int, list[bytes]] = field(default_factory=dict)
     censuses: dict[int, list[bytes]] = field(default_factory=dict)
     requests: list[tuple[int, str, bytes]] = field(default_factory=list)
+    bodies: dict[int, bytes] = field(default_factory=dict, repr=False)
     shares: dict[int, list[list[int]]] = field(default_factory=dict)
     claims: list[list[bytes]] = field(default_factory=list)
     attempts: int = 0
@@ -239,6 +245,11 @@ class Seat:
         law(not twice, "a step of one batch is in the journal twice", f"server {self.number}", *twice)
 
 
+def cohort_of(course: Course) -> list[bytes]:
+    """Return what the inventories have in common."""
+    return sorted(set.intersection(*(set(listed) for listed in course.lists.values())))
+
+
 def _of_all(known: dict[str, set[bytes]], course: Course) -> set[bytes]:
     return set().union(*(known.get(key, set()) for key in course.keys))
 
@@ -259,11 +270,14 @@ def plain_matrix(task: Task, count: int, seed: bytes) -> tuple[int, list[plain.E
     return 1, [[(0, 1)]] * count
 
 
-def plain_share(course: Course, server: int, cohort: Sequence[bytes], seed: bytes) -> list[list[int]]:
-    """Return the sketch share that one server must release, from the shares that its clients made."""
+def plain_share(course: Course, server: int, cohort: Sequence[bytes], seed: bytes, words_of: Words) -> list[list[int]]:
+    """Return the sketch share that one server must release, from the shares that its clients made.
+
+    `words_of` reads the ring words of a share.
+    """
     rows, columns = plain_matrix(course.task, len(cohort), seed)
     reports = course.all_reports
-    shares = [plain.bytes_words(reports[report_id].report.shares[server][33:]) for report_id in cohort]
+    shares = [words_of(course.task, reports[report_id].report.shares[server]) for report_id in cohort]
     return plain.sketch(rows, columns, shares)
 
 

@@ -324,7 +324,7 @@ async def lost_part(world: World, server: int) -> None:
     secrets = [
         one.key_dir / "secrets" / f"{held.secret.hex()}.secret"
         for held in one.held().tasks.values()
-        if held.state in ("open", "closed", "frozen") and held.secret is not None
+        if held.state in ("open", "closed", "frozen", "checked", "judged") and held.secret is not None
     ]
     choices = [one.key_dir / name for name in ("identity.key", "storage-root.key", "journal", "journal.key", "seen")]
     lost = world.chance.choice([*choices, *secrets[:2]])

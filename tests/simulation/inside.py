@@ -23,14 +23,17 @@ from lintra_protocol.problems import STATUS
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.signing import SigningKey
 from lintra_protocol.transport import media_type
+from lintra_protocol.verdicts import ChecksRequest, VerifiedAggregateRequest
 from lintra_server.batches.registry import HeldBatch
 from lintra_server.node import Node, new_clock
 from lintra_server.operating.restoring import Restored, put_database, restore
 from lintra_server.settings import Policy, Settings
 from lintra_server.storage.parts import database_path, lock_folders
+from lintra_server.storage.store import NonceLabel
 from lintra_server.web.upload_route import UploadRoute
 from simulation.books import LOST, Answer, Snapshot, read_database
 from simulation.trouble import Trouble
+from simulation.verified import judged_inside
 from support.server_world import url
 
 SPINS = 400
@@ -220,9 +223,10 @@ class InsideServer:
         if meanwhile is not None:
             loop, wrapped_nonce = asyncio.get_running_loop(), node.store.wrapped_nonce
 
-            def once(task: int, nonce: bytes) -> bytes:  # the list of an inventory was read, nothing is written yet
-                asyncio.run_coroutine_threadsafe(meanwhile(), loop).result()
-                return wrapped_nonce(task, nonce)
+            def once(task: int, nonce: bytes, label: NonceLabel = "nonce") -> bytes:
+                if label == "nonce":  # the list of an inventory was read, nothing is written yet
+                    asyncio.run_coroutine_threadsafe(meanwhile(), loop).result()
+                return wrapped_nonce(task, nonce, label)
 
             node.store.wrapped_nonce = once  # type: ignore[method-assign]
         try:
@@ -325,6 +329,11 @@ def answer_of(status: int, content: bytes) -> Answer:
     return Answer(status, str(json.loads(content)["type"]).removeprefix("urn:lintra:problem:"), content)
 
 
+def release_of(body: bytes) -> type[AggregateRequest] | type[VerifiedAggregateRequest]:
+    """Return what a request for a release is, by its first letters."""
+    return VerifiedAggregateRequest if body.startswith(b'{"verdicts"') else AggregateRequest
+
+
 Question = Callable[[Node, HeldBatch, bytes], bytes]
 _QUESTIONS: dict[str, Question] = {
     "census": lambda node, held, _: node.census.take(held),
@@ -332,6 +341,9 @@ _QUESTIONS: dict[str, Question] = {
     "inventory": lambda node, held, body: node.gate.close(held, int(body) if body else None),
     "ids": lambda node, held, _: node.gate.inventory_ids(held).encode(),
     "cohort": lambda node, held, body: node.gate.freeze(held, CohortRequest.from_canonical(body)),
-    "aggregate": lambda node, held, body: node.gate.release(held, AggregateRequest.from_canonical(body)),
+    "checks": lambda node, held, body: node.judge.check(held, ChecksRequest.from_canonical(body)),
+    "checks body": lambda node, held, _: b"".join(node.judge.body(held)[1]),
+    "verdict": judged_inside,
+    "aggregate": lambda node, held, body: node.gate.release(held, release_of(body).from_canonical(body)),
     "aggregate again": lambda node, held, _: node.gate.aggregate(held),
 }

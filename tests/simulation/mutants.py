@@ -12,7 +12,7 @@ from sqlalchemy import Connection, update
 from lintra_protocol.messages import AggregateRequest, BatchState
 from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.task import Task
-from lintra_server.batches import census, intake
+from lintra_server.batches import census, group, intake, judge
 from lintra_server.batches.gate import Gate
 from lintra_server.batches.registry import HeldBatch, HeldTask, Registry
 from lintra_server.clock import Clock
@@ -196,15 +196,15 @@ def no_inventory_list(patch: pytest.MonkeyPatch) -> None:
 
 def wrong_share(patch: pytest.MonkeyPatch) -> None:
     """The first report of a cohort is added twice."""
-    ranks = Store.ranks
+    ranks = group.ranks_of
 
-    def twice(self: Store, batch: int):  # type: ignore[no-untyped-def]
-        found = ranks(self, batch)
-        last, first = found.argsort()[[-1, 0]]
-        found[last] = found[first]
+    def twice(*arguments, **options):  # type: ignore[no-untyped-def]
+        found = ranks(*arguments, **options)
+        last, first = found[-1].argsort()[[-1, 0]]
+        found[-1][last] = found[-1][first]
         return found
 
-    patch.setattr(Store, "ranks", twice)
+    patch.setattr(group, "ranks_of", twice)
 
 
 def late_reports(patch: pytest.MonkeyPatch) -> None:
@@ -286,6 +286,11 @@ def forgets_the_last(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Gate, "_alone", one)
 
 
+def accepts_everybody(patch: pytest.MonkeyPatch) -> None:
+    """A verdict rejects nobody."""
+    patch.setattr(judge, "judge", lambda *_: np.zeros(0, np.int64))
+
+
 @dataclass(frozen=True)
 class Planted:
     """A server without a rule, and how the laws begin of which one must find it, all others being unheard."""
@@ -322,6 +327,7 @@ MUTANTS: dict[str, Planted] = {
     "a release is never the same twice": Planted(releases_again, (TWO,)),
     "a release is computed anew after a start": Planted(anew_after_a_start, (TWO,), (crash, terminate)),
     "an inventory lacks a report": Planted(no_inventory_list, (UNLISTED,)),
+    "a verdict rejects nobody": Planted(accepts_everybody, ("a verdict rejects others than the forged reports",)),
     "a report is added twice": Planted(wrong_share, ("a sketch share is not the reference's",)),
     "a census whenever it is asked for": Planted(told_at_once, (TWO,)),
     "a window is closed before its grace is over": Planted(

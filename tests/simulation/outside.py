@@ -25,6 +25,7 @@ from lintra_protocol.canonical import parse_base64url
 from lintra_protocol.messages import KeyList, Signed
 from lintra_protocol.randomness import system_randomness
 from lintra_protocol.transport import MessageName, media_type, sign_request
+from lintra_protocol.verdicts import VerifiedAggregateRequest
 from lintra_server import node, serve
 from lintra_server.node import HALTED, Node
 from lintra_server.operating.saving import back_up
@@ -32,7 +33,7 @@ from lintra_server.settings import Policy, Settings
 from lintra_server.storage.parts import NotStartedError, lock_folders
 from lintra_server.web import app
 from simulation.books import LOST, Answer, Snapshot, law, read_database
-from simulation.inside import InsideServer, Times, answer_of
+from simulation.inside import InsideServer, Times, answer_of, release_of
 from simulation.mutants import MUTANTS
 from simulation.proxy import Proxy
 from support.pids import children, is_running
@@ -59,6 +60,9 @@ QUESTIONS: dict[str, tuple[str, str, MessageName | None]] = {
     "inventory": ("POST", "inventory", None),
     "ids": ("GET", "inventory/ids", None),
     "cohort": ("PUT", "cohort", "cohort-request"),
+    "checks": ("PUT", "checks", "checks-request"),
+    "checks body": ("GET", "checks/body", None),
+    "verdict": ("PUT", "verdict", "verdict-request"),
     "aggregate": ("PUT", "aggregate", "aggregate-request"),
     "aggregate again": ("GET", "aggregate", None),
 }
@@ -271,6 +275,8 @@ class OutsideServer(InsideServer):
             sort = media_type("registration" if b'"token_key"' in body else "task")
             return await self._tried("PUT", f"/v1/tasks/{task_id}", body, {"content-type": sort})
         method, resource, message = QUESTIONS[name]
+        if release_of(body) is VerifiedAggregateRequest:
+            message = "verified-aggregate-request"
         headers = {"content-type": media_type(message)} if message else {}
         path = f"/v1/tasks/{task_id}/batches/{batch}/{resource}"
         if name == "inventory" and body:

@@ -1,7 +1,6 @@
 """The requests of clients and of the analyst: honest, repeated, reordered, hostile, and plain junk."""
 
 import json
-from collections import Counter
 from math import floor
 
 from lintra_protocol.blocks import SealedBlock, decode_upload, encode_upload
@@ -14,7 +13,6 @@ from lintra_protocol.messages import (
     Difference,
     Inventory,
     Signed,
-    SketchShareRecord,
     TaskRecord,
     UploadAnswer,
     inventory_of,
@@ -23,24 +21,25 @@ from lintra_protocol.messages import (
 )
 from lintra_protocol.report import seal_block
 from lintra_protocol.report_ids import ReportIds
-from lintra_protocol.ring import ring_from_bytes
-from lintra_protocol.rules import aggregate_context
-from lintra_protocol.wire import decode_sealed_document
+from lintra_protocol.rules import fewest_reports
+from simulation import verified
 from simulation.books import (
     Answer,
     Course,
     Sent,
     batch_key,
+    cohort_of,
     law,
-    plain_share,
-    plain_total,
     report_ids_of,
 )
-from simulation.world import World, another_with, identities, registration, remember_secret, require_gone
+from simulation.releasing import check_share, finish
+from simulation.world import World, another_with, identities, registration, remember_secret
 from support.server_world import AUTHOR, MECHANISMS
 from vectors import plain
 
-NAMES = ("inventory", "cohort", "aggregate")
+NAMES = ("inventory", "cohort", "checks", "verdict", "aggregate")
+"""Of a task without proofs all but the third and fourth."""
+
 PASSING = ("unavailable", "overloaded", "no answer")
 """What a server in trouble may answer; whoever asked asks again."""
 
@@ -263,6 +262,9 @@ async def ask(world: World, course: Course, server: int, name: str, body: bytes 
             await first_time(world, course, server, name, answer.body)
     if answer.good and name == "aggregate again":
         course.said(server, "aggregate", answer.body)
+    if answer.problem == "too_many_rejected":
+        law(not verified.may_be_released(course, cohort_of(course)), "a batch was given up for nothing", course.key)
+        world.seats[server].given_up.add(course.key)
     if answer.problem in ("abandoned", "unrecognized_task"):
         seat, task = world.seats[server], course.key
         gone = task in lost_here(world, server) or course.task.task_id not in seat.tasks or task in seat.merging
@@ -288,6 +290,14 @@ async def first_time(world: World, course: Course, server: int, name: str, docum
         held = world.servers[server].held().tasks
         for key in course.keys:
             remember_secret(world, server, key, held[key].secret)
+    if name == "checks":
+        answer = await ask(world, course, server, "checks body")
+        law(answer.good or world.unwell(server), "a check share without its body", answer.problem)
+        if answer.good:
+            course.bodies[server] = answer.body
+            verified.check_checks(world, course, server, document, answer.body, cohort_of(course))
+    if name == "verdict":
+        verified.check_verdict(course, server, document, cohort_of(course))
     if name == "aggregate":
         check_share(world, course, server, document)
 
@@ -302,10 +312,6 @@ async def lists(world: World, course: Course) -> bool:
     return len(course.lists) == len(course.servers)
 
 
-def cohort_of(course: Course) -> list[bytes]:
-    return sorted(set.intersection(*(set(listed) for listed in course.lists.values())))
-
-
 def cohort_request(course: Course, server: int) -> bytes:
     inventories = [Signed[Inventory].from_canonical(course.documents[each, "inventory"]) for each in course.servers]
     lists = [ReportIds.of(course.lists[each]) for each in course.servers]
@@ -314,7 +320,20 @@ def cohort_request(course: Course, server: int) -> bytes:
     return CohortRequest(inventories=tuple(inventories), differences=differences).canonical()
 
 
+async def bodies(world: World, course: Course) -> bool:
+    """Fetch the bodies of check shares that are not here yet; return whether all are."""
+    for server in course.servers:
+        if server not in course.bodies and world.is_up(server):
+            answer = await ask(world, course, server, "checks", verified.checks_request(course))
+            answer = await ask(world, course, server, "checks body") if answer.good else answer
+            if answer.good:
+                course.bodies[server] = answer.body
+    return len(course.bodies) == len(course.servers)
+
+
 def aggregate_request(course: Course) -> bytes:
+    if course.task.verified is not None:
+        return verified.release_request(course)
     cohorts = [Signed[Cohort].from_canonical(course.documents[each, "cohort"]) for each in course.servers]
     return AggregateRequest(cohorts=tuple(cohorts)).canonical()
 
@@ -326,7 +345,8 @@ def lost_here(world: World, server: int) -> set[str]:
 
 async def next_question(world: World, course: Course) -> None:
     """Do the next step of an honest analyst's exchange."""
-    name = next(name for name in (*NAMES, "") if any((each, name) not in course.documents for each in course.servers))
+    names = NAMES if course.task.verified is not None else (*NAMES[:2], NAMES[-1])
+    name = next(name for name in (*names, "") if any((each, name) not in course.documents for each in course.servers))
     lacking = [each for each in course.servers if (each, name) not in course.documents and world.is_up(each)]
     if not name or not lacking:
         course.over = not name
@@ -336,7 +356,14 @@ async def next_question(world: World, course: Course) -> None:
     if name != "inventory":
         if not await lists(world, course):
             return
-        body = cohort_request(course, server) if name == "cohort" else aggregate_request(course)
+        if name == "verdict" and not await bodies(world, course):
+            return
+        body = {
+            "cohort": lambda: cohort_request(course, server),
+            "checks": lambda: verified.checks_request(course),
+            "verdict": lambda: verified.verdict_request(course, server),
+            "aggregate": lambda: aggregate_request(course),
+        }[name]()
     if name == "inventory" and world.maybe(0.5):
         world.servers[server].meanwhile = lambda: upload_one(world, course, server)
     asked_at = world.times.wall
@@ -384,7 +411,7 @@ def judge_refusal(world: World, course: Course, server: int, name: str, answer: 
                     max(0, course.closes - world.times.wall)
                 )  # an analyst comes again when the grace is over
             return
-        few = answer.problem == "cohort_too_small" and held < task.claim.min_clients
+        few = answer.problem == "cohort_too_small" and held < fewest_reports(task)
         if course.parts and answer.problem == "batch_closed" and cannot_merge(world, course, server):
             course.over = True
             return
@@ -394,9 +421,10 @@ def judge_refusal(world: World, course: Course, server: int, name: str, answer: 
             merge_into_next(world, course)
         return
     count, own = len(cohort_of(course)), len(course.lists[server])
-    few = answer.problem == "cohort_too_small" and count < task.claim.min_clients
+    few = answer.problem == "cohort_too_small" and count < fewest_reports(task)
     many = answer.problem == "too_many_missing" and task.uses_tokens and own - count > floor(0.25 * own)
-    law(few or many, "a step of the release was refused", name, answer.problem, answer.body, count, own)
+    false = answer.problem == "too_many_rejected" and not verified.may_be_released(course, cohort_of(course))
+    law(few or many or false, "a step of the release was refused", name, answer.problem, answer.body, count, own)
     course.over = True
     world.outcomes[f"task ended: {answer.problem}"] += 1
 
@@ -422,94 +450,6 @@ async def census(world: World, server: int) -> None:
     strangers = set(listed) - seat.may.get(course.key, set())
     law(not strangers, "a census names reports that never arrived", len(strangers), course.key)
     course.censuses[server] = listed
-
-
-# --- what was released ---------------------------------------------------------------------------------------
-
-
-def check_share(world: World, course: Course, server: int, document: bytes) -> None:
-    """(law) A sketch share is the plain reference's, bit for bit; afterwards nothing of its batch opens."""
-    task, key = course.task, course.task.servers[server].identity_key
-    said, sealed_share = decode_sealed_document(document)
-    record = Signed[SketchShareRecord].from_canonical(said).verified(key)
-    root, seed = parse_base64url(record.cohort_root), parse_base64url(record.seed)
-    law(len(course.keys) <= task.max_merge, "more windows than its task merges are in one release", course.key)
-    context = aggregate_context(task, course.batch, server, root, seed, course.first)
-    opened = world.analyzer_key.open(sealed_share, context)
-    own = course.lists[server] if course.hostile is not None else cohort_of(course)
-    cohort = (
-        own if course.hostile is None else next((ids for ids in course.claims if plain.merkle_root(ids) == root), own)
-    )
-    law(plain.b64(plain.merkle_root(cohort)) == record.cohort_root, "a release is of another cohort", course.key)
-    words = ring_from_bytes(opened).reshape(record.rows, record.words)
-    share = [[int(word) for word in row] for row in words]
-    law(share == plain_share(course, server, cohort, seed), "a sketch share is not the reference's", course.key)
-    course.shares[server] = share
-    for key in course.keys:
-        secret = world.secrets.pop((server, key), None)
-        if secret is not None:
-            world.destroyed.setdefault(server, []).append(secret)
-            require_gone(world, server, [secret])
-
-
-def finish(world: World, course: Course) -> None:
-    """Check a whole release, and say of every acknowledged report whether it is in it, or why not."""
-    cohort = cohort_of(course)
-    record = json.loads(decode_sealed_document(course.documents[0, "aggregate"])[0])["message"]
-    seed, root = parse_base64url(record["seed"]), parse_base64url(record["cohort_root"])
-    nonces = [
-        parse_base64url(Signed[Cohort].from_canonical(course.documents[each, "cohort"]).message.nonce)
-        for each in course.servers
-    ]
-    batch = course.batch if course.first is None else (course.batch, course.first)
-    seeds = [plain.late_seed(course.task.id_bytes, batch, root, nonces, attempt) for attempt in range(8)]
-    law(seed in seeds, "the matrix is not drawn from the nonces", course.key)
-    total = [
-        [sum(words) % plain.RING for words in zip(*rows, strict=True)]
-        for rows in zip(*course.shares.values(), strict=True)
-    ]
-    law(total == plain_total(course, cohort, seed), "the released sketch is not the reference's", course.key)
-    account(world, course, set(cohort))
-    require_claimed(world, course, cohort)
-    world.outcomes["released"] += 1
-    world.outcomes["window released"] += bool(course.closes)
-    world.outcomes["released with windows that were merged"] += bool(course.parts)
-    course.over = True
-
-
-def require_claimed(world: World, course: Course, cohort: list[bytes]) -> None:
-    """(law) What a source's reports move the sums by, in squares, is at most max_merge times their number."""
-    if not course.task.uses_tokens:
-        return
-    reports, moved = course.all_reports, Counter[bytes]()
-    for report_id in cohort:
-        token = reports[report_id].token
-        moved[b"" if token is None else token.serial] += 1
-    for source, number in moved.items():
-        known = world.moved.setdefault((course.task.task_id, source), [])
-        known.append(number)
-        squared = sum(each**2 for each in known)
-        law(squared <= course.task.max_merge * sum(known), "a source is in more than its claim says", course.key, known)
-
-
-def account(world: World, course: Course, cohort: set[bytes]) -> None:
-    """(law) Every acknowledged report is in the cohort, or left out with a reason."""
-    task = course.key
-    acknowledged = set().union(*(seat.must.get(key, set()) for seat in world.seats for key in course.keys))
-    acknowledged |= set().union(*(seat.lost.get(key, set()) for seat in world.seats for key in course.keys))
-    for report_id in acknowledged:
-        if report_id in cohort:
-            world.outcomes["report in the cohort"] += 1
-            continue
-        lacking = [each for each in course.servers if report_id not in course.lists[each]]
-        law(bool(lacking), "a report that every server listed is not in the cohort", task)
-        seats = [world.seats[each] for each in lacking]
-        if any(report_id in seat.lost.get(key, ()) for seat in seats for key in course.keys):
-            world.outcomes["report left out: lost by a restore"] += 1
-        else:
-            held = any(report_id in seat.must.get(key, ()) for seat in seats for key in course.keys)
-            law(not held, "a report was lost in silence", task)
-            world.outcomes["report left out: a server never acknowledged it"] += 1
 
 
 # --- attackers -----------------------------------------------------------------------------------------------

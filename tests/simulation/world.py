@@ -22,6 +22,8 @@ from lintra_protocol.windows import Windows
 from simulation.books import Course, Seat, Sent, Snapshot, law, read_secret
 from simulation.inside import InsideServer, Times, settings_of
 from simulation.trouble import INJECTED, Trouble
+from simulation.verified import FORGED, forged_report
+from support.checked_world import verified
 from support.server_world import ANALYZER, AUTHOR, CLAIM, COLUMNS, MECHANISMS, PRECISION, START
 
 SMALL_SIZES = (8, 10, 25)
@@ -30,7 +32,7 @@ SMALL_SIZES = (8, 10, 25)
 WINDOW = 2000
 """Time units from a task's beginning to its end: longer than any simulation."""
 
-WINDOWED = 0.25
+WINDOWED, VERIFIED = 0.25, 0.4
 """Of all tasks of a simulation."""
 
 
@@ -204,9 +206,13 @@ def new_course(world: World) -> Course:
         client_auth="token" if tokens else "none",
         token_keys=tuple(map(key_commitment, token_keys(world))) if tokens else (),
     )
+    if world.maybe(VERIFIED):
+        task = verified(task)
     record = sign(AUTHOR, TaskRecord(definition=task)).canonical()
     courses = [Course(task, record, batch) for batch in range(task.num_batches)]
     hostile = chance.randrange(len(servers)) if len(servers) > 1 and world.maybe(0.15) else None
+    if task.verified is not None:
+        hostile = None  # attackers among its servers have tests of their own
     sizes = world.sizes if windows is None else world.window_sizes if windows.max_merge == 1 else SMALL_SIZES
     for course in courses:
         course.hostile = hostile
@@ -252,7 +258,9 @@ def _new_sent(world: World, course: Course, row: np.ndarray, token_of: Sent | No
     token = None
     if task.uses_tokens:
         token = token_of.token if token_of else make_token(token_keys(world), task.id_bytes, rng)
-    sent = Sent(make_report(task, row, task.span(course.batch)[0], rng), [int(word) for word in to_ring(row)], token)
+    forged = task.verified is not None and world.maybe(FORGED)
+    made = (forged_report if forged else make_report)(task, row, task.span(course.batch)[0], rng)
+    sent = Sent(made, [int(word) for word in to_ring(row)], token, forged)
     course.reports[sent.report_id] = sent
     return sent
 
