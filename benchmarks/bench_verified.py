@@ -3,7 +3,7 @@
 Every line is CPU time of one core, the best of some rounds, in microseconds a report. Beside the heaviest stand floors
 of the same run: SHAKE-128 of as many bytes as a seed stands for, and the bare matrix product of the check.
 
-    python -m benchmarks.bench_verified
+    OPENBLAS_NUM_THREADS=1 python -m benchmarks.bench_verified
 """
 
 import hashlib
