@@ -17,9 +17,10 @@ import httpx2
 import pytest
 
 from lintra_protocol.errors import MessageTooLargeError, OverloadedError, UnavailableError
-from lintra_protocol.transport import media_type
+from lintra_protocol.transport import media_type, sign_request
+from support.checked_world import LEAST, VERDICT, check_shares, framed, verified
 from support.raw_connections import SECONDS, Attacker, listening, until_closed, upload_head
-from support.server_world import World, a_world
+from support.server_world import ANALYZER, START, World, a_world, url
 
 CONFIG = Path(__file__).parents[2] / "deploy/proxy/nginx.conf"
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
@@ -123,6 +124,23 @@ async def test_refusals_of_the_proxy_are_problem_documents(tmp_path: Path) -> No
         folder.mkdir()
         with proxied(folder, backend) as port:
             assert_problem(await uploaded(world, port, "nobody"), UnavailableError)
+
+
+async def test_a_request_for_a_verdict_is_measured_by_the_service_alone(tmp_path: Path) -> None:
+    async with a_world(tmp_path, "sum", num_servers=2, change=verified) as world:
+        await world.upload_everywhere(world.reports(LEAST))
+        shares, bodies = await check_shares(world)
+        path = f"/v1/tasks/{world.task.task_id}{VERDICT}"
+        async with listening(world.apps[0]) as backend:
+            with proxied(tmp_path, backend, ("client_max_body_size 128m", "client_max_body_size 10")) as port:
+                async with httpx2.AsyncClient(timeout=SECONDS) as http:
+                    for others, status in ((bodies[1:], 200), ([*bodies[1:], bytes(1 << 21)], 413)):
+                        body = framed(shares, others)
+                        signed = sign_request(ANALYZER, "PUT", f"{url(0)}{path}", body, START, world.nonces(16))
+                        headers = {**signed, "content-type": media_type("verdict-request")}
+                        answer = await http.put(f"http://127.0.0.1:{port}{path}", content=body, headers=headers)
+                        assert answer.status_code == status, answer.text
+                        assert status == 200 or "refused by the proxy" not in answer.text
 
 
 async def test_the_service_sees_the_address_that_the_proxy_saw_and_not_what_a_sender_writes(tmp_path: Path) -> None:
