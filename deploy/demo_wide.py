@@ -90,7 +90,7 @@ def specification(flights: WideFlights, rank: int, epsilon: float, min_clients: 
     return {
         "purpose": "How late flights arrive, along the directions of very many features",
         "columns": columns,
-        "mechanism": {"kind": "range_finder", "rank": rank, "targets": [{"column": target}], "intercept": "0.25"},
+        "mechanism": {"kind": "range_finder", "rank": rank, "targets": [{"column": target}]},
         "row_bound": ROW_BOUND,
         "epsilon": epsilon,
         "min_clients": min_clients,

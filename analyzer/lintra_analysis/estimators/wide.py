@@ -40,6 +40,10 @@ HALVES_NOTE = (
 )
 COHORT_NOTE = "everything is about the cohort's own clipped rows; the sampling of clients would come on top"
 TOO_SMALL = "may be too small: it holds most of the rows' length, and projections of many rows were clipped together"
+MEANS_WARNING = (
+    "the means are far from the centers and noisy: the products about them hold that noise as directions of their own; "
+    'ask about the "centers", or choose centers nearer to the means'
+)
 NO_INTERVALS_NOTE = "coefficients have no intervals: one round of a range finder supports none"
 
 
@@ -290,7 +294,7 @@ def _ridge_answer(
         # To first order: the fit moves with the products' noise as well, so that this is a little too good.
         error = products.noise_sd * math.hypot(2 * float(np.linalg.norm(slopes)), share) / total
         explained = Measured(share, error)
-    warnings = []
+    warnings = _of_means(held, centred=centred)
     if products.whole is None:
         warnings.append(
             f"{held.columns[own].name!r} was not declared a target: its products with other columns are estimated from "
@@ -320,6 +324,12 @@ def _about(held: RangeSums, about: About) -> tuple[FloatArray, float | None, boo
     if about == "centers" or held.sums is None:
         return held.values, held.trace, False
     return held.about_means()[0], held.trace_about_means(), True
+
+
+def _of_means(held: RangeSums, *, centred: bool) -> list[str]:
+    """Warn where the noise of the means is as large a direction as the largest that noise alone makes in products."""
+    edge = EDGE * held.noise_sd * (math.sqrt(len(held.columns)) + math.sqrt(held.rank))
+    return [MEANS_WARNING] if centred and held.noise_of_means > edge else []
 
 
 def _means(held: RangeSums, *, centred: bool) -> FloatArray:
@@ -378,6 +388,6 @@ def _answer(
         squared_sines=tuple(angles),
         smallest_seen=seen,
         notes=(*notes, COHORT_NOTE),
-        warnings=tuple(warnings or ()),
+        warnings=(*_of_means(held, centred=centred), *(warnings or ())),
         scaled_columns=held.columns,
     )

@@ -156,6 +156,17 @@ class RangeSums(NoRounds, NoCells):
         squared, noise = float(np.square(self.sums.values).sum()), len(self.columns) * self.sums.noise_sd**2
         return max(0.0, 1.0 - noise / squared) if squared > 0 else 0.0
 
+    @property
+    def noise_of_means(self) -> float:
+        """Return how large a direction the noise of the means makes in products about them, about; 0 without sums.
+
+        With m the means and e their noise the products lose n (m e^T + e m^T) W as well, of size n |m| |e|.
+        """
+        if self.sums is None:
+            return 0.0
+        length = float(np.linalg.norm(self.sums.values)) / self.num_clients * self.kept_of_means
+        return length * self.sums.noise_sd * float(np.sqrt(len(self.columns)))
+
     def trace_about_means(self) -> float | None:
         """Return the trace less n |m|^2 where sums are released, less what their noise adds to it; None without one."""
         if self.trace is None or self.sums is None:

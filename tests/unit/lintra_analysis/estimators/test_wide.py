@@ -193,6 +193,12 @@ def test_means_that_are_nothing_but_noise_are_not_taken_off_as_a_direction() -> 
     left = np.linalg.norm(centred.about_means()[0] - centred.values, 2)
     assert left < 0.2 * taken
     assert shifted.kept_of_means > 0.98
+    # Far from the centers the noise of the means is a direction of its own, and every answer says so.
+    found = wide_components(shifted)
+    assert any("the means are far from the centers" in warning for warning in found.warnings)
+    assert not any("the means" in warning for warning in wide_components(shifted, about="centers").warnings)
+    quiet = noisy(rows, 200.0, rng, means=True)
+    assert not any("the means" in warning for warning in wide_components(quiet).warnings)
 
 
 def explained(rows: FloatArray) -> tuple[FloatArray, float]:
