@@ -95,6 +95,7 @@ async def test_servers_prove_that_a_report_was_counted_or_that_it_was_not(sent: 
             await client.counted(sent.own, batch=1)
 
 
+@pytest.mark.slow  # the next one is its quick sibling
 async def test_a_server_that_proves_it_of_another_cohort_or_not_at_all_is_found(sent: Sent) -> None:
     published = await certificate(sent)
     told: dict[str, bytes] = {}
