@@ -47,6 +47,8 @@ def met(one: Mapping[str, object]) -> bool | None:
 def missed(found: Mapping[str, Mapping[str, object]]) -> str:
     """Return in a sentence which rows miss their aims."""
     aimed = {key: met(one) for key, one in sorted(found.items()) if met(one) is not None}
+    if not aimed:
+        return "No row with an aim was measured at its whole size."
     those = [f"`{key}`" for key, kept in aimed.items() if not kept]
     if not those:
         return f"All {len(aimed)} aims are met."
