@@ -12,6 +12,7 @@ from lintra_protocol.sealing import HYBRID
 from scale.figures import Asked, Measured, row
 
 LARGEST_TABLE = 10**6
+OPENER_ROUNDS = 3
 OPENED_AND_SIGNED = "ASGI that opens one seal, signs and answers"
 
 
@@ -97,14 +98,19 @@ def _lookup_many(asked: Asked) -> Measured:
 
 @row("openers_two", "single uploads: two openers and their gate over one process", "times", 1.7, at_least=True)
 def _openers(asked: Asked) -> Measured:
-    count = asked.of(1000, least=200)
-    alone, _, _ = bench_workers.measured(1, count)
-    gate, openers, _ = bench_workers.measured(2, count)
-    opener = sum(openers)
+    count = asked.of(600, least=200)
+    found: list[tuple[float, float, float, float]] = []
+    for _ in range(1 if asked.quick else OPENER_ROUNDS):  # in turns: a shared machine changes its speed meanwhile
+        alone, _, _ = bench_workers.measured(1, count)
+        gate, openers, _ = bench_workers.measured(2, count)
+        found.append((min(2 / sum(openers), 1 / gate) * alone, alone, sum(openers), gate))
+    ratio, alone, opener, gate = sorted(found)[len(found) // 2]
+    least, most = min(found)[0], max(found)[0]
     remark = (
-        f"CPU ms an upload: one process {alone:.2f}, opener {opener:.2f}, gate {gate:.2f}; each on a core of its own"
+        f"CPU ms an upload: one process {alone:.2f}, opener {opener:.2f}, gate {gate:.2f}; each on a core of its own; "
+        f"{len(found)} rounds from {least:.2f} to {most:.2f}"
     )
-    return Measured(min(2 / opener, 1 / gate) * alone, 2.0, "no gate", remark)
+    return Measured(ratio, 2.0, "no gate", remark)
 
 
 # --- a client ---------------------------------------------------------------------------------------------------------
