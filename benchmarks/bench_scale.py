@@ -19,6 +19,7 @@ import json
 import os
 import sys
 import tempfile
+import textwrap
 from dataclasses import asdict
 from pathlib import Path
 
@@ -61,7 +62,7 @@ def main() -> None:
     costs = [_cost(one) for one in releases.values()]
     lines = [
         machine(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the end"),
-        "", *rows_table(rows), "", missed(rows), "", *stages_table(costs), "", *exponents(costs),
+        "", *rows_table(rows), "", *textwrap.wrap(missed(rows), 100), "", *stages_table(costs), "", *exponents(costs),
     ]  # fmt: skip
     print("\n".join(lines[5 + len(rows) :]))
     if arguments.write and any(one.get("quick", False) for one in rows.values()):
