@@ -1,6 +1,7 @@
 """Vectors of the control plane: tasks, lists, the release, messages, signatures and problem documents."""
 
 from base64 import urlsafe_b64decode
+from functools import partial
 from pathlib import Path
 
 import plain
@@ -265,6 +266,7 @@ def examples() -> dict[str, dict[str, object]]:
     receipt = {"kind": "receipt", "task_id": name, "server": 0, "count": 4, "reports": digest}
     failure = {"report_id": digest, "type": "batch_closed", "detail": "", "retryable": False}
     difference = {"server": 1, "missing": b64(plain.positions([2])), "extra": ""}
+    about = partial(dict, task_id=name, batch=0, server=1)
     return {
         "KeyList": {"kind": "keys", "identity_key": digest, "keys": [key]},
         "TaskRecord": {"kind": "task", "definition": task},
@@ -276,6 +278,8 @@ def examples() -> dict[str, dict[str, object]]:
         "Receipt": receipt,
         "Inventory": inventories[0],
         "Cohort": cohort(task, 0, ids, inventories),
+        "CheckShare": about(kind="check_share", cohort_root=digest, count=4, check_seed=digest, words=2, body=digest),
+        "Verdict": about(kind="verdict", count=3, root=digest, rejected=1, checks=digest, nonce=digest),
         "SketchShareRecord": {
             "kind": "sketch_share", "task_id": name, "batch": 0, "server": 2, "cohort_root": digest, "num_clients": 4,
             "seed": digest, "rows": 1, "words": 2, "sealed": digest,
@@ -567,7 +571,7 @@ STATUSES = {
     405: "method_not_allowed",
     409: "task_conflict task_not_started task_ended outdated_key report_too_early report_too_late batch_open "
     "batch_closed inventory_mismatch cohort_conflict cohort_too_small row_underfilled too_many_missing nonce_mismatch "
-    "seed_mismatch already_released",
+    "seed_mismatch already_released checks_mismatch too_many_rejected",
     410: "abandoned",
     413: "message_too_large",
     415: "unsupported_media_type",
