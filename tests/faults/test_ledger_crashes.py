@@ -200,6 +200,7 @@ def test_a_client_killed_before_its_charge_was_on_disk_has_neither_paid_nor_sent
     assert not send_again(path).nothing_left()
 
 
+@pytest.mark.slow
 def test_a_transaction_that_was_half_written_when_the_process_died_leaves_no_trace(tmp_path: Path) -> None:
     path = tmp_path / "ledger"
     killed(DURING_THE_WRITE, path)
@@ -230,6 +231,7 @@ def test_a_ledger_that_was_never_finished_is_begun_again(tmp_path: Path) -> None
         assert ledger.entries() == []
 
 
+@pytest.mark.slow
 def test_a_process_and_its_fork_may_share_a_ledger(tmp_path: Path) -> None:
     path = tmp_path / "ledger"
     process = start(FORK, str(path))

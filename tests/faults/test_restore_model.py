@@ -45,6 +45,7 @@ def test_copies_losses_restores_and_failovers_of_the_database_release_nothing_tw
     assert found.states > 10_000
 
 
+@pytest.mark.slow
 def test_with_a_witness_neither_do_snapshots_and_losses_of_the_key_folder() -> None:
     found = explore(Rules(), SNAPSHOTS)
     assert found.wrong == "", found.trace
@@ -77,6 +78,7 @@ def test_larger_bounds_find_nothing_either(rules: Rules, bounds: Bounds) -> None
     ],
     ids=["closing", "step files", "one step at a time", "conditional commit"],
 )
+@pytest.mark.slow
 def test_without_a_rule_the_exploration_fails(rules: Rules, bounds: Bounds, wrong: str) -> None:
     assert explore(rules, bounds).wrong == wrong
 

@@ -309,6 +309,7 @@ async def test_a_failed_write_is_logged_without_what_was_to_be_written(
             assert secret.hex()[:16] not in log
 
 
+@pytest.mark.slow
 async def test_a_killed_process_has_everything_that_it_acknowledged(tmp_path: Path) -> None:
     config, settings = configured(tmp_path)
     printed = CliRunner().invoke(app, ["keys", "--config", str(config)])

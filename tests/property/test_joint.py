@@ -4,6 +4,7 @@ from fractions import Fraction
 from itertools import combinations, product
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -98,6 +99,7 @@ def test_no_two_rows_are_farther_apart_than_promised(
     assert np.abs(reports).max() <= mechanism.largest_word()
 
 
+@pytest.mark.slow
 def test_no_vectors_of_a_small_ball_are_farther_apart_than_promised_and_some_are_as_far() -> None:
     """Every pair of rows of a small ball about a centre, with every pair of classes."""
     for bound, covariance in product(("0.25", "0.5"), ("pooled", "per_class")):

@@ -3,6 +3,7 @@
 from math import sqrt
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -49,6 +50,7 @@ def mean_gram(rows: int, clients: int, draws: int, flipped: float = 0.0) -> NDAr
     return total / draws
 
 
+@pytest.mark.slow
 def test_over_seeds_the_matrix_keeps_inner_products_and_this_test_would_notice_unfair_signs() -> None:
     draws = 4000
     mean = mean_gram(3, 6, draws)

@@ -168,6 +168,7 @@ def test_a_planted_fault_is_caught_with_other_seeds_too(fault: str, seed: bytes)
     assert not audit_case(CASES[name], 20_000, seed, seams_of(fault)).passed
 
 
+@pytest.mark.slow
 def test_a_bound_off_by_5_percent_is_also_seen_in_the_releases_alone_given_enough_runs() -> None:
     assert failed(audit_case(CASES["pair"], 200_000, SEED)) == set()
     assert "optimal test" in failed(audit_case(CASES["pair"], 200_000, SEED, seams_of("bound")))

@@ -230,6 +230,7 @@ def test_sketch_eigenvalue_intervals_cover_and_weyl_intervals_cover_all_at_once(
     assert np.mean(weyl) >= 0.95
 
 
+@pytest.mark.slow
 def test_the_stated_subspace_error_is_the_measured_one() -> None:
     generator = np.random.default_rng(20)
     rows = low_rank_rows(generator)
@@ -272,6 +273,7 @@ def standardised(kind: str) -> tuple[list[float], list[float]]:
         pytest.param("second moment", 0.7, False, marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.slow
 def test_mean_squares_and_correlations_are_covered_and_with_smaller_errors_they_are_not(
     kind: str, factor: float, right: bool
 ) -> None:

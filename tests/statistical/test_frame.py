@@ -31,6 +31,7 @@ def shares() -> FloatArray:
     return np.array([kept(frame(seed, ROWS, COLUMNS)) for seed in seeds])
 
 
+@pytest.mark.slow
 def test_a_frame_keeps_as_much_of_a_direction_as_theory_says_and_this_test_would_notice_if_not(
     shares: FloatArray,
 ) -> None:

@@ -56,6 +56,7 @@ def distance(noise: FloatArray, sigma: float, trace: bool, diagonal: float = 2.0
 
 
 @pytest.mark.parametrize(("intercept", "trace"), OPTIONS)
+@pytest.mark.slow
 def test_what_honest_clients_leave_has_mean_and_covariance_of_the_central_mechanism(
     intercept: str, trace: bool
 ) -> None:

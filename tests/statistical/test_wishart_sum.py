@@ -42,6 +42,7 @@ def hidden(matrices: FloatArray) -> FloatArray:
     return values
 
 
+@pytest.mark.slow
 def test_the_hidden_number_is_chi_square_with_the_stated_freedom_and_no_other() -> None:
     matrices = wishart(mechanism_of(1.0), "law")
     assert stats.kstest(hidden(matrices), stats.chi2(FREEDOM).cdf).statistic < CRITICAL
@@ -53,6 +54,7 @@ def test_the_hidden_number_is_chi_square_with_the_stated_freedom_and_no_other() 
         assert stats.kstest(own, stats.norm(CLIENTS, math.sqrt(2 * CLIENTS)).cdf).statistic > CRITICAL
 
 
+@pytest.mark.slow
 def test_what_clients_send_has_mean_zero_and_the_stated_covariance() -> None:
     # Six deviations of six means and 21 covariances, the largest kurtosis of a sum of 25 being 3.5: a false alarm
     # below 1e-7. Another 10 % of deviation is rejected.

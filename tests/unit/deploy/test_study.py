@@ -20,6 +20,7 @@ def test_units_are_those_of_flights_that_are_not_shown() -> None:
     assert ((others >= lower) & (others <= upper)).all()
 
 
+@pytest.mark.slow
 def test_the_flights_of_the_choice_are_none_of_those_shown() -> None:
     both = load_flights(choose.SHOWN + choose.OTHERS)[0]
     np.testing.assert_array_equal(both[: choose.SHOWN], load_flights(choose.SHOWN)[0])

@@ -150,6 +150,7 @@ async def test_a_record_fits_its_own_numbers_only(tmp_path: Path) -> None:
                 require_values(record, wrong)
 
 
+@pytest.mark.slow
 async def test_a_sketch_whose_rows_overlap_is_released_with_its_leverages_privacy_and_its_smoothing(
     tmp_path: Path,
 ) -> None:
@@ -171,6 +172,7 @@ async def test_a_sketch_whose_rows_overlap_is_released_with_its_leverages_privac
         assert record.privacy.epsilon < float(task.claim.epsilon)
 
 
+@pytest.mark.slow
 async def test_the_published_calibration_goes_through_all_services_and_its_certificate_says_what_it_is(
     tmp_path: Path,
 ) -> None:

@@ -113,6 +113,7 @@ def test_the_client_walks_the_whole_way(empty_desk: Desk) -> None:
     assert client.analyse(release_id, "ridge", target="a")["result"]["target"] == "a"
 
 
+@pytest.mark.slow
 def test_a_release_that_is_opened_here_gives_the_same_answers_and_another_task_or_changed_numbers_are_refused(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,6 +213,7 @@ def test_regressions_are_printed_as_a_summary_as_csv_and_as_json(desk: Desk) -> 
         assert complaint in error
 
 
+@pytest.mark.slow
 def test_components_correlations_and_means_are_printed(desk: Desk) -> None:
     release_id = desk.released("second_moment", epsilon=10, row_bound=0.6)
     for kind, words in (("pca", ("--components", "2")), ("correlation", ("--column", "a", "--column", "b"))):
@@ -237,6 +239,7 @@ def test_an_identifier_may_begin_with_hyphens(desk: Desk) -> None:
             assert "no such" in complaint.lower()
 
 
+@pytest.mark.slow
 def test_tasks_and_releases_are_listed_and_a_waiting_command_says_what_it_waits_for(empty_desk: Desk) -> None:
     task_id = empty_desk.client.create_task(specification("sum"))["task_id"]
     empty_desk.upload(task_id)

@@ -84,6 +84,7 @@ async def test_what_stays_too_small_with_all_it_may_join_is_a_gap_and_so_is_the_
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 async def test_an_analyzer_that_ends_after_any_answer_merges_the_same_windows(
     life: Life, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,6 +113,7 @@ async def test_an_analyzer_that_ends_after_any_answer_merges_the_same_windows(
     assert [record.record.batch for record in life.service.records()] == [1]
 
 
+@pytest.mark.slow
 async def test_a_window_that_one_server_closed_already_is_never_merged(
     life: Life, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,6 +37,7 @@ async def ask(life: Life, release_id: str, body: dict[str, object], accept: str 
         return await rest.post(f"/v1/releases/{release_id}/analyses", json=body, headers={"accept": accept})
 
 
+@pytest.mark.slow
 async def test_a_release_holds_the_sums_of_the_clients_rows_up_to_its_stated_noise(life: Life) -> None:
     rows = np.array([row for row, _ in clients(CLIENTS)])
     release_id = await released(life, PAIRED)
@@ -104,6 +105,7 @@ async def ask_sketch(life: Life, release_id: str) -> dict[str, list[list[float]]
     return found
 
 
+@pytest.mark.slow
 async def test_what_a_release_does_not_hold_is_refused_in_words(life: Life) -> None:
     other = await released(life, {})
     own = await released(life, PROJECTED)

@@ -54,6 +54,7 @@ async def test_the_second_task_waits_for_the_release_of_the_first_and_there_is_o
     assert all(400 <= answer.status_code < 500 for answer in (*wrong, nobody))
 
 
+@pytest.mark.slow
 async def test_a_task_of_one_round_has_no_second(life: Life) -> None:
     one = await life.create(mechanism={"kind": "ron_gauss", "bins": 0}, epsilon=10)
     await released(life, one.task_id)
@@ -85,6 +86,7 @@ async def test_rows_and_their_report_come_from_both_releases(life: Life) -> None
     assert len(numbers.json()["columns"]) == len(numbers.json()["values"][0]) == 6
 
 
+@pytest.mark.slow
 async def test_whatever_is_said_beside_rows_of_two_rounds_is_the_promise_of_both(life: Life) -> None:
     first = await life.create(**FIRST)
     await released(life, first.task_id)
@@ -103,6 +105,7 @@ async def test_whatever_is_said_beside_rows_of_two_rounds_is_the_promise_of_both
         assert "second of two rounds" in text
 
 
+@pytest.mark.slow
 def test_commands_make_the_second_task_and_draw_rows_of_both_releases(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

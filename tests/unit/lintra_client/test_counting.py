@@ -136,6 +136,7 @@ async def test_a_server_that_proves_it_of_another_cohort_or_not_at_all_is_found(
                 await client.counted(sent.own, certificate=text)
 
 
+@pytest.mark.slow
 async def test_a_cohort_of_one_that_a_server_made_up_is_not_the_one_of_the_others(sent: Sent) -> None:
     await certificate(sent)
     wanted = parse_base64url(sent.own, 32)

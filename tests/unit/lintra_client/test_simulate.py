@@ -60,6 +60,7 @@ def listening(network: Network) -> Iterator[dict[str, str]]:
             listener.server_close()
 
 
+@pytest.mark.slow
 def test_two_workers_send_every_row_exactly_once() -> None:
     network = Network(make_task())
     rows = np.random.default_rng(3).uniform(-0.5, 0.5, (301, 3))

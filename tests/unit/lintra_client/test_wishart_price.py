@@ -11,6 +11,7 @@ from support import make_task
 CLAIM = Claim(epsilon="1", delta="0.00001", min_clients=100)
 
 
+@pytest.mark.slow
 def test_wishart_noise_is_charged_with_the_probability_of_its_failure() -> None:
     task = make_task("second_moment_wishart", columns=3, claim=CLAIM)
     statement, price = task.privacy(100), price_of(task)

@@ -232,6 +232,7 @@ def errors_of(ratio: float, runs: int) -> tuple[float, float]:
     return float(means[0]), float(means[1])
 
 
+@pytest.mark.slow
 def test_two_rounds_beat_one_far_from_the_middle_and_cost_nothing_near_it() -> None:
     far, near = errors_of(4.0, 3), errors_of(0.0, 3)
     assert far[1] < 0.4 * far[0]
@@ -282,6 +283,7 @@ def test_both_rounds_of_a_task_with_classes_from_rows_to_synthetic_rows(covarian
     assert set(made.columns) == {"x0", "x1", "kind"}
 
 
+@pytest.mark.slow
 def test_both_rounds_of_a_task_with_a_numeric_label() -> None:
     specification = asked(200, {"label": "x1"}, columns=REALS[:2], epsilon=1000)
     rng = np.random.default_rng(12)

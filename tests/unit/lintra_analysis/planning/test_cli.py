@@ -111,6 +111,7 @@ def test_all_products_are_taken_while_they_fit_a_report_then_the_range_finder_th
     assert (plan["second_moment"] is None) == (columns > 1447)
 
 
+@pytest.mark.slow
 def test_the_smallest_epsilon_and_the_smallest_cohort_are_found(capsys: pytest.CaptureFixture[str]) -> None:
     plan = document(capsys, *STANDARD, "--solve", "epsilon", "--sigma", "0.3")
     assert 0.299 < plan["sigma"] <= 0.3  # type: ignore[operator]

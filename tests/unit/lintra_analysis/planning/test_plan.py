@@ -251,6 +251,7 @@ def test_the_smallest_epsilon_of_a_given_noise_is_the_smallest(weight: Real | No
     assert plan_sketch(slightly_less).sigma > 0.2
 
 
+@pytest.mark.slow
 def test_the_smallest_cohort_of_a_given_noise_or_error_is_the_smallest() -> None:
     answer = smallest_cohort(question(), lambda asked: plan_sketch(asked).sigma <= 0.2)
     assert answer.claim.min_clients == 1024 * 1785

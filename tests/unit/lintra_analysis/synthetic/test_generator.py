@@ -78,6 +78,7 @@ def test_every_value_is_one_that_its_column_may_hold(
         assert np.abs(rows.columns["income"]).max() <= 5
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bytes_in_another_process(tmp_path: Path) -> None:
     model = mixed_model()
     text = synthesize(model, 200, 7).to_csv()

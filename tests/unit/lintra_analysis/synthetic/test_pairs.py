@@ -23,6 +23,7 @@ ROWS -= ROWS.mean(axis=0)
 
 
 @pytest.mark.parametrize("projected", [False, True])
+@pytest.mark.slow
 def test_the_stated_error_of_a_correlation_is_that_of_many_releases(projected: bool) -> None:
     # The deviation of 400 runs is off by 3.5 % of itself; 16 % is beyond four and a half, for each of 6 pairs: 1e-4.
     frame = np.linalg.qr(np.random.default_rng(1).normal(0, 1, (4, 3)))[0] if projected else None

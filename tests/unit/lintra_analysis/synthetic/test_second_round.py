@@ -76,6 +76,7 @@ def test_a_second_round_with_fewer_people_gives_the_same_covariance(per_class: b
         assert one.kept == pytest.approx(other.kept)
 
 
+@pytest.mark.slow
 def test_the_noise_of_the_means_is_taken_off_on_average() -> None:
     # 300 traces; four deviations of their mean, a false alarm below 1e-4. Uncorrected it is off by 3 s1 / N^2 = .0048.
     truth = np.trace(rounds()[2])

@@ -171,6 +171,7 @@ def test_the_command_prints_json_and_writes_a_specification(tmp_path: Path) -> N
     assert json.loads(spec.read_text("utf-8")) == document["specification"]
 
 
+@pytest.mark.slow
 def test_the_command_draws_a_picture(tmp_path: Path) -> None:
     picture = tmp_path / "trial.png"
     answer = run(str(write(tmp_path / "rows.csv", 600)), "--target", "y", "--epsilon", "8", "--picture", str(picture))

@@ -58,6 +58,7 @@ async def test_a_cohort_that_takes_longer_than_the_timeout_freezes_and_is_releas
 
 
 @pytest.mark.usefixtures("slow")
+@pytest.mark.slow
 async def test_a_server_that_forgot_a_step_is_asked_for_it_again(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "ANSWER_SECONDS", 0.05)
     task_id = await filled(life)

@@ -88,6 +88,7 @@ async def test_an_analysis_is_that_of_the_estimator(holder: Holder) -> None:
     assert answer.json()["result"] == regression(release, "b", regularization=1.0).to_dict()
 
 
+@pytest.mark.slow
 async def test_a_boolean_is_ranked_by_a_linear_score_and_anything_else_is_refused(holder: Holder) -> None:
     columns = [{"name": "age", "lower": 0, "upper": 2}, {"name": "ill", "kind": "boolean"}]
     mechanism = {"kind": "second_moment", "intercept": 1}
@@ -103,6 +104,7 @@ async def test_a_boolean_is_ranked_by_a_linear_score_and_anything_else_is_refuse
     assert "a linear score is of a column of zeros and ones" in refused.json()["detail"]
 
 
+@pytest.mark.slow
 async def test_an_intercept_in_the_release_is_fitted_and_the_means_are_known(holder: Holder) -> None:
     task = await holder.life.create("second_moment", mechanism={"kind": "second_moment", "intercept": 1, "trace": True})
     await holder.life.upload(task)
@@ -120,6 +122,7 @@ async def test_an_intercept_in_the_release_is_fitted_and_the_means_are_known(hol
     assert found["columns"] == ["a", "b", "c"]
 
 
+@pytest.mark.slow
 async def test_bounds_that_rest_on_gaussian_noise_are_refused_for_random_examples(holder: Holder) -> None:
     wishart = {"mechanism": {"kind": "second_moment_wishart"}, "min_clients": CLIENTS, "neighbours": "zero-out"}
     path = f"/v1/releases/{await holder.release('second_moment', **wishart)}/analyses"

@@ -176,6 +176,7 @@ def test_a_missing_file_and_a_plot_that_is_not_svg_are_usage_errors(tmp_path: Pa
     assert not (tmp_path / "curve.png").exists()
 
 
+@pytest.mark.slow
 def test_the_plot_holds_the_curve_and_the_claims(tmp_path: Path) -> None:
     path = tmp_path / "curve.svg"
     text = json.dumps(LAWS | {"epsilon": [0.5, 1], "delta": 0.2})
@@ -290,6 +291,7 @@ def test_wishart_noise_is_audited_by_its_own_curve(neighbours: str) -> None:
     assert 0.4e-6 < finding.found.hi < 1e-6
 
 
+@pytest.mark.slow
 def test_smaller_examples_than_stated_are_noticed() -> None:
     task = make_task("second_moment_wishart", min_clients=60)
     weaker = task.mechanism.model_copy(update={"sigma": int(task.mechanism.sigma * 0.9)})

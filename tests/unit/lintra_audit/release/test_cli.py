@@ -147,6 +147,7 @@ def joint_task(**changes: object) -> Task:
     [{}, {"covariance": "per_class"}, {"label": "x0", "bins": 0}, {"label": None}, {"dimension": 7, "bins": 0}],
 )
 @pytest.mark.grid(3)
+@pytest.mark.slow
 def test_the_twin_of_joint_sums_keeps_every_option(changes: dict[str, object]) -> None:
     task = joint_task(**changes)
     case, _ = case_of_task(task)

@@ -132,6 +132,7 @@ def test_delta_does_not_always_grow_with_the_leverage() -> None:
         )
 
 
+@pytest.mark.slow
 def test_a_solution_needs_less_noise_than_the_sketch_it_could_come_from() -> None:
     for sketch_rows in (30, 200):
         assert ols_sigma(1.0, 1e-5, sketch_rows, 3, 1.0, "t") < rp_sigma(1.0, 1e-5, sketch_rows, 1.0)
@@ -231,6 +232,7 @@ def test_wrong_arguments_are_refused_by_name(change: dict, complaint: str) -> No
         private_least_squares(**{**arguments, **change})
 
 
+@pytest.mark.slow
 def test_rank_deficient_features_have_a_solution_because_of_the_ridge() -> None:
     features = np.column_stack([np.ones(20), np.ones(20), np.zeros(20)]) / 3
     release = private_least_squares(features, np.ones(20) / 3, CLAIM, 10, 1.0, source("rank"))
@@ -243,6 +245,7 @@ def test_replacement_is_promised_through_the_sketch() -> None:
     assert math.sqrt(plan.sigma2) == rp_sigma(1.0, 1e-5, 40, 1.0, "replace-one")
 
 
+@pytest.mark.slow
 def test_predictions_need_the_features_of_the_fit() -> None:
     features, target = made_data()
     release = private_least_squares(features, target, CLAIM, 20, 1.0, source("predict"))

@@ -84,6 +84,7 @@ def test_adding_can_be_worse_than_removing_by_orders_of_magnitude() -> None:
     assert found[1] == found[2] == pytest.approx(0.0727, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_the_quick_formula_lies_in_the_certified_interval() -> None:
     rng = np.random.default_rng(4)
     for _ in range(150):

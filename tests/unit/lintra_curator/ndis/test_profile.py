@@ -230,6 +230,7 @@ def test_the_interval_holds_the_truth_where_the_line_runs_close_to_the_end_of_th
         assert found.lo <= truth <= found.hi <= truth * (1 + 1e-8)
 
 
+@pytest.mark.slow
 def test_a_difference_near_the_smallest_double_gives_an_interval_and_no_error() -> None:
     for pair in (Pair([1e-300, 2e-300], [1, 5], [1e-300, 0.0]), Pair([1e-160], [3], [1e-320])):
         for at in (0.0, 1e-300, 1.0):

@@ -42,6 +42,7 @@ def test_the_claim_on_the_sample_is_the_published_one() -> None:
     assert unsampled_claim(CLAIM, 1.0) == CLAIM
 
 
+@pytest.mark.slow
 def test_sampling_never_makes_the_estimate_more_accurate() -> None:
     for epsilon in (0.1, 1.0, 4.0):
         for sketch_rows in (10, 100, 1000):
@@ -133,6 +134,7 @@ def test_a_smaller_cap_or_deviation_breaks_the_promise() -> None:
     assert ptr_delta(1.0, EigenvalueTest(6.0, 1.0, plan.test.cap), 100) > CLAIM.float_delta
 
 
+@pytest.mark.slow
 def test_data_that_fill_every_direction_get_less_ridge_and_the_release_says_so() -> None:
     plan = CLOSE()
     release = ptr_projection(np.vstack([DATA] * 2), plan, source("test"))

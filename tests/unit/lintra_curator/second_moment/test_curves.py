@@ -108,6 +108,7 @@ def test_even_a_huge_epsilon_leaves_the_atom_of_the_wishart_curve(freedom: float
 
 
 @pytest.mark.parametrize("neighbours", ["replace-one", "zero-out"])
+@pytest.mark.slow
 def test_delta_falls_with_epsilon_and_grows_with_the_weight_of_a_row(neighbours: Neighbours) -> None:
     epsilons, weights = np.geomspace(0.01, 4, 12), np.geomspace(0.002, 0.5, 12)
     for rows in (1, 30, 3000):

@@ -297,6 +297,7 @@ def test_a_frame_that_takes_a_client_too_long_is_refused() -> None:
         mechanism(dimension=1000, label=-1, levels=(0,) * 2000, bins=(0,) * 2000).check(claim(), 2000, 10_000)
 
 
+@pytest.mark.slow
 def test_whatever_a_stranger_writes_into_the_parameters_ends_in_words() -> None:
     tiny, huge = "0.0000000000000000000000000000000000000001", "999999999999999999"
     values: dict[str, list[object]] = {

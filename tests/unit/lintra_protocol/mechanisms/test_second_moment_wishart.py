@@ -32,6 +32,7 @@ def test_an_example_has_the_largest_variance_up_to_sigma_that_its_two_parts_can_
         assert 64 * mechanism.rounding >= sigma > 64 * (mechanism.rounding - 1)
 
 
+@pytest.mark.slow
 def test_calibration_pays_for_integers_and_composition_less_than_a_percent_above_the_exact_curve() -> None:
     scale = calibrated().variance / calibrated().squared_bound
     assert 1 < scale / 0.172041913 < 1.005

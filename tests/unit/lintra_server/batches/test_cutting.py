@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from lintra_protocol.canonical import base64url
 from lintra_server.batches import registry
 from lintra_server.clock import DAY, SETTLING_SECONDS
@@ -22,6 +24,7 @@ def counted(world: World, table: str) -> int:
         return int(connection.exec_driver_sql(f"SELECT count(*) FROM {table}").scalar_one())
 
 
+@pytest.mark.slow
 async def test_a_released_task_is_cut_to_its_end_a_year_later_and_never_taken_again(tmp_path: Path) -> None:
     async with a_world(tmp_path) as world:
         reports = world.reports(12)
