@@ -12,6 +12,7 @@ VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(s
 
 
 @given(VALUES)
+@pytest.mark.slow
 def test_the_library_writes_the_same_bytes(value: JsonValue) -> None:
     assert canonical_json(value) == rfc8785.dumps(value)  # type: ignore[arg-type]
 

@@ -147,6 +147,7 @@ def test_a_lost_answer_does_not_make_a_second_task(empty_desk: Desk) -> None:
     assert [task["task_id"] for task in empty_desk.client.tasks()] == [task_id]
 
 
+@pytest.mark.slow
 def test_an_analyzer_that_is_away_is_unavailable(desk: Desk) -> None:
     desk.bridge.lost = 100
     with pytest.raises(UnavailableError, match="does not answer"):

@@ -73,6 +73,7 @@ async def test_a_small_window_is_released_with_the_next_and_a_release_says_so(
     assert life.service.schedule.look() == []
 
 
+@pytest.mark.slow
 async def test_what_stays_too_small_with_all_it_may_join_is_a_gap_and_so_is_the_end(
     life: Life, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -123,6 +123,7 @@ async def test_what_a_release_does_not_hold_is_refused_in_words(life: Life) -> N
     assert {answer.status_code for answer in bad} == {wrong.status_code}
 
 
+@pytest.mark.slow
 def test_the_command_writes_a_table_and_its_provenance_as_the_suffix_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

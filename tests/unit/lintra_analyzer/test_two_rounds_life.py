@@ -34,6 +34,7 @@ async def ask(life: Life, release_id: str, body: dict[str, object], accept: str 
         return await rest.post(f"/v1/releases/{release_id}/analyses", json=body, headers={"accept": accept})
 
 
+@pytest.mark.slow
 async def test_the_second_task_waits_for_the_release_of_the_first_and_there_is_one(tmp_path: Path) -> None:
     async with living(tmp_path) as life:
         first = await life.create(**FIRST)

@@ -192,6 +192,7 @@ async def test_in_bulk_every_row_is_charged_to_its_source_before_its_block_leave
     assert summary.stopped is None
 
 
+@pytest.mark.slow
 async def test_a_call_that_was_cut_off_goes_on_where_it_was(ledger: Ledger) -> None:
     network = Network(make_task())
     rows = np.zeros((600, 3))

@@ -133,6 +133,7 @@ async def test_bounds_that_rest_on_gaussian_noise_are_refused_for_random_example
     assert "Gaussian" in answer.json()["detail"]
 
 
+@pytest.mark.slow
 async def test_the_accept_header_chooses_between_json_csv_and_text(holder: Holder) -> None:
     path = f"/v1/releases/{await holder.release('second_moment', **LITTLE_NOISE)}/analyses"
     needed: dict[str, dict[str, object]] = {

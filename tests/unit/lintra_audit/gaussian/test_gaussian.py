@@ -307,6 +307,7 @@ class OptimisticWishart(WishartSecondMoment):
         return super().release_privacy(claim, num_columns, Ones(matrix.num_clients * 21 // 20))
 
 
+@pytest.mark.slow
 def test_a_wishart_statement_below_the_curve_is_inconsistent() -> None:
     task = make_task("second_moment_wishart", min_clients=60)
     optimistic = OptimisticWishart.model_validate(task.mechanism.model_dump())
@@ -314,6 +315,7 @@ def test_a_wishart_statement_below_the_curve_is_inconsistent() -> None:
     assert not audit.consistent
 
 
+@pytest.mark.slow
 def test_an_audit_without_the_absent_client_is_told_in_words(tmp_path: Path) -> None:
     file = tmp_path / "task.json"
     file.write_bytes(make_task("second_moment_wishart", min_clients=60).canonical())

@@ -146,6 +146,7 @@ def test_data_that_fill_every_direction_get_less_ridge_and_the_release_says_so()
     assert release.projection.promise == plan.promise
 
 
+@pytest.mark.slow
 def test_singular_data_get_about_the_cap() -> None:
     plan = CLOSE()
     rows = np.array([[1.0, 0.0]])
