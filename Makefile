@@ -9,7 +9,7 @@ ALONE := env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 check: .venv/.stamp  ## lint, format, types
 	$(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/mypy
 test: .venv/.stamp  ## the quick tests, in under 5 minutes
-	$(ALONE) $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+	$(ALONE) $(BIN)/python -m pytest -n 2 --dist worksteal --assert=plain --showlocals -m "not slow"
 test-all: .venv/.stamp  ## every test
 	$(ALONE) $(BIN)/python -m pytest -n 2 --dist worksteal
 vectors: .venv/.stamp  ## write the test vectors again from the reference implementation

@@ -17,7 +17,7 @@ from lintra_protocol.randomness import RandomBytes, expand
 from lintra_protocol.ring import FloatArray, IntArray, from_ring, to_ring
 from lintra_protocol.task import Task
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 NUM_ROWS = 1000
 SKETCH_ROWS = 7
@@ -87,7 +87,7 @@ def expected_integers(task: Task, report_ids: list[bytes], seed: bytes) -> tuple
     return set(noised), from_ring(total)
 
 
-@pytest.mark.parametrize("kind", ["osnap", pytest.param("second_moment", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", ["osnap", "second_moment"])
 def test_no_acknowledged_report_is_lost_and_the_release_is_matrix_times_noised_rows(tmp_path: Path, kind: str) -> None:
     servers, analyzer_service = local_services(tmp_path, 3)
     token = analyst_token(tmp_path)

@@ -3,6 +3,7 @@
 from itertools import combinations
 
 import numpy as np
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -84,6 +85,7 @@ def test_removing_clients_never_lowers_anybodys_leverage(sketch: tuple[int, Entr
 
 @few
 @given(sketches(), st.integers(1, 2))
+@pytest.mark.slow
 def test_the_coalition_bound_holds_for_every_coalition(sketch: tuple[int, Entries], corrupt: int) -> None:
     rows, entries = sketch
     try:

@@ -102,6 +102,7 @@ def test_positions_have_one_spelling(data: bytes) -> None:
 
 @few
 @given(sets, sets, sets, st.data())
+@pytest.mark.slow
 def test_a_list_seen_through_a_difference_is_the_other_list_in_every_slice(
     first: set[bytes], second: set[bytes], third: set[bytes], data: st.DataObject
 ) -> None:
@@ -154,6 +155,7 @@ def test_a_list_that_arrives_in_chunks_must_be_sorted_over_their_borders_too(ids
 
 @few
 @given(st.lists(sets, min_size=1, max_size=5), st.data())
+@pytest.mark.slow
 def test_lists_compared_once_each_give_every_difference_between_two(
     lists: list[set[bytes]], data: st.DataObject
 ) -> None:

@@ -124,6 +124,7 @@ def test_random_bytes_are_refused_and_nothing_worse(name: str, data: bytes) -> N
 @few
 @given(value=values)
 @pytest.mark.grid(3)
+@pytest.mark.slow
 def test_random_json_is_refused_and_nothing_worse(document: type[Frozen], value: object) -> None:
     with contextlib.suppress(LintraError):
         document.from_canonical(canonical_json(value))  # type: ignore[arg-type]
@@ -164,5 +165,6 @@ def test_random_headers_are_refused_and_nothing_worse(given_headers: dict[str, s
 
 @few
 @given(st.dictionaries(st.sampled_from(["type", "title", "detail", "status"]), values))
+@pytest.mark.slow
 def test_any_problem_document_is_a_refusal(document: dict[str, object]) -> None:
     assert isinstance(from_problem(document), LintraError)

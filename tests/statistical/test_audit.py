@@ -79,6 +79,7 @@ def least_epsilon(outcome: Outcome, trials: int) -> float:
     [pytest.param(case, id=name, marks=[pytest.mark.slow] * (name in LONG)) for name, case in CASES.items()],
 )
 @pytest.mark.grid(2)
+@pytest.mark.slow
 def test_a_clean_audit_passes_and_its_lower_bound_comes_within_15_percent_of_the_claim(case: Case) -> None:
     # A smaller mu takes more runs to pin down to the same part.
     small_mu = {"sum", "published", "published-2", "published-count", "osnap-2", "osnap-2-corrupt", "osnap-2-count"}
@@ -125,6 +126,7 @@ def test_a_published_claim_that_is_true_is_not_refuted() -> None:
     assert outcome.published_refuted is False
 
 
+@pytest.mark.slow
 def test_few_runs_do_not_refute_the_published_claim_and_pass_all_the_same() -> None:
     outcome = audit_case(CASES["published"], 2_000, SEED)
     assert outcome.passed
@@ -152,6 +154,7 @@ PLANTED = {n: (one.case, set(one.caught_by)) for n, one in planted_faults().item
     [pytest.param(name, marks=[pytest.mark.slow] * (name not in CAUGHT)) for name in CAUGHT | PLANTED],
 )
 @pytest.mark.grid(2)
+@pytest.mark.slow
 def test_a_planted_fault_is_caught_and_its_absence_is_not(fault: str) -> None:
     name, checks = (PLANTED | CAUGHT)[fault]
     assert clean(name).passed
@@ -204,6 +207,7 @@ def test_sharing_noise_is_seen_without_knowing_its_law() -> None:
     assert outcome.black_box.mu_lower > 3 * outcome.statement.mu
 
 
+@pytest.mark.slow
 def test_an_isolated_client_has_the_mu_of_its_own_noise_alone() -> None:
     outcome = audit_case(CASES["thin-row"], 20_000, SEED, seams_of("gate"))
     assert outcome.optimal is not None

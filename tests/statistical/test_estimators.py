@@ -120,6 +120,7 @@ def sandwiches(regularization: float) -> tuple[FloatArray, list[tuple[Coefficien
 
 @pytest.mark.parametrize("regularization", [pytest.param(0.0, marks=pytest.mark.slow), 300.0])
 @pytest.mark.parametrize(("inside", "right"), [(by_interval, True), (by_privacy_noise_alone, False)])
+@pytest.mark.slow
 def test_the_sketch_sandwich_covers_the_cohort_and_the_noise_only_formula_does_not(
     regularization: float, inside: Callable[[Coefficient, float], bool], right: bool
 ) -> None:
@@ -147,6 +148,7 @@ def test_with_few_clients_a_row_sketches_tell_the_population_from_the_cohort() -
     assert np.mean(mistaken) < 0.92
 
 
+@pytest.mark.slow
 def test_the_split_of_a_sketch_error_into_noise_and_sketching_matches_experiment() -> None:
     generator = np.random.default_rng(15)
     rows = regression_rows(8000, generator)
@@ -207,6 +209,7 @@ def explained(kind: str) -> tuple[float, list[tuple[float, float] | None]]:
     ],
 )
 @pytest.mark.grid(2)
+@pytest.mark.slow
 def test_the_explained_share_is_covered_and_a_share_off_by_a_twentieth_is_not(
     kind: str, shift: float, right: bool
 ) -> None:

@@ -40,6 +40,7 @@ def test_a_frame_keeps_as_much_of_a_direction_as_theory_says_and_this_test_would
     assert not follows_the_beta_law(shares, COLUMNS - 2)
 
 
+@pytest.mark.slow
 def test_the_mean_share_is_that_of_the_dimensions(shares: FloatArray) -> None:
     ratio = COLUMNS / ROWS
     deviation = (2 * ratio * (1 - ratio) / (ROWS + 2) / FRAMES) ** 0.5

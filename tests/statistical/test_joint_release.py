@@ -74,6 +74,7 @@ def measured_mu(
 
 
 @pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.slow
 def test_the_noise_of_repeated_releases_has_the_stated_law_and_this_test_would_notice_if_not(name: str) -> None:
     mechanism, runs = planned(name), 6000
     row = np.array([0.3, -0.2, 1, 2])

@@ -144,6 +144,7 @@ def test_released_words_are_centred_and_uncorrelated(kind: str) -> None:
 
 
 @every_mechanism
+@pytest.mark.slow
 def test_the_best_guess_at_one_row_succeeds_as_often_as_mu_says_and_not_more(kind: str) -> None:
     """Tell the worst pair of rows apart by the projection on their difference, which is the optimal test."""
     mechanism = calibrated(kind)

@@ -83,6 +83,7 @@ CLOSED: list[tuple[str, Pair, float, Callable[[float], float]]] = [
 
 @pytest.mark.parametrize(("name", "pair", "at", "formula"), CLOSED, ids=[case[0] for case in CLOSED])
 @pytest.mark.grid(3)
+@pytest.mark.slow
 def test_every_closed_form_agrees_with_draws_and_a_parameter_2_percent_off_does_not(
     name: str, pair: Pair, at: float, formula: Callable[[float], float]
 ) -> None:
@@ -91,6 +92,7 @@ def test_every_closed_form_agrees_with_draws_and_a_parameter_2_percent_off_does_
     assert not agrees(losses, at, formula(1.02))
 
 
+@pytest.mark.slow
 def test_sketched_least_squares_has_the_exact_law_and_not_its_gaussian_limit() -> None:
     """Solve sketched problems outright, with the row and without; their law is t, and the loss is its ratio."""
     rng = np.random.default_rng(17)

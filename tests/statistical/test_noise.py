@@ -54,6 +54,7 @@ def variance_is_plausible(sample: IntArray, sigma: float) -> bool:
 
 
 @pytest.mark.parametrize("sigma", [1, 2, 10])
+@pytest.mark.slow
 def test_samples_follow_the_exact_law_and_this_test_would_notice_if_not(sigma: int) -> None:
     sample = discrete_gaussian(1_000_000, sigma, expand(SEED, f"law {sigma}"))
     assert law_is_plausible(sample, sigma)
@@ -61,6 +62,7 @@ def test_samples_follow_the_exact_law_and_this_test_would_notice_if_not(sigma: i
     assert not law_is_plausible(sample, sigma / 1.02)
 
 
+@pytest.mark.slow
 def test_many_small_requests_follow_the_law_of_one_large_one() -> None:
     source = expand(SEED, "small requests")
     sample = np.concatenate([discrete_gaussian(5, 2, source) for _ in range(10_000)])

@@ -39,6 +39,7 @@ def test_gaussians_have_their_law_and_this_test_would_notice_if_not() -> None:
 
 
 @pytest.mark.parametrize("dof", [0.5, 7.0, 300.0])
+@pytest.mark.slow
 def test_chi_squares_have_their_law_and_this_test_would_notice_if_not(dof: float) -> None:
     sample = chi_squares(dof, (COUNT,), source(f"chi {dof}"))
     assert distance(sample, stats.chi2(dof)) < LIMIT

@@ -57,6 +57,7 @@ def test_the_forms_agree_across_the_border_of_a_block(sigma: int) -> None:
 
 
 @pytest.mark.parametrize("sigma", [1, 7, 1 << 20, MAX_SIGMA])
+@pytest.mark.slow
 def test_the_forms_agree_on_words_that_tie_overflow_and_must_be_redrawn(sigma: int) -> None:
     values = [0, 1, 2**64 - 1, 2**64 - 2, 2**63, *(reference.power(j, 64) for j in (1, 2, 3, 7, 8, 9, 20, 24))]
     expected = reference.samples(500, sigma, reference.reader(awkward("awkward", 6, values)))

@@ -55,6 +55,7 @@ def test_everything_is_planned_from_the_columns_and_the_claim() -> None:
     assert Task.from_canonical(task.canonical()) == task
 
 
+@pytest.mark.slow
 def test_pairs_and_cells_are_asked_for_by_name_and_their_price_is_in_the_claim() -> None:
     cells = {"cells": {"age": "log"}, "edges": {"income": [10_000, 50_000]}}
     task, mechanism = built({"pairs": [["town", "age"], ["age", "income"]], "pair_weight": "1.5"} | cells)
@@ -128,6 +129,7 @@ def test_what_does_not_fit_is_refused_by_name(changes: dict[str, Any], complaint
     assert complaint in (first_complaint(error) if isinstance(error, ValidationError) else str(error))
 
 
+@pytest.mark.slow
 def test_a_radius_below_the_norm_of_the_encoding_is_warned_of() -> None:
     # town gives 3 and smokes 1, two numbers a third each: sqrt(4.67) = 2.16. Beyond 2.1 lies 1 - pi 0.41/4 of a square.
     for bound, share in ((1, "100%"), (2.1, "68%")):

@@ -104,6 +104,7 @@ def test_known_shares_of_the_first_round(classes: int, covariance: str, ratio: f
 @pytest.mark.parametrize("neighbours", ["replace-one", "zero-out"])
 @pytest.mark.parametrize("bins", [0, 8])
 @pytest.mark.grid(2)
+@pytest.mark.slow
 def test_both_tasks_together_use_the_promise_up_and_no_more(neighbours: str, bins: int) -> None:
     specification = asked(2000, {"bins": bins}, neighbours=neighbours, max_corrupt_clients=20)
     first = built(specification)
@@ -257,6 +258,7 @@ def released(task: Task, rows: list[list[float | str]]) -> ProjectedSums | Centr
 
 
 @pytest.mark.parametrize("covariance", ["pooled", "per_class"])
+@pytest.mark.slow
 def test_both_rounds_of_a_task_with_classes_from_rows_to_synthetic_rows(covariance: str) -> None:
     columns = [*REALS[:2], KIND]
     specification = asked(200, {"label": "kind", "bins": 4, "covariance": covariance}, columns=columns, epsilon=1000)

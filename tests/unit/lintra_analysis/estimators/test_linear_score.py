@@ -57,6 +57,7 @@ def test_without_noise_the_score_separates_as_fishers_line_does_and_says_how_wel
 
 
 @pytest.mark.parametrize(("draws", "least"), [(24, 21), pytest.param(400, 372, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_the_separation_is_in_its_interval_as_often_as_it_says(draws: int, least: int) -> None:
     # At a coverage of .95 fewer are held with a chance of 3 %, of 24 as of 400. Intervals of half the width, which
     # cover .67, would pass with a chance of 3 %, and of less than 1e-9.

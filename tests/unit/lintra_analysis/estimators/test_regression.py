@@ -142,6 +142,7 @@ def test_the_score_on_rows_that_are_held_is_their_r2() -> None:
         estimate.score(ROWS[:, :4], np.ones(600))
 
 
+@pytest.mark.slow
 def test_simultaneous_bounds_hold_for_every_regression_whenever_the_noise_is_within_its_norm() -> None:
     generator = np.random.default_rng(7)
     rows = regression_rows(4096, generator)

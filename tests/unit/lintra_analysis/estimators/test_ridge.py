@@ -163,6 +163,7 @@ def test_leaving_columns_out_is_the_same_before_and_in_the_regression(kind: str)
     assert_allclose(errors(inside, "total"), errors(before, "total"))
 
 
+@pytest.mark.slow
 def test_noise_that_drowns_a_direction_is_floored_flagged_and_explained() -> None:
     for seed in range(20):
         release = second_moment(ROWS, 2000.0, np.random.default_rng(seed))

@@ -101,6 +101,7 @@ def test_every_option_reaches_the_plan(capsys: pytest.CaptureFixture[str]) -> No
         (33_000, "osnap", "Second moments are not possible"),
     ],
 )
+@pytest.mark.slow
 def test_all_products_are_taken_while_they_fit_a_report_then_the_range_finder_then_a_sketch(
     capsys: pytest.CaptureFixture[str], columns: int, recommended: str, said: str
 ) -> None:

@@ -130,6 +130,7 @@ def clip_count(option: Option, columns: int) -> dict[str, float]:
 
 @pytest.mark.parametrize("name", OPTIONS)
 @pytest.mark.grid(3)
+@pytest.mark.slow
 def test_the_planned_deviations_are_those_of_the_noise_that_is_drawn(name: str) -> None:
     # Every deviation is that of at least 2000 numbers: 1.6 % of error, 2.5 % for Wishart noise; six of them.
     kind, changes = OPTIONS[name]
@@ -200,6 +201,7 @@ def lintra(*arguments: str) -> int:
 
 
 @pytest.mark.parametrize("kind", sorted(set(MECHANISMS) - {"osnap", "second_moment"}))
+@pytest.mark.slow
 def test_the_command_plans_every_mechanism(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     asked = ("--mechanism", kind, "--columns", "3", "--clients", "6000", "--rows", "4", "--label", "2")
     assert lintra(*asked, "--json") == 0

@@ -54,6 +54,7 @@ def test_sigma_is_within_a_thousandth_of_theory_and_never_below(
 
 
 @pytest.mark.parametrize(("clients", "rows", "sparsity"), [(1_000, 64, 8), (10_000, 64, 8), (100_000, 256, 4)])
+@pytest.mark.slow
 def test_with_more_entries_a_column_sigma_is_that_of_the_planned_leverage(
     clients: int, rows: int, sparsity: int
 ) -> None:
@@ -158,6 +159,7 @@ def sphere(clients: int, columns: int, generator: np.random.Generator) -> FloatA
 
 
 @pytest.mark.parametrize(("rows", "sigma"), [(25, 0.05), (50, 0.3), (100, 1.0)])
+@pytest.mark.slow
 def test_the_predicted_error_of_a_sketch_is_what_a_simulation_finds(rows: int, sigma: float) -> None:
     # 400 sketches; the mean of their errors varies by about 2 %, so 10 % is five deviations.
     clients, columns, generator = 2_000, 4, np.random.default_rng(7)

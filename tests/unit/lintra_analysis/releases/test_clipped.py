@@ -47,6 +47,7 @@ def built(kind: str, neighbours: str = "replace-one", **options: object) -> Task
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.slow
 def test_a_release_says_how_many_rows_were_clipped_and_how_exactly(kind: str) -> None:
     task = built(kind)
     rows = np.full((CLIENTS, 3), 0.1)
@@ -75,6 +76,7 @@ def test_a_release_says_how_many_rows_were_clipped_and_how_exactly(kind: str) ->
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.slow
 def test_the_usual_weight_costs_the_same_against_a_null_row(kind: str) -> None:
     for neighbours in ("replace-one", "zero-out"):
         counting, bare = built(kind, neighbours), built(kind, neighbours, clip_count_weight=0)

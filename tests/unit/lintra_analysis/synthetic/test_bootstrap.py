@@ -29,6 +29,7 @@ def two_classes(count: int = 600) -> object:
 
 
 @pytest.mark.parametrize("law", ["discrete Gaussian", "discrete Laplace"])
+@pytest.mark.slow
 def test_a_release_drawn_again_has_its_means_and_deviations_and_this_test_would_notice_others(law: str) -> None:
     # 600 draws: a deviation is known to 2.9 % (mostly Laplace 4.6 %); four such and more: a false alarm below 1e-3.
     noise = replace(isotropic(5.0, 12.0, 9.0, 7.0), law=law)

@@ -57,6 +57,7 @@ def mixed_model(
 
 @pytest.mark.parametrize("dimension", [None, 5, 1])
 @pytest.mark.parametrize("label", [LABEL, numeric("income", -5, 5, 0.4), numeric("income", -5, 5, 0.4, cells=9), None])
+@pytest.mark.slow
 def test_every_value_is_one_that_its_column_may_hold(
     dimension: int | None, label: ClassLabel | NumericLabel | None
 ) -> None:

@@ -30,6 +30,7 @@ def parsed(page: str) -> ElementTree.Element:
     return ElementTree.fromstring(page.removeprefix("<!doctype html>").replace('<meta charset="utf-8">', ""))
 
 
+@pytest.mark.slow
 def test_the_page_holds_the_promise_the_warning_and_every_verdict() -> None:
     report = fidelity(model())
     text = "".join(parsed(html_page(report)).itertext())

@@ -90,6 +90,7 @@ def test_a_covariance_is_good_only_if_its_worst_pair_is_and_the_worst_pair_stand
     assert json.loads(json.dumps(report.to_dict()))["num_pairs"] == 6
 
 
+@pytest.mark.slow
 def test_a_sign_that_noise_may_have_made_is_named_open() -> None:
     # 300 releases of an exact correlation of 0: open in 95 % +- 1.3 %; four deviations: false alarm below 1e-4.
     rows = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]] * 500) * 0.5

@@ -82,6 +82,7 @@ def asked_of_organisations(rows_per_person: int) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("rows_per_person", [1, 3])
+@pytest.mark.slow
 def test_organisations_expect_the_errors_that_their_release_states(sample: Path, rows_per_person: int) -> None:
     each, table = 60_000, read_table(sample)
     found = foresee(asked_of_organisations(rows_per_person), table, "y", 10**9, source("organisations"), each)

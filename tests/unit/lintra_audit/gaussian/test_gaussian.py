@@ -116,6 +116,7 @@ def test_an_audit_of_nothing_is_refused() -> None:
     ("claimed", "code", "verdict"),
     [(0.9 * AT_HALF, 1, "VIOLATION"), (1.1 * AT_HALF, 0, "WITHIN"), (AT_HALF, 3, "UNDECIDED")],
 )
+@pytest.mark.slow
 def test_the_exit_status_is_the_verdict(tmp_path: Path, claimed: float, code: int, verdict: str) -> None:
     file = tmp_path / "laws.json"
     file.write_text(json.dumps(LAWS | {"epsilon": 0.5, "delta": claimed}))
@@ -124,6 +125,7 @@ def test_the_exit_status_is_the_verdict(tmp_path: Path, claimed: float, code: in
     assert f"verdict: {verdict}" in result.stdout
 
 
+@pytest.mark.slow
 def test_options_override_the_file_and_json_holds_every_number() -> None:
     text = json.dumps(LAWS | {"epsilon": [9.0], "delta": 0.5})
     result = run(
@@ -278,6 +280,7 @@ def test_a_statement_below_the_recomputed_mu_is_inconsistent() -> None:
 
 @pytest.mark.parametrize("neighbours", ["replace-one", "zero-out"])
 @pytest.mark.grid(2)
+@pytest.mark.slow
 def test_wishart_noise_is_audited_by_its_own_curve(neighbours: str) -> None:
     claim = Claim(epsilon="1", delta="0.000001", neighbours=neighbours, min_clients=60, max_corrupt_clients=2)
     task = make_task("second_moment_wishart", claim=claim)

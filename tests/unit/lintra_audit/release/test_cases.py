@@ -38,6 +38,7 @@ def test_in_one_dimension_the_two_rows_differ(intercept: str) -> None:
 
 
 @pytest.mark.parametrize("min_clients", [10, 400])
+@pytest.mark.slow
 def test_a_task_with_a_trace_and_an_intercept_passes_its_audit(min_clients: int) -> None:
     case, _ = case_of_task(task_with("0.5", trace=True, min_clients=min_clients))
     assert audit_case(case, 2000, SEED).passed

@@ -85,6 +85,7 @@ def test_a_small_task_is_audited_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["sum", "osnap", "second_moment"])
+@pytest.mark.slow
 def test_a_large_task_is_audited_through_a_twin_with_its_mu(kind: str) -> None:
     task = make_task(kind, columns=6, rows=5, min_clients=1000, max_corrupt_clients=3, epsilon=2)
     case, said = case_of_task(task)
@@ -110,6 +111,7 @@ TWINS = {
 @pytest.mark.parametrize("kind", TWINS)
 @pytest.mark.parametrize("neighbours", ["replace-one", "zero-out"])
 @pytest.mark.grid(3)
+@pytest.mark.slow
 def test_the_twin_of_every_gaussian_mechanism_has_the_tasks_mu_and_passes(kind: str, neighbours: str) -> None:
     claim = Claim(epsilon="2", delta="0.001", neighbours=neighbours, min_clients=1000, max_corrupt_clients=3)
     task = make_task(kind, columns=4, claim=claim, **TWINS[kind])
@@ -160,6 +162,7 @@ def test_the_twin_of_joint_sums_keeps_every_option(changes: dict[str, object]) -
     assert audit_case(case, 2000, SEED).passed
 
 
+@pytest.mark.slow
 def test_every_planted_fault_is_an_option_of_the_command() -> None:
     for name in planted_faults():
         assert seams_of(name) is planted_faults()[name].seams
@@ -175,6 +178,7 @@ def test_the_twin_of_a_task_with_very_much_noise_still_has_its_mu() -> None:
     assert case.task.privacy(case.num_clients).mu == pytest.approx(task.privacy(100_000).mu, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_the_twin_of_a_sketch_with_several_entries_per_column_keeps_the_claim() -> None:
     claim = Claim(epsilon="1", delta="0.000001", min_clients=400)
     sketch = Osnap(row_bound="1", fraction_bits=0, sigma=64, rows=9, sparsity=3).calibrated(claim, 3, 1000)

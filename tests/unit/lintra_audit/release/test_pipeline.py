@@ -38,6 +38,7 @@ def scene_of(case: Case, seams: Seams = HONEST) -> Scene:
 
 @pytest.mark.parametrize("case", UNSMOOTHED, ids=lambda case: case.name)
 @pytest.mark.grid(3)
+@pytest.mark.slow
 def test_without_noise_the_release_is_matrix_times_rows_of_the_honest_clients(case: Case) -> None:
     assert case.task.mechanism.smoothing == 0
     scene = scene_of(case)
@@ -87,6 +88,7 @@ def test_the_victim_and_the_coalition_sit_in_the_smallest_row() -> None:
 
 @pytest.mark.parametrize("case", RELEASED, ids=lambda case: case.name)
 @pytest.mark.grid(3)
+@pytest.mark.slow
 def test_the_two_worlds_are_as_far_apart_as_the_claim_allows(case: Case) -> None:
     # The farthest rows that are not on an axis are rounded to the grid, and inwards: by less than a step a coordinate.
     # Reports are at most quadratic, so that their squared distance falls by at most twice as much as a squared length;
@@ -110,6 +112,7 @@ def test_the_two_worlds_are_as_far_apart_as_the_claim_allows(case: Case) -> None
 
 
 @pytest.mark.parametrize("case", RELEASED, ids=lambda case: case.name)
+@pytest.mark.slow
 def test_adjacent_worlds_differ_by_one_step_of_one_client(case: Case) -> None:
     worlds = [case.task.mechanism.round_rows(rows) for rows in near_rows(case, 1)]
     difference = worlds[1] - worlds[0]

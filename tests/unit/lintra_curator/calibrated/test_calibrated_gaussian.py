@@ -49,6 +49,7 @@ def test_the_renyi_envelope_is_that_of_the_vector() -> None:
 @pytest.mark.parametrize("one_direction", [True, False])
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.grid(3)
+@pytest.mark.slow
 def test_no_pair_within_a_sensitivity_exceeds_the_envelope(seed: int, one_direction: bool) -> None:
     generator = np.random.default_rng(seed)
     kappa, shift, epsilon = generator.uniform(0.01, 0.8), generator.uniform(0, 0.6), generator.uniform(0.05, 2)
@@ -146,6 +147,7 @@ def test_the_eigenvalue_that_moves_has_the_ratio_of_the_vector() -> None:
     ("regularization", "max_rows", "sigma", "published"),
     [(1, 1000, 4.6134771, 6.3847040), (10, 1000, 0.45256237, 1.4143186), (100, 10_000, 0.038404782, 0.41766940)],
 )
+@pytest.mark.slow
 def test_one_moving_eigenvalue_asks_for_far_less_noise_than_the_published_route(
     regularization: float, max_rows: int, sigma: float, published: float
 ) -> None:

@@ -77,6 +77,7 @@ def test_both_maxima_of_the_hypotenuse_are_looked_at() -> None:
 
 @pytest.mark.parametrize("law", ["gaussian", "t"])
 @pytest.mark.parametrize(("sketch_rows", "features"), [pytest.param(8, 2, marks=pytest.mark.slow), (80, 3)])
+@pytest.mark.slow
 def test_no_row_that_the_bound_allows_is_worse_than_the_one_found(law: str, sketch_rows: int, features: int) -> None:
     generator = np.random.default_rng(sketch_rows)
     plan = plan_least_squares(CLAIM, sketch_rows, features, 1.0, law)
@@ -105,6 +106,7 @@ def test_a_dense_grid_finds_no_worse_row_than_the_search(seed: int) -> None:
             assert influence_delta(epsilon, p, s, sketch_rows, features, law) <= plan.promise.delta
 
 
+@pytest.mark.slow
 def test_the_gaussian_law_at_its_worst_row_is_certified() -> None:
     plan = plan_least_squares(CLAIM, 200, 5, 1.0, "gaussian")
     pair = ols_pair(*plan.worst, 200, 5)
@@ -114,6 +116,7 @@ def test_the_gaussian_law_at_its_worst_row_is_certified() -> None:
 
 
 @pytest.mark.parametrize("law", ["gaussian", "t"])
+@pytest.mark.slow
 def test_one_percent_less_noise_breaks_the_promise(law: str) -> None:
     sigma = ols_sigma(1.0, 1e-5, 100, 3, 1.0, law)
     assert worst_influence(1.0, 1 / (1 + (0.99 * sigma) ** 2), 100, 3, law).delta > 1e-5
@@ -139,6 +142,7 @@ def test_a_solution_needs_less_noise_than_the_sketch_it_could_come_from() -> Non
 
 
 @pytest.mark.parametrize("law", ["gaussian", "t", "sketch"])
+@pytest.mark.slow
 def test_a_release_scatters_about_the_ridge_solution(law: str) -> None:
     features, target = made_data(20_000)
     release = private_least_squares(features, target, CLAIM, 400, 1.0, source(f"scatter {law}"), law=law)

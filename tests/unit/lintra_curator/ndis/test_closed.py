@@ -51,6 +51,7 @@ def test_the_largest_leverage_has_its_vectors_and_is_feasible(at: float, target:
 
 
 @pytest.mark.parametrize("r", [1.0, 1.5, 2.0, 3.0, 5.0])
+@pytest.mark.slow
 def test_few_columns_are_calibrated_on_the_safe_side_too(r: float) -> None:
     found = rp_pstar(0.7, 1e-7, r)
     assert delta(rp_pair(found, r), 0.7, 1e-10).hi <= 1e-7

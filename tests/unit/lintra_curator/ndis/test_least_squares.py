@@ -48,6 +48,7 @@ def als_by_brute_force(at: float, p: float, s: float, r: int, sign: int) -> floa
     return float(weight @ np.maximum(excess, 0) @ weight)
 
 
+@pytest.mark.slow
 def test_the_shares_and_leverages_give_the_pair_of_the_two_laws() -> None:
     features, target = problem()
     leverage, share = influences(features, target)
@@ -105,6 +106,7 @@ def test_the_exact_law_has_its_vectors() -> None:
 
 @pytest.mark.parametrize(("direction", "sign"), [("remove", 1), ("add", -1)])
 @pytest.mark.parametrize(("at", "p", "s", "r"), [(0.1, 0.1, 0.05, 12), (0.3, 0.03, 0.1, 20), (0.0, 0.2, 0.2, 8)])
+@pytest.mark.slow
 def test_the_exact_law_agrees_with_brute_force_in_two_dimensions(
     direction: str, sign: int, at: float, p: float, s: float, r: int
 ) -> None:

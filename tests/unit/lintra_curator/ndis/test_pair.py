@@ -185,6 +185,7 @@ def test_kappa_is_the_best_constant() -> None:
         assert np.log(ratio.max()) == pytest.approx(float(log_kappa(np.array([s]))[0]), abs=1e-7)
 
 
+@pytest.mark.slow
 def test_the_split_lies_above_the_profile_of_mean_and_covariance_together() -> None:
     covariance = rp_pair(0.05, 4)
     shift = 0.3

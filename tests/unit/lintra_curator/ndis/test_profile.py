@@ -103,6 +103,7 @@ def test_a_coarse_computation_has_a_wide_interval_that_still_holds(pair: Pair, a
 @pytest.mark.parametrize("numbers", [(2, 4, 0, 2.25), (0, 1, 0.7, 1.9), (-1, 0.3, 0.2, 0.2), (0.1, 1, 0, 1.0001)])
 @pytest.mark.parametrize("at", [-0.7, 0.0, 0.1, 1.3])
 @pytest.mark.grid(3)
+@pytest.mark.slow
 def test_one_dimension_agrees_with_brute_force(numbers: tuple[float, float, float, float], at: float) -> None:
     found = delta(pair_from_gaussians(*numbers), at)
     assert found.value == pytest.approx(brute_force(*numbers, at), abs=1e-9)
@@ -157,6 +158,7 @@ def test_equal_laws_have_no_profile_and_disjoint_ones_a_profile_of_1() -> None:
     assert epsilon(apart, 0.5) == Certified(math.inf, math.inf, math.inf)
 
 
+@pytest.mark.slow
 def test_huge_epsilons_and_ratios_fail_closed() -> None:
     for pair in (Pair([1e8], [3], [1.0]), Pair([-1 + 1e-9, 5.0], [2, 1], [1e5, 0]), Pair([1e-3], [1], [1e6])):
         for at in (1e-6, 5.0, 650.0, 1e9):
@@ -164,6 +166,7 @@ def test_huge_epsilons_and_ratios_fail_closed() -> None:
             assert 0 <= found.lo <= found.hi <= 1
 
 
+@pytest.mark.slow
 def test_epsilon_inverts_delta_on_the_safe_side() -> None:
     for pair in (MIXED, SIXTEEN, rp_pair(0.05, 30), pair_from_gaussians(2.0, 4.0, 0.0, 2.25)):
         for target in (0.05, 1e-12):
@@ -201,6 +204,7 @@ def test_an_interval_that_does_not_hold_its_value_is_refused() -> None:
     assert 0.7 not in Certified(0.5, 0.4, 0.6)
 
 
+@pytest.mark.slow
 def test_the_contour_and_the_closed_form_agree_over_three_hundred_cases() -> None:
     rng = np.random.default_rng(11)
     for _ in range(150):
@@ -222,6 +226,7 @@ def test_the_contour_and_the_closed_form_agree_over_three_hundred_cases() -> Non
         (0.5, 6, 250.0, 2.6490805992300683846e-214),
     ],
 )
+@pytest.mark.slow
 def test_the_interval_holds_the_truth_where_the_line_runs_close_to_the_end_of_the_strip(
     eta: float, columns: int, at: float, truth: float
 ) -> None:

@@ -18,6 +18,7 @@ PAIRS = [
 
 @pytest.mark.parametrize("pair", PAIRS)
 @pytest.mark.grid(2)
+@pytest.mark.slow
 def test_two_generalised_chi_square_tails_give_the_same_delta(pair: Pair) -> None:
     for at in (0.0, 0.2, 0.5):
         expected = delta(pair, at).value

@@ -21,6 +21,7 @@ def powers(mu: float, step: float, doublings: int) -> LossDistribution:
 
 @pytest.mark.parametrize("mu", [0.02, 0.3, 1.0, 4.0])
 @pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.slow
 def test_one_release_on_a_grid_is_just_above_the_exact_profile(mu: float, epsilon: float) -> None:
     step = mu * 1e-3
     exact, grid = gaussian_delta(epsilon, mu), LossDistribution.gaussian(mu, step).delta_at(epsilon)
@@ -30,6 +31,7 @@ def test_one_release_on_a_grid_is_just_above_the_exact_profile(mu: float, epsilo
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.slow
 def test_three_and_four_tenths_on_a_grid_are_just_above_five_tenths(epsilon: float) -> None:
     step = 1e-4
     together = LossDistribution.gaussian(0.3, step).compose(LossDistribution.gaussian(0.4, step))
@@ -46,6 +48,7 @@ def test_eight_releases_stay_above_the_exact_curve_and_a_finer_grid_comes_closer
         assert fine.delta_at(epsilon) < 1.02 * exact
 
 
+@pytest.mark.slow
 def test_the_exact_curve_of_a_slightly_larger_mu_is_not_below_the_grid() -> None:
     # So the comparisons above would notice a mu that is wrong by one percent. Further out, where delta is below
     # 1e-13, the grid holds only the allowance for the transform's rounding.

@@ -60,6 +60,7 @@ def vectors_of(mechanism: RonGauss, columns: tuple[Column, ...]) -> IntArray:
 @pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize(("half", "middle", "radius"), UNITS)
 @pytest.mark.grid(3)
+@pytest.mark.slow
 def test_no_two_rows_are_farther_apart_than_a_curators_release_promises(
     half: float, middle: float, radius: Fraction | None, question: JointQuestion
 ) -> None:
@@ -109,6 +110,7 @@ def product_loss(sizes: Sizes, noise: PaperNoise) -> FloatArray:
 @pytest.mark.parametrize("label", [0, 1, 300, 4096, 3 * 4096, 200 * 4096])
 @pytest.mark.parametrize("dimension", [1, 3, 10, 20])
 @pytest.mark.grid(3)
+@pytest.mark.slow
 def test_no_two_rows_lose_more_than_the_papers_pipeline_says(dimension: int, label: int) -> None:
     sizes = Sizes(features=30, dimension=dimension, classes=1, unit=4096, label=label)
     for noise in (laplace_noise(sizes, 2.0), published_noise(sizes, 2.0)):

@@ -74,6 +74,7 @@ def climbed(dimension: int, triangle: bool, rng: np.random.Generator) -> float:
 
 @pytest.mark.parametrize("dimension", [2, 3, 4, 5, 6, 10])
 @pytest.mark.grid(2)
+@pytest.mark.slow
 def test_a_search_for_bad_pairs_beats_the_published_bound_and_never_ours(dimension: int) -> None:
     rng = np.random.default_rng(dimension)
     full, triangle = climbed(dimension, False, rng), climbed(dimension, True, rng)

@@ -206,11 +206,13 @@ def test_a_row_on_the_sphere_passes_unclipped() -> None:
 @pytest.mark.parametrize("epsilon", [1e-6, 20.0, 600.0])
 @pytest.mark.parametrize("target", [1e-15, 0.5])
 @pytest.mark.parametrize("sketch_rows", [1, 5, 10**6])
+@pytest.mark.slow
 def test_extreme_claims_are_kept_and_used_up(epsilon: float, target: float, sketch_rows: int) -> None:
     plan = plan_projection(curator_claim(epsilon, target, "zero-out"), sketch_rows, 1.0)
     assert 0.99 * target < plan.promise.delta <= target
 
 
+@pytest.mark.slow
 def test_the_noise_falls_with_the_claim_and_grows_with_the_sketch_and_the_bound() -> None:
     for neighbours in ("zero-out", "replace-one"):
         by_epsilon = [rp_sigma(epsilon, 1e-6, 30, 1.0, neighbours) for epsilon in (0.1, 0.3, 1.0, 3.0, 9.0)]

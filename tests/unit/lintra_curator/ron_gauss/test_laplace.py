@@ -32,6 +32,7 @@ def counted(sample: np.ndarray, reach: int) -> np.ndarray:
         Fraction(100, 7),
     ],
 )
+@pytest.mark.slow
 def test_counts_fit_the_law_and_this_test_would_notice_another_scale(scale: Fraction) -> None:
     # Four chi-square tests at 1e-4: a false alarm below 4e-4; at 5 % off all of them reject.
     sample = discrete_laplace(40_000, scale, source(f"laplace {scale}"))

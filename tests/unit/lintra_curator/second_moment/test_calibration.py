@@ -57,12 +57,14 @@ def test_projection_ridges_have_their_reference_values(
 
 
 @pytest.mark.parametrize(("epsilon", "delta", "neighbours", "freedom"), FREEDOMS)
+@pytest.mark.slow
 def test_wishart_degrees_have_their_reference_values(
     epsilon: float, delta: float, neighbours: Neighbours, freedom: float
 ) -> None:
     assert wishart_freedom(curator_claim(epsilon, delta, neighbours), 1.0) == pytest.approx(freedom, rel=1e-8)
 
 
+@pytest.mark.slow
 def test_wishart_scales_of_one_example_for_each_client_have_their_reference_values() -> None:
     assert wishart_scale(WEAK, 1000 - 21) == pytest.approx(0.769537066, rel=1e-8)
     assert wishart_scale(STRONG, 667 - 21) == pytest.approx(0.172041913, rel=1e-8)
@@ -76,6 +78,7 @@ def test_gaussian_deviations_have_their_reference_values() -> None:
 
 
 @pytest.mark.parametrize(("epsilon", "delta", "ridges", "degrees", "sigmas"), PUBLISHED_AGAINST_EXACT)
+@pytest.mark.slow
 def test_published_and_exact_calibrations_stand_side_by_side_as_in_the_table(
     epsilon: float,
     delta: float,
@@ -107,6 +110,7 @@ def test_the_published_gaussian_noise_does_not_keep_its_promise_when_a_row_is_re
 @pytest.mark.parametrize("claim", [curator_claim(e, d) for e, d in ((0.1, 1e-6), (1, 1e-15), (5, 1e-9), (0.3, 0.2))])
 @pytest.mark.parametrize("neighbours", ["replace-one", "zero-out"])
 @pytest.mark.grid(2)
+@pytest.mark.slow
 def test_every_calibration_keeps_its_claim_and_slightly_less_noise_breaks_it(
     claim: Claim, neighbours: Neighbours
 ) -> None:
@@ -149,6 +153,7 @@ def test_a_claim_that_cannot_be_calibrated_to_is_refused(epsilon: float, delta: 
 @pytest.mark.parametrize("neighbours", ["replace-one", "zero-out"])
 @pytest.mark.parametrize(("epsilon", "delta"), [(2000.0, 1e-9), (900.0, 0.5), (1e-4, 0.9), (1e-3, 0.6)])
 @pytest.mark.grid(3)
+@pytest.mark.slow
 def test_claims_that_promise_nearly_nothing_are_calibrated_all_the_same(
     epsilon: float, delta: float, neighbours: Neighbours
 ) -> None:

@@ -125,6 +125,7 @@ def test_delta_falls_with_epsilon_and_grows_with_the_weight_of_a_row(neighbours:
         assert all(later <= earlier for earlier, later in pairwise(fewer))
 
 
+@pytest.mark.slow
 def test_projections_with_many_rows_and_wishart_noise_of_small_scale_approach_the_gaussian_curve() -> None:
     mu, rows = 0.3, 10**6
     assert projection_delta(0.5, mu / math.sqrt(rows), rows, "replace-one") == pytest.approx(
@@ -137,6 +138,7 @@ def test_projections_with_many_rows_and_wishart_noise_of_small_scale_approach_th
 
 @pytest.mark.parametrize(("epsilon", "freedom"), [(0.05, 900), (0.3, 20), (0.6, 5), (1.0, 44), (4.0, 8)])
 @pytest.mark.grid(2)
+@pytest.mark.slow
 def test_no_wishart_pair_along_the_edges_exceeds_the_curve(epsilon: float, freedom: float) -> None:
     curve = wishart_delta(epsilon, freedom, 1.0, "replace-one")
     for share in np.linspace(0, 1, 33)[1:-1]:

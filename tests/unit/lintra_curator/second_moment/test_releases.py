@@ -77,6 +77,7 @@ def table(row_bound: float = 2.0, rows: int = 80) -> BoundedTable:
 @pytest.mark.parametrize("claim", [CLAIM, WEAK, curator_claim(0.5, 1e-5, "zero-out")])
 @pytest.mark.parametrize("name", MAKERS)
 @pytest.mark.grid(3)
+@pytest.mark.slow
 def test_every_exactly_calibrated_release_states_a_curve_that_keeps_its_claim(name: str, claim: Claim) -> None:
     if name == "trace-tight" and claim.neighbours == "zero-out":
         with pytest.raises(ValueError, match="'replace-one' only"):
@@ -111,6 +112,7 @@ def test_published_calibrations_are_the_columns_of_the_table() -> None:
 
 
 @pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.slow
 def test_every_estimator_reads_every_release(name: str) -> None:
     release = MAKERS[name](table(), curator_claim(50.0, 0.1), source(f"estimators {name}"))
     found = regression(release, "c0", regularization=100.0)
@@ -144,6 +146,7 @@ def test_a_repr_shows_no_number_of_the_release_and_a_table_no_row(name: str) -> 
 
 
 @pytest.mark.parametrize("name", ["projection", "projection of few rows", "wishart", "inverse-wishart"])
+@pytest.mark.slow
 def test_releases_are_positive_before_debiasing_and_unbiased_after_it(name: str) -> None:
     data, stream = table(), source(f"mean {name}")
     releases = [MAKERS[name](data, CLAIM, stream) for _ in range(400)]
@@ -300,6 +303,7 @@ def test_a_table_with_large_eigenvalues_gets_a_smaller_ridge_and_a_table_without
 @pytest.mark.parametrize(
     "make", [*MAKERS.values(), *PUBLISHED.values()], ids=[*MAKERS, *(f"published {n}" for n in PUBLISHED)]
 )
+@pytest.mark.slow
 def test_rows_and_bound_in_another_unit_give_the_same_release_in_that_unit(make: Maker, factor: float) -> None:
     rows = np.tile(np.eye(4), (500, 1))
     plain, other = (

@@ -25,6 +25,7 @@ def test_the_usual_delta_is_a_millionth_or_less_than_one_client() -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["sum", "osnap", "second_moment_wishart"])
+@pytest.mark.slow
 def test_an_epsilon_is_compared_at_the_judges_delta_in_both_directions(mechanism: str) -> None:
     task = make_task(mechanism, epsilon="1", delta="0.00001", min_clients=100)
     ours, theirs = (Ceiling(Fraction(1), delta=delta) for delta in (SMALL, Fraction(1, 10**5)))
