@@ -200,7 +200,7 @@ class Intake:
         To open a small upload takes no longer than to hand it over, and holds the interpreter's lock in any thread.
         """
         loop = asyncio.get_running_loop()
-        if len(set(batches)) > 1 or sum(len(block.sealed) for block in blocks) > SMALL:
+        if not is_small(blocks, batches):
             return await loop.run_in_executor(self._openers, self._open_new, held, blocks, report_ids, batches)
         known = set[bytes]()
         if not self._are_new(held, batches[0], report_ids):
@@ -266,6 +266,11 @@ class Intake:
     def close(self) -> None:
         """Stop opening reports."""
         self._openers.shutdown()
+
+
+def is_small(blocks: Sequence[SealedBlock], batches: Sequence[int]) -> bool:
+    """Return whether an upload is of one batch and so short that it is opened where it came in."""
+    return len(set(batches)) <= 1 and sum(len(block.sealed) for block in blocks) <= SMALL
 
 
 def _failure(report_id: bytes, error: LintraError) -> Failure:
