@@ -4,6 +4,7 @@ import asyncio
 import socket
 import threading
 from collections.abc import AsyncIterator
+from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from lintra_protocol.task import Task
 from lintra_protocol.transport import media_type
 from lintra_protocol.windows import Windows
 from lintra_server.web.forwarding import Forward, answer_forwarded
-from lintra_server.web.line import Frame, Line, answered, decode_outcomes, encode_outcomes, refusal
+from lintra_server.web.line import Frame, Line, Words, answered, decode_outcomes, encode_outcomes, refusal
 from lintra_server.web.opener import Gate, Opener
 from lintra_server.web.upload_route import Front
 from lintra_server.web.workers import Answers, _hello, _without_secrets
@@ -129,6 +130,30 @@ async def test_the_gate_decides_by_its_own_clock_and_state_whatever_an_opener_re
         answer = (await uploaded(world, split, await world.body(0, reports[:14]))).content
         assert {each.type for each in UploadAnswer.from_canonical(answer).failures} == {"task_ended"}
         assert world.apps[0].node.store.batch(1).num_reports == 12
+
+
+async def test_an_opener_asks_what_is_stored_only_of_what_does_not_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with a_world(tmp_path) as world, an_opener(world) as split:
+        asked: list[object] = []
+        ask = split.gate.ask
+
+        def noted(words: Words, data: bytes = b"") -> Future[Frame]:
+            asked.append(words["ask"])
+            return ask(words, data)
+
+        monkeypatch.setattr(split.gate, "ask", noted)
+        reports = world.reports(3)
+        known, new = await world.body(0, reports[:2]), await world.body(0, reports[2:])
+        for body, questions in [(known, 1), (new, 0), (known, 0), (known[:-1] + bytes([known[-1] ^ 1]), 1)]:
+            asked.clear()
+            answer = UploadAnswer.from_canonical((await uploaded(world, split, body)).content)
+            assert (answer.failures, asked.count("stored")) == ((), questions)
+        damaged = await world.body(0, world.reports(1, "never stored"))
+        answer = UploadAnswer.from_canonical((await uploaded(world, split, damaged[:-1] + b"?")).content)
+        assert len(answer.failures) == 1
+        assert world.apps[0].node.store.batch(1).num_reports == 3
 
 
 async def test_an_upload_that_the_gate_cannot_store_is_refused_whole_and_may_come_again(tmp_path: Path) -> None:
