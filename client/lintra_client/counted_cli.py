@@ -22,7 +22,10 @@ from lintra_protocol.task import Task
 
 ReportIds = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[REPORT_ID]...", help="As receipts have them; without, those that the ledger knows."),
+    typer.Argument(
+        metavar="[REPORT_ID]...",
+        help="Identifiers of reports, as receipts show them. If none is given, those in the ledger are asked about.",
+    ),
 ]
 Window = Annotated[int | None, typer.Option(help="The number of the reports' window, in a task with windows.")]
 SourceName = Annotated[str | None, typer.Option("--source", metavar="NAME", help="Only this source's reports.")]
