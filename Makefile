@@ -4,13 +4,13 @@ BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Both workers have a core; compiled code is kept, and files lie in memory with 2 GB of room: tests wait for the disk often.
 ALONE := env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(shell test -w /dev/shm && df -Pk /dev/shm | awk 'NR == 2 && $$4 > 2000000 {print "TMPDIR=/dev/shm"}')
-.PHONY: check test test-all vectors demo demo-organisations bench lock
+.PHONY: check test test-all vectors demo demo-organisations bench docs lock
 
 check: .venv/.stamp  ## lint, format, types
 	$(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/mypy
 test: .venv/.stamp  ## the quick tests, in under 5 minutes
 	$(ALONE) $(BIN)/python -m pytest -n 2 --dist worksteal --assert=plain --showlocals -m "not slow"
-test-all: .venv/.stamp  ## every test
+test-all: .venv/.more  ## every test; those in a browser need Chromium (Debian: apt install chromium)
 	$(ALONE) $(BIN)/python -m pytest -n 2 --dist worksteal
 vectors: .venv/.stamp  ## write the test vectors again from the reference implementation
 	$(BIN)/python tests/vectors/reference.py
@@ -24,7 +24,11 @@ bench: .venv/.stamp  ## every published number, one file each
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed" if sys.version_info < (3, 11) else 0)'
 	@$(PYTHON) -m venv .venv && $(BIN)/python -m pip install --quiet -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e . && touch $@
+.venv/.more: .venv/.stamp requirements-more.lock
+	@$(BIN)/python -m pip install --quiet -r requirements-more.lock && touch $@
 lock: .venv/.stamp  ## write requirements.lock again
 	$(BIN)/python -m pip install --quiet uv
 	printf 'hatchling\neditables\n' | $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 	  --no-annotate --custom-compile-command "make lock" --extra all --group test --group check pyproject.toml - -o requirements.lock
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate \
+	  --custom-compile-command "make lock" --group more -c requirements.lock -o requirements-more.lock
