@@ -59,7 +59,7 @@ THIRD_PARTY = {
     "lintra_analysis": PROTOCOL_THIRD_PARTY | HTTP_CLIENT | TERMINAL | FRAMES | PLOT | FORMULAS | {"scipy"},
     "lintra_curator": PROTOCOL_THIRD_PARTY | {"scipy"},
     "lintra_audit": PROTOCOL_THIRD_PARTY | TERMINAL | {"scipy"},
-    "lintra_analyzer": PROTOCOL_THIRD_PARTY | SERVICE | HTTP_CLIENT | TERMINAL,
+    "lintra_analyzer": PROTOCOL_THIRD_PARTY | SERVICE | HTTP_CLIENT | TERMINAL | {"jinja2"},
 }
 
 # No clock, no disk, no network, no randomness of its own: what is missing here is the point of the list.

@@ -14,7 +14,9 @@ from lintra_analysis.asked.second_round import SecondRound
 from lintra_analysis.asked.specification import Specification
 from lintra_analyzer.service import Service
 from lintra_analyzer.storage.store import ServerState
+from lintra_analyzer.web.admission import ThisService, admit
 from lintra_analyzer.web.analyses import PRIVACY_SPENT, parse_request, request_schema, summary
+from lintra_analyzer.web.console.mounted import mount_console
 from lintra_analyzer.web.description import BEARER, analysis_answers, describe, refusals, sketch_answers, trend_answers
 from lintra_analyzer.web.export import analysis_response, cohort_response, sketch_response
 from lintra_analyzer.web.reference import POLICY, reference_page
@@ -49,7 +51,7 @@ from lintra_protocol.windows import MAX_WINDOWS
 from lintra_service.answers import RETRY_AFTER_SECONDS
 from lintra_service.envelope import Envelope
 from lintra_service.room import Room
-from lintra_service.tokens import is_known, require_token
+from lintra_service.tokens import is_known
 
 OPENAPI_PATH = "/v1/openapi.json"
 
@@ -73,17 +75,8 @@ def create_app(service: Service) -> ASGIApp:
     )
 
 
-async def _service(request: Request) -> Service:
-    service: Service = request.state.service
-    return service
-
-
-ThisService = Annotated[Service, Depends(_service)]
-"""The service that a request is for."""
-
-
-async def _analyst(request: Request, service: ThisService, _: Annotated[object, Depends(BEARER)]) -> None:
-    require_token(request.headers.get("authorization"), service.token_hashes)
+async def _admitted(request: Request, _: Annotated[object, Depends(BEARER)]) -> None:
+    admit(request)
 
 
 @functools.cache
@@ -105,7 +98,8 @@ def _routes() -> FastAPI:
         return HTMLResponse(reference_page(app.openapi()), headers={"content-security-policy": POLICY})
 
     for router in (_tasks(), _clients(), _batches(), _releases()):
-        app.include_router(router, dependencies=[Depends(_analyst)])
+        app.include_router(router, dependencies=[Depends(_admitted)])
+    mount_console(app)
     describe(app, __version__)
     return app
 

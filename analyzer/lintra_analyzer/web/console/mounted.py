@@ -1,0 +1,17 @@
+"""The console as a part of the analyzer's application: its pages at `/`, its files at `/static`."""
+
+from fastapi import FastAPI
+from starlette.staticfiles import StaticFiles
+
+from lintra_analyzer.web.console import tasks
+from lintra_analyzer.web.console.pages import STATIC
+
+ROUTERS = (tasks.router,)
+"""One for each group of pages."""
+
+
+def mount_console(app: FastAPI) -> None:
+    """Serve the console."""
+    for router in ROUTERS:
+        app.include_router(router)
+    app.mount("/static", StaticFiles(directory=STATIC), name="static")

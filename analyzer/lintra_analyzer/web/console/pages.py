@@ -1,0 +1,80 @@
+"""A page of the console: a template, filled in, with the headers that every page carries.
+
+Templates escape what they are given, and refuse names that nobody gave them. Neither they nor the style sheet hold
+a program or a style inside a page, so the policy allows none.
+"""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse, Response
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+HERE = Path(__file__).parent
+STATIC = HERE / "static"
+TEMPLATES = HERE / "templates"
+
+POLICY = "; ".join(
+    [
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+        "base-uri 'none'",
+    ]
+)
+
+PAGES = (("Tasks", "/"),)
+"""The navigation: the name of each group of pages, and where it begins."""
+
+HEADERS = {
+    "content-security-policy": POLICY,
+    # With no-referrer a browser would call the origin of its own forms "null".
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    "cache-control": "no-store",
+}
+"""What every answer of the console carries; `x-content-type-options` comes from the layer around it."""
+
+
+def moment(seconds: int) -> str:
+    """Return a time in seconds since the epoch for people."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def short(number: float | str) -> str:
+    """Return a number, or the decimal that a document writes it as, with four digits."""
+    return f"{float(number):.4g}"
+
+
+_ENVIRONMENT = Environment(
+    loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+)
+_ENVIRONMENT.filters.update(moment=moment, short=short)
+_ENVIRONMENT.globals["pages"] = PAGES
+
+
+def page(request: Request, template: str, /, status: int = 200, **context: object) -> HTMLResponse:
+    """Return a page.
+
+    Args:
+        request: the page is the answer to; templates know its `path`.
+        template: name of a file in `templates`.
+        status: of the answer.
+        context: what the template is given by name.
+    """
+    text = _ENVIRONMENT.get_template(template).render(path=request.url.path, **context)
+    return HTMLResponse(text, status, headers=HEADERS)
+
+
+def with_headers(response: Response) -> Response:
+    """Return an answer of any other kind with the headers of a page; what it says itself stays."""
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)
+    return response
