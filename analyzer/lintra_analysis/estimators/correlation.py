@@ -18,6 +18,7 @@ from lintra_analysis.estimators.remarks import matrix_warnings
 from lintra_analysis.estimators.shrinking import clipping, pair_limits, shrinking_warnings
 from lintra_analysis.estimators.spectral import floor_eigenvalues, smallest_eigenvalue
 from lintra_analysis.estimators.tabular import Cell, Tabular, closing, csv_text, facts, levels, number, table, title
+from lintra_analysis.estimators.wording import apart_from_zero, clients
 from lintra_analysis.releases.gram import GramEstimate, HasSecondMoment
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray
@@ -139,6 +140,11 @@ class CorrelationEstimate(Tabular):
                 return pair
         known = ", ".join((*self.columns, *self.lost))
         raise InvalidAnalysisError(f"there is no pair {first!r}, {second!r}; columns are: {known}")
+
+    def in_words(self) -> str:
+        """Return which correlations are told apart from 0, the surest first."""
+        found = apart_from_zero([(f"{one.first} and {one.second}", one.value, one.interval) for one in self.pairs])
+        return f"Correlations, {clients(self.num_clients, self.of, self.confidence)}. {found}"
 
     def to_csv(self) -> str:
         """Return one line for each pair."""

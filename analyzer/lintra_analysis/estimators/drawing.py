@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 INSTALL = "pictures need matplotlib, which is not installed: pip install 'lintra[plot]'"
 UNTOLD = "cannot be told"
-_WIDTH, _LINE, _FRAME = 6.4, 0.35, 1.3
+WIDTH, LINE_HEIGHT, FRAME_HEIGHT = 6.4, 0.35, 1.3
+"""Of a picture in inches: its width, one of its lines, and what stands above and below them."""
+
 _CROWDED = 15
 """Above so many columns a matrix is drawn without numbers."""
 
@@ -58,7 +60,7 @@ def axes_or_new(axes: "Axes | None", lines: int) -> "Axes":
         from matplotlib import pyplot
     except ModuleNotFoundError:
         raise InvalidAnalysisError(INSTALL) from None
-    return pyplot.subplots(figsize=(_WIDTH, _FRAME + _LINE * lines), layout="constrained")[1]
+    return pyplot.subplots(figsize=(WIDTH, FRAME_HEIGHT + LINE_HEIGHT * lines), layout="constrained")[1]
 
 
 def draw_intervals(axes: "Axes", marks: Sequence[Mark], title: str, across: str) -> None:
@@ -153,10 +155,25 @@ def draw_cells(
     """
     ends = np.asarray(edges) if edges else np.arange(len(levels) + 1) - 0.5
     middles = (ends[:-1] + ends[1:]) / 2
-    axes.bar(middles, shares, np.diff(ends), color="C0", alpha=0.6, edgecolor="white", linewidth=0.5)
+    axes.bar(middles, shares, np.diff(ends), color="C0", alpha=0.6, edgecolor=axes.get_facecolor(), linewidth=0.5)
     axes.vlines(middles, [low for low, _ in intervals], [high for _, high in intervals], color="C0", linewidth=1)
     if levels:
         axes.set_xticks(range(len(levels)), levels, rotation=45, ha="right", parse_math=False)
     axes.set_ylim(bottom=0)
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_ylabel("share of the rows")
+
+
+def draw_windows(
+    axes: "Axes", means: Sequence[tuple[int, float, Interval | None]], combined: float, title: str
+) -> None:
+    """Draw a point and its interval over the number of each window, and a line at what all windows say together."""
+    for window, value, interval in means:
+        if interval is not None:
+            axes.plot([window, window], interval, color="C0", linewidth=2, solid_capstyle="butt")
+        axes.plot([window], [value], "o", color="C0", markerfacecolor="C0" if interval is not None else "none")
+    axes.axhline(combined, color="C1", linewidth=1, linestyle="--")
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_xlabel("window")
+    axes.set_title(title, parse_math=False)

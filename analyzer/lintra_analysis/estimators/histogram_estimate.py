@@ -19,6 +19,7 @@ from lintra_analysis.estimators.tabular import (
     table,
     title,
 )
+from lintra_analysis.estimators.wording import MOST_NAMED, clients, listed, with_interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -110,6 +111,19 @@ class HistogramEstimate(Tabular):
     def conf_int(self) -> Mapping[tuple[str, float], Interval]:
         """Return the intervals of the quantiles, by column and part of the rows."""
         return {(column.name, one.at): one.interval for column in self.columns for one in column.quantiles}
+
+    def in_words(self) -> str:
+        """Return the quantiles of numbers and the shares of levels, with what the noise leaves possible."""
+        sentences = [f"Histograms, {clients(self.num_clients, self.of, self.confidence)}."]
+        for column in self.columns[:MOST_NAMED]:
+            said = [
+                f"{100 * one.at:g} % below {with_interval(one.value, one.interval)} {column.unit}".rstrip()
+                for one in column.quantiles
+            ]
+            shares = zip(column.levels, column.shares, strict=False)
+            said += [f"{level} {with_interval(one.value, one.interval)}" for level, one in shares]
+            sentences.append(f"{column.name}: {listed(said)}.")
+        return " ".join(sentences)
 
     def to_frame(self) -> "DataFrame":
         """Return a pandas table with one line for each cell; needs `lintra[frames]`."""

@@ -8,6 +8,7 @@ import numpy as np
 from lintra_analysis.estimators.estimates import Interval, Of
 from lintra_analysis.estimators.rows import Rows, rows_by_name
 from lintra_analysis.estimators.tabular import Tabular, closing, csv_text, facts, number, table, title
+from lintra_analysis.estimators.wording import clients, listed, with_interval
 from lintra_analysis.releases.columns import ScaledColumn, centers, scales
 from lintra_protocol.ring import FloatArray
 
@@ -130,6 +131,13 @@ class LinearScore(Tabular):
         title = f"Linear score of {self.target}: a ranking"
         draw_bars(made, self.params, told, title, "weight of a normalised column; squares add up to 1")
         return made
+
+    def in_words(self) -> str:
+        """Return which columns have a part in the score, and how well it ranks."""
+        told = [one.name for one in self.weights if one.p_value is not None and one.p_value <= 1 - self.confidence]
+        parts = f"Told to have a part: {listed(told)}." if told else "No column is told to have a part."
+        auc = with_interval(self.auc_if_normal, self.auc_if_normal_interval)
+        return f"A ranking by {self.target}, {clients(self.num_clients)}. {parts} AUC if scores are normal: {auc}."
 
     def to_frame(self) -> "DataFrame":
         """Return a pandas table with one line for each weight; needs `lintra[frames]`."""

@@ -29,6 +29,7 @@ from lintra_analysis.estimators.tabular import (
     table,
     title,
 )
+from lintra_analysis.estimators.wording import clients, listed, with_interval
 from lintra_analysis.releases.columns import INTERCEPT, ScaledColumn, centers, positions, scales
 from lintra_analysis.releases.gram import GramEstimate
 from lintra_analysis.releases.totals import Totals
@@ -155,6 +156,15 @@ class MeansEstimate(Tabular):
         title = f"Means: {100 * self.confidence:g} % for the {self.of}"
         draw_intervals(made, marks, title, "distance from the public center, in public scales")
         return made
+
+    def in_words(self) -> str:
+        """Return each mean with its interval in its own unit."""
+        rows = clients(self.num_clients, self.of, self.confidence)
+        if self.means is None:
+            return f"Mean squares of {listed(self.columns)} about the public centers, {rows}."
+        shown = zip(self._means(), self.scaled_columns, strict=True)
+        said = [f"{name} {with_interval(one.value, one.interval)} {held.unit}".rstrip() for (name, one), held in shown]
+        return f"Means, {rows}: {listed(said)}."
 
     def to_frame(self) -> "DataFrame":
         """Return a pandas table with one line for each column; needs `lintra[frames]`."""

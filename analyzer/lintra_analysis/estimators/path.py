@@ -14,6 +14,7 @@ from lintra_analysis.estimators.remarks import warnings_of
 from lintra_analysis.estimators.rows import Rows, rows_by_name
 from lintra_analysis.estimators.solve import Fit, solve
 from lintra_analysis.estimators.tabular import Tabular, closing, csv_text, facts, number, table, title
+from lintra_analysis.estimators.wording import clients, listed
 from lintra_analysis.releases.columns import ScaledColumn, scales
 from lintra_analysis.releases.gram import HasSecondMoment
 from lintra_protocol.errors import InvalidAnalysisError
@@ -146,6 +147,15 @@ class RegressionPath(Tabular):
             f"change of {self.target} for one scale of a feature",
         )
         return made
+
+    def in_words(self) -> str:
+        """Return the penalty of the smallest cost, and the coefficients there."""
+        said = [f"{name} {number(value)}" for name, value in zip(self.features, self.coef_.tolist(), strict=True)]
+        rows = clients(self.num_clients)
+        return (
+            f"Regression of {self.target} under {self.costs.size} penalties, {rows}. The cost is smallest at a penalty "
+            f"of {number(self.best_regularization)}, where the coefficients are {listed(said)}."
+        )
 
     def to_frame(self) -> "DataFrame":
         """Return a pandas table with one line for each penalty; needs `lintra[frames]`."""

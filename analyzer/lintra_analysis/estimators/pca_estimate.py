@@ -9,6 +9,7 @@ from lintra_analysis.estimators.estimates import Interval, Of, checked_rows
 from lintra_analysis.estimators.quantities import Quantity
 from lintra_analysis.estimators.rows import Rows, rows_by_name
 from lintra_analysis.estimators.tabular import Cell, Tabular, closing, csv_text, facts, levels, number, table, title
+from lintra_analysis.estimators.wording import clients, listed, with_interval
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_protocol.ring import FloatArray
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
 
-_SHOWN = 6
+_SHOWN, _NAMED = 6, 3
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -160,6 +161,19 @@ class PcaEstimate(Tabular):
         title = f"Principal components: {100 * self.confidence:g} % for the {self.of}"
         draw_intervals(made, marks, title, f"variance about the {about}, in squared scales")
         return made
+
+    def in_words(self) -> str:
+        """Return how much each component explains, and which columns it is made of."""
+        sentences = [f"Principal components of {len(self.columns)} columns, {clients(self.num_clients)}."]
+        shares = self.explained_variance_ratio
+        for i, direction in enumerate(self.components[:_NAMED]):
+            share = None if shares is None else shares[i]
+            explains = "not told" if share is None else with_interval(share.value, share.interval)
+            largest = [self.columns[j] for j in np.argsort(-np.abs(direction))[:_NAMED]]
+            sentences.append(f"Component {i + 1}: share of the variance {explains}; mostly {listed(largest)}.")
+        if not self.resolved:
+            sentences.append("The gap after the last component does not stand out of the noise.")
+        return " ".join(sentences)
 
     def to_csv(self) -> str:
         """Return one line for each component."""

@@ -18,6 +18,7 @@ from lintra_analysis.estimators.tabular import (
     table,
     title,
 )
+from lintra_analysis.estimators.wording import clients, listed, with_interval
 from lintra_protocol.errors import InvalidAnalysisError
 
 if TYPE_CHECKING:
@@ -103,6 +104,13 @@ class PowerSumsEstimate(Tabular):
     def to_csv(self) -> str:
         """Return one line for each sum."""
         return csv_text(HEADER, self._cells())
+
+    def in_words(self) -> str:
+        """Return each sum with its interval."""
+        said = [
+            f"{name} to the power {one.power}: {with_interval(one.value, one.interval)}" for name, one in self._lines()
+        ]
+        return f"Sums of powers, {clients(self.num_clients, 'cohort', self.confidence)}. {listed(said)}."
 
     def plot(self, axes: "Axes | None" = None, power: int | None = None) -> "Axes":
         """Draw the sums of one power with their intervals, each over its upper end; needs `lintra[plot]`.

@@ -11,6 +11,7 @@ from lintra_analysis.estimators.design import INTERCEPT
 from lintra_analysis.estimators.estimates import Clipping, Interval, Of
 from lintra_analysis.estimators.rows import Rows, rows_by_name
 from lintra_analysis.estimators.tabular import Cell, Tabular, closing, csv_text, facts, levels, number, table, title
+from lintra_analysis.estimators.wording import apart_from_zero, clients, listed, with_interval
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_protocol.ring import FloatArray
 
@@ -259,6 +260,22 @@ class RegressionEstimate(Tabular):
         title = f"Coefficients of {self.target}{told}: {100 * self.confidence:g} % for the {self.of}"
         draw_intervals(made, marks, title, f"change of {self.target}{unit} for one scale of a feature")
         return made
+
+    def in_words(self) -> str:
+        """Return which coefficients are told apart from 0, and how much of the target is explained."""
+        rows = clients(self.num_clients, self.of, self.confidence)
+        head = f"Regression of {self.target} on {listed(self.features)}, {rows}."
+        if not self.bounded:
+            head += (
+                " The noise does not bound the coefficients, so none of them can be told; the direction nothing is "
+                f"told about is made of {listed(self.undetermined)}."
+            )
+        shown = self.coefficients
+        if self.penalised is not None:
+            head += f" Under a penalty of {number(self.penalised.regularization)}, fixed before looking:"
+            shown = self.penalised.coefficients
+        found = apart_from_zero([(one.name, one.value, one.interval) for one in shown])
+        return f"{head} {found} R2 is {with_interval(self.r2, self.r2_interval)}."
 
     def to_frame(self) -> "DataFrame":
         """Return a pandas table with one line for each coefficient, the intercept last; needs `lintra[frames]`."""

@@ -27,6 +27,10 @@ class Tabular(Estimate, ABC):
     def to_csv(self) -> str:
         """Return a table with one header line; a number that is not available is an empty cell."""
 
+    @abstractmethod
+    def in_words(self) -> str:
+        """Return what was found in a few sentences: the text alternative of the picture."""
+
     def _repr_html_(self) -> str:
         return f"<pre>{escape(self.summary())}</pre>"
 

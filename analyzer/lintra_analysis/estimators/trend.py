@@ -7,13 +7,18 @@ so sampling errors are not independent: what is stated of them is the most that 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lintra_analysis.estimators.coefficients import StandardError
 from lintra_analysis.estimators.estimates import Of, check_confidence, check_of
 from lintra_analysis.estimators.means import HoldsMeans, means
 from lintra_analysis.estimators.quantities import Quantity
 from lintra_analysis.estimators.tabular import Cell, Tabular, closing, csv_text, facts, levels, number, table, title
+from lintra_analysis.estimators.wording import listed, with_interval
 from lintra_protocol.errors import InvalidAnalysisError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 SAME_CLIENTS_NOTE = (
     "the same clients answer in several windows, so their sampling errors are not independent: the sampling parts of "
@@ -67,6 +72,32 @@ class TrendEstimate(Tabular):
         rows: dict[int, list[Cell]] = {gap: [gap, *[None] * (len(_HEADER) - 1)] for gap in self.gaps}
         rows |= {each.window: [each.window, each.num_clients, *_cells(each.mean)] for each in self.windows}
         return csv_text(_HEADER, [rows[window] for window in sorted(rows)])
+
+    def in_words(self) -> str:
+        """Return the mean of all windows and how it changes from one to the next."""
+        gaps = f"; no release of {listed([f'window {gap}' for gap in self.gaps])}" if self.gaps else ""
+        return (
+            f"Mean of {self.column} over {len(self.windows)} windows, {100 * self.confidence:g} % intervals for the "
+            f"{self.of}{gaps}. All together: {with_interval(self.combined.value, self.combined.interval)}. Change from "
+            f"one window to the next: {with_interval(self.slope.value, self.slope.interval)}."
+        )
+
+    def plot(self, axes: "Axes | None" = None) -> "Axes":
+        """Draw the mean of each window with its interval, and a line at that of all; needs `lintra[plot]`.
+
+        Args:
+            axes: matplotlib's, to draw on; new ones if left out.
+
+        Raises:
+            InvalidAnalysisError: matplotlib is not installed.
+        """
+        from lintra_analysis.estimators.drawing import axes_or_new, draw_windows
+
+        made = axes_or_new(axes, 8)
+        means = [(each.window, each.mean.value, each.mean.interval) for each in self.windows]
+        draw_windows(made, means, self.combined.value, f"{self.column}: {100 * self.confidence:g} % for the {self.of}")
+        made.set_ylabel(f"mean of {self.column}", parse_math=False)
+        return made
 
     def summary(self, privacy: str | None = None) -> str:
         """Return a text for people."""

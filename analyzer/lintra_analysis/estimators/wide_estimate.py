@@ -8,13 +8,15 @@ import numpy as np
 from lintra_analysis.estimators.estimates import Interval, Measured
 from lintra_analysis.estimators.rows import Rows, rows_by_name
 from lintra_analysis.estimators.tabular import Cell, Tabular, closing, csv_text, facts, levels, number, table, title
+from lintra_analysis.estimators.wording import clients, listed, with_interval
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_protocol.ring import FloatArray
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from pandas import DataFrame
 
-_SHOWN = 10
+_SHOWN, _NAMED = 10, 3
 """Columns that a text names for each component, and features of a regression: those with the largest weights."""
 
 
@@ -90,6 +92,32 @@ class WideComponents(Tabular):
 
         names = [f"component {i}" for i in range(1, len(self.components) + 1)]
         return pandas.DataFrame(self.components, index=names, columns=list(self.columns))
+
+    def in_words(self) -> str:
+        """Return the variance along each component, and the columns that it is mostly made of."""
+        sentences = [f"Components of {len(self.columns)} columns, {clients(self.num_clients)}."]
+        for i, one in enumerate(self.explained_variance[:_NAMED]):
+            largest = [self.columns[j] for j in np.argsort(-np.abs(self.components[i]))[:_NAMED]]
+            variance = with_interval(one.value, one.interval)
+            sentences.append(f"Component {i + 1}: variance {variance}; mostly {listed(largest)}.")
+        return " ".join(sentences)
+
+    def plot(self, axes: "Axes | None" = None) -> "Axes":
+        """Draw the variance along each component, in normalised units squared; needs `lintra[plot]`.
+
+        Args:
+            axes: matplotlib's, to draw on; new ones if left out.
+
+        Raises:
+            InvalidAnalysisError: matplotlib is not installed.
+        """
+        from lintra_analysis.estimators.drawing import Mark, axes_or_new, draw_intervals
+
+        marks = [Mark(f"component {i}", one.value, one.interval) for i, one in enumerate(self.explained_variance, 1)]
+        made = axes_or_new(axes, len(marks))
+        about = "means" if self.about_means else "public centers"
+        draw_intervals(made, marks, "Variance along components", f"variance about the {about}, in squared scales")
+        return made
 
     def to_csv(self) -> str:
         """Return one line for each component."""
@@ -187,6 +215,42 @@ class WideRidge(Tabular):
 
         return pandas.DataFrame({"coefficient": self.coefficients}, index=list(self.features))
 
+    def in_words(self) -> str:
+        """Return how much is explained, and the largest coefficients by their columns' scales."""
+        share = self.explained_share
+        told = "not told" if share is None else number(share.value)
+        said = [f"{name} {number(value)}" for name, value in self._largest()]
+        return (
+            f"Ridge regression of {self.target} on {len(self.features)} columns, {clients(self.num_clients)}, without "
+            f"intervals. Explained share: {told}. Largest by scale: {listed(said)}."
+        )
+
+    def _largest(self) -> list[tuple[str, float]]:
+        """Return the features with the largest coefficients, counted in their scales."""
+        scaled = self.coefficients * np.array([column.scale for column in self.scaled_columns])
+        largest = np.argsort(-np.abs(scaled))[:_SHOWN]
+        return [(self.features[i], float(self.coefficients[i])) for i in largest]
+
+    def plot(self, axes: "Axes | None" = None) -> "Axes":
+        """Draw the largest coefficients, each times the public scale of its column; needs `lintra[plot]`.
+
+        All bars are hollow, since nothing here tells a coefficient from 0.
+
+        Args:
+            axes: matplotlib's, to draw on; new ones if left out.
+
+        Raises:
+            InvalidAnalysisError: matplotlib is not installed.
+        """
+        from lintra_analysis.estimators.drawing import axes_or_new, draw_bars
+
+        scale = {column.name: column.scale for column in self.scaled_columns}
+        values = {name: value * scale[name] for name, value in self._largest()}
+        made = axes_or_new(axes, len(values))
+        across = f"change of {self.target} for one scale of a feature"
+        draw_bars(made, values, [False] * len(values), f"Largest coefficients of {self.target}", across)
+        return made
+
     def to_csv(self) -> str:
         """Return one line for each coefficient, the intercept first."""
         lines: list[list[Cell]] = [["(intercept)", self.intercept]]
@@ -206,8 +270,6 @@ class WideRidge(Tabular):
                 ("Explained", shown),
             ]
         )
-        scaled = self.coefficients * np.array([column.scale for column in self.scaled_columns])
-        largest = np.argsort(-np.abs(scaled))[:_SHOWN]
-        rows = [[self.features[i], number(float(self.coefficients[i]))] for i in largest]
+        rows = [[name, number(value)] for name, value in self._largest()]
         lines += table(["largest by scale", "coefficient"], [["(intercept)", number(self.intercept)], *rows])
         return "\n".join([*lines, *closing(privacy, self.warnings, self.notes)]) + "\n"

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from lintra_analysis.estimators.estimates import Plain
 from lintra_analysis.estimators.tabular import Tabular
+from lintra_analysis.estimators.wording import listed
 from lintra_analysis.releases.release import Release
 from lintra_analysis.synthetic import generator
 from lintra_analysis.synthetic.centred_model import fit_two_rounds
@@ -26,6 +27,11 @@ class SyntheticEstimate(Tabular):
     def to_dict(self) -> dict[str, Plain]:
         """Return the columns and the provenance."""
         return self.rows.to_dict()
+
+    def in_words(self) -> str:
+        """Return how many rows of what they are."""
+        made = self.rows
+        return f"{made.num_rows} synthetic rows of {listed(list(made.columns))}, seed {made.seed}; they are nobody's."
 
     def to_csv(self) -> str:
         """Return the rows; `headers` says what goes with them."""

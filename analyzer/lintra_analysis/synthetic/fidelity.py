@@ -6,11 +6,13 @@ Every number stands beside the deviation of its noise, and every judgement is a 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lintra_analysis.estimators.estimates import Interval, check_confidence, quantile
 from lintra_analysis.estimators.tabular import Cell, Tabular, csv_text
+from lintra_analysis.estimators.wording import clients, listed
 from lintra_analysis.planning.row_norms import NormLaw
 from lintra_analysis.releases.features import ColumnArray
 from lintra_analysis.synthetic.model import GaussianModel, count_interval, mean_error
@@ -19,6 +21,9 @@ from lintra_analysis.synthetic.repair import rows_in_cells
 from lintra_analysis.synthetic.rows import WARNING
 from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.ring import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 OUTSIDE_NOTE = "outside the {p} projected of {m} coordinates the model knows nothing: all directions vary alike there"
 CLIPPING_NOTE = (
@@ -144,6 +149,37 @@ class FidelityReport(Tabular):
         found += [("covariance", one.level, one.relative_error, one.verdict) for one in self.covariances]
         found += [("pair", f"{p.first}, {p.second}", p.error, p.verdict) for p in self.pairs[:_SHOWN_PAIRS]]
         return found + [("histogram", one.column, one.total_variation, one.verdict) for one in self.histograms]
+
+    def in_words(self) -> str:
+        """Return what can be said of each part, the worst pairs of columns first."""
+        said = [f"{part} {name}: {verdict}".replace("  ", " ") for part, name, _, verdict in self.lines()]
+        pairs = f"{self.open_signs} of {self.num_pairs} correlations may have either sign." if self.num_pairs else ""
+        return f"What to expect of synthetic rows, {clients(self.num_clients)}. {listed(said)}. {pairs}".rstrip()
+
+    def plot(self, axes: "Axes | None" = None) -> "Axes":
+        """Draw the worst pairs: each released correlation, and how far that of the rows may be from it.
+
+        Needs `lintra[plot]`.
+
+        Args:
+            axes: matplotlib's, to draw on; new ones if left out.
+
+        Raises:
+            InvalidAnalysisError: matplotlib is not installed.
+        """
+        from lintra_analysis.estimators.drawing import Mark, axes_or_new, draw_intervals
+
+        marks = [
+            Mark(
+                f"{one.first}, {one.second}",
+                one.correlation,
+                (one.correlation - one.error, one.correlation + one.error),
+            )
+            for one in self.pairs[:_SHOWN_PAIRS]
+        ]
+        made = axes_or_new(axes, len(marks))
+        draw_intervals(made, marks, "Worst pairs of columns in synthetic rows", "correlation, and its reach in 95 %")
+        return made
 
     def to_csv(self) -> str:
         """Return the judged parts as a table."""

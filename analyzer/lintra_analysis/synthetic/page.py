@@ -6,6 +6,7 @@ from html import escape
 from lintra_analysis.synthetic.comparison import Comparison
 from lintra_analysis.synthetic.fidelity import FidelityReport
 from lintra_analysis.synthetic.plots import bars
+from lintra_protocol.errors import InvalidAnalysisError
 
 _STYLE = (
     "body{font:15px/1.45 sans-serif;max-width:60em;margin:2em auto;color:#222}table{border-collapse:collapse}"
@@ -53,7 +54,7 @@ def chart(values: Sequence[tuple[str, float]]) -> str:
     """Return a bar chart; or, where matplotlib is not installed, its numbers as a table and what is missing."""
     try:
         return bars(values)
-    except ValueError as error:
+    except InvalidAnalysisError as error:
         rows = [[name, f"{value:.3g}"] for name, value in values]
         return f"{_table(['name', 'value'], rows)}<p>{escape(str(error))}</p>"
 

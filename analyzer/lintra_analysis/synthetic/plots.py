@@ -3,15 +3,12 @@
 Matplotlib is imported inside functions: nobody needs it to start, and who has it not gets the numbers without charts.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from io import StringIO
+from collections.abc import Sequence
 
 import numpy as np
 
+from lintra_analysis.estimators.svg import plain_settings, svg_text
 from lintra_protocol.ring import FloatArray
-
-INSTALL = "charts need matplotlib, which is not installed: pip install 'lintra[plot]'"
 
 SMALLEST = 1e-30
 """Where a logarithmic axis ends."""
@@ -24,9 +21,9 @@ def bars(values: Sequence[tuple[str, float]]) -> str:
         values: names, and lengths of at least 0; what is not finite has no bar.
 
     Raises:
-        ValueError: matplotlib is not installed.
+        InvalidAnalysisError: matplotlib is not installed.
     """
-    with _settings():
+    with plain_settings():
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=(6.4, 0.5 + 0.2 * max(1, len(values))), layout="constrained")
@@ -39,7 +36,7 @@ def bars(values: Sequence[tuple[str, float]]) -> str:
         axes.invert_yaxis()
         axes.set_xlim(0, 1.15 * max(lengths, default=0.0) or 1.0)
         axes.spines[["top", "right"]].set_visible(False)
-        return _svg(figure.savefig)
+        return svg_text(figure.savefig)
 
 
 def decay(across: FloatArray, down: FloatArray, points: Sequence[tuple[float, float]], labels: tuple[str, str]) -> str:
@@ -52,9 +49,9 @@ def decay(across: FloatArray, down: FloatArray, points: Sequence[tuple[float, fl
         labels: of the axes.
 
     Raises:
-        ValueError: matplotlib is not installed.
+        InvalidAnalysisError: matplotlib is not installed.
     """
-    with _settings():
+    with plain_settings():
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=(6.4, 4.0), layout="constrained")
@@ -64,23 +61,4 @@ def decay(across: FloatArray, down: FloatArray, points: Sequence[tuple[float, fl
             axes.semilogy([x], [max(y, SMALLEST)], "o", color="#cc2222", gid=f"claim-{number}")
         axes.set_xlabel(labels[0])
         axes.set_ylabel(labels[1])
-        return _svg(figure.savefig)
-
-
-@contextmanager
-def _settings() -> Iterator[None]:
-    try:
-        from matplotlib import rc_context
-    except ModuleNotFoundError:
-        raise ValueError(INSTALL) from None
-    # The same chart is the same bytes everywhere; and its words are text, not outlines.
-    with rc_context({"svg.hashsalt": "lintra", "svg.fonttype": "none", "font.size": 9, "text.parse_math": False}):
-        yield
-
-
-def _svg(save: Callable[..., None]) -> str:
-    text = StringIO()
-    save(text, format="svg", metadata={"Date": None, "Creator": None})
-    drawing = text.getvalue()
-    # Inside a page an element stands without the prologue of a file.
-    return drawing[drawing.index("<svg") :]
+        return svg_text(figure.savefig)

@@ -73,7 +73,8 @@ def write_plot(path: Path, profile: PrivacyProfile, claims: Sequence[Point]) -> 
         claims: points.
 
     Raises:
-        ValueError: the file would not be SVG, or matplotlib is not installed (`lintra[plot]`).
+        ValueError: the file would not be SVG.
+        InvalidAnalysisError: matplotlib is not installed (`lintra[plot]`).
     """
     require_svg(path)
     drawing = decay(profile.epsilons, profile.hi, list(claims), ("epsilon", "delta"))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from lintra_analysis.synthetic.plots import SMALLEST, bars, decay
+from lintra_protocol.errors import InvalidAnalysisError
 
 PATH = re.compile(r"-?[0-9.]+")
 
@@ -51,5 +52,5 @@ def test_a_curve_ends_where_the_axis_does_and_marks_its_points() -> None:
 
 def test_without_matplotlib_a_chart_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ValueError, match="lintra\\[plot\\]"):
+    with pytest.raises(InvalidAnalysisError, match="lintra\\[plot\\]"):
         bars([("a", 1.0)])

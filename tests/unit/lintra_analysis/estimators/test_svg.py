@@ -1,0 +1,144 @@
+"""Pictures for a page: the same bytes every time, in colours that can be read, each with its finding in words."""
+
+import io
+import re
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas
+import pytest
+from numpy.testing import assert_allclose
+
+from lintra_analysis.estimators.correlation import correlation
+from lintra_analysis.estimators.files import INSTALL, columns_of, lines_of, npz_of, parquet_of
+from lintra_analysis.estimators.means import means
+from lintra_analysis.estimators.pca import pca
+from lintra_analysis.estimators.regression import regression
+from lintra_analysis.estimators.svg import CYCLES, INKS, PAGES, THEMES, Theme, svg_of
+from lintra_analysis.estimators.tabular import Tabular
+from lintra_analysis.estimators.trend import trend
+from lintra_analysis.estimators.wording import apart_from_zero, listed
+from lintra_protocol.errors import InvalidAnalysisError
+from support.made_releases import mixed_columns, regression_rows, second_moment, with_constant
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+ROWS, NAMED = with_constant(regression_rows(4096, np.random.default_rng(1)), mixed_columns())
+RELEASE = second_moment(ROWS, 20.0, np.random.default_rng(2), NAMED)
+ESTIMATE = regression(RELEASE, "c4", ["c2", "c0"])
+
+
+def luminance(colour: str) -> float:
+    """Return the relative luminance of WCAG 2.2 of a colour such as #aabbcc."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return float(np.dot(linear, (0.2126, 0.7152, 0.0722)))
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_every_colour_can_be_read_on_the_page_of_its_theme(theme: Theme) -> None:
+    assert contrast(INKS[theme], PAGES[theme]) >= 7
+    assert min(contrast(colour, PAGES[theme]) for colour in CYCLES[theme]) >= 3
+    assert len(set(CYCLES[theme])) == len(CYCLES[theme])
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+
+
+def test_a_picture_is_the_same_bytes_every_time_and_in_the_colours_of_its_theme() -> None:
+    light, dark = svg_of(ESTIMATE.plot, "light"), svg_of(ESTIMATE.plot, "dark")
+    assert light == svg_of(ESTIMATE.plot, "light") != dark
+    for theme, drawing in zip(THEMES, (light, dark), strict=True):
+        assert INKS[theme].encode() in drawing
+        assert CYCLES[theme][0].encode() in drawing
+        assert drawing.startswith(b"<svg")
+    # Nothing is fetched, and nothing says when or by what it was drawn.
+    assert not re.search(rb"<dc:date>|<script|https?://(?!www\.w3\.org|purl\.org|creativecommons)", light)
+
+
+def test_a_picture_opens_no_window_and_leaves_no_setting_behind() -> None:
+    svg_of(ESTIMATE.plot)
+    settings: Mapping[str, object] = sys.modules["matplotlib"].rcParams
+    before = dict(settings)
+    sys.modules.pop("matplotlib.pyplot", None)
+    svg_of(ESTIMATE.plot, "dark")
+    assert dict(settings) == before
+    assert "matplotlib.pyplot" not in sys.modules
+
+
+def test_a_picture_grows_with_its_lines() -> None:
+    drawings = [svg_of(one.plot) for one in (ESTIMATE, regression(RELEASE, "c4"))]
+    heights = [float(height) for one in drawings for height in re.findall(rb'<svg [^>]*height="([0-9.]+)pt"', one)]
+    assert heights[1] - heights[0] == pytest.approx(2 * 0.35 * 72, abs=0.1)
+
+
+def test_without_matplotlib_a_picture_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(InvalidAnalysisError, match=r"lintra\[plot\]"):
+        svg_of(ESTIMATE.plot)
+
+
+def test_a_coefficient_whose_interval_holds_zero_is_never_said_to_be_told() -> None:
+    said = apart_from_zero([("a", 0.2, (-0.1, 0.5)), ("b", 3.0, (2.0, 4.0)), ("c", 9.0, (8.9, 9.1)), ("d", 1.0, None)])
+    assert said == (
+        "Told apart from 0: c: 9 (between 8.9 and 9.1) and b: 3 (between 2 and 4). "
+        "Not told apart from 0: a. Without an interval: d."
+    )
+    assert listed(list("abcdefgh")) == "a, b, c, d, e, f and 2 more"
+
+
+@pytest.mark.parametrize("estimate", [ESTIMATE, pca(RELEASE, 2), correlation(RELEASE), means(RELEASE)])
+def test_every_estimate_says_in_words_what_its_picture_shows(estimate: Tabular) -> None:
+    said = estimate.in_words()
+    assert said.endswith(".")
+    assert "4,096 rows" in said
+    assert "  " not in said
+    assert "nan" not in said
+
+
+def test_the_words_of_a_regression_hold_its_numbers() -> None:
+    said = ESTIMATE.in_words()
+    low, high = ESTIMATE.conf_int()["c0"] or (0.0, 0.0)
+    assert f"c0: {ESTIMATE.params['c0']:.4g} (between {low:.4g} and {high:.4g})" in said
+    assert "95 % intervals for the population" in said
+
+
+def test_windows_are_drawn_each_at_its_number_with_a_line_at_the_mean_of_all() -> None:
+    estimate = trend({2: RELEASE, 5: RELEASE}, "c0")
+    assert "no release of window 3 and window 4" in estimate.in_words()
+    drawn: list[tuple[list[float], float]] = []
+
+    def plot(axes: "Axes") -> None:
+        lines = estimate.plot(axes).lines
+        places = [float(line.get_xdata()[0]) for line in lines if line.get_marker() == "o"]
+        drawn.append((places, float(lines[-1].get_ydata()[0])))
+
+    svg_of(plot)
+    assert drawn == [([2, 5], estimate.combined.value)]
+
+
+def test_a_table_goes_into_files_and_comes_back() -> None:
+    header, lines = lines_of(ESTIMATE)
+    assert header[:2] == ["name", "coefficient"]
+    assert [line[0] for line in lines] == ["c2", "c0", "(intercept)"]
+    columns = columns_of(ESTIMATE)
+    with np.load(io.BytesIO(npz_of(ESTIMATE)), allow_pickle=False) as held:
+        assert list(held["columns"]) == header
+        assert list(held["0"]) == columns["name"]
+        assert_allclose(held["1"], [ESTIMATE.params[line[0]] for line in lines])
+    frame = pandas.read_parquet(io.BytesIO(parquet_of(ESTIMATE)))
+    assert list(frame.columns) == header
+    assert_allclose(frame["coefficient"], columns["coefficient"])
+
+
+def test_without_pyarrow_parquet_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(InvalidAnalysisError) as refusal:
+        parquet_of(ESTIMATE)
+    assert refusal.value.detail == INSTALL
