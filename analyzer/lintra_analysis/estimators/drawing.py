@@ -168,12 +168,14 @@ def draw_windows(
     axes: "Axes", means: Sequence[tuple[int, float, Interval | None]], combined: float, title: str
 ) -> None:
     """Draw a point and its interval over the number of each window, and a line at what all windows say together."""
+    from matplotlib.ticker import MaxNLocator
+
     for window, value, interval in means:
         if interval is not None:
             axes.plot([window, window], interval, color="C0", linewidth=2, solid_capstyle="butt")
         axes.plot([window], [value], "o", color="C0", markerfacecolor="C0" if interval is not None else "none")
     axes.axhline(combined, color="C1", linewidth=1, linestyle="--")
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_xlabel("window")
     axes.set_title(title, parse_math=False)

@@ -101,11 +101,11 @@ def _themed(theme: Theme) -> dict[str, object]:
 @contextmanager
 def _settings(chosen: Mapping[str, object]) -> Iterator[None]:
     try:
-        from matplotlib import rc_context
+        from matplotlib import RcParams, rc_context
     except ModuleNotFoundError:
         raise InvalidAnalysisError(INSTALL) from None
     # The same picture is the same bytes everywhere.
-    with rc_context({"svg.hashsalt": "lintra", "text.parse_math": False, **chosen}):
+    with rc_context(RcParams({"svg.hashsalt": "lintra", "text.parse_math": False, **chosen})):
         yield
 
 

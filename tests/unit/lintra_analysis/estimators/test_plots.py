@@ -17,6 +17,7 @@ from lintra_analysis.estimators.path import regression_path
 from lintra_analysis.estimators.pca import pca
 from lintra_analysis.estimators.power_sums import power_sums
 from lintra_analysis.estimators.regression import regression
+from lintra_analysis.estimators.trend import trend
 from lintra_analysis.releases.cell_counts import CellCounts
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_protocol.errors import InvalidAnalysisError
@@ -193,3 +194,10 @@ def test_a_linear_score_draws_its_weights_and_those_that_may_be_nothing_are_holl
     assert_allclose([bar.get_width() for bar in bars], list(score.params.values()))
     assert [label.get_text() for label in drawn.get_yticklabels()] == list(score.params)
     assert [bar.get_fill() and bar.get_facecolor()[3] == 1 for bar in bars] == [True, False, False]
+
+
+def test_windows_are_drawn_each_at_its_number_with_a_line_at_the_mean_of_all() -> None:
+    estimate = trend({2: RELEASE, 5: RELEASE}, "c0")
+    drawn = estimate.plot()
+    assert [line.get_xdata()[0] for line in drawn.lines if line.get_marker() == "o"] == [2, 5]
+    assert_allclose(drawn.lines[-1].get_ydata(), estimate.combined.value)
