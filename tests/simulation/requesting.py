@@ -2,6 +2,7 @@
 
 import json
 from math import floor
+from typing import NamedTuple, Self
 
 from lintra_protocol.blocks import SealedBlock, decode_upload, encode_upload
 from lintra_protocol.canonical import base64url, parse_base64url
@@ -366,13 +367,13 @@ async def next_question(world: World, course: Course) -> None:
         }[name]()
     if name == "inventory" and world.maybe(0.5):
         world.servers[server].meanwhile = lambda: upload_one(world, course, server)
-    asked_at = world.times.wall
+    asked = Asked.of(world, course, server)
     answer = await ask(world, course, server, name, body)
     if answer.good:
         if all((each, "aggregate") in course.documents for each in course.servers):
             finish(world, course)
     elif not world.unwell(server) and not course.over and course.key not in lost_here(world, server):
-        judge_refusal(world, course, server, name, answer, asked_at)
+        judge_refusal(world, course, server, name, answer, asked)
 
 
 def closing_of(course: Course) -> bytes:
@@ -400,12 +401,25 @@ def cannot_merge(world: World, course: Course, server: int) -> bool:
     return any(each.key in closed or each.begins < seat.barred for each in course.parts)
 
 
-def judge_refusal(world: World, course: Course, server: int, name: str, answer: Answer, asked_at: float) -> None:
+class Asked(NamedTuple):
+    """What held when a question left; what is acknowledged while it is on its way may be too late for its answer."""
+
+    at: float
+    held: int  # reports that the server had acknowledged
+
+    @classmethod
+    def of(cls, world: World, course: Course, server: int) -> Self:
+        """Take down the time and the reports that a server must hold of the windows of a course."""
+        must = world.seats[server].must
+        return cls(world.times.wall, sum(len(must.get(key, ())) for key in course.keys))
+
+
+def judge_refusal(world: World, course: Course, server: int, name: str, answer: Answer, asked: Asked) -> None:
     """(law) A healthy server does every step, unless the numbers say that the release must not be."""
-    task, held = course.task, sum(len(world.seats[server].must.get(key, ())) for key in course.keys)
+    task, held = course.task, asked.held
     if name == "inventory":
         # A window that was open when the question left may be over now that its answer is read.
-        if answer.problem == "batch_open" and course.closes > asked_at:
+        if answer.problem == "batch_open" and course.closes > asked.at:
             if not course.num_waiting or world.maybe(0.3):
                 world.times.pass_(
                     max(0, course.closes - world.times.wall)
@@ -467,13 +481,13 @@ async def hostile_question(world: World, course: Course) -> None:
             # Windows that were closed long ago, or are part of another release, or may not be merged with this one.
             earlier = [each for each in world.courses if each.task is task and each.batch < course.batch]
             course.parts = earlier[world.chance.randrange(course.batch + 1) :]
-        asked_at = world.times.wall
+        asked = Asked.of(world, course, honest)
         answer = await ask(world, course, honest, "inventory", closing_of(course))
         if not answer.good and not world.unwell(honest):
             if course.parts and answer.problem in ("batch_closed", "invalid_message", "abandoned"):
                 course.parts = []
             elif not course.over:
-                judge_refusal(world, course, honest, "inventory", answer, asked_at)
+                judge_refusal(world, course, honest, "inventory", answer, asked)
         await lists(world, course)
         return
     own = course.lists[honest]
