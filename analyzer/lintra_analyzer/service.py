@@ -298,7 +298,7 @@ class Service:
             InvalidAnalysisError: it does not fit the release.
             InvalidReleaseError: the archived numbers are not those of the record.
         """
-        estimate = request.run(self._opened(signed))
+        estimate = request.run(self.opened(signed))
         self.metrics.analysis(request.kind)
         return estimate
 
@@ -313,7 +313,7 @@ class Service:
         """
         self._windowed(task_id)
         records = self.store.releases_of(task_id, asked.first, max(asked.last + 1 - asked.first, 0))
-        found = asked.run(Opened(records, lambda record: self._opened(SignedRecord.from_canonical(record))))
+        found = asked.run(Opened(records, lambda record: self.opened(SignedRecord.from_canonical(record))))
         self.metrics.analysis("trend")
         return found
 
@@ -329,13 +329,13 @@ class Service:
             raise InvalidReleaseError("the identifiers of this release are missing")
         return found
 
-    def _opened(self, signed: SignedRecord) -> Release:
+    def opened(self, signed: SignedRecord) -> Release:
         """Return a release's numbers as estimators read them; a second round comes with its first."""
         return read(self.task(signed.record.task_id), *self.archive.read(signed.record), self._opened_task)
 
     def _opened_task(self, task_id: str) -> Release | None:
         job = self.store.job(task_id)
-        return None if job is None or job.release_id is None else self._opened(self.record(job.release_id))
+        return None if job is None or job.release_id is None else self.opened(self.record(job.release_id))
 
     # --- servers -------------------------------------------------------------------------------------------------
 

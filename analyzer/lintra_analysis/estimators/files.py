@@ -50,11 +50,14 @@ def has_parquet() -> bool:
 
 
 def parquet_of(estimate: Tabular) -> bytes:
-    """Return an estimate's table as a Parquet file.
+    """Return a Parquet file: the estimate's own, or its table.
 
     Raises:
         InvalidAnalysisError: pyarrow is not installed.
     """
+    own = estimate.parquet()
+    if own is not None:
+        return own
     try:
         from pyarrow import Table, parquet
     except ModuleNotFoundError:

@@ -1,7 +1,8 @@
 """The answer of a histogram: shares of cells and quantiles, as numbers, a table, a frame and a picture."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -171,6 +172,20 @@ class HistogramEstimate(Tabular):
         made.set_xlabel(across, parse_math=False)
         made.set_title(f"{shown.name}: {100 * self.confidence:g} % for the {self.of}", parse_math=False)
         return made
+
+    @property
+    def pictures(self) -> tuple[str, ...]:
+        """The names of the columns: each has a picture."""
+        return self.names
+
+    def drawing(self, picture: str) -> "Callable[[Axes], object]":
+        """Return what draws a column.
+
+        Raises:
+            InvalidAnalysisError: there is no such column.
+        """
+        super().drawing(picture)
+        return partial(self.plot, column=picture)
 
     def summary(self, privacy: str | None = None) -> str:
         """Return a text for people: quantiles of numbers, shares of levels."""

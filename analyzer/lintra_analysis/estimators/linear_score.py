@@ -61,7 +61,7 @@ def linear_score(
     # Two intervals enter those of the separation: each has half of the doubt.
     fit = regression(release, target, features, of=of, confidence=(1 + confidence) / 2)
     binary = fit.scaled_columns[-1]
-    if not _is_binary(binary):
+    if not is_binary(binary):
         raise InvalidAnalysisError(
             f"a linear score is of a column of zeros and ones, and {binary.name!r} is a number between "
             f"{binary.lower:g} and {binary.upper:g}; ask for its regression, or declare a boolean before rows are "
@@ -114,7 +114,8 @@ def _mean(
     return (told[0], []) if told else (None, [MEANS_ARE_MISSING])
 
 
-def _is_binary(column: ScaledColumn) -> bool:
+def is_binary(column: ScaledColumn) -> bool:
+    """Return whether a column holds zeros and ones only."""
     return column.kind == "boolean" or (column.kind == "integer" and (column.lower, column.upper) == (0.0, 1.0))
 
 

@@ -166,6 +166,11 @@ class MeansEstimate(Tabular):
         said = [f"{name} {with_interval(one.value, one.interval)} {held.unit}".rstrip() for (name, one), held in shown]
         return f"Means, {rows}: {listed(said)}."
 
+    @property
+    def pictures(self) -> tuple[str, ...]:
+        """One without a name, of the means; none where the release holds no means."""
+        return () if self.means is None else ("",)
+
     def to_frame(self) -> "DataFrame":
         """Return a pandas table with one line for each column; needs `lintra[frames]`."""
         import pandas

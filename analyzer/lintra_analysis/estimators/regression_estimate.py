@@ -266,10 +266,9 @@ class RegressionEstimate(Tabular):
         rows = clients(self.num_clients, self.of, self.confidence)
         head = f"Regression of {self.target} on {listed(self.features)}, {rows}."
         if not self.bounded:
-            head += (
-                " The noise does not bound the coefficients, so none of them can be told; the direction nothing is "
-                f"told about is made of {listed(self.undetermined)}."
-            )
+            head += " The noise does not bound the coefficients, so none of them can be told."
+            if self.undetermined:
+                head += f" The direction nothing is told about is made of {listed(self.undetermined)}."
         shown = self.coefficients
         if self.penalised is not None:
             head += f" Under a penalty of {number(self.penalised.regularization)}, fixed before looking:"

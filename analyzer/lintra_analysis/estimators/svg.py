@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from io import StringIO
-from typing import TYPE_CHECKING, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from lintra_analysis.estimators.drawing import FRAME_HEIGHT, INSTALL, LINE_HEIGHT, WIDTH
 from lintra_protocol.errors import InvalidAnalysisError
@@ -20,7 +20,7 @@ Theme = Literal["light", "dark"]
 THEMES: tuple[Theme, ...] = get_args(Theme)
 
 # Ink of text and frames: at least 7 to 1 on the background of a page. Then C0, C1 and so on: at least 3 to 1.
-PAGES: dict[Theme, str] = {"light": "#ffffff", "dark": "#16191d"}
+PAGES: dict[Theme, str] = {"light": "#ffffff", "dark": "#12181e"}
 """The backgrounds that pictures are made for."""
 
 INKS: dict[Theme, str] = {"light": "#1b1f24", "dark": "#e6e9ed"}
@@ -34,20 +34,13 @@ _lock = threading.Lock()
 """Matplotlib's settings are those of the process, so one picture is drawn at a time."""
 
 
-class Drawn(Protocol):
-    """What can be drawn on axes: the `plot` of an estimate, with nothing else to choose."""
-
-    def __call__(self, axes: "Axes") -> object:
-        """Draw on axes."""
-
-
-def svg_of(plot: Drawn, theme: Theme = "light") -> bytes:
+def svg_of(plot: "Callable[[Axes], object]", theme: Theme = "light") -> bytes:
     """Return a picture as an SVG file; the same picture is the same bytes.
 
     Its background is transparent, and its letters are outlines, so that it looks everywhere as it was laid out.
 
     Args:
-        plot: draws on axes.
+        plot: draws on axes, as the `plot` of an estimate does.
         theme: of the page that it will stand on.
 
     Raises:

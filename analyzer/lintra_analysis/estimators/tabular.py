@@ -5,12 +5,15 @@ import io
 import math
 import textwrap
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from lintra_analysis.estimators.estimates import Estimate
 from lintra_protocol.errors import InvalidAnalysisError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Cell = str | float | int | bool | None
 WIDTH = 100
@@ -31,11 +34,39 @@ class Tabular(Estimate, ABC):
     def in_words(self) -> str:
         """Return what was found in a few sentences: the text alternative of the picture."""
 
+    @property
+    def pictures(self) -> tuple[str, ...]:
+        """The names of what can be drawn: mostly one picture, without a name."""
+        return ("",)
+
+    def plot(self, axes: "Axes | None" = None) -> "Axes":
+        """Refuse: most estimates draw something.
+
+        Raises:
+            InvalidAnalysisError: always.
+        """
+        raise InvalidAnalysisError("this answer has a table and no picture")
+
+    def drawing(self, picture: str) -> "Callable[[Axes], object]":
+        """Return what draws a picture of this name on axes.
+
+        Raises:
+            InvalidAnalysisError: there is none.
+        """
+        if picture not in self.pictures:
+            known = ", ".join(filter(None, self.pictures)) or "no others than the one without a name"
+            raise InvalidAnalysisError(f"there is no picture {picture[:60]!r}; there are {known}")
+        return self.plot
+
     def _repr_html_(self) -> str:
         return f"<pre>{escape(self.summary())}</pre>"
 
     def npz(self) -> bytes | None:
         """Return the answer as a file of NumPy; None, as mostly, if it has no such form."""
+        return None
+
+    def parquet(self) -> bytes | None:
+        """Return the answer as a Parquet file; None, as mostly, if it has no other than its table."""
         return None
 
     def headers(self) -> dict[str, str]:

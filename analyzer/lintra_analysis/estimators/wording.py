@@ -21,6 +21,8 @@ def listed(names: Sequence[str], most: int = MOST_NAMED) -> str:
     >>> listed(["a", "b", "c"]), listed(["a", "b", "c"], most=1)
     ('a, b and c', 'a and 2 more')
     """
+    if not names:
+        return "nothing"
     shown = list(names[:most])
     if len(names) > most:
         shown.append(f"{len(names) - most} more")

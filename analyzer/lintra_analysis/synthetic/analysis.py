@@ -2,6 +2,8 @@
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from lintra_analysis.estimators.estimates import Plain
 from lintra_analysis.estimators.tabular import Tabular
@@ -36,6 +38,22 @@ class SyntheticEstimate(Tabular):
     def to_csv(self) -> str:
         """Return the rows; `headers` says what goes with them."""
         return self.rows.to_csv() or ""
+
+    @property
+    def pictures(self) -> tuple[str, ...]:
+        """None: the picture is that of the fidelity report."""
+        return ()
+
+    def parquet(self) -> bytes:
+        """Return the rows and their provenance as a Parquet file.
+
+        Raises:
+            InvalidAnalysisError: pandas or pyarrow is not installed.
+        """
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "rows.parquet"
+            self.rows.to_parquet(path)
+            return path.read_bytes()
 
     def npz(self) -> bytes:
         """Return the rows and their provenance as a file of NumPy."""

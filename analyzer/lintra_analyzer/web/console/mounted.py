@@ -3,10 +3,10 @@
 from fastapi import FastAPI
 from starlette.staticfiles import StaticFiles
 
-from lintra_analyzer.web.console import tasks
+from lintra_analyzer.web.console import analyses, releases, tasks
 from lintra_analyzer.web.console.pages import STATIC
 
-ROUTERS = (tasks.router,)
+ROUTERS = (tasks.router, releases.router, analyses.router)
 """One for each group of pages."""
 
 

@@ -5,6 +5,7 @@ a program or a style inside a page, so the policy allows none.
 """
 
 from datetime import UTC, datetime
+from math import inf
 from pathlib import Path
 
 from fastapi import Request
@@ -28,7 +29,7 @@ POLICY = "; ".join(
     ]
 )
 
-PAGES = (("Tasks", "/"),)
+PAGES = (("Tasks", "/"), ("Releases", "/releases"))
 """The navigation: the name of each group of pages, and where it begins."""
 
 HEADERS = {
@@ -53,11 +54,16 @@ def short(number: float | str) -> str:
     return f"{float(number):.4g}"
 
 
+def sentence(text: str) -> str:
+    """Return a text that begins with a capital, and ends without a point, since the page sets one."""
+    return text[:1].upper() + text[1:].rstrip(".")
+
+
 _ENVIRONMENT = Environment(
     loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
 )
-_ENVIRONMENT.filters.update(moment=moment, short=short)
-_ENVIRONMENT.globals["pages"] = PAGES
+_ENVIRONMENT.filters.update(moment=moment, short=short, sentence=sentence)
+_ENVIRONMENT.globals.update(pages=PAGES, infinity=inf)
 
 
 def page(request: Request, template: str, /, status: int = 200, **context: object) -> HTMLResponse:

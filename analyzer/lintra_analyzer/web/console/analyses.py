@@ -1,0 +1,158 @@
+"""The pages of analyses: a form, the finding in words, its picture, the table behind it, and both as files."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from fastapi import Query, Request
+from fastapi.responses import HTMLResponse, Response
+
+from lintra_analysis.estimators.files import has_parquet, lines_of, npz_of, parquet_of
+from lintra_analysis.estimators.svg import Theme, svg_of
+from lintra_analysis.estimators.tabular import Tabular, number
+from lintra_analysis.record import SignedRecord
+from lintra_analyzer.service import Service
+from lintra_analyzer.web.admission import ThisService
+from lintra_analyzer.web.analyses import promise, summary
+from lintra_analyzer.web.console.kept import Kept
+from lintra_analyzer.web.console.offers import MOST_BOXES, Asked, columns_of, offer_of
+from lintra_analyzer.web.console.pages import page
+from lintra_analyzer.web.console.releases import ReleaseId
+from lintra_analyzer.web.console.routing import console_router
+from lintra_analyzer.web.export import CSV, NPZ
+from lintra_protocol.errors import InvalidAnalysisError
+
+SHOWN_LINES = 100
+"""Lines of a table that a page shows; the files have all."""
+
+SHOWN_PICTURES = 12
+"""Pictures of one answer, such as of the columns of a histogram."""
+
+SVG, PARQUET = "image/svg+xml", "application/vnd.apache.parquet"
+
+# A picture that is opened by itself holds styles inside, and nothing else.
+PICTURE_HEADERS = {
+    "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox",
+    "cache-control": "private, max-age=600",
+}
+
+_estimates: Kept[Tabular] = Kept(32)
+_pictures: Kept[bytes] = Kept(128)
+
+router = console_router()
+
+Shown = Annotated[str, Query(max_length=400)]
+
+
+@dataclass(frozen=True)
+class Table:
+    """The table behind a picture, for a page: its heading, its first lines, and how many there are."""
+
+    header: list[str]
+    lines: list[list[str]]
+    count: int
+
+
+@router.get("/releases/{release_id}/analyses/{kind}")
+def analysis(request: Request, service: ThisService, release_id: ReleaseId, kind: str) -> HTMLResponse:
+    """Show the form of an analysis, and its answer as soon as it is filled in."""
+    signed, offer = service.record(release_id), offer_of(kind)
+    asked = Asked(offer, request.query_params.multi_items())
+    release, complaint, found = service.opened(signed), "", None
+    try:
+        offer.needs(release)
+        if asked.complete:
+            found = answer(service, signed, asked)
+    except InvalidAnalysisError as error:
+        complaint = error.detail
+    return page(
+        request,
+        "analysis.html",
+        status=400 if complaint else 200,
+        record=signed.record,
+        release_id=release_id,
+        offer=offer,
+        asked=asked,
+        columns=[column.name for column in columns_of(release)],
+        most_boxes=MOST_BOXES,
+        complaint=complaint,
+        found=found,
+        table=None if found is None else table_of(found),
+        pictures=() if found is None else found.pictures[:SHOWN_PICTURES],
+        notes=[] if found is None else notes_of(found),
+        warnings=[] if found is None else _warnings(signed, found),
+        text="" if found is None else found.summary(promise(signed.record)),
+        parquet=has_parquet(),
+    )
+
+
+@router.get("/releases/{release_id}/analyses/{kind}/picture.svg")
+def picture(
+    request: Request, service: ThisService, release_id: ReleaseId, kind: str, theme: Theme = "light", shown: Shown = ""
+) -> Response:
+    """Draw the answer of an analysis; `shown` names the part of it, where it has several pictures."""
+    asked = Asked(offer_of(kind), request.query_params.multi_items())
+    signed = service.record(release_id)
+    name = (release_id, kind, asked.query, theme, shown)
+    drawing = _pictures.get(name, lambda: svg_of(answer(service, signed, asked).drawing(shown), theme))
+    return Response(drawing, media_type=SVG, headers=PICTURE_HEADERS)
+
+
+@router.get("/releases/{release_id}/analyses/{kind}/table.{ending}")
+def table(
+    request: Request, service: ThisService, release_id: ReleaseId, kind: str, ending: Literal["csv", "npz", "parquet"]
+) -> Response:
+    """Return the table of an answer as a file."""
+    asked = Asked(offer_of(kind), request.query_params.multi_items())
+    found = answer(service, service.record(release_id), asked)
+    return file_of(found, ending, f"lintra-{kind}-{release_id}")
+
+
+def answer(service: Service, signed: SignedRecord, asked: Asked) -> Tabular:
+    """Return the answer to a filled-in form.
+
+    Raises:
+        InvalidAnalysisError: it does not fit the release, or is not filled in.
+    """
+    request = asked.request()
+    if asked.offer.kind == "synthetic":
+        # Many rows are quickly drawn again, and would fill the memory.
+        return service.analyse(signed, request)
+    name = (signed.record.release_id, asked.offer.kind, asked.query)
+    return _estimates.get(name, lambda: service.analyse(signed, request))
+
+
+def file_of(found: Tabular, ending: Literal["csv", "npz", "parquet"], name: str) -> Response:
+    """Return the table of an answer as a file of some ending, with the headers that go with it."""
+    made = {
+        "csv": lambda: (found.to_csv().encode(), CSV),
+        "npz": lambda: (npz_of(found), NPZ),
+        "parquet": lambda: (parquet_of(found), PARQUET),
+    }
+    content, kind = made[ending]()
+    headers = found.headers() | {"content-disposition": f'attachment; filename="{name}.{ending}"'}
+    return Response(content, media_type=kind, headers=headers)
+
+
+def table_of(found: Tabular) -> Table:
+    """Return the table of an answer with numbers that people can read."""
+    header, lines = lines_of(found)
+    shown = [[_readable(cell) for cell in line] for line in lines[:SHOWN_LINES]]
+    return Table([name.replace("_", " ") for name in header], shown, len(lines))
+
+
+def notes_of(found: Tabular) -> list[str]:
+    """Return what an answer says about its own numbers."""
+    single = (getattr(found, name, "") for name in ("law", "r2_note", "cost_note"))
+    return [*(note for note in single if note), *getattr(found, "notes", ())]
+
+
+def _warnings(signed: SignedRecord, found: Tabular) -> list[str]:
+    own = summary(signed.record)["warnings"]
+    return [*(own if isinstance(own, list) else []), *getattr(found, "warnings", ())]
+
+
+def _readable(cell: str) -> str:
+    try:
+        return number(float(cell), 5)
+    except ValueError:
+        return cell

@@ -1,0 +1,106 @@
+"""The certificate of a release for people: what was promised to whom, in numbers and in sentences."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+
+from scipy import special
+
+from lintra_analysis.record import ReleaseRecord
+from lintra_protocol.documents import rounded_up
+from lintra_protocol.privacy.composition import Spent
+from lintra_protocol.privacy.statement import PrivacyStatement
+from lintra_protocol.task import Task
+
+FALSE_ALARM = 0.05
+"""How often the adversary that the page speaks of accuses wrongly."""
+
+NEIGHBOURS = {
+    "replace-one": "one row is replaced by any other row",
+    "zero-out": "one row is replaced by nothing but its noise",
+    "add-remove": "the rows of one person are there or not",
+    "replace-one within its class": "one row is replaced by another one of the same class",
+}
+
+
+@dataclass(frozen=True)
+class Together:
+    """What several tasks promise together, if the same people answered in each.
+
+    Attributes:
+        count: how many tasks.
+        epsilon: at `delta`; None where nothing is promised.
+        delta: the largest of those with a curve, and all others added.
+        without: how many of them have only a point and no curve: their epsilon and delta were added.
+    """
+
+    count: int
+    epsilon: str | None
+    delta: str
+    without: int
+
+
+def strongest_test(privacy: PrivacyStatement) -> float | None:
+    """Return how often the best test finds out a change that it wrongly accuses of in 5 % of all cases.
+
+    A mu-Gaussian private release gives it Phi(Phi^-1(.05) + mu) at most (Dong, Roth, Su 2022); what the statement
+    lists as slack, coalition and shares comes on top. None where no mu is known.
+    """
+    if privacy.mu == inf:
+        return None
+    seen = privacy.delta_shares
+    found = float(special.ndtr(special.ndtri(min(1.0, FALSE_ALARM + seen)) + privacy.mu))
+    return min(1.0, found + seen + privacy.slack + privacy.delta_coalition)
+
+
+def sentences(record: ReleaseRecord, task: Task) -> list[str]:
+    """Return the promise of a release in sentences."""
+    privacy = record.privacy
+    whom = privacy.persons or "the people behind the rows, each with one row"
+    asked = f"{record.num_clients:,} rows were released; the task asked for {task.claim.min_clients:,} at least"
+    said = [
+        f"Numbers about {asked}. Nobody saw a row: servers held random shares, and what was opened has noise in it.",
+        f"The promise is made to {whom}. Compared are two worlds in which {NEIGHBOURS[privacy.neighbours]}.",
+    ]
+    if privacy.epsilon == inf:
+        said.append("Nothing is promised: the statement below has no finite epsilon.")
+    found = strongest_test(privacy)
+    if found is not None:
+        said.append(
+            f"Whoever wants to tell these worlds apart, knows all other rows and may be wrong in {FALSE_ALARM:.0%} of "
+            f"all cases, is right in {found:.1%} of them at most. Guessing blindly would be right in {FALSE_ALARM:.0%}."
+        )
+    if privacy.max_corrupt_clients:
+        said.append(
+            f"This holds though up to {privacy.max_corrupt_clients:,} clients leave out their noise and tell the "
+            f"adversary everything; {privacy.honest_clients:,} honest ones stand behind every released number."
+        )
+    return said
+
+
+def promised(records: Sequence[ReleaseRecord]) -> list[PrivacyStatement]:
+    """Return what each task promises to one source: of its release, or of all windows that the source may answer in."""
+    by_task = {one.task_id: one.privacy if one.window is None else one.window.together for one in records}
+    return list(by_task.values())
+
+
+def spent_together(statements: Sequence[PrivacyStatement]) -> Together | None:
+    """Return what several promises come to for somebody to whom all were made; None without any.
+
+    Gaussian releases add up in squares of mu; where only a point is known, epsilon and delta are added (basic
+    composition).
+    """
+    if not statements:
+        return None
+    spent, extra_epsilon, extra_delta, without = Spent.zero(), 0.0, 0.0, 0
+    for one in statements:
+        if one.mu == inf:
+            without += 1
+            extra_epsilon, extra_delta = extra_epsilon + one.epsilon, extra_delta + one.delta
+        else:
+            spent += Spent.of(one)
+    delta = max((one.delta for one in statements if one.mu < inf), default=0.0)
+    epsilon = extra_epsilon + (spent.epsilon_at(delta) if without < len(statements) else 0.0)
+    return Together(
+        len(statements), rounded_up(epsilon) if epsilon < inf else None, rounded_up(delta + extra_delta), without
+    )
