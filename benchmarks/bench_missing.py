@@ -5,8 +5,9 @@
 A fifth of the numbers of the first feature, or of every feature, is missing at random in 2^14 rows drawn from a table.
 Null rows under a noisy count, or zero at the centre under an exact one, are what tasks do; `pairwise` is what they do
 not: zero, beside a column that says whether the number was observed, and covariances divided by counts of pairs. Each
-has the norm bound of the rule of docs/trying.md for its own columns, an intercept of half of it and the noise of second
-moments; the error is the median over slopes and eight draws, in deviations, against the slopes of the whole table.
+has the norm bound of the rule of docs/how-to/trying.md for its own columns, an intercept of half of it and the noise of
+second moments; the error is the median over slopes and eight draws, in deviations, against the slopes of the whole
+table.
 """
 
 import argparse

@@ -6,7 +6,8 @@
     python benchmarks/bench_scale.py --largest 10000000     # also what takes long and much disk
     python benchmarks/bench_scale.py --quick                # every row at a fiftieth of its size: that all of it works
     python benchmarks/bench_scale.py --json scale.json      # goes on where it stopped: what stands there is kept
-    python benchmarks/bench_scale.py --json scale.json --write docs/benchmarks.md       # and writes the tables
+    python benchmarks/bench_scale.py --json scale.json --write docs/explanation/benchmarks.md       # and writes the
+    tables
 
 A release is that of n reports that were filled directly into the stores, one in a hundred missing at one server,
 d = 10, s = 4, m = 1024: real server processes on loopback, an analyzer process of its own, and the released sketch is

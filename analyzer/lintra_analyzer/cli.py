@@ -79,7 +79,7 @@ def token(
 
 @task_app.command("create")
 def create(
-    specification: Annotated[Path, typer.Argument(help="The specification, a JSON file (docs/analyzer.md).")],
+    specification: Annotated[Path, typer.Argument(help="The specification, a JSON file (docs/reference/analyzer.md).")],
     url: Url = DEFAULT_URL,
     token: Token = "",
     as_json: AsJson = False,

@@ -1,9 +1,9 @@
 """What `regression` says about many releases of one cohort, for all of them at once, where only the truth is asked for.
 
-An interval of section "Intervals that hold whatever the data" of docs/estimators.md holds a number if and only if the
-smallest Q of that number's hyperplane is at most the quantile, or if the sets are unbounded. Asking for the truth alone
-takes one minimisation where the two ends of an interval take some thirty. That both agree is checked on the first draws
-of every cell, by `regression` itself.
+An interval of section "Intervals that hold whatever the data" of docs/explanation/estimators.md holds a number if and
+only if the smallest Q of that number's hyperplane is at most the quantile, or if the sets are unbounded. Asking for the
+truth alone takes one minimisation where the two ends of an interval take some thirty. That both agree is checked on the
+first draws of every cell, by `regression` itself.
 """
 
 from dataclasses import dataclass, replace

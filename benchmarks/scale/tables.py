@@ -1,4 +1,4 @@
-"""The section of docs/benchmarks.md that the benchmark writes, between two marks."""
+"""The section of docs/explanation/benchmarks.md that the benchmark writes, between two marks."""
 
 import platform
 from collections.abc import Mapping, Sequence

@@ -81,7 +81,7 @@ class Client:
                 keeps count of reports and privacy. The client does not close a ledger that it is given.
             token: admits one report, in a task that asks for tokens; from whoever invited this client.
             strict: refuse rows in which a value is missing or outside the task's columns. By default they are sent as
-                the task says (docs/client.md#missing-values), so that sending says nothing about a row.
+                the task says (docs/reference/client.md#missing-values), so that sending says nothing about a row.
             retries: how long to keep trying.
             now: the clock, in seconds since the epoch.
             transport: how HTTP requests travel, for tests and special networks; it is closed with the client.

@@ -363,7 +363,7 @@ def test_decoding_undoes_the_grid(member: str, row_bound: float) -> None:
 
 @every_kind
 def test_it_has_its_page_and_its_vectors(kind: str) -> None:
-    page = (ROOT / "docs/mechanisms" / f"{kind}.md").read_text("utf-8")
+    page = (ROOT / "docs/reference/mechanisms" / f"{kind}.md").read_text("utf-8")
     assert page.startswith(f"# `{kind}`")
     for field in ("row_bound", "fraction_bits", "sigma"):
         assert f"`{field}`" in page

@@ -40,8 +40,8 @@ TRIALS = 2000
 
 
 def page_of(kind: str) -> str:
-    path = ROOT / "docs/mechanisms" / f"{kind}.md"
-    assert path.exists(), f"docs/mechanisms/{kind}.md is missing"
+    path = ROOT / "docs/reference/mechanisms" / f"{kind}.md"
+    assert path.exists(), f"docs/reference/mechanisms/{kind}.md is missing"
     return path.read_text("utf-8")
 
 
@@ -201,9 +201,9 @@ def of_page(kind: str) -> None:
 
 
 def of_papers(kind: str) -> None:
-    """docs/papers.md says where it comes from."""
-    papers = (ROOT / "docs/papers.md").read_text("utf-8")
-    assert f"mechanisms/{kind}.py" in papers, f"docs/papers.md has no line with mechanisms/{kind}.py"
+    """docs/explanation/papers.md says where it comes from."""
+    papers = (ROOT / "docs/explanation/papers.md").read_text("utf-8")
+    assert f"mechanisms/{kind}.py" in papers, f"docs/explanation/papers.md has no line with mechanisms/{kind}.py"
 
 
 CELLS: dict[str, Callable[[str], None]] = {
@@ -217,13 +217,13 @@ CELLS: dict[str, Callable[[str], None]] = {
     "clip counter": of_clip_counter,
     "contributors": of_contributors,
     "page": of_page,
-    "line in docs/papers.md": of_papers,
+    "line in docs/explanation/papers.md": of_papers,
 }
 
 
 def left_out(kind: str, cell: str) -> str | None:
     """Return the sentence of a mechanism's page that says why a cell does not apply to it, if there is one."""
-    path = ROOT / "docs/mechanisms" / f"{kind}.md"
+    path = ROOT / "docs/reference/mechanisms" / f"{kind}.md"
     if not path.exists():
         return None
     found = re.search(rf"Does not apply: {re.escape(cell)}\. [^.]{{20,}}\.", path.read_text("utf-8"))

@@ -17,7 +17,7 @@ from support.blocking import Bridge, Loop
 from support.example_releases import example_releases
 from support.pages import blocks, blocks_of, every_block, pages, run_python
 
-SERVED = {"README.md", "docs/client.md"}
+SERVED = {"README.md", "docs/reference/client.md"}
 """Pages whose blocks talk to servers."""
 
 Names = dict[str, object]
@@ -31,7 +31,7 @@ def of_estimators(stages: list[Names], printed: str) -> None:
     from lintra_analysis.estimators.regression import RegressionEstimate
 
     made = stages[-1]
-    (shown,) = re.findall(r"It prints\n\n```(?:text)?\n(.*?)```", pages()["docs/estimators.md"], re.DOTALL)
+    (shown,) = re.findall(r"It prints\n\n```(?:text)?\n(.*?)```", pages()["docs/explanation/estimators.md"], re.DOTALL)
     assert printed.endswith(shown)
     assert "R2" in printed.removesuffix(shown)  # of the release in a file
     kinds = (RegressionEstimate, RegressionPath, PcaEstimate, CorrelationEstimate, MeansEstimate)
@@ -150,14 +150,14 @@ def of_windows(stages: list[Names], printed: str) -> None:
 
 
 FINDS: dict[str, Callable[[list[Names], str], None]] = {
-    "docs/estimators.md": of_estimators,
-    "docs/synthetic.md": of_synthetic,
-    "docs/ndis.md": of_profiles,
-    "docs/windows.md": of_windows,
-    "docs/mechanisms/central_second_moment.md": of_second_moment,
-    "docs/mechanisms/random_projection.md": of_projection,
-    "docs/mechanisms/private_least_squares.md": of_least_squares,
-    "docs/mechanisms/calibrated_gaussian.md": of_logistic_regression,
+    "docs/explanation/estimators.md": of_estimators,
+    "docs/how-to/synthetic.md": of_synthetic,
+    "docs/explanation/ndis.md": of_profiles,
+    "docs/how-to/windows.md": of_windows,
+    "docs/reference/mechanisms/central_second_moment.md": of_second_moment,
+    "docs/reference/mechanisms/random_projection.md": of_projection,
+    "docs/reference/mechanisms/private_least_squares.md": of_least_squares,
+    "docs/reference/mechanisms/calibrated_gaussian.md": of_logistic_regression,
 }
 """What the blocks of a page must have found; one without a line here only has to run."""
 

@@ -1,4 +1,4 @@
-"""docs/papers.md and docs/errata.md point at functions, tests, benchmarks and vectors that are there."""
+"""docs/explanation/papers.md and errata.md point at functions, tests, benchmarks and vectors that are there."""
 
 import ast
 import re

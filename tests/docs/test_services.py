@@ -52,11 +52,11 @@ NOT_TYPED = {
 BENCHMARK = re.compile(r"^(?:python|pytest) (benchmarks/\S+\.py)((?: \S+)*)$")
 """Benchmarks take minutes, and say nothing on a machine that runs tests; `make bench` runs them."""
 ELSEWHERE = {
-    "docs/operations.md": "tests/unit/lintra_server/operating/test_operations.py types them, in one process",
-    "docs/windows.md": "tests/unit/lintra_analyzer/test_windows_commands.py types them, where a clock can be set",
+    "docs/how-to/operations.md": "tests/unit/lintra_server/operating/test_operations.py types them, in one process",
+    "docs/how-to/windows.md": "tests/unit/lintra_analyzer/test_windows_commands.py types them with a clock",
 }
 FAILS = {
-    "docs/ndis.md": ["1 lintra audit gaussian -"],  # VIOLATION, as the page says
+    "docs/explanation/ndis.md": ["1 lintra audit gaussian -"],  # VIOLATION, as the page says
 }
 """Commands whose page says that they end with another status than 0."""
 
@@ -194,11 +194,15 @@ def prepared(page: str, place: Place, folder: Path) -> dict[str, str]:
     for name in ("SPEC.json", "study.json"):
         (folder / name).write_text(json.dumps(asked(PATIENTS)))
     (folder / "task.json").write_bytes(make_task("osnap", min_clients=600).canonical())
-    own_topics = {"docs/analyzer.md": "flights", "docs/synthetic.md": "adults", "docs/planning.md": "pilot"}
+    own_topics = {
+        "docs/reference/analyzer.md": "flights",
+        "docs/how-to/synthetic.md": "adults",
+        "docs/how-to/planning.md": "pilot",
+    }
     topic = own_topics.get(page, "patients")
-    task = {"docs/deploying.md": "tokens", "docs/client.md": "two"}.get(page, topic)
+    task = {"docs/how-to/deploying.md": "tokens", "docs/reference/client.md": "two"}.get(page, topic)
     own = {"TASK": place.sent[task], "RELEASE": place.released[topic], "XDG_STATE_HOME": str(folder / "state")}
-    if page == "docs/analyzer.md":
+    if page == "docs/reference/analyzer.md":
         # Its first commands start an analyzer of their own; the others ask the one that has releases.
         _, service = local_services(folder, 2)
         assert service.config == folder / "analyzer.toml"
@@ -244,7 +248,7 @@ def test_every_command_of_a_page_does_what_the_page_says(page: str, place: Place
 
 @pytest.mark.slow
 @pytest.mark.e2e
-@pytest.mark.parametrize("page", ["README.md", "docs/client.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/reference/client.md"])
 def test_every_block_of_python_that_talks_to_servers_runs(
     page: str, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -255,12 +259,12 @@ def test_every_block_of_python_that_talks_to_servers_runs(
     names: dict[str, object] = {"task_id": task, "rows": rows, "row": {"age": 41, "bmi": 22.4}}
     stages = run_python([block for block in blocks(page) if block.kind == "python"], names)
     assert stages[-1]["receipt"] is not None
-    if page == "docs/client.md":
+    if page == "docs/reference/client.md":
         assert stages[-1]["summary"].sent == CLIENTS  # type: ignore[attr-defined]
 
 
 def test_a_command_that_fails_is_noticed_wherever_it_stands(tmp_path: Path) -> None:
-    (block,) = [block for block in blocks("docs/ndis.md") if block.kind == "shell"]
+    (block,) = [block for block in blocks("docs/explanation/ndis.md") if block.kind == "shell"]
     wrong = type(block)(block.page, 1, "shell", "false\nalias no=false\ntrue\nno\necho so | grep -c other\necho end\n")
     printed, failed = typed([wrong], tmp_path, {})
     assert printed.endswith("end\n")

@@ -1,4 +1,4 @@
-"""Counterexamples to statements of Chanyaswad, Liu, Mittal 2019 and to their published code (docs/errata.md)."""
+"""Counterexamples to Chanyaswad, Liu, Mittal 2019 and to their published code (docs/explanation/errata.md)."""
 
 import math
 

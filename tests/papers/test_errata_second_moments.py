@@ -1,4 +1,4 @@
-"""Counterexamples to statements about private second moments (docs/errata.md): Sheffet's baselines and Appendix B.4."""
+"""Counterexamples on private second moments (docs/explanation/errata.md): Sheffet's baselines and Appendix B.4."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Counterexamples to statements of Burkhardt et al. 2025 (docs/errata.md): each fails for the printed statement."""
+"""Counterexamples to Burkhardt et al. 2025 (docs/explanation/errata.md): each fails for the printed statement."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Counterexamples to statements of Wei et al. 2023, versions 3 and 4 (docs/errata.md)."""
+"""Counterexamples to statements of Wei et al. 2023, versions 3 and 4 (docs/explanation/errata.md)."""
 
 import math
 

@@ -371,7 +371,7 @@ def after_restore(
     trusted: bool,
     keyless: Collection[str] = (),
 ) -> dict[str, str]:
-    """Return the state that docs/operations.md promises for every batch after a restore: kept, released, given up.
+    """Return the state that docs/how-to/operations.md promises a batch after a restore: kept, released, given up.
 
     Args:
         found: the database that was put in place.

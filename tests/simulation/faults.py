@@ -84,7 +84,7 @@ def restore(
 
 
 def learn(world: World, server: int, found: Snapshot, expected: dict[str, str], restored: float) -> None:
-    """Note what an announced restore gave up and lost. (law) It decides as docs/operations.md says."""
+    """Note what an announced restore gave up and lost. (law) It decides as docs/how-to/operations.md says."""
     seat, now = world.seats[server], world.servers[server].held()
     for course in world.courses:
         task = course.key

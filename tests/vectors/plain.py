@@ -1,7 +1,7 @@
 """The protocol a second time, in plain Python integers, bytes and dictionaries; it shares no code with the package.
 
-Written from docs/protocol.md, to be read beside it: the shortest form of every step, however slow. Only AES, X25519,
-ML-KEM and Ed25519 come from a library.
+Written from docs/reference/protocol.md, to be read beside it: the shortest form of every step, however slow. Only AES,
+X25519, ML-KEM and Ed25519 come from a library.
 """
 
 import hashlib

@@ -1,6 +1,7 @@
 """`ron_gauss_centred` a second time, in plain Python integers; it shares no code with the package.
 
-Written from docs/mechanisms/ron_gauss_centred.md; what it has in common with `ron_gauss` stands in `plain_joint`.
+Written from docs/reference/mechanisms/ron_gauss_centred.md; what it has in common with `ron_gauss` stands in
+`plain_joint`.
 """
 
 import math

@@ -1,7 +1,7 @@
 """A second round of `second_moment` in plain Python; it shares no code with the package.
 
-Written from docs/mechanisms/second_moment.md, to be read beside it. A row is what it is along the directions of a
-basis, rounded half up, joined by targets, and shrunk in integers.
+Written from docs/reference/mechanisms/second_moment.md, to be read beside it. A row is what it is along the directions
+of a basis, rounded half up, joined by targets, and shrunk in integers.
 """
 
 import math

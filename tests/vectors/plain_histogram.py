@@ -1,7 +1,7 @@
 """`histogram` a second time, in plain Python; it shares no code with the package.
 
-Written from docs/mechanisms/histogram.md, to be read beside it. A mechanism is the dictionary that stands in a task, a
-row a list of values in their own units, a category the number of its level.
+Written from docs/reference/mechanisms/histogram.md, to be read beside it. A mechanism is the dictionary that stands in
+a task, a row a list of values in their own units, a category the number of its level.
 """
 
 import math

@@ -1,7 +1,7 @@
 """`ron_gauss` a second time, in plain Python integers; it shares no code with the package.
 
-Written from docs/mechanisms/ron_gauss.md and docs/protocol.md, to be read beside them. A mechanism is the dictionary
-that stands in a task, a row a list of normalised values.
+Written from docs/reference/mechanisms/ron_gauss.md and docs/reference/protocol.md, to be read beside them. A mechanism
+is the dictionary that stands in a task, a row a list of normalised values.
 """
 
 import hashlib

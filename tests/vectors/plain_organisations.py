@@ -1,7 +1,7 @@
 """Contributions of organisations a second time, in plain Python; it shares no code with the package.
 
-Written from docs/privacy.md#organisations and docs/protocol.md, to be read beside them. A mechanism and its
-contributors are the dictionaries that stand in a task.
+Written from docs/explanation/privacy.md#organisations and docs/reference/protocol.md, to be read beside them. A
+mechanism and its contributors are the dictionaries that stand in a task.
 """
 
 import math

@@ -1,7 +1,7 @@
 """`range_finder` a second time, in plain Python; it shares no code with the package.
 
-Written from docs/mechanisms/range_finder.md, to be read beside it. A mechanism is the dictionary that stands in a task,
-a row a list of normalised numbers.
+Written from docs/reference/mechanisms/range_finder.md, to be read beside it. A mechanism is the dictionary that stands
+in a task, a row a list of normalised numbers.
 """
 
 import math

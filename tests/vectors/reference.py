@@ -1,4 +1,4 @@
-"""Writes the test vectors: what every operation of docs/protocol.md gives, and what it must refuse, with which token.
+"""Writes the test vectors: what every operation of docs/reference/protocol.md gives, and what it must refuse, and how.
 
 The answers come from `plain`, a naive second implementation that shares no code with the package. Bytes are written
 in hexadecimal, ring words and signed integers as decimal strings, floats as their shortest decimals. Running this

@@ -28,7 +28,7 @@ _MOST_TOKENS = 10_000
 _WINDOWS_PER_PAGE = 1000
 
 Document = dict[str, Any]
-"""A JSON object as docs/analyzer.md describes it."""
+"""A JSON object as docs/reference/analyzer.md describes it."""
 
 
 def connect(url: str, token: str) -> "AnalyzerClient":
@@ -95,7 +95,7 @@ class AnalyzerClient:
         """Create and register a task; the answer has its `task_id`.
 
         Args:
-            specification: see docs/analyzer.md.
+            specification: see docs/reference/analyzer.md.
             request_key: give the same one to repeat a request from another process.
 
         Raises:
@@ -267,7 +267,7 @@ class AnalyzerClient:
         return self._json("GET", f"/v1/releases/{release_id}/cohort")
 
     def analyse(self, release_id: str, kind: str, **arguments: object) -> Document:
-        """Run an analysis, such as "regression" or "pca", with the arguments of docs/analyzer.md.
+        """Run an analysis, such as "regression" or "pca", with the arguments of docs/reference/analyzer.md.
 
         Raises:
             InvalidAnalysisError: it does not fit the release.
@@ -284,7 +284,7 @@ class AnalyzerClient:
         return self._send("POST", path, {"kind": kind, **arguments}, headers).content.decode("utf-8")
 
     def trend(self, task_id: str, column: str, **arguments: object) -> Document:
-        """Combine the windows of a task that were released, with the arguments of docs/analyzer.md.
+        """Combine the windows of a task that were released, with the arguments of docs/reference/analyzer.md.
 
         Raises:
             InvalidAnalysisError: fewer than two windows were released, or it does not fit the releases.

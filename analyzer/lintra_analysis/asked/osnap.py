@@ -42,8 +42,8 @@ class OsnapSpecification(MechanismSpecification):
 def default_rows(claim: Claim, num_columns: int) -> int:
     """Return how many rows a sketch should have at the minimum cohort.
 
-    m = n r^2 mu^2 / (Delta^2 d), where sketching error and noise balance (docs/analyzer.md), with r taken as the
-    row bound, hence r / Delta = 1/2 where a row is replaced and 1 where it becomes the null row. Rows are then kept
+    m = n r^2 mu^2 / (Delta^2 d), where sketching error and noise balance (docs/reference/analyzer.md), with r taken as
+    the row bound, hence r / Delta = 1/2 where a row is replaced and 1 where it becomes the null row. Rows are then kept
     from 3 d up, and before that few enough that `CLIENTS_PER_ROW` honest clients stand behind each.
     """
     return max(2, min(max(round(balanced_rows(claim, num_columns)), 3 * num_columns), most_rows(claim)))

@@ -153,8 +153,8 @@ def second_of_two(
     """Return claim and mechanism of a second round: products along all directions of the first, and its targets.
 
     All r left singular vectors are taken and not only those above the noise: what the others hold is not noise alone
-    (docs/mechanisms/range_finder.md#second-round). The norm is that of the first round: no row is longer along
-    orthonormal directions.
+    (docs/reference/mechanisms/range_finder.md#second-round). The norm is that of the first round: no row is longer
+    along orthonormal directions.
 
     Raises:
         InvalidTaskError: the release is not that of a range finder.

@@ -25,11 +25,11 @@ class RonGaussSpecification(MechanismSpecification):
     """Class counts, means, products and histograms of projected rows, for synthetic rows.
 
     `label` names a column: a category gives classes, a number one more coordinate. Without `dimension` it follows from
-    the claim (docs/mechanisms/ron_gauss.md#dimension). `bins` cells for each real column; 0 for no histograms.
-    `mean_weight` is r of that page. Of 2 `rounds` this makes the first, and the whole promise is shared by both; then
-    r is as large as it may be. Here `row_bound` is the norm of mapped rows beyond which they may be shrunk; without it
-    it follows from the encoding, so that few rows that are uniform between their bounds are.
-    `pairs`, `edges` and `cells` are for what a covariance cannot say (docs/mechanisms/ron_gauss.md#pairs).
+    the claim (docs/reference/mechanisms/ron_gauss.md#dimension). `bins` cells for each real column; 0 for no
+    histograms. `mean_weight` is r of that page. Of 2 `rounds` this makes the first, and the whole promise is shared by
+    both; then r is as large as it may be. Here `row_bound` is the norm of mapped rows beyond which they may be shrunk;
+    without it it follows from the encoding, so that few rows that are uniform between their bounds are.
+    `pairs`, `edges` and `cells` are for what a covariance cannot say (docs/reference/mechanisms/ron_gauss.md#pairs).
     """
 
     kind: Literal["ron_gauss"]

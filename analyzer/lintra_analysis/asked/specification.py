@@ -119,7 +119,7 @@ class WindowsSpecification(Asked):
 
 
 class ContributorsSpecification(Asked):
-    """Organisations that contribute the rows of many persons, one report each (docs/privacy.md#organisations)."""
+    """Organisations that contribute rows of many persons, in one report (docs/explanation/privacy.md#organisations)."""
 
     rows_per_person: Whole = Field(ge=1, le=MAX_ROWS_PER_PERSON, description="most rows of one person in one of them")
     max_rows: Whole = Field(ge=1, le=MAX_ROWS, description="most rows of one organisation")

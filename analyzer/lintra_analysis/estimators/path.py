@@ -210,7 +210,7 @@ def regression_path(
     Args:
         release: a sketch or a second moment.
         target: the column to explain; or a formula such as `delay ~ hour + C(origin)`, which says all three
-            (docs/estimators.md#formulas).
+            (docs/explanation/estimators.md#formulas).
         features: the columns that explain it; all others by default.
         regularizations: the penalties, each at least 0, in normalised units; by default 25 from far below what
             noise makes matter to where every coefficient is halved at least.

@@ -4,7 +4,7 @@ The released matrix M is moved to the nearest second moment, that is, its eigenv
 of the known law is added again and again, every penalty is fitted as `solve` fits it, and its cost is that on the moved
 matrix (a parametric bootstrap; Efron 1982). An unbiased estimate of the cost exists (Stein 1981), but where noise is
 large it varies more from penalty to penalty than the costs themselves do, and chose worse on nearly every table
-(docs/benchmarks.md).
+(docs/explanation/benchmarks.md).
 """
 
 import numpy as np

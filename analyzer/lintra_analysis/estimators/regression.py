@@ -82,7 +82,7 @@ def regression(
     Args:
         release: a sketch or a second moment.
         target: the column to explain; or a formula such as `delay ~ hour + C(origin)`, which says all three
-            (docs/estimators.md#formulas).
+            (docs/explanation/estimators.md#formulas).
         features: the columns that explain it; all others by default.
         regularization: lambda, at least 0, in normalised units: it stands beside a sum over all clients.
         intercept: whether to fit one; by default if the release holds a constant column.

@@ -2,7 +2,7 @@
 
 The singular vectors of M W that stand out of the noise are kept, and the core of M between them is found by least
 squares: M U = U X where U^T W is known. Not Nystroem (Tropp, Yurtsever, Udell, Cevher 2017), which divides by a noisy
-core (docs/mechanisms/range_finder.md).
+core (docs/reference/mechanisms/range_finder.md).
 """
 
 import math
@@ -206,7 +206,7 @@ def wide_ridge(release: Explaining, target: str, regularization: float = 0.0, *,
 
     Where the task named the column as a target, its products with all others are used. Otherwise they are estimated
     from the projected ones, which is equal in the median and worse at its worst; the answer says so. Of a second
-    round it is the regression along its directions (docs/mechanisms/range_finder.md#second-round).
+    round it is the regression along its directions (docs/reference/mechanisms/range_finder.md#second-round).
 
     >>> from lintra_analysis import open_release, wide_ridge
     >>> wide_ridge(open_release("sensors.npz"), "power").declared
@@ -349,7 +349,7 @@ def _limit(components: int | None, found: int) -> int:
 
 
 def _unclipped_length(held: RangeSums) -> float:
-    """Return how long W^T x is at most, for |x| = 1, with a chance of 99.9 % over W (docs/privacy.md#joint, J5)."""
+    """Return how long W^T x is at most with |x| = 1, for 99.9 % of all W (docs/explanation/privacy.md#joint, J5)."""
     from scipy.special import betaincinv
 
     size, rank = held.projection.shape

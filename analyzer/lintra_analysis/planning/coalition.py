@@ -11,7 +11,7 @@ from lintra_protocol.privacy.ceiling import usual_delta
 from lintra_protocol.privacy.statement import Claim, Neighbours, Threat
 
 CLIENTS_PER_ROW = 30
-"""Fewer honest clients than this behind a row of a sketch are not planned for (docs/analyzer.md)."""
+"""Fewer honest clients than this behind a row of a sketch are not planned for (docs/reference/analyzer.md)."""
 
 
 def usual_claim(
@@ -30,10 +30,10 @@ def usual_claim(
     """Return a promise with what was left open filled in.
 
     5 % of the smallest cohort may be corrupt. In a sketch half of delta then goes to the case that too many of them
-    share a row: with nothing for it, one row would have to bear all of them (docs/privacy.md#coalitions). These parts
-    of all that a source is asked for add up, and must stay below its ledger's delta: `reports_per_source` share them.
-    Where up to `max_merge` windows are released together a corrupt client may have as many reports in a release, and
-    these are what a claim counts.
+    share a row: with nothing for it, one row would have to bear all of them (docs/explanation/privacy.md#coalitions).
+    These parts of all that a source is asked for add up, and must stay below its ledger's delta: `reports_per_source`
+    share them. Where up to `max_merge` windows are released together a corrupt client may have as many reports in a
+    release, and these are what a claim counts.
 
     Raises:
         ValidationError: no claim has these numbers.

@@ -1,4 +1,4 @@
-"""The comparison of four calibrations in docs/benchmarks.md: `lintra plan --grid`."""
+"""The comparison of four calibrations in docs/explanation/benchmarks.md: `lintra plan --grid`."""
 
 import json
 import math
@@ -17,7 +17,7 @@ GRID = (
     *((1_000_000, 1024, s) for s in (1, 4, 8)),
     *((1_000_000, 4096, s) for s in (1, 4, 8)),
 )
-"""Clients, rows and sparsities of the comparison in docs/benchmarks.md."""
+"""Clients, rows and sparsities of the comparison in docs/explanation/benchmarks.md."""
 
 
 def show_grid(as_json: bool) -> None:

@@ -138,7 +138,7 @@ def option_of(
 def predict(
     question: Question, squared_error: float, *, trace: float | None = None, columns: int | None = None
 ) -> Prediction:
-    """Turn the error of a Gram matrix into what an analyst notices (docs/planning.md).
+    """Turn the error of a Gram matrix into what an analyst notices (docs/how-to/planning.md).
 
     With E the error: directions of rank k lose at most sqrt(2k) |E|_F, since tr((P - P')E) <= |P - P'|_F |E|_F for
     projections of rank k. A regression on p features of equal variance with coefficients of norm at most 1 loses

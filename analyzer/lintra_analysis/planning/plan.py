@@ -1,7 +1,7 @@
 """Planning backwards: the smallest epsilon or cohort that is good enough.
 
 Noise is calibrated by the mechanisms themselves, so a plan is what a task will do. Errors are predicted from public
-numbers only: the size of the cohort and the norm of a typical row (docs/planning.md).
+numbers only: the size of the cohort and the norm of a typical row (docs/how-to/planning.md).
 """
 
 import math

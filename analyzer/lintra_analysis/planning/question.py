@@ -12,7 +12,7 @@ from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.privacy.statement import Claim
 
 MOST_CLIENTS = 2**32
-"""A task may have no more (docs/protocol.md)."""
+"""A task may have no more (docs/reference/protocol.md)."""
 
 
 @dataclass(frozen=True)

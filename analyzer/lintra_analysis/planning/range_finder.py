@@ -35,8 +35,8 @@ def usual_rank(num_columns: int) -> int:
 def usual_projected_bound(row_bound: Real, num_columns: int, rank: int, unclipped: float = USUAL_UNCLIPPED) -> Real:
     """Return C so that a row of full length is left as it is with a chance of `unclipped` over W; in six digits.
 
-    |W^T x|^2 / |x|^2 is d/r times a Beta(r/2, (d-r)/2) variable for a random frame (docs/privacy.md#joint, Theorem J5),
-    and close to it for signs.
+    |W^T x|^2 / |x|^2 is d/r times a Beta(r/2, (d-r)/2) variable for a random frame (docs/explanation/privacy.md#joint,
+    Theorem J5), and close to it for signs.
 
     Args:
         row_bound: B.

@@ -153,7 +153,8 @@ def chosen_edges(columns: Sequence[Column], question: JointQuestion) -> dict[int
 def useful_dimension(claim: Claim, num_blocks: int = 1) -> int:
     """Return floor((h mu / (sqrt 2 K))^(2/3)), with h honest clients of the minimum cohort.
 
-    There the noise reaches about the mean eigenvalue of the products (docs/mechanisms/ron_gauss.md#dimension).
+    There the noise reaches about the mean eigenvalue of the products
+    (docs/reference/mechanisms/ron_gauss.md#dimension).
 
     Args:
         claim: of the task.

@@ -19,7 +19,7 @@ _EPSILON_STEP = Decimal("1e-9")
 
 
 def first_share(mechanism: RonGauss, ratio: float = 1.0) -> float:
-    """Return which part of mu^2 the first of two rounds should have (docs/mechanisms/ron_gauss_centred.md#shares).
+    """Return which part of mu^2 the first round should have (docs/reference/mechanisms/ron_gauss_centred.md#shares).
 
     1 / (1 + x sqrt(1.5 p (p + 1) / 8) / K), with K = 1 if each class has a covariance of its own.
 

@@ -1,4 +1,4 @@
-"""What verified reports of a mechanism would take, give and cost (docs/verified.md)."""
+"""What verified reports of a mechanism would take, give and cost (docs/explanation/verified.md)."""
 
 import math
 from dataclasses import dataclass

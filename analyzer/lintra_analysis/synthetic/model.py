@@ -1,6 +1,6 @@
 """The Gaussian model behind a release: class weights, class means and one covariance, and how far noise moved them.
 
-Fitting is post-processing of released numbers and costs no privacy (docs/mechanisms/ron_gauss.md).
+Fitting is post-processing of released numbers and costs no privacy (docs/reference/mechanisms/ron_gauss.md).
 """
 
 import math

@@ -60,7 +60,7 @@ def collect(
     """Run the protocol over rows that each belong to a client of its own.
 
     Args:
-        specification: as for a new task (docs/analyzer.md).
+        specification: as for a new task (docs/reference/analyzer.md).
         rows: shape `(n, d)`, in users' units, categories as level numbers.
         now: seconds since the epoch.
         random_bytes: a cryptographic source, for keys, noise, shares and nonces.

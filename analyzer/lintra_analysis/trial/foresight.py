@@ -86,7 +86,7 @@ def foresee(
     """Expect the errors of a specification's task at its smallest cohort.
 
     Args:
-        document: the specification (docs/analyzer.md).
+        document: the specification (docs/reference/analyzer.md).
         sample: public or synthetic rows; without it every column is spread evenly over its bounds, independently.
         target: a column to explain by the others, if a regression is planned.
         now: seconds since the epoch.

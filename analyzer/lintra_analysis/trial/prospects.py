@@ -1,7 +1,7 @@
 """How well coefficients could be told from other cohorts and at other epsilons.
 
 What decides it is the strength: the smallest eigenvalue of the features' products, which grows with the cohort, over
-the deviation of the noise in one of them, which does not (docs/estimators.md#strength).
+the deviation of the noise in one of them, which does not (docs/explanation/estimators.md#strength).
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from lintra_analysis.estimators.tabular import number, table
 from lintra_protocol.privacy.gaussian import gaussian_mu
 
 TELLS, HARDLY = 5.0, 2.0
-"""Strengths from which hardly any interval is unbounded, and below which most are (docs/estimators.md#strength)."""
+"""Strengths above which few intervals are unbounded, below which most are (docs/explanation/estimators.md#strength)."""
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 COHORTS = (1, 4, 16)

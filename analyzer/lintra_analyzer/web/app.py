@@ -1,4 +1,4 @@
-"""The analyzer's REST interface: it parses, asks the service, and answers. docs/analyzer.md describes every route.
+"""The analyzer's REST interface: it parses, asks, and answers. docs/reference/analyzer.md describes every route.
 
 The routes are built once in a process; which service a request is for stands in its state.
 """

@@ -1,7 +1,8 @@
 """A linear sketch with independent Gaussian noise of every client, audited exactly from its public matrix.
 
 The matrix is factorised here, where the service inverts its Gram matrix, and the profile is that of `ndis`. Only the
-largest distance of two encoded rows and the price of integers are taken from the protocol (docs/privacy.md).
+largest distance of two encoded rows and the price of integers are taken from the protocol
+(docs/explanation/privacy.md).
 """
 
 from math import hypot, sqrt

@@ -26,7 +26,7 @@ from lintra_protocol.task import Task
 from lintra_protocol.transforms.base import PublicMatrix
 
 RTOL = 1e-9
-"""Relative error that a delta of the curve may have; docs/mechanisms/central_second_moment.md."""
+"""Relative error that a delta of the curve may have; docs/reference/mechanisms/central_second_moment.md."""
 
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(32)
 """For expectations over the clip counter's noise."""

@@ -42,8 +42,8 @@ def cases() -> list[Case]:
 def farthest(task: Task) -> Pair:
     """Return far too long rows along the first axis, and in the direction whose products lie farthest from it.
 
-    With R = B^2 and the intercept c its cosine is -c^2 / R (docs/privacy.md#trace-and-intercept); in one dimension
-    there is only the opposite row or none at all. With r rows of a person it is -r c^2 / T (Theorem O1).
+    With R = B^2 and the intercept c its cosine is -c^2 / R (docs/explanation/privacy.md#trace-and-intercept); in one
+    dimension there is only the opposite row or none at all. With r rows of a person it is -r c^2 / T (Theorem O1).
     """
     mechanism = cast("SecondMoment", task.mechanism)
     rows = 1 if mechanism.contributors is None else mechanism.contributors.rows_per_person

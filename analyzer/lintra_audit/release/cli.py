@@ -42,7 +42,9 @@ def release(
     case: Annotated[list[str] | None, typer.Option("--case", metavar="NAME", help="Only these cases.")] = None,
     fault: Annotated[
         str | None,
-        typer.Option("--fault", metavar="NAME", help="Plant a fault (docs/audit.md has them all): this must fail."),
+        typer.Option(
+            "--fault", metavar="NAME", help="Plant a fault (docs/explanation/audit.md has them all): this must fail."
+        ),
     ] = None,
     trials: Annotated[int, typer.Option("--trials", min=MIN_TRIALS, help="Runs of each of the two worlds.")] = TRIALS,
     seed: Annotated[str | None, typer.Option("--seed", metavar="HEX", help="32 bytes that repeat an audit.")] = None,

@@ -97,7 +97,7 @@ class OptimalTest(Protocol):
 
 @dataclass(frozen=True)
 class LikelihoodRatio:
-    """The optimal test of two worlds that differ in one report (Theorem 1, docs/privacy.md#sketch).
+    """The optimal test of two worlds that differ in one report (Theorem 1, docs/explanation/privacy.md#sketch).
 
     The release has mean s u^T plus what is known, and covariance sigma_w^2 S_H S_H^T in word w. With the pseudo-inverse
     of the Gram matrix the log-likelihood ratio is linear, and its distance between the worlds is mu.
@@ -159,7 +159,7 @@ def noise_gram(columns: IntArray | FloatArray) -> FloatArray:
 
 
 def leverages(columns: IntArray, honest: IntArray) -> FloatArray:
-    """Return s_i^T (S_H S_H^T)^+ s_i of the honest clients, in their order (docs/privacy.md#sketch).
+    """Return s_i^T (S_H S_H^T)^+ s_i of the honest clients, in their order (docs/explanation/privacy.md#sketch).
 
     Args:
         columns: all clients' columns, shape `(rows, clients)` or `(copies, rows, clients)`.

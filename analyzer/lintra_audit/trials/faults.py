@@ -1,7 +1,7 @@
 """Faults that any mechanism can have, each at the seam where it would arise; the pipeline around it stays as it is.
 
 An audit that none of these fails would prove nothing. Mistakes that only one mechanism can make stand with it, in
-`lintra_audit.kinds`. Which check catches which fault, and how surely, stands in docs/audit.md.
+`lintra_audit.kinds`. Which check catches which fault, and how surely, stands in docs/explanation/audit.md.
 """
 
 from collections.abc import Callable, Sequence

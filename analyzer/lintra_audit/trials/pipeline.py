@@ -33,7 +33,7 @@ def encode(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) ->
 
 
 def draw_checked(task: Task, root: bytes, nonces: Sequence[bytes], num_clients: int) -> PublicMatrix:
-    """Draw the matrix of a cohort that keeps the claim (docs/protocol.md#rules, R8 and R9).
+    """Draw the matrix of a cohort that keeps the claim (docs/reference/protocol.md#rules, R8 and R9).
 
     Raises:
         LintraError: the rule that refuses it.
@@ -43,7 +43,7 @@ def draw_checked(task: Task, root: bytes, nonces: Sequence[bytes], num_clients: 
 
 
 def release_once(released: set[int], clients: IntArray) -> None:
-    """Refuse reports that were released before, as every server's store does (docs/privacy.md#one-release).
+    """Refuse reports that were released before, as every server's store does (docs/explanation/privacy.md#one-release).
 
     Raises:
         AlreadyReleasedError: some of them were.

@@ -2,7 +2,7 @@
 
 N(mean(D), C(D) + sigma^2 I) is released with the smallest sigma for which an upper bound of delta, an envelope over all
 neighbours, keeps the claim (Wei et al. 2023, v4, NDIS-calibrated Gaussian mechanism). What the neighbours may do enters
-by three numbers only; docs/mechanisms/calibrated_gaussian.md derives the envelopes.
+by three numbers only; docs/reference/mechanisms/calibrated_gaussian.md derives the envelopes.
 """
 
 import functools

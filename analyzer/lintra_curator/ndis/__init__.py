@@ -1,7 +1,7 @@
 """The normal distributions indistinguishability spectrum: exact privacy profiles of Gaussian releases.
 
 From Wei, Lu, Magdon-Ismail, Zikas, "The Normal Distributions Indistinguishability Spectrum" (arXiv 2309.01243, 2023),
-whose versions 3 and 4 are cited as v3 and v4. docs/ndis.md says what is proved and what is only computed.
+whose versions 3 and 4 are cited as v3 and v4. docs/explanation/ndis.md says what is proved and what is only computed.
 """
 
 from lintra_curator.ndis.bounds import renyi_bound, split_bound

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 class Certified:
     """A value and the interval in which the exact one lies; a promise quotes `hi`, a refutation `lo`.
 
-    The interval allows for truncation, discretisation and rounding of the computation (docs/ndis.md#evaluator).
+    The interval allows for truncation, discretisation and rounding of the computation
+    (docs/explanation/ndis.md#evaluator).
 
     Attributes:
         value: the computed number.

@@ -2,7 +2,7 @@
 
 One row of (B, b) enters them by its leverage p in B and its share s of the squared residual, whose sum q = p + s is
 its leverage in [B b]. Both laws have one coordinate that carries the mean shift and a sphere of d - 1 others, so a
-profile is one integral over the first of an incomplete function of the second (docs/ndis.md#least-squares).
+profile is one integral over the first of an incomplete function of the second (docs/explanation/ndis.md#least-squares).
 """
 
 import math
@@ -109,7 +109,8 @@ def delta_ols(
 
     Not certified: it may be below the truth by that error, and by more where delta is below 1e-100. Quick and good for
     searching; a certificate is `delta(ols_pair(...), epsilon).hi`. Not monotone in the
-    leverage: the assumption of Wei et al. 2023, v3 Theorem 5, is false for small r (docs/ndis.md#least-squares).
+    leverage: the assumption of Wei et al. 2023, v3 Theorem 5, is false for small r
+    (docs/explanation/ndis.md#least-squares).
 
     Args:
         epsilon: any real number for which exp(epsilon) is finite.

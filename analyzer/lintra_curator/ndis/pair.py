@@ -1,7 +1,8 @@
 """A pair of Gaussian laws, by the invariants on which every measure of their difference depends.
 
 After whitening by the second law the first one has covariance diag(lambda). What is stored is eta = lambda - 1, because
-neighbouring releases differ little and lambda itself would lose the digits that matter (docs/ndis.md#pairs).
+neighbouring releases differ little and lambda itself would lose the digits that matter
+(docs/explanation/ndis.md#pairs).
 """
 
 import math

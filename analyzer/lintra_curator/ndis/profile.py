@@ -3,7 +3,7 @@
 delta(epsilon) = (1 / 2 pi i) int exp(-s epsilon) M(s) / (s (s + 1)) ds over a vertical line right of 0. By Poisson's
 formula the sum with step h is the sum over all j of delta(epsilon + 2 pi j / h) exp(2 pi j c / h): it errs upwards
 only, by a bounded amount. |M| falls along the line, so the rest beyond the last term is bounded too; and nothing
-cancels, so a delta of 1e-100 keeps its digits (docs/ndis.md#evaluator).
+cancels, so a delta of 1e-100 keeps its digits (docs/explanation/ndis.md#evaluator).
 """
 
 import math
@@ -281,7 +281,7 @@ def _log_turned_rest(pair: Pair, epsilon: float, tilt: float, step: float, heigh
 
     F is exp(-s theta) G(s), where |G| is at most a constant at all s with imaginary part T. The terms beyond are
     residues of F(s) / (exp(2 pi (s - c) / h) - 1), so their sum is an integral along two horizontal rays from c + i T,
-    to the right and to the left, on which exp(-s theta) or the kernel decays (docs/ndis.md#evaluator).
+    to the right and to the left, on which exp(-s theta) or the kernel decays (docs/explanation/ndis.md#evaluator).
     """
     if (pair.tsq[pair.eta == 0] > 0).any():
         return math.inf

@@ -111,7 +111,7 @@ def mean_shift(amplitude: float, noise_variance: float, target_bound: float, max
 
     With v = min(K, s^2) and gain = sqrt(K v) / (v + s^2), the smaller of gain Y sqrt(n), by all targets together, and
     of gain (Y + Y sqrt(n K) / (2 s)), by the record's own and the others' prediction of it; the paper has
-    sqrt(n K) Y / s (docs/mechanisms/calibrated_gaussian.md#gaussian-process).
+    sqrt(n K) Y / s (docs/reference/mechanisms/calibrated_gaussian.md#gaussian-process).
     """
     root = math.sqrt(max_rows)
     v = min(amplitude, noise_variance)

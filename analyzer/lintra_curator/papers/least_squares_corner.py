@@ -1,7 +1,7 @@
 """The ridge of private least squares by the published rule, to compare (Wei et al. 2023, v3 Figure 4).
 
 It sets p = s = l^2 / sigma^2, which asks for about 40 % more noise than the worst p and s that rows of norm l can
-reach, and rests on a monotonicity that is false for few sketch rows (docs/ndis.md#least-squares).
+reach, and rests on a monotonicity that is false for few sketch rows (docs/explanation/ndis.md#least-squares).
 """
 
 import math

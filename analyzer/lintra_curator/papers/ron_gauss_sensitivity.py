@@ -2,7 +2,7 @@
 
 Lemma 4 of Chanyaswad, Liu, Mittal 2019 takes sqrt(p) |M|_F for a bound of |M|_1, where it is p |M|_F. So their Laplace
 noise, of scale 2 sqrt(p) / (n epsilon), is sqrt(p / 2) times less private than stated, and no less for some rows
-(docs/mechanisms/central_ron_gauss.md#published).
+(docs/reference/mechanisms/central_ron_gauss.md#published).
 """
 
 import math
@@ -156,8 +156,8 @@ def _require_dimension(dimension: int) -> None:
 def augmented_distance(constant: float, squared_bound: float) -> float:
     """Return the largest Frobenius distance of g g^T and h h^T for g = (c, v), h = (c, w).
 
-    Theorem J2 of docs/privacy.md#joint. It is sqrt(2) (c^2 + q) if c^2 <= q, else 2 sqrt(2) c sqrt(q): what one row
-    changes where mean and second moment are released as one matrix with isotropic noise.
+    Theorem J2 of docs/explanation/privacy.md#joint. It is sqrt(2) (c^2 + q) if c^2 <= q, else 2 sqrt(2) c sqrt(q): what
+    one row changes where mean and second moment are released as one matrix with isotropic noise.
 
     Args:
         constant: c, at least 0.

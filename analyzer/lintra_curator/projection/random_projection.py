@@ -64,7 +64,7 @@ def replacement_pair(ratio: float, sketch_rows: float) -> Pair:
 
     Whitened by the rows in common and the ridge, the covariances are I + v v^T and I + u u^T with |u|^2 and |v|^2 at
     most l^2 / sigma^2. That orthogonal rows of full length are worst is proved in
-    docs/mechanisms/random_projection.md#replacing-a-row; the paper does not treat replacement.
+    docs/reference/mechanisms/random_projection.md#replacing-a-row; the paper does not treat replacement.
 
     Args:
         ratio: l^2 / sigma^2, positive.

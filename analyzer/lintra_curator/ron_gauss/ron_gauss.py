@@ -2,7 +2,7 @@
 
 The same vector as the mechanism `ron_gauss` of many clients, with all noise from one party; its release is the same
 object, so models, rows and reports are the same too (after Chanyaswad, Liu, Mittal 2019;
-docs/mechanisms/central_ron_gauss.md).
+docs/reference/mechanisms/central_ron_gauss.md).
 """
 
 from collections.abc import Sequence

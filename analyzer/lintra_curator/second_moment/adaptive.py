@@ -1,7 +1,7 @@
 """Two releases in a row, the second a projection: exact joint curves, and the ridge that rests on a first look.
 
 Sheffet's Algorithms 2 and 5 add a smaller ridge where the table's own smallest eigenvalue is large. The look at that
-eigenvalue is paid for by the joint curve of both releases, docs/mechanisms/central_second_moment.md.
+eigenvalue is paid for by the joint curve of both releases, docs/reference/mechanisms/central_second_moment.md.
 """
 
 from scipy import special

@@ -43,7 +43,7 @@ class NoiseRecord:
         sigma: sd of an entry off the diagonal where there are no data: sigma, sqrt(k) c B^2, w2 / sqrt(r) in turn.
         num_columns: d at the time of the release.
         mu: of the Gaussian mechanism, else None.
-        slack: K of Theorem D1, the price of integers (docs/privacy.md#integers); 0 for continuous laws.
+        slack: K of Theorem D1, the price of integers (docs/explanation/privacy.md#integers); 0 for continuous laws.
         degrees: r of a projection, k of Wishart noise, nu of an inverse Wishart draw.
         scale: c of Wishart noise.
         weight: q = B^2 / w2, what one row can weigh against the planned ridge.

@@ -1,8 +1,8 @@
 """The exact privacy curves delta(epsilon) of projection, inverse Wishart and Wishart releases of a second moment.
 
 Worst cases over all tables with rows of norm at most B, after Sheffet (2019), Algorithms 1 to 5, computed anew:
-docs/mechanisms/central_second_moment.md states and derives them. q = B^2 / w2 is what one row weighs against the ridge
-w2, l = q / (1 + q) its leverage; s = 1 / c is what it weighs against the scale c B^2 of Wishart noise.
+docs/reference/mechanisms/central_second_moment.md states and derives them. q = B^2 / w2 is what one row weighs against
+the ridge w2, l = q / (1 + q) its leverage; s = 1 / c is what it weighs against the scale c B^2 of Wishart noise.
 """
 
 import math
@@ -114,8 +114,8 @@ def wishart_delta(
 ) -> float:
     """Return delta(epsilon) of Wishart noise W_d(c B^2 I, k).
 
-    For "replace-one" the maximum over all pairs of rows stands in a corner (docs/privacy.md#wishart, by Prékopa 1973,
-    Theorem 6); points between the corners are a check of the numbers.
+    For "replace-one" the maximum over all pairs of rows stands in a corner (docs/explanation/privacy.md#wishart, by
+    Prékopa 1973, Theorem 6); points between the corners are a check of the numbers.
 
     Args:
         epsilon: at least 0.

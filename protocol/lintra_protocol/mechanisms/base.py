@@ -33,7 +33,7 @@ MAX_SERVERS = 16
 """Most servers that a task may have; headroom is for the smoothing noise of so many."""
 
 SEED_ATTEMPTS = 3
-"""How many matrices are drawn before a cohort is given up (docs/protocol.md#rules, R8)."""
+"""How many matrices are drawn before a cohort is given up (docs/reference/protocol.md#rules, R8)."""
 
 
 class Mechanism(Contributed):
@@ -101,7 +101,7 @@ class Mechanism(Contributed):
     def squared_report_bound(self) -> int | None:
         """Return B2, the largest squared norm of a noiseless report of one row in ring units; None where none is known.
 
-        Verified reports prove that they are not longer, noise aside (docs/verified.md).
+        Verified reports prove that they are not longer, noise aside (docs/explanation/verified.md).
         """
         return None
 
@@ -136,7 +136,7 @@ class Mechanism(Contributed):
         """Add a server's smoothing noise to its sketch share of shape `(m, w/c)`, in place; once for each release.
 
         A server that did this twice for the same reports and gave out both results would show their difference, so
-        it stores what it got in the step that computes it (docs/privacy.md#smoothing).
+        it stores what it got in the step that computes it (docs/explanation/privacy.md#smoothing).
         """
         if self.smoothing:
             sketch_share += to_ring(discrete_gaussian(sketch_share.shape, self.smoothing, random_bytes))
@@ -146,7 +146,7 @@ class Mechanism(Contributed):
         return -(-num_clients // self.num_rows)
 
     def quota(self, claim: Claim) -> int:
-        """Return how many corrupt clients one row must be assumed to hold (docs/privacy.md#coalitions)."""
+        """Return how many corrupt clients one row must be assumed to hold (docs/explanation/privacy.md#coalitions)."""
         return claim.quota(self.num_rows)
 
     def smallest_row(self, num_clients: int, claim: Claim) -> int:
@@ -162,7 +162,7 @@ class Mechanism(Contributed):
         return self._additive(claim, num_columns, num_clients, self.smallest_row(num_clients, claim))
 
     def release_privacy(self, claim: Claim, num_columns: int, matrix: PublicMatrix) -> PrivacyStatement:
-        """Return the privacy of a release under the matrix that was really drawn (Theorem 1, docs/privacy.md#sketch).
+        """Return the privacy of a release under the matrix as drawn (Theorem 1, docs/explanation/privacy.md#sketch).
 
         Raises:
             RowUnderfilledError: a row has no honest client beyond the tolerated coalition.
@@ -249,7 +249,7 @@ class Mechanism(Contributed):
         return 0 < self.squared_bound <= MAX_SQUARED_BOUND
 
     def smallest_sigma(self, claim: Claim, num_columns: int) -> int:
-        """Return the smallest integer sigma that keeps the claim at the minimum cohort (docs/privacy.md#calibration).
+        """Return the smallest integer sigma that keeps the claim (docs/explanation/privacy.md#calibration).
 
         Raises:
             RowUnderfilledError: the minimum cohort leaves a row without honest clients.

@@ -2,7 +2,7 @@
 
 A client that clipped its row sends g there, another one 0, with noise like that of any other word. Whoever sees the sum
 knows whether the bounds were too narrow, at the price of sqrt(1 + w^2) times as much noise in every word
-(docs/privacy.md#clip-counter).
+(docs/explanation/privacy.md#clip-counter).
 """
 
 from abc import abstractmethod

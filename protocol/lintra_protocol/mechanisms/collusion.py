@@ -1,7 +1,8 @@
 """What a promise becomes if another part of the clients colludes than it was made for.
 
 How many clients collude nobody can check, so every claim is shown for several answers. The noise stays what it is; of
-delta, a sketch's coalition gets nothing or half, whichever gives the smaller epsilon (docs/privacy.md#coalitions).
+delta, a sketch's coalition gets nothing or half, whichever gives the smaller epsilon
+(docs/explanation/privacy.md#coalitions).
 """
 
 from collections.abc import Callable, Mapping

@@ -1,7 +1,8 @@
 """What organisations contribute: the sum of their rows' exact encodings, and one draw of noise for all of them.
 
-The unit of privacy is a person, who may have several rows in several organisations (docs/privacy.md#organisations).
-A task tells its mechanism who contributes; the mechanism's own document never says it.
+The unit of privacy is a person, who may have several rows in several organisations
+(docs/explanation/privacy.md#organisations). A task tells its mechanism who contributes; the mechanism's own document
+never says it.
 """
 
 from collections.abc import Callable, Iterator
@@ -129,7 +130,7 @@ class Contributed(Encoder):
     def squared_person_distance(self, neighbours: Neighbours) -> Fraction:
         """Return the largest squared distance of two sums that differ in one person's rows in one organisation.
 
-        Rows that are clipped one by one: Lemma O0 (docs/privacy.md#organisations).
+        Rows that are clipped one by one: Lemma O0 (docs/explanation/privacy.md#organisations).
         """
         return self._of_persons(self.squared_row_distance, neighbours)
 

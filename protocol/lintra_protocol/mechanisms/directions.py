@@ -1,7 +1,8 @@
 """Rows along a few public directions: what a second round of products takes instead of the columns.
 
 The directions come from the release of a `range_finder` and stand in the second task. Whatever they are, what is made
-of a row is clipped in integers, so that the promise does not rest on them (docs/privacy.md#second-round-of-a-range).
+of a row is clipped in integers, so that the promise does not rest on them
+(docs/explanation/privacy.md#second-round-of-a-range).
 """
 
 import base64

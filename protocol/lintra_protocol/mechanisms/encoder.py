@@ -17,7 +17,7 @@ from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import FloatArray, IntArray
 
 MIN_SIGMA = 4
-"""Below this the discrete Gaussian is too coarse for the lattice correction (docs/privacy.md#integers)."""
+"""Below this the discrete Gaussian is too coarse for the lattice correction (docs/explanation/privacy.md#integers)."""
 
 ON_THE_SPHERE = 2.0**-30
 """By which part a row's norm may exceed the bound without being counted as clipped: far below a step of any grid."""

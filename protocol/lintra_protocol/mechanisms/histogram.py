@@ -1,7 +1,7 @@
 """`histogram`: how many rows lie in each of some public cells, column by column; hence shares, quantiles and bounds.
 
 A row adds `indicator` to one cell of every column, so that it moves the sum by a fixed distance whatever it holds:
-nothing has to be clipped, and the promise is exact (docs/mechanisms/histogram.md).
+nothing has to be clipped, and the promise is exact (docs/reference/mechanisms/histogram.md).
 """
 
 from collections.abc import Sequence

@@ -3,7 +3,7 @@
 A client sends one noisy row, not the paper's s noisy copies; the columns are dealt to the rows after the cohort is
 frozen, and balanced. With one entry per column the release costs exactly what the central Gaussian mechanism would.
 With more, rows share clients: privacy follows from the leverage scores of the matrix that was really drawn, and
-every server adds a little smoothing noise (docs/privacy.md#leverage, #smoothing).
+every server adds a little smoothing noise (docs/explanation/privacy.md#leverage, #smoothing).
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ from lintra_protocol.transforms.base import PublicMatrix
 from lintra_protocol.transforms.osnap import BalancedOsnap
 
 MIN_OVERLAPPING_SIGMA = 8
-"""The smallest sigma where rows overlap: sigma^2 is at least 64 (docs/privacy.md#smoothing)."""
+"""The smallest sigma where rows overlap: sigma^2 is at least 64 (docs/explanation/privacy.md#smoothing)."""
 
 MAX_OVERLAPPING_ROWS = 4096
 """Leverage scores need a matrix of rows times rows; beyond this it takes minutes."""
@@ -67,7 +67,7 @@ class Osnap(SketchedRows):
         return self.squared_bound + self.clip_steps**2
 
     def quota(self, claim: Claim) -> int:
-        """Return how many corrupt clients one row must be assumed to hold (docs/privacy.md#coalitions)."""
+        """Return how many corrupt clients one row must be assumed to hold (docs/explanation/privacy.md#coalitions)."""
         return block_quota(claim, self.rows, self.sparsity, SEED_ATTEMPTS)
 
     def privacy(self, claim: Claim, num_columns: int, num_clients: int) -> PrivacyStatement:

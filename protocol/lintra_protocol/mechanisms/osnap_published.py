@@ -2,8 +2,8 @@
 
 A client sends s copies of its row, each with noise of its own, and entry j of its column applies to copy j. Entries are
 clipped, not norms, and sigma is equation (4) of the paper, rounded up. Equation (4) does not always keep what it was
-asked for (docs/privacy.md#published-calibration), so a task promises what is exactly true, and is refused if it
-promises more.
+asked for (docs/explanation/privacy.md#published-calibration), so a task promises what is exactly true, and is refused
+if it promises more.
 """
 
 from decimal import ROUND_CEILING, Context, Decimal
@@ -100,7 +100,7 @@ class OsnapPublished(SketchedRows):
         )
 
     def quota(self, claim: Claim) -> int:
-        """Return how many corrupt clients one row must be assumed to hold (docs/privacy.md#coalitions)."""
+        """Return how many corrupt clients one row must be assumed to hold (docs/explanation/privacy.md#coalitions)."""
         return block_quota(claim, self.rows, self.sparsity, 1)
 
     def privacy(self, claim: Claim, num_columns: int, num_clients: int) -> PrivacyStatement:

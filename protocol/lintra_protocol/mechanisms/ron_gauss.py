@@ -2,7 +2,7 @@
 
 After Chanyaswad, Liu, Mittal 2019 (RON-Gauss), as one integer vector per row and one sum. The row is clipped where it
 is projected, in integers, so that the promise never depends on the frame; the noise is Gaussian and its joint privacy
-exact (docs/privacy.md#joint).
+exact (docs/explanation/privacy.md#joint).
 """
 
 from collections.abc import Sequence
@@ -43,7 +43,8 @@ class RonGauss(CountedCells):
     Attributes:
         sigma: deviation of a product of two different coordinates; all others follow from it (`deviations`).
         indicator: U, what a row adds to its class count and to its cells; larger means finer noise.
-        mean_weight: r of docs/privacy.md#joint: larger means less noise on sums and counts, more on products.
+        mean_weight: r of docs/explanation/privacy.md#joint: larger means less noise on sums and counts, more on
+        products.
     """
 
     counts_clipped: ClassVar[bool] = True
@@ -116,7 +117,7 @@ class RonGauss(CountedCells):
         return max(self.bound**2, self.indicator, self.clip_steps)
 
     def squared_distance(self, claim: Claim, num_columns: int) -> Fraction:
-        """Return the largest squared distance of neighbouring noiseless reports (Theorem J3, docs/privacy.md#joint).
+        """Return the largest squared distance of neighbouring reports (Theorem J3, docs/explanation/privacy.md#joint).
 
         Each entry is counted in multiples of its noise's deviation over `sigma`.
         """
@@ -127,7 +128,7 @@ class RonGauss(CountedCells):
         return self.joint_noise.squared_row_distance(neighbours)
 
     def _squared_mu(self, sigma: int, neighbours: Neighbours, honest: int, given_up: Fraction) -> Fraction:
-        """Return mu^2 of Theorem J3, and what the clip counter adds to it (docs/privacy.md#clip-counter)."""
+        """Return mu^2 of Theorem J3, and what the clip counter adds (docs/explanation/privacy.md#clip-counter)."""
 
         def of_rows(which: Neighbours) -> Fraction:
             return self.joint_noise.squared_mu(sigma, which, honest, given_up)

@@ -78,7 +78,7 @@ class RonGaussCentred(ProjectedRows):
     def squared_row_distance(self, neighbours: Neighbours) -> Fraction:
         """Return the largest squared distance of neighbouring products in multiples of `sigma`: T^4, or T^4 / 2.
 
-        Theorem J6 (docs/privacy.md#joint); the same pooled and by class.
+        Theorem J6 (docs/explanation/privacy.md#joint); the same pooled and by class.
         """
         whole = Fraction(self.bound**4)
         return whole / 2 if neighbours == "zero-out" else whole

@@ -3,10 +3,10 @@
 Under an exact count every report is one row, so a row of which a number is missing has the column's centre there. Under
 a noisy one it is sent as the *null row*, all words 0: it looks like any other report and takes part in nothing. How
 many rows are left then depends on values nobody may see, so it is a word like any other, with noise
-(docs/privacy.md#missing-numbers).
+(docs/explanation/privacy.md#missing-numbers).
 
 Where organisations contribute, the same word counts the rows of each, if the task says so, and the rows of a person are
-clipped together, as one long vector (docs/privacy.md#organisations).
+clipped together, as one long vector (docs/explanation/privacy.md#organisations).
 """
 
 from abc import abstractmethod

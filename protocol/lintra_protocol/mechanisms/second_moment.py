@@ -2,7 +2,7 @@
 
 A client rounds and clips its row in integers and sends the exact integer products, so the sensitivity holds without
 rounding slack. Off-diagonal noise has half the diagonal's variance, which makes the noise isotropic in the Frobenius
-norm and the mechanism exactly Gaussian (Dwork et al. 2014; Sheffet 2019; docs/privacy.md#second-moments).
+norm and the mechanism exactly Gaussian (Dwork et al. 2014; Sheffet 2019; docs/explanation/privacy.md#second-moments).
 """
 
 from fractions import Fraction
@@ -134,12 +134,12 @@ class SecondMoment(CountedRows):
         return np.pad(products, (0, self.clip_words), constant_values=self.sigma)
 
     def squared_row_distance(self, neighbours: Neighbours) -> Fraction:
-        """Return the largest squared distance of two neighbouring products, exactly (docs/privacy.md#second-moments).
+        """Return the largest squared distance of neighbouring products (docs/explanation/privacy.md#second-moments).
 
         With R = B^2 and c the intercept: (R + c^2)^2 where one row is replaced, or 4 c^2 R if c^2 is above R; the same
         with and without the trace. R^2 / 2 + c^2 R where it becomes the null row, and R^2 / 2 more for the trace. Under
         a noisy count the null row has no constant, which adds c^4 / 2 there, and is one of the rows that may replace
-        another (docs/privacy.md#missing-numbers).
+        another (docs/explanation/privacy.md#missing-numbers).
         """
         squared = Fraction(self.squared_bound)
         constant = self.intercept_steps**2
@@ -151,7 +151,7 @@ class SecondMoment(CountedRows):
         return max(between, to_null) if self.count_words else between
 
     def squared_person_distance(self, neighbours: Neighbours) -> Fraction:
-        """Return the largest squared distance where one person changes (Theorem O1, docs/privacy.md#organisations).
+        """Return the largest squared distance if one person changes (O1, docs/explanation/privacy.md#organisations).
 
         With T the person's bound and C = r c^2: (T + C)^2 where they are replaced, or 4 C T under an exact count if C
         is above T; T^2 / 2 + C T where they become null rows that are still counted, (T + C)^2 / 2 where the noisy

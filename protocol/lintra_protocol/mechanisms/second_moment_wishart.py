@@ -2,7 +2,7 @@
 
 What the honest clients' examples add up to is Wishart noise, Algorithm 3 of Sheffet 2019 without a curator. The
 examples are drawn on a grid 2^18 times finer than the rows', their products are rounded at random and a little discrete
-Gaussian noise is added, so that the integers on the wire are covered by a proof (docs/privacy.md#wishart).
+Gaussian noise is added, so that the integers on the wire are covered by a proof (docs/explanation/privacy.md#wishart).
 """
 
 from fractions import Fraction
@@ -137,7 +137,8 @@ class WishartSecondMoment(Mechanism):
         """Return the natural log of a bound on the chance that any released entry leaves the ring.
 
         A sum of products is at most the larger sum of squares; h squares of variance v exceed v (1.4 h + 2 z^2) with
-        probability exp(-z^2 / 2). Half of the room is for them, half for the rounding noise (docs/privacy.md#headroom).
+        probability exp(-z^2 / 2). Half of the room is for them, half for the rounding noise
+        (docs/explanation/privacy.md#headroom).
         """
         total = max_clients * (self.squared_bound + self.variance)
         room = (1 << RING_BITS - 1) - total
@@ -261,7 +262,7 @@ def failure_allowed(claim: Claim) -> float:
 
 
 def _joined_failure(allowed: float, grid: float, mu: float) -> float:
-    """Return f for which the whole is dominated by mu and the failure f (docs/privacy.md#wishart).
+    """Return f for which the whole is dominated by mu and the failure f (docs/explanation/privacy.md#wishart).
 
     The chain actual, continuous, continuous neighbour, actual neighbour loses `_TAIL` and rho, the failure and mu, and
     `_TAIL` and rho again.

@@ -45,7 +45,7 @@ class Sum(CountedRows):
         return np.pad(steps, ((0, 0), (0, words)), constant_values=self.count_steps) if words else steps
 
     def squared_row_distance(self, neighbours: Neighbours) -> Fraction:
-        """Return the squared distance without the clip counter (docs/privacy.md#missing-numbers).
+        """Return the squared distance without the clip counter (docs/explanation/privacy.md#missing-numbers).
 
         It is (2B)^2 where one row is replaced, also by the null row, since the count adds (B/2)^2 to B^2 only; against
         the null row B^2, and (B/2)^2 more under a noisy count.
@@ -54,7 +54,7 @@ class Sum(CountedRows):
         return super().squared_row_distance(neighbours) + added
 
     def squared_person_distance(self, neighbours: Neighbours) -> Fraction:
-        """Return the largest squared distance where one person changes (Theorem O2, docs/privacy.md#organisations).
+        """Return the largest squared distance if one person changes (O2, docs/explanation/privacy.md#organisations).
 
         With T the person's bound and r rows: 4 r T where they are replaced, r T where they are gone or null, and there
         (g r)^2 more under a noisy count.

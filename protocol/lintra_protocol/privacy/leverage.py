@@ -2,8 +2,8 @@
 
 The leverage of client i is tau_i = s_i^T G^-1 s_i, with s_i its column of the sketch S and G = S S^T over the honest
 clients. A release is mu-Gaussian-DP with mu = Delta sqrt(max tau_i) / sigma, and with no smaller mu
-(docs/privacy.md#leverage). Floating-point results here are never below the true value: an inverse comes with its
-certified error, an eigenvalue with the error of its computation.
+(docs/explanation/privacy.md#leverage). Floating-point results here are never below the true value: an inverse comes
+with its certified error, an eigenvalue with the error of its computation.
 """
 
 import math
@@ -138,7 +138,7 @@ def shared_pairs(rows: int, row_numbers: IntArray, signs: IntArray) -> int:
 def coalition_reach(corrupt: int, sparsity: int, most_shared: int) -> int:
     """Return L(t), a bound on the largest eigenvalue of S_C S_C^T over all C of at most t columns.
 
-    L(t) = t + s - 1 + min(E_max, (s-1)(t-1)), and L(0) = 0 (docs/privacy.md#leverage).
+    L(t) = t + s - 1 + min(E_max, (s-1)(t-1)), and L(0) = 0 (docs/explanation/privacy.md#leverage).
 
     Args:
         corrupt: t.
@@ -225,7 +225,7 @@ class LeverageBounds:
 
         Args:
             corrupt: t, the size of the coalition.
-            quota: how many of it one row may hold, at most t (docs/privacy.md#coalitions).
+            quota: how many of it one row may hold, at most t (docs/explanation/privacy.md#coalitions).
 
         Raises:
             RowUnderfilledError: the coalition may isolate somebody.

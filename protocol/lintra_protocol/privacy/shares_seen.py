@@ -1,4 +1,4 @@
-"""What shares of verified reports show beyond sums, and what that takes off a task's delta (docs/verified.md#privacy).
+"""What shares of verified reports show beyond sums, and what it takes off delta (docs/explanation/verified.md#privacy).
 
 A word of a share is uniform on 2^g numbers, and with the row's word added it is so but for the two ends of its range:
 shares of integers hide a row almost, and not exactly as shares in the ring do. Nothing here is assumed to be small.

@@ -2,7 +2,7 @@
 
 What is seen beside it lies within `shift` (total variation) of what no row has any part in, for both neighbours. So
 delta(epsilon) <= delta_noise(epsilon) + (1 + e^epsilon) shift; shifts of several releases add up, and epsilon is that
-of all together (docs/privacy.md#composition).
+of all together (docs/explanation/privacy.md#composition).
 """
 
 import math

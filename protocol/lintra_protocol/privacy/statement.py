@@ -28,7 +28,7 @@ Relation = Literal["replace-one", "zero-out", "add-remove", "replace-one within 
 Status = Literal["proved", "numerical supremum", "asymptotic, heuristic"]
 
 SMOOTHING = 4.0
-"""theta^2 of Theorem D1 (docs/privacy.md#integers): how much honest variance pays for the lattice."""
+"""theta^2 of Theorem D1 (docs/explanation/privacy.md#integers): how much honest variance pays for the lattice."""
 
 MAX_SLACK = 1e-12
 """Largest K of Theorems D1 and D2 that a task may have; with sigma >= 4 the true value is below 1e-19."""
@@ -82,7 +82,7 @@ class Claim(Frozen):
 
         An adaptive coalition sits in one row. A static one, chosen before the matrix was drawn, is spread by the
         balanced permutation; more than the quota share a row with probability at most `delta_coalition`
-        (docs/privacy.md#coalitions).
+        (docs/explanation/privacy.md#coalitions).
         """
         corrupt = self.max_corrupt_clients
         if corrupt == 0 or rows == 1 or self.threat == "adaptive" or fraction(self.delta_coalition) == 0:
@@ -244,7 +244,7 @@ def additive_statement(
     beside: float = 0.0,
     persons: str = "",
 ) -> PrivacyStatement:
-    """State the privacy of sums of integers that carry discrete Gaussian noise (Theorems 1 and D1, docs/privacy.md).
+    """State the privacy of integer sums with discrete Gaussian noise (Theorems 1 and D1, docs/explanation/privacy.md).
 
     Args:
         claim: who is a neighbour, and which coalition is tolerated.
@@ -282,7 +282,7 @@ def copies_statement(
     """State the privacy of sums of several copies of each report, every copy with noise of its own in one row.
 
     The rows are independent, so squared distances add up, and so does K of Theorem D1
-    (docs/privacy.md#published-calibration).
+    (docs/explanation/privacy.md#published-calibration).
 
     Args:
         claim: who is a neighbour, and which coalition is tolerated.
@@ -318,7 +318,7 @@ def smoothed_statement(
     slack: float,
     beside: float = 0.0,
 ) -> PrivacyStatement:
-    """State the privacy of an integer sketch with server smoothing noise (Theorems 1 and D2, docs/privacy.md).
+    """State the privacy of an integer sketch with smoothing noise (Theorems 1 and D2, docs/explanation/privacy.md).
 
     Args:
         claim: who is a neighbour, and which coalition is tolerated.

@@ -101,7 +101,8 @@ def noised_bound(longest: int, variances: Iterable[int]) -> int:
 
     With B2 the largest squared norm of a row, V1 and V2 the sums of the variances and of their squares, and m the
     largest one: B2 + V1 + 2 (isqrt(56 (V2 + 2 m B2)) + 1) + 112 m. Discrete Gaussian noise is sub-Gaussian, so the
-    squared norm is sub-gamma like the noncentral chi-square (Birge 2001; Hsu, Kakade, Zhang 2012; docs/verified.md).
+    squared norm is sub-gamma like the noncentral chi-square (Birge 2001; Hsu, Kakade, Zhang 2012;
+    docs/explanation/verified.md).
 
     Args:
         longest: B2.

@@ -14,7 +14,7 @@ _KEPT = (1 << 60) - 1
 def check_points(check_seed: bytes) -> Points:
     """Return the points of a 32-byte check seed; of each field's own, those whose fourth power is 0 or 1 are skipped.
 
-    At a point of fourth power 1 the blinds of a column do not hide it (docs/verified.md).
+    At a point of fourth power 1 the blinds of a column do not hide it (docs/explanation/verified.md).
     """
     count = 8 * len(PRIMES)
     while True:

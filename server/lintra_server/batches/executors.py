@@ -83,7 +83,7 @@ class Processes:
 
 
 class Dask:
-    """A Dask cluster of this server's own: whoever runs it sees the server's shares (docs/deploying.md#cluster)."""
+    """This server's own Dask cluster: whoever runs it sees the server's shares (docs/how-to/deploying.md#cluster)."""
 
     def __init__(self, address: str, certificates: Certificates | None, host: str = "127.0.0.1") -> None:
         """Name the cluster; nothing is connected before a release.

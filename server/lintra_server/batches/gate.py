@@ -2,7 +2,7 @@
 
 Each step first looks whether it was done before, and then answers with the same bytes. What it computes is written down
 whole, drawn values too, before the journal says that it happens (see `steps`); so a crash, or a copy of the database
-that is restored later, leads to the same bytes or to none. Rule numbers are those of docs/protocol.md#rules.
+that is restored later, leads to the same bytes or to none. Rule numbers are those of docs/reference/protocol.md#rules.
 """
 
 from collections.abc import Callable, Sequence

@@ -110,7 +110,9 @@ _NOT_ITS_JOURNAL = (
 )
 
 
-_POSTGRES = "the database is PostgreSQL's: put its backup in place with PostgreSQL's own commands (docs/deploying.md)"
+_POSTGRES = (
+    "the database is PostgreSQL's: put its backup in place with PostgreSQL's own commands (docs/how-to/deploying.md)"
+)
 
 
 def put_database(settings: Settings, backup: Path) -> Path | None:

@@ -1,4 +1,4 @@
-"""All windows together over HTTP and in a terminal, and every command of docs/windows.md as it stands."""
+"""All windows together over HTTP and in a terminal, and every command of docs/how-to/windows.md as it stands."""
 
 import json
 import shlex
@@ -116,13 +116,13 @@ def test_every_command_of_the_page_about_windows_runs(
     released: tuple[AnalyzerClient, str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, task_id, _ = released
-    (shown,) = [block.text for block in blocks("docs/windows.md") if block.text.startswith("{")]
+    (shown,) = [block.text for block in blocks("docs/how-to/windows.md") if block.text.startswith("{")]
     Specification.model_validate_json(shown)  # the page's own is right
     monkeypatch.chdir(tmp_path)
     # A year of weeks is more than these servers allow; the commands are those of the page.
     Path("weekly.json").write_text(json.dumps(specification("sum", **ASKED)))
     printed = {}
-    for block in (block for block in blocks("docs/windows.md") if block.kind == "shell"):
+    for block in (block for block in blocks("docs/how-to/windows.md") if block.kind == "shell"):
         for command in commands(block.text):
             program, *words = shlex.split(command.replace("$TASK", task_id))
             assert program == "lintra"

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from lintra_audit.release.cli import app
 
-PAGE = (Path(__file__).resolve().parents[4] / "docs/ndis.md").read_text("utf-8")
+PAGE = (Path(__file__).resolve().parents[4] / "docs/explanation/ndis.md").read_text("utf-8")
 
 
 def test_the_command_of_the_page_refutes_its_claim() -> None:

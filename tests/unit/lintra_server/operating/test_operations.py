@@ -182,7 +182,7 @@ def commands(page: str) -> list[list[str]]:
 
 def test_every_command_of_the_page_does_what_it_says(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(config.parent)
-    known = commands((ROOT / "docs/operations.md").read_text("utf-8"))
+    known = commands((ROOT / "docs/how-to/operations.md").read_text("utf-8"))
     assert {words[0] for words in known} == {"init", "doctor", "backup", "keys", "restore", "clock"}
     for words in known:
         result = CliRunner().invoke(app, words)
