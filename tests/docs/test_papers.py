@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = {name: (ROOT / "docs" / name).read_text("utf-8") for name in ("papers.md", "errata.md")}
+PAGES = {name: (ROOT / "docs/explanation" / name).read_text("utf-8") for name in ("papers.md", "errata.md")}
 NAMED = re.compile(r"`((?:[\w.]+/)*[\w.]+\.(?:py|json|npz))(?::\s*([\w., `]+?))?`")
 FOLDERS_NAMED = re.compile(r"`((?:[\w.]+/)+)`")
 THEN_NAMED = re.compile(r"`((?:[\w.]+/)*[\w.]+\.py)`:\s+`(\w+)`")
@@ -72,7 +72,7 @@ def missing(page: str) -> list[str]:
         name for name in FOLDERS_NAMED.findall(page) if not any(map(re.compile(pattern_of(name)).match, files()))
     ]
     tests = [name for name in TESTS_NAMED.findall(page) if not is_a_test(name)]
-    return gone + folders + tests + [name for name in LINKED.findall(page) if not (ROOT / "docs" / name).is_file()]
+    return gone + folders + tests + [name for name in LINKED.findall(page) if not (ROOT / "docs/explanation" / name).is_file()]
 
 
 @pytest.mark.parametrize("name", PAGES)
