@@ -72,7 +72,8 @@ def missing(page: str) -> list[str]:
         name for name in FOLDERS_NAMED.findall(page) if not any(map(re.compile(pattern_of(name)).match, files()))
     ]
     tests = [name for name in TESTS_NAMED.findall(page) if not is_a_test(name)]
-    return gone + folders + tests + [name for name in LINKED.findall(page) if not (ROOT / "docs/explanation" / name).is_file()]
+    linked = [name for name in LINKED.findall(page) if not (ROOT / "docs/explanation" / name).is_file()]
+    return gone + folders + tests + linked
 
 
 @pytest.mark.parametrize("name", PAGES)
