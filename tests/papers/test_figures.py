@@ -1,0 +1,79 @@
+"""docs/paper-figures.md holds what its commands print: the small tables are computed again, the others carry a date."""
+
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+import bench_secure_sketching  # noqa: E402
+import showing  # noqa: E402
+
+PAGE = (ROOT / "docs/paper-figures.md").read_text("utf-8")
+BLOCKS = dict(re.findall(r"<!-- (\S+) -->\n(.*?)<!-- end \1 -->", PAGE, re.DOTALL))
+NUMBER = re.compile(r"-?\d[\d,]*\.?\d*(?:e[+-]?\d+)?")
+
+
+def numbers(table: str) -> list[float]:
+    return [
+        float(found.replace(",", ""))
+        for line in table.splitlines()
+        if line[:1] == "|"
+        for found in NUMBER.findall(line)
+    ]
+
+
+def agrees(shown: showing.Shown, block: str) -> bool:
+    """Compare all numbers, within what three digits and another BLAS leave."""
+    here, there = numbers(shown.markdown()), numbers(block)
+    return len(here) == len(there) and bool(np.allclose(here, there, rtol=0.02, atol=1e-9))
+
+
+def test_every_table_of_the_page_has_its_command_date_and_machine() -> None:
+    stamp = re.compile(r"`python benchmarks/(bench_\w+\.py)[^`]*`,\s+\d+ \w+ \d{4},\s+\d+\s+cores")
+    assert len(BLOCKS) >= 10
+    for name, block in BLOCKS.items():
+        found = stamp.search(block)
+        assert found, name
+        assert (ROOT / "benchmarks" / found[1]).is_file()
+
+
+def test_the_noise_of_the_experiments_is_what_the_page_says() -> None:
+    shown = bench_secure_sketching.parts(False, 10)["noise-as-run"]()
+    assert agrees(shown, BLOCKS["noise-as-run"])
+    assert not agrees(shown, BLOCKS["noise-as-run"].replace("639,330", "659,330"))
+
+
+STATISTICAL = [name for name in bench_secure_sketching.parts(False, 10) if not re.match("table-[467]", name)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STATISTICAL)
+def test_a_table_of_the_main_paper_is_what_its_benchmark_prints(name: str) -> None:
+    assert agrees(bench_secure_sketching.parts(False, 10)[name](), BLOCKS[name])
+
+
+@pytest.mark.slow
+def test_what_a_benchmark_shows_is_written_as_csv_picture_and_page(tmp_path: Path) -> None:
+    shown = bench_secure_sketching.figures.low_rank("small", 5, 0.5, False, 2, by_power=True)
+    showing.save(shown, tmp_path)
+    lines = (tmp_path / "small.csv").read_text().splitlines()
+    assert lines[0].startswith("n,p = 1,p = 1 10%,p = 1 90%")
+    assert len(lines) == 1 + len(shown.rows)
+    assert (tmp_path / "small.png").stat().st_size > 10_000
+    page = tmp_path / "page.md"
+    page.write_text("# Page\n")
+    for _ in range(2):
+        showing.write(shown, page)
+    assert page.read_text().count("<!-- small -->") == page.read_text().count(shown.title) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["table-4", "table-6", "table-7"])
+def test_a_table_of_times_has_a_row_for_every_size_and_our_bytes(name: str) -> None:
+    shown = bench_secure_sketching.parts(False, 1)[name]()
+    assert {row[-1] for row in shown.rows} <= set(re.findall(r"[\d.]+", BLOCKS[name]))

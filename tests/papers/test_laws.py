@@ -1,0 +1,67 @@
+"""The laws that bench_secure_sketching.py draws from are those of rows that are really multiplied and noised.
+
+Means of 4,000 draws are compared with closed forms; one comparison raises a false alarm with probability below 1e-6.
+"""
+
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+
+from secure_sketching.designs import Table, low_rank_table, regression_table
+from secure_sketching.mechanisms import noised_rows, sketched
+
+COUNT, WIDTH, ROWS, DRAWS = 300, 4, 20, 4000
+
+
+def deviations(values: list[float], expected: float) -> float:
+    """Return how many of its own deviations a mean is from what is expected."""
+    return float((np.mean(values) - expected) / (np.std(values) / math.sqrt(len(values))))
+
+
+def table() -> Table:
+    return Table("even", COUNT, math.sqrt(COUNT) * np.eye(WIDTH), 10.0, 10.0)
+
+
+@pytest.mark.slow
+def test_a_sketch_errs_as_much_as_balanced_rows_with_signs_do() -> None:
+    rng = np.random.default_rng(1)
+    errors = []
+    for _ in range(DRAWS):
+        values = sketched(table(), ROWS, rng)
+        errors.append(float(np.sum((values.T @ values - table().gram) ** 2)))
+    # Two rows meet with probability (c - 1) / (n - 1); sums over pairs of rows of a uniform frame.
+    fourth = COUNT**2 * WIDTH * (WIDTH + 2) / (COUNT + 2)
+    pairs = (COUNT * WIDTH) ** 2 + COUNT**2 * WIDTH - 2 * fourth
+    meeting = (COUNT / ROWS - 1) / (COUNT - 1)
+    assert abs(deviations(errors, pairs * meeting)) < 5
+    assert abs(deviations(errors, pairs * meeting * 1.1)) > 5
+
+
+@pytest.mark.slow
+def test_noise_in_every_row_has_the_mean_and_the_scatter_of_rows_that_are_noised() -> None:
+    rng = np.random.default_rng(2)
+    variance = 0.7
+    diagonal, off = [], []
+    for _ in range(DRAWS):
+        gram = noised_rows(table(), variance, rng) - table().gram
+        diagonal.append(float(gram[0, 0]))
+        off.append(float(gram[0, 1] ** 2))
+    assert abs(deviations(diagonal, COUNT * variance)) < 5
+    scatter = 2 * COUNT * variance + COUNT * variance**2  # Z^T N + N^T Z, and N^T N
+    assert abs(deviations(off, scatter)) < 5
+    assert abs(deviations(off, 1.2 * scatter)) > 5
+
+
+def test_no_row_is_longer_than_the_bound_that_the_law_gives() -> None:
+    rng = np.random.default_rng(3)
+    for made in (low_rank_table(2000, 20, 4, rng), regression_table(2000, 6, 2000.0, rng)):
+        frame = np.linalg.qr(rng.normal(size=(made.count, len(made.root))))[0]
+        rows = frame @ made.root
+        longest, largest = np.linalg.norm(rows, axis=1).max(), np.abs(rows).max()
+        assert 0.5 * made.row_bound < longest <= made.row_bound
+        assert 0.4 * made.entry_bound < largest <= made.entry_bound
