@@ -38,7 +38,7 @@ async def _serve(settings: Settings) -> None:
             identity_key=keys.identity.public_key,
             author_key=keys.author.public_key,
         )
-        if not service.token_hashes:
-            log.warning("no token is known, so nobody is let in; see `lintra analyzer token`")
+        if service.access.lets_nobody_in:
+            log.warning("no token is valid, so nobody is let in; see `lintra analyzer tokens add`")
         async with service.running():
             await serve.serve_until_stopped(settings, create_app(service), create_internal_app(service))

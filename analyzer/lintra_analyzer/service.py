@@ -17,6 +17,7 @@ from lintra_analysis.estimators.tabular import Tabular
 from lintra_analysis.readings import read
 from lintra_analysis.record import SignedRecord
 from lintra_analysis.releases.release import Release
+from lintra_analyzer.access import Access
 from lintra_analyzer.exchange.census import CensusResult, take_census
 from lintra_analyzer.exchange.collect import ServerExchange
 from lintra_analyzer.exchange.servers import HttpClient, Network, Patience, Server
@@ -25,13 +26,13 @@ from lintra_analyzer.settings import KnownServer, Settings
 from lintra_analyzer.storage.archive import Archive
 from lintra_analyzer.storage.kept_lists import ListKind
 from lintra_analyzer.storage.keys import Keys
-from lintra_analyzer.storage.store import Job, ServerState, Store, StoredTask
+from lintra_analyzer.storage.store import EVERYBODY, Job, ServerState, Store, StoredTask
 from lintra_analyzer.tasks.jobs import Jobs, ReleaseJob
 from lintra_analyzer.tasks.registration import Bringing, current_state, register, require_registered
 from lintra_analyzer.tasks.schedule import Schedule, num_begun, num_due
 from lintra_analyzer.tasks.windows import Opened, Window, window_of
 from lintra_protocol.canonical import canonical_json
-from lintra_protocol.errors import InvalidReleaseError, InvalidTaskError, UnknownBatchError
+from lintra_protocol.errors import InvalidReleaseError, InvalidTaskError, TaskConflictError, UnknownBatchError
 from lintra_protocol.messages import BATCH, Counters, Signed, TaskRecord, sign
 from lintra_protocol.randomness import RandomBytes, bulk_system_randomness
 from lintra_protocol.report_ids import ReportIds
@@ -89,8 +90,8 @@ class Service:
         self.settings = settings
         self.keys = keys
         self.metrics = Metrics()
-        self.token_hashes = settings.known_token_hashes()
         self.store = Store(Path(settings.data_dir) / "analyzer.sqlite")
+        self.access = Access(settings.known_token_hashes(), self.store.tokens, world.now, world.random_bytes)
         self.archive = Archive(Path(settings.data_dir) / "releases")
         self._world = world
         # One system call per request would cost more than the stream does.
@@ -122,13 +123,19 @@ class Service:
             await self.jobs.stop()
             self.store.close()
 
+    def now(self) -> int:
+        """Return the time in seconds since the epoch."""
+        return self._world.now()
+
     def new_request_id(self) -> str:
         """Return a name for one request."""
         return self._request_ids(8).hex()
 
     # --- tasks ---------------------------------------------------------------------------------------------------
 
-    async def create_task(self, specification: Specification, request_key: str | None = None) -> Task:
+    async def create_task(
+        self, specification: Specification, request_key: str | None = None, population: str = EVERYBODY
+    ) -> Task:
         """Build a task, sign it and store it; a repeated request finds the same task.
 
         It is of no use before `register_task` brought it to every server.
@@ -136,15 +143,18 @@ class Service:
         Args:
             specification: what the analyst asks for.
             request_key: names the request, so that it can be repeated without making a second task.
+            population: whose rows it is about, in the analyst's words; no part of the task itself.
 
         Raises:
             LintraError: the task is impossible, or a server could not be met for the first time.
-            TaskConflictError: the repeated request asks for something else.
+            TaskConflictError: the repeated request asks for something else, or for another population.
         """
         wanted = specification.canonical()
         # One at a time, so that two requests of the same key cannot both find it unused.
         async with self._creating:
             if request_key is not None and (stored := self.store.task_of_request(request_key, wanted)):
+                if stored.population != population:
+                    raise TaskConflictError("this Idempotency-Key was used before, for another population")
                 return _task_of(stored)
             now = self._world.now()
             servers = await asyncio.gather(*(self._entry(i, s) for i, s in enumerate(self.settings.servers)))
@@ -152,7 +162,9 @@ class Service:
                 build_task, specification, servers, self.keys.public_keys, now, self._world.random_bytes
             )
             record = sign(self.keys.author, TaskRecord(definition=task)).canonical()
-            self.store.add_task(StoredTask(task.task_id, record, wanted, now), task.num_servers, request_key)
+            self.store.add_task(
+                StoredTask(task.task_id, record, wanted, now, population), task.num_servers, request_key
+            )
             return task
 
     async def create_second_task(self, task_id: str, row_bound: Fraction | None = None) -> Task:
@@ -178,7 +190,8 @@ class Service:
             arguments = asked, _task_of(stored), release, now, self._world.random_bytes, row_bound
             task = await asyncio.to_thread(build_second_task, *arguments)
             record = sign(self.keys.author, TaskRecord(definition=task)).canonical()
-            self.store.add_task(StoredTask(task.task_id, record, wanted, now), task.num_servers, request_key)
+            made = StoredTask(task.task_id, record, wanted, now, stored.population)
+            self.store.add_task(made, task.num_servers, request_key)
             return task
 
     async def register_task(self, task_id: str) -> list[ServerState]:
@@ -202,6 +215,10 @@ class Service:
             UnknownTaskError: there is none.
         """
         return _task_of(self.store.task(task_id))
+
+    def described(self, stored: StoredTask) -> tuple[Task, list[ServerState]]:
+        """Return a stored task, and what each server said to it when it was last asked."""
+        return _task_of(stored), self.store.registrations(stored.task_id)
 
     async def live_states(self, task_id: str) -> list[tuple[ServerState, Counters | None]]:
         """Ask every server for the task and its counters now."""

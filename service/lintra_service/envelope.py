@@ -33,11 +33,10 @@ class Envelope:
         self,
         app: FastAPI,
         new_request_id: Callable[[], str],
-        max_body_bytes: int,
+        max_body_bytes: int | Callable[[Scope], int],
         metrics: RequestMetrics | None,
         room: Room,
         *,
-        may_send: Callable[[Headers], bool] = lambda headers: True,
         trusted_proxies: Sequence[Network] = (),
         state: Mapping[str, object] | None = None,
     ) -> None:
@@ -46,10 +45,10 @@ class Envelope:
         Args:
             app: the application.
             new_request_id: names a request.
-            max_body_bytes: of a request; it is read whole before the application sees it.
+            max_body_bytes: of any request, or of one; the body is read whole before the application sees it. With 0 it
+                is not read, and the application refuses whoever may not send one.
             metrics: where answers are counted; without them they are not logged either.
             room: for the bodies of all requests that are being answered.
-            may_send: whether a body is read at all, by the headers; the application refuses whoever may not.
             trusted_proxies: whose word about a peer's address is believed.
             state: what every request's state carries besides, by name.
         """
@@ -60,7 +59,6 @@ class Envelope:
         self._max_body_bytes = max_body_bytes
         self._metrics = metrics
         self._room = room
-        self._may_send = may_send
         self._trusted_proxies = trusted_proxies
         self._state = dict(state or {})
 
@@ -72,13 +70,13 @@ class Envelope:
         exchange = Exchange(self._metrics, self._new_request_id(), scope, send)
         scope["state"].update(self._state)
         try:
-            headers = Headers(scope=scope)
-            if not self._may_send(headers):
+            limit = self._limit(scope)
+            if not limit:
                 await self._app(scope, _again(b"", receive), exchange.send)
                 return
             # The framework would take a refusal while it reads for a broken body, so the body is read before it.
             with self._room.lease(peer_of(scope, self._trusted_proxies)) as lease:
-                body = await read_body(receive, headers.get("content-length"), self._max_body_bytes, lease)
+                body = await read_body(receive, Headers(scope=scope).get("content-length"), limit, lease)
                 await self._app(scope, _again(body, receive), exchange.send)
         except LintraError as error:
             await _problem(error, Request(scope))(scope, receive, exchange.send)
@@ -91,6 +89,9 @@ class Envelope:
                 raise
         finally:
             exchange.finish()
+
+    def _limit(self, scope: Scope) -> int:
+        return self._max_body_bytes if isinstance(self._max_body_bytes, int) else self._max_body_bytes(scope)
 
 
 def _again(body: bytes, receive: Receive) -> Receive:

@@ -41,6 +41,13 @@ def peer_of(scope: Scope, trusted_proxies: Sequence[Network]) -> str:
     return _named(found)
 
 
+def trusted_peer(scope: Scope, trusted_proxies: Sequence[Network]) -> bool:
+    """Return whether the connection itself comes from a trusted proxy, whose other words are believed too."""
+    client = scope.get("client")
+    found = _address(client[0]) if client else None
+    return found is not None and _trusted(found, trusted_proxies)
+
+
 def _address(text: str) -> Address | None:
     try:
         found = ip_address(text.partition("%")[0])

@@ -130,7 +130,7 @@ async def test_half_bodies_of_strangers_take_nothing_of_the_analyzer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: bool
 ) -> None:
     if not rule:
-        monkeypatch.setattr(analyzer_app, "is_known", lambda *_: True)
+        monkeypatch.setattr(analyzer_app, "most_bytes", lambda *_: ROOM)
     async with (
         living(tmp_path, max_body_bytes=ROOM, max_pending_bytes=ROOM) as life,
         listening(create_app(life.service)) as port,

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 
 from lintra_analyzer.service import Service, World
 from lintra_analyzer.settings import KnownServer, Settings
-from lintra_analyzer.storage import store
+from lintra_analyzer.storage import database as analyzer_database
 from lintra_analyzer.storage.keys import Keys
 from lintra_analyzer.web.app import create_app
 from lintra_protocol.blocks import encode_upload
@@ -32,7 +32,7 @@ from lintra_server.web.upload_route import UploadRoute
 from lintra_service.tokens import token_hash
 from support.compiled_once import create_engine
 
-database.create_engine = store.create_engine = create_engine
+database.create_engine = analyzer_database.create_engine = create_engine
 
 NOW = 1_800_000_000
 TOKEN = "lintra_a-token-that-only-tests-know"

@@ -11,24 +11,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, create_engine, event, insert, inspect, select, update
+from sqlalchemy import ColumnElement, Connection, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from lintra_analyzer.storage import tables
+from lintra_analyzer.storage.access_tokens import AccessTokens
+from lintra_analyzer.storage.database import open_database
 from lintra_analyzer.storage.kept_lists import ALL_SERVERS, NAMING_SECONDS, KeptLists
 from lintra_protocol.errors import TaskConflictError, UnknownResourceError, UnknownTaskError
 from lintra_protocol.messages import BATCH
 from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.windows import MAX_WINDOWS
 from lintra_service.bodies import BodyFolder
-from lintra_service.settings import InvalidSettingsError
-
-REVISION = "0005"
-"""The newest of `migrations/versions`; its tables are those of `tables`."""
-
-_MIGRATIONS = Path(__file__).with_name("migrations")
 
 T = TypeVar("T")
+
+EVERYBODY = "everybody"
+"""The population of a task of which nothing else is said: whoever is in another one may be in it too."""
 
 DocumentKind = Literal["inventory", "cohort", "check_share", "verdict", "sketch_share", "census", "first"]
 Stage = Literal["inventory", "cohort", "checks", "verdict", "aggregate", "reconstruct", "released"]
@@ -39,12 +38,13 @@ Problem = dict[str, str | int | bool]
 
 @dataclass(frozen=True)
 class StoredTask:
-    """A task as its author signed it, and what the analyst had asked for."""
+    """A task as its author signed it, what the analyst had asked for, and whose rows it is about."""
 
     task_id: str
     record: bytes
     specification: bytes
     created_at: int
+    population: str = EVERYBODY
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,7 @@ class Store:
     """The analyzer's database, and the lists beside it.
 
     Attributes:
+        tokens: who may ask, and who is signed in.
         lists: what is kept of lists of identifiers.
         bodies: of check shares, named by the documents.
     """
@@ -82,40 +83,10 @@ class Store:
         Raises:
             InvalidSettingsError: it belongs to another version of this program that is not an earlier one.
         """
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._engine = create_engine(f"sqlite:///{path}")
-        event.listen(self._engine, "connect", tables.make_durable)
-        with self._engine.connect() as connection:
-            # The driver begins no transaction of its own before tables are made or changed.
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
-            if not inspect(connection).get_table_names():
-                tables.metadata.create_all(connection, checkfirst=False)
-                connection.execute(insert(tables.alembic_version).values(version_num=REVISION))
-            connection.commit()
-        try:
-            self._migrate(path)
-        except InvalidSettingsError:
-            self.close()
-            raise
+        self._engine = open_database(path)
+        self.tokens = AccessTokens(self._engine)
         self.lists = KeptLists(self._engine, path.with_name("lists"))
         self.bodies = BodyFolder(path.with_name("checks"))
-
-    def _migrate(self, path: Path) -> None:
-        with self._engine.connect() as connection:
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
-            if tables.alembic_version.name in inspect(connection).get_table_names():
-                revision = str(connection.scalar(select(tables.alembic_version.c.version_num)))
-            else:  # before there were migrations the version stood in a table of its own
-                version = connection.exec_driver_sql("SELECT version FROM meta").scalar_one()
-                revision = f"{version:04d}"
-            if revision != REVISION:
-                # Alembic takes a while to import, and is needed once in a version's life.
-                from lintra_service import migrations
-
-                migrations.require_known(_MIGRATIONS, revision, REVISION)
-                migrations.put_aside(path, revision)
-                migrations.migrate(connection, _MIGRATIONS, revision, REVISION)
-            connection.commit()
 
     def close(self) -> None:
         """Close all connections."""
@@ -198,6 +169,11 @@ class Store:
         """Return the identifiers of all tasks, the oldest first."""
         query = select(tables.tasks.c.task_id).order_by(tables.tasks.c.number)
         return self._read(lambda connection: list(connection.scalars(query)))
+
+    def task_of_release(self, release_id: str) -> str | None:
+        """Return the identifier of the task that a release is of, or None if there is no such release."""
+        table = tables.releases
+        return self._read(lambda c: c.scalar(select(table.c.task_id).where(table.c.release_id == release_id)))
 
     def registrations(self, task_id: str) -> list[ServerState]:
         """Return what each server said to a task, in server order."""
@@ -335,9 +311,7 @@ class Store:
 
 
 _select_job = select(*(tables.jobs.c[name] for name in Job.__dataclass_fields__))
-_select_task = select(
-    tables.tasks.c.task_id, tables.tasks.c.record, tables.tasks.c.specification, tables.tasks.c.created_at
-)
+_select_task = select(*(tables.tasks.c[name] for name in StoredTask.__dataclass_fields__))
 
 
 def _put_job(connection: Connection, job: Job) -> None:

@@ -19,6 +19,7 @@ tasks = Table(
     Column("specification", LargeBinary, nullable=False),
     Column("request_key", String, unique=True),
     Column("created_at", Integer, nullable=False),
+    Column("population", String, nullable=False, server_default="everybody"),
 )
 registrations = Table(
     "registrations",
@@ -66,6 +67,32 @@ releases = Table(
     Column("batch", Integer, nullable=False),
     Column("record", LargeBinary, nullable=False),
     UniqueConstraint("task_id", "batch"),
+)
+access_tokens = Table(
+    "access_tokens",
+    metadata,
+    Column("token_hash", String, primary_key=True),
+    Column("name", String, nullable=False),
+    Column("role", String, nullable=False),
+    Column("tasks", String, nullable=False),
+    Column("populations", String, nullable=False),
+    Column("created_at", Integer, nullable=False),
+    Column("expires_at", Integer),
+    Column("revoked_at", Integer),
+)
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("session_hash", String, primary_key=True),
+    Column("token_hash", String, nullable=False),
+    Column("expires_at", Integer, nullable=False),
+)
+sign_in_codes = Table(
+    "sign_in_codes",
+    metadata,
+    Column("code_hash", String, primary_key=True),
+    Column("token_hash", ForeignKey("access_tokens.token_hash"), nullable=False),
+    Column("expires_at", Integer, nullable=False),
 )
 
 

@@ -1,17 +1,40 @@
-"""Who may ask for what: one check for the REST interface and for the console."""
+"""Who may ask for what: one check for the REST interface and for the console.
+
+A route that changes something needs an analyst, unless it stands in a list below: a new route is closed to viewers by
+itself. A route whose path names a task or a release is about that task, and whoever may not see it is told that there
+is none.
+"""
 
 from typing import Annotated
 
 from fastapi import Depends, Request
+from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
+from starlette.types import Scope as AsgiScope
 
+from lintra_analysis.record import SignedRecord
+from lintra_analyzer.access import Holder
 from lintra_analyzer.service import Service
-from lintra_service.tokens import require_token
+from lintra_analyzer.storage.access_tokens import Role
+from lintra_analyzer.storage.store import StoredTask
+from lintra_protocol.errors import ForbiddenError, UnauthorizedError, UnknownResourceError, UnknownTaskError
+from lintra_service.peers import Network, peer_of, trusted_peer
 
+READING = frozenset({"GET", "HEAD"})
 
-def service_of(request: Request) -> Service:
-    """Return the service that a request is for."""
-    service: Service = request.state.service
-    return service
+CHANGES_NOTHING = frozenset({"/v1/releases/{release_id}/analyses", "/v1/tasks/{task_id}/trend", "/sign-out"})
+"""Routes that are asked with a body and leave everything as it is, or end only the asker's own session."""
+
+FOR_OPERATORS = frozenset({"/tokens", "/tokens/{token_id}/revocation"})
+"""Routes about tokens, looking included."""
+
+SIGN_IN = "/sign-in"
+MOST_SIGN_IN_BYTES = 4096
+"""Of the only body that is read from somebody who is not known yet."""
+
+SESSION_COOKIE = "lintra-session"
+SECURE_SESSION_COOKIE = "__Host-lintra-session"
+"""Its name where the connection is encrypted: a browser takes it from this very host only."""
 
 
 async def _service(request: Request) -> Service:
@@ -22,10 +45,110 @@ ThisService = Annotated[Service, Depends(_service)]
 """The service that a request is for."""
 
 
-def admit(request: Request) -> None:
-    """Let a request pass.
+def service_of(request: Request) -> Service:
+    """Return the service that a request is for."""
+    service: Service = request.state.service
+    return service
+
+
+def holder_of(request: Request) -> Holder:
+    """Return who asks, on a route that admitted them."""
+    holder: Holder = request.state.holder
+    return holder
+
+
+def admit(request: Request, *, by_session: bool) -> None:
+    """Let a request pass, and keep in its state who asks.
+
+    Args:
+        request: whose route is known.
+        by_session: whether a session of the console counts; without an Authorization header only.
 
     Raises:
         UnauthorizedError: nobody, or nobody known, asks.
+        ForbiddenError: the holder's role does not allow it.
+        UnknownTaskError, UnknownResourceError: there is no such thing in the holder's scope.
     """
-    require_token(request.headers.get("authorization"), service_of(request).token_hashes)
+    service = service_of(request)
+    session = session_of(request.scope) if by_session else None
+    holder = service.access.holder(request.headers.get("authorization"), session)
+    request.state.holder = holder
+    path = str(request.scope["route"].path)
+    holder.require(needed_role(request.method, path))
+    if not holder.scope.is_everything:
+        _require_in_scope(request, service, holder)
+
+
+def needed_role(method: str, path: str) -> Role:
+    """Return the role that a route needs, by its template."""
+    if path in FOR_OPERATORS:
+        return "operator"
+    return "viewer" if method in READING or path in CHANGES_NOTHING else "analyst"
+
+
+def _require_in_scope(request: Request, service: Service, holder: Holder) -> None:
+    task_id = request.path_params.get("task_id")
+    release_id = request.path_params.get("release_id")
+    if release_id is not None:
+        task_id = service.store.task_of_release(release_id)
+        if task_id is None or not _sees(holder, service.store.task(task_id)):
+            raise UnknownResourceError(f"no release {release_id}")
+    elif task_id is not None and not _sees(holder, service.store.task(task_id)):
+        raise UnknownTaskError(task_id)
+
+
+def _sees(holder: Holder, stored: StoredTask) -> bool:
+    return holder.scope.holds(stored.task_id, stored.population)
+
+
+def visible_tasks(request: Request) -> list[StoredTask]:
+    """Return the tasks in the asker's scope, the newest first."""
+    holder = holder_of(request)
+    return [stored for stored in service_of(request).store.tasks() if _sees(holder, stored)]
+
+
+def visible_records(request: Request) -> list[SignedRecord]:
+    """Return the records of the releases in the asker's scope, the newest first."""
+    seen = {stored.task_id for stored in visible_tasks(request)}
+    return [signed for signed in service_of(request).records() if signed.record.task_id in seen]
+
+
+def require_new(request: Request, population: str) -> None:
+    """Check that the asker may make a task for a population.
+
+    Raises:
+        ForbiddenError: it is not in the asker's scope.
+    """
+    if not holder_of(request).scope.takes_new(population):
+        raise ForbiddenError(f"this token makes no tasks for the population {population!r}")
+
+
+def most_bytes(scope: AsgiScope, service: Service) -> int:
+    """Return how long a request's body may be, before its route is known: strangers send none, but for signing in."""
+    if scope["path"] == SIGN_IN:
+        return MOST_SIGN_IN_BYTES
+    try:
+        service.access.holder(Headers(scope=scope).get("authorization"), session_of(scope))
+    except UnauthorizedError:
+        return 0
+    return service.settings.max_body_bytes
+
+
+def session_of(scope: AsgiScope) -> str | None:
+    """Return the secret of a session that a request's cookies hold, if they do."""
+    cookies = cookie_parser(Headers(scope=scope).get("cookie", ""))
+    return cookies.get(SECURE_SESSION_COOKIE) or cookies.get(SESSION_COOKIE) or None
+
+
+def is_encrypted(request: Request) -> bool:
+    """Return whether the asker's browser speaks https with us, or with a proxy that is believed."""
+    if request.url.scheme == "https":
+        return True
+    proxies: tuple[Network, ...] = service_of(request).settings.trusted_proxies
+    said = request.headers.get("x-forwarded-proto", "")
+    return said == "https" and trusted_peer(request.scope, proxies)
+
+
+def sender_of(request: Request) -> str:
+    """Return the peer that a request counts for; never logged."""
+    return peer_of(request.scope, service_of(request).settings.trusted_proxies)

@@ -4,6 +4,7 @@ The routes are built once in a process; which service a request is for stands in
 """
 
 import functools
+import time
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, FastAPI, Header, Query, Request, Response
@@ -12,10 +13,20 @@ from starlette.types import ASGIApp
 
 from lintra_analysis.asked.second_round import SecondRound
 from lintra_analysis.asked.specification import Specification
+from lintra_analyzer.access import MOST_NAME
 from lintra_analyzer.service import Service
-from lintra_analyzer.storage.store import ServerState
-from lintra_analyzer.web.admission import ThisService, admit
+from lintra_analyzer.storage.store import EVERYBODY, ServerState
+from lintra_analyzer.web.admission import (
+    READING,
+    ThisService,
+    admit,
+    most_bytes,
+    require_new,
+    visible_records,
+    visible_tasks,
+)
 from lintra_analyzer.web.analyses import PRIVACY_SPENT, parse_request, request_schema, summary
+from lintra_analyzer.web.console.attempts import Attempts
 from lintra_analyzer.web.console.mounted import mount_console
 from lintra_analyzer.web.description import BEARER, analysis_answers, describe, refusals, sketch_answers, trend_answers
 from lintra_analyzer.web.export import analysis_response, cohort_response, sketch_response
@@ -51,9 +62,11 @@ from lintra_protocol.windows import MAX_WINDOWS
 from lintra_service.answers import RETRY_AFTER_SECONDS
 from lintra_service.envelope import Envelope
 from lintra_service.room import Room
-from lintra_service.tokens import is_known
 
 OPENAPI_PATH = "/v1/openapi.json"
+
+Population = Annotated[str, Query(min_length=1, max_length=MOST_NAME, pattern=r"^[^\x00-\x1f\x7f]+$")]
+"""Whose rows a task is about, in the analyst's words: what is spent about the same people adds up."""
 
 WINDOWS_PER_PAGE = 1000
 """Most windows in one answer."""
@@ -65,18 +78,18 @@ def create_app(service: Service) -> ASGIApp:
     return Envelope(
         _routes(),
         service.new_request_id,
-        settings.max_body_bytes,
+        # The routes without a token have no body, but for signing in.
+        lambda scope: most_bytes(scope, service),
         service.metrics,
         Room(settings.max_pending_bytes),
-        # The routes without a token have no body, so only analysts send any.
-        may_send=lambda headers: is_known(headers.get("authorization"), service.token_hashes),
         trusted_proxies=settings.trusted_proxies,
-        state={"service": service},
+        state={"service": service, "attempts": Attempts(time.monotonic)},
     )
 
 
 async def _admitted(request: Request, _: Annotated[object, Depends(BEARER)]) -> None:
-    admit(request)
+    # A page may lead to what is only read; what changes something would need the protection of the console's forms.
+    admit(request, by_session=request.method in READING)
 
 
 @functools.cache
@@ -114,9 +127,11 @@ def _tasks() -> APIRouter:
         request: Request,
         response: Response,
         idempotency_key: Annotated[str | None, Header(max_length=200)] = None,
+        population: Population = EVERYBODY,
     ) -> TaskView:
         """Calibrate, sign and register a task; the same Idempotency-Key finds the same task again."""
-        task = await service.create_task(specification, idempotency_key)
+        require_new(request, population)
+        task = await service.create_task(specification, idempotency_key, population)
         # From here on a refusal names the task, which is kept and can be registered again.
         request.state.task_id = task.task_id
         states = await service.register_task(task.task_id)
@@ -128,6 +143,7 @@ def _tasks() -> APIRouter:
         service: ThisService, task_id: str, asked: SecondRound, request: Request, response: Response
     ) -> TaskView:
         """Make, sign and register the second of two rounds from the release of the first; again finds the same task."""
+        require_new(request, service.store.task(task_id).population)
         task = await service.create_second_task(task_id, asked.bound)
         request.state.task_id = task.task_id
         states = await service.register_task(task.task_id)
@@ -135,12 +151,9 @@ def _tasks() -> APIRouter:
         return view_of(task, states)
 
     @router.get("", responses=refusals())
-    def list_tasks(service: ThisService) -> list[TaskSummary]:
-        """List all tasks, the newest first."""
-        return [
-            summary_of(service.task(stored.task_id), service.store.registrations(stored.task_id))
-            for stored in service.store.tasks()
-        ]
+    def list_tasks(service: ThisService, request: Request) -> list[TaskSummary]:
+        """List the tasks in the token's scope, the newest first."""
+        return [summary_of(*described) for described in map(service.described, visible_tasks(request))]
 
     @router.get("/{task_id}", responses=refusals(400, 404))
     async def show(service: ThisService, task_id: str, live: Annotated[Literal["0", "1"], Query()] = "0") -> TaskView:
@@ -242,9 +255,9 @@ def _releases() -> APIRouter:
     router = APIRouter(prefix="/v1/releases", tags=["releases"])
 
     @router.get("", responses=refusals())
-    def list_releases(service: ThisService) -> list[ReleaseSummary]:
-        """List all releases, the newest first."""
-        return [release_summary(signed.record) for signed in service.records()]
+    def list_releases(request: Request) -> list[ReleaseSummary]:
+        """List the releases in the token's scope, the newest first."""
+        return [release_summary(signed.record) for signed in visible_records(request)]
 
     @router.get("/{release_id}", responses=refusals(404))
     def show(service: ThisService, release_id: str) -> ReleaseView:

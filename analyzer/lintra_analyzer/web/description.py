@@ -19,10 +19,12 @@ from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.problems import MEDIA_TYPE
 
 BEARER = HTTPBearer(
-    auto_error=False, scheme_name="token", description="What `lintra analyzer token` printed; only its hash is kept."
+    auto_error=False,
+    scheme_name="token",
+    description="What `lintra analyzer tokens add` printed; only its hash is kept.",
 )
-OF_EVERY_ROUTE = (401, 405, 413, 429, 500, 503)
-"""What any request can be answered: no token, wrong method, too long, too busy, defect, not now."""
+OF_EVERY_ROUTE = (401, 403, 405, 413, 429, 500, 503)
+"""What any request can be answered: no token, not its role, wrong method, too long, too busy, defect, not now."""
 
 # Columns are named by the task and as long as was asked for, so no dataclass says what they are.
 _SYNTHETIC: Schema = {

@@ -12,6 +12,11 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from lintra_analyzer.access import Holder
+from lintra_analyzer.storage.access_tokens import Role
+from lintra_analyzer.web.admission import session_of
+from lintra_analyzer.web.console.forms import form_secret
+
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
 TEMPLATES = HERE / "templates"
@@ -29,8 +34,12 @@ POLICY = "; ".join(
     ]
 )
 
-PAGES = (("Tasks", "/"), ("Releases", "/releases"))
-"""The navigation: the name of each group of pages, and where it begins."""
+PAGES: tuple[tuple[str, str, Role], ...] = (
+    ("Tasks", "/", "viewer"),
+    ("Releases", "/releases", "viewer"),
+    ("Tokens", "/tokens", "operator"),
+)
+"""The navigation: the name of each group of pages, where it begins, and whom it is for."""
 
 HEADERS = {
     "content-security-policy": POLICY,
@@ -63,19 +72,28 @@ _ENVIRONMENT = Environment(
     loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
 )
 _ENVIRONMENT.filters.update(moment=moment, short=short, sentence=sentence)
-_ENVIRONMENT.globals.update(pages=PAGES, infinity=inf)
+_ENVIRONMENT.globals.update(infinity=inf)
 
 
 def page(request: Request, template: str, /, status: int = 200, **context: object) -> HTMLResponse:
     """Return a page.
 
     Args:
-        request: the page is the answer to; templates know its `path`.
+        request: the page is the answer to; templates know its `path`, its `holder`, or None, and the `form_secret`
+            that every form with method post sends back.
         template: name of a file in `templates`.
         status: of the answer.
         context: what the template is given by name.
     """
-    text = _ENVIRONMENT.get_template(template).render(path=request.url.path, **context)
+    holder: Holder | None = getattr(request.state, "holder", None)
+    session = session_of(request.scope)
+    text = _ENVIRONMENT.get_template(template).render(
+        path=request.url.path,
+        holder=holder,
+        form_secret=None if session is None else form_secret(session),
+        pages=[(name, address) for name, address, role in PAGES if holder is not None and holder.may(role)],
+        **context,
+    )
     return HTMLResponse(text, status, headers=HEADERS)
 
 

@@ -7,7 +7,7 @@ from fastapi.responses import HTMLResponse, Response
 
 from lintra_analysis.record import ReleaseRecord
 from lintra_analyzer.service import Service
-from lintra_analyzer.web.admission import ThisService
+from lintra_analyzer.web.admission import ThisService, visible_records
 from lintra_analyzer.web.analyses import summary
 from lintra_analyzer.web.console.certificate import promised, sentences, spent_together
 from lintra_analyzer.web.console.offers import offers_of
@@ -15,7 +15,6 @@ from lintra_analyzer.web.console.pages import page
 from lintra_analyzer.web.console.routing import console_router
 from lintra_analyzer.web.export import CSV, JSON, NPZ, sketch_response
 from lintra_analyzer.web.views import release_summary
-from lintra_protocol.task import Task
 
 SHOWN_ROWS = 20
 """Flagged rows and collusion levels that a page names one by one."""
@@ -30,7 +29,7 @@ ReleaseId = Annotated[str, Path(max_length=64)]
 @router.get("/releases")
 def releases(request: Request, service: ThisService) -> HTMLResponse:
     """List all releases, the newest first, with what they promise together."""
-    records = [signed.record for signed in service.records()]
+    records = [signed.record for signed in visible_records(request)]
     purposes = {task_id: service.task(task_id).purpose for task_id in {record.task_id for record in records}}
     return page(
         request,
@@ -45,6 +44,7 @@ def release(request: Request, service: ThisService, release_id: ReleaseId) -> HT
     """Show the certificate of a release, and what can be asked of it."""
     signed = service.record(release_id)
     task = service.task(signed.record.task_id)
+    population = service.store.task(task.task_id).population
     offers, refused = offers_of(service.opened(signed))
     return page(
         request,
@@ -55,7 +55,8 @@ def release(request: Request, service: ThisService, release_id: ReleaseId) -> HT
         task=task,
         sentences=sentences(signed.record, task),
         warnings=summary(signed.record)["warnings"],
-        same=spent_together(promised(_same_columns(service, task))),
+        population=population,
+        same=spent_together(promised(_same_people(service, population))),
         offers=offers,
         refused=refused,
         most=SHOWN_ROWS,
@@ -70,11 +71,7 @@ def numbers(service: ThisService, release_id: ReleaseId, ending: Literal["npz", 
     return response
 
 
-def _same_columns(service: Service, task: Task) -> list[ReleaseRecord]:
-    """Return the records of all releases about rows with a task's columns at its servers: of the same people, maybe."""
-
-    def asked(of: Task) -> tuple[list[str], list[str]]:
-        return [server.url for server in of.servers], [column.name for column in of.columns]
-
-    records = [signed.record for signed in service.records()]
-    return [record for record in records if asked(service.task(record.task_id)) == asked(task)]
+def _same_people(service: Service, population: str) -> list[ReleaseRecord]:
+    """Return the records of all releases about a population, whoever may look at them."""
+    about = {stored.task_id for stored in service.store.tasks() if stored.population == population}
+    return [signed.record for signed in service.records() if signed.record.task_id in about]

@@ -120,7 +120,7 @@ def test_a_database_of_the_first_schema_is_copied_aside_and_brought_up_to_date(p
     first_schema(path)
     Store(path).close()
     store = Store(path)  # a second start has nothing to do
-    assert [task.task_id for task in store.tasks()] == ["T" * 43]
+    assert [(task.task_id, task.population) for task in store.tasks()] == [("T" * 43, "everybody")]
     assert store.pinned_key("https://one.example") == "K" * 43
     store.close()
     Store(tmp_path / "new.sqlite").close()
@@ -184,7 +184,9 @@ def test_a_new_census_takes_the_place_of_the_last_one_whose_list_goes_within_an_
 def test_lists_that_were_values_of_the_database_become_files(path: Path) -> None:
     opened(path).close()
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("DROP TABLE lists")
+        for table in ("lists", "sign_in_codes", "sessions", "access_tokens"):
+            connection.execute(f"DROP TABLE {table}")
+        connection.execute("ALTER TABLE tasks DROP COLUMN population")
         connection.execute("UPDATE alembic_version SET version_num = '0004'")
         for server, listed in ((0, identifiers(0, 200)), (1, identifiers(5, 7)), (2, ReportIds.of([]))):
             connection.execute("INSERT INTO documents VALUES ('task', 0, 'ids', ?, ?)", (server, listed.encode()))

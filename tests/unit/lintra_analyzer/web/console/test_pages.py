@@ -40,7 +40,9 @@ def test_what_a_template_may_not_hold_is_found(text: str) -> None:
 
 async def test_pages_carry_the_policy_whether_they_answer_or_refuse(life: Life) -> None:
     async with life.rest() as rest, life.rest(None) as stranger:
-        for answer in (await rest.get("/"), await stranger.get("/")):
+        nowhere = await rest.post("/tokens/x/revocation", headers={"origin": "http://analyzer.test"})
+        assert (nowhere.status_code, (await stranger.get("/")).headers["content-security-policy"]) == (404, POLICY)
+        for answer in (await rest.get("/"), nowhere, await stranger.get("/sign-in"), await stranger.post("/sign-in")):
             assert answer.headers["content-security-policy"] == POLICY
             assert answer.headers["cache-control"] == "no-store"
             assert answer.headers["x-content-type-options"] == "nosniff"

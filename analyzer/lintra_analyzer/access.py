@@ -1,0 +1,206 @@
+"""Who is let in, and as what: tokens of the settings, tokens with roles, and sessions of the console.
+
+A session is bound to its token: whoever holds it may do what the token may at that moment, so that a token that is
+revoked or has expired ends its sessions at once.
+"""
+
+import hashlib
+import hmac
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from lintra_analyzer.storage.access_tokens import ROLES, AccessToken, AccessTokens, Role, Scope
+from lintra_protocol.canonical import base64url
+from lintra_protocol.errors import ForbiddenError, InvalidMessageError, UnauthorizedError, UnknownResourceError
+from lintra_protocol.randomness import RandomBytes
+from lintra_service.tokens import bearer_of, new_token, token_hash
+
+SESSION_SECONDS = 12 * 3600
+"""A session ends after a working day, however often it is used."""
+
+CODE_SECONDS = 15 * 60
+"""How long a sign-in link may wait for its use."""
+
+MOST_NAME = 200
+"""Characters in the name of a token or of a population."""
+
+_SECRET_BYTES = 32
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Somebody who was let in.
+
+    Attributes:
+        token_hash: of the token.
+        name: of the token, for people.
+        role: what the holder may do.
+        scope: with what.
+    """
+
+    token_hash: str = field(repr=False)
+    name: str
+    role: Role
+    scope: Scope
+
+    def may(self, role: Role) -> bool:
+        """Return whether the holder may do what a role may."""
+        return ROLES.index(self.role) >= ROLES.index(role)
+
+    def require(self, role: Role) -> None:
+        """Check that the holder may do what a role may.
+
+        Raises:
+            ForbiddenError: not so, or the holder of a part asks for what concerns all.
+        """
+        if not self.may(role):
+            raise ForbiddenError(f"this needs the role {role}; the token {self.name!r} is that of a {self.role}")
+        if role == "operator" and not self.scope.is_everything:
+            raise ForbiddenError("an operator whose token is for some tasks only gives and takes no tokens")
+
+
+@dataclass(frozen=True)
+class Session:
+    """A new session of the console: what the browser keeps, and until when."""
+
+    secret: str = field(repr=False)
+    expires_at: int
+
+
+class Access:
+    """Lets people in; what a request shows is looked up anew each time."""
+
+    def __init__(
+        self, fixed_hashes: Sequence[str], tokens: AccessTokens, now: Callable[[], int], random_bytes: RandomBytes
+    ) -> None:
+        """Know the tokens of the settings, by their hashes, and those of the database.
+
+        Args:
+            fixed_hashes: of tokens that the settings name: operators without end.
+            tokens: the others.
+            now: seconds since the epoch.
+            random_bytes: a cryptographic source.
+        """
+        self._fixed = tuple(fixed_hashes)
+        self._tokens = tokens
+        self._now = now
+        self._random_bytes = random_bytes
+
+    @property
+    def lets_nobody_in(self) -> bool:
+        """Return whether no token is valid."""
+        now = self._now()
+        return not self._fixed and not any(token.is_valid(now) for token in self._tokens.all())
+
+    # --- holders ---------------------------------------------------------------------------------------------------
+
+    def holder(self, authorization: str | None, session: str | None = None) -> Holder:
+        """Return who shows an Authorization header, or, without one, the secret of a session.
+
+        Raises:
+            UnauthorizedError: neither, or what is not known or not valid any more.
+        """
+        if authorization is None and session is not None:
+            found = self._tokens.token_of_session(_hash(session), self._now())
+            if found is None:
+                raise UnauthorizedError("the session is over; sign in again")
+            return self._holder_of(found)
+        return self._holder_of(token_hash(bearer_of(authorization)))
+
+    def _holder_of(self, found: str) -> Holder:
+        # All hashes are compared, whichever fits.
+        if sum(hmac.compare_digest(found, known) for known in self._fixed):
+            return Holder(found, "settings", "operator", Scope())
+        token = self._tokens.find(found)
+        if token is None:
+            raise UnauthorizedError("the token is unknown")
+        if not token.is_valid(self._now()):
+            raise UnauthorizedError(
+                "the token was revoked" if token.revoked_at is not None else "the token has expired"
+            )
+        return Holder(found, token.name, token.role, token.scope)
+
+    # --- sessions --------------------------------------------------------------------------------------------------
+
+    def sign_in(self, token: str) -> Session:
+        """Begin a session for whoever shows a token.
+
+        Raises:
+            UnauthorizedError: it is unknown or not valid any more.
+        """
+        return self._session_of(token_hash(token.strip()))
+
+    def sign_in_by_code(self, code: str) -> Session:
+        """Begin a session for whoever shows the code of a sign-in link, which is used up.
+
+        Raises:
+            UnauthorizedError: it is unknown, was used before, or waited for too long.
+        """
+        found = self._tokens.use_code(_hash(code), self._now())
+        if found is None:
+            raise UnauthorizedError("the link was used before, or is too old; make another one, or give a token")
+        return self._session_of(found)
+
+    def _session_of(self, found: str) -> Session:
+        self._holder_of(found)
+        secret, now = base64url(self._random_bytes(_SECRET_BYTES)), self._now()
+        self._tokens.begin_session(_hash(secret), found, now + SESSION_SECONDS, now)
+        return Session(secret, now + SESSION_SECONDS)
+
+    def sign_out(self, session: str) -> None:
+        """End a session."""
+        self._tokens.end_session(_hash(session))
+
+    # --- tokens ----------------------------------------------------------------------------------------------------
+
+    def tokens(self) -> list[AccessToken]:
+        """Return all tokens but those of the settings, the newest first."""
+        return self._tokens.all()
+
+    def add(self, name: str, role: Role, scope: Scope, seconds: int | None) -> tuple[str, AccessToken]:
+        """Make a token; it is returned this once, and only its hash is kept.
+
+        Args:
+            name: whose it is, or what for.
+            role: what its holder may do.
+            scope: with what; an operator's is everything.
+            seconds: how long it is valid; None for ever.
+
+        Raises:
+            InvalidMessageError: no name, or a part of everything for an operator, or no time.
+        """
+        name = name.strip()
+        if not name.isprintable() or not 0 < len(name) <= MOST_NAME:
+            raise InvalidMessageError(f"a token needs a name of 1 to {MOST_NAME} printable characters")
+        if role == "operator" and not scope.is_everything:
+            raise InvalidMessageError(
+                "an operator's token is for everything: whoever makes tokens could make any other"
+            )
+        if seconds is not None and seconds < 1:
+            raise InvalidMessageError("a token is valid for a positive time, or for ever")
+        secret, now = new_token(self._random_bytes), self._now()
+        made = AccessToken(token_hash(secret), name, role, scope, now, None if seconds is None else now + seconds)
+        self._tokens.add(made)
+        return secret, made
+
+    def revoke(self, token_id: str) -> AccessToken:
+        """Revoke a token; its sessions end with it.
+
+        Raises:
+            UnknownResourceError: there is none of this name.
+        """
+        revoked = self._tokens.revoke(token_id, self._now())
+        if revoked is None:
+            raise UnknownResourceError(f"no token {token_id}")
+        return revoked
+
+    def sign_in_code(self, role: Role = "operator") -> str:
+        """Make a code that signs somebody in once, soon, for one session."""
+        _, made = self.add("sign-in link", role, Scope(), CODE_SECONDS + SESSION_SECONDS)
+        code = base64url(self._random_bytes(_SECRET_BYTES))
+        self._tokens.add_code(_hash(code), made.token_hash, self._now() + CODE_SECONDS)
+        return code
+
+
+def _hash(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()

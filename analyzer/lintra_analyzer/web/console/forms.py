@@ -1,0 +1,76 @@
+"""Forms: what was filled in, and the proof that one of our own pages asked.
+
+A browser sends the session's cookie with whatever it is made to send, so the cookie does not prove that the person
+meant it. Two things do: the secret in the form, which only a page shown in that session holds, and the origin, which
+the browser states itself.
+"""
+
+import hashlib
+import hmac
+from urllib.parse import parse_qsl, urlsplit
+
+from fastapi import Request
+
+from lintra_analyzer.web.admission import is_encrypted, session_of
+from lintra_protocol.canonical import base64url
+from lintra_protocol.errors import ForbiddenError, InvalidMessageError
+
+FIELD = "form_secret"
+MOST_FIELDS = 4096
+
+
+def form_secret(session: str) -> str:
+    """Return the secret of a session's forms; the session's own cannot be computed from it."""
+    return base64url(hmac.digest(session.encode(), b"lintra console form", hashlib.sha256))
+
+
+async def filled_in(request: Request) -> dict[str, list[str]]:
+    """Return what a form says, by field; empty fields are among it.
+
+    Raises:
+        InvalidMessageError: it is no form, or one with thousands of fields.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/x-www-form-urlencoded":
+        raise InvalidMessageError("a form is sent as application/x-www-form-urlencoded")
+    found: dict[str, list[str]] = {}
+    try:
+        text = (await request.body()).decode("ascii")
+        for name, value in parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict"):
+            found.setdefault(name, []).append(value)
+    except ValueError:
+        raise InvalidMessageError(f"a form holds UTF-8, percent-encoded, and at most {MOST_FIELDS} fields") from None
+    return found
+
+
+def field(form: dict[str, list[str]], name: str) -> str:
+    """Return the last that a form says in a field, without white space around it; empty if nothing."""
+    return form.get(name, [""])[-1].strip()
+
+
+def require_own_origin(request: Request) -> None:
+    """Check that a page of this address sent the request, by what the browser says.
+
+    Raises:
+        ForbiddenError: another one, or nobody says.
+    """
+    origin = urlsplit(request.headers.get("origin", ""))
+    host = request.headers.get("host", "")
+    # A page that was loaded without encryption may have been changed on its way.
+    schemes = {"https"} if is_encrypted(request) else {"http", "https"}
+    if not host or origin.netloc != host or origin.scheme not in schemes:
+        raise ForbiddenError("a form of this console is sent from its own pages only; open the page again")
+
+
+async def require_own_form(request: Request) -> None:
+    """Check that a form was sent from a page of the same session.
+
+    Raises:
+        ForbiddenError: it was not.
+        InvalidMessageError: it is no form.
+    """
+    require_own_origin(request)
+    session = session_of(request.scope)
+    said = field(await filled_in(request), FIELD)
+    if session is None or not hmac.compare_digest(said.encode(), form_secret(session).encode()):
+        raise ForbiddenError("the form is of another session; open the page again")
