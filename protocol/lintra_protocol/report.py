@@ -77,8 +77,19 @@ def make_reports(task: Task, noised: IntArray, time: int, random_bytes: RandomBy
 
     Randomness is read for proofs if there are any, then for all shares, then for the commitments' blinds.
     """
-    count, servers = len(noised), range(task.num_servers)
-    payloads = _payloads(task, noised, random_bytes)
+    return reports_of(task, _payloads(task, noised, random_bytes), time, random_bytes)
+
+
+def reports_of(task: Task, payloads: Sequence[ByteRows], time: int, random_bytes: RandomBytes) -> list[Report]:
+    """Commit to payloads as they are, whatever row they share.
+
+    Args:
+        task: a checked task.
+        payloads: of each server, each of shape `(k, payload_bytes)`.
+        time: in the task's units.
+        random_bytes: a cryptographic source, for the blinds.
+    """
+    count, servers = len(payloads[0]), range(task.num_servers)
     blinds = np.frombuffer(random_bytes(BLIND_BYTES * count * task.num_servers), np.uint8)
     of_server = blinds.reshape(task.num_servers, count, BLIND_BYTES)
     forms = [np.full((count, 1), share_form(task, server)[0], np.uint8) for server in servers]

@@ -16,6 +16,7 @@ from lintra_audit.release.output import audit_document, show_audit
 from lintra_audit.release.run import MIN_TRIALS, audit_case
 from lintra_audit.task import cli as task_cli
 from lintra_audit.trials.case import Case
+from lintra_audit.verify import cli as verify_cli
 from lintra_protocol.cli import read_task
 from lintra_protocol.randomness import system_randomness
 
@@ -24,6 +25,7 @@ TRIALS = 200_000
 app = typer.Typer(help="Try to refute privacy claims by running the pipeline.", no_args_is_help=True)
 app.command("gaussian")(gaussian_cli.gaussian)
 app.command("task")(task_cli.task)
+app.command("verify")(verify_cli.verify)
 
 
 @app.callback()

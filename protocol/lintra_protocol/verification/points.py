@@ -19,7 +19,7 @@ def check_points(check_seed: bytes) -> Points:
     count = 8 * len(PRIMES)
     while True:
         # The stream of SHAKE-128 only grows, so that reading on changes nothing that was read.
-        found = _first(hashlib.shake_128(framed("check points", check_seed)).digest(count))
+        found = first_usable(hashlib.shake_128(framed("check points", check_seed)).digest(count))
         if found is not None:
             return found
         count *= 2
@@ -40,7 +40,7 @@ def require_usable(points: Points) -> None:
         raise ValueError("a check point has a fourth power of 0 or 1: the check shares would show the rows")
 
 
-def _first(stream: bytes) -> Points | None:
+def first_usable(stream: bytes) -> Points | None:
     """Return the first usable element for each prime in turn, or None where the stream is too short."""
     words = iter(int.from_bytes(stream[at : at + 8], "little") & _KEPT for at in range(0, len(stream), 8))
     found: list[int] = []

@@ -1,0 +1,71 @@
+"""The whole audit of verified reports: all attacks, each on servers with its rule and without."""
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+from lintra_audit.verify.clients import all_lies, margin
+from lintra_audit.verify.finding import Finding
+from lintra_audit.verify.lies import LIES
+from lintra_audit.verify.processes import Place, running
+from lintra_audit.verify.servers import ATTACKS
+
+MARGIN = "one report too few"
+
+
+def known_attacks() -> list[str]:
+    """Return the names of all attacks, in the order in which they are made."""
+    return [*(lie.name for lie in LIES), MARGIN, *ATTACKS]
+
+
+def audit_verification(
+    names: Sequence[str] = (), fault: str | None = None, said: Callable[[str], None] = lambda _: None
+) -> Iterator[Finding]:
+    """Make attacks on real servers, and yield what each showed.
+
+    Args:
+        names: of the attacks to make; all if none is named.
+        fault: a rule that the servers lack which should keep all: the audit of its attacks must fail.
+        said: is told what is being done.
+
+    Raises:
+        RuntimeError: a server did not start.
+    """
+    chosen = list(names) or known_attacks()
+    with tempfile.TemporaryDirectory(prefix="lintra-audit-") as folder, _one_thread():
+        yield from _findings(Path(folder), chosen, fault, said)
+
+
+def _findings(folder: Path, chosen: Sequence[str], fault: str | None, said: Callable[[str], None]) -> Iterator[Finding]:
+    def servers(count: int, rule: str | None) -> AbstractContextManager[list[Place]]:
+        return running(folder, count, rule)
+
+    lies = [lie for lie in LIES if lie.name in chosen]
+    if lies:
+        said("hostile clients")
+        yield from all_lies(servers, lies, fault)
+    if MARGIN in chosen:
+        said(MARGIN)
+        yield margin(servers, fault)
+    for name, attack in ATTACKS.items():
+        if name in chosen:
+            said(name)
+            yield attack(servers, fault)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Let the servers' arithmetic have one thread each: their reports are few."""
+    names = "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"
+    before = {name: os.environ.get(name) for name in names}
+    os.environ.update(dict.fromkeys(names, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
