@@ -20,6 +20,7 @@ from lintra_analysis.releases.release import Release
 from lintra_analyzer.access import Access
 from lintra_analyzer.exchange.census import CensusResult, take_census
 from lintra_analyzer.exchange.collect import ServerExchange
+from lintra_analyzer.exchange.replay import ReplayedCheck, replay
 from lintra_analyzer.exchange.servers import HttpClient, Network, Patience, Server
 from lintra_analyzer.metrics import Metrics
 from lintra_analyzer.settings import KnownServer, Settings
@@ -102,6 +103,7 @@ class Service:
         brief = replace(patience, attempts=min(patience.attempts, INTERACTIVE_ATTEMPTS))
         self._interactive = replace(self._network, patience=brief)
         self._creating = asyncio.Lock()
+        self._replaying = asyncio.Lock()
         self.readiness = Readiness([settings.data_dir], {"database": self.store.check}, settings.min_free_bytes)
         self.readiness.probe()
         self.jobs = Jobs(self.store, self._release_of, self.metrics)
@@ -345,6 +347,13 @@ class Service:
         if found is None:
             raise InvalidReleaseError("the identifiers of this release are missing")
         return found
+
+    async def replay(self, signed: SignedRecord) -> tuple[ReplayedCheck, ...]:
+        """Write a release's certificate once more from what the servers signed, and compare; one at a time."""
+        record, task = signed.record, self.task(signed.record.task_id)
+        exchange = ServerExchange(task, record.batch, self._servers(task, self._network), self.store)
+        async with self._replaying:
+            return await replay(task, signed, exchange, self.archive, self.keys)
 
     def opened(self, signed: SignedRecord) -> Release:
         """Return a release's numbers as estimators read them; a second round comes with its first."""

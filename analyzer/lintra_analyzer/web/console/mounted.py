@@ -3,10 +3,18 @@
 from fastapi import FastAPI
 from starlette.staticfiles import StaticFiles
 
-from lintra_analyzer.web.console import analyses, releases, sign_in, tasks, tokens
+from lintra_analyzer.web.console import analyses, releases, replays, sign_in, tasks, tokens
 from lintra_analyzer.web.console.pages import STATIC
 
-ROUTERS = (sign_in.outside, sign_in.inside, tasks.router, releases.router, analyses.router, tokens.router)
+ROUTERS = (
+    sign_in.outside,
+    sign_in.inside,
+    tasks.router,
+    releases.router,
+    analyses.router,
+    replays.router,
+    tokens.router,
+)
 """One for each group of pages."""
 
 

@@ -1,0 +1,138 @@
+"""Replaying a release: from what the servers signed and sealed to the certificate, once more, and compared with it.
+
+Nothing is taken from the record itself: signatures and lists are checked, seed and matrix drawn, shares opened and
+added up, and the certificate is written anew from these by the code that wrote it.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lintra_analysis.record import ReleaseRecord, SignedRecord
+from lintra_analyzer.exchange.certify import certify
+from lintra_analyzer.exchange.collect import ServerExchange
+from lintra_analyzer.exchange.reconstruct import FrozenCohort, reconstruct
+from lintra_analyzer.storage.archive import Archive
+from lintra_analyzer.storage.keys import Keys
+from lintra_protocol.errors import InvalidReleaseError, LintraError
+from lintra_protocol.task import Task
+
+
+@dataclass(frozen=True)
+class ReplayedCheck:
+    """One question that a replay asked, with its answer.
+
+    Attributes:
+        question: in a sentence.
+        passed: whether the answer is yes.
+        detail: the numbers, or what differs.
+    """
+
+    question: str
+    passed: bool
+    detail: str
+
+
+FIELDS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (
+        "Is the certificate about this task, batch and mechanism?",
+        ("kind", "task_id", "definition", "batch", "mechanism", "rows", "words"),
+    ),
+    (
+        "Is the cohort what the servers' signed lists have in common?",
+        ("inventories", "cohort_root", "num_clients", "verification"),
+    ),
+    ("Does the seed come from the cohort and a nonce of every server?", ("seed",)),
+    ("Is it these servers' sealed shares that were added up?", ("servers",)),
+    ("Do the shares add up to the released numbers?", ("values",)),
+    ("Is the privacy statement that of the matrix which the seed gives?", ("privacy", "window")),
+    ("Are noise and implausible rows as stated?", ("noise", "plausibility", "clipped")),
+    ("Was it written with the analyzer's key, at the stated time?", ("analyzer_key", "released_at")),
+)
+"""Every field of a record stands under one question."""
+
+
+async def replay(
+    task: Task, signed: SignedRecord, exchange: ServerExchange, archive: Archive, keys: Keys
+) -> tuple[ReplayedCheck, ...]:
+    """Replay a release from what the analyzer stored of the exchange with the servers.
+
+    Args:
+        task: the release's.
+        signed: its record.
+        exchange: of its batch.
+        archive: holds its numbers.
+        keys: the analyzer's.
+    """
+    checks = [_signature(signed, keys), await asyncio.to_thread(_archived, signed, archive)]
+    try:
+        cohort = await exchange.frozen()
+        again = await asyncio.to_thread(_written_again, task, signed.record, exchange, cohort, keys)
+    except (LintraError, ValueError) as error:
+        said = error.detail if isinstance(error, LintraError) else str(error)
+        return (*checks, ReplayedCheck("Can the certificate be written again from what is stored?", False, said))
+    return (*checks, *compared(signed.record, again), _promise(task, cohort))
+
+
+def compared(record: ReleaseRecord, again: ReleaseRecord) -> list[ReplayedCheck]:
+    """Compare a record, question by question, with the one that a replay wrote."""
+    return [_compared(question, names, record, again) for question, names in FIELDS]
+
+
+def _signature(signed: SignedRecord, keys: Keys) -> ReplayedCheck:
+    question = "Did this analyzer sign the certificate?"
+    try:
+        signed.verified(keys.identity.public_key)
+    except LintraError as error:
+        return ReplayedCheck(question, False, error.detail or error.title())
+    return ReplayedCheck(question, True, f"with its key {keys.identity.public_key}")
+
+
+def _archived(signed: SignedRecord, archive: Archive) -> ReplayedCheck:
+    question = "Are the archived numbers those that the certificate names?"
+    try:
+        sketch, _ = archive.read(signed.record)
+    except InvalidReleaseError as error:
+        return ReplayedCheck(question, False, error.detail)
+    return ReplayedCheck(question, True, f"{sketch.size:,} integers with the hash {signed.record.values}")
+
+
+def _written_again(
+    task: Task, record: ReleaseRecord, exchange: ServerExchange, cohort: FrozenCohort, keys: Keys
+) -> ReleaseRecord:
+    result = reconstruct(task, record.batch, exchange.sketch_shares(), cohort, keys.sealing[task.suite])
+    inventories, cohorts = tuple(exchange.inventories()), tuple(exchange.cohorts())
+    verdicts = tuple(exchange.verdicts())
+    made = certify(task, record.batch, inventories, cohorts, result, keys.identity, record.released_at, verdicts)
+    return made.record
+
+
+def _compared(question: str, names: Sequence[str], record: ReleaseRecord, again: ReleaseRecord) -> ReplayedCheck:
+    differing = [name for name in names if getattr(record, name) != getattr(again, name)]
+    if differing:
+        return ReplayedCheck(question, False, f"the certificate differs in {', '.join(differing)}")
+    return ReplayedCheck(question, True, _said(names[0], again))
+
+
+def _said(name: str, record: ReleaseRecord) -> str:
+    """Return what was found, in numbers."""
+    match name:
+        case "inventories":
+            return f"{record.num_clients:,} reports with the root {record.cohort_root}"
+        case "servers":
+            return f"{len(record.servers)} shares, opened and checked against what each server signed"
+        case "privacy":
+            return f"{record.privacy}, leverage {record.privacy.leverage:.6g}"
+        case "noise":
+            return f"deviation {record.noise.smallest_sd} to {record.noise.largest_sd} in normalised units"
+        case _:
+            return str(getattr(record, name))
+
+
+def _promise(task: Task, cohort: FrozenCohort) -> ReplayedCheck:
+    question = "Does the release keep what the task promised?"
+    try:
+        cohort.privacy.require(task.claim)
+    except LintraError as error:
+        return ReplayedCheck(question, False, error.detail)
+    return ReplayedCheck(question, True, f"promised {task.claim}, found {cohort.privacy}")
