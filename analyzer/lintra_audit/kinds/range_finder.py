@@ -31,9 +31,14 @@ _OF_ORGANISATIONS = RangeFinder(
     sigma=4,
     rank=2,
     omega_seed=base64url(bytes(32)),
-    projected_bound="0.8",
-    intercept="0.5",
+    projected_bound="0.015625",
+    intercept="0.015625",
 )
+"""The farthest pair is sqrt(1 - (C / (k B))^2) of the promise, k sqrt(2) being Omega's largest singular value.
+
+With C = k B / 32 or less that is .9995 or more. Here k = 2, both bounds are whole numbers of steps, and C is so small
+that eight times the noise can still be drawn, as some mistakes do.
+"""
 
 
 def cases() -> list[Case]:
@@ -67,9 +72,11 @@ def cases() -> list[Case]:
 
 
 def farthest(task: Task) -> Pair:
-    """Return a + b and a - b: all of q is that of a and as long as it may be, and b is what q does not see.
+    """Return a + b and a - b, of which q sees a alone, so that the distance is 2 |b| |q|.
 
-    Of the rows with this q the shortest is taken for a, so that b is as long as it may be: the distance is 2 |b| |q|.
+    The row a has targets as large as they count and the longest projection, and is the shortest such row. Of its
+    multiples t a, with |a + b| the bound B, that one is taken for which (B^2 - t^2 |a|^2) (c^2 + t^2 Q) is largest: c
+    is the intercept and Q the square of all else of q. A larger projection would be clipped, and leave less for b.
     """
     mechanism = cast("RangeFinder", task.mechanism)
     signs = mechanism.signs(task.num_columns)
@@ -80,8 +87,10 @@ def farthest(task: Task) -> Pair:
     along = np.linalg.svd(signs)[2][0] * limit
     # A hair beyond the clip of the projection, so that rounding on the way leaves the longest one.
     a: FloatArray = np.linalg.lstsq(seen.T, np.concatenate([values, along]) * (1 + 1e-6), rcond=None)[0]
-    if (longest := float(np.linalg.norm(a))) > bound / sqrt(2):
-        a *= bound / sqrt(2) / longest
+    counted = values * np.array([2.0**target.bits for target in mechanism.targets])
+    beside = float(counted @ counted) + float(mechanism.projected_bound) ** 2
+    best = (bound**2 / float(a @ a) - float(mechanism.intercept) ** 2 / beside) / 2
+    a *= sqrt(min(max(best, 0.0), 1.0))
     free = np.linalg.svd(seen)[0][:, -1] * sqrt(bound**2 - float(a @ a))
     if not mechanism.clip_words:
         return a + free, a - free

@@ -6,11 +6,13 @@ from typing import cast
 
 import numpy as np
 
-from lintra_audit.kinds.kind_audit import KindAudit, Planted
+from lintra_audit.kinds import directions
+from lintra_audit.kinds.kind_audit import KindAudit, OrganisationAudit, Planted
 from lintra_audit.kinds.organisations import CLIPPED_TOGETHER, organisation_audit
 from lintra_audit.trials.case import Case, make_case_task
 from lintra_audit.trials.faults import noiseless, only_for, without_noise_in, without_room_for_the_count
-from lintra_audit.trials.worlds import HOSTILE, Pair, one_unclipped
+from lintra_audit.trials.twins import twin_with_mu
+from lintra_audit.trials.worlds import HOSTILE, Pair, hostile_rows, one_unclipped
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.second_moment import SecondMoment
 from lintra_protocol.noise import discrete_gaussian
@@ -36,6 +38,7 @@ def cases() -> list[Case]:
         Case("second-moment-options", "products, intercept 0.7 and trace, n = 10, d = 2, t = 1", options, 10),
         Case("second-moment-count", "the same with a clip counter, n = 10, d = 2, t = 1", counts, 10),
         Case("second-moment-missing", "a row against one that is left out, n = 10, d = 2, t = 1", null, 10),
+        *directions.cases(),
     ]
 
 
@@ -48,6 +51,8 @@ def farthest(task: Task) -> Pair:
     mechanism = cast("SecondMoment", task.mechanism)
     rows = 1 if mechanism.contributors is None else mechanism.contributors.rows_per_person
     square = rows * mechanism.intercept_steps**2 / mechanism.squared_person_bound
+    if mechanism.basis is not None:
+        return directions.farthest(task, -min(square, 1.0))
     direction, axis = np.zeros((2, task.num_columns))
     if task.num_columns == 1:
         direction[0] = -1.0 if 6 * square > 1 else 0.0
@@ -57,6 +62,18 @@ def farthest(task: Task) -> Pair:
     axis[0] = 1.0
     far = float(mechanism.row_bound) * HOSTILE
     return one_unclipped(task, (direction * far, axis * far))
+
+
+def hostile(mechanism: Mechanism, num_columns: int) -> FloatArray:
+    """Return rows that try to leave the bound, or either of a second round's two; shape `(k, d)`."""
+    second = cast("SecondMoment", mechanism).basis is not None
+    return (directions.hostile if second else hostile_rows)(mechanism, num_columns)
+
+
+def twin(task: Task) -> Task:
+    """Return two columns, or two directions and a target."""
+    second = cast("SecondMoment", task.mechanism).basis is not None
+    return (directions.twin if second else twin_with_mu)(task)
 
 
 def _plain_diagonal(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
@@ -75,6 +92,13 @@ def _row_count(mechanism: Mechanism, num_columns: int) -> slice:
     last = mechanism.num_words(num_columns) - mechanism.clip_words
     return slice(last - counted.count_words, last)
 
+
+_OF_PRODUCTS = organisation_audit(
+    "products",
+    SecondMoment(row_bound="1", fraction_bits=0, sigma=4, intercept="0.5"),
+    person_bound="1",
+    faults=CLIPPED_TOGETHER,
+)
 
 AUDIT = KindAudit(
     cases=cases,
@@ -103,12 +127,13 @@ AUDIT = KindAudit(
             "second-moment-count",
             frozenset({"optimal test", "noise law"}),
         ),
+        **directions.FAULTS,
     },
     farthest=farthest,
-    organisations=organisation_audit(
-        "products",
-        SecondMoment(row_bound="1", fraction_bits=0, sigma=4, intercept="0.5"),
-        person_bound="1",
-        faults=CLIPPED_TOGETHER,
+    hostile=hostile,
+    twin=twin,
+    organisations=OrganisationAudit(
+        lambda: _OF_PRODUCTS.cases() + directions.organisation_cases(),
+        {**_OF_PRODUCTS.faults, "clipped-once-of-directions": directions.ORGANISATION_FAULT},
     ),
 )
