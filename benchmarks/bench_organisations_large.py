@@ -4,9 +4,10 @@
 
 Every organisation is a process of its own that reads its file and then contributes with `lintra_client`; three servers
 and an analyzer are processes of their own, too. Their rows are drawn and written before, and reading the file is not
-counted. What is counted is everything else: encoding, sealing, sending, the release and a regression over REST. The
-memory of a process is the most that it ever had resident (VmHWM), start-up and reading the file included. Ends with
-status 1 if it took more than a minute or any process more than a gigabyte.
+counted. What is counted is everything else: encoding, charging every person in the organisation's own ledger, which is
+on disk before the report leaves, sealing, sending, the release and a regression over REST. The memory of a process is
+the most that it ever had resident (VmHWM), start-up and reading the file included. Ends with status 1 if it took more
+than a minute or any process more than a gigabyte.
 """
 
 import argparse
@@ -29,6 +30,7 @@ from services import analyst_token, local_services, peak_memory, running
 
 from lintra_analysis.access.rest_client import AnalyzerClient
 from lintra_client import BlockingClient
+from lintra_client.ledger import Ledger
 from lintra_protocol.task import Task
 
 NUM_SERVERS = 3
@@ -75,14 +77,15 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--organisations", type=int, default=5)
     parser.add_argument("--columns", type=int, default=8)
+    parser.add_argument("--no-ledger", action="store_true", help="charge nobody")
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--contribute", nargs="+", help=argparse.SUPPRESS)
+    parser.add_argument("--contribute", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.contribute:
-        file, task_id, *urls = options.contribute
-        print(json.dumps(asdict(contribute(Path(file), task_id, urls))))
+        file, task_id, *urls = json.loads(options.contribute)
+        print(json.dumps(asdict(contribute(Path(file), task_id, urls, charged=not options.no_ledger))))
         return
-    found = measure(options.rows, options.organisations, options.columns)
+    found = measure(options.rows, options.organisations, options.columns, charged=not options.no_ledger)
     if options.json:
         print(json.dumps(asdict(found) | {"total": found.total, "kept": found.kept}, indent=2))
     else:
@@ -90,7 +93,7 @@ def main() -> None:
     sys.exit(0 if found.kept else 1)
 
 
-def measure(rows: int, organisations: int, columns: int) -> Large:
+def measure(rows: int, organisations: int, columns: int, *, charged: bool) -> Large:
     """Send so many large reports one after the other, release and regress."""
     names = [f"x{number}" for number in range(columns)]
     with tempfile.TemporaryDirectory(prefix="lintra-organisations-") as given, ExitStack() as stack:
@@ -102,7 +105,7 @@ def measure(rows: int, organisations: int, columns: int) -> Large:
         desk = stack.enter_context(AnalyzerClient(analyzer.url, token))
         task = Task.from_value(desk.create_task(specification(names, organisations, rows))["definition"])
         urls = [entry.url for entry in task.servers]
-        told = [contribution_of(file, task.task_id, urls) for file in files]
+        told = [contribution_of(file, task.task_id, urls, charged=charged) for file in files]
         begun = time.perf_counter()
         release_id = desk.release(task.task_id)
         released = time.perf_counter()
@@ -151,21 +154,24 @@ def specification(names: Sequence[str], organisations: int, rows: int) -> dict[s
     }
 
 
-def contribution_of(file: Path, task_id: str, urls: Sequence[str]) -> Contributed:
+def contribution_of(file: Path, task_id: str, urls: Sequence[str], *, charged: bool) -> Contributed:
     """Let a process of its own contribute a file, and return what it says."""
-    command = [sys.executable, __file__, "--contribute", str(file), task_id, *urls]
+    # As JSON: a task's identifier may begin with a dash.
+    given = ["--contribute", json.dumps([str(file), task_id, *urls])]
+    command = [sys.executable, __file__, *given, *([] if charged else ["--no-ledger"])]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     told = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment).stdout
     return Contributed(**json.loads(told))
 
 
-def contribute(file: Path, task_id: str, urls: Sequence[str]) -> Contributed:
-    """Read a file, then contribute its rows and say what that took; without a ledger, which would be the device's."""
+def contribute(file: Path, task_id: str, urls: Sequence[str], *, charged: bool) -> Contributed:
+    """Read a file, then contribute its rows and say what that took; the ledger lies beside the file."""
     with np.load(file, allow_pickle=False) as held:
         columns = {f"x{number}": column for number, column in enumerate(held["rows"].T)}
         file_rows = {**columns, "person": held["persons"]}
     begun, cpu = time.perf_counter(), time.process_time()
-    with BlockingClient(task_id, urls, ledger=None) as client:
+    ledger = Ledger(file.with_suffix(".ledger")) if charged else None
+    with BlockingClient(task_id, urls, ledger=ledger) as client:
         made = client.contribution(file_rows, person="person")
         client.send_contribution(made)
     seconds, cpu = time.perf_counter() - begun, time.process_time() - cpu

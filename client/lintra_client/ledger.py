@@ -204,7 +204,7 @@ class Ledger:
         Raises:
             LedgerRefusedError: the file cannot be used, or some person has no privacy left; nothing was charged.
         """
-        wanted, refused = _Wanted(price_of(task), None, None, 1), 0
+        wanted = _Wanted(price_of(task), None, None, 1)
         with self._file.transaction() as db:
             book = Book(db, task.task_id, batch)
             if book.is_charged(report_id):
@@ -212,17 +212,10 @@ class Ledger:
             if isinstance(sources, Vouched):
                 self._charge(book, wanted, report_id, sources)
                 return
-            charges = []
-            for source in sources:
-                try:
-                    self._require_fresh(book, wanted, source)
-                    charges.append(self._entered(book, wanted, source))
-                except LedgerRefusedError:
-                    refused += 1
+            refused = len(sources) - len(set(sources)) + len(self._unaffordable(book, wanted.price, sources))
             if refused:
-                # An error ends the transaction, and undoes what it has entered.
                 raise LedgerRefusedError(f"{refused} of {len(sources)} persons have no privacy left for this task")
-            book.add_report(report_id, charges[0])
+            book.add_report(report_id, book.enter_all(sources, wanted.price))
 
     def unaffordable(self, task: Task, sources: Iterable[str], batch: int = BATCH) -> list[str]:
         """Return which persons have no privacy left for a task, or were charged in it before; nothing is charged.
@@ -230,17 +223,29 @@ class Ledger:
         Raises:
             LedgerRefusedError: the file cannot be used.
         """
-        wanted, found = _Wanted(price_of(task), None, None, 1), []
         with self._file.transaction() as db:
-            book = Book(db, task.task_id, batch)
-            for source in sources:
-                try:
-                    self._require_fresh(book, wanted, source)
-                    for total in book.totals(source):
-                        self._require_room(total, wanted.price)
-                except LedgerRefusedError:
-                    found.append(source)
-        return found
+            return self._unaffordable(Book(db, task.task_id, batch), price_of(task), list(sources))
+
+    def _unaffordable(self, book: Book, price: Spent, sources: Sequence[str]) -> list[str]:
+        """Return which persons have, or may have, a charge in this task, or no room for its price below the ceiling."""
+        if not book.is_open_to_all() or not self._has_room(book, (), price):
+            # What counts for everybody leaves room for nobody.
+            return list(sources)
+        room: dict[tuple[int, ...], bool] = {}
+        found = set()
+        for source, here, history in book.histories(sources):
+            if history not in room:
+                room[history] = self._has_room(book, history, price)
+            if here or not room[history]:
+                found.add(source)
+        return [source for source in sources if source in found]
+
+    def _has_room(self, book: Book, history: tuple[int, ...], price: Spent) -> bool:
+        try:
+            self._require_room(book.spent_in(history), price)
+        except LedgerRefusedError:
+            return False
+        return True
 
     def is_charged(self, task: Task, report_id: bytes, batch: int = BATCH) -> bool:
         """Return whether a report of a task was charged.
@@ -250,11 +255,6 @@ class Ledger:
         """
         with self._file.transaction() as db:
             return Book(db, task.task_id, batch).is_charged(report_id)
-
-    def _require_fresh(self, book: Book, wanted: "_Wanted", source: str) -> None:
-        """Check that a person has no charge in this task."""
-        book.open_charge(source)
-        book.require_fewer(source, wanted.most)
 
     def _charge(self, book: Book, wanted: "_Wanted", report_id: bytes, source: Source) -> None:
         # A report may leave only if it was charged before, or

@@ -3,12 +3,14 @@
 Prices are few and sources many, so that sums over prices are remembered and shared.
 """
 
+import json
 import secrets
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, reduce
-from operator import add
+from itertools import groupby
+from operator import add, itemgetter
 
 from lintra_protocol.canonical import base64url
 from lintra_protocol.errors import InvalidMessageError, LedgerRefusedError
@@ -16,6 +18,9 @@ from lintra_protocol.privacy.composition import Spent
 
 _EVERYBODY = ""
 """Stands in the column `source` of a vouched charge; no source has this name."""
+
+_AT_ONCE = 50_000
+"""Sources in one statement; their names are one text of a megabyte then."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +127,60 @@ class Book:
             )
         )
 
+    # --- many sources at once: one statement for some ten thousand, where one for each takes minutes --------------
+
+    def is_open_to_all(self) -> bool:
+        """Return whether no charge of this task counts for everybody."""
+        (common,) = self._db.execute(
+            "SELECT count(*) FROM charges WHERE +task_id = ? AND source = ?", (self._batch[0], _EVERYBODY)
+        ).fetchone()
+        return not common
+
+    def histories(self, sources: Sequence[str]) -> Iterator[tuple[str, bool, tuple[int, ...]]]:
+        """Yield (source, whether it has a charge in any batch of this task, its prices) for those that have charges.
+
+        Those without one are left out: all that they spent is the common charges. `spent_in` reads prices, and many
+        sources share a history of them.
+        """
+        # In the order of names, as the index lies on the disk; the prices of a source then follow each other.
+        question = (
+            "SELECT wanted.value, charges.task_id = ?, charges.price FROM json_each(?) AS wanted "
+            "CROSS JOIN charges ON charges.source = wanted.value"
+        )
+        ordered = sorted(set(sources))
+        for start in range(0, len(ordered), _AT_ONCE):
+            found = self._db.execute(question, (self._batch[0], _listed(ordered[start : start + _AT_ONCE])))
+            for source, charges in groupby(found, key=itemgetter(0)):
+                here, prices = zip(*((own, price) for _, own, price in charges), strict=True)
+                yield source, any(here), prices
+
+    def spent_in(self, history: tuple[int, ...]) -> Spent:
+        """Return what a source of this history has spent, the common charges included."""
+        return self._total(self._common + history)
+
+    def enter_all(self, sources: Sequence[str], price: Spent) -> int:
+        """Charge a price to each of some sources, and return the number of one of these charges.
+
+        Args:
+            sources: different ones, at least one, none of which has a charge in this batch.
+            price: what each is charged.
+        """
+        number = self._number_of(price)
+        # In the order of names, since that is how the indexes lie on the disk.
+        ordered = sorted(sources)
+        for start in range(0, len(ordered), _AT_ONCE):
+            self._db.execute(
+                "INSERT INTO charges (task_id, batch, source, call, price) "
+                "SELECT ?, ?, value, '', ? FROM json_each(?) ORDER BY key",
+                (*self._batch, number, _listed(ordered[start : start + _AT_ONCE])),
+            )
+        found = self._db.execute(
+            "SELECT charge FROM charges WHERE task_id = ? AND batch = ? AND source = ?", (*self._batch, ordered[0])
+        )
+        return int(found.fetchone()[0])
+
+    # --- studies and reports -----------------------------------------------------------------------------------
+
     def set_aside(self, charge: int, price: Spent) -> None:
         """Note which part of a pilot's charge belongs to the main task of its study."""
         self._db.execute("INSERT INTO set_aside (charge, price) VALUES (?, ?)", (charge, self._number_of(price)))
@@ -212,6 +271,10 @@ def all_charges(db: sqlite3.Connection) -> Iterator[tuple[str | None, str, int, 
     )
     for source, task_id, batch, num_reports, price, pilot in rows:
         yield source or None, task_id, batch, num_reports, prices[price], pilot
+
+
+def _listed(sources: Sequence[str]) -> str:
+    return json.dumps(sources, ensure_ascii=False)
 
 
 def _charged_prices(db: sqlite3.Connection, source: str) -> tuple[int, ...]:
