@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 
 from lintra_analysis.commands.waiting import waiting
-from lintra_analyzer.commands import analyses
+from lintra_analyzer.commands import analyses, tokens
 from lintra_analyzer.commands.asking import DEFAULT_URL, IDENTIFIERS, AsJson, Token, Url, client_of, give_up, print_json
 from lintra_analyzer.listing import release_line, task_line, window_line
 from lintra_analyzer.settings import Settings
@@ -27,6 +27,8 @@ app = typer.Typer(help="The analyst's service: tasks, releases, analyses.", no_a
 task_app = typer.Typer(help="Make and look at tasks.", no_args_is_help=True)
 app.add_typer(task_app, name="task")
 app.add_typer(analyses.app)
+app.add_typer(tokens.app, name="tokens")
+app.command("sign-in-link")(tokens.sign_in_link)
 
 _STAGES = {
     "inventory": "closing the batch at every server",
@@ -66,7 +68,7 @@ def keys(config: Config) -> None:
 def token(
     file: Annotated[Path | None, typer.Option("--file", help="Append the token's hash to this file.")] = None,
 ) -> None:
-    """Make a bearer token and show it once; without --file, its hash goes to the standard error."""
+    """Make an operator's token for the settings, shown once; without --file, its hash goes to the standard error."""
     made = new_token(system_randomness)
     if file is None:
         typer.echo(f"sha256: {token_hash(made)}", err=True)
@@ -84,6 +86,7 @@ def create(
     token: Token = "",
     as_json: AsJson = False,
     request_key: Annotated[str | None, typer.Option(help="Repeating it finds the same task.")] = None,
+    population: Annotated[str | None, typer.Option(help="Whose rows it is about; everybody's if not given.")] = None,
 ) -> None:
     """Calibrate and sign a task, register it with every server, and print its identifier."""
     try:
@@ -93,7 +96,7 @@ def create(
     if not isinstance(wanted, dict):
         give_up(f"{specification}: expected a JSON object")
     with client_of(url, token) as client, waiting("registering the task with every server"):
-        made = client.create_task(wanted, request_key)
+        made = client.create_task(wanted, request_key, population)
     if as_json:
         print_json(made)
         return

@@ -27,7 +27,7 @@ from lintra_analyzer.settings import KnownServer, Settings
 from lintra_analyzer.storage.archive import Archive
 from lintra_analyzer.storage.kept_lists import ListKind
 from lintra_analyzer.storage.keys import Keys
-from lintra_analyzer.storage.store import EVERYBODY, Job, ServerState, Store, StoredTask
+from lintra_analyzer.storage.store import DATABASE, EVERYBODY, Job, ServerState, Store, StoredTask
 from lintra_analyzer.tasks.jobs import Jobs, ReleaseJob
 from lintra_analyzer.tasks.registration import Bringing, current_state, register, require_registered
 from lintra_analyzer.tasks.schedule import Schedule, num_begun, num_due
@@ -91,7 +91,7 @@ class Service:
         self.settings = settings
         self.keys = keys
         self.metrics = Metrics()
-        self.store = Store(Path(settings.data_dir) / "analyzer.sqlite")
+        self.store = Store(Path(settings.data_dir) / DATABASE)
         self.access = Access(settings.known_token_hashes(), self.store.tokens, world.now, world.random_bytes)
         self.archive = Archive(Path(settings.data_dir) / "releases")
         self._world = world

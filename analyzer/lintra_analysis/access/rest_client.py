@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
+from urllib.parse import urlencode
 
 import httpx2
 import stamina
@@ -91,18 +92,22 @@ class AnalyzerClient:
         """Return the analyzer's public keys."""
         return self._json("GET", "/v1/keys")
 
-    def create_task(self, specification: Mapping[str, object], request_key: str | None = None) -> Document:
+    def create_task(
+        self, specification: Mapping[str, object], request_key: str | None = None, population: str | None = None
+    ) -> Document:
         """Create and register a task; the answer has its `task_id`.
 
         Args:
             specification: see docs/reference/analyzer.md.
             request_key: give the same one to repeat a request from another process.
+            population: whose rows it is about; what is spent about the same people adds up. Everybody's if not given.
 
         Raises:
             LintraError: the specification is impossible, or a server refused the task.
         """
         key = request_key or base64url(self._random_bytes(16))
-        return self._json("POST", "/v1/tasks", specification, {"idempotency-key": key})
+        path = "/v1/tasks" if population is None else f"/v1/tasks?{urlencode({'population': population})}"
+        return self._json("POST", path, specification, {"idempotency-key": key})
 
     def tokens(self, task_id: str, count: int = 1) -> list[str]:
         """Make tokens for clients of a task that asks for them; each is a place for one report, and a secret."""

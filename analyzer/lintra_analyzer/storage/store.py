@@ -26,6 +26,9 @@ from lintra_service.bodies import BodyFolder
 
 T = TypeVar("T")
 
+DATABASE = "analyzer.sqlite"
+"""Its name in the folder of the data."""
+
 EVERYBODY = "everybody"
 """The population of a task of which nothing else is said: whoever is in another one may be in it too."""
 

@@ -1,0 +1,122 @@
+"""`lintra analyzer tokens ...`: who may ask, on the machine where the analyzer keeps its data; it may be running."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlencode
+
+import typer
+
+from lintra_analyzer.access import Access
+from lintra_analyzer.commands.asking import AsJson, give_up, print_json
+from lintra_analyzer.settings import Settings
+from lintra_analyzer.storage.access_tokens import AccessToken, AccessTokens, Role, Scope
+from lintra_analyzer.storage.database import open_database
+from lintra_analyzer.storage.store import DATABASE
+from lintra_protocol.errors import LintraError
+from lintra_protocol.randomness import system_randomness
+from lintra_service.settings import InvalidSettingsError
+
+DAY = 86_400
+
+app = typer.Typer(help="Tokens with a role: make, list and revoke them.", no_args_is_help=True)
+
+Config = Annotated[Path, typer.Option("--config", help="The settings, a TOML file.")]
+
+
+@app.command()
+def add(
+    name: Annotated[str, typer.Argument(help="Whose it is, or what for.")],
+    config: Config,
+    role: Annotated[Role, typer.Option(help="A viewer looks, an analyst makes tasks, an operator tokens too.")],
+    days: Annotated[int | None, typer.Option(min=1, max=3650, help="How long it is valid; else for ever.")] = None,
+    population: Annotated[list[str] | None, typer.Option(help="Only for this population; may be repeated.")] = None,
+    task: Annotated[list[str] | None, typer.Option(help="Only for this task; may be repeated.")] = None,
+) -> None:
+    """Make a token and show it once; only its hash is kept."""
+    scope = Scope(tuple(task or ()), tuple(population or ()))
+    with _access(config) as access:
+        secret, made = access.add(name, role, scope, None if days is None else DAY * days)
+    typer.echo(f"{made.token_id}  {made.role}", err=True)
+    typer.echo(secret)
+
+
+@app.command("list")
+def list_tokens(config: Config, as_json: AsJson = False) -> None:
+    """List all tokens but those of the settings, the newest first."""
+    now = _now()
+    with _access(config) as access:
+        found = [(token, _state(token, now)) for token in access.tokens()]
+    if as_json:
+        print_json([_described(token, state) for token, state in found])
+        return
+    for token, state in found:
+        whom = "" if token.scope.is_everything else f"  for {', '.join((*token.scope.populations, *token.scope.tasks))}"
+        typer.echo(f"{token.token_id}  {token.role:8}  {state}  {token.name}{whom}")
+
+
+@app.command()
+def revoke(token_id: Annotated[str, typer.Argument(help="As `list` shows it.")], config: Config) -> None:
+    """Revoke a token; whoever uses it, or is signed in with it, is out at once."""
+    with _access(config) as access:
+        revoked = access.revoke(token_id)
+    typer.echo(f"{revoked.token_id} is revoked")
+
+
+def sign_in_link(
+    config: Config,
+    url: Annotated[str | None, typer.Option(help="Where browsers reach the console; else this machine.")] = None,
+    role: Annotated[Role, typer.Option(help="Of whoever follows it.")] = "operator",
+) -> None:
+    """Print a link to the console that signs in once, within a quarter of an hour."""
+    with _access(config) as access:
+        code = access.sign_in_code(role)
+    place = url or f"http://127.0.0.1:{Settings.load(config).port}"
+    typer.echo(f"{place.rstrip('/')}/sign-in?{urlencode({'code': code})}")
+
+
+@contextmanager
+def _access(config: Path) -> Iterator[Access]:
+    """Open the database that the settings name, and end the command with what is wrong."""
+    try:
+        settings = Settings.load(config)
+        engine = open_database(settings.data_dir / DATABASE)
+        try:
+            yield Access(settings.known_token_hashes(), AccessTokens(engine), _now, system_randomness)
+        finally:
+            engine.dispose()
+    except (InvalidSettingsError, LintraError) as error:
+        give_up(str(error))
+
+
+def _now() -> int:
+    return int(time.time())
+
+
+def _state(token: AccessToken, now: int) -> str:
+    if token.revoked_at is not None:
+        return f"revoked {_day(token.revoked_at)}"
+    if token.expires_at is None:
+        return "valid for ever"
+    return f"{'valid until' if token.is_valid(now) else 'expired'} {_day(token.expires_at)}"
+
+
+def _day(seconds: int) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M}Z"
+
+
+def _described(token: AccessToken, state: str) -> dict[str, object]:
+    return {
+        "token_id": token.token_id,
+        "name": token.name,
+        "role": token.role,
+        "tasks": list(token.scope.tasks),
+        "populations": list(token.scope.populations),
+        "created_at": token.created_at,
+        "expires_at": token.expires_at,
+        "revoked_at": token.revoked_at,
+        "state": state,
+    }
