@@ -84,6 +84,24 @@ async def test_windows_are_released_as_they_end_also_those_that_ended_while_the_
         assert (record.window.begins, record.window.ends) == (NOW + 300 * window, NOW + 300 * window + 300)
         assert record.window.together.epsilon > task.worst_privacy().epsilon >= record.privacy.epsilon
     assert life.service.schedule.look() == []  # a gap stays one
+    await look_at_the_page_of_windows(life, task)
+
+
+async def look_at_the_page_of_windows(life: Life, task: Task) -> None:
+    """Check that the page says what became of each window, and draws a mean over those that were released."""
+    path = f"/tasks/{task.task_id}/windows"
+    asked = {"column": "a", "of": "cohort"}
+    async with life.rest() as rest:
+        text = (await rest.get(path)).text
+        assert text.count("<td>released</td>") == text.count("<td>will never be released") == 2
+        assert "no release of window 1" in (await rest.get(path, params=asked)).text
+        for theme in ("light", "dark"):
+            drawing = await rest.get(f"{path}/picture.svg", params={**asked, "theme": theme})
+            assert drawing.headers["content-type"] == "image/svg+xml"
+        table = await rest.get(f"{path}/table.csv", params=asked)
+        address = f"/v1/tasks/{task.task_id}/trend"
+        assert table.text == (await rest.post(address, json=asked, headers={"accept": "text/csv"})).text
+        assert (await rest.get(path, params={"column": "z"})).status_code == 400
 
 
 async def test_an_analyzer_that_ends_after_any_answer_goes_on_and_releases_a_window_once(

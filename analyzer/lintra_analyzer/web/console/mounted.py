@@ -3,7 +3,7 @@
 from fastapi import FastAPI
 from starlette.staticfiles import StaticFiles
 
-from lintra_analyzer.web.console import analyses, releases, replays, sign_in, tasks, tokens
+from lintra_analyzer.web.console import analyses, releases, replays, sign_in, tasks, tokens, windows
 from lintra_analyzer.web.console.pages import STATIC
 
 ROUTERS = (
@@ -13,6 +13,7 @@ ROUTERS = (
     releases.router,
     analyses.router,
     replays.router,
+    windows.router,
     tokens.router,
 )
 """One for each group of pages."""

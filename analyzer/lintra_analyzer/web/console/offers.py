@@ -12,11 +12,11 @@ from lintra_analysis.estimators.linear_score import is_binary
 from lintra_analysis.estimators.means import means
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.release import Release
-from lintra_analyzer.web.analyses import REQUESTS, Request, parse_request
+from lintra_analyzer.web.analyses import Request, parse_request
 from lintra_protocol.errors import InvalidAnalysisError
 
 LISTS = frozenset({"features", "columns", "quantiles", "powers", "regularizations"})
-WHOLE = frozenset({"components", "num_rows", "seed", "powers"})
+WHOLE = frozenset({"components", "num_rows", "seed", "powers", "first", "last"})
 REAL = frozenset({"regularization", "regularizations", "confidence", "quantiles"})
 MOST_BOXES = 60
 """With more columns names are typed, one a line, instead of ticked."""
@@ -187,15 +187,22 @@ class Asked:
         Raises:
             InvalidAnalysisError: a field does not fit; the detail names it.
         """
-        known = REQUESTS[self.offer.kind].model_fields
-        asked: dict[str, object] = {"kind": self.offer.kind}
+        document = self.document()
+        if self.offer.kind == "synthetic" and isinstance(rows := document.get("num_rows"), int):
+            document["num_rows"] = _bounded(rows)
+        return parse_request(json.dumps({"kind": self.offer.kind, **document}).encode())
+
+    def document(self) -> dict[str, object]:
+        """Return what was filled in as the fields of a request.
+
+        Raises:
+            InvalidAnalysisError: a number is none.
+        """
+        asked: dict[str, object] = {}
         for name, words in self.values.items():
-            if name in known:
-                values = [_value(name, word) for word in words]
-                asked[name] = values if name in LISTS else values[0]
-        if self.offer.kind == "synthetic" and isinstance(rows := asked.get("num_rows"), int):
-            asked["num_rows"] = _bounded(rows)
-        return parse_request(json.dumps(asked).encode())
+            values = [_value(name, word) for word in words]
+            asked[name] = values if name in LISTS else values[0]
+        return asked
 
 
 def _words(name: str, value: str) -> list[str]:

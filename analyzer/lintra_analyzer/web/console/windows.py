@@ -1,0 +1,101 @@
+"""The pages about the windows of a task: what became of each, and how a mean moves from one to the next."""
+
+import json
+from typing import Annotated, Literal
+
+from fastapi import Path, Query, Request
+from fastapi.responses import HTMLResponse, Response
+
+from lintra_analysis.estimators.svg import Theme, svg_of
+from lintra_analysis.estimators.trend import TrendEstimate
+from lintra_analyzer.service import Service
+from lintra_analyzer.web.admission import ThisService
+from lintra_analyzer.web.console.analyses import PICTURE_HEADERS, SVG, file_of, table_of
+from lintra_analyzer.web.console.offers import MOST_BOXES, Asked, Offer
+from lintra_analyzer.web.console.pages import page
+from lintra_analyzer.web.console.routing import console_router
+from lintra_analyzer.web.trends import parse_trend, promise_of_all
+from lintra_analyzer.web.views import together_view, window_view
+from lintra_protocol.errors import InvalidAnalysisError
+from lintra_protocol.windows import MAX_WINDOWS
+
+SHOWN_WINDOWS = 100
+"""Windows in one table."""
+
+TREND = Offer(
+    "trend",
+    "A mean over the windows",
+    "How does the mean of a column change from window to window?",
+    "Points are the windows' means, lines their intervals; the dashed line is the mean of all of them.",
+    lambda release: release.columns,
+    ("column", "of", "confidence", "first", "last"),
+    ("column",),
+)
+STATES = {
+    "open": "takes reports",
+    "due": "over; its release has not begun",
+    "running": "is being released",
+    "waiting": "waits for reports or servers",
+    "released": "released",
+    "merged": "part of a later window",
+    "gap": "will never be released",
+    "failed": "somebody must act",
+}
+
+router = console_router()
+
+TaskId = Annotated[str, Path(max_length=64)]
+
+
+@router.get("/tasks/{task_id}/windows")
+def windows(
+    request: Request, service: ThisService, task_id: TaskId, start: Annotated[int, Query(ge=0, lt=MAX_WINDOWS)] = 0
+) -> HTMLResponse:
+    """List the windows of a task from the number `start` on, and draw a mean over them if one is asked for."""
+    task, asked = service.task(task_id), Asked(TREND, request.query_params.multi_items())
+    listed = service.windows(task_id, start, SHOWN_WINDOWS + 1)
+    complaint, found = "", None
+    try:
+        if asked.complete:
+            found = _trend(service, task_id, asked)
+    except InvalidAnalysisError as error:
+        complaint = error.detail
+    return page(
+        request,
+        "windows.html",
+        status=400 if complaint else 200,
+        task=task,
+        windows=[window_view(window) for window in listed[:SHOWN_WINDOWS]],
+        states=STATES,
+        following=start + SHOWN_WINDOWS if len(listed) > SHOWN_WINDOWS else None,
+        start=start,
+        together=together_view(task),
+        offer=TREND,
+        asked=asked,
+        columns=[column.name for column in task.columns],
+        most_boxes=MOST_BOXES,
+        complaint=complaint,
+        found=found,
+        table=None if found is None else table_of(found),
+        text="" if found is None else found.summary(promise_of_all(task)),
+    )
+
+
+@router.get("/tasks/{task_id}/windows/picture.svg")
+def picture(request: Request, service: ThisService, task_id: TaskId, theme: Theme = "light") -> Response:
+    """Draw a mean over the windows. New windows come, so nothing is kept."""
+    found = _trend(service, task_id, Asked(TREND, request.query_params.multi_items()))
+    return Response(svg_of(found.plot, theme), media_type=SVG, headers=PICTURE_HEADERS)
+
+
+@router.get("/tasks/{task_id}/windows/table.{ending}")
+def table(
+    request: Request, service: ThisService, task_id: TaskId, ending: Literal["csv", "npz", "parquet"]
+) -> Response:
+    """Return a mean over the windows as a file."""
+    found = _trend(service, task_id, Asked(TREND, request.query_params.multi_items()))
+    return file_of(found, ending, f"lintra-windows-{task_id}")
+
+
+def _trend(service: Service, task_id: str, asked: Asked) -> TrendEstimate:
+    return service.trend(task_id, parse_trend(json.dumps(asked.document()).encode()))
