@@ -14,7 +14,8 @@ import typer
 from rich.console import Console
 
 from lintra_analysis.commands.waiting import waiting
-from lintra_analyzer.commands import analyses, tokens
+from lintra_analyzer.commands import analyses
+from lintra_analyzer.commands import tokens as access_tokens
 from lintra_analyzer.commands.asking import DEFAULT_URL, IDENTIFIERS, AsJson, Token, Url, client_of, give_up, print_json
 from lintra_analyzer.listing import release_line, task_line, window_line
 from lintra_analyzer.settings import Settings
@@ -27,8 +28,8 @@ app = typer.Typer(help="The analyst's service: tasks, releases, analyses.", no_a
 task_app = typer.Typer(help="Make and look at tasks.", no_args_is_help=True)
 app.add_typer(task_app, name="task")
 app.add_typer(analyses.app)
-app.add_typer(tokens.app, name="tokens")
-app.command("sign-in-link")(tokens.sign_in_link)
+app.add_typer(access_tokens.app, name="tokens")
+app.command("sign-in-link")(access_tokens.sign_in_link)
 
 _STAGES = {
     "inventory": "closing the batch at every server",

@@ -66,7 +66,10 @@ def proposed_document(study: Mapping[str, object], sample: FileTable | None) -> 
 def _by_its_own_rule(document: Document) -> Document:
     """Return a specification with what the rule of its kind of mechanism chooses, such as a dimension or cells."""
     asked = _specification(document)
-    chosen = asked.mechanism.chosen(claim_of(asked), columns_of(asked), asked.row_bound)
+    try:
+        chosen = asked.mechanism.chosen(claim_of(asked), columns_of(asked), asked.row_bound)
+    except ValidationError as error:
+        raise InvalidTaskError(first_complaint(error)) from None
     bound = {"row_bound": chosen.pop("row_bound")} if "row_bound" in chosen else {}
     mechanism = cast("Document", document["mechanism"])
     return bound | document | {"mechanism": chosen | _stated(mechanism)}

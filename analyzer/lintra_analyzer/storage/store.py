@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, insert, select, update
+from sqlalchemy import ColumnElement, Connection, func, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from lintra_analyzer.storage import tables
@@ -300,6 +300,11 @@ class Store:
         return self._read(
             lambda c: c.scalars(select(tables.releases.c.record).order_by(tables.releases.c.number.desc())).all()
         )
+
+    def num_releases(self, task_id: str) -> int:
+        """Return how many of a task's batches are released."""
+        query = select(func.count()).where(tables.releases.c.task_id == task_id)
+        return self._read(lambda connection: int(connection.scalar(query) or 0))
 
     def releases_of(self, task_id: str, first: int, count: int) -> dict[int, bytes]:
         """Return the signed records of the releases of so many of a task's batches, by batch."""

@@ -28,6 +28,9 @@ CHANGES_NOTHING = frozenset({"/v1/releases/{release_id}/analyses", "/v1/tasks/{t
 FOR_OPERATORS = frozenset({"/tokens", "/tokens/{token_id}/revocation"})
 """Routes about tokens, looking included."""
 
+FOR_ANALYSTS = frozenset({"/v1/tasks/{task_id}/census", "/tasks/{task_id}/census", "/tasks/new"})
+"""Routes that are only read and yet not for viewers: a census has every server list its reports, and is kept."""
+
 SIGN_IN = "/sign-in"
 MOST_SIGN_IN_BYTES = 4096
 """Of the only body that is read from somebody who is not known yet."""
@@ -83,7 +86,8 @@ def needed_role(method: str, path: str) -> Role:
     """Return the role that a route needs, by its template."""
     if path in FOR_OPERATORS:
         return "operator"
-    return "viewer" if method in READING or path in CHANGES_NOTHING else "analyst"
+    reads = method in READING or path in CHANGES_NOTHING
+    return "viewer" if reads and path not in FOR_ANALYSTS else "analyst"
 
 
 def _require_in_scope(request: Request, service: Service, holder: Holder) -> None:

@@ -18,13 +18,16 @@ from lintra_protocol.errors import ForbiddenError, InvalidMessageError
 FIELD = "form_secret"
 MOST_FIELDS = 4096
 
+Form = dict[str, list[str]]
+"""What was filled in, by field."""
+
 
 def form_secret(session: str) -> str:
     """Return the secret of a session's forms; the session's own cannot be computed from it."""
     return base64url(hmac.digest(session.encode(), b"lintra console form", hashlib.sha256))
 
 
-async def filled_in(request: Request) -> dict[str, list[str]]:
+async def filled_in(request: Request) -> Form:
     """Return what a form says, by field; empty fields are among it.
 
     Raises:
@@ -33,7 +36,7 @@ async def filled_in(request: Request) -> dict[str, list[str]]:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise InvalidMessageError("a form is sent as application/x-www-form-urlencoded")
-    found: dict[str, list[str]] = {}
+    found: Form = {}
     try:
         text = (await request.body()).decode("ascii")
         for name, value in parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict"):
@@ -43,7 +46,7 @@ async def filled_in(request: Request) -> dict[str, list[str]]:
     return found
 
 
-def field(form: dict[str, list[str]], name: str) -> str:
+def field(form: Form, name: str) -> str:
     """Return the last that a form says in a field, without white space around it; empty if nothing."""
     return form.get(name, [""])[-1].strip()
 

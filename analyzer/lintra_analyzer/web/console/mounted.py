@@ -3,17 +3,19 @@
 from fastapi import FastAPI
 from starlette.staticfiles import StaticFiles
 
-from lintra_analyzer.web.console import analyses, releases, replays, sign_in, tasks, tokens, windows
+from lintra_analyzer.web.console import analyses, new_task, privacy, releases, replays, sign_in, tasks, tokens, windows
 from lintra_analyzer.web.console.pages import STATIC
 
 ROUTERS = (
     sign_in.outside,
     sign_in.inside,
+    new_task.router,
     tasks.router,
     releases.router,
     analyses.router,
     replays.router,
     windows.router,
+    privacy.router,
     tokens.router,
 )
 """One for each group of pages."""

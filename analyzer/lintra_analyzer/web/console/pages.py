@@ -36,7 +36,9 @@ POLICY = "; ".join(
 
 PAGES: tuple[tuple[str, str, Role], ...] = (
     ("Tasks", "/", "viewer"),
+    ("New task", "/tasks/new", "analyst"),
     ("Releases", "/releases", "viewer"),
+    ("Privacy spent", "/privacy", "viewer"),
     ("Tokens", "/tokens", "operator"),
 )
 """The navigation: the name of each group of pages, where it begins, and whom it is for."""

@@ -1,0 +1,173 @@
+"""A new task as a form: fields that a person fills in become the specification that the REST interface takes."""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from lintra_analysis.asked.specification import Specification
+from lintra_analysis.trial.foresight import Foresight, foresee
+from lintra_analysis.trial.proposal import proposed_document
+from lintra_analyzer.access import MOST_NAME
+from lintra_analyzer.storage.store import EVERYBODY
+from lintra_analyzer.web.console.forms import Form, field
+from lintra_protocol.documents import first_complaint
+from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.randomness import RandomBytes
+
+DAY = 86_400
+
+KINDS = {
+    "second_moment": "Means, regressions, correlations, components: all products of two columns",
+    "sum": "Means only: one total for each column",
+    "histogram": "Distributions: how many rows fall into each cell of each column",
+    "ron_gauss": "Synthetic rows, class by class",
+    "range_finder": "Many hundred columns: the directions in which they vary most",
+}
+"""What can be asked for by this form; the other kinds by a specification in JSON."""
+
+FIELDS = (
+    "purpose", "population", "columns", "kind", "epsilon", "delta", "min_clients", "max_clients", "days", "row_bound",
+    "target", "client_auth", "verification", "specification",
+)  # fmt: skip
+
+USUAL = {
+    "population": EVERYBODY, "kind": "second_moment", "epsilon": "1", "min_clients": "1000", "days": "7",
+    "client_auth": "none", "verification": "none",
+}  # fmt: skip
+"""What an empty form says."""
+
+_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_RANGE = re.compile(rf"({_NUMBER})\s+to\s+({_NUMBER})\b\s*(.*)", re.DOTALL)
+_YES_OR_NO = {"yes/no", "yes or no", "boolean"}
+_HINT = "write `age: 0 to 120 years`, `smoker: yes/no` or `stage: I | II | III`"
+
+
+@dataclass(frozen=True)
+class AskedTask:
+    """What a form asks for.
+
+    Attributes:
+        document: the specification, before open parameters are proposed.
+        population: whose rows it is about.
+        target: a column that a regression is planned for, or None.
+    """
+
+    document: dict[str, object]
+    population: str
+    target: str | None
+
+    def proposed(self) -> dict[str, object]:
+        """Return the specification with what it leaves open filled in by rule, from the ranges of its columns.
+
+        Raises:
+            InvalidTaskError: something is open that nothing tells.
+        """
+        return proposed_document(self.document, None)
+
+    def specification(self) -> Specification:
+        """Return what the service is asked for.
+
+        Raises:
+            InvalidTaskError: it is malformed; the detail names the field.
+        """
+        try:
+            return Specification.model_validate(self.proposed())
+        except ValidationError as error:
+            raise InvalidTaskError(first_complaint(error)) from None
+
+    def foreseen(self, now: int, random_bytes: RandomBytes) -> Foresight:
+        """Return what to expect of the task; nobody is asked for anything.
+
+        Raises:
+            LintraError: no such task is possible, or its errors are not foreseen.
+        """
+        # Who may send changes no error; stand-ins of keys make no tokens.
+        document = self.proposed() | {"client_auth": "none"}
+        return foresee(document, None, self.target, now, random_bytes)
+
+
+def shown(form: Form) -> dict[str, str]:
+    """Return what the form shows again, by field."""
+    return {name: field(form, name) if form else USUAL.get(name, "") for name in FIELDS}
+
+
+def asked_by(form: Form) -> AskedTask:
+    """Read a form.
+
+    Raises:
+        InvalidTaskError: a field is missing or cannot be understood; the detail names it.
+    """
+    said = shown(form)
+    population = said["population"] or EVERYBODY
+    if not population.isprintable() or len(population) > MOST_NAME:
+        raise InvalidTaskError(f"population: at most {MOST_NAME} printable characters")
+    if said["specification"]:
+        return AskedTask(_document(said["specification"]), population, said["target"] or None)
+    if said["kind"] not in KINDS:
+        raise InvalidTaskError(f"kind: one of {', '.join(KINDS)}")
+    document: dict[str, object] = {
+        "purpose": said["purpose"],
+        "columns": columns_of(said["columns"]),
+        "mechanism": {"kind": said["kind"]},
+        "epsilon": said["epsilon"],
+        "min_clients": _whole("min_clients", said["min_clients"]),
+        "duration_seconds": DAY * _whole("days", said["days"]),
+        "client_auth": said["client_auth"] or "none",
+        "verification": said["verification"] or "none",
+    }
+    document |= {name: said[name] for name in ("delta", "row_bound") if said[name]}
+    if said["max_clients"]:
+        document["max_clients"] = _whole("max_clients", said["max_clients"])
+    return AskedTask(document, population, said["target"] or None)
+
+
+def columns_of(text: str) -> list[dict[str, object]]:
+    """Read columns, one a line: a name, a colon, and its range, its levels, or that it is yes or no.
+
+    Raises:
+        InvalidTaskError: a line cannot be understood; the detail has its number.
+    """
+    lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1)]
+    found = [_column(number, line) for number, line in lines if line]
+    if not found:
+        raise InvalidTaskError(f"columns: none yet; {_HINT}")
+    return found
+
+
+def _column(number: int, line: str) -> dict[str, object]:
+    name, colon, rest = line.partition(":")
+    name, said = name.strip(), rest.strip()
+    options: dict[str, object] = {}
+    if not colon or not name or not said:
+        raise InvalidTaskError(f"columns, line {number}: {_HINT}")
+    for words, option in ((", may be missing", {"missing": True}), (", whole", {"kind": "integer"})):
+        if said.endswith(words):
+            said, options = said.removesuffix(words).strip(), options | option
+    if said.lower() in _YES_OR_NO:
+        return {"name": name, **options, "kind": "boolean"}
+    if "|" in said:
+        return {"name": name, **options, "kind": "category", "levels": [level.strip() for level in said.split("|")]}
+    if not (found := _RANGE.fullmatch(said)):
+        raise InvalidTaskError(f"columns, line {number}: {_HINT}")
+    lower, upper, unit = found.groups()
+    return {"name": name, "lower": lower, "upper": upper, **({"unit": unit.strip()} if unit.strip() else {}), **options}
+
+
+def _whole(name: str, text: str) -> int:
+    digits = text.replace(",", "").replace(" ", "").replace("\u202f", "")
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 12):
+        raise InvalidTaskError(f"{name}: a whole number, got {text!r}" if text else f"{name}: missing")
+    return int(digits)
+
+
+def _document(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise InvalidTaskError(f"specification: {error}") from None
+    if not isinstance(found, dict):
+        raise InvalidTaskError("specification: a JSON object")
+    return found

@@ -1,0 +1,68 @@
+"""The page of a new task: the form, and beside it what to expect of the task; nobody is asked before it is made."""
+
+import asyncio
+from contextlib import suppress
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse, Response
+
+from lintra_analyzer.web.admission import ThisService, require_new
+from lintra_analyzer.web.console.asked_form import KINDS, asked_by, shown
+from lintra_analyzer.web.console.forms import Form, filled_in
+from lintra_analyzer.web.console.pages import page
+from lintra_analyzer.web.console.plan import ShownPlan, shown_plan
+from lintra_analyzer.web.console.routing import console_router, see
+from lintra_protocol.errors import LintraError
+from lintra_protocol.problems import STATUS
+from lintra_service.room import OneAtATime
+
+router = console_router()
+
+_PLANNING = OneAtATime("another plan is being made")
+
+
+@router.get("/tasks/new")
+def new_task(request: Request) -> HTMLResponse:
+    """Show an empty form."""
+    return _asking(request, {})
+
+
+@router.post("/tasks/new/plan")
+async def plan(request: Request, service: ThisService) -> HTMLResponse:
+    """Show what to expect of the task, beside the form; it changes nothing."""
+    form = await filled_in(request)
+    try:
+        asked = asked_by(form)
+        with _PLANNING:
+            found = await asyncio.to_thread(
+                shown_plan, asked, [server.url for server in service.settings.servers], service.now()
+            )
+    except LintraError as error:
+        return _asking(request, form, complaint=_in_words(error))
+    return _asking(request, form, found)
+
+
+@router.post("/tasks")
+async def make(request: Request, service: ThisService) -> Response:
+    """Make the task, and bring it to every server; the form comes again if it cannot be."""
+    form = await filled_in(request)
+    try:
+        asked = asked_by(form)
+        require_new(request, asked.population)
+        task = await service.create_task(asked.specification(), None, asked.population)
+    except LintraError as error:
+        return _asking(request, form, complaint=_in_words(error), status=STATUS[type(error)])
+    # If a server refuses, the task is kept: its page says what each server answered, and offers to try again.
+    with suppress(LintraError):
+        await service.register_task(task.task_id)
+    return see(f"/tasks/{task.task_id}")
+
+
+def _asking(
+    request: Request, form: Form, plan: ShownPlan | None = None, complaint: str = "", status: int = 200
+) -> HTMLResponse:
+    return page(request, "new_task.html", status, asked=shown(form), kinds=KINDS, plan=plan, complaint=complaint)
+
+
+def _in_words(error: LintraError) -> str:
+    return error.detail or error.title()

@@ -1,0 +1,139 @@
+"""The plan beside the form of a new task: the errors that the noise alone will cause, and what devices are asked."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lintra_analysis.estimators.tabular import number
+from lintra_analysis.trial.foresight import Foresight
+from lintra_analyzer.web.console.asked_form import AskedTask
+from lintra_analyzer.web.console.task_words import asked_of_device, gate_of, warnings_in
+from lintra_protocol.mechanisms.collusion import in_words
+from lintra_protocol.randomness import system_randomness
+from lintra_protocol.task import Task
+
+SHOWN_LINES = 40
+"""Lines of a table on the page."""
+
+Line = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the plan.
+
+    Attributes:
+        title: what it is about.
+        header: of its columns.
+        lines: at most `SHOWN_LINES` of them.
+        count: how many there are.
+    """
+
+    title: str
+    header: Line
+    lines: Sequence[Line]
+    count: int
+
+
+@dataclass(frozen=True)
+class ShownPlan:
+    """What to expect of a task.
+
+    Attributes:
+        summary: in one sentence.
+        tables: of errors to expect.
+        rows_from: what rows the errors are of.
+        colluding: what epsilon becomes if clients collude.
+        device: what a device is asked for.
+        gate: what opens the release.
+        warnings: what should be known before.
+        specification: the whole, as JSON.
+    """
+
+    summary: str
+    tables: list[Table]
+    rows_from: str
+    colluding: str
+    device: list[str]
+    gate: list[str]
+    warnings: list[str]
+    specification: str
+
+
+def shown_plan(asked: AskedTask, urls: list[str], now: int) -> ShownPlan:
+    """Make the plan of a task; nobody is asked, and nothing is kept.
+
+    Args:
+        asked: by the form.
+        urls: of the servers that it would have.
+        now: seconds since the epoch.
+
+    Raises:
+        LintraError: no such task is possible, or its errors are not foreseen.
+    """
+    found = asked.foreseen(now, system_randomness)
+    task = _with_servers(found.task, urls)
+    claim = task.claim
+    return ShownPlan(
+        summary=f"ε = {float(claim.epsilon):.4g} at δ = {float(claim.delta):.4g}, from {claim.min_clients:,} reports",
+        tables=_tables(found),
+        rows_from=found.rows_from,
+        colluding=in_words(found.if_colluding, None if task.contributors is None else claim.min_clients),
+        device=list(asked_of_device(task)),
+        gate=gate_of(task),
+        warnings=warnings_in(task),
+        specification=json.dumps(asked.proposed(), indent=2, ensure_ascii=False),
+    )
+
+
+def _with_servers(task: Task, urls: list[str]) -> Task:
+    """Return the task with as many servers as there are; their keys do not matter to what is shown."""
+    entry = task.servers[0]
+    servers = tuple(entry.model_copy(update={"url": url}) for url in urls)
+    return task.model_copy(update={"servers": servers})
+
+
+def _tables(found: Foresight) -> list[Table]:
+    makers = (_means, _correlations, _coefficients, _prospects)
+    return [table for maker in makers if (table := maker(found)) is not None]
+
+
+def _means(found: Foresight) -> Table | None:
+    if found.means is None:
+        return None
+    units = {column.name: column.unit for column in found.task.columns}
+    lines = [(name, f"± {number(error)}", units.get(name, "")) for name, error in found.means.items()]
+    return _table("Means", ("mean of", "deviation by noise", "unit"), lines)
+
+
+def _correlations(found: Foresight) -> Table | None:
+    if found.correlations is None:
+        return None
+    pairs = sorted(found.correlations.items(), key=lambda pair: -pair[1])
+    lines = [(f"{first}, {second}", f"± {number(error)}") for (first, second), error in pairs]
+    return _table("Correlations, the worst first", ("correlation of", "deviation by noise"), lines)
+
+
+def _coefficients(found: Foresight) -> Table | None:
+    if found.coefficients is None:
+        return None
+    lines = [
+        (name, number(value), "cannot be told" if error is None else f"± {number(error)}")
+        for name, (value, error) in found.coefficients.items()
+    ]
+    return _table("Regression", ("coefficient of", "value in such rows", "deviation by noise"), lines)
+
+
+def _prospects(found: Foresight) -> Table | None:
+    if found.prospects is None:
+        return None
+    lines = [
+        (f"{each.num_clients:,}", f"{each.epsilon:.3g}", each.verdict, f"{each.strength:.1f}")
+        for each in found.prospects
+    ]
+    header = ("reports", "ε", "coefficients", "strength")
+    return _table("The regression from other cohorts, and at other ε", header, lines)
+
+
+def _table(title: str, header: Line, lines: Sequence[Line]) -> Table:
+    return Table(title, header, lines[:SHOWN_LINES], len(lines))

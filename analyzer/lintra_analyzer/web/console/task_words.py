@@ -1,0 +1,193 @@
+"""A task in words: how it stands, what opens the gate, and what a device is asked for."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from lintra_analysis.asked.task import warnings_of
+from lintra_analyzer.exchange.census import CensusResult
+from lintra_analyzer.storage.store import Job, Problem, ServerState
+from lintra_protocol.blocks import block_bytes
+from lintra_protocol.documents import fraction
+from lintra_protocol.rules import fewest_reports
+from lintra_protocol.schema import Column
+from lintra_protocol.task import Task
+
+STAGES = {
+    "inventory": "the batch is being closed at every server",
+    "cohort": "the servers agree on the reports that all of them hold",
+    "checks": "the servers check the proofs of all reports",
+    "verdict": "the servers say which reports passed",
+    "aggregate": "every server adds up its shares",
+    "reconstruct": "the sums are put together, and the record is signed",
+    "released": "it is released",
+}
+
+_UNITS = (("day", 86_400), ("hour", 3600), ("minute", 60), ("second", 1))
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a task stands.
+
+    Attributes:
+        word: for a list: "collecting", "released" and so on.
+        tone: "good", "warn", "bad" or "quiet".
+        sentence: for its page.
+        release_id: of its release, if there is one.
+        can_release: whether starting the release, or trying it again, makes sense.
+    """
+
+    word: str
+    tone: str
+    sentence: str
+    release_id: str | None = None
+    can_release: bool = False
+
+
+def standing_of(
+    task: Task, states: Sequence[ServerState], job: Job | None, now: int, num_released: int = 0
+) -> Standing:
+    """Say how a task stands.
+
+    Args:
+        task: any.
+        states: what each server said to it.
+        job: of its only batch; of a task with windows nothing is looked at.
+        now: seconds since the epoch.
+        num_released: how many of its windows are released.
+    """
+    ends = task.not_after * task.time_precision
+    missing = [task.servers[state.server].url for state in states if state.state != "accepted"]
+    if missing:
+        return Standing("not registered", "bad", f"It is not registered with {', '.join(missing)}: nobody can send.")
+    if task.windows is not None:
+        word = "collecting" if now < ends else "over"
+        said = f"Each of its {task.windows.max_windows} windows is released when it is over; {num_released} are so far."
+        return Standing(word, "good" if now < ends else "quiet", said)
+    if job is not None and job.state != "waiting":
+        return _of_job(job)
+    if job is not None and job.problem is not None:
+        return Standing("waiting", "warn", f"It is not released yet: {in_words(job.problem)}", can_release=True)
+    if now < ends:
+        said = "Reports are collected. The release can be started as soon as the gate opens; it closes the collection."
+        return Standing("collecting", "good", said, can_release=True)
+    return Standing("over", "warn", "The time for reports is over, and nothing was released yet.", can_release=True)
+
+
+def _of_job(job: Job) -> Standing:
+    if job.state == "released":
+        return Standing("released", "good", "It is released.", job.release_id)
+    if job.state == "running":
+        return Standing("releasing", "good", f"It is being released: {STAGES[job.stage]}.")
+    problem = "" if job.problem is None else in_words(job.problem)
+    return Standing("failed", "bad", f"It will not be released: {problem}")
+
+
+def in_words(problem: Problem) -> str:
+    """Return what a problem document says, as a sentence."""
+    title, detail = str(problem["title"]).rstrip("."), str(problem["detail"])
+    return f"{title}: {detail}." if detail else f"{title}."
+
+
+def span_in_words(seconds: int) -> str:
+    """Return a length of time in its two largest units: "3 days 4 hours"."""
+    parts: list[str] = []
+    left = max(seconds, 0)
+    for name, size in _UNITS:
+        count, left = divmod(left, size)
+        if count or (name == "second" and not parts):
+            parts.append(f"{count} {name}{'s' * (count != 1)}")
+        elif parts:
+            break
+    return " ".join(parts[:2])
+
+
+def time_left(task: Task, now: int) -> str:
+    """Return how long reports are still taken."""
+    begins, ends = task.not_before * task.time_precision, task.not_after * task.time_precision
+    if now < begins:
+        return f"begins in {span_in_words(begins - now)}"
+    return f"{span_in_words(ends - now)} left" if now < ends else f"over for {span_in_words(now - ends)}"
+
+
+def gate_of(task: Task) -> list[str]:
+    """Return what every server requires, alone, before it reveals anything."""
+    who = "reports" if task.contributors is None else "reports of organisations"
+    rejected = " (so many, that enough are left if some fail their proof)" if task.max_rejected is not None else ""
+    said = [f"At least {fewest_reports(task):,} {who} are at all {task.num_servers} servers{rejected}."]
+    said.append(f"At most {task.max_clients:,} take part: for more the sums have no room.")
+    if task.uses_tokens:
+        part = f"{float(fraction(task.max_missing)):.0%}"
+        said.append(f"Of the reports that a server holds at most {part} are missing at another one.")
+    if task.mechanism.num_rows > 1:
+        said.append("Every row of the sketch holds enough honest reports beyond the tolerated coalition.")
+    said.append(
+        f"The privacy of the very reports that take part, computed anew, keeps ε = {float(task.claim.epsilon):.4g} "
+        f"at δ = {float(task.claim.delta):.4g}."
+    )
+    said.append("No report was ever part of another release. A gate that stays shut reveals nothing.")
+    return said
+
+
+def gate_now(task: Task, census: CensusResult) -> str:
+    """Say whether the counts of a census would open the gate."""
+    needed = fewest_reports(task)
+    if census.common < needed:
+        left = needed - census.common
+        return f"The gate is shut: {census.common:,} reports are at all servers, and {left:,} more are needed."
+    return f"There are enough: {census.common:,} reports are at all servers, and {needed:,} are needed."
+
+
+def asked_of_device(task: Task) -> Iterator[str]:
+    """Yield what a device that takes part is asked for, in plain words."""
+    organisation = task.contributors is not None
+    who = "An organisation" if organisation else "A device"
+    names = [_column(column) for column in task.columns[:_MOST_NAMED]]
+    more = f", and {len(task.columns) - _MOST_NAMED} more" if len(task.columns) > _MOST_NAMED else ""
+    held = "all its rows of" if organisation else "one row of"
+    yield f"{who} takes {held} {len(task.columns)} columns: {'; '.join(names)}{more}."
+    yield f"On the device {task.mechanism.clipping_rule()}, noise is added, and the result is cut into shares."
+    sizes = sum(block_bytes(task, server, 1) for server in range(task.num_servers))
+    yield (
+        f"Each of the {task.num_servers} servers gets one share, {_bytes(sizes)} in all. A share alone says nothing: "
+        "only all servers together could add up what one device sent."
+    )
+    times = f"at most {task.reports_per_source} times" if task.reports_per_source > 1 else "once"
+    together = task.worst_together()
+    yield (
+        f"It answers {times}, and its ledger is charged ε = {together.epsilon:.4g} at δ = {together.delta:.4g} before "
+        "the first byte leaves; the device computes this promise itself, and refuses a false one."
+    )
+    if task.uses_tokens:
+        yield "It needs a token that the author of the task made for it."
+    if task.verified is not None:
+        yield "Its report carries a proof that the row is not too long, which shows nothing else."
+    yield "That it took part is visible; what it holds is not."
+
+
+def warnings_in(task: Task) -> list[str]:
+    """Return what an analyst should know about a task before it starts."""
+    return [f"{warning[:1].upper()}{warning[1:]}." for warning in warnings_of(task)]
+
+
+_MOST_NAMED = 12
+
+
+def _column(column: Column) -> str:
+    if column.kind == "boolean":
+        return f"{column.name} (yes or no)"
+    if column.kind == "category":
+        more = ", …" * (len(column.levels) > _MOST_NAMED)
+        return f"{column.name} (one of {', '.join(column.levels[:_MOST_NAMED])}{more})"
+    unit = f" {column.unit}" if column.unit else ""
+    return f"{column.name} (cut to {column.lower} to {column.upper}{unit})"
+
+
+def _bytes(count: int) -> str:
+    return (
+        f"{count:,} bytes"
+        if count < 10_000
+        else f"{count / 1000:,.0f} kB"
+        if count < 10**7
+        else f"{count / 1e6:,.0f} MB"
+    )

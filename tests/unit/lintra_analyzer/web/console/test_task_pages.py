@@ -1,0 +1,212 @@
+"""The pages of tasks: how they stand, what their servers hold, and how one is made from the plan beside its form."""
+
+import html
+import re
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import httpx2
+import pytest
+import pytest_asyncio
+
+from lintra_analyzer.storage.access_tokens import Scope
+from lintra_analyzer.storage.store import Job, ServerState
+from lintra_analyzer.web.console.asked_form import KINDS, columns_of
+from lintra_analyzer.web.console.task_words import gate_of, span_in_words, standing_of, time_left
+from lintra_protocol.errors import InvalidTaskError
+from support.analyzer_world import NOW, Life
+
+FORM = {
+    "purpose": "How <age> goes with the rest",
+    "population": "ward 3",
+    "columns": "age: 0 to 120 years\nsmoker: yes/no\nstage: I | II | III",
+    "kind": "second_moment",
+    "epsilon": "2",
+    "min_clients": "2,000",
+    "days": "3",
+    "target": "age",
+}
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def browser(life: Life) -> AsyncIterator[httpx2.AsyncClient]:
+    """Return the browser of an analyst who is signed in."""
+    token, _ = life.service.access.add("Ada", "analyst", Scope(), None)
+    async with life.rest(None) as rest:
+        rest.headers["origin"] = "http://analyzer.test"
+        assert (await rest.post("/sign-in", data={"token": token})).status_code == 303
+        yield rest
+
+
+async def sent(browser: httpx2.AsyncClient, path: str, **fields: str) -> httpx2.Response:
+    secret = re.findall(r'name="form_secret" value="([^"]+)"', (await browser.get("/")).text)[0]
+    return await browser.post(path, data={"form_secret": secret, **fields})
+
+
+def text_of(answer: httpx2.Response) -> str:
+    """Return the words of a page, as a reader sees them."""
+    return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", answer.text)))
+
+
+async def test_a_task_is_planned_made_and_shown(life: Life, browser: httpx2.AsyncClient) -> None:
+    before = life.service.store.tasks()
+    answer = await sent(browser, "/tasks/new/plan", **FORM)
+    words = text_of(answer)
+    assert answer.status_code == 200
+    assert "ε = 2 at δ = 1e-06, from 2,000 reports" in words
+    assert "mean of deviation by noise unit age ±" in words
+    assert "coefficient of" in words
+    assert "takes one row of 3 columns: age (cut to 0 to 120 years); smoker (yes or no); stage (one of" in words
+    assert 'value="How &lt;age&gt; goes with the rest"' in answer.text  # the form keeps what was filled in
+    assert life.service.store.tasks() == before  # nobody was asked for anything
+    made = await sent(browser, "/tasks", **FORM)
+    assert made.status_code == 303
+    stored = life.service.store.tasks()[0]
+    task = life.service.task(stored.task_id)
+    assert made.headers["location"] == f"/tasks/{stored.task_id}"
+    assert (stored.population, task.purpose, task.claim.min_clients) == ("ward 3", FORM["purpose"], 2000)
+    assert (task.not_after - task.not_before) * task.time_precision == 3 * 86_400
+    shown = text_of(await browser.get(f"/tasks/{stored.task_id}"))
+    assert "collecting : Reports are collected." in shown
+    assert "At least 2,000 reports are at all 3 servers." in shown
+    assert "noise is added, and the result is cut into shares" in shown
+
+
+async def test_the_smallest_errors_come_with_the_largest_epsilon(life: Life, browser: httpx2.AsyncClient) -> None:
+    errors = []
+    for epsilon in ("0.5", "1", "2"):
+        words = text_of(await sent(browser, "/tasks/new/plan", **FORM | {"epsilon": epsilon}))
+        errors.append(float(re.findall(r"mean of deviation by noise unit age ± ([\d.]+)", words)[0]))
+    assert errors[0] > errors[1] > errors[2] > 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_every_kind_of_the_form_can_be_planned(life: Life, browser: httpx2.AsyncClient, kind: str) -> None:
+    answer = await sent(browser, "/tasks/new/plan", **FORM | {"kind": kind, "target": "", "client_auth": "token"})
+    assert 'role="alert"' not in answer.text, text_of(answer)
+    assert "What a device will be asked for" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"columns": "age: 0 to 120\nheight"}, "columns, line 2: write"),
+        ({"columns": ""}, "columns: none yet"),
+        ({"min_clients": "many"}, "min_clients: a whole number, got 'many'"),
+        ({"days": ""}, "days: missing"),
+        ({"epsilon": "-1"}, "epsilon"),
+        ({"epsilon": ""}, "epsilon"),
+        ({"purpose": ""}, "purpose"),
+        ({"kind": "guess"}, "kind: one of second_moment"),
+        ({"target": "weight"}, "weight"),
+        ({"specification": "{"}, "specification:"),
+        ({"specification": "[]"}, "specification: a JSON object"),
+        ({"specification": '{"purpose": "x", "columns": [{"name": "a"}]}'}, "state lower and upper"),
+    ],
+)
+async def test_a_form_that_cannot_be_is_shown_again_with_what_is_wrong(
+    life: Life, browser: httpx2.AsyncClient, changes: dict[str, str], complaint: str
+) -> None:
+    answer = await sent(browser, "/tasks/new/plan", **FORM | changes)
+    assert answer.status_code == 200
+    assert complaint in html.unescape(answer.text), text_of(answer)
+    assert 'value="ward 3"' in answer.text
+    if "target" not in changes:
+        before = life.service.store.tasks()
+        refused = await sent(browser, "/tasks", **FORM | changes)
+        assert (refused.status_code, life.service.store.tasks()) == (400, before)
+
+
+async def test_a_released_task_leads_to_its_release_and_is_charged_to_its_population(
+    life: Life, browser: httpx2.AsyncClient
+) -> None:
+    task = await life.create(purpose="released on its page")
+    await life.upload(task)
+    page = f"/tasks/{task.task_id}"
+    live = text_of(await browser.get(f"{page}/servers"))
+    assert len(re.findall(r"http://server-\d.test 24 0 0", live)) == 3
+    census = text_of(await browser.get(f"{page}/census"))
+    assert "There are enough: 24 reports are at all servers, and 12 are needed." in census
+    assert (await sent(browser, f"{page}/release")).headers["location"] == page
+    await life.service.jobs.finished(task.task_id)
+    release_id = life.service.job(task.task_id).release_id
+    assert f'href="/releases/{release_id}"' in (await browser.get(page)).text
+    line = text_of(await browser.get("/privacy")).partition("everybody one row is replaced by any other row ")[2]
+    epsilons = [float(found) for found in re.findall(r"ε = ([\d.e-]+) at δ", line)[:2]]
+    assert 0 < epsilons[0] <= epsilons[1]
+    assert epsilons[0] == pytest.approx(life.service.record(str(release_id)).record.privacy.epsilon, rel=1e-3)
+
+
+async def test_a_server_that_is_away_is_named_and_the_task_can_be_brought_again(
+    life: Life, browser: httpx2.AsyncClient
+) -> None:
+    def away(server: int, request: httpx2.Request, answer: object) -> object:
+        if server == 1:
+            raise httpx2.ConnectError("away", request=request)
+        return answer
+
+    life.wires.fault = away  # type: ignore[assignment]
+    made = await sent(browser, "/tasks", **FORM | {"purpose": "one server is away"})
+    page = made.headers["location"]
+    shown = text_of(await browser.get(page))
+    assert "It is not registered with http://server-1.test: nobody can send." in shown
+    assert (await sent(browser, f"{page}/registration")).status_code == 303
+    assert "not registered" in text_of(await browser.get(page))
+    life.wires.fault = None
+    assert (await sent(browser, f"{page}/registration")).status_code == 303
+    assert "not registered" not in text_of(await browser.get(page))
+
+
+async def test_a_viewer_sees_no_button_that_would_be_refused(life: Life) -> None:
+    task = await life.create()
+    token, _ = life.service.access.add("Eve", "viewer", Scope(), None)
+    async with life.rest(token) as rest:
+        for path in ("/", f"/tasks/{task.task_id}", "/privacy"):
+            forms = re.findall(r'action="([^"]+)"', (await rest.get(path)).text)
+            assert forms == ["/sign-out"], path
+            assert "/tasks/new" not in (await rest.get(path)).text
+
+
+async def test_a_task_says_in_words_how_it_stands(life: Life) -> None:
+    task = await life.create()
+    registered = [ServerState(server, "accepted") for server in range(3)]
+    job = Job(task.task_id, "inventory", "waiting", {"title": "Too few.", "detail": "12 more are needed"})
+    ends = task.not_after * task.time_precision
+
+    def word(job: Job | None, now: int = NOW, states: list[ServerState] = registered) -> str:
+        return standing_of(task, states, job, now).word
+
+    assert word(None) == "collecting"
+    assert word(None, ends) == "over"
+    assert word(None, states=[*registered[:2], ServerState(2, "refused")]) == "not registered"
+    assert word(job) == "waiting"
+    assert "12 more are needed" in standing_of(task, registered, job, NOW).sentence
+    assert word(replace(job, state="running", problem=None)) == "releasing"
+    assert word(replace(job, state="failed")) == "failed"
+    assert word(replace(job, state="released", release_id="r")) == "released"
+    assert time_left(task, ends - 90_000) == "1 day 1 hour left"
+    assert time_left(task, ends + 60) == "over for 1 minute"
+    assert any("At least 12 reports are at all 3 servers." in line for line in gate_of(task))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0, "0 seconds"), (1, "1 second"), (61, "1 minute 1 second"), (3600, "1 hour"), (90_061, "1 day 1 hour")],
+)
+def test_a_length_of_time_is_said_in_two_units(seconds: int, words: str) -> None:
+    assert span_in_words(seconds) == words
+
+
+def test_columns_are_read_as_they_are_written() -> None:
+    assert columns_of("age: 0 to 120 years, whole\n\n t : -1.5 to 2e3, may be missing\nx: Yes or No\ns: a | b, c") == [
+        {"name": "age", "lower": "0", "upper": "120", "unit": "years", "kind": "integer"},
+        {"name": "t", "lower": "-1.5", "upper": "2e3", "missing": True},
+        {"name": "x", "kind": "boolean"},
+        {"name": "s", "kind": "category", "levels": ["a", "b, c"]},
+    ]
+
+
+@pytest.mark.parametrize("line", ["a", "a:", ": 0 to 1", "a: 0 - 1", "a: 0 to", "a: zero to one", "a: 1"])
+def test_a_column_that_cannot_be_understood_is_refused_by_its_line(line: str) -> None:
+    with pytest.raises(InvalidTaskError, match="columns, line 2: write `age"):
+        columns_of(f"b: 0 to 1\n{line}")
