@@ -53,7 +53,7 @@ async def test_the_files_that_pages_name_are_served(life: Life) -> None:
     async with life.rest() as rest:
         text = (await rest.get("/")).text
         named = re.findall(r'(?:href|src)="(/static/[^"]+)"', text)
-        assert len(named) == 2
+        assert len(named) == 3
         for path in named:
             answer = await rest.get(path)
             assert answer.content == (STATIC / path.removeprefix("/static/")).read_bytes()
