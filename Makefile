@@ -16,6 +16,8 @@ vectors: .venv/.stamp  ## write the test vectors again from the reference implem
 	$(BIN)/python tests/vectors/reference.py
 demo demo-organisations: .venv/.stamp  ## real processes on this machine, real data; of clients, or of sixteen airlines
 	$(BIN)/python deploy/$(subst -,_,$@).py
+docs: .venv/.more  ## the site, in build/docs; a warning, such as a broken link, is an error
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs build/docs
 bench: .venv/.stamp  ## every published number, one file each
 	set -e; for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file; done
 

@@ -16,7 +16,7 @@ from rich.console import Console
 from lintra_analysis.commands.waiting import waiting
 from lintra_analyzer.commands import analyses
 from lintra_analyzer.commands import tokens as access_tokens
-from lintra_analyzer.commands.asking import DEFAULT_URL, IDENTIFIERS, AsJson, Token, Url, client_of, give_up, print_json
+from lintra_analyzer.commands.asking import DEFAULT_URL, IDENTIFIERS, AsJson, ReleaseId, TaskId, Token, Url, client_of, give_up, print_json
 from lintra_analyzer.listing import release_line, task_line, window_line
 from lintra_analyzer.settings import Settings
 from lintra_analyzer.storage.keys import load_keys
@@ -133,7 +133,7 @@ def list_tasks(url: Url = DEFAULT_URL, token: Token = "", as_json: AsJson = Fals
 
 @task_app.command("show", context_settings=IDENTIFIERS)
 def show(
-    task_id: str,
+    task_id: TaskId,
     url: Url = DEFAULT_URL,
     token: Token = "",
     live: Annotated[bool, typer.Option("--live", help="Ask the servers now.")] = False,
@@ -145,7 +145,7 @@ def show(
 
 @app.command(context_settings=IDENTIFIERS)
 def tokens(
-    task_id: str,
+    task_id: TaskId,
     count: Annotated[int, typer.Option("--count", min=1, help="How many: one for each client.")] = 1,
     url: Url = DEFAULT_URL,
     token: Token = "",
@@ -157,7 +157,7 @@ def tokens(
 
 
 @app.command(context_settings=IDENTIFIERS)
-def census(task_id: str, url: Url = DEFAULT_URL, token: Token = "", as_json: AsJson = False) -> None:
+def census(task_id: TaskId, url: Url = DEFAULT_URL, token: Token = "", as_json: AsJson = False) -> None:
     """Say who lacks how many reports, before the batch is closed; it changes nothing."""
     with client_of(url, token) as client, waiting("asking every server what it holds"):
         found = client.census(task_id)
@@ -175,7 +175,7 @@ def census(task_id: str, url: Url = DEFAULT_URL, token: Token = "", as_json: AsJ
 
 
 @app.command(context_settings=IDENTIFIERS)
-def windows(task_id: str, url: Url = DEFAULT_URL, token: Token = "", as_json: AsJson = False) -> None:
+def windows(task_id: TaskId, url: Url = DEFAULT_URL, token: Token = "", as_json: AsJson = False) -> None:
     """List the windows of a task that have begun, and what became of each; they are released by themselves."""
     with client_of(url, token) as client:
         found = client.windows(task_id)
@@ -188,7 +188,7 @@ def windows(task_id: str, url: Url = DEFAULT_URL, token: Token = "", as_json: As
 
 @app.command(context_settings=IDENTIFIERS)
 def release(
-    task_id: str,
+    task_id: TaskId,
     url: Url = DEFAULT_URL,
     token: Token = "",
     wait: Annotated[float, typer.Option("--wait", help="Seconds to wait for a running release.")] = 600.0,
@@ -201,7 +201,7 @@ def release(
 
 @app.command(context_settings=IDENTIFIERS)
 def download(
-    release_id: Annotated[str, typer.Argument()],
+    release_id: ReleaseId,
     name: Annotated[Path, typer.Argument(help="NAME.npz, NAME.json and NAME.task.json are written.")],
     url: Url = DEFAULT_URL,
     token: Token = "",

@@ -19,7 +19,7 @@ from lintra_protocol.messages import Receipt, Signed
 from lintra_protocol.task import Task
 
 _SKEW_UNITS = 1
-"""After the window servers still take a report for so many of the task's units (docs/reference/protocol.md#times)."""
+"""After the window servers still take a report for so many of the task's units (docs/reference/protocol.md#task)."""
 
 GIVEN_UP = "its report was given up: a server has another key than it was sealed to"
 """What is said of a report that can never be complete."""

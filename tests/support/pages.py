@@ -13,13 +13,13 @@ from typing import Literal
 ROOT = Path(__file__).resolve().parents[2]
 
 LANGUAGES = {"python": "python", "sh": "shell", "bash": "shell", "console": "shell"}
-OUTPUTS = frozenset({"text", "json", "toml", "csv"})
+OUTPUTS = frozenset({"text", "json", "toml", "csv", "{toctree}"})
 COMMANDS = frozenset(
     {"alias", "ask", "curl", "docker-compose", "echo", "export", "lintra", "make", "pip", "pytest", "python"}
 )
 """What a line begins with that somebody types into a terminal."""
 
-_FENCE = re.compile(r"^(?P<fence>```+)(?P<tag>\S*)[ \t]*\n(?P<text>.*?)^(?P=fence)[ \t]*$", re.DOTALL | re.MULTILINE)
+_FENCE = re.compile(r"^(?P<fence>```+)(?P<tag>\S*)[^\n]*\n(?P<text>.*?)^(?P=fence)[ \t]*$", re.DOTALL | re.MULTILINE)
 _INDENTED = re.compile(r"(?:\A|\n[ \t]*\n)(?P<text>(?:(?: {4}[^\n]*)?\n)+)")
 
 Kind = Literal["python", "shell", "other"]
@@ -39,6 +39,8 @@ class Block:
 def pages() -> dict[str, str]:
     """Return the text of every page by its path from the root."""
     found = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    # What the site makes from the code is no page that anybody wrote.
+    found = [path for path in found if path.parent != ROOT / "docs/reference/made"]
     return {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in found}
 
 

@@ -8,7 +8,17 @@ import typer
 from lintra_analysis.commands.waiting import waiting
 from lintra_analysis.synthetic.analysis import synthesize as synthesize_rows
 from lintra_analysis.synthetic.rows import WARNING
-from lintra_analyzer.commands.asking import DEFAULT_URL, IDENTIFIERS, AsJson, Token, Url, client_of, give_up, print_json
+from lintra_analyzer.commands.asking import (
+    DEFAULT_URL,
+    IDENTIFIERS,
+    AsJson,
+    ReleaseId,
+    Token,
+    Url,
+    client_of,
+    give_up,
+    print_json,
+)
 
 app = typer.Typer()
 
@@ -19,7 +29,7 @@ Confidence = Annotated[float | None, typer.Option("--confidence", help="Of the i
 
 @app.command(context_settings=IDENTIFIERS)
 def analyse(
-    release_id: str,
+    release_id: ReleaseId,
     kind: Annotated[str, typer.Option("--kind", help="ridge, low-rank, moments, pca, correlation, means, ...")],
     url: Url = DEFAULT_URL,
     token: Token = "",
@@ -48,7 +58,7 @@ def analyse(
 
 @app.command(context_settings=IDENTIFIERS)
 def regress(
-    release_id: str,
+    release_id: ReleaseId,
     target: Annotated[str, typer.Option("--target", help="The column to explain, or a formula: 'y ~ a + C(sex)'.")],
     url: Url = DEFAULT_URL,
     token: Token = "",
@@ -82,7 +92,7 @@ def regress(
 
 @app.command(context_settings=IDENTIFIERS)
 def synthesize(
-    release_id: str,
+    release_id: ReleaseId,
     rows: Annotated[int, typer.Option("--rows", help="How many; they cost no privacy.")],
     seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same rows.")],
     url: Url = DEFAULT_URL,

@@ -18,6 +18,8 @@ DEFAULT_URL = "http://127.0.0.1:8700"
 # One identifier in 64 begins with a hyphen; it is an argument all the same.
 IDENTIFIERS = {"ignore_unknown_options": True}
 
+TaskId = Annotated[str, typer.Argument(help="The identifier of a task; `lintra analyzer tasks` lists them.")]
+ReleaseId = Annotated[str, typer.Argument(help="The identifier of a release; `lintra analyzer releases` lists them.")]
 Url = Annotated[str, typer.Option("--url", envvar=URL_VARIABLE, help="Where the analyzer listens.")]
 Token = Annotated[
     str, typer.Option("--token", envvar=TOKEN_VARIABLE, help="Bearer token; better given by the environment.")
