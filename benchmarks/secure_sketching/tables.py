@@ -120,7 +120,7 @@ def lemma_4_1(runs: int) -> Shown:
             "its bound",
         ),
         tuple(rows),
-        "The first bound lost the term n sigma^2 |x|^2 (docs/errata.md): from m = 1,000 on the noise is above it. "
+        "The first bound lost the term n sigma^2 |x|^2 (errata.md): from m = 1,000 on the noise is above it. "
         f"{runs} runs.",
     )
 
@@ -159,7 +159,7 @@ def theorems(runs: int, full: bool) -> Shown:
         tuple(rows),
         "4.2: root of the excess squared error, unsquared as its bound. 4.4: phi - 1 at the lambda where the theorem's "
         "p = d^3 alpha^-5 ln^5(1/b) ln(1/delta) / (epsilon^2 lambda) is 1, against alpha + p + p^2. Constants and "
-        "logarithmic factors hidden in O are 1; the exponents themselves are in docs/errata.md. A sketch of s entries "
+        "logarithmic factors hidden in O are 1; the exponents themselves are in errata.md. A sketch of s entries "
         f"a column stands for the printed one by the law of s = 1 with its noise. {runs} runs.",
     )
 

@@ -27,7 +27,7 @@ def children(page: Path) -> list[Path]:
             if line and not line.startswith(":"):
                 name = f"{line}.md"
                 found += sorted(page.parent.glob(name)) if "*" in line else [page.parent / name]
-    return found
+    return [path.resolve() for path in found]
 
 
 def reached() -> set[str]:

@@ -1,6 +1,6 @@
 """Reports of hostile clients: every way to share a row that is longer than its task allows, or not a row at all.
 
-The negative vectors of docs/verified.md, told to real servers.
+The negative vectors of docs/explanation/verified.md, told to real servers.
 """
 
 from collections.abc import Callable, Sequence

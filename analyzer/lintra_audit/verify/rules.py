@@ -8,7 +8,7 @@ class Rule:
     """A rule that a server may lack.
 
     Attributes:
-        number: where it stands in docs/protocol.md#rules, or in docs/verified.md.
+        number: where it stands in docs/reference/protocol.md#rules, or in docs/explanation/verified.md.
         says: the rule, in words.
     """
 
