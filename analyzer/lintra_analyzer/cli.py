@@ -16,7 +16,18 @@ from rich.console import Console
 from lintra_analysis.commands.waiting import waiting
 from lintra_analyzer.commands import analyses
 from lintra_analyzer.commands import tokens as access_tokens
-from lintra_analyzer.commands.asking import DEFAULT_URL, IDENTIFIERS, AsJson, ReleaseId, TaskId, Token, Url, client_of, give_up, print_json
+from lintra_analyzer.commands.asking import (
+    DEFAULT_URL,
+    IDENTIFIERS,
+    AsJson,
+    ReleaseId,
+    TaskId,
+    Token,
+    Url,
+    client_of,
+    give_up,
+    print_json,
+)
 from lintra_analyzer.listing import release_line, task_line, window_line
 from lintra_analyzer.settings import Settings
 from lintra_analyzer.storage.keys import load_keys
