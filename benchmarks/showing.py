@@ -1,8 +1,8 @@
 """How every benchmark of a paper shows what it found: one table, one drawing, as Markdown, JSON, CSV and PNG.
 
 A benchmark makes `Shown` objects and hands them to `show`. Cells that vary from run to run are `Spread`s: the median
-and the 10 % and 90 % points. `--write` puts the tables into docs/paper-figures.md, between the marks that carry their
-name, with the command, the date and the machine; tests/docs/test_figures.py computes the small ones again.
+and the 10 % and 90 % points. `--write` puts the tables into docs/explanation/paper-figures.md, between the marks that carry their
+name, with the command, the date and the machine; tests/papers/test_figures.py computes the small ones again.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "paper-figures.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "explanation" / "paper-figures.md"
 INK, COLOURS = "#222222", ("#2f6db5", "#d9822b", "#3a8f4d", "#8a5fb0", "#b5413f", "#7a7f87", "#1f9e9e", "#b59a2f")
 MARKERS = "osD^vPX*"
 
@@ -115,7 +115,7 @@ def parser(description: str | None, runs: int, full_runs: int) -> argparse.Argum
     found.add_argument("--only", nargs="+", help="names of tables or figures")
     found.add_argument("--json", action="store_true", help="one JSON document instead of tables")
     found.add_argument("--output", type=Path, help="a folder for CSV and PNG files")
-    found.add_argument("--write", action="store_true", help="put the tables into docs/paper-figures.md")
+    found.add_argument("--write", action="store_true", help="put the tables into docs/explanation/paper-figures.md")
     found.set_defaults(small_runs=runs, full_runs=full_runs)
     return found
 

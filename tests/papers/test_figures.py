@@ -1,4 +1,4 @@
-"""docs/paper-figures.md holds what its commands print: the small tables are computed again, the others carry a date."""
+"""docs/explanation/paper-figures.md holds what its commands print: the small tables are computed again, the others carry a date."""
 
 import re
 import sys
@@ -13,7 +13,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 import bench_secure_sketching  # noqa: E402
 import showing  # noqa: E402
 
-PAGE = (ROOT / "docs/paper-figures.md").read_text("utf-8")
+PAGE = (ROOT / "docs/explanation/paper-figures.md").read_text("utf-8")
 BLOCKS = dict(re.findall(r"<!-- (\S+) -->\n(.*?)<!-- end \1 -->", PAGE, re.DOTALL))
 NUMBER = re.compile(r"-?\d[\d,]*\.?\d*(?:e[+-]?\d+)?")
 
