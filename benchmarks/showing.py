@@ -1,8 +1,8 @@
 """How every benchmark of a paper shows what it found: one table, one drawing, as Markdown, JSON, CSV and PNG.
 
 A benchmark makes `Shown` objects and hands them to `show`. Cells that vary from run to run are `Spread`s: the median
-and the 10 % and 90 % points. `--write` puts the tables into docs/explanation/paper-figures.md, between the marks that carry their
-name, with the command, the date and the machine; tests/papers/test_figures.py computes the small ones again.
+and the 10 % and 90 % points. `--write` puts the tables into docs/explanation/paper-figures.md, between the marks that
+carry their name, with the command, the date and the machine; tests/papers/test_figures.py computes the small ones.
 """
 
 import argparse
@@ -125,7 +125,7 @@ def runs_of(asked: argparse.Namespace) -> int:
     return int(asked.runs or (asked.full_runs if asked.full else asked.small_runs))
 
 
-def show(parts: dict[str, Callable[[], Shown]], asked: argparse.Namespace) -> list[Shown]:
+def show(parts: dict[str, Callable[[], Shown]], asked: argparse.Namespace, page: Path = PAGE) -> list[Shown]:
     """Compute what was asked for, and print, draw and write it."""
     if unknown := set(asked.only or ()) - set(parts):
         raise SystemExit(f"there is no {', '.join(sorted(unknown))}; there are {', '.join(parts)}")
@@ -138,7 +138,7 @@ def show(parts: dict[str, Callable[[], Shown]], asked: argparse.Namespace) -> li
         if asked.output:
             save(shown, asked.output)
         if asked.write:
-            write(shown)
+            write(shown, page)
     if asked.json:
         print(json.dumps([shown.plain() for shown in found], indent=1))
     return found

@@ -32,7 +32,6 @@ from lintra_protocol.documents import real
 from lintra_protocol.ring import FloatArray
 from lintra_protocol.schema import Column
 
-
 FLIGHTS = 327_346
 
 

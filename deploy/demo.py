@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from choose import planned_noise
 from flights import load_flights
 from picture import draw
 from rich.console import Console
@@ -30,14 +31,23 @@ from study import (
     RANK,
     REGULARIZATION,
     ROW_BOUND,
-    SKETCH_ROWS,
+    ROWS,
     TARGET,
     analyses,
     columns,
     specifications,
 )
 from summary import certificate_lines, comparison_table, promise_lines
-from yardsticks import Problem, Truth, local_products, local_rows, non_private, trusted_curator
+from yardsticks import (
+    Problem,
+    Setting,
+    Truth,
+    local_products,
+    local_rows,
+    non_private,
+    simulated,
+    trusted_curator,
+)
 
 from lintra_analysis.access.rest_client import AnalyzerClient
 from lintra_client.simulate import simulate
@@ -45,7 +55,6 @@ from lintra_protocol.privacy.gaussian import compose_mu, gaussian_epsilon
 from lintra_protocol.ring import FloatArray
 
 NUM_SERVERS = 3
-ROWS = 100_000
 console = Console()
 
 
@@ -187,17 +196,21 @@ def _score(task: dict[str, Any], truth: Truth, r2: float, explained: float) -> N
     """Put the answers of one release beside the yardsticks, scored on the raw rows, which only this script has."""
     kind = task["mechanism"]
     ridge, low_rank = task["_ridge"], task["low_rank"]
-    setting = (ROW_BOUND, EPSILON, DELTA)
+    sketch_rows = int(task["certificate"]["rows"]) if kind == "osnap" else 2
+    setting = Setting(ROW_BOUND, EPSILON, DELTA, sketch_rows)
+    noise = planned_noise(kind, ROW_BOUND, len(truth.rows), sketch_rows)
     task["ridge"] = {
         "r2": truth.r2(truth.normalised(np.array(ridge["prediction"][:-1]))),
         "r2_predicted": ridge["r2"],
         "r2_non_private": r2,
-        "r2_central": trusted_curator(truth, kind, SKETCH_ROWS, *setting),
-        "r2_local": local_rows(truth, *setting),
-        "r2_local_products": local_products(truth, *setting),
+        "r2_simulated": vars(simulated(truth, kind, setting, noise)),
+        "r2_central": vars(trusted_curator(truth, kind, setting)),
         "regularised": ridge["regularised"],
         "warnings": ridge["warnings"],
     }
+    if kind == "second_moment":
+        task["ridge"]["r2_local"] = vars(local_rows(truth, setting))
+        task["ridge"]["r2_local_products"] = vars(local_products(truth, setting))
     task["low_rank"] = {
         "rank": RANK,
         "explained": truth.explained(np.array(low_rank["components"]).T),

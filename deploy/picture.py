@@ -22,7 +22,7 @@ def draw(path: Path, result: dict[str, Any], coefficients: dict[str, Any]) -> No
         coefficients: `names`, and `non_private`, `second_moment`, `half_width`, `regularised` in normalised units.
     """
     plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "text.color": INK})
-    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(12.5, 4.2), width_ratios=(1.15, 0.9, 1.5))
+    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(12.5, 5.0), width_ratios=(1.15, 0.9, 1.5))
     _accuracy(left, result)
     _low_rank(middle, result)
     _coefficients(right, coefficients)
@@ -42,9 +42,11 @@ def _accuracy(axes: Axes, result: dict[str, Any]) -> None:
     bars = [
         ("not private", moments["r2_non_private"], GREY),
         ("second moments,\ntrusted curator", moments["r2_central"], GREY),
-        ("second moments,\nnobody trusted", moments["r2"], BLUE),
+        ("second moments,\nsimulated", moments["r2_simulated"], BLUE),
+        ("second moments,\nthis run", moments["r2"], BLUE),
         ("sketch,\ntrusted curator", sketch["r2_central"], GREY),
-        ("sketch,\nnobody trusted", sketch["r2"], ORANGE),
+        ("sketch,\nsimulated", sketch["r2_simulated"], ORANGE),
+        ("sketch,\nthis run", sketch["r2"], ORANGE),
         ("products noised\nby each client", moments["r2_local_products"], GREY),
         ("rows noised\nby each client", moments["r2_local"], GREY),
     ]
@@ -61,12 +63,18 @@ def _low_rank(axes: Axes, result: dict[str, Any]) -> None:
     _bars(axes, bars, f"share held by the best {moments['rank']} directions")
 
 
-def _bars(axes: Axes, bars: list[tuple[str, float, str]], title: str) -> None:
-    labels, values, colours = zip(*bars, strict=True)
+def _bars(axes: Axes, bars: list[tuple[str, float | dict[str, float], str]], title: str) -> None:
+    """Draw bars; of simulated runs the median, with a line from the 10 % to the 90 % point."""
+    labels, found, colours = zip(*bars, strict=True)
+    values = [each["median"] if isinstance(each, dict) else each for each in found]
     places = np.arange(len(bars))[::-1]
     axes.barh(places, np.clip(values, 0, 1), color=colours, height=0.62)
-    for place, value in zip(places, values, strict=True):
-        axes.text(max(0.0, min(value, 1.0)) + 0.015, place, f"{value:.3f}", va="center")
+    for place, value, each in zip(places, values, found, strict=True):
+        end = value
+        if isinstance(each, dict):
+            low, end = np.clip([each["low"], each["high"]], 0, 1)
+            axes.plot([low, end], [place, place], color=INK, linewidth=1.2)
+        axes.text(max(0.0, min(end, 1.0)) + 0.015, place, f"{value:.3f}", va="center")
     axes.set_yticks(places, labels)
     axes.set_xlim(0, 1.12)
     axes.set_title(title, loc="left")

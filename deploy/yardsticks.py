@@ -1,9 +1,11 @@
 """What the same analysis gives without privacy, with a trusted curator, and with nobody to trust but the device.
 
 Comparison only: this works on the raw rows, which no party of the protocol ever has. Every yardstick goes through the
-analyzer's own estimators, at the same epsilon, delta and row bound.
+analyzer's own estimators, at the same epsilon, delta and row bound. None is one draw: each is the median of several and
+their 10 % and 90 % points.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +25,41 @@ from lintra_protocol.transforms.osnap import BalancedOsnap
 
 SEED = bytes(32)
 FINE = 2**20
+
+DRAWS, LONG_DRAWS = 20, 5
+"""Simulated runs of a yardstick; of one that noises every row by itself fewer, since each takes a second."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """What simulated runs gave: median, 10 % and 90 % points, and how many there were."""
+
+    median: float
+    low: float
+    high: float
+    draws: int
+
+
+def spread(one: Callable[[bytes], float], label: str, draws: int = DRAWS) -> Spread:
+    """Return the spread of a number over runs with seeds of their own, the same ones every time."""
+    found = [one(expand(SEED, f"{label} {number}")(32)) for number in range(draws)]
+    low, median, high = np.quantile(found, [0.1, 0.5, 0.9])
+    return Spread(float(median), float(low), float(high), draws)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all of them have in common: the promise, the norm that rows are clipped to, and the rows of the sketch."""
+
+    row_bound: float
+    epsilon: float
+    delta: float
+    sketch_rows: int
+
+    @property
+    def mu(self) -> float:
+        """Return mu of the exact Gaussian mechanism."""
+        return gaussian_mu(self.epsilon, self.delta)
 
 
 @dataclass(frozen=True)
@@ -49,6 +86,13 @@ class Truth:
         names = [column.name for column in problem.columns]
         self.target = names.index(problem.target)
         self.features = np.array([names.index(name) for name in problem.features])
+        self._clipped: tuple[float, FloatArray] | None = None
+
+    def clipped(self, bound: float) -> FloatArray:
+        """Return the rows shrunk to a norm; those of the last bound are kept."""
+        if self._clipped is None or self._clipped[0] != bound:
+            self._clipped = bound, clip_norms(self.rows, bound)
+        return self._clipped[1]
 
     def r2(self, coefficients: FloatArray) -> float:
         """Return the share of the target's variance that normalised coefficients explain on all raw rows."""
@@ -80,34 +124,50 @@ def non_private(truth: Truth) -> tuple[float, float]:
     return truth.score(SecondMomentSum(truth.problem.columns, truth.gram, 0.0, len(truth.rows), norm))
 
 
-def trusted_curator(truth: Truth, mechanism: str, rows: int, bound: float, epsilon: float, delta: float) -> float:
+def simulated(truth: Truth, mechanism: str, setting: Setting, deviation: float) -> Spread:
+    """Return R2 of releases with noise of this deviation in an entry, as the task has it, outside the services."""
+    return spread(lambda seed: _one(truth, mechanism, setting, deviation, seed), f"task {mechanism}")
+
+
+def trusted_curator(truth: Truth, mechanism: str, setting: Setting) -> Spread:
     """Return the R2 of the central Gaussian mechanism on the same statistic, replace-one."""
+    bound = setting.row_bound
+    deviation = (2 * bound if mechanism == "osnap" else bound**2) / setting.mu
+    return spread(lambda seed: _one(truth, mechanism, setting, deviation, seed), f"curator {mechanism}")
+
+
+def local_rows(truth: Truth, setting: Setting) -> Spread:
+    """Return the R2 of the local model: every client makes its row private by itself, and the analyzer sees it."""
+    clipped = truth.clipped(setting.row_bound)
+    sd, alone = 2 * setting.row_bound / setting.mu, np.ones(len(clipped), np.int64)
+
+    def one(seed: bytes) -> float:
+        # A sketch with one client a row.
+        return _sketch(truth, clipped, alone, setting.row_bound, sd, expand(seed, "local rows"))
+
+    return spread(one, "local rows", LONG_DRAWS)
+
+
+def local_products(truth: Truth, setting: Setting) -> Spread:
+    """Return the R2 of the best local model we know: every client makes its products private by itself."""
+    deviation = setting.row_bound**2 / setting.mu * len(truth.rows) ** 0.5
+    return spread(lambda seed: _one(truth, "second_moment", setting, deviation, seed), "local products")
+
+
+def _one(truth: Truth, mechanism: str, setting: Setting, deviation: float, seed: bytes) -> float:
     if mechanism == "osnap":
-        return sketched(truth, rows, bound, 2 * bound / gaussian_mu(epsilon, delta), SEED)
-    clipped, sd = clip_norms(truth.rows, bound), bound**2 / gaussian_mu(epsilon, delta)
-    return _second_moments(truth, clipped, bound, sd, expand(SEED, "curator"))
+        return sketched(truth, setting.sketch_rows, setting.row_bound, deviation, seed)
+    clipped = truth.clipped(setting.row_bound)
+    return _second_moments(truth, clipped, setting.row_bound, deviation, expand(seed, "products"))
 
 
 def sketched(truth: Truth, rows: int, bound: float, sd: float, seed: bytes) -> float:
     """Return the R2 of one sketch with noise of a deviation in every entry; matrix and noise come from the seed."""
-    clipped = clip_norms(truth.rows, bound)
+    clipped = truth.clipped(bound)
     matrix = BalancedOsnap(rows, len(clipped), seed)
     row, sign = (each[:, 0] for each in matrix.entries(np.arange(len(clipped))))
     sketch = np.stack([np.bincount(row, sign * column, rows) for column in clipped.T], axis=1)
-    return _sketch(truth, sketch, matrix.row_counts(), bound, sd, expand(seed, "curator"))
-
-
-def local_rows(truth: Truth, bound: float, epsilon: float, delta: float) -> float:
-    """Return the R2 of the local model: every client makes its row private by itself, and the analyzer sees it."""
-    clipped, sd = clip_norms(truth.rows, bound), 2 * bound / gaussian_mu(epsilon, delta)
-    # A sketch with one client a row.
-    return _sketch(truth, clipped, np.ones(len(clipped), np.int64), bound, sd, expand(SEED, "local rows"))
-
-
-def local_products(truth: Truth, bound: float, epsilon: float, delta: float) -> float:
-    """Return the R2 of the best local model we know: every client makes its products private by itself."""
-    clipped, sd = clip_norms(truth.rows, bound), bound**2 / gaussian_mu(epsilon, delta)
-    return _second_moments(truth, clipped, bound, sd * len(clipped) ** 0.5, expand(SEED, "local products"))
+    return _sketch(truth, sketch, matrix.row_counts(), bound, sd, expand(seed, "sketch"))
 
 
 def _sketch(truth: Truth, values: FloatArray, counts: IntArray, bound: float, sd: float, source: RandomBytes) -> float:

@@ -107,3 +107,26 @@ def test_every_erratum_says_what_is_stated_or_found_and_names_a_counterexample()
     silent = [entry.splitlines()[0] for entry in entries if "**Counterexample**" not in entry]
     unshown = [entry.splitlines()[0] for entry in entries if "tests/" not in entry and "benchmarks/" not in entry]
     assert silent == unshown == []
+
+
+ITEMS = {
+    "Burkhardt": "2.1 2.3 A.1 3.1 3.2 3.4 B.2 3.5 B.1 D.1 4.1 4.2 4.3 4.4 4.5 Table_5 "
+    "Table_6 Figures_2 Figures_4 Tables_2 Tables_4",
+    "Sheffet": "Algorithm_1 Algorithm_2 Algorithm_3 Algorithms_4 Theorem_3.1 B.4 Figures_1 Lasso",
+    "Wei": "Theorem_4.1 Figure_2 Lemma_2 Lemma_3 Theorem_4.2 Table_VI Theorem_5 Figure_3 Figure_4 Figure_1 Theorem_7.1 "
+    "Tables_I Theorem_5.2 Proposition_5 Definition_6",
+    "RON-Gauss": "Algorithm_1 Algorithm_2 Algorithm_3 Lemma_1 Lemma_3 Lemma_4 Lemma_5 Theorem_2 4.2.3.1 3.4 "
+    "experiments",
+}
+
+
+@pytest.mark.parametrize("paper", ITEMS)
+def test_every_numbered_item_of_a_paper_has_a_line_with_a_status(paper: str) -> None:
+    sections = re.split(r"^## ", PAGES["papers.md"], flags=re.MULTILINE)
+    (section,) = (each for each in sections if each.startswith(paper))
+    lines = [line.strip("| ").split(" | ") for line in section.splitlines() if re.match(r"\| (?!item|---)", line)]
+    items = " ".join(line[0] for line in lines)
+    assert [item for item in ITEMS[paper].split() if item.replace("_", " ") not in items] == []
+    assert [line[0] for line in lines if not re.match(r"(full|partial|no)\b", line[1])] == []
+    unexplained = [line[0] for line in lines if line[1] in ("partial", "no")]
+    assert unexplained == []

@@ -1,4 +1,4 @@
-"""docs/explanation/paper-figures.md holds what its commands print: the small tables are computed again, the others carry a date."""
+"""The page of figures holds what its commands print: small tables are computed again, the others carry a date."""
 
 import re
 import sys
