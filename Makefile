@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Both workers have a core; compiled code is kept, and files lie in memory with 2 GB of room: tests wait for the disk often.
 ALONE := env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(shell test -w /dev/shm && df -Pk /dev/shm | awk 'NR == 2 && $$4 > 2000000 {print "TMPDIR=/dev/shm"}')
-.PHONY: check test test-all vectors demo demo-organisations bench docs lock
+.PHONY: check test test-all vectors demo demo-organisations bench bench-all docs lock
 
 check: .venv/.stamp  ## lint, format, types
 	$(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/mypy
@@ -18,8 +18,10 @@ demo demo-organisations: .venv/.stamp  ## real processes on this machine, real d
 	$(BIN)/python deploy/$(subst -,_,$@).py
 docs: .venv/.more  ## the site, in build/docs; a warning, such as a broken link, is an error
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs build/docs
-bench: .venv/.stamp  ## every published number, one file each
-	set -e; for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file; done
+bench: .venv/.stamp  ## every benchmark, small, in under ten minutes
+	$(BIN)/python benchmarks/every.py
+bench-all: .venv/.stamp  ## every benchmark in full: hours
+	$(BIN)/python benchmarks/every.py --full
 
 .venv/.stamp: pyproject.toml requirements.lock
 	@echo "setting up .venv (a minute on first use)"

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from showing import Shown, Spread, parser, show
+from showing import Shown, Spread, parser, runs_of, show
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "deploy"))
 
@@ -26,7 +26,7 @@ from lintra_protocol.documents import real
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "explanation" / "benchmarks.md"
 
 
-def demonstration() -> Shown:
+def demonstration(draws: int) -> Shown:
     """Return R2 of every answer, over simulated runs."""
     problem = yardsticks.Problem(columns(), TARGET, FEATURES, REGULARIZATION, RANK)
     truth = yardsticks.Truth(load_flights(ROWS)[0], problem)
@@ -35,7 +35,7 @@ def demonstration() -> Shown:
     setting = yardsticks.Setting(ROW_BOUND, EPSILON, DELTA, rows)
 
     def nobody(kind: str) -> Spread:
-        return _cell(yardsticks.simulated(truth, kind, setting, planned_noise(kind, ROW_BOUND, ROWS, rows)))
+        return _cell(yardsticks.simulated(truth, kind, setting, planned_noise(kind, ROW_BOUND, ROWS, rows), draws))
 
     return Shown(
         "demonstration",
@@ -45,14 +45,18 @@ def demonstration() -> Shown:
             ("rows, no privacy", yardsticks.non_private(truth)[0], None),
             (
                 "second moments",
-                _cell(yardsticks.trusted_curator(truth, "second_moment", setting)),
+                _cell(yardsticks.trusted_curator(truth, "second_moment", setting, draws)),
                 nobody("second_moment"),
             ),
-            (f"sketch of {rows} rows", _cell(yardsticks.trusted_curator(truth, "osnap", setting)), nobody("osnap")),
-            ("products, each client for itself", None, _cell(yardsticks.local_products(truth, setting))),
+            (
+                f"sketch of {rows} rows",
+                _cell(yardsticks.trusted_curator(truth, "osnap", setting, draws)),
+                nobody("osnap"),
+            ),
+            ("products, each client for itself", None, _cell(yardsticks.local_products(truth, setting, draws))),
             ("rows, each client for itself", None, _cell(yardsticks.local_rows(truth, setting))),
         ),
-        f"Epsilon {EPSILON:g}, delta {DELTA:g}, row bound {ROW_BOUND}: medians of {yardsticks.DRAWS} runs (last line "
+        f"Epsilon {EPSILON:g}, delta {DELTA:g}, row bound {ROW_BOUND}: medians of {draws} runs (last line "
         f"{yardsticks.LONG_DRAWS}) with their 10 % and 90 % points, on the raw rows.",
     )
 
@@ -61,14 +65,15 @@ def _cell(found: yardsticks.Spread) -> Spread:
     return Spread(found.median, found.low, found.high, found.draws)
 
 
-def parts() -> dict[str, Callable[[], Shown]]:
+def parts(draws: int) -> dict[str, Callable[[], Shown]]:
     """Return the only table."""
-    return {"demonstration": demonstration}
+    return {"demonstration": lambda: demonstration(draws)}
 
 
 def main() -> None:
     """Show it."""
-    show(parts(), parser(__doc__, yardsticks.DRAWS, yardsticks.DRAWS).parse_args(), PAGE)
+    asked = parser(__doc__, 100, 400).parse_args()
+    show(parts(runs_of(asked)), asked, PAGE)
 
 
 if __name__ == "__main__":

@@ -34,21 +34,21 @@ def comparison_table(result: dict[str, Any]) -> Table:
         title_justify="left",
     )
     table.add_column("what the analyst gets", no_wrap=True)
-    table.add_column("who sees rows", no_wrap=True)
+    table.add_column("sees rows", no_wrap=True)
     table.add_column("ridge R2", justify="right", no_wrap=True)
     table.add_column("10 % to 90 %", justify="right", no_wrap=True)
-    table.add_column("low rank share", justify="right")
+    table.add_column("low rank", justify="right")
     sketch, moments = result["tasks"]
     best = moments["ridge"]
-    table.add_row("rows, no privacy", "the analyst", *_pair(best["r2_non_private"], moments, "explained_non_private"))
-    for task, name in ((moments, "second moments"), (sketch, f"sketch of {task_rows(sketch)} rows")):
+    table.add_row("rows, no privacy", "analyst", *_pair(best["r2_non_private"], moments, "explained_non_private"))
+    for task, name in ((moments, "second moments"), (sketch, f"{task_rows(sketch)} sketch rows")):
         table.add_section()
-        table.add_row(name, "a curator", *_spread(task["ridge"]["r2_central"]), "")
+        table.add_row(name, "curator", *_spread(task["ridge"]["r2_central"]), "")
         table.add_row(f"{name}, simulated", "nobody", *_spread(task["ridge"]["r2_simulated"]), "")
         table.add_row(f"{name}, this run", "nobody", *_pair(task["ridge"]["r2"], task, "explained"), style="bold")
     table.add_section()
-    table.add_row("products, each client for itself", "nobody", *_spread(best["r2_local_products"]), "")
-    table.add_row("rows, each client for itself", "nobody", *_spread(best["r2_local"]), "")
+    table.add_row("products, each for itself", "nobody", *_spread(best["r2_local_products"]), "")
+    table.add_row("rows, each for itself", "nobody", *_spread(best["r2_local"]), "")
     return table
 
 
@@ -62,7 +62,7 @@ def _pair(r2: float, task: dict[str, Any], share: str) -> tuple[str, str, str]:
 
 
 def _spread(found: dict[str, float]) -> tuple[str, str]:
-    return _number(found["median"]), f"{_number(found['low'])} to {_number(found['high'])}"
+    return _number(found["median"]), f"{found['low']:.3f} to {found['high']:.3f}"
 
 
 def _number(value: float) -> str:

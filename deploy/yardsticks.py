@@ -124,16 +124,16 @@ def non_private(truth: Truth) -> tuple[float, float]:
     return truth.score(SecondMomentSum(truth.problem.columns, truth.gram, 0.0, len(truth.rows), norm))
 
 
-def simulated(truth: Truth, mechanism: str, setting: Setting, deviation: float) -> Spread:
+def simulated(truth: Truth, mechanism: str, setting: Setting, deviation: float, draws: int = DRAWS) -> Spread:
     """Return R2 of releases with noise of this deviation in an entry, as the task has it, outside the services."""
-    return spread(lambda seed: _one(truth, mechanism, setting, deviation, seed), f"task {mechanism}")
+    return spread(lambda seed: _one(truth, mechanism, setting, deviation, seed), f"task {mechanism}", draws)
 
 
-def trusted_curator(truth: Truth, mechanism: str, setting: Setting) -> Spread:
+def trusted_curator(truth: Truth, mechanism: str, setting: Setting, draws: int = DRAWS) -> Spread:
     """Return the R2 of the central Gaussian mechanism on the same statistic, replace-one."""
     bound = setting.row_bound
     deviation = (2 * bound if mechanism == "osnap" else bound**2) / setting.mu
-    return spread(lambda seed: _one(truth, mechanism, setting, deviation, seed), f"curator {mechanism}")
+    return spread(lambda seed: _one(truth, mechanism, setting, deviation, seed), f"curator {mechanism}", draws)
 
 
 def local_rows(truth: Truth, setting: Setting) -> Spread:
@@ -148,10 +148,10 @@ def local_rows(truth: Truth, setting: Setting) -> Spread:
     return spread(one, "local rows", LONG_DRAWS)
 
 
-def local_products(truth: Truth, setting: Setting) -> Spread:
+def local_products(truth: Truth, setting: Setting, draws: int = DRAWS) -> Spread:
     """Return the R2 of the best local model we know: every client makes its products private by itself."""
     deviation = setting.row_bound**2 / setting.mu * len(truth.rows) ** 0.5
-    return spread(lambda seed: _one(truth, "second_moment", setting, deviation, seed), "local products")
+    return spread(lambda seed: _one(truth, "second_moment", setting, deviation, seed), "local products", draws)
 
 
 def _one(truth: Truth, mechanism: str, setting: Setting, deviation: float, seed: bytes) -> float:

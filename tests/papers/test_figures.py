@@ -10,10 +10,13 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
+import bench_demo  # noqa: E402
 import bench_secure_sketching  # noqa: E402
 import showing  # noqa: E402
 
 PAGE = (ROOT / "docs/explanation/paper-figures.md").read_text("utf-8")
+README = (ROOT / "README.md").read_text("utf-8")
+DEMONSTRATION = (ROOT / "docs/explanation/benchmarks.md").read_text("utf-8")
 BLOCKS = dict(re.findall(r"<!-- (\S+) -->\n(.*?)<!-- end \1 -->", PAGE, re.DOTALL))
 NUMBER = re.compile(r"-?\d[\d,]*\.?\d*(?:e[+-]?\d+)?")
 
@@ -31,6 +34,16 @@ def agrees(shown: showing.Shown, block: str) -> bool:
     """Compare all numbers, within what three digits and another BLAS leave."""
     here, there = numbers(shown.markdown()), numbers(block)
     return len(here) == len(there) and bool(np.allclose(here, there, rtol=0.02, atol=1e-9))
+
+
+def test_the_first_page_shows_the_demonstrations_numbers_and_no_others() -> None:
+    written = re.search(r"<!-- demonstration -->\n(.*?)<!-- end", DEMONSTRATION, re.DOTALL)
+    paragraph = re.search(r"^At epsilon 1 and delta 1e-6 the second moments.*?\n\n", README, re.DOTALL | re.MULTILINE)
+    assert written
+    assert paragraph
+    shown = set(re.findall(r"-?\d\.\d+(?!\d)", paragraph[0]))
+    assert len(shown) >= 7
+    assert shown <= set(re.findall(r"-?\d\.\d+(?!\d)", written[1]))
 
 
 def test_every_table_of_the_page_has_its_command_date_and_machine() -> None:
@@ -77,3 +90,10 @@ def test_what_a_benchmark_shows_is_written_as_csv_picture_and_page(tmp_path: Pat
 def test_a_table_of_times_has_a_row_for_every_size_and_our_bytes(name: str) -> None:
     shown = bench_secure_sketching.parts(False, 1)[name]()
     assert {row[-1] for row in shown.rows} <= set(re.findall(r"[\d.]+", BLOCKS[name]))
+
+
+@pytest.mark.slow
+def test_the_demonstrations_table_is_what_its_benchmark_prints() -> None:
+    written = re.search(r"<!-- demonstration -->\n(.*?)<!-- end", DEMONSTRATION, re.DOTALL)
+    assert written
+    assert agrees(bench_demo.parts(100)["demonstration"](), written[1])

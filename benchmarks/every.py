@@ -1,0 +1,97 @@
+"""Run every benchmark, one after the other: `make bench` small, in under ten minutes, `make bench-all` in full.
+
+    python benchmarks/every.py [--full] [--only bench_store.py ...]
+
+Small runs have fewer draws and smaller tables: they show that a benchmark works and what it prints, and their figures
+say little. One that takes longer than its share of the ten minutes is stopped and says so. In full there is no limit:
+`bench_coverage.py` alone takes more than an hour.
+"""
+
+import argparse
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+BUDGET, LEAST, MOST = 540.0, 8.0, 75.0
+"""Seconds for all small runs together, and the least and the most for one."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """How a benchmark is run: arguments of a small run and of a full one; None where it needs what is not shipped."""
+
+    small: str | None = ""
+    full: str | None = ""
+    needs: str = ""
+
+
+RUNS = {
+    "bench_bootstrap.py": Run("--runs 10"),
+    "bench_client.py": Run(),
+    "bench_coverage.py": Run("--tables uci_concrete --sizes 12 --epsilons 1 --draws 10"),
+    "bench_demo.py": Run("--runs 3", "--full"),
+    "bench_linear_score.py": Run(),
+    "bench_missing.py": Run(),
+    "bench_ndis_leverage.py": Run(),
+    "bench_ndis_profile.py": Run(),
+    "bench_ndis_survey.py": Run(),
+    "bench_noise.py": Run(),
+    "bench_organisations.py": Run("--runs 2"),
+    "bench_organisations_large.py": Run("--rows 20000 --organisations 3"),
+    "bench_path.py": Run("--tables uci_concrete --sizes 12 --epsilons 1 --draws 5"),
+    "bench_pauses.py": Run(),
+    "bench_residual_variance.py": Run(),
+    "bench_ridge_floor.py": Run(),
+    "bench_ron_gauss.py": Run("--runs 1 --sets wine", "--runs 20"),
+    "bench_scale.py": Run("--quick"),
+    "bench_second_moment_regression.py": Run("--runs 2 --max-log2n 14", "--runs 12 --max-log2n 22"),
+    "bench_secure_sketching.py": Run("--runs 3", "--full"),
+    "bench_server.py": Run(),
+    "bench_start.py": Run(),
+    "bench_store.py": Run(),
+    "bench_synthetic_race.py": Run(None, None, "tables that are not shipped (--data) and an environment of peers"),
+    "bench_verified.py": Run(),
+    "bench_wide.py": Run("--runs 1"),
+    "bench_wide_cost.py": Run(),
+    "bench_workers.py": Run(),
+}
+
+
+def command(name: str, *, full: bool) -> list[str] | None:
+    """Return what runs a benchmark, or None where it cannot."""
+    words = RUNS[name].full if full else RUNS[name].small
+    return None if words is None else [sys.executable, str(HERE / name), *words.split()]
+
+
+def main() -> None:
+    """Run them all; the exit status says whether one of them failed."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--full", action="store_true")
+    parser.add_argument("--only", nargs="+", choices=sorted(RUNS), default=sorted(RUNS))
+    asked = parser.parse_args()
+    begun, ends = time.monotonic(), {}
+    for done, name in enumerate(asked.only):
+        run = command(name, full=asked.full)
+        if run is None:
+            ends[name] = f"not run: it needs {RUNS[name].needs}"
+            continue
+        print(f"\n== {' '.join(['python', f'benchmarks/{name}', *run[2:]])}", flush=True)
+        left = BUDGET - (time.monotonic() - begun) - LEAST * (len(asked.only) - done - 1)
+        started = time.monotonic()
+        try:
+            limit = None if asked.full else min(max(left, LEAST), MOST)
+            status = subprocess.run(run, cwd=HERE.parent, timeout=limit, check=False).returncode
+            ends[name] = "FAILED" if status else f"{time.monotonic() - started:.0f} s"
+        except subprocess.TimeoutExpired:
+            ends[name] = f"stopped after {limit:.0f} s"
+    print("\n" + "\n".join(f"{name:36} {end}" for name, end in ends.items()))
+    print(f"{time.monotonic() - begun:.0f} s in all")
+    if "FAILED" in ends.values():
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()
