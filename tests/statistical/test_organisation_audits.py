@@ -44,7 +44,7 @@ def test_every_fault_of_organisations_is_planted_in_some_mechanism_and_replaces_
     assert {planted.seams for planted in PLANTED.values()} == {*ORGANISATION_FAULTS.values(), own}
     for seams in (*ORGANISATION_FAULTS.values(), own):
         assert sum(vars(seams)[seam] is not honest[seam] for seam in honest) == 1
-    kinds = {"sums", "products", "cells", "products with projections", "directions"}
+    kinds = {"sums", "products", "cells", "products with projections", "directions", "joint sums", "centred products"}
     assert {name.rsplit("-of-", 1)[1] for name in PLANTED} == kinds
 
 

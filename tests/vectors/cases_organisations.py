@@ -2,7 +2,9 @@
 
 import plain
 import plain_organisations
+from cases_centred import CENTRED
 from cases_histogram import CELLS, COLUMNS
+from cases_joint import CLASSES, ROWS
 from given import Vector, bad, canonical, claim, definition, good, seed, texts
 
 Document = dict[str, object]
@@ -53,6 +55,10 @@ def _contributions() -> list[Vector]:
         ("products with a projection of rows with numbers missing", RANGE, TWO | NOISY, holes, [0, 1, 0, 1]),
         ("cells", AGES, TWO, cells, [0, 0, 1, 1, 2]),
         ("cells without a count", AGES, TWO | NOISY, cells, [0, 0, 1, 1, 2]),
+        ("joint sums", CLASSES, TWO, ROWS[:6], [0, 0, 1, 1, 2, 2]),
+        ("joint sums without a count", CLASSES, TWO | NOISY, ROWS, [0, 0, 1, 1, 2, 2, 3, 3]),
+        ("joint sums by class", CLASSES | {"covariance": "per_class"}, TWO, ROWS, [0, 1, 2, 3, 0, 1, 2, 3]),
+        ("products about centres", CENTRED, TWO, ROWS, [0, 1, 2, 3, 0, 1, 2, 3]),
     ]  # fmt: skip
     return [
         good("two rows of a person in one vector", "quantise", texts(plain.quantise([3.0, 4.0, 6.0, 8.0], 50)),
@@ -92,6 +98,8 @@ def _distances() -> list[Vector]:
         ("a sum, removed", SUM, TWO | NOISY, "add-remove"),
         ("cells, replaced", CELLS, TWO | NOISY, "replace-one"),
         ("cells, removed", CELLS, TWO | NOISY, "add-remove"),
+        ("products about centres, replaced", CENTRED, ONE, "replace-one"),
+        ("products about centres, to null", CENTRED, TWO | {"organisations_per_person": 3}, "zero-out"),
     ]
     result = []
     for name, mechanism, who, neighbours in asked:

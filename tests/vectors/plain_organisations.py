@@ -9,10 +9,13 @@ from fractions import Fraction
 from math import isqrt
 
 import plain
+import plain_centred
 import plain_histogram
+import plain_joint
 import plain_range
 
 Document = dict[str, object]
+JOINT = ("ron_gauss", "ron_gauss_centred")
 
 
 def person_bound(mechanism: Document, contributors: Document) -> int:
@@ -34,6 +37,10 @@ def contribution(
             plain_histogram.vector(mechanism, [math.nan if x is None else x for x in row])
             for row in rows
         ]  # fmt: skip
+        return [sum(column) for column in zip(*words, strict=True)] + [len(rows)] * (not noisy)
+    if mechanism["kind"] in JOINT:
+        vector = plain_joint.joint_vector if mechanism["kind"] == "ron_gauss" else plain_centred.centred_vector
+        words = [vector(mechanism, row) for row in rows]
         return [sum(column) for column in zip(*words, strict=True)] + [len(rows)] * (not noisy)
     if mechanism["kind"] == "range_finder":
         plainly = {name: value for name, value in mechanism.items() if name != "clip_count_weight"}
@@ -77,6 +84,8 @@ def squared_distance(mechanism: Document, contributors: Document, neighbours: st
         alone += sum(word**2 for word in plain_range.counted(mechanism)) * noisy
         between = plain_range.squared_distance(mechanism, "replace-one")
         return (places * rows) ** 2 * (max(alone, Fraction(between)) if neighbours == "replace-one" else alone)
+    if mechanism["kind"] == "ron_gauss_centred":
+        return (places * rows) ** 2 * plain_centred.squared_distance(mechanism, replace=neighbours == "replace-one")
     bound = person_bound(mechanism, contributors)
     if mechanism["kind"] == "sum":
         counted = isqrt(bound // (4 * rows)) * rows * noisy
@@ -100,7 +109,7 @@ def smallest_sigma(
 
 def _adds(mechanism: Document, row: list[float | None]) -> bool:
     """Whether a row in which a number is missing is left out of the sums."""
-    return mechanism["kind"] != "histogram" and None in row
+    return mechanism["kind"] not in ("histogram", *JOINT) and None in row
 
 
 def _constant(mechanism: Document) -> int:

@@ -34,6 +34,7 @@ class RonGaussSpecification(MechanismSpecification):
 
     kind: Literal["ron_gauss"]
     takes_missing: ClassVar[bool] = True
+    takes_contributors: ClassVar[bool] = True
     takes_norm: ClassVar[bool] = False
     label: Name | None = None
     dimension: int | None = Field(default=None, ge=1, le=2**15, strict=True)
@@ -75,16 +76,17 @@ class RonGaussSpecification(MechanismSpecification):
         """Return the only round, or the first of two with its part of the promise."""
         claim, question = circumstances.claim, self._question(circumstances.row_bound)
         seed = circumstances.random_bytes(FRAME_SEED_BYTES)
-        mechanism = plan_ron_gauss(claim, tuple(circumstances.columns), question, seed)
+        who = circumstances.contributors
+        mechanism = plan_ron_gauss(claim, tuple(circumstances.columns), question, seed, contributors=who)
         if self.rounds == 2:
             claim, mechanism = first_round(claim, mechanism)
-        mechanism = with_clip_count(mechanism, claim.neighbours, self.clip_count_weight)
+        mechanism = with_clip_count(mechanism, claim.neighbours, circumstances.clip_weight(self.clip_count_weight))
         return claim, circumstances.calibrated(mechanism, claim)
 
 
 def _warnings(task: Task, mechanism: RonGauss) -> list[str]:
     found = _radius_warnings(task, mechanism)
-    useful = useful_dimension(task.claim, mechanism.num_blocks)
+    useful = useful_dimension(task.claim, mechanism.num_blocks, task.contributors)
     if mechanism.mean_weight != MEANS_ONLY and mechanism.dimension > useful:
         found.append(
             f"covariance uninformative: the noise at this epsilon drowns products of more than about {useful} numbers, "

@@ -203,8 +203,8 @@ def _contributors(asked: Specification, missing: Sequence[str]) -> Contributors 
         return None
     if not asked.mechanism.takes_contributors:
         raise InvalidTaskError(
-            "contributors: organisations can be asked for sum, second_moment, range_finder or histogram, not "
-            f"{asked.mechanism.kind}"
+            "contributors: organisations can be asked for sum, second_moment, range_finder, histogram or ron_gauss, "
+            f"not {asked.mechanism.kind}"
         )
     return asked.contributors.contributors(asked.neighbours, missing=bool(missing))
 

@@ -70,7 +70,10 @@ def with_pairs(
 
 
 def side_of_tables(mechanism: RonGauss, claim: Claim, num_pairs: int, weight: Real) -> int:
-    """Return b, so that tables of b by b cells have the expected total variation `GOAL` by noise."""
+    """Return b, so that tables of b by b cells have the expected total variation `GOAL` by noise.
+
+    Organisations are taken to have `max_rows` each.
+    """
     # The price depends on how many tables there are, not on their cells.
     fine = {"fraction_bits": _FINE_BITS, "sigma": MIN_SIGMA}
     noise = mechanism.model_copy(update=fine).joint_noise
@@ -80,7 +83,11 @@ def side_of_tables(mechanism: RonGauss, claim: Claim, num_pairs: int, weight: Re
     honest = claim.min_clients - claim.max_corrupt_clients
     mu = discrete_mu(float(fraction(claim.epsilon)), claim.noise_delta, MAX_SLACK)
     deviation = sqrt(claim.min_clients / max(1, honest) * num_pairs * float(distance / squared)) / mu
-    return floor(sqrt(GOAL * claim.min_clients * 2 * sqrt(pi / 2) / deviation))
+    rows, held = claim.min_clients, mechanism.contributors
+    if held is not None:
+        rows *= held.max_rows
+        deviation *= held.rows_per_person * held.organisations_per_person
+    return floor(sqrt(GOAL * rows * 2 * sqrt(pi / 2) / deviation))
 
 
 def _by_rule(mechanism: RonGauss, claim: Claim, weight: Real) -> RonGauss:

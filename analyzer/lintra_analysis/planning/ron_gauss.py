@@ -17,6 +17,7 @@ from lintra_analysis.planning.pair_tables import with_pairs
 from lintra_analysis.planning.question import Question
 from lintra_analysis.planning.row_norms import NormLaw, projected_bound
 from lintra_protocol.canonical import base64url
+from lintra_protocol.contributors import Contributors
 from lintra_protocol.documents import Real, fraction, real
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.frame import frame, frame_digest
@@ -70,7 +71,13 @@ class JointQuestion:
 
 
 def plan_ron_gauss(
-    claim: Claim, columns: Sequence[Column], question: JointQuestion, frame_seed: bytes, *, make_frame: bool = True
+    claim: Claim,
+    columns: Sequence[Column],
+    question: JointQuestion,
+    frame_seed: bytes,
+    *,
+    make_frame: bool = True,
+    contributors: Contributors | None = None,
 ) -> RonGauss:
     """Return the mechanism that answers a question, not yet calibrated.
 
@@ -81,6 +88,7 @@ def plan_ron_gauss(
         frame_seed: 32 public bytes, used if rows are projected.
         make_frame: whether to make the frame, which may take ten seconds; without it the digest is that of none, and
             the mechanism is good for planning only.
+        contributors: organisations that send one report each, if there are some.
 
     Raises:
         InvalidTaskError: the label is not a column, or nothing is left besides it; a choice is out of range.
@@ -93,7 +101,7 @@ def plan_ron_gauss(
         raise InvalidTaskError(f"between 1 and {MAX_FEATURES} features besides the label are needed")
     num_classes = max(1, levels[label]) if label != NO_LABEL else 1
     blocks = num_classes if question.covariance == "per_class" else 1
-    dimension = question.dimension or default_dimension(claim, num_features, blocks)
+    dimension = question.dimension or default_dimension(claim, num_features, blocks, contributors)
     if not 1 <= dimension <= num_features:
         raise InvalidTaskError(f"dimension lies between 1 and the {num_features} features, got {dimension}")
     if question.radius is not None and question.radius <= 0:
@@ -124,7 +132,8 @@ def plan_ron_gauss(
         edges=tuple(chosen.get(number, ()) for number in range(len(columns))) if chosen else (),
         count_weight=question.count_weight or "1",
     )
-    return with_pairs(planned, claim, columns, question.pairs, question.pair_weight or "1")
+    held = planned.of_contributors(contributors)
+    return with_pairs(held, claim, columns, question.pairs, question.pair_weight or "1")
 
 
 def usual_radius(columns: Sequence[Column], question: JointQuestion) -> float:
@@ -150,8 +159,11 @@ def chosen_edges(columns: Sequence[Column], question: JointQuestion) -> dict[int
     return found | {by_name[name]: log_edges(columns[by_name[name]], bins) for name in question.cells if bins > 1}
 
 
-def useful_dimension(claim: Claim, num_blocks: int = 1) -> int:
+def useful_dimension(claim: Claim, num_blocks: int = 1, contributors: Contributors | None = None) -> int:
     """Return floor((h mu / (sqrt 2 K))^(2/3)), with h honest clients of the minimum cohort.
+
+    Of organisations h is n sqrt(c / M) / (r s): n rows, which are `max_rows` of each of M organisations, c of them
+    honest, of persons with r rows in s of them.
 
     There the noise reaches about the mean eigenvalue of the products
     (docs/reference/mechanisms/ron_gauss.md#dimension).
@@ -159,23 +171,30 @@ def useful_dimension(claim: Claim, num_blocks: int = 1) -> int:
     Args:
         claim: of the task.
         num_blocks: K, matrices of products that share the clients: one, or one per class.
+        contributors: organisations that send one report each, if there are some.
     """
-    honest = claim.min_clients - claim.max_corrupt_clients
+    honest = float(claim.min_clients - claim.max_corrupt_clients)
+    if contributors is not None:
+        person = contributors.rows_per_person * contributors.organisations_per_person
+        honest = contributors.max_rows * sqrt(claim.min_clients * honest) / person
     mu = discrete_mu(claim.float_epsilon, claim.noise_delta, MAX_SLACK)
     useful: float = (honest * mu / (sqrt(2) * num_blocks)) ** (2 / 3)
     return floor(useful)
 
 
-def default_dimension(claim: Claim, num_features: int, num_blocks: int = 1) -> int:
+def default_dimension(
+    claim: Claim, num_features: int, num_blocks: int = 1, contributors: Contributors | None = None
+) -> int:
     """Return p*: as many numbers as are useful, and as keep reports and frames small.
 
     Args:
         claim: of the task.
         num_features: m.
         num_blocks: matrices of products, one or one per class.
+        contributors: organisations that send one report each, if there are some.
     """
     words = (isqrt(1 + 8 * (MAX_PRODUCTS // num_blocks)) - 1) // 2
-    wanted = max(1, min(useful_dimension(claim, num_blocks), words))
+    wanted = max(1, min(useful_dimension(claim, num_blocks, contributors), words))
     if wanted >= num_features:
         return num_features
     return max(1, min(wanted, isqrt(MAX_FRAME_WORK // num_features)))

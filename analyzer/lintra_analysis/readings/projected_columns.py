@@ -15,11 +15,18 @@ from lintra_protocol.ring import FloatArray
 from lintra_protocol.schema import Column
 
 
-def promise_of(statement: PrivacyStatement, mechanism: str) -> PrivacyStatement:
-    """Return a statement that goes about without its task: with its mechanism, and what it rests on in words."""
+def promise_of(statement: PrivacyStatement, mechanism: str, num_rows: int) -> PrivacyStatement:
+    """Return a statement that goes about without its task: with its mechanism, and what it rests on in words.
+
+    Args:
+        statement: of the release.
+        mechanism: its kind.
+        num_rows: n, the clients, or where organisations contribute the rows that they counted.
+    """
+    who = f"organisations' noise counted, to {statement.persons}" if statement.persons else "clients' noise counted"
     note = (
-        f"exact Gaussian differential privacy of {statement.num_clients} rows, {statement.honest_clients} honest "
-        f"clients' noise counted, {statement.max_corrupt_clients} corrupt ones tolerated"
+        f"exact Gaussian differential privacy of {num_rows} rows, {statement.honest_clients} honest {who}, "
+        f"{statement.max_corrupt_clients} corrupt ones tolerated"
     )
     return replace(statement, mechanism=mechanism, note=note)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from lintra_analysis.readings.projected_columns import features_of, frame_of, label_of, promise_of
-from lintra_analysis.readings.reading import Earlier, Reading, clipped_rows
+from lintra_analysis.readings.reading import Earlier, Reading, clipped_rows, number_of_rows
 from lintra_analysis.releases.joint_sums import NoiseDeviations, PairTable, ProjectedSums
 from lintra_protocol.documents import fraction
 from lintra_protocol.mechanisms import RonGauss
@@ -79,10 +79,11 @@ def noise_law(mechanism: RonGauss, num_draws: int) -> NoiseDeviations:
 
 def _read(task: Task, mechanism: RonGauss, sketch: IntArray, row_counts: IntArray, earlier: Earlier) -> ProjectedSums:
     del earlier
-    num_clients = int(row_counts.sum())
-    promise = promise_of(task.privacy(num_clients), mechanism.kind)
-    noise = noise_law(mechanism, num_clients)
-    sums = projected_sums(mechanism, task.columns, sketch, num_clients, noise, promise)
+    num_reports = int(row_counts.sum())
+    num_rows = number_of_rows(mechanism, sketch, row_counts)
+    promise = promise_of(task.privacy(num_reports), mechanism.kind, num_rows)
+    noise = noise_law(mechanism, num_reports)
+    sums = projected_sums(mechanism, task.columns, sketch, num_rows, noise, promise)
     return replace(sums, clipped=clipped_rows(task, sketch, row_counts, shrunk_only=False))
 
 

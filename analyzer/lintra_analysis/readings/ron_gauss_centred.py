@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from lintra_analysis.readings.projected_columns import frame_of, label_of, promise_of
-from lintra_analysis.readings.reading import Earlier, Reading, clipped_rows
+from lintra_analysis.readings.reading import Earlier, Reading, clipped_rows, number_of_rows
 from lintra_analysis.releases.both_rounds import BothRounds
 from lintra_analysis.releases.centred_products import CentredProducts
 from lintra_protocol.documents import fraction
@@ -19,7 +19,12 @@ from lintra_protocol.task import Task
 
 
 def centred_products(
-    mechanism: RonGaussCentred, columns: Sequence[Column], total: IntArray, num_rows: int, promise: PrivacyStatement
+    mechanism: RonGaussCentred,
+    columns: Sequence[Column],
+    total: IntArray,
+    num_rows: int,
+    promise: PrivacyStatement,
+    num_draws: int | None = None,
 ) -> CentredProducts:
     """Return a noisy sum of a second round's reports in the units of mapped rows.
 
@@ -29,6 +34,7 @@ def centred_products(
         total: the noisy sum, shape `(1, w)`, in ring units.
         num_rows: n, how many rows were added.
         promise: of this round.
+        num_draws: how often one client's noise is in the sum; n if not given.
     """
     products = mechanism.unpack(mechanism.decode(total, len(columns)))
     no_cells = (0,) * len(columns)
@@ -41,7 +47,7 @@ def centred_products(
         frame=frame_of(mechanism),
         centers=mechanism.steps_of_centers() * units,
         products=products if mechanism.covariance == "per_class" else products[0],
-        product_sd=math.sqrt(num_rows) * mechanism.sigma * 4.0**-mechanism.fraction_bits,
+        product_sd=math.sqrt(num_draws or num_rows) * mechanism.sigma * 4.0**-mechanism.fraction_bits,
         num_clients=num_rows,
         radius=float(fraction(mechanism.row_bound)),
         first_task=mechanism.after,
@@ -53,9 +59,10 @@ def centred_products(
 def _read(
     task: Task, mechanism: RonGaussCentred, sketch: IntArray, row_counts: IntArray, earlier: Earlier
 ) -> CentredProducts | BothRounds:
-    num_clients = int(row_counts.sum())
-    promise = promise_of(task.privacy(num_clients), mechanism.kind)
-    second = centred_products(mechanism, task.columns, sketch, num_clients, promise)
+    num_reports = int(row_counts.sum())
+    num_rows = number_of_rows(mechanism, sketch, row_counts)
+    promise = promise_of(task.privacy(num_reports), mechanism.kind, num_rows)
+    second = centred_products(mechanism, task.columns, sketch, num_rows, promise, num_reports)
     second = replace(second, clipped=clipped_rows(task, sketch, row_counts, shrunk_only=False))
     first = earlier(mechanism.after)
     return second if first is None else BothRounds(first.rounds()[0], second)

@@ -54,6 +54,15 @@ _COMMON = {
 }
 """By fault, the end of the case's name and the checks that must catch it."""
 
+_EXACT = ("one-row", "null-rows", "several", "many")
+"""Cases of an exact count, by the end of their names."""
+
+_EXACTLY_COUNTED = {
+    name: (case if case in _EXACT else "null-rows", caught)
+    for name, (case, caught) in _COMMON.items()
+    if case != "exact-added"
+}
+
 CLIPPED_TOGETHER = {
     "clipped-by-row": ("replaced", frozenset({"encoder"})),
     "two-blocks": ("replaced", frozenset({"encoder"})),
@@ -73,6 +82,7 @@ def organisation_audit(
     person_bound: str | None = None,
     columns: Callable[[], Sequence[Column]] = lambda: numbers(2),
     faults: dict[str, tuple[str, frozenset[str]]] | None = None,
+    counts_noisily: bool = True,
 ) -> OrganisationAudit:
     """Return cases of three organisations, two of them corrupt, and of five, and the mistakes that they show.
 
@@ -82,11 +92,17 @@ def organisation_audit(
         person_bound: of persons of three rows, where they are clipped together.
         columns: of a row.
         faults: beside those that every mechanism shares.
+        counts_noisily: whether the mechanism can have a noisy count; without one persons of several rows become null.
     """
     begins = f"organisations-{word}"
-    named = _COMMON | (faults or {})
+    named = (_COMMON if counts_noisily else _EXACTLY_COUNTED) | (faults or {})
+
+    def cases() -> list[Case]:
+        found = _cases(begins, word, partial(_task, plain, columns), person_bound)
+        return found if counts_noisily else [case for case in found if case.name.removeprefix(f"{begins}-") in _EXACT]
+
     return OrganisationAudit(
-        partial(_cases, begins, word, partial(_task, plain, columns), person_bound),
+        cases,
         {
             f"{name}-of-{word}": Planted(_ABOUT[name], ORGANISATION_FAULTS[name], f"{begins}-{case}", caught)
             for name, (case, caught) in named.items()

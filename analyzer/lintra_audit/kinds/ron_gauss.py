@@ -7,6 +7,7 @@ from typing import cast
 import numpy as np
 
 from lintra_audit.kinds.kind_audit import KindAudit, Planted
+from lintra_audit.kinds.organisations import organisation_audit
 from lintra_audit.kinds.projected import (
     columns_of,
     farthest_rows,
@@ -45,19 +46,23 @@ def cases() -> list[Case]:
     ]
 
 
-def _task(label: str, neighbours: Neighbours, weight: Real = "0", *, paired: bool = False) -> Task:
-    levels = _LEVELS[label]
-    mechanism = RonGauss(
+def _plain(label: str) -> RonGauss:
+    """Return the mechanism of these cases without further options, not yet calibrated."""
+    return RonGauss(
         row_bound="1",
         fraction_bits=0,
         sigma=64,
         dimension=2,
-        levels=levels,
+        levels=_LEVELS[label],
         bins=(2, 0, 0) if label == "classes" else (0, 0, 0),
         label=2,
         mean_weight="1" if label == "classes" else "0.6",
-        clip_count_weight=weight,
     )
+
+
+def _task(label: str, neighbours: Neighbours, weight: Real = "0", *, paired: bool = False) -> Task:
+    levels = _LEVELS[label]
+    mechanism = _plain(label).model_copy(update={"clip_count_weight": weight})
     if paired:
         mechanism = mechanism.model_copy(update={"count_weight": "1.5"} | _pairs(levels, "2"))
     return make_case_task(
@@ -139,4 +144,5 @@ AUDIT = KindAudit(
     nearest=one_feature_step,
     hostile=hostile_features,
     twin=twin,
+    organisations=organisation_audit("joint sums", _plain("classes"), columns=lambda: columns_of(_LEVELS["classes"])),
 )

@@ -7,6 +7,7 @@ from typing import cast
 import numpy as np
 
 from lintra_audit.kinds.kind_audit import KindAudit, Planted
+from lintra_audit.kinds.organisations import organisation_audit
 from lintra_audit.kinds.projected import (
     columns_of,
     hostile_features,
@@ -33,23 +34,25 @@ _CENTRE = 1 << 13
 """A quarter of a feature unit."""
 
 
+_PLAIN = RonGaussCentred(
+    row_bound="0.5",
+    fraction_bits=0,
+    sigma=64,
+    dimension=2,
+    levels=_LEVELS,
+    label=2,
+    covariance="per_class",
+    after=base64url(bytes(32)),
+    centers=((_CENTRE, 0), (0, -_CENTRE)),
+)
+
+
 def cases() -> list[Case]:
     """Return two classes with products of their own, and the same with a clip counter as large as these."""
-    mechanism = RonGaussCentred(
-        row_bound="0.5",
-        fraction_bits=0,
-        sigma=64,
-        dimension=2,
-        levels=_LEVELS,
-        label=2,
-        covariance="per_class",
-        after=base64url(bytes(32)),
-        centers=((_CENTRE, 0), (0, -_CENTRE)),
-    )
     task = partial(
-        make_case_task, mechanism, num_columns=3, min_clients=8, max_corrupt_clients=1, columns=columns_of(_LEVELS)
+        make_case_task, _PLAIN, num_columns=3, min_clients=8, max_corrupt_clients=1, columns=columns_of(_LEVELS)
     )
-    counted = mechanism.model_copy(update={"clip_count_weight": "1"})
+    counted = _PLAIN.model_copy(update={"clip_count_weight": "1"})
     counts = partial(
         make_case_task, counted, num_columns=3, min_clients=8, max_corrupt_clients=1, columns=columns_of(_LEVELS)
     )
@@ -130,4 +133,7 @@ AUDIT = KindAudit(
     nearest=one_feature_step,
     hostile=hostile_features,
     twin=twin,
+    organisations=organisation_audit(
+        "centred products", _PLAIN, columns=lambda: columns_of(_LEVELS), counts_noisily=False
+    ),
 )

@@ -189,7 +189,8 @@ class Contributions:
         task, mechanism = self.case.task, self.case.task.mechanism
         persons = ("a person", "another person")
         charged = seams.charge(task, persons)
-        distance = mechanism.squared_places * mechanism.squared_person_distance("replace-one")
+        replaced = task.claim.model_copy(update={"neighbours": "replace-one"})
+        distance = mechanism.squared_distance(replaced, task.num_columns)
         honest = task.claim.min_clients - task.claim.max_corrupt_clients
         moved = sqrt(distance / honest) / mechanism.sigma
         least = min(charged.get(name, 0.0) for name in persons)

@@ -17,6 +17,7 @@ from lintra_audit.trials.organisations import (
 )
 from lintra_audit.trials.pipeline import Seams
 from lintra_protocol.contributors import MAX_ROWS
+from lintra_protocol.noise import MAX_SIGMA
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import IntArray
 from lintra_protocol.task import Task
@@ -43,9 +44,14 @@ def _noise_of_each_row(task: Task, organisation: int, file: File, runs: int, ran
 
 
 def _noise_by_size(task: Task, organisation: int, file: File, runs: int, random_bytes: RandomBytes) -> IntArray:
-    """Encode with noise in proportion to the rows, as who noises a mean and multiplies it does."""
+    """Encode with noise in proportion to the rows, as who noises a mean and multiplies it does.
+
+    Where so much cannot be drawn, with as much as can.
+    """
     del organisation
-    return _with_noise(task, file, runs, random_bytes, max(len(file.rows), 1))
+    largest = int(task.mechanism.sigmas(task.num_columns).max())
+    most = (MAX_SIGMA - 1) / (largest + 1)
+    return _with_noise(task, file, runs, random_bytes, min(max(len(file.rows), 1), most))
 
 
 def _missing_noise(task: Task, organisation: int, file: File, runs: int, random_bytes: RandomBytes) -> IntArray:

@@ -48,6 +48,7 @@ class RonGauss(CountedCells):
     """
 
     counts_clipped: ClassVar[bool] = True
+    takes_contributors: ClassVar[bool] = True
 
     kind: Literal["ron_gauss"] = "ron_gauss"
     indicator: int = Field(default=4096, ge=1, le=2**30)

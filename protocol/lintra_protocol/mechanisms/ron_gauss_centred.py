@@ -44,6 +44,7 @@ class RonGaussCentred(ProjectedRows):
     """
 
     counts_clipped: ClassVar[bool] = True
+    takes_contributors: ClassVar[bool] = True
 
     kind: Literal["ron_gauss_centred"] = "ron_gauss_centred"
     after: Identifier
@@ -157,6 +158,10 @@ class RonGaussCentred(ProjectedRows):
         """Return that this promise is not the whole of what the same people are promised."""
         del privacy
         return f"{SECOND_OF_TWO}, and rows of both rounds have the larger epsilon that stands beside them"
+
+    def noisy_count_advice(self) -> str:
+        """Return in words what is possible instead of a noisy count."""
+        return "count 'noisy': products about centres count no rows; use count 'exact', in the first round too"
 
     # --- what a task may say -----------------------------------------------------------------------------------
 

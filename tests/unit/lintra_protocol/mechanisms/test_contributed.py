@@ -302,8 +302,9 @@ def test_calibration_gives_fraction_bits_up_where_a_person_has_many_rows() -> No
 def test_who_cannot_have_contributors_says_so_before_anything_is_calibrated() -> None:
     with pytest.raises(InvalidTaskError, match="organisations cannot contribute to osnap"):
         Osnap(row_bound="1", fraction_bits=0, sigma=8, rows=1).of_contributors(contributors(1)).calibrated(CLAIM, 2, 20)
-    with pytest.raises(InvalidTaskError, match="organisations cannot contribute to ron_gauss"):
-        CLASSES.of_contributors(contributors(1)).calibrated(CLAIM, 3, 20)
+    unlabelled = CLASSES.model_copy(update={"label": -1, "levels": (0, 0, 0), "dimension": 3})
+    with pytest.raises(InvalidTaskError, match="ron_gauss counts rows by the classes of a label"):
+        unlabelled.of_contributors(contributors(1, "noisy")).calibrated(CLAIM, 3, 20)
     with pytest.raises(InvalidTaskError, match="are for contributors"):
         Sum(row_bound="1", fraction_bits=8, sigma=5000).check(
             CLAIM.model_copy(update={"neighbours": "add-remove"}), 2, 20
