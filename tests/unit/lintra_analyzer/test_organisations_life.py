@@ -140,7 +140,7 @@ async def test_a_total_that_no_rows_give_stands_in_the_certificate(tmp_path: Pat
 
 async def test_what_cannot_have_contributors_is_refused_in_words(life: Life) -> None:
     refusals = [
-        (asked("osnap"), "organisations can be asked for sum, second_moment, range_finder, histogram or ron_gauss, not"),
+        (asked("osnap"), "organisations can be asked for sum, second_moment, range_finder, histogram or ron_gauss"),
         (asked(mechanism={"kind": "sum", "count": "noisy"}), "with contributors it stands among their fields"),
         (asked(neighbours="add-remove", contributors={"rows_per_person": 1, "max_rows": 9, "count": "exact"}), "exact"),
         (specification("sum", neighbours="add-remove"), "are for contributors"),
