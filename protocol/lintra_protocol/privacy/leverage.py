@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 
@@ -20,10 +21,18 @@ from lintra_protocol.ring import FloatArray, IntArray
 MAX_RESIDUAL = 2.0**-30
 """Largest residual of an inverse that still certifies it; a sketch beyond it counts as singular."""
 
-BLOCK = 1 << 18
-"""Columns that are looked at together: work arrays have so many entries, however many columns there are."""
+BLOCK = 130_000
+"""Columns that are looked at together: work arrays have so many entries, however many columns there are.
+
+An array of so many numbers is less than a mebibyte: it stays in a cache, and is not given back to the system each time.
+"""
 
 _ROUNDING = 2.0**-50
+
+_SMALL = 64
+"""A matrix of so many rows is inverted as it is."""
+
+Table = TypeVar("Table", IntArray, FloatArray)
 
 Columns = Callable[[], Iterable[tuple[IntArray, IntArray]]]
 """Gives the nonzero entries of all columns, row numbers and signs of shape `(k, s)`, some columns at a time."""
@@ -52,20 +61,31 @@ class GramInverse:
             row_numbers: rows of the nonzero entries, shape `(n, s)`.
             signs: those entries, -1 or +1, same shape.
         """
-        found = [self._leverages(*block) for block in in_blocks(row_numbers, signs)()]
+        found = []
+        for block in in_blocks(row_numbers, signs)():
+            total = self._alone(block[0])
+            for pair in _pairs(*block):
+                total += pair.looked_up(self._together)
+            found.append(total + self._error(row_numbers.shape[1]))
         return np.concatenate(found) if found else np.empty(0)
 
-    def _leverages(self, row_numbers: IntArray, signs: IntArray) -> FloatArray:
-        sparsity = row_numbers.shape[1]
+    def _alone(self, row_numbers: IntArray) -> FloatArray:
+        """Return what the entries of every column add to its leverage each by itself, shape `(k,)`."""
+        diagonal, total = np.diag(self._on_all_rows).copy(), np.zeros(len(row_numbers))
+        for own in row_numbers.T:
+            total += diagonal.take(own)
+        return total
+
+    def _error(self, sparsity: int) -> float:
+        """Return by how much the sum over the entries of a column may be off its leverage."""
         # G^-1 - X = R (I - R)^-1 X with R = I - X G, so no entry is off by more than max|X| rho / (1 - rho).
         entry_error = self.residual / (1 - self.residual) + sparsity**2 * _ROUNDING
-        error = sparsity**2 * float(np.abs(self.inverse).max()) * entry_error
-        total: FloatArray = np.diag(self._on_all_rows)[row_numbers].sum(axis=1)
-        for own, other, index in _pairs(row_numbers, signs):
-            table = 2 * self._on_all_rows[own, other]
-            total += np.stack([-table, table], axis=-1).ravel()[index]
-        total += error
-        return total
+        return sparsity**2 * float(np.abs(self.inverse).max()) * entry_error
+
+    @cached_property
+    def _together(self) -> FloatArray:
+        """What two entries add to a leverage together, by their rows and whether their signs are opposite."""
+        return np.stack([2 * self._on_all_rows, -2 * self._on_all_rows], axis=-1)
 
     @cached_property
     def _on_all_rows(self) -> FloatArray:
@@ -111,7 +131,7 @@ def _inverted(whole: IntArray) -> GramInverse:
     exact = gram.astype(np.float64)
     try:
         # G is S S^T, so that it is positive definite if it is regular, which the residual proves.
-        inverse = np.linalg.inv(exact)
+        inverse = _definite_inverse(exact)
     except np.linalg.LinAlgError:
         raise RowUnderfilledError("the rows of the sketch are linearly dependent") from None
     inverse = (inverse + inverse.T) / 2
@@ -124,6 +144,26 @@ def _inverted(whole: IntArray) -> GramInverse:
     return GramInverse(gram, inverse, residual, place)
 
 
+def _definite_inverse(matrix: FloatArray) -> FloatArray:
+    """Return nearly the inverse of a positive definite matrix, by halves: half the work of any matrix's, all products.
+
+    Raises:
+        LinAlgError: it is singular.
+    """
+    if len(matrix) <= _SMALL:
+        return np.linalg.inv(matrix)
+    half = len(matrix) // 2
+    corner = _definite_inverse(matrix[:half, :half])
+    across = corner @ matrix[:half, half:]
+    rest = _definite_inverse(matrix[half:, half:] - matrix[half:, :half] @ across)
+    inverse = np.empty_like(matrix)
+    inverse[half:, half:] = rest
+    inverse[:half, half:] = -(across @ rest)
+    inverse[half:, :half] = inverse[:half, half:].T
+    inverse[:half, :half] = corner - inverse[:half, half:] @ across.T
+    return inverse
+
+
 def shared_pairs(rows: int, row_numbers: IntArray, signs: IntArray) -> int:
     """Return E_max: the most other columns, counted once per shared pair of rows, that agree with one column there.
 
@@ -132,7 +172,13 @@ def shared_pairs(rows: int, row_numbers: IntArray, signs: IntArray) -> int:
     """
     columns = in_blocks(row_numbers, signs)
     met = _Meetings.of(rows, columns)
-    return max((met.most_agreeing(*block) for block in columns()), default=0)
+    most = 0
+    for block in columns():
+        agreeing = np.zeros(len(block[0]), np.int64)
+        for pair in _pairs(*block):
+            agreeing += pair.looked_up(met.agreeing)
+        most = max(most, int(agreeing.max(initial=0)))
+    return most
 
 
 def coalition_reach(corrupt: int, sparsity: int, most_shared: int) -> int:
@@ -213,9 +259,13 @@ class LeverageBounds:
         inverse = _inverted(met.gram)
         worst, shared = 0.0, 0
         for block in columns():
-            worst = max(worst, float(inverse._leverages(*block).max()))
-            if coalitions:
-                shared = max(shared, met.most_agreeing(*block))
+            leverages, agreeing = inverse._alone(block[0]), np.zeros(len(block[0]), np.int64)
+            for pair in _pairs(*block):
+                leverages += pair.looked_up(inverse._together)
+                if coalitions:
+                    agreeing += pair.looked_up(met.agreeing)
+            worst = max(worst, float((leverages + inverse._error(met.sparsity)).max()))
+            shared = max(shared, int(agreeing.max()))
         return cls(met.sparsity, worst, inverse.smallest_eigenvalue() if coalitions else 0.0, shared)
 
     def against(self, corrupt: int, quota: int) -> float:
@@ -244,36 +294,32 @@ class _Meetings:
     Attributes:
         sparsity: s; 0 if there are no columns.
         gram: G, shape `(m, m)`: products of the entries.
-        together: columns with entries in both rows, shape `(m, m)`; its diagonal is of no use.
+        counts: columns with entries in both rows, shape `(m, m, 2)`: of equal signs, and of opposite ones; its diagonal
+            is of no use.
     """
 
     sparsity: int
     gram: IntArray
-    together: IntArray
+    counts: IntArray
 
     @classmethod
     def of(cls, rows: int, columns: Columns) -> "_Meetings":
-        sparsity, signed, together = 0, np.zeros((rows, rows), np.int64), np.zeros((rows, rows), np.int64)
-        sizes = np.zeros(rows, np.int64)
+        sparsity, counts, sizes = 0, np.zeros((rows, rows, 2), np.int64), np.zeros(rows, np.int64)
         for row_numbers, signs in columns():
             sparsity = row_numbers.shape[1]
-            sizes += np.bincount(row_numbers.ravel(), minlength=rows)
-            for own, other, index in _pairs(row_numbers, signs):
-                height, width = own.stop - own.start, other.stop - other.start
-                met = np.bincount(index, minlength=2 * height * width).reshape(height, width, 2)
-                signed[own, other] += met[..., 1] - met[..., 0]
-                together[own, other] += met[..., 1] + met[..., 0]
-        gram: IntArray = signed + signed.T
+            for own in row_numbers.T:
+                sizes += np.bincount(own, minlength=rows)
+            for pair in _pairs(row_numbers, signs):
+                pair.count(counts)
+        counts += counts.transpose(1, 0, 2).copy()
+        gram: IntArray = counts[..., 0] - counts[..., 1]
         gram[np.diag_indices(rows)] += sizes
-        return cls(sparsity, gram, together + together.T)
+        return cls(sparsity, gram, counts)
 
-    def most_agreeing(self, row_numbers: IntArray, signs: IntArray) -> int:
-        """Return the most other columns that agree with one of some columns, once per shared pair of rows."""
-        agreeing = np.zeros(len(row_numbers), np.int64)
-        for own, other, index in _pairs(row_numbers, signs):
-            signed, together = self.gram[own, other], self.together[own, other]
-            agreeing += (np.stack([together - signed, together + signed], axis=-1) // 2 - 1).ravel()[index]
-        return int(agreeing.max(initial=0))
+    @cached_property
+    def agreeing(self) -> IntArray:
+        """How many other columns agree with one in two rows, by the rows and whether its signs there are opposite."""
+        return self.counts - 1
 
 
 def in_blocks(row_numbers: IntArray, signs: IntArray) -> Columns:
@@ -282,21 +328,48 @@ def in_blocks(row_numbers: IntArray, signs: IntArray) -> Columns:
     return lambda: ((row_numbers[start : start + BLOCK], signs[start : start + BLOCK]) for start in starts)
 
 
-def _pairs(row_numbers: IntArray, signs: IntArray) -> Iterator[tuple[slice, slice, IntArray]]:
-    """Yield for each two entries of a column the rows where they lie, and where every column stands among these.
+@dataclass(frozen=True)
+class _Pair:
+    """Two entries of every column: where they lie.
 
-    The two slices hold all rows of one entry and of the other. The index is into an array over the first, the second,
-    and whether the signs are opposite (0) or equal (1).
+    Attributes:
+        own: all rows of the first of them.
+        other: all rows of the second.
+        index: of every column, where it stands in a table over the first, the second, and whether their signs are
+            opposite, in which the second are padded to `width`; shape `(k,)`.
     """
-    lowest, highest = row_numbers.min(axis=0), row_numbers.max(axis=0)
-    spans = [slice(int(low), int(high) + 1) for low, high in zip(lowest, highest, strict=True)]
-    for a, own in enumerate(spans):
+
+    own: slice
+    other: slice
+    width: int
+    index: IntArray
+
+    def count(self, counts: IntArray) -> None:
+        """Add the columns to a table over all rows, and all rows, and whether signs are opposite."""
+        height, width = self.own.stop - self.own.start, self.other.stop - self.other.start
+        found = np.bincount(self.index, minlength=2 * height * self.width)
+        counts[self.own, self.other] += found.reshape(height, self.width, 2)[:, :width]
+
+    def looked_up(self, table: Table) -> Table:
+        """Return what such a table says of every column, shape `(k,)`."""
+        part = table[self.own, self.other]
+        if part.shape[1] < self.width:
+            part = np.pad(part, ((0, 0), (0, self.width - part.shape[1]), (0, 0)))
+        return np.ascontiguousarray(part).reshape(-1).take(self.index)
+
+
+def _pairs(row_numbers: IntArray, signs: IntArray) -> Iterator[_Pair]:
+    """Yield each two entries of some columns."""
+    spans = [slice(int(rows.min()), int(rows.max()) + 1) for rows in row_numbers.T] if len(row_numbers) else []
+    # All are padded to one power of two, so that nothing of a place meets but the last bit, which is the sign.
+    bits = max((span.stop - span.start - 1 for span in spans), default=0).bit_length()
+    begin = [span.start for span in spans]
+    negative = [own >> 1 for own in signs.T]  # 0, or -1
+    others = [((rows - first) << 1) - sign for rows, first, sign in zip(row_numbers.T, begin, negative, strict=False)]
+    for a, own in enumerate(spans[1:], 1):
+        place = ((row_numbers[:, a] - own.start) << bits + 1) - negative[a]
         for b, other in enumerate(spans[:a]):
-            index = (row_numbers[:, a] - own.start) * (other.stop - other.start)
-            index += row_numbers[:, b] - other.start
-            index *= 2
-            index += signs[:, a] == signs[:, b]
-            yield own, other, index
+            yield _Pair(own, other, 1 << bits, place ^ others[b])
 
 
 def _infinity_norm(matrix: FloatArray | IntArray) -> float:

@@ -11,17 +11,19 @@ A column can be computed by itself. To 2^20 reports the permutations are tables;
 (see `permutation`), and its signs are the first s bits of its own 16 bytes of a keystream.
 """
 
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
+from lintra_protocol.privacy.leverage import BLOCK
 from lintra_protocol.randomness import derive_seed, expand, keystream_blocks
 from lintra_protocol.ring import IntArray, ring_from_bytes
 from lintra_protocol.transforms.base import PublicMatrix
-from lintra_protocol.transforms.permutation import LARGEST_SORTED, FeistelOrder, Order, SortedOrder
+from lintra_protocol.transforms.permutation import LARGEST_SORTED, FeistelOrder, Numbers, Order, SortedOrder
 
-Bits = npt.NDArray[np.uint8]
+Codes = npt.NDArray[np.unsignedinteger]
 
 
 class BalancedOsnap(PublicMatrix):
@@ -58,42 +60,73 @@ class BalancedOsnap(PublicMatrix):
         self.totals = totals
         self._bounds = block_bounds(rows, sparsity)
         self._orders: list[Order] = []
-        self._signs: list[Bits] = []
+        self._tables: list[Codes] = []
         if num_clients > largest_sorted:
             stream = expand(seed, "osnap network")
             self._orders = [FeistelOrder(num_clients, stream) for _ in self._bounds]
             self._sign_seed = derive_seed(seed, "osnap signs")
             return
         # One word per entry gives both: 63 bits to sort by, and the sign.
-        stream = expand(seed, "osnap balanced")
-        for _ in self._bounds:
-            words = ring_from_bytes(stream(8 * num_clients))
-            self._orders.append(SortedOrder(words))
-            self._signs.append((words & np.uint64(1)).astype(np.uint8))
+        stream, positions = expand(seed, "osnap balanced"), np.arange(num_clients, dtype=np.uint32)
+        for bounds in self._bounds:
+            words, table = ring_from_bytes(stream(8 * num_clients)), np.empty(num_clients, np.min_scalar_type(2 * rows))
+            # What goes to places all over the table is as short as can be.
+            table[SortedOrder(words).ranks] = _codes(bounds, positions).astype(table.dtype)
+            table |= (words & np.uint64(1)).astype(table.dtype)
+            self._tables.append(table)
 
     def entries(self, ranks: IntArray) -> tuple[IntArray, IntArray]:
         """Return the row numbers and signs of some reports, one per block, each of shape `(len(ranks), sparsity)`."""
-        shape = (len(self._bounds), len(ranks))
-        row_numbers, signs = np.empty(shape, np.int64), np.empty(shape, np.int64)
-        negative = self._negative(ranks)
-        for block, ((first, after), order) in enumerate(zip(self._bounds, self._orders, strict=True)):
-            row_numbers[block] = order.positions(ranks).astype(np.uint32) % np.uint32(after - first)
-            row_numbers[block] += first
-            np.subtract(1, 2 * negative[block].astype(np.int8), out=signs[block])
-        return row_numbers.T, signs.T
+        return _spelled([own[ranks] for own in self._tables] if self._tables else self._computed(ranks))
 
-    def _negative(self, ranks: IntArray) -> list[Bits]:
-        """Return for each block which of some reports have sign -1, as 0 and 1."""
-        if self._signs:
-            return [own[ranks] for own in self._signs]
-        drawn = keystream_blocks(self._sign_seed, ranks)
-        return [drawn[:, block // 8] >> np.uint8(block % 8) & np.uint8(1) for block in range(len(self._bounds))]
+    def columns(self) -> Iterator[tuple[IntArray, IntArray]]:
+        """Yield the entries of all columns, some at a time, in the order of their ranks."""
+        if not self._tables:
+            yield from super().columns()
+            return
+        for start in range(0, self.num_clients, BLOCK):
+            yield _spelled([own[start : start + BLOCK] for own in self._tables])
+
+    def _computed(self, ranks: IntArray) -> list[Codes]:
+        """Return the codes of some reports in every block, of which no table is kept."""
+        drawn, found = keystream_blocks(self._sign_seed, ranks), []
+        for block, (bounds, order) in enumerate(zip(self._bounds, self._orders, strict=True)):
+            codes = _codes(bounds, order.positions(ranks).astype(np.uint32))
+            codes |= drawn[:, block // 8] >> np.uint8(block % 8) & np.uint8(1)
+            found.append(codes)
+        return found
 
     def row_counts(self) -> IntArray:
         """Return the row sizes: in a block of b rows `num_clients // b`, one more in its first `num_clients % b`."""
         sizes = [after - first for first, after in self._bounds]
         counts = [self.num_clients // size + (np.arange(size) < self.num_clients % size) for size in sizes]
         return np.concatenate(counts).astype(np.int64)
+
+
+def _codes(bounds: tuple[int, int], positions: Numbers) -> Numbers:
+    """Return for places in the order of a block of rows, shape `(k,)`, twice the row: its last bit is for the sign."""
+    first, after = bounds
+    codes = positions % np.uint32(after - first)
+    codes += np.uint32(first)
+    codes <<= np.uint32(1)
+    return codes
+
+
+def _spelled(codes: Sequence[Codes]) -> tuple[IntArray, IntArray]:
+    """Return row numbers and signs, both of shape `(k, s)`, of codes: twice the row number, and 1 if the sign is -1.
+
+    Args:
+        codes: for each block, shape `(k,)`.
+    """
+    shape = len(codes), len(codes[0])
+    row_numbers, signs = np.empty(shape, np.int64), np.empty(shape, np.int64)
+    for own, rows, sign in zip(codes, row_numbers, signs, strict=True):
+        rows[:] = own
+        np.bitwise_and(rows, 1, out=sign)
+        rows >>= 1
+        sign *= -2
+        sign += 1
+    return row_numbers.T, signs.T
 
 
 def block_bounds(rows: int, sparsity: int) -> list[tuple[int, int]]:

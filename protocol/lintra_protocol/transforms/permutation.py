@@ -8,6 +8,7 @@ Two of them, because a sort needs an array of all ranks and a network does not:
 """
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 from math import isqrt
 
 import numpy as np
@@ -40,7 +41,11 @@ class Order(ABC):
 
 
 class SortedOrder(Order):
-    """Ranks in the order of keystream words of 63 bits, ties by rank, so that all machines agree."""
+    """Ranks in the order of keystream words of 63 bits, ties by rank, so that all machines agree.
+
+    Attributes:
+        ranks: the ranks in this order, shape `(n,)`.
+    """
 
     def __init__(self, words: npt.NDArray[np.uint64]) -> None:
         """Sort.
@@ -48,14 +53,17 @@ class SortedOrder(Order):
         Args:
             words: one for each rank, shape `(n,)`, their last bit ignored.
         """
-        count = len(words)
-        order = _ascending(words >> np.uint64(1))
-        self._positions = np.empty(count, np.int32)
-        self._positions[order] = np.arange(count, dtype=np.int32)
+        self.ranks = _ascending(words >> np.uint64(1))
 
     def positions(self, ranks: IntArray) -> IntArray:
         """Return where some ranks stand."""
-        return self._positions[ranks].astype(np.int64)
+        return self._positions[ranks]
+
+    @cached_property
+    def _positions(self) -> IntArray:
+        positions = np.empty(len(self.ranks), np.int64)
+        positions[self.ranks] = np.arange(len(self.ranks))
+        return positions
 
 
 class FeistelOrder(Order):
@@ -113,9 +121,12 @@ def _ascending(keys: npt.NDArray[np.uint64]) -> IntArray:
     count = len(keys)
     bits = np.uint64(max(count - 1, 1).bit_length())
     # The key's own first bit is 0; it makes room for one more of the others.
-    packed = (keys << np.uint64(1)) >> bits << bits | np.arange(count, dtype=np.uint64)
+    packed = keys << np.uint64(1)
+    packed >>= bits
+    packed <<= bits
+    packed |= np.arange(count, dtype=np.uint64)
     packed.sort()
-    order = (packed & ((np.uint64(1) << bits) - np.uint64(1))).astype(np.int64)
+    order = (packed & ((np.uint64(1) << bits) - np.uint64(1))).view(np.int64)
     packed >>= bits
     tied = np.flatnonzero(packed[1:] == packed[:-1])
     places = np.union1d(tied, tied + 1)
