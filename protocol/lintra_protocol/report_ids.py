@@ -209,20 +209,22 @@ class ListBuilder:
         self._last = b""
         self.num_bytes = 0
 
-    def add(self, chunk: bytes) -> None:
+    def add(self, chunk: bytes | memoryview) -> None:
         """Take the next bytes.
 
         Raises:
             InvalidMessageError: they are not sorted, or an identifier stands twice.
         """
         self.num_bytes += len(chunk)
-        joined = self._rest + chunk
+        joined = self._rest + chunk if self._rest else chunk
         whole = len(joined) // HASH_BYTES * HASH_BYTES
-        self._rest = joined[whole:]
+        self._rest = bytes(joined[whole:])
         if whole:
-            strictly_ascending(rows_in(self._last + joined[:whole]))
-            self._last = joined[whole - HASH_BYTES : whole]
-            self._tree.add(memoryview(joined)[:whole])
+            coming = memoryview(joined)[:whole]
+            strictly_ascending(rows_in(self._last + coming[:HASH_BYTES]))
+            strictly_ascending(rows_in(coming))
+            self._last = bytes(coming[-HASH_BYTES:])
+            self._tree.add(coming)
 
     def tree(self) -> Tree:
         """End the list; return the tree over it.

@@ -109,22 +109,31 @@ class EditedRows(Rows):
     def __getitem__(self, asked: slice) -> Bytes:
         start, stop, _ = asked.indices(len(self))
         first, last = np.searchsorted(self._extra_at, [start, stop]).tolist()
-        piece = self._staying(start - first, stop - last)
+        piece, stays = self._staying(start - first, stop - last)
         if first == last:
-            return piece
-        places = self._extra_at[first:last] - start - np.arange(last - first)
-        return inserted(piece, places, self._extra[first:last])
+            return piece if stays is None else taken(piece, stays)
+        # One copy of the rows that stay, with room for the others.
+        extra_at, whence = self._extra_at[first:last] - start, np.zeros(stop - start, np.int64)
+        old = np.ones(stop - start, bool)
+        old[extra_at] = False
+        whence[old] = np.arange(len(piece)) if stays is None else stays
+        found = taken(piece, whence) if len(piece) else np.empty((stop - start, HASH_BYTES), np.uint8)
+        found[extra_at] = self._extra[first:last]
+        return found
 
-    def _staying(self, start: int, stop: int) -> Bytes:
-        """Return those of the rows that stay, from one of their places to another."""
+    def _staying(self, start: int, stop: int) -> tuple[Bytes, IntArray | None]:
+        """Return a piece of the rows, and where in it those stand that stay, from one of their places to another.
+
+        None stands for all of the piece.
+        """
         first, last = np.searchsorted(self._stay_before, [start, max(stop - 1, start)], "right").tolist()
         begins, ends = start + first, stop + last
         piece = self._rows[begins:ends]
         if first == last or stop <= start:
-            return piece[: max(stop - start, 0)]
+            return piece[: max(stop - start, 0)], None
         kept = np.ones(len(piece), bool)
         kept[self._missing[first:last] - begins] = False
-        return taken(piece, kept)
+        return piece, np.flatnonzero(kept)
 
     def forget(self, before: int) -> None:
         """Let go of what lies beneath."""
@@ -132,14 +141,15 @@ class EditedRows(Rows):
         self._rows.forget(staying + int(np.searchsorted(self._stay_before, staying)))
 
 
-def rows_in(data: bytes) -> Bytes:
+def rows_in(data: bytes | memoryview) -> Bytes:
     """Return identifiers that stand one after the other as an array."""
     return np.frombuffer(data, np.uint8).reshape(-1, HASH_BYTES)
 
 
 def taken(rows: Bytes, chosen: Mask | IntArray) -> Bytes:
     """Return `rows[chosen]`, whole identifiers at a time."""
-    return _whole(rows)[chosen].view(np.uint8).reshape(-1, HASH_BYTES)
+    places = np.flatnonzero(chosen) if chosen.dtype == bool else chosen
+    return np.ascontiguousarray(rows).view(np.uint64).take(places, axis=0).view(np.uint8)
 
 
 def inserted(rows: Bytes, places: IntArray, extra: Bytes) -> Bytes:
@@ -265,13 +275,11 @@ def compared(first: Rows, second: Rows) -> tuple[IntArray, Bytes, IntArray]:
     extra: list[Bytes] = [np.zeros((0, HASH_BYTES), np.uint8)]
     places: list[IntArray] = [NONE]
     for at, mine, _, theirs in _side_by_side(first, second):
-        smaller, same = _smaller(mine, theirs)
-        found = np.zeros(len(mine), bool)
-        found[smaller[same]] = True
-        missing.append(np.flatnonzero(~found) + at)
-        if not same.all():
-            extra.append(taken(theirs, ~same))
-            places.append(smaller[~same] + at)
+        lacks, more, smaller = _differing(mine, theirs)
+        missing.append(lacks + at)
+        if len(more):
+            extra.append(taken(theirs, more))
+            places.append(smaller + at)
     return np.concatenate(missing), np.concatenate(extra), np.concatenate(places)
 
 
@@ -296,6 +304,41 @@ def _not_above(rows: Bytes, report_id: bytes) -> int:
     return below + (below < len(rows) and rows[below].tobytes() == report_id)
 
 
+def _differing(rows: Bytes, others: Bytes) -> tuple[IntArray, IntArray, IntArray]:
+    """Return where in sorted rows stands what others lack, where in these stands what they have beyond, and its rank.
+
+    Two lists are mostly the same. So their beginnings are merged, and only what stands there alone is looked for.
+    """
+    words, sought = first_words(rows), first_words(others)
+    if (words[1:] > words[:-1]).all() and (sought[1:] > sought[:-1]).all():
+        # Each begins in its own way in either list, so that whatever is equal here stands in both.
+        both = np.concatenate([words, sought])
+        both.sort(kind="stable")  # a merge: both halves are sorted
+        alone = np.ones(len(both), bool)
+        twice = both[1:] == both[:-1]
+        alone[1:] &= ~twice
+        alone[:-1] &= ~twice
+        single = both[alone]
+        places = np.searchsorted(words, single)
+        here = _stands_in(single, words, places) if len(words) else np.zeros(len(single), bool)
+        lacks, more = places[here], np.searchsorted(sought, single[~here])
+        if (_whole(_without(rows, lacks)) == _whole(_without(others, more))).all():
+            return lacks, more, places[~here]
+    smaller, same = _smaller(rows, others)
+    lacking = np.ones(len(rows), bool)
+    lacking[smaller[same]] = False
+    return np.flatnonzero(lacking), np.flatnonzero(~same), smaller[~same]
+
+
+def _without(rows: Bytes, places: IntArray) -> Bytes:
+    """Return the rows that do not stand at some places."""
+    if not len(places):
+        return rows
+    stays = np.ones(len(rows), bool)
+    stays[places] = False
+    return taken(rows, stays)
+
+
 def _smaller(rows: Bytes, wanted: Bytes) -> tuple[IntArray, Mask]:
     """Return for each of some sorted identifiers how many of the sorted rows are smaller, and whether it is there."""
     words, sought = first_words(rows), first_words(wanted)
@@ -308,7 +351,8 @@ def _smaller(rows: Bytes, wanted: Bytes) -> tuple[IntArray, Mask]:
     # What begins like the first row of all that begin so, and is not that one, is ordered by all its bytes.
     unsettled = np.flatnonzero(alike & ~same)
     if len(unsettled):
-        rivals = np.flatnonzero(_stands_in(words, np.unique(sought[unsettled])))
+        begun = np.unique(sought[unsettled])
+        rivals = np.flatnonzero(_stands_in(words, begun, np.searchsorted(begun, words)))
         both = np.concatenate([_whole(taken(wanted, unsettled)), _whole(taken(rows, rivals))])
         order = sort_order(both.view(np.uint8).reshape(-1, HASH_BYTES))
         # The sort is stable, so an equal one among the rows comes behind the one that is looked for.
@@ -320,9 +364,9 @@ def _smaller(rows: Bytes, wanted: Bytes) -> tuple[IntArray, Mask]:
     return places, same
 
 
-def _stands_in(words: Words, ascending: Words) -> Mask:
-    places = np.minimum(np.searchsorted(ascending, words), len(ascending) - 1)
-    found: Mask = ascending[places] == words
+def _stands_in(words: Words, ascending: Words, places: IntArray) -> Mask:
+    """Return which words are the ones that stand in an ascending array, not empty, at their ranks."""
+    found: Mask = ascending[np.minimum(places, len(ascending) - 1)] == words
     return found
 
 

@@ -66,7 +66,7 @@ class ListWriter:
         """Begin."""
         return self
 
-    def add(self, chunk: bytes) -> None:
+    def add(self, chunk: bytes | memoryview) -> None:
         """Take the next bytes.
 
         Raises:
@@ -133,15 +133,15 @@ class ListFolder:
     def write(self, report_ids: ReportIds) -> ReportIds:
         """Store a list; return it as it stands in its file."""
         with self.writer() as writer:
-            for piece in report_ids.pieces():
-                writer.add(piece)
+            for piece in report_ids.rows.pieces():
+                writer.add(np.ascontiguousarray(piece).reshape(-1).data)
             return writer.finish()
 
     def unnamed(self, report_ids: ReportIds) -> ReportIds:
         """Return a list as it stands in a file that goes when nobody reads it any more."""
         with self.writer() as writer:
-            for piece in report_ids.pieces():
-                writer.add(piece)
+            for piece in report_ids.rows.pieces():
+                writer.add(np.ascontiguousarray(piece).reshape(-1).data)
             return writer.unnamed()
 
     def read(self, root: bytes) -> ReportIds:
