@@ -322,7 +322,7 @@ def _differing(rows: Bytes, others: Bytes) -> tuple[IntArray, IntArray, IntArray
         places = np.searchsorted(words, single)
         here = _stands_in(single, words, places) if len(words) else np.zeros(len(single), bool)
         lacks, more = places[here], np.searchsorted(sought, single[~here])
-        if (_whole(_without(rows, lacks)) == _whole(_without(others, more))).all():
+        if np.array_equal(_without(rows, lacks).view(np.uint64), _without(others, more).view(np.uint64)):
             return lacks, more, places[~here]
     smaller, same = _smaller(rows, others)
     lacking = np.ones(len(rows), bool)
@@ -333,7 +333,7 @@ def _differing(rows: Bytes, others: Bytes) -> tuple[IntArray, IntArray, IntArray
 def _without(rows: Bytes, places: IntArray) -> Bytes:
     """Return the rows that do not stand at some places."""
     if not len(places):
-        return rows
+        return np.ascontiguousarray(rows)
     stays = np.ones(len(rows), bool)
     stays[places] = False
     return taken(rows, stays)

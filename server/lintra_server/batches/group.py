@@ -26,7 +26,7 @@ def ranks_of(store: Store, members: Sequence[int], *, judged: bool = True) -> li
         judged: whether those that a verdict rejected are out, too, and the ranks are among the others.
     """
     lists = [store.ids_by_storing(number) for number in members]
-    stored, order = sort_ids(np.concatenate(lists))
+    stored, order = sort_ids(np.concatenate(lists) if len(lists) > 1 else lists[0])
     kept = np.delete(order, store.missing(members[-1], stored))
     if judged:
         kept = np.delete(kept, store.rejected(members[-1]))

@@ -21,6 +21,9 @@ from lintra_server.storage.segments import EXCLUDED, BatchSegments
 BLOCK_BYTES = 8 << 20
 """Ring words of a block: large enough for the product to be fast, small beside everything else."""
 
+BLOCK_REPORTS = 1 << 15
+"""Reports of a block of short rows: what is computed of their columns stays in a cache."""
+
 
 def add_reports(matrix: PublicMatrix, sketch: RingArray, ranks: IntArray, shares: RingArray) -> None:
     """Do what `matrix.add_reports` does, bit for bit, as one sparse product.
@@ -104,29 +107,29 @@ def part_share(
 
 def blocks(
     task: Task, server: int, ranks: NDArray[np.uint32], stored: BatchSegments, part: Segments
-) -> Iterator[tuple[IntArray, bytes]]:
-    """Yield ranks and joined payloads of those in the cohort, about `BLOCK_BYTES` of ring words at a time."""
+) -> Iterator[tuple[IntArray, memoryview]]:
+    """Yield ranks and joined payloads of those in the cohort, about `BLOCK_BYTES` or `BLOCK_REPORTS` at a time."""
     size, width = payload_bytes(task, server), expanded_bytes(task)
     ends = dict(zip(stored.numbers.tolist(), (stored.totals - part.begins).tolist(), strict=True))
     places: list[IntArray] = []
     parts: list[bytes] = []
-    held = 0
+    held, num_held = 0, 0
     for number, payloads in stored.payloads(part.first, part.last):
         count = len(payloads) // size
         places.append(np.arange(ends[number] - count, ends[number]))
         parts.append(payloads)
-        held += count * width
-        if held >= BLOCK_BYTES:
+        held, num_held = held + count * width, num_held + count
+        if held >= BLOCK_BYTES or num_held >= BLOCK_REPORTS:
             yield _chosen(ranks[np.concatenate(places)], b"".join(parts), size)
-            places, parts, held = [], [], 0
+            places, parts, held, num_held = [], [], 0, 0
     if parts:
         yield _chosen(ranks[np.concatenate(places)], b"".join(parts), size)
 
 
-def _chosen(ranks: NDArray[np.uint32], payloads: bytes, size: int) -> tuple[IntArray, bytes]:
+def _chosen(ranks: NDArray[np.uint32], payloads: bytes, size: int) -> tuple[IntArray, memoryview]:
     """Return the ranks of those of some reports that are in the cohort, and their payloads."""
     kept = np.flatnonzero(ranks != EXCLUDED)
     chosen = ranks[kept].astype(np.int64)
     if len(kept) == len(ranks):
-        return chosen, payloads
-    return chosen, np.frombuffer(payloads, np.uint8).reshape(-1, size)[kept].tobytes()
+        return chosen, memoryview(payloads)
+    return chosen, np.frombuffer(payloads, f"V{size}").take(kept).view(np.uint8).data

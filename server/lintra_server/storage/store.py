@@ -221,7 +221,8 @@ class Store(Tasks):
 
     def report_ids(self, *numbers: int) -> ReportIds:
         """Return the identifiers of all stored reports of some batches, sorted (see `ids_by_storing` for errors)."""
-        return sort_ids(np.concatenate([self.ids_by_storing(number) for number in numbers]))[0]
+        lists = [self.ids_by_storing(number) for number in numbers]
+        return sort_ids(np.concatenate(lists) if len(lists) > 1 else lists[0])[0]
 
     def ids_by_storing(self, batch: int, count: int | None = None) -> Bytes:
         """Return the identifiers of all, or the first `count`, reports in the order of storing, shape `(n, 32)`.
