@@ -226,7 +226,8 @@ class ListBuilder:
         self._rest = bytes(joined[whole:])
         if whole:
             coming = memoryview(joined)[:whole]
-            strictly_ascending(rows_in(self._last + coming[:HASH_BYTES]))
+            if self._last >= coming[:HASH_BYTES].tobytes():
+                strictly_ascending(rows_in(self._last + coming[:HASH_BYTES]))  # which says what is wrong
             strictly_ascending(rows_in(coming))
             self._last = bytes(coming[-HASH_BYTES:])
             self._tree.add(coming)

@@ -227,6 +227,8 @@ def strictly_ascending(rows: Bytes) -> Bytes:
     for start in range(0, len(rows) - 1, _SLICE):
         first = first_words(rows[start : start + _SLICE + 1])
         ties = np.flatnonzero(first[:-1] >= first[1:])
+        if not len(ties):
+            continue
         one, next_one = (words_of(taken(rows[start : start + _SLICE + 1], ties + step)) for step in (0, 1))
         # Where they differ first; the first word, if they do not.
         place = (one != next_one).argmax(axis=1)

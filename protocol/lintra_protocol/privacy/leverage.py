@@ -80,7 +80,11 @@ class GramInverse:
         """Return by how much the sum over the entries of a column may be off its leverage."""
         # G^-1 - X = R (I - R)^-1 X with R = I - X G, so no entry is off by more than max|X| rho / (1 - rho).
         entry_error = self.residual / (1 - self.residual) + sparsity**2 * _ROUNDING
-        return sparsity**2 * float(np.abs(self.inverse).max()) * entry_error
+        return sparsity**2 * self._largest * entry_error
+
+    @cached_property
+    def _largest(self) -> float:
+        return float(np.abs(self.inverse).max())
 
     @cached_property
     def _together(self) -> FloatArray:
