@@ -135,7 +135,8 @@ def _inverted(whole: IntArray) -> GramInverse:
     exact = gram.astype(np.float64)
     try:
         # G is S S^T, so that it is positive definite if it is regular, which the residual proves.
-        inverse = _definite_inverse(exact)
+        with np.errstate(all="ignore"):
+            inverse = _definite_inverse(exact)
     except np.linalg.LinAlgError:
         raise RowUnderfilledError("the rows of the sketch are linearly dependent") from None
     inverse = (inverse + inverse.T) / 2
@@ -155,7 +156,7 @@ def _definite_inverse(matrix: FloatArray) -> FloatArray:
         LinAlgError: it is singular.
     """
     if len(matrix) <= _SMALL:
-        return np.linalg.inv(matrix)
+        return np.asarray(np.linalg.inv(matrix), np.float64)
     half = len(matrix) // 2
     corner = _definite_inverse(matrix[:half, :half])
     across = corner @ matrix[:half, half:]

@@ -106,6 +106,21 @@ def test_blocks_of_columns_do_not_change_anything(monkeypatch: pytest.MonkeyPatc
     assert shared_pairs(8, numbers, signs) == whole[1]
 
 
+def test_many_rows_have_the_leverages_of_the_dense_matrix_and_dependent_ones_are_refused() -> None:
+    # Three blocks of 33, 33 and 34 rows: places are padded, and the inverse is put together of its corners.
+    numbers, signs = BalancedOsnap(100, 600, bytes(32), 3).entries(np.arange(600))
+    dense = np.zeros((100, 600))
+    np.put_along_axis(dense, numbers.T, signs.T, axis=0)
+    expected = np.einsum("ri,ri->i", dense, np.linalg.solve(dense @ dense.T, dense))
+    found = gram_inverse(100, numbers, signs).leverages(numbers, signs)
+    assert_allclose(found, expected, rtol=1e-11)
+    assert np.all(found >= expected * (1 - 1e-13))
+    # Two rows whose entries always meet with the same sign are one and the same.
+    both = np.concatenate([numbers[:, :1], numbers[:, :1] + 100], axis=1)
+    with pytest.raises(RowUnderfilledError, match="dependent"):
+        gram_inverse(200, both, np.repeat(signs[:, :1], 2, axis=1))
+
+
 def test_bounds_without_coalitions_are_the_same_and_let_no_coalition_pass() -> None:
     matrix = BalancedOsnap(16, 2000, bytes(32), 4)
     alone, bounds = matrix.leverage_alone, matrix.leverage_bounds

@@ -97,3 +97,13 @@ def test_copies_are_one_or_one_for_each_entry() -> None:
     assert BalancedOsnap(4, 5, bytes(32), 2, copies=2).copies == 2
     with pytest.raises(ValueError, match="2 entries in a column apply to 1 copy or to as many, got 3"):
         BalancedOsnap(4, 5, bytes(32), 2, copies=3)
+
+
+@pytest.mark.parametrize("largest_sorted", [1 << 20, 10])
+def test_all_columns_in_turn_are_the_entries_of_all_ranks(monkeypatch: pytest.MonkeyPatch, largest_sorted: int) -> None:
+    matrix = BalancedOsnap(17, 100, bytes(32), 3, largest_sorted=largest_sorted)
+    for module in ("osnap", "base"):
+        monkeypatch.setattr(f"lintra_protocol.transforms.{module}.BLOCK", 7)
+    columns = [np.concatenate(parts) for parts in zip(*matrix.columns(), strict=True)]
+    for found, expected in zip(columns, matrix.entries(np.arange(100)), strict=True):
+        np.testing.assert_array_equal(found, expected)
