@@ -14,8 +14,7 @@ import typer
 from rich.console import Console
 
 from lintra_analysis.commands.waiting import waiting
-from lintra_analyzer.commands import analyses
-from lintra_analyzer.commands import tokens as access_tokens
+from lintra_analyzer.commands import access, analyses
 from lintra_analyzer.commands.asking import (
     DEFAULT_URL,
     IDENTIFIERS,
@@ -39,8 +38,8 @@ app = typer.Typer(help="The analyst's service: tasks, releases, analyses.", no_a
 task_app = typer.Typer(help="Make and look at tasks.", no_args_is_help=True)
 app.add_typer(task_app, name="task")
 app.add_typer(analyses.app)
-app.add_typer(access_tokens.app, name="tokens")
-app.command("sign-in-link")(access_tokens.sign_in_link)
+app.add_typer(access.app, name="access")
+app.command("sign-in-link")(access.sign_in_link)
 
 _STAGES = {
     "inventory": "closing the batch at every server",

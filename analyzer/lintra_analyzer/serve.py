@@ -39,6 +39,6 @@ async def _serve(settings: Settings) -> None:
             author_key=keys.author.public_key,
         )
         if service.access.lets_nobody_in:
-            log.warning("no token is valid, so nobody is let in; see `lintra analyzer tokens add`")
+            log.warning("no token is valid, so nobody is let in; see `lintra analyzer access add`")
         async with service.running():
             await serve.serve_until_stopped(settings, create_app(service), create_internal_app(service))

@@ -21,7 +21,7 @@ from lintra_protocol.problems import MEDIA_TYPE
 BEARER = HTTPBearer(
     auto_error=False,
     scheme_name="token",
-    description="What `lintra analyzer tokens add` printed; only its hash is kept.",
+    description="What `lintra analyzer access add` printed; only its hash is kept.",
 )
 OF_EVERY_ROUTE = (401, 403, 405, 413, 429, 500, 503)
 """What any request can be answered: no token, not its role, wrong method, too long, too busy, defect, not now."""

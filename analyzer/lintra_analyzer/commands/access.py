@@ -1,4 +1,4 @@
-"""`lintra analyzer tokens ...`: who may ask, on the machine where the analyzer keeps its data; it may be running."""
+"""`lintra analyzer access ...`: who may ask, on the machine where the analyzer keeps its data; it may be running."""
 
 import time
 from collections.abc import Iterator
