@@ -1,0 +1,120 @@
+"""Install what one role needs, in the versions and with the hashes of requirements.lock, and nothing else.
+
+python locked.py --extras server,postgres FOLDER     what `lintra[server,postgres]` needs
+python locked.py --only hatchling FOLDER             a package, and what it needs
+
+pip is asked twice. First which packages the role needs, of the locked versions: that answer is believed for the names
+only. Then those names are installed from their lines of the lock file: a wheel with another hash is refused.
+"""
+
+import argparse
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+
+PIP = (sys.executable, "-m", "pip")
+WITHOUT_TESTS = ("numpy", "scipy", "pandas")
+"""Packages that bring their tests along, which are up to half of them."""
+
+
+def plain(name: str) -> str:
+    """Return a package's name in the one spelling that all sides share."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def entries(lock: str) -> dict[str, str]:
+    """Return the lines of a lock file by the package that they pin.
+
+    Raises:
+        ValueError: a package is not pinned to one version, or has no hash.
+    """
+    joined = [text.strip() for text in re.split(r"\n(?=\S)", lock) if text.strip()]
+    found = {plain(text): entry for entry in joined if not entry.startswith("#") for text in [_name(entry)]}
+    for name, entry in found.items():
+        if "==" not in entry or "--hash=sha256:" not in entry:
+            raise ValueError(f"{name} is not locked to one version with its hashes")
+    return found
+
+
+def requirements(project: dict[str, object], extras: Iterable[str]) -> list[str]:
+    """Return what the project itself and some of its extras ask for, extras of extras included.
+
+    Raises:
+        KeyError: there is no such extra.
+    """
+    tables: dict[str, list[str]] = project["optional-dependencies"]  # type: ignore[assignment]
+    found: list[str] = list(project["dependencies"])  # type: ignore[call-overload]
+    waiting, seen = list(extras), set[str]()
+    while waiting:
+        extra = waiting.pop()
+        if extra in seen:
+            continue
+        seen.add(extra)
+        for wanted in tables[extra]:
+            own = re.fullmatch(rf"{project['name']}\[([\w,-]+)\]", wanted)
+            if own:
+                waiting += own.group(1).split(",")
+            else:
+                found.append(wanted)
+    return found
+
+
+def restricted(lock: str, names: Iterable[str]) -> str:
+    """Return the part of a lock file that pins some packages.
+
+    Raises:
+        ValueError: one of them is not locked.
+    """
+    locked, wanted = entries(lock), {plain(name) for name in names}
+    if missing := sorted(wanted - locked.keys()):
+        raise ValueError(f"not in the lock file, so without a hash: {', '.join(missing)}")
+    return "".join(f"{locked[name]}\n" for name in sorted(wanted))
+
+
+def _name(entry: str) -> str:
+    found = re.match(r"[A-Za-z0-9][\w.-]*", entry)
+    if found is None:
+        raise ValueError(f"no line of a lock file: {entry[:60]!r}")
+    return found.group()
+
+
+def _needed(python: Path, wanted: list[str], lock: str, folder: Path) -> list[str]:
+    """Return the names of the packages that these requirements lead to, as pip finds them."""
+    constraints, report = folder / "constraints.txt", folder / "report.json"
+    lines = [re.sub(r"\s*\\?\n\s*--hash=\S+", "", entry) for entry in entries(lock).values()]
+    constraints.write_text("\n".join(lines) + "\n")
+    asked = ["--dry-run", "--report", str(report), "--only-binary", ":all:", "-c", str(constraints), *wanted]
+    subprocess.run([*PIP, "--python", str(python), "install", "--quiet", *asked], check=True)
+    return [each["metadata"]["name"] for each in json.loads(report.read_text())["install"]]
+
+
+def main() -> None:
+    """Make an environment in the named folder and fill it."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--extras", default="")
+    parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("folder", type=Path)
+    options = parser.parse_args()
+    lock = Path("requirements.lock").read_text()
+    project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
+    wanted = options.only or requirements(project, options.extras.split(","))
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", options.folder], check=True)
+    python = options.folder / "bin/python"
+    with tempfile.TemporaryDirectory() as scratch:
+        chosen = Path(scratch) / "role.txt"
+        chosen.write_text(restricted(lock, _needed(python, wanted, lock, Path(scratch))))
+        strict = ["--require-hashes", "--no-deps", "--only-binary", ":all:", "-r", str(chosen)]
+        subprocess.run([*PIP, "--python", str(python), "install", "--quiet", *strict], check=True)
+    for package in WITHOUT_TESTS:
+        for tests in options.folder.glob(f"lib/python3*/site-packages/{package}/**/tests"):
+            shutil.rmtree(tests)
+
+
+if __name__ == "__main__":
+    main()
