@@ -55,6 +55,7 @@ def main() -> None:
     parser.add_argument("--keep", type=int, default=14)
     parser.add_argument("--once", action="store_true")
     options = parser.parse_args()
+    options.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     while True:
         wait = 0.0 if options.once else due_in(options.folder, options.hours, time.time())

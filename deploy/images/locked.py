@@ -9,6 +9,7 @@ only. Then those names are installed from their lines of the lock file: a wheel 
 
 import argparse
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -18,7 +19,6 @@ import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 
-PIP = (sys.executable, "-m", "pip")
 WITHOUT_TESTS = ("numpy", "scipy", "pandas")
 """Packages that bring their tests along, which are up to half of them."""
 
@@ -29,16 +29,20 @@ def plain(name: str) -> str:
 
 
 def entries(lock: str) -> dict[str, str]:
-    """Return the lines of a lock file by the package that they pin.
+    """Return the lines of a lock file by the package that they pin: several, where Pythons take several versions.
 
     Raises:
         ValueError: a package is not pinned to one version, or has no hash.
     """
     joined = [text.strip() for text in re.split(r"\n(?=\S)", lock) if text.strip()]
-    found = {plain(text): entry for entry in joined if not entry.startswith("#") for text in [_name(entry)]}
-    for name, entry in found.items():
+    found: dict[str, str] = {}
+    for entry in joined:
+        if entry.startswith("#"):
+            continue
+        name = plain(_name(entry))
         if "==" not in entry or "--hash=sha256:" not in entry:
             raise ValueError(f"{name} is not locked to one version with its hashes")
+        found[name] = f"{found[name]}\n{entry}" if name in found else entry
     return found
 
 
@@ -90,8 +94,12 @@ def _needed(python: Path, wanted: list[str], lock: str, folder: Path) -> list[st
     lines = [re.sub(r"\s*\\?\n\s*--hash=\S+", "", entry) for entry in entries(lock).values()]
     constraints.write_text("\n".join(lines) + "\n")
     asked = ["--dry-run", "--report", str(report), "--only-binary", ":all:", "-c", str(constraints), *wanted]
-    subprocess.run([*PIP, "--python", str(python), "install", "--quiet", *asked], check=True)
+    _pip(python, "install", *asked)
     return [each["metadata"]["name"] for each in json.loads(report.read_text())["install"]]
+
+
+def _pip(python: Path, command: str, *arguments: str) -> None:
+    subprocess.run([sys.executable, "-m", "pip", "--python", str(python), "--quiet", command, *arguments], check=True)
 
 
 def main() -> None:
@@ -107,10 +115,14 @@ def main() -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", options.folder], check=True)
     python = options.folder / "bin/python"
     with tempfile.TemporaryDirectory() as scratch:
+        # What the first question fetches is there for the second.
+        os.environ["PIP_CACHE_DIR"] = f"{scratch}/cache"
         chosen = Path(scratch) / "role.txt"
         chosen.write_text(restricted(lock, _needed(python, wanted, lock, Path(scratch))))
         strict = ["--require-hashes", "--no-deps", "--only-binary", ":all:", "-r", str(chosen)]
-        subprocess.run([*PIP, "--python", str(python), "install", "--quiet", *strict], check=True)
+        _pip(python, "install", *strict)
+        # Nothing that one package needs of another may be missing.
+        _pip(python, "check")
     for package in WITHOUT_TESTS:
         for tests in options.folder.glob(f"lib/python3*/site-packages/{package}/**/tests"):
             shutil.rmtree(tests)

@@ -1,7 +1,9 @@
-"""Every settings file that is shipped is one its service takes, and the compose file names files that exist."""
+"""Every settings file that is shipped is one its service takes; the compose file keeps apart what must be apart."""
 
 import re
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -28,45 +30,101 @@ def test_a_shipped_analyzer_file_is_valid_and_names_servers_that_are_shipped(pat
     assert not shipped or urls == shipped
 
 
-def test_the_compose_file_names_settings_that_exist_and_gives_every_server_its_own_network() -> None:
-    text = (ROOT / "docker-compose.yml").read_text()
-    named = re.findall(r"/app/(deploy/[\w./-]+\.(?:toml|py))", text)
-    assert named
-    assert all((ROOT / path).exists() for path in named)
-    assert re.findall(r"^    networks: (.*)$", text, re.MULTILINE) == [
-        *(f"{{ back-{x}: {{}}, net-{x}: {{ aliases: [server-{x}] }} }}" for x in "abc"),
-        "{ back-a: { aliases: [backend] }, base-a: {} }",
-        *(f"{{ back-{x}: {{ aliases: [backend] }} }}" for x in "bc"),
-        "[base-a]",
-        "[net-a, net-b, net-c, analysts]",
-        "[net-a, net-b, net-c]",
+@cache
+def compose() -> dict[str, Any]:
+    read: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+    return read
+
+
+def members(network: str) -> list[str]:
+    """Return the services of the compose file that are on a network."""
+    return sorted(name for name, each in compose()["services"].items() if network in each.get("networks", {}))
+
+
+def test_no_two_servers_share_a_network_and_only_its_proxy_shares_one_with_others() -> None:
+    for x in "abc":
+        assert members(f"back-{x}") == [f"proxy-{x}", f"server-{x}"]
+        assert members(f"net-{x}") == ["analyzer", "demo", f"proxy-{x}"]
+        assert members(f"watch-{x}") == ["prometheus", f"server-{x}"]
+    assert members("base-a") == ["database-a", "scheduler-a", "server-a", "worker-a"]
+    assert members("back-console") == ["analyzer", "console", "prometheus"]
+    assert members("analysts") == ["console", "demo", "grafana"]
+    networks = compose()["networks"]
+    assert [name for name, each in networks.items() if not each.get("internal")] == ["analysts"]
+
+
+def test_what_is_published_is_on_loopback_and_nothing_but_the_console_and_grafana() -> None:
+    services = compose()["services"]
+    published = {name: each["ports"] for name, each in services.items() if "ports" in each}
+    assert published == {"console": ["127.0.0.1:${CONSOLE_PORT:-8443}:8443"], "grafana": ["127.0.0.1:3000:3000"]}
+
+
+def test_keys_data_and_private_keys_of_proxies_are_volumes_of_one_service_each() -> None:
+    users: dict[str, list[str]] = {}
+    for name, service in compose()["services"].items():
+        for volume in service.get("volumes", ()):
+            users.setdefault(volume.split(":")[0], []).append(name)
+    alone = [name for name in users if name.endswith(("-keys", "-tls", "cluster-a-authority"))]
+    assert len(alone) == 3 + 4 + 1
+    assert all(len(users[name]) == 1 for name in alone)
+    for x in "abc":
+        assert users[f"server-{x}"] == [f"server-{x}"]
+        # Its proxy writes what others have to trust, and nobody else does.
+        assert users[f"authority-{x}"] == [f"proxy-{x}", "analyzer", "demo"]
+    writers = [
+        name
+        for name, service in compose()["services"].items()
+        if any(re.fullmatch(r"authority-\w+:/\S+(?<!:ro)", volume) for volume in service.get("volumes", ()))
     ]
+    assert writers == ["proxy-a", "proxy-b", "proxy-c", "console"]
+
+
+@pytest.mark.parametrize("path", ["docker-compose.yml", "deploy/operator/docker-compose.yml"])
+def test_every_container_has_a_root_it_cannot_write_no_capabilities_and_limits(path: str) -> None:
+    for name, service in yaml.safe_load((ROOT / path).read_text())["services"].items():
+        assert service["read_only"], name
+        assert service["cap_drop"] == ["ALL"]
+        assert service["security_opt"] == ["no-new-privileges:true"]
+        assert name == "demo" or ("mem_limit" in service and "pids_limit" in service), name
 
 
 def test_the_profile_with_postgresql_has_what_a_server_demands_of_it() -> None:
-    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
-    services = compose["services"]
+    services = compose()["services"]
     database, server = services["database-a"], services["server-a"]
     assert database["profiles"] == ["postgres"]
-    assert all(each.get("profiles") in (None, ["demo"]) for name, each in services.items() if name != "database-a")
-    (script,) = database["command"]
+    script = (ROOT / "deploy/database/start.sh").read_text()
     for name in NEVER_OFF:
         assert f"-c {name}=on" in script
+    assert "--data-checksums" in script
     # The server learns the address from a file; without the profile the variable is empty, which is no setting.
-    assert server["environment"] == {Settings.variable("database_url_file"): "${SERVER_A_DATABASE:-}"}
+    assert server["environment"][Settings.variable("database_url_file")] == "${SERVER_A_DATABASE:-}"
     where = {volume.split(":")[0]: volume.split(":")[1:] for volume in server["volumes"]}
     there = dict(volume.split(":") for volume in database["volumes"])
-    assert where["database-a-address"] == ["/database", "ro"]
+    assert where["database-a-address"] == ["/address", "ro"]
     assert f"mv {there['database-a-address']}/url.new {there['database-a-address']}/url" in script
-    assert "database-a-password" not in where
-    assert database["environment"]["POSTGRES_PASSWORD_FILE"].startswith(there["database-a-password"])
-    assert "chown 10001" in script
-    assert "--uid 10001" in (ROOT / "deploy/Dockerfile").read_text()
-    # Nobody else reaches it, and it reaches nobody else.
-    networks = {name: each.get("networks", {}) for name, each in services.items()}
-    assert sorted(name for name, each in networks.items() if "base-a" in each) == ["database-a", "server-a"]
-    assert compose["networks"]["base-a"] == {"internal": True}
-    assert set(compose["volumes"]) >= {*where, *there}
+    # Both run as one number, so that the one can read what the other lets nobody else read.
+    recipe = (ROOT / "deploy/Dockerfile").read_text()
+    assert recipe.count("--uid 10001") == 3
+    assert (CONFIG / "compose/postgres.env").read_text().split()[-1] == "SERVER_A_DATABASE=/address/url"
+
+
+def test_the_files_of_variables_name_variables_of_the_compose_file_and_settings_that_are_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = (ROOT / "docker-compose.yml").read_text()
+    for path in sorted((CONFIG / "compose").glob("*.env")):
+        lines = [line.partition("=") for line in path.read_text().splitlines() if not line.startswith("#")]
+        assert lines
+        assert all(f"${{{name}:-" in text for name, _, _ in lines), path
+    said = dict(line.split("=") for line in (CONFIG / "compose/dask.env").read_text().splitlines() if "=" in line)
+    for variable, value in compose()["services"]["server-a"]["environment"].items():
+        name = value[2:].partition(":")[0]
+        if variable != Settings.variable("database_url_file"):
+            monkeypatch.setenv(variable, said[name])
+    found = Settings.load(CONFIG / "compose/server-a.toml")
+    assert found.executor == "dask://scheduler-a:8786"
+    assert str(found.cluster_key_file) == "/cluster/own.key"
+    assert found.cluster_host in compose()["services"]["server-a"]["networks"]["base-a"]["aliases"]
 
 
 def test_the_address_of_the_database_may_come_from_a_file_that_only_its_owner_reads(
@@ -94,13 +152,12 @@ def test_the_address_of_the_database_may_come_from_a_file_that_only_its_owner_re
     assert Settings.load(config).database_url is None
 
 
-def test_every_server_believes_its_own_proxy_and_nobody_else() -> None:
-    text = (ROOT / "docker-compose.yml").read_text()
-    for x in "abc":
-        network = re.search(rf"back-{x}: {{ internal: true, ipam: {{ config: \[{{ subnet: ([\d./]+) }}\] }} }}", text)
-        assert network is not None
-        believed = Settings.load(CONFIG / f"compose/server-{x}.toml").trusted_proxies
-        assert [str(proxy) for proxy in believed] == [network.group(1)]
+def test_every_service_believes_its_own_proxy_and_nobody_else() -> None:
+    networks = compose()["networks"]
+    files = {f"back-{x}": Settings.load(CONFIG / f"compose/server-{x}.toml") for x in "abc"}
+    for name, settings in {**files, "back-console": AnalyzerSettings.load(CONFIG / "compose/analyzer.toml")}.items():
+        (subnet,) = networks[name]["ipam"]["config"]
+        assert [str(proxy) for proxy in settings.trusted_proxies] == [subnet["subnet"]]
 
 
 def test_the_proxy_takes_fewer_connections_than_the_service_behind_it() -> None:
