@@ -53,12 +53,14 @@ class Visit:
         origin: of the console.
         asked: the addresses of all requests.
         said: what the page's console or its policy complained about.
+        refused: the addresses that were answered with an error.
     """
 
     page: "Page"
     origin: str
     asked: list[str] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
 
     async def open(self, path: str) -> int:
         """Go to a page, and return the status of the answer."""
@@ -117,6 +119,7 @@ async def visiting(
     )
     visit = Visit(await context.new_page(), origin)
     visit.page.on("request", lambda request: visit.asked.append(request.url))
+    visit.page.on("response", lambda one: visit.refused.append(one.url) if one.status >= 400 else None)
     visit.page.on("console", lambda message: visit.said.append(message.text) if message.type == "error" else None)
     visit.page.on("pageerror", lambda error: visit.said.append(str(error)))
     try:
