@@ -216,7 +216,8 @@ def block(name: str) -> re.Pattern[str]:
 def write(shown: Shown, page: Path = PAGE) -> None:
     """Put a table into the page, in place of what an earlier run wrote; new ones go to the end."""
     held = page.read_text("utf-8")
-    body = f"\n### {shown.title}\n\n{wrapped(stamp())}\n\n{shown.markdown()}\n\n{wrapped(shown.note)}\n\n"
+    level = "##" if page == PAGE else "###"
+    body = f"\n{level} {shown.title}\n\n{wrapped(stamp())}\n\n{shown.markdown()}\n\n{wrapped(shown.note)}\n\n"
     if not block(shown.name).search(held):
         held = f"{held.rstrip()}\n\n<!-- {shown.name} -->\n<!-- end {shown.name} -->\n"
     page.write_text(block(shown.name).sub(lambda _: body, held), "utf-8")
