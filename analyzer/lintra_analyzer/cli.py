@@ -153,8 +153,8 @@ def show(
         print_json(client.task(task_id, live))
 
 
-@app.command(context_settings=IDENTIFIERS)
-def tokens(
+@app.command("admission-tokens", context_settings=IDENTIFIERS)
+def admission_tokens(
     task_id: TaskId,
     count: Annotated[int, typer.Option("--count", min=1, help="How many: one for each client.")] = 1,
     url: Url = DEFAULT_URL,

@@ -10,6 +10,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,6 +45,8 @@ NOT_TYPED = {
     "docker-compose run --rm demo": CONTAINERS,
     "docker-compose kill -s SIGKILL server-a && docker-compose start server-a": CONTAINERS,
     "docker-compose down -v": CONTAINERS,
+    "pytest tests/conformance/test_toy_mechanism.py -q": "make test runs it",
+    "pytest tests/conformance/test_table.py -q": "make test runs it",
     "lintra audit release": LONG,
     "lintra audit release --task task.json": LONG,
     "lintra audit release --fault sigma": LONG,
@@ -192,6 +195,10 @@ def prepared(page: str, place: Place, folder: Path) -> dict[str, str]:
     with (folder / "rows.csv").open("w", newline="") as file:
         csv.writer(file).writerows([["name", "age", "bmi"], *([f"p{k}", 40 + k, 22.5] for k in range(3))])
     organisations(folder)
+    if page.startswith("docs/tutorial/"):
+        # A reader has run the Python of the page before.
+        with chdir(folder):
+            run_python([block for block in blocks(page) if block.kind == "python"], {})
     for name in ("SPEC.json", "study.json"):
         (folder / name).write_text(json.dumps(asked(PATIENTS)))
     (folder / "task.json").write_bytes(make_task("osnap", min_clients=600).canonical())
@@ -201,7 +208,11 @@ def prepared(page: str, place: Place, folder: Path) -> dict[str, str]:
         "docs/how-to/planning.md": "pilot",
     }
     topic = own_topics.get(page, "patients")
-    task = {"docs/how-to/deploying.md": "tokens", "docs/reference/client.md": "two"}.get(page, topic)
+    task = {
+        "docs/how-to/deploying.md": "tokens",
+        "docs/how-to/hand-out-tokens.md": "tokens",
+        "docs/reference/client.md": "two",
+    }.get(page, topic)
     own = {"TASK": place.sent[task], "RELEASE": place.released[topic], "XDG_STATE_HOME": str(folder / "state")}
     if page == "docs/reference/analyzer.md":
         # Its first commands start an analyzer of their own; the others ask the one that has releases.
