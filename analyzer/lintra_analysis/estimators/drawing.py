@@ -130,6 +130,7 @@ def draw_path(
         axes.plot(across, curve, label=f" {name}", marker="." if across.size < _CROWDED else "")
     axes.axvline(best if best > 0 else left, color="grey", linewidth=1, linestyle="--", label="smallest cost")
     axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.set_xlabel("penalty")
     axes.set_ylabel(up, parse_math=False)
     axes.set_title(title, parse_math=False)

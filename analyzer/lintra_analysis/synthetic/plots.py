@@ -59,6 +59,7 @@ def decay(across: FloatArray, down: FloatArray, points: Sequence[tuple[float, fl
         axes.semilogy(across, np.maximum(down, SMALLEST), color="#223366", gid="curve")
         for number, (x, y) in enumerate(points):
             axes.semilogy([x], [max(y, SMALLEST)], "o", color="#cc2222", gid=f"claim-{number}")
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axes.set_xlabel(labels[0])
         axes.set_ylabel(labels[1])
         return svg_text(figure.savefig)

@@ -15,7 +15,7 @@ from lintra_analyzer.web.admission import ThisService
 from lintra_analyzer.web.analyses import promise, summary
 from lintra_analyzer.web.console.kept import Kept
 from lintra_analyzer.web.console.offers import MOST_BOXES, Asked, columns_of, offer_of
-from lintra_analyzer.web.console.pages import page
+from lintra_analyzer.web.console.pages import page, sentence
 from lintra_analyzer.web.console.releases import ReleaseId
 from lintra_analyzer.web.console.routing import console_router
 from lintra_analyzer.web.export import CSV, NPZ
@@ -72,7 +72,7 @@ def analysis(request: Request, service: ThisService, release_id: ReleaseId, kind
         release_id=release_id,
         offer=offer,
         asked=asked,
-        columns=[column.name for column in columns_of(release)],
+        columns=[column.name for column in columns_of(release) if column.constant is None],
         most_boxes=MOST_BOXES,
         complaint=complaint,
         found=found,
@@ -148,7 +148,9 @@ def notes_of(found: Tabular) -> list[str]:
 
 def _warnings(signed: SignedRecord, found: Tabular) -> list[str]:
     own = summary(signed.record)["warnings"]
-    return [*(own if isinstance(own, list) else []), *getattr(found, "warnings", ())]
+    said = [*(own if isinstance(own, list) else []), *getattr(found, "warnings", ())]
+    # An estimate may say again what the certificate says.
+    return list(dict.fromkeys(sentence(warning) for warning in said))
 
 
 def _readable(cell: str) -> str:
