@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from hatchling.builders.wheel import WheelBuilder
 
 from lintra_analyzer.web.console.pages import POLICY, STATIC, TEMPLATES
 from support.analyzer_world import Life
@@ -58,6 +59,15 @@ async def test_the_files_that_pages_name_are_served(life: Life) -> None:
             answer = await rest.get(path)
             assert answer.content == (STATIC / path.removeprefix("/static/")).read_bytes()
         assert (await rest.get("/static/../pages.py")).status_code == 404
+
+
+def test_templates_and_files_are_part_of_the_wheel() -> None:
+    root = STATIC.parents[4]
+    packed = {str(file.distribution_path) for file in WheelBuilder(str(root)).recurse_selected_project_files()}
+    wanted = {file.relative_to(root / "analyzer").as_posix() for file in STATIC.parent.rglob("*.*")}
+    wanted = {name for name in wanted if "__pycache__" not in name}
+    assert {Path(name).suffix for name in wanted} >= {".py", ".html", ".css", ".js"}
+    assert wanted <= packed
 
 
 async def test_a_hostile_purpose_is_text(life: Life) -> None:
