@@ -79,6 +79,8 @@ def specifications(num_rows: int) -> list[dict[str, Any]]:
             "delta": DELTA,
             "min_clients": math.floor(QUORUM * num_rows),
             "max_clients": num_rows,
+            # Reports are verified; as many as may be rejected may also just be missing.
+            "max_rejected": round(1 - QUORUM, 4),
         }
         for mechanism in mechanisms
     ]

@@ -51,6 +51,9 @@ NOT_TYPED = {
     "lintra audit release --task task.json": LONG,
     "lintra audit release --fault sigma": LONG,
     "lintra audit release --json": LONG,
+    "lintra audit verify": LONG,
+    "lintra audit verify --fault verdict": LONG,
+    "lintra audit verify --json": LONG,
     "lintra plan --grid": "minutes; tests/unit/lintra_analysis/planning runs a part of the grid",
 }
 BENCHMARK = re.compile(r"^(?:python|pytest) (benchmarks/\S+\.py)((?: \S+)*)$")

@@ -39,6 +39,7 @@ def specification(kind: str) -> dict[str, object]:
         "epsilon": 1,
         "delta": 1e-6,
         "min_clients": NUM_ROWS,
+        "verification": "none",
         "share_form": "seeded" if kind == "osnap" else "uniform",
     }
 

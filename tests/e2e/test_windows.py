@@ -35,6 +35,7 @@ SPECIFICATION = {
     "epsilon": 1,
     "delta": 1e-6,
     "min_clients": NUM_ROWS,
+    "verification": "none",
     "time_precision": 1,
     "windows": {"window_seconds": 8, "grace_seconds": 4, "max_windows": NUM_WINDOWS},
     "reports_per_source": NUM_WINDOWS,

@@ -71,6 +71,7 @@ SPECIFICATION = {
     "epsilon": 1,
     "delta": 1e-6,
     "min_clients": FEWEST,
+    "verification": "none",
     "time_precision": 1,
     "reports_per_source": 1,
 }

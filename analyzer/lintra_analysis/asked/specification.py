@@ -207,8 +207,10 @@ class Specification(Asked):
         description="seeded makes all uploads but the last server's short, spread makes all of them equally long, "
         "together as long as that one",
     )
-    verification: Literal["none", "norm"] = Field(
-        default="none", description="with norm every report proves to the servers that its row is not too long"
+    verification: Literal["none", "norm"] | None = Field(
+        default=None,
+        description="with norm every report proves to the servers that its row is not too long; if not given, norm "
+        "wherever it is offered and a report stays below a megabyte, else none",
     )
     max_rejected: Number | None = Field(
         default=None,

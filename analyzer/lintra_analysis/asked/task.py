@@ -1,33 +1,32 @@
 """The task that a specification becomes: calibrated, checked and bound by its hash."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 
 from lintra_analysis.asked.asking import ASKINGS, Circumstances
 from lintra_analysis.asked.specification import ColumnSpecification, Specification
+from lintra_analysis.asked.verifying import Verification, calibrated, is_small, max_rejected, may_be_verified
 from lintra_analysis.planning.coalition import usual_claim
 from lintra_analysis.planning.verified import in_words
 from lintra_analysis.releases.columns import INTERCEPT
 from lintra_protocol.canonical import base64url
 from lintra_protocol.contributors import Contributors
 from lintra_protocol.documents import Real, first_complaint, fraction, real, real_below
-from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.errors import InvalidTaskError, LintraError
 from lintra_protocol.missing import least_max_missing, organisations_max_missing
-from lintra_protocol.privacy.shares_seen import claim_for_noise
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.privacy.study import Study
 from lintra_protocol.randomness import RandomBytes
+from lintra_protocol.rules import fewest_reports
 from lintra_protocol.schema import Column
 from lintra_protocol.sealing import HYBRID, SuiteName
 from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
 from lintra_protocol.windows import Windows
 
 SALT_BYTES = 32
-
-USUAL_MAX_REJECTED = "0.1"
-"""The largest part of a verified cohort that may fail its proof, if the author does not say."""
 
 
 def _no_tokens(_servers: Sequence[ServerEntry]) -> tuple[str, ...]:
@@ -68,9 +67,26 @@ def build_task(
         RowUnderfilledError: the minimum cohort leaves a row of the sketch without honest clients.
         FalseClaimError: the promise cannot be kept.
     """
-    asked = specification
-    if INTERCEPT in [column.name for column in asked.columns]:
+    if INTERCEPT in [column.name for column in specification.columns]:
         raise InvalidTaskError(f"columns: the name {INTERCEPT!r} belongs to the intercept; choose another")
+    if specification.verification is None and may_be_verified(specification):
+        # What the author did not ask for must not be why a task is refused.
+        with suppress(LintraError):
+            task = _built(specification, servers, keys, now, random_bytes, "norm")
+            if is_small(task):
+                return task
+    return _built(specification, servers, keys, now, random_bytes, specification.verification or "none")
+
+
+def _built(
+    asked: Specification,
+    servers: Sequence[ServerEntry],
+    keys: PublicKeys,
+    now: int,
+    random_bytes: RandomBytes,
+    verification: Verification,
+) -> Task:
+    """Build a task whose reports are verified or not, and check it (see `build_task`)."""
     not_before = now // asked.time_precision
     not_after = -(-(now + asked.duration_seconds) // asked.time_precision)
     try:
@@ -85,10 +101,8 @@ def build_task(
                 "numbers would stand at their centres; ask for second_moment or sum, or leave the word out"
             )
         contributors = _contributors(asked, missing)
-        kept = _kept_by_noise(asked, claim)
-        around = Circumstances(kept, columns, asked.row_bound, max_clients, random_bytes, missing, contributors)
-        wanted, mechanism = asked.mechanism.wanted(around)
-        claim = claim if wanted == kept else wanted
+        around = Circumstances(claim, columns, asked.row_bound, max_clients, random_bytes, missing, contributors)
+        claim, mechanism = calibrated(asked, around, verification)
         if asked.mechanism.clip_count_weight not in (None, "0") and not mechanism.clip_words:
             raise InvalidTaskError(f"clip_count_weight: {mechanism.kind} cannot count clipped rows; leave it out")
         task = Task(
@@ -111,8 +125,8 @@ def build_task(
             client_auth=asked.client_auth,
             token_keys=keys.token_commitments(servers) if asked.client_auth == "token" else (),
             share_form=asked.share_form,
-            verification=asked.verification,
-            max_rejected=_max_rejected(asked),
+            verification=verification,
+            max_rejected=max_rejected(asked, verification),
             suite=asked.suite,
             retention=asked.retention,
             study=_study(asked),
@@ -143,6 +157,10 @@ def warnings_of(task: Task) -> list[str]:
         )
     if task.verified is not None and task.shares_seen is not None:
         found.append(in_words(task.verified, mechanism, task.shares_seen.price(fraction(task.claim.epsilon))))
+        found.append(
+            f"a batch closes with {fewest_reports(task):,} reports, so that {task.claim.min_clients:,} are left if "
+            "as many are rejected as may be; max_rejected says how many, and verification none closes without proofs"
+        )
     if task.suite != HYBRID:
         found.append("the classical suite does not protect against a later quantum computer")
     return found
@@ -165,32 +183,6 @@ def _study(asked: Specification) -> Study | None:
         return None
     total = claim_of(asked)
     return Study(epsilon=total.epsilon, delta=total.delta, delta_coalition=total.delta_coalition, share=share)
-
-
-def _kept_by_noise(asked: Specification, claim: Claim) -> Claim:
-    """Return what the noise has to keep: the claim, and a little more where reports are verified.
-
-    Raises:
-        InvalidTaskError: what is asked for cannot be verified.
-    """
-    if asked.verification == "none":
-        return claim
-    if asked.mechanism.num_rounds > 1 or asked.study is not None:
-        raise InvalidTaskError("verification: a task with a second round, or in a study, cannot be verified so far")
-    return claim_for_noise(claim)
-
-
-def _max_rejected(asked: Specification) -> Real | None:
-    """Return the largest part of a cohort that may fail its proof; none without proofs.
-
-    Raises:
-        InvalidTaskError: it was given, and reports carry no proofs.
-    """
-    if asked.verification == "norm":
-        return USUAL_MAX_REJECTED if asked.max_rejected is None else asked.max_rejected
-    if asked.max_rejected is not None:
-        raise InvalidTaskError("max_rejected: without verification no report is checked; leave it out")
-    return None
 
 
 def _contributors(asked: Specification, missing: Sequence[str]) -> Contributors | None:

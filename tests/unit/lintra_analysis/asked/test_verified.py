@@ -84,3 +84,31 @@ def test_the_plan_of_verified_reports_is_that_of_the_task() -> None:
     assert task.max_rejected == "0.05"
     few = task.claim.model_copy(update={"delta": "0.0000000000001"})
     assert verified_option(task.mechanism, 3, 3, few, task.max_clients) is None
+
+
+NOT_OFFERED: list[dict[str, object]] = [
+    {"share_form": "spread"},
+    {"contributors": {"rows_per_person": 1, "max_rows": 100}, "max_corrupt_clients": None},
+    {"max_corrupt_clients": 999, "delta_coalition": 0},
+    {"columns": [{"name": f"c{i}", "lower": -1, "upper": 1} for i in range(300)]},
+]
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_reports_are_verified_where_nothing_is_said_and_it_is_offered(mechanism: dict[str, object]) -> None:
+    task = asked(mechanism, verification=None)
+    assert (task.verification, task.max_rejected) == ("norm", "0.1")
+    assert task.mechanism == asked(mechanism).mechanism
+
+
+@pytest.mark.parametrize("changes", NOT_OFFERED, ids=lambda each: next(iter(each)))
+def test_what_nobody_asked_for_refuses_no_task_and_makes_no_report_longer_than_a_megabyte(
+    changes: dict[str, object],
+) -> None:
+    task = asked({"kind": "second_moment"}, **{"verification": None} | changes)
+    assert (task.verification, task.max_rejected) == ("none", None)
+
+
+def test_the_author_is_told_how_many_reports_a_verified_batch_waits_for() -> None:
+    assert any("closes with 1,111 reports" in words for words in warnings_of(asked({"kind": "sum"}, verification=None)))
+    assert not any("closes with" in words for words in warnings_of(asked({"kind": "sum"}, verification="none")))
