@@ -52,6 +52,7 @@ NOT_TYPED = {
     "lintra audit release --fault sigma": LONG,
     "lintra audit release --json": LONG,
     "lintra audit verify": LONG,
+    "python tests/vectors/toy_fields.py": "is of the checkout, not installed; a test of the vectors runs its parts",
     "lintra audit verify --fault verdict": LONG,
     "lintra audit verify --json": LONG,
     "lintra plan --grid": "minutes; tests/unit/lintra_analysis/planning runs a part of the grid",
