@@ -35,7 +35,7 @@ FIELDS = (
 
 USUAL = {
     "population": EVERYBODY, "kind": "second_moment", "epsilon": "1", "min_clients": "1000", "days": "7",
-    "client_auth": "none", "verification": "none",
+    "client_auth": "none", "verification": "",
 }  # fmt: skip
 """What an empty form says."""
 
@@ -116,9 +116,8 @@ def asked_by(form: Form) -> AskedTask:
         "min_clients": _whole("min_clients", said["min_clients"]),
         "duration_seconds": DAY * _whole("days", said["days"]),
         "client_auth": said["client_auth"] or "none",
-        "verification": said["verification"] or "none",
     }
-    document |= {name: said[name] for name in ("delta", "row_bound") if said[name]}
+    document |= {name: said[name] for name in ("delta", "row_bound", "verification") if said[name]}
     if said["max_clients"]:
         document["max_clients"] = _whole("max_clients", said["max_clients"])
     return AskedTask(document, population, said["target"] or None)
