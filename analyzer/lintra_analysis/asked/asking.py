@@ -130,6 +130,8 @@ class MechanismSpecification(Asked):
     """Whether missing numbers have a place of their own: their rows can be left out, or have a cell or none."""
     takes_contributors: ClassVar[bool] = False
     """Whether organisations can be asked for, which send one report each."""
+    takes_proofs: ClassVar[bool] = False
+    """Whether its reports have a bound that can be proven, so that they can be verified."""
     takes_norm: ClassVar[bool] = True
     """Whether `row_bound` is a norm of normalised rows, which must be said; else the kind needs none, or plans one."""
 

@@ -25,6 +25,7 @@ class OsnapSpecification(MechanismSpecification):
     rows: int | None = Field(default=None, ge=2, le=2**20, strict=True)
     sparsity: int = Field(default=1, ge=1, le=64, strict=True)
     is_sketch: ClassVar[bool] = True
+    takes_proofs: ClassVar[bool] = True
 
     def wanted(self, circumstances: Circumstances) -> tuple[Claim, Osnap]:
         """Return the sketch with as many rows as were asked for, or as the claim supports."""

@@ -68,6 +68,7 @@ class RangeFinderSpecification(MechanismSpecification):
 
     kind: Literal["range_finder"]
     takes_contributors: ClassVar[bool] = True
+    takes_proofs: ClassVar[bool] = True
     rank: int | None = Field(default=None, ge=1, le=256, strict=True)
     projected_bound: Number | None = None
     intervals: bool = Field(default=False, strict=True)

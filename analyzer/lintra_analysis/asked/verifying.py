@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Literal
 
-from lintra_analysis.asked.asking import ASKINGS, Circumstances
+from lintra_analysis.asked.asking import Circumstances
 from lintra_analysis.asked.specification import Specification
 from lintra_protocol.documents import Real
 from lintra_protocol.errors import InvalidTaskError
@@ -24,8 +24,8 @@ MOST_BYTES = 1_000_000
 
 def may_be_verified(asked: Specification) -> bool:
     """Return whether verification is offered for what is asked for, as far as it shows before calibration."""
-    bounded = ASKINGS[asked.mechanism.kind].mechanism.squared_report_bound is not Mechanism.squared_report_bound
-    return bounded and _is_one_task(asked) and asked.contributors is None and asked.share_form != "spread"
+    together = asked.contributors is not None or asked.share_form == "spread"
+    return asked.mechanism.takes_proofs and _is_one_task(asked) and not together
 
 
 def is_small(task: Task) -> bool:

@@ -2,11 +2,13 @@
 
 import pytest
 
-from lintra_analysis.asked.specification import Specification
+from lintra_analysis.asked.asking import ASKINGS
+from lintra_analysis.asked.specification import Specification, specifications
 from lintra_analysis.asked.task import build_task, warnings_of
 from lintra_analysis.planning.verified import verified_option
 from lintra_analysis.trial.collection import placeholder_keys, placeholder_servers
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError, RowUnderfilledError
+from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.task import Task
 from support import source
 
@@ -107,6 +109,12 @@ def test_what_nobody_asked_for_refuses_no_task_and_makes_no_report_longer_than_a
 ) -> None:
     task = asked({"kind": "second_moment"}, **{"verification": None} | changes)
     assert (task.verification, task.max_rejected) == ("none", None)
+
+
+def test_a_kind_takes_proofs_exactly_if_its_mechanism_states_a_bound() -> None:
+    for kind, specification in specifications().items():
+        stated = ASKINGS[kind].mechanism.squared_report_bound is not Mechanism.squared_report_bound
+        assert specification.takes_proofs == stated, kind
 
 
 def test_the_author_is_told_how_many_reports_a_verified_batch_waits_for() -> None:
