@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Both workers have a core; compiled code is kept, and files lie in memory with 2 GB of room: tests wait for the disk often.
 ALONE := env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(shell test -w /dev/shm && df -Pk /dev/shm | awk 'NR == 2 && $$4 > 2000000 {print "TMPDIR=/dev/shm"}')
-.PHONY: check test test-all vectors demo demo-organisations bench bench-all docs lock
+.PHONY: check test test-all vectors demo demo-organisations bench bench-all bench-peers docs lock
 
 check: .venv/.stamp  ## lint, format, types
 	$(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/mypy
@@ -22,6 +22,9 @@ bench: .venv/.stamp  ## every benchmark, small, in under ten minutes
 	$(BIN)/python benchmarks/every.py
 bench-all: .venv/.stamp  ## every benchmark in full: hours
 	$(BIN)/python benchmarks/every.py --full
+bench-peers: .venv/.stamp  ## the race against what people would use instead; sets up an environment for them
+	@test -x build/peers/bin/python || ($(PYTHON) -m venv build/peers && build/peers/bin/python -m pip install --quiet -r benchmarks/peers/requirements.txt)
+	$(BIN)/python benchmarks/bench_peers.py --runs 20 --peers build/peers/bin/python
 
 .venv/.stamp: pyproject.toml requirements.lock
 	@echo "setting up .venv (a minute on first use)"

@@ -159,7 +159,10 @@ def race(runs: int, python: str | None) -> tuple[Shown, Shown]:
         regressions.append(
             (
                 *row,
-                *(spread(r2(fit(halves[s][0], table.row_bound, s), halves[s][1]) for s in seeds) for fit in fits.values()),
+                *(
+                    spread(r2(fit(halves[s][0], table.row_bound, s), halves[s][1]) for s in seeds)
+                    for fit in fits.values()
+                ),
                 _of_peer(peers, "ibm_regression", seeds, lambda found, s, h=halves: r2(found, h[s][1])),
             )
         )

@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import bench_demo  # noqa: E402
+import bench_peers  # noqa: E402
 import bench_secure_sketching  # noqa: E402
 import showing  # noqa: E402
 
@@ -97,3 +98,9 @@ def test_the_demonstrations_table_is_what_its_benchmark_prints() -> None:
     written = re.search(r"<!-- demonstration -->\n(.*?)<!-- end", DEMONSTRATION, re.DOTALL)
     assert written
     assert agrees(bench_demo.parts(100)["demonstration"](), written[1])
+
+
+def test_the_bytes_of_proofs_are_what_the_page_says() -> None:
+    shown = bench_peers.parts(1, None)["race-proofs"]()
+    assert agrees(shown, BLOCKS["race-proofs"])
+    assert not agrees(shown, BLOCKS["race-proofs"].replace("1,710", "1,790"))
