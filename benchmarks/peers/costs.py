@@ -95,8 +95,8 @@ def proofs() -> Shown:
     return Shown(
         "race-proofs", "Bytes of a report besides its words of 8 bytes, so that servers know it is short",
         ("words", "the words", "Lintra, proof", "Lintra, check share", "PINE, about", "Prio3SumVec"), tuple(rows),
-        "Computed from formats, two servers, without sealing. Prio3SumVec bounds every entry, PINE and Lintra bound the "
-        "norm. "
+        "Computed from formats, two servers, without sealing. Prio3SumVec bounds every entry, PINE and "
+        "Lintra bound the norm. "
         "Every server of Lintra sends its check share on, once a report; the others send verifiers of similar size. "
         "At 100,000 words PINE sends less than Lintra; rows of up to some thousand words are what Lintra is made for.",
     )  # fmt: skip
