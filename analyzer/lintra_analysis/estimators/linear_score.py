@@ -54,6 +54,9 @@ def linear_score(
         of: whom the p values are about, as for `regression`. Share, r2 and AUC are about the cohort's own rows.
         confidence: of the intervals.
 
+    Returns:
+        The weights with errors and intervals, and how well the score separates: share, r2 and AUC.
+
     Raises:
         InvalidAnalysisError: the release holds no second moments, the target is not binary, or an argument does not
             fit the release.

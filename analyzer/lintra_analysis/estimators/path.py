@@ -217,6 +217,9 @@ def regression_path(
         intercept: whether to fit one; by default if the release holds a constant column.
         confidence: as for `regression`; a path has no intervals.
 
+    Returns:
+        The coefficients under every penalty, in the order of `regularizations`.
+
     Raises:
         InvalidAnalysisError: the release holds no second moments, or an argument does not fit it.
     """

@@ -93,6 +93,9 @@ def regression(
         residuals: what is assumed of their variances where errors are about the population: that they are "alike", or
             nothing ("any"). Then the sampling part of an error is the largest that rows of this norm can have.
 
+    Returns:
+        Coefficients in the columns' own units with errors, intervals and tests, and R2; `summary()` prints them.
+
     Raises:
         InvalidAnalysisError: the release holds no second moments, or an argument does not fit it.
     """

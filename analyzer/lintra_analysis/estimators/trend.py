@@ -127,6 +127,9 @@ def trend(
         confidence: of the intervals, each on its own.
         of: whom the errors are about: the "population" or the "cohort" of each window.
 
+    Returns:
+        The mean in each window and in all of them, its slope from window to window, and the gaps.
+
     Raises:
         InvalidAnalysisError: fewer than two windows, or one that holds no means with errors, or no such column.
     """

@@ -23,22 +23,35 @@ from lintra_analyzer.commands.asking import (
 app = typer.Typer()
 
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV instead of a text.")]
-Features = Annotated[list[str] | None, typer.Option("--feature", help="A column that explains; repeat; all others.")]
-Confidence = Annotated[float | None, typer.Option("--confidence", help="Of the intervals; 0.95 if left out.")]
+Features = Annotated[
+    list[str] | None,
+    typer.Option("--feature", help="A column that explains the target; may be repeated; by default all others."),
+]
+Confidence = Annotated[
+    float | None, typer.Option("--confidence", help="The confidence of the intervals; 0.95 by default.")
+]
 
 
 @app.command(context_settings=IDENTIFIERS)
 def analyse(
     release_id: ReleaseId,
-    kind: Annotated[str, typer.Option("--kind", help="ridge, low-rank, moments, pca, correlation, means, ...")],
+    kind: Annotated[
+        str, typer.Option("--kind", help="One of ridge, low-rank, moments, pca, correlation, means and others.")
+    ],
     url: Url = DEFAULT_URL,
     token: Token = "",
-    target: Annotated[str | None, typer.Option("--target", help="ridge: the column to explain.")] = None,
+    target: Annotated[str | None, typer.Option("--target", help="The column that a ridge regression explains.")] = None,
     feature: Features = None,
-    regularization: Annotated[float | None, typer.Option("--regularization", help="ridge: lambda.")] = None,
-    rank: Annotated[int | None, typer.Option("--rank", help="low-rank: how many components.")] = None,
-    components: Annotated[int | None, typer.Option("--components", help="pca: how many components; all.")] = None,
-    column: Annotated[list[str] | None, typer.Option("--column", help="One that takes part; repeat; all.")] = None,
+    regularization: Annotated[
+        float | None, typer.Option("--regularization", help="The penalty of a ridge regression.")
+    ] = None,
+    rank: Annotated[int | None, typer.Option("--rank", help="How many components a low-rank answer has.")] = None,
+    components: Annotated[
+        int | None, typer.Option("--components", help="How many components pca has; all by default.")
+    ] = None,
+    column: Annotated[
+        list[str] | None, typer.Option("--column", help="A column that takes part; may be repeated; all by default.")
+    ] = None,
     confidence: Confidence = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
@@ -63,7 +76,9 @@ def regress(
     url: Url = DEFAULT_URL,
     token: Token = "",
     feature: Features = None,
-    ridge: Annotated[float | None, typer.Option("--ridge", help="lambda in normalised units; 0 if left out.")] = None,
+    ridge: Annotated[
+        float | None, typer.Option("--ridge", help="The penalty, in normalised units; 0 by default.")
+    ] = None,
     path: Annotated[bool, typer.Option("--path", help="Many penalties instead of one.")] = False,
     intercept: Annotated[
         bool | None, typer.Option("--intercept/--no-intercept", help="Fit one; by default where the release can.")

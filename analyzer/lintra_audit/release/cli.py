@@ -49,7 +49,9 @@ def release(
         ),
     ] = None,
     trials: Annotated[int, typer.Option("--trials", min=MIN_TRIALS, help="Runs of each of the two worlds.")] = TRIALS,
-    seed: Annotated[str | None, typer.Option("--seed", metavar="HEX", help="32 bytes that repeat an audit.")] = None,
+    seed: Annotated[
+        str | None, typer.Option("--seed", metavar="HEX", help="The 32 bytes of an audit, to repeat it.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Run releases of worst-case neighbours many times, and compare what tells them apart with the claim."""

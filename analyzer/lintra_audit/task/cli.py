@@ -21,7 +21,9 @@ def task(
     clients: Annotated[
         int | None, typer.Option("--clients", min=2, help="Size of the cohort; the task's minimum by default.")
     ] = None,
-    seed: Annotated[str | None, typer.Option("--seed", metavar="HEX", help="32 bytes that repeat an audit.")] = None,
+    seed: Annotated[
+        str | None, typer.Option("--seed", metavar="HEX", help="The 32 bytes of an audit, to repeat it.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of words.")] = False,
 ) -> None:
     """Recompute a task's privacy from a public matrix as servers draw it, by another route than the service."""

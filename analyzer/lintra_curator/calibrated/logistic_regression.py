@@ -134,6 +134,9 @@ def logistic_regression(
         clip: shrink longer rows onto the sphere; if False they are refused.
         names: of the features; "x0", "x1", .. by default.
 
+    Returns:
+        The noisy coefficients, one for each feature, with the plan that they were released by.
+
     Raises:
         ValueError: if an argument is out of range.
 

@@ -228,6 +228,9 @@ def private_least_squares(
         clip: shrink longer rows of [B b] onto the sphere; if False they are refused.
         names: of the features; "x0", "x1", .. by default.
 
+    Returns:
+        The coefficients, one for each feature, with the plan that they were released by.
+
     Raises:
         ValueError: if an argument is out of range.
 

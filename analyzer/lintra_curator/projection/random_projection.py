@@ -218,6 +218,9 @@ def random_projection(
         route: how to draw.
         names: of the columns; "x0", "x1", .. by default.
 
+    Returns:
+        The sketch, shape `(r, d)`, with its promise; it answers regressions like any release.
+
     Raises:
         ValueError: if an argument is out of range.
 

@@ -80,6 +80,9 @@ def release_ron_gauss_pure(
         shares: of epsilon.
         frame_seed: as there.
 
+    Returns:
+        The noisy sums of projected rows, as `release_ron_gauss` returns them.
+
     Raises:
         InvalidRowError: a row does not fit the columns.
         InvalidTaskError: the columns or the question do not fit the mechanism.

@@ -31,6 +31,13 @@ _BLOCK_ROWS = 8192
 def mapped_column(name: str, lower: float, upper: float, kind: Kind = "real", unit: str = "") -> Column:
     """Return a column whose public bounds are mapped to -1 and 1, as `ron_gauss` wants it.
 
+    Args:
+        name: of the column.
+        lower: public; smaller values are moved to it.
+        upper: public; larger values are moved to it.
+        kind: "real", or "integer" where synthetic values shall be whole.
+        unit: of the numbers, for people; "" for none.
+
     Raises:
         ValueError: bounds, kind and name do not fit together.
 
@@ -51,6 +58,10 @@ def mapped_column(name: str, lower: float, upper: float, kind: Kind = "real", un
 
 def category_column(name: str, levels: Sequence[str]) -> Column:
     """Return a category with public levels; in an array of rows it is the number of its level, from 0.
+
+    Args:
+        name: of the column.
+        levels: at least two, public, in the order of their numbers.
 
     Raises:
         ValueError: fewer than two levels, or two alike.
@@ -79,6 +90,9 @@ def release_ron_gauss(
         random_bytes: a cryptographic source.
         question: label, dimension, radius, bins and covariance; by default no label and all of it planned.
         frame_seed: 32 public bytes for the projection; drawn if not given.
+
+    Returns:
+        The noisy sums of projected rows, from which synthetic rows are drawn.
 
     Raises:
         InvalidRowError: a row does not fit the columns.

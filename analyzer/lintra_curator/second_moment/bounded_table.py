@@ -79,5 +79,9 @@ def plain_columns(names: Iterable[str], row_bound: float) -> tuple[ScaledColumn,
 
     >>> [column.name for column in plain_columns(["left", "right"], 1.0)]
     ['left', 'right']
+
+    Args:
+        names: of the columns, in order.
+        row_bound: B, the norm that no row exceeds.
     """
     return tuple(ScaledColumn(name, 0.0, 1.0, -row_bound, row_bound) for name in names)

@@ -1,0 +1,88 @@
+"""Help texts are sentences, and every public name of the libraries says what it takes and what it gives."""
+
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from importlib.metadata import entry_points
+from typing import Any
+
+import pytest
+import typer
+
+from lintra_protocol.command import GROUP, ROLES, build
+
+FACES = ("lintra_analysis", "lintra_client", "lintra_curator")
+
+
+def commands(name: str, command: Any) -> Iterator[tuple[str, Any]]:
+    """Yield a command and all below it, each with what is typed for it."""
+    yield name, command
+    for word, inner in getattr(command, "commands", {}).items():
+        yield from commands(f"{name} {word}", inner)
+
+
+def complaints(name: str, command: Any) -> list[str]:
+    """Return what is wrong with the help of one command and its options."""
+    found = [] if is_sentence((command.help or "").strip().rpartition("\n\n")[2]) else [name]
+    shown = [one for one in command.params if not getattr(one, "hidden", False) and not hasattr(command, "commands")]
+    return found + [f"{name} {one.name}" for one in shown if not is_sentence(getattr(one, "help", None) or "")]
+
+
+def is_sentence(text: str) -> bool:
+    return bool(re.match(r"[A-Z'`]", text.strip())) and text.strip().endswith((".", ":"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("word", sorted(ROLES))
+def test_every_help_text_begins_like_a_sentence_and_ends_with_a_period(word: str) -> None:
+    root = vars(typer.main.get_command(build(entry_points(group=GROUP), word)))["commands"]
+    found = [complaint for name, one in commands(f"lintra {word}", root[word]) for complaint in complaints(name, one)]
+    assert found == []
+
+
+@pytest.mark.slow
+def test_no_word_of_a_command_means_two_things() -> None:
+    def names(app: typer.Typer) -> list[str]:
+        own = [one.name or one.callback.__name__.replace("_", "-") for one in app.registered_commands if one.callback]
+        groups = [group for group in app.registered_groups if group.typer_instance]
+        below = [name for group in groups if not group.name for name in names(group.typer_instance)]  # type: ignore[arg-type]
+        return own + below + [str(group.name) for group in groups if group.name]
+
+    for entry in entry_points(group=GROUP):
+        if isinstance(loaded := entry.load(), typer.Typer):
+            assert len(names(loaded)) == len(set(names(loaded))), entry.name
+
+
+def lacking(name: str, thing: Any) -> list[str]:
+    """Return what the docstring of a public name does not say: anything, its arguments, or what it returns."""
+    text = inspect.getdoc(thing) or ""
+    if not text.partition("\n")[0].rstrip().endswith((".", ":")):
+        return [f"{name}: no sentence"]
+    if not inspect.isfunction(thing):
+        methods = vars(thing).items() if inspect.isclass(thing) else ()
+        own = [(word, one) for word, one in methods if inspect.isfunction(one) and not word.startswith("_")]
+        return [f"{name}.{word}: no sentence" for word, one in own if not inspect.getdoc(one)]
+    takes = [one for one in inspect.signature(thing).parameters.values() if one.name not in ("self", "cls")]
+    missing = [one.name for one in takes if not re.search(rf"\b{one.name}\b", text)]
+    gives = inspect.signature(thing).return_annotation not in (None, "None", inspect.Signature.empty)
+    says = "Returns:" in text or re.search(r"\b(?:Return|Yield|Open|Make|Draw|Calibrate|Connect)\w*\b", text)
+    return [f"{name}: {word}" for word in missing] + ([f"{name}: what it returns"] if gives and not says else [])
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_every_public_name_says_what_it_is_what_it_takes_and_what_it_gives(face: str) -> None:
+    module = importlib.import_module(face)
+    things = {name: getattr(module, name) for name in module.__all__}
+    found = [one for name, thing in things.items() if callable(thing) for one in lacking(name, thing)]
+    assert found == []
+
+
+def test_a_docstring_without_an_argument_is_found() -> None:
+    def half(rows: int, seed: int) -> int:
+        """Return something of rows."""
+        return rows + seed
+
+    assert lacking("half", half) == ["half: seed"]
+    assert not is_sentence("columns to explain by")
+    assert not is_sentence("")
