@@ -4,9 +4,11 @@ What draws is the estimate's own `plot`, which a notebook calls as well; this mo
 window, in colours that can be read on the background, and writes them down.
 """
 
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from io import StringIO
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -32,6 +34,11 @@ _OTHER_LINES = 8
 
 _lock = threading.Lock()
 """Matplotlib's settings are those of the process, so one picture is drawn at a time."""
+
+
+def can_draw() -> bool:
+    """Return whether pictures can be drawn here, without loading what draws them."""
+    return sys.modules.get("matplotlib", ...) is not None and find_spec("matplotlib") is not None
 
 
 def svg_of(plot: "Callable[[Axes], object]", theme: Theme = "light") -> bytes:

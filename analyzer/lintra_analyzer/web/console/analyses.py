@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 from fastapi import Query, Request
 from fastapi.responses import HTMLResponse, Response
 
+from lintra_analysis.estimators.drawing import INSTALL
 from lintra_analysis.estimators.files import has_parquet, lines_of, npz_of, parquet_of
-from lintra_analysis.estimators.svg import Theme, svg_of
+from lintra_analysis.estimators.svg import Theme, can_draw, svg_of
 from lintra_analysis.estimators.tabular import Tabular, number
 from lintra_analysis.record import SignedRecord
 from lintra_analyzer.service import Service
@@ -77,7 +78,8 @@ def analysis(request: Request, service: ThisService, release_id: ReleaseId, kind
         complaint=complaint,
         found=found,
         table=None if found is None else table_of(found),
-        pictures=() if found is None else found.pictures[:SHOWN_PICTURES],
+        pictures=() if found is None or not can_draw() else found.pictures[:SHOWN_PICTURES],
+        missing="" if can_draw() else INSTALL,
         notes=[] if found is None else notes_of(found),
         warnings=[] if found is None else _warnings(signed, found),
         text="" if found is None else found.summary(promise(signed.record)),

@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 from fastapi import Path, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
-from lintra_analysis.estimators.svg import Theme, svg_of
+from lintra_analysis.estimators.drawing import INSTALL
+from lintra_analysis.estimators.svg import Theme, can_draw, svg_of
 from lintra_analysis.estimators.trend import TrendEstimate
 from lintra_analyzer.service import Service
 from lintra_analyzer.web.admission import ThisService
@@ -77,6 +78,7 @@ def windows(
         complaint=complaint,
         found=found,
         table=None if found is None else table_of(found),
+        missing="" if can_draw() else INSTALL,
         text="" if found is None else found.summary(promise_of_all(task)),
     )
 

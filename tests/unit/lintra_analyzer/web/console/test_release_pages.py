@@ -2,6 +2,7 @@
 
 import html
 import re
+import sys
 from math import inf
 
 import httpx2
@@ -95,6 +96,17 @@ async def test_an_answer_is_a_finding_a_picture_for_both_themes_and_a_table(life
     assert drawings[0].content != drawings[1].content
     assert "script" not in drawings[0].headers["content-security-policy"]
     assert page.headers["content-security-policy"] == POLICY
+
+
+async def test_without_matplotlib_a_page_has_words_and_table_and_says_what_to_install(
+    life: Life, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release_id = await released(life, "second_moment")
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    text = html.unescape((await seen(life, f"/releases/{release_id}/analyses/means")).text)
+    assert "<img" not in text
+    assert "pip install 'lintra[plot]'" in text
+    assert "<details open>" in text
 
 
 async def test_the_files_of_an_answer_are_those_of_the_rest_interface(life: Life) -> None:
