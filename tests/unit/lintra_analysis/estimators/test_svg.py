@@ -125,6 +125,12 @@ def test_a_table_goes_into_files_and_comes_back() -> None:
     assert_allclose(frame["coefficient"], columns["coefficient"])
 
 
+def test_an_empty_cell_is_no_number_in_a_file() -> None:
+    columns = columns_of(trend({2: RELEASE, 4: RELEASE}, "c0"))
+    assert_allclose(columns["window"], [2, 3, 4])
+    assert np.isnan(columns["mean"]).tolist() == [False, True, False]
+
+
 def test_without_pyarrow_parquet_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(InvalidAnalysisError) as refusal:
