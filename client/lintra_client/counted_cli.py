@@ -87,6 +87,11 @@ def in_words(task: Task, report_id: str, outcome: Outcome) -> str:
     if outcome.included:
         more = "" if outcome.certified else " With --certificate you see that a published release is of exactly these."
         return f"Report {report_id} was counted. {servers} proved that it is one of {of} {whose}.{more}"
+    if outcome.rejected:
+        return (
+            f"Report {report_id} was rejected: its check failed. {servers} proved that it is not among {of} that were "
+            "accepted. It is in no other release either, and its charge stays."
+        )
     return (
         f"Report {report_id} was not counted. {servers} proved that it is not among {of} {whose}: "
         "it was not at every server when the batch was closed. It is in no other release either, and its charge stays."

@@ -22,11 +22,13 @@ from lintra_protocol.errors import (
     InventoryMismatchError,
     LintraError,
     UnauthorizedError,
+    UnknownResourceError,
 )
 from lintra_protocol.ideal import client_report
 from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.task import Task
 from support.analyzer_world import NOW, Answer, Life, clients, living, server_url
+from support.checked_world import hostile
 
 SERVERS = [server_url(server) for server in range(3)]
 ROW = {"a": 0.1, "b": 0.2, "c": 0.3}
@@ -93,6 +95,47 @@ async def test_servers_prove_that_a_report_was_counted_or_that_it_was_not(sent: 
             await client.counted("AAAA")
         with pytest.raises(LintraError):
             await client.counted(sent.own, batch=1)
+
+
+async def test_of_a_verified_task_it_is_proved_whether_a_report_was_accepted_or_rejected(tmp_path: Path) -> None:
+    async with living(tmp_path) as life:
+        task = await life.create("sum", verification="norm", max_clients=100)
+        reports = [client_report(task, row, task.not_before, rng) for row, rng in clients(24)]
+        wrong = hostile(task, 1)
+        await life.send(task, [*reports, *wrong])
+        client = Client(task.task_id, SERVERS, ledger=None, now=lambda: NOW, transport=_Kept(life.wires))
+        good, bad, absent = (base64url(own) for own in (reports[0].report_id, wrong[0].report_id, bytes(32)))
+        async with client:
+            job = life.service.jobs._make(task.task_id, 0)
+            for stage in ("inventory", "cohort"):
+                with pytest.raises((BatchOpenError, UnknownResourceError)):
+                    await client.counted(good)
+                await job.take(stage)
+            with pytest.raises(BatchOpenError, match="not every server has judged them"):
+                await client.counted(good)
+            release = await life.release(task)
+            async with life.rest() as rest:
+                published = (await rest.get(f"/v1/releases/{release}")).text
+            frozen = json.loads(published)["record"]["verification"]
+            for text in (None, published):
+                found = [await client.counted(own, certificate=text) for own in (good, bad, absent)]
+                assert [each.included for each in found] == [True, False, False]
+                assert [each.rejected for each in found] == [False, True, False]
+                assert [each.num_clients for each in found] == [24, 24, 25]
+                assert found[2].cohort_root == frozen["frozen_root"] != found[0].cohort_root
+                assert all(each.certified is (text is not None) for each in found)
+            said = module.in_words(task, bad, found[1])
+            assert "was rejected: its check failed" in said
+
+            def accepted_elsewhere(server: int, request: httpx2.Request, answer: Answer) -> Answer:
+                status, headers, body = answer
+                if server != 1 or "inclusion" not in request.url.path:
+                    return answer
+                return status, headers, _canonical(json.loads(body) | {"accepted": None, "rejected": None})
+
+            life.wires.fault = accepted_elsewhere
+            with pytest.raises(InventoryMismatchError, match="either accepted or rejected"):
+                await client.counted(good)
 
 
 @pytest.mark.slow  # the next one is its quick sibling
