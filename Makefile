@@ -6,8 +6,9 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 ALONE := env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(shell test -w /dev/shm && df -Pk /dev/shm | awk 'NR == 2 && $$4 > 2000000 {print "TMPDIR=/dev/shm"}')
 .PHONY: check test test-all vectors demo demo-organisations bench bench-all bench-peers docs lock
 
-check: .venv/.stamp  ## lint, format, types
+check: .venv/.stamp  ## lint, format, types, spelling, prose
 	$(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/mypy
+	$(BIN)/codespell -I docs/words.txt $$(git ls-files '*.md' '*.py' ':!CHANGELOG.md') && $(BIN)/proselint --config .proselintrc.json check -o compact $$(git ls-files '*.md' ':!CHANGELOG.md')
 test: .venv/.stamp  ## the quick tests, in under 5 minutes
 	$(ALONE) $(BIN)/python -m pytest -n 2 --dist worksteal --assert=plain --showlocals -m "not slow"
 test-all: .venv/.more  ## every test; those in a browser need Chromium (Debian: apt install chromium)
