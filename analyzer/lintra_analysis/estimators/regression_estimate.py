@@ -11,7 +11,6 @@ from lintra_analysis.estimators.design import INTERCEPT
 from lintra_analysis.estimators.estimates import Clipping, Interval, Of
 from lintra_analysis.estimators.rows import Rows, rows_by_name
 from lintra_analysis.estimators.tabular import Cell, Tabular, closing, csv_text, facts, levels, number, table, title
-from lintra_analysis.estimators.wording import apart_from_zero, clients, listed, with_interval
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_protocol.ring import FloatArray
 
@@ -263,6 +262,8 @@ class RegressionEstimate(Tabular):
 
     def in_words(self) -> str:
         """Return which coefficients are told apart from 0, and how much of the target is explained."""
+        from lintra_analysis.estimators.wording import apart_from_zero, clients, listed, with_interval
+
         rows = clients(self.num_clients, self.of, self.confidence)
         head = f"Regression of {self.target} on {listed(self.features)}, {rows}."
         if not self.bounded:
