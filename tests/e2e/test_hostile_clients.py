@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
@@ -22,11 +23,12 @@ from lintra_protocol.canonical import parse_base64url
 from lintra_protocol.ideal import client_report
 from lintra_protocol.randomness import RandomBytes, expand
 from lintra_protocol.task import Task
+from lintra_protocol.verification.proof import ProvenRows
 from support.checked_world import added_to_first_word, changed_proofs
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
-NUM_HONEST, NUM_HOSTILE = 396, 4
+NUM_HONEST, NUM_HOSTILE = 396, 4  # one in a hundred, each with another lie
 COLUMNS = ["age", "bmi"]
 ROWS = np.random.default_rng(11).normal(0, 3, (NUM_HONEST + NUM_HOSTILE, len(COLUMNS)))
 STATES = ("closed", "frozen", "checked", "judged")
@@ -48,16 +50,42 @@ def seeded(index: int) -> RandomBytes:
     return expand(index.to_bytes(32, "big"), "hostile end to end client")
 
 
+def one_step_beyond(proven: ProvenRows) -> ProvenRows:
+    """Share the row with one added to its last word: the smallest lie there is."""
+    words = proven.words.copy()
+    words[:, len(COLUMNS) - 1] += 1
+    return replace(proven, words=words)
+
+
+def another_padding(proven: ProvenRows) -> ProvenRows:
+    """Share the row with its longest square left out, beside the proof of the whole."""
+    words = proven.words.copy()
+    words[:, -7] = 0
+    return replace(proven, words=words)
+
+
+def another_proof(proven: ProvenRows) -> ProvenRows:
+    """Share the row with a proof of which one coefficient is another element."""
+    elements = proven.elements.copy()
+    elements[2, :, -1] ^= np.uint64(1)
+    return replace(proven, elements=elements)
+
+
+LIES = (added_to_first_word(2**40), one_step_beyond, another_padding, another_proof)
+"""One for each hostile client."""
+
+
 async def send_all(task_id: str, urls: list[str]) -> None:
-    """Send the rows of honest clients, and then those of hostile ones, who add 2^40 to what they proved."""
+    """Send the rows of honest clients, and then those of hostile ones, each with a lie of its own."""
     async with Client(task_id, urls, ledger=None) as client:
         sent = await client.send_many(ROWS[:NUM_HONEST], random_bytes_for=seeded)
         assert (sent.sent, sent.failed) == (NUM_HONEST, ())
-        with patch.object(report, "prove", changed_proofs(added_to_first_word(2**40))):
-            others = await client.send_many(
-                ROWS[NUM_HONEST:], random_bytes_for=lambda index: seeded(NUM_HONEST + index)
-            )
-        assert (others.sent, others.failed) == (NUM_HOSTILE, ())
+        for place, lie in enumerate(LIES, NUM_HONEST):
+            with patch.object(report, "prove", changed_proofs(lie)):
+                other = await client.send_many(
+                    ROWS[place : place + 1], random_bytes_for=lambda _, place=place: seeded(place)
+                )
+            assert (other.sent, other.failed) == (1, ())
 
 
 @contextmanager
