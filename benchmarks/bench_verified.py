@@ -4,12 +4,18 @@ Every line is CPU time of one core, the best of some rounds, in microseconds a r
 of the same run: SHAKE-128 of as many bytes as a seed stands for, and the bare matrix product of the check.
 
     OPENBLAS_NUM_THREADS=1 python -m benchmarks.bench_verified
+    OPENBLAS_NUM_THREADS=1 python -m benchmarks.bench_verified --reports 1000000
 """
 
+import argparse
 import hashlib
+import resource
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -29,6 +35,7 @@ NOTE = {
     5151: (1040, 220, 380, 1500, 110, 143, 2.9, 3.5),
 }
 ROUNDS = 5
+BLOCK = 4096
 POINTS = check_points(bytes(32))
 
 
@@ -72,9 +79,54 @@ def measured(words: int, count: int) -> Iterator[tuple[str, float]]:
     yield "floor: matrix product", best(lambda: left @ right, some)
 
 
+def many(count: int) -> Iterator[tuple[str, float]]:
+    """Check so many seeded reports of 78 words at two servers in one run, one in a hundred of them false.
+
+    Bodies lie in files, as they do at servers; memory holds a block of each. Reports are the same few thousand again
+    and again, and every one of them is expanded and checked anew. Yields CPU seconds, numbers and bytes.
+    """
+    words, random_bytes = 78, bulk_system_randomness()
+    sizes = Parameters(words, 2, 2**49)
+    most = int(2**24 / words**0.5)
+    proven = prove(sizes, np.random.default_rng(1).integers(-most, most + 1, (BLOCK, words)), random_bytes)
+    false = np.arange(0, BLOCK, 100)
+    lied = proven.words.copy()
+    lied[false, 0] += 2**40
+    seeds, last = split_proven_seeded(sizes, replace(proven, words=lied), random_bytes)
+    blocks = [min(BLOCK, count - start) for start in range(0, count, BLOCK)]
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder) / str(server) for server in range(2)]
+        for server, path in enumerate(files):
+            begun = time.process_time()
+            with path.open("wb") as body:
+                for size in blocks:
+                    held = expand_seeds(sizes, seeds[0][:size]) if server == 0 else last[:size]
+                    body.write(check_shares(sizes, server, held, POINTS))
+            yield f"check shares of server {server}, CPU s", time.process_time() - begun
+        begun, rejected = time.process_time(), 0
+        with files[0].open("rb") as first, files[1].open("rb") as second:
+            for size in blocks:
+                rows = [
+                    np.frombuffer(body.read(size * sizes.check_bytes), np.uint8).reshape(size, -1)
+                    for body in (first, second)
+                ]
+                rejected += int((~accepted(sizes, rows, POINTS)).sum())
+        yield "verdict, CPU s", time.process_time() - begun
+        yield "false reports", float(sum(int((false < size).sum()) for size in blocks))
+        yield "rejected", float(rejected)
+        yield "bytes of a body, MB", files[0].stat().st_size / 1e6
+        yield "peak memory of the process, MB", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+
+
 def main() -> None:
     """Print the table."""
     write = sys.stdout.write
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--reports", type=int, help="check so many reports of 78 words in one run, instead")
+    if count := parser.parse_args().reports:
+        for name, value in many(count):
+            write(f"{name:<40}{value:>14,.1f}\n")
+        return
     for words, count in SIZES:
         write(f"{words} words\n")
         noted = iter(NOTE[words])
