@@ -72,6 +72,7 @@ async def test_a_task_is_planned_made_and_shown(life: Life, browser: httpx2.Asyn
     assert "noise is added, and the result is cut into shares" in shown
 
 
+@pytest.mark.slow
 async def test_the_smallest_errors_come_with_the_largest_epsilon(life: Life, browser: httpx2.AsyncClient) -> None:
     errors = []
     for epsilon in ("0.5", "1", "2"):
@@ -80,6 +81,7 @@ async def test_the_smallest_errors_come_with_the_largest_epsilon(life: Life, bro
     assert errors[0] > errors[1] > errors[2] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 async def test_every_kind_of_the_form_can_be_planned(life: Life, browser: httpx2.AsyncClient, kind: str) -> None:
     answer = await sent(browser, "/tasks/new/plan", **FORM | {"kind": kind, "target": "", "client_auth": "token"})
@@ -87,6 +89,7 @@ async def test_every_kind_of_the_form_can_be_planned(life: Life, browser: httpx2
     assert "What a device will be asked for" in answer.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
@@ -137,6 +140,7 @@ async def test_a_released_task_leads_to_its_release_and_is_charged_to_its_popula
     assert epsilons[0] == pytest.approx(life.service.record(str(release_id)).record.privacy.epsilon, rel=1e-3)
 
 
+@pytest.mark.slow
 async def test_a_server_that_is_away_is_named_and_the_task_can_be_brought_again(
     life: Life, browser: httpx2.AsyncClient
 ) -> None:
