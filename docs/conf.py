@@ -47,7 +47,7 @@ nb_execution_timeout = 120
 nb_execution_show_tb = True
 
 _MARK = re.compile(r'^(?P<quote>> )?<a id="(?P<name>[\w-]+)"></a>', re.MULTILINE)
-_LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]+)\]\((?P<target>\.\./[^)#\s]+)\)")
+_LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]+)\]\((?P<target>\.\./[^)#\s]+)(?:#[^)\s]*)?\)")
 _CODE = re.compile(r"(``?)(.+?)\1")
 
 
