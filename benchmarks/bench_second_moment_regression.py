@@ -120,19 +120,19 @@ def floored(release: CentralSecondMoment) -> FloatArray:
     return regression(release, "y").coef_
 
 
-def gaussian(table: SummedTable, source: RandomBytes) -> CentralSecondMoment:
+def gaussian(table: SummedTable, source: RandomBytes, claim: Claim = CLAIM) -> CentralSecondMoment:
     """Release with exact weighted noise; in floating point, since the rows themselves were not kept."""
-    sigma = calibration.gaussian_sigma(CLAIM) * SQUARED_BOUND
+    sigma = calibration.gaussian_sigma(claim) * SQUARED_BOUND
     size = len(table.columns)
     values = table.gram + sigma * weighted_noise(size, source)
-    noise = NoiseRecord("gaussian", CLAIM, "exact", "continuous, floating point", sigma, size, mu=SQUARED_BOUND / sigma)
+    noise = NoiseRecord("gaussian", claim, "exact", "continuous, floating point", sigma, size, mu=SQUARED_BOUND / sigma)
     return CentralSecondMoment(table.columns, values, values, noise, table.rows.shape[0], table.row_bound)
 
 
-def published_gaussian(table: SummedTable, generator: np.random.Generator) -> FloatArray:
+def published_gaussian(table: SummedTable, generator: np.random.Generator, claim: Claim = CLAIM) -> FloatArray:
     """Return the products with noise of one deviation everywhere."""
     noise = np.triu(generator.normal(size=table.gram.shape))
-    return table.gram + published.gaussian_sigma(CLAIM) * SQUARED_BOUND * (noise + np.triu(noise, 1).T)
+    return table.gram + published.gaussian_sigma(claim) * SQUARED_BOUND * (noise + np.triu(noise, 1).T)
 
 
 def sketch_rows(table: SummedTable, ridge_of: Callable[[int], float]) -> int:
@@ -143,66 +143,76 @@ def sketch_rows(table: SummedTable, ridge_of: Callable[[int], float]) -> int:
     return rows
 
 
-def published_wishart(table: SummedTable, source: RandomBytes) -> FloatArray:
+def published_wishart(table: SummedTable, source: RandomBytes, claim: Claim = CLAIM) -> FloatArray:
     """Return Algorithm 3: debiased fully where that leaves it positive, otherwise by what surely does."""
-    release = PublishedWishartNoise().release(table, CLAIM, source)
+    release = PublishedWishartNoise().release(table, claim, source)
     if np.linalg.eigvalsh(release.values)[0] > 0:
         return release.values
-    size, degrees = len(table.columns), published.wishart_degrees(CLAIM, len(table.columns))
-    sure = math.sqrt(degrees) - math.sqrt(size) - math.sqrt(2 * math.log(4 / CLAIM.float_delta))
-    return release.raw - max(sure, 0.0) ** 2 * SQUARED_BOUND * np.eye(size)
+    return release.raw - surely(len(table.columns), claim) * np.eye(len(table.columns))
 
 
-def half_claim() -> Claim:
+def surely(size: int, claim: Claim) -> float:
+    """Return by how much the published Wishart noise of Algorithm 3 surely raises every eigenvalue."""
+    sure = math.sqrt(published.wishart_degrees(claim, size)) - math.sqrt(size)
+    return max(sure - math.sqrt(2 * math.log(4 / claim.float_delta)), 0.0) ** 2 * SQUARED_BOUND
+
+
+def half_claim(claim: Claim = CLAIM) -> Claim:
     """Return what the published algorithms spend on each of look and draw."""
-    return curator_claim(CLAIM.float_epsilon / 2, CLAIM.float_delta / 2)
+    return curator_claim(claim.float_epsilon / 2, claim.float_delta / 2)
 
 
 def published_look(
-    table: SummedTable, inverse: bool, source: RandomBytes, generator: np.random.Generator
+    table: SummedTable, inverse: bool, source: RandomBytes, generator: np.random.Generator, claim: Claim = CLAIM
 ) -> FloatArray:
     """Return Algorithm 2 or 5: half of the claim for a Laplace look, half for the ridge of Theorem 3.1."""
-    half, size = half_claim(), len(table.columns)
+    half, size = half_claim(claim), len(table.columns)
 
     def full(rows: int) -> float:
         return SQUARED_BOUND * published.theorem_3_1_ridge(half, rows)
 
     rows = sketch_rows(table, full)
-    scale = SQUARED_BOUND / half.epsilon
-    known = np.linalg.eigvalsh(table.gram)[0] + generator.laplace(0, scale) - scale * math.log(1 / half.delta)
+    scale = SQUARED_BOUND / half.float_epsilon
+    known = np.linalg.eigvalsh(table.gram)[0] + generator.laplace(0, scale) - scale * math.log(1 / half.float_delta)
     added = max(0.0, full(rows) - max(known, 0.0))
-    root = np.linalg.cholesky(table.gram + added * np.eye(size))
-    factor = wishart_factor(size, rows, source)
+    return drawn(table.gram + added * np.eye(size), rows, inverse, source)
+
+
+def drawn(matrix: FloatArray, rows: int, inverse: bool, source: RandomBytes) -> FloatArray:
+    """Return a Wishart matrix of so many degrees about a matrix, or an inverse Wishart matrix."""
+    root, factor = np.linalg.cholesky(matrix), wishart_factor(len(matrix), rows, source)
     half_root = np.linalg.solve(factor, root.T).T if inverse else root @ factor
     return np.asarray(half_root @ half_root.T)
 
 
-def exact_look(table: SummedTable, inverse: bool, source: RandomBytes) -> FloatArray:
+def exact_look(table: SummedTable, inverse: bool, source: RandomBytes, claim: Claim = CLAIM) -> FloatArray:
     """Return Algorithm 2 or 5 with the joint exact curve."""
-    look = gaussian_mu(CLAIM.float_epsilon, CLAIM.float_delta) / 2
-    rows = sketch_rows(table, lambda count: SQUARED_BOUND / calibration.adaptive_weight(CLAIM, count, look))
+    look = gaussian_mu(claim.float_epsilon, claim.float_delta) / 2
+    rows = sketch_rows(table, lambda count: SQUARED_BOUND / calibration.adaptive_weight(claim, count, look))
     if inverse:
-        return InverseWishartDraw(degrees=rows, adaptive=True).release(table, CLAIM, source).raw
-    return GaussianProjection(sketch_rows=rows, adaptive=True).release(table, CLAIM, source).raw
+        return InverseWishartDraw(degrees=rows, adaptive=True).release(table, claim, source).raw
+    return GaussianProjection(sketch_rows=rows, adaptive=True).release(table, claim, source).raw
 
 
-def solutions(table: SummedTable, source: RandomBytes, generator: np.random.Generator) -> dict[str, FloatArray]:
+def solutions(
+    table: SummedTable, source: RandomBytes, generator: np.random.Generator, claim: Claim = CLAIM
+) -> dict[str, FloatArray]:
     """Return every algorithm's coefficients on one table."""
-    exact = gaussian(table, source)
+    exact = gaussian(table, source, claim)
     posterior = table.rows.shape[0] + len(table.columns)
     return {
         "no privacy": raw(table.gram),
-        "gaussian published, raw": raw(published_gaussian(table, generator)),
+        "gaussian published, raw": raw(published_gaussian(table, generator, claim)),
         "gaussian exact, raw": raw(exact.values),
         "gaussian exact, floor": floored(exact),
-        "wishart published, debiased": raw(published_wishart(table, source)),
-        "wishart exact, floor": floored(WishartNoise().release(table, CLAIM, source)),
-        "projection + look, published": raw(published_look(table, False, source, generator)),
-        "projection + look, joint exact": raw(exact_look(table, False, source)),
-        "inverse Wishart + look, published": raw(published_look(table, True, source, generator)),
-        "inverse Wishart + look, joint exact": raw(exact_look(table, True, source)),
+        "wishart published, debiased": raw(published_wishart(table, source, claim)),
+        "wishart exact, floor": floored(WishartNoise().release(table, claim, source)),
+        "projection + look, published": raw(published_look(table, False, source, generator, claim)),
+        "projection + look, joint exact": raw(exact_look(table, False, source, claim)),
+        "inverse Wishart + look, published": raw(published_look(table, True, source, generator, claim)),
+        "inverse Wishart + look, joint exact": raw(exact_look(table, True, source, claim)),
         "posterior of n + d, published": raw(
-            PublishedInverseWishartDraw(degrees=posterior).release(table, CLAIM, source).raw
+            PublishedInverseWishartDraw(degrees=posterior).release(table, claim, source).raw
         ),
     }
 

@@ -47,8 +47,10 @@ RUNS = {
     "bench_residual_variance.py": Run(),
     "bench_ridge_floor.py": Run(),
     "bench_ron_gauss.py": Run("--runs 1 --sets wine", "--runs 20"),
+    "bench_ron_gauss_figures.py": Run("--runs 2", "--full"),
     "bench_scale.py": Run("--quick"),
     "bench_second_moment_regression.py": Run("--runs 2 --max-log2n 14", "--runs 12 --max-log2n 22"),
+    "bench_second_moment_figures.py": Run("--runs 3", "--full"),
     "bench_secure_sketching.py": Run("--runs 3", "--full"),
     "bench_server.py": Run(),
     "bench_start.py": Run(),
@@ -56,6 +58,7 @@ RUNS = {
     "bench_synthetic_race.py": Run(None, None, "tables that are not shipped (--data) and an environment of peers"),
     "bench_verified.py": Run(),
     "bench_wide.py": Run("--runs 1"),
+    "bench_wide_client.py": Run(),
     "bench_wide_cost.py": Run(),
     "bench_workers.py": Run(),
 }

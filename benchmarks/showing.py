@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "explanation" / "paper-figures.md"
 INK, COLOURS = "#222222", ("#2f6db5", "#d9822b", "#3a8f4d", "#8a5fb0", "#b5413f", "#7a7f87", "#1f9e9e", "#b59a2f")

@@ -12,6 +12,8 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import bench_demo  # noqa: E402
 import bench_peers  # noqa: E402
+import bench_ron_gauss_figures  # noqa: E402
+import bench_second_moment_figures  # noqa: E402
 import bench_secure_sketching  # noqa: E402
 import showing  # noqa: E402
 
@@ -98,6 +100,25 @@ def test_the_demonstrations_table_is_what_its_benchmark_prints() -> None:
     written = re.search(r"<!-- demonstration -->\n(.*?)<!-- end", DEMONSTRATION, re.DOTALL)
     assert written
     assert agrees(bench_demo.parts(100)["demonstration"](), written[1])
+
+
+@pytest.mark.slow
+def test_a_panel_of_second_moments_is_what_its_benchmark_prints() -> None:
+    shown = bench_second_moment_figures.parts(False, 7)["single-by-n"]()
+    assert agrees(shown, BLOCKS["single-by-n"])
+
+
+@pytest.mark.slow
+def test_projected_rows_are_as_far_from_normal_as_the_page_says() -> None:
+    shown = bench_ron_gauss_figures.parts(False, 20)["ron-gauss-normality"]()
+    assert agrees(shown, BLOCKS["ron-gauss-normality"])
+
+
+def test_a_silhouette_is_that_of_two_far_clusters_and_of_none() -> None:
+    rows = np.array([[0.0], [1.0], [10.0], [11.0]])
+    found = bench_ron_gauss_figures.silhouette(rows, np.array([0, 0, 1, 1]))
+    assert found == pytest.approx((2 * (1 - 1 / 10.5) + 2 * (1 - 1 / 9.5)) / 4)
+    assert bench_ron_gauss_figures.silhouette(rows, np.zeros(4, np.int64)) == 0
 
 
 def test_the_bytes_of_proofs_are_what_the_page_says() -> None:
