@@ -58,7 +58,7 @@ RUNS = {
     "bench_synthetic_race.py": Run(None, None, "tables that are not shipped (--data) and an environment of peers"),
     "bench_verified.py": Run(),
     "bench_wide.py": Run("--runs 1"),
-    "bench_wide_client.py": Run(),
+    "bench_wide_client.py": Run(None, None, "a task on standard input: bench_wide_cost.py runs it"),
     "bench_wide_cost.py": Run(),
     "bench_workers.py": Run(),
 }
