@@ -111,7 +111,10 @@ def stack() -> Iterator[Stack]:
 
 def previous_images(folder: Path) -> Path:
     """Build servers and analyzer of the commit before this one, and return a compose file that names them."""
-    archive = subprocess.run(["git", "-C", ROOT, "archive", "HEAD^"], stdout=subprocess.PIPE, check=True)
+    # With the modes of a work tree, so that what both commits share is built once.
+    archive = subprocess.run(
+        ["git", "-C", ROOT, "-c", "tar.umask=0022", "archive", "HEAD^"], stdout=subprocess.PIPE, check=True
+    )
     subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
     override: dict[str, dict[str, str]] = {}
     for role, services in ROLES.items():
