@@ -7,6 +7,7 @@ it or can fetch it, `docker-compose`, and the networks of the compose file (10.7
 import os
 import shutil
 import socket
+import ssl
 import subprocess
 import time
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx2
 import pytest
 import yaml
 
@@ -21,7 +23,9 @@ ROOT = Path(__file__).resolve().parents[2]
 INSIDE = Path(__file__).with_name("inside.py")
 ROWS = 300
 HEALTHY_SECONDS = 60
-"""From the containers' creation until every one of them is healthy."""
+"""From `up` until every container is healthy, on a machine with nothing else to do."""
+PATIENCE = 300
+"""How long other waits may take, where no promise is about time."""
 TRUSTED = " ".join(f"/authorities/{name}" for name in ("a", "b", "c", "console"))
 ROLES = {"server": ("server-a", "server-b", "server-c"), "analyzer": ("analyzer",)}
 """Which services run Lintra itself, by the target of their image: these are upgraded."""
@@ -132,13 +136,13 @@ def previous_images(folder: Path) -> Path:
 @contextmanager
 def sending(stack: Stack, task: str, first: int, last: int) -> Iterator[None]:
     """Send rows while something happens, which begins after the first were acknowledged, and see all acknowledged."""
-    process = stack.inside("send", task, str(first), str(last))
-    assert process.stdout is not None
-    assert int(process.stdout.readline()) > 0
-    yield
-    assert process.poll() is None, "all was sent before anything happened"
-    rest = process.stdout.read().split()
-    assert process.wait() == 0
+    with stack.inside("send", task, str(first), str(last)) as process:
+        assert process.stdout is not None
+        assert int(process.stdout.readline()) > 0
+        yield
+        assert process.poll() is None, "all was sent before anything happened"
+        rest = process.stdout.read().split()
+    assert process.returncode == 0
     assert int(rest[-1]) == last - first
 
 
@@ -157,12 +161,24 @@ def cut(stack: Stack, service: str, network: str, alias: str) -> None:
     subprocess.run(["docker", "network", "connect", "--alias", alias, name, stack.container(service)], check=True)
 
 
+def test_every_container_is_healthy_within_a_minute_and_a_stranger_finds_nothing_but_the_sign_in(stack: Stack) -> None:
+    begun = time.monotonic()
+    stack("up", "-d", "--no-build")
+    stack.healthy(HEALTHY_SECONDS - (time.monotonic() - begun))
+    trusted = ssl.create_default_context(cadata=stack("exec", "-T", "console", "cat", "/authority/ca.pem"))
+    with httpx2.Client(base_url=f"https://localhost:{stack.environment['CONSOLE_PORT']}", verify=trusted) as browser:
+        assert browser.get("/sign-in").status_code == 200
+        assert browser.get("/").headers["location"].startswith("/sign-in")
+        assert browser.get("/v1/releases").status_code == 401
+        assert browser.get("/metrics").status_code == 404
+
+
 def test_nothing_acknowledged_is_lost_by_an_upgrade_by_losses_by_a_cut_or_by_an_old_backup(
     stack: Stack, tmp_path: Path
 ) -> None:
     third = ROWS // 3
     stack("up", "-d", "--no-build", files=(previous_images(tmp_path),))
-    assert stack.healthy(HEALTHY_SECONDS) > 0
+    stack.healthy(PATIENCE)
     task = stack.asked("create", str(ROWS))
     assert int(stack.asked("send", task, "0", str(third))) == third
 
@@ -178,7 +194,7 @@ def test_nothing_acknowledged_is_lost_by_an_upgrade_by_losses_by_a_cut_or_by_an_
     assert f"{2 * third} reports" in backup
     with sending(stack, task, 2 * third, ROWS):
         stack("restart", "server-a", "server-b", "server-c", "proxy-a", "proxy-b", "proxy-c", "analyzer", "console")
-    stack.healthy(2 * HEALTHY_SECONDS)
+    stack.healthy(PATIENCE)
 
     # One server dies in the middle of the release, which goes on when it is back. It holds every report or fails.
     releasing = stack.inside("release", task)
@@ -194,7 +210,7 @@ def an_old_backup_is_refused_until_it_is_restored(stack: Stack, task: str) -> No
     put = "cd /data && rm -f lintra.sqlite-wal lintra.sqlite-shm && cp old/lintra.sqlite . && chmod 600 lintra.sqlite"
     stack("run", "--rm", "-T", "--no-deps", "--entrypoint", "sh", "server-b", "-c", put)
     stack("start", "server-b")
-    deadline = time.monotonic() + HEALTHY_SECONDS
+    deadline = time.monotonic() + PATIENCE
     while RESTORE not in (said := stack("logs", "--tail", "5", "server-b")):
         assert time.monotonic() < deadline, said
         time.sleep(1)
@@ -202,7 +218,12 @@ def an_old_backup_is_refused_until_it_is_restored(stack: Stack, task: str) -> No
     done = stack("run", "--rm", "-T", "--no-deps", "server-b", "restore", "--config", SETTINGS, "--from", "/data/old")
     assert "1 releases were stored again" in done
     stack("start", "server-b")
-    stack.healthy(HEALTHY_SECONDS)
-    stack("exec", "-T", "server-b", "lintra", "server", "doctor", "--config", SETTINGS)
+    stack.healthy(PATIENCE)
+    found = stack(
+        "exec", "-T", "server-b", "lintra", "server", "doctor", "--config", SETTINGS, check=False
+    ).splitlines()
+    # In a trial all volumes are on one disk; and the database that was replaced is kept until somebody deletes it.
+    wrong = [line.split(":")[0].split(maxsplit=1)[1] for line in found if line.startswith("WRONG")]
+    assert set(wrong) <= {"volumes", "old copies"}, found
     # The release stands, and is the same one.
     assert int(stack.asked("release", task)) == ROWS
