@@ -6,6 +6,7 @@ in.npz holds `rows` of shape `(n, D)`, the target last, every entry within `boun
 `seeds`. out.npz holds for each peer and seed the coefficients, or the components, or nothing where the peer failed.
 """
 
+import signal
 import sys
 import warnings
 
@@ -53,6 +54,14 @@ def opendp_components(given, seed):
     return model.fit(_clipped(given)).components_
 
 
+SECONDS = 20
+"""A fit that takes longer has failed."""
+
+
+def _late(*_):
+    raise TimeoutError(f"no answer within {SECONDS} seconds")
+
+
 def _clipped(given):
     rows = given["rows"]
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
@@ -68,12 +77,15 @@ def main():
     with np.load(sys.argv[1], allow_pickle=False) as held:
         given = dict(held)
     found = {}
+    signal.signal(signal.SIGALRM, _late)
     for name, fit in PEERS.items():
         for seed in given["seeds"]:
+            signal.alarm(SECONDS)
             try:
                 found[f"{name}_{seed}"] = np.asarray(fit(given, int(seed)))
             except Exception as error:
                 print(f"{name}, seed {seed}: {type(error).__name__}: {error}", file=sys.stderr)
+            signal.alarm(0)
     np.savez(sys.argv[2], **found)
 
 

@@ -185,7 +185,7 @@ def race(runs: int, python: str | None) -> tuple[Shown, Shown]:
             f"{said} Lintra promises to whoever's row may be replaced and needs no curator; the others promise to "
             "whoever's row may be there or not, or replaced, and a curator sees the rows. Where no maintained "
             "implementation is known (TukeyEM, clipped gradient descent) there is no column; OpenDP has a regression "
-            "on one feature only.",
+            "on one feature only. A dash: no answer within 20 seconds.",
         ),
         Shown(
             "race-components", f"Share of the best {RANK} directions' length on test rows at epsilon 1",
