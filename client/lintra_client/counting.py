@@ -133,11 +133,11 @@ def certified_cohorts(task: Task, batch: int, certificate: str) -> Certified:
     raise InvalidMessageError("the certificate is of another task or window")
 
 
-def _certified_frozen(task: Task, record: dict[str, JsonValue], released: _Cohort) -> _Cohort:
+def _certified_frozen(task: Task, record: JsonValue, released: _Cohort) -> _Cohort:
     if task.verified is None:
         return released
-    match record.get("verification"):
-        case {"frozen_root": str(root), "frozen": int(count)}:
+    match record:
+        case {"verification": {"frozen_root": str(root), "frozen": int(count)}}:
             return root, count
     raise InvalidMessageError("the certificate does not say of which reports those were that were accepted")
 
