@@ -178,9 +178,11 @@ def download_examples(folder: Path) -> None:
 
 
 ALONE = sorted({block.page for block in every_block("python")} - SERVED)
+LONG = {"docs/explanation/estimators.md", "docs/how-to/windows.md"}
+"""Pages whose blocks compute for seconds."""
 
 
-@pytest.mark.parametrize("page", ALONE)
+@pytest.mark.parametrize("page", [pytest.param(page, marks=[pytest.mark.slow] * (page in LONG)) for page in ALONE])
 def test_every_block_of_python_on_a_page_runs_and_finds_what_the_page_says(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

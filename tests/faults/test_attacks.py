@@ -68,7 +68,7 @@ CHANGES: dict[str, tuple[Callable[[SealedBlock], SealedBlock], str]] = {
 
 
 @pytest.mark.parametrize("what", CHANGES)
-@pytest.mark.grid(2)
+@pytest.mark.grid(6)
 async def test_a_block_changed_anywhere_is_refused_whole_and_the_others_are_stored(tmp_path: Path, what: str) -> None:
     change, kind = CHANGES[what]
     async with a_world(tmp_path) as world:
@@ -483,7 +483,7 @@ def with_another_own_inventory(world: World, request: CohortRequest) -> CohortRe
         (lambda w, r: with_another_own_inventory(w, r), 409, "inventory_mismatch"),
     ],
 )
-@pytest.mark.grid(2)
+@pytest.mark.grid(6)
 async def test_inventories_and_lists_that_do_not_fit_freeze_nothing(
     tmp_path: Path, change: Callable[[World, CohortRequest], CohortRequest], status: int, kind: str
 ) -> None:
@@ -510,7 +510,7 @@ async def test_inventories_and_lists_that_do_not_fit_freeze_nothing(
         ),
     ],
 )
-@pytest.mark.grid(2)
+@pytest.mark.grid(6)
 async def test_cohorts_that_do_not_fit_release_nothing(
     tmp_path: Path,
     change: Callable[[World, tuple[Signed[Cohort], ...]], tuple[Signed[Cohort], ...]],

@@ -140,6 +140,7 @@ async def test_small_windows_are_released_with_the_next_as_the_ideal_release_of_
     ("batch", "first", "refusal"),
     [(1, 1, "invalid_message"), (1, 2, "invalid_message"), (3, 0, "invalid_message"), (4, 2, "batch_open")],
 )
+@pytest.mark.grid(2)
 async def test_what_a_task_does_not_merge_and_what_is_not_over_is_not_merged(
     tmp_path: Path, batch: int, first: int, refusal: str
 ) -> None:
@@ -165,6 +166,7 @@ async def test_a_window_that_is_closed_is_never_merged_and_the_next_stays_open(t
 
 
 @pytest.mark.parametrize("kind", ["closed alone before", "closed alone after", "other windows"])
+@pytest.mark.grid(3)
 async def test_servers_that_did_not_merge_the_same_windows_release_none_of_them(tmp_path: Path, kind: str) -> None:
     async with world_of(tmp_path, "sum") as world:
         await collected(world, ENOUGH, ENOUGH, ENOUGH)
@@ -193,7 +195,7 @@ async def test_servers_that_did_not_merge_the_same_windows_release_none_of_them(
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize("step", ["close", pytest.param("release", marks=pytest.mark.slow)])
-@pytest.mark.grid(3)
+@pytest.mark.grid(9)
 async def test_a_crash_between_any_two_writes_of_a_merge_changes_no_byte_of_what_was_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, write: str, after: bool
 ) -> None:
@@ -231,6 +233,7 @@ async def test_a_crash_between_any_two_writes_of_a_merge_changes_no_byte_of_what
 
 
 @pytest.mark.parametrize("stage", ["open", "closed", "frozen"])
+@pytest.mark.grid(3)
 async def test_an_old_copy_never_releases_alone_what_was_merged(tmp_path: Path, stage: str) -> None:
     async with world_of(tmp_path, "sum") as world:
         await collected(world, FEW, FEW)

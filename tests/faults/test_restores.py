@@ -92,6 +92,7 @@ async def reach(world: World, stage: str) -> tuple[Signed[Inventory], list[bytes
 
 
 @pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.grid(3)
 async def test_a_database_copied_before_a_release_and_restored_after_it_is_refused_and_changes_nothing(
     tmp_path: Path, stage: str
 ) -> None:
@@ -462,6 +463,7 @@ async def test_the_same_journal_under_another_root_key_is_refused(tmp_path: Path
 
 
 @pytest.mark.parametrize("rule", [True, False], ids=["on", "off"])
+@pytest.mark.grid(2)
 async def test_a_release_that_the_journal_knows_is_never_computed_again_whatever_the_database_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: bool
 ) -> None:

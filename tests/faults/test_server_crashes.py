@@ -93,7 +93,7 @@ WRITES: dict[str, tuple[type, str]] = {
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize("step", ["close", "freeze", "release"])
-@pytest.mark.grid(3)
+@pytest.mark.grid(9)
 async def test_a_crash_between_any_two_writes_of_a_step_changes_no_byte_of_what_was_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, write: str, after: bool
 ) -> None:

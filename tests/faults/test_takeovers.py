@@ -56,6 +56,7 @@ def take_over(world: World) -> None:
     [(Gate, "_sealed"), (BatchStates, "may"), (StepFiles, "write")],
     ids=["adding shares up", "about to look at the batch", "about to write its step down"],
 )
+@pytest.mark.grid(3)
 async def test_a_paused_gate_that_wakes_after_a_takeover_says_and_writes_nothing(
     world: World, monkeypatch: pytest.MonkeyPatch, paused_in: type, moment: str
 ) -> None:

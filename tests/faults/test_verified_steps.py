@@ -41,7 +41,7 @@ async def run(world: World) -> list[bytes]:
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("write", SEAMS)
 @pytest.mark.parametrize("step", ["check", "judge"])
-@pytest.mark.grid(9)
+@pytest.mark.grid(27)
 async def test_a_crash_between_any_two_writes_of_a_check_or_a_verdict_changes_no_byte_of_what_was_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, write: str, after: bool
 ) -> None:

@@ -18,6 +18,7 @@ def test_the_library_writes_the_same_bytes(value: JsonValue) -> None:
 
 
 @given(VALUES)
+@pytest.mark.slow
 def test_what_the_library_writes_is_read_back(value: JsonValue) -> None:
     assert parse_canonical_json(rfc8785.dumps(value)) == value  # type: ignore[arg-type]
 

@@ -49,6 +49,7 @@ def test_every_fault_of_organisations_is_planted_in_some_mechanism_and_replaces_
 
 
 @pytest.mark.parametrize("case", RELEASED.values(), ids=lambda case: case.name)
+@pytest.mark.grid(3)
 def test_the_two_persons_are_as_far_apart_as_the_promise_allows(case: Case) -> None:
     """In small integer steps the best angle is met to a thousandth of mu; 4 of the noise's variance are given up.
 

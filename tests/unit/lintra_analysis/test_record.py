@@ -95,7 +95,7 @@ def test_a_record_with_another_statement_is_refused(change: dict[str, object], c
 
 
 @pytest.mark.parametrize("kind", ["osnap", "sum", "second_moment"])
-@pytest.mark.grid(2)
+@pytest.mark.grid(4)
 async def test_the_record_says_what_happened(tmp_path: Path, kind: str) -> None:
     async with living(tmp_path) as life:
         task = await life.create(kind)

@@ -134,7 +134,7 @@ async def test_a_false_inventory_is_refused_by_name(life: Life, lie: Lie, token:
 
 
 @pytest.mark.parametrize("where", LATER_LIES)
-@pytest.mark.grid(2)
+@pytest.mark.grid(4)
 async def test_a_lie_is_refused_by_name_and_the_truth_is_taken_later(life: Life, where: str) -> None:
     task = await life.create("osnap")
     await life.upload(task)

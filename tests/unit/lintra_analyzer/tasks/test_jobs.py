@@ -41,6 +41,7 @@ async def test_a_release_is_the_ideal_run_bit_for_bit(life: Life, kind: str) -> 
 
 
 @pytest.mark.parametrize("form", ["seeded", "uniform"])
+@pytest.mark.grid(2)
 async def test_reports_that_are_not_everywhere_are_left_out(life: Life, form: str) -> None:
     task = await life.create("osnap", share_form=form)
     await life.upload(task, 20)
@@ -53,7 +54,7 @@ async def test_reports_that_are_not_everywhere_are_left_out(life: Life, form: st
 
 
 @pytest.mark.parametrize("last", ["batches", "inventory", "ids", "cohort", "aggregate"])
-@pytest.mark.grid(2)
+@pytest.mark.grid(6)
 async def test_a_job_that_died_while_an_answer_was_on_its_way_goes_on_after_a_restart(
     tmp_path: Path, last: str
 ) -> None:

@@ -259,7 +259,7 @@ async def test_the_refusal_of_a_server_stands_in_the_job(life: Life) -> None:
 
 
 @pytest.mark.parametrize("kind", ["osnap", "sum", "second_moment"])
-@pytest.mark.grid(2)
+@pytest.mark.grid(4)
 async def test_the_numbers_come_as_npz_json_and_csv(life: Life, kind: str) -> None:
     async with life.rest() as rest:
         release_id = await released(life, kind)

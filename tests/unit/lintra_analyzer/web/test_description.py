@@ -59,7 +59,7 @@ async def released_wide(life: Life) -> str:
 
 
 @pytest.mark.parametrize("mechanism", ["second_moment", "ron_gauss", "histogram", "boolean", "range"])
-@pytest.mark.grid(2)
+@pytest.mark.grid(6)
 async def test_every_answer_has_the_form_that_is_declared_and_lacks_nothing(life: Life, mechanism: str) -> None:
     others = REQUESTS.keys() - {*OF_RON_GAUSS, *OF_HISTOGRAM, *OF_A_BOOLEAN, *OF_RANGE}
     own = {"ron_gauss": OF_RON_GAUSS, "histogram": OF_HISTOGRAM, "boolean": OF_A_BOOLEAN, "range": OF_RANGE}

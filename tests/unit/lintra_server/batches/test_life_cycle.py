@@ -43,7 +43,7 @@ def nonces(request: AggregateRequest) -> list[bytes]:
 
 @pytest.mark.parametrize("share_form", ["uniform", "seeded", "spread"])
 @pytest.mark.parametrize("mechanism", ["osnap", "sum", "second_moment"])
-@pytest.mark.grid(2)
+@pytest.mark.grid(4)
 async def test_three_servers_release_exactly_what_the_ideal_protocol_releases(
     tmp_path: Path, mechanism: str, share_form: str
 ) -> None:

@@ -261,6 +261,7 @@ async def test_a_stranger_is_refused_before_a_byte_of_the_body_is_read(tmp_path:
 
 
 @pytest.mark.parametrize("resource", ["inventory", "inventory/ids", "cohort", "aggregate"])
+@pytest.mark.grid(2)
 async def test_there_is_one_batch_and_what_it_has_not_yet_is_not_found(tmp_path: Path, resource: str) -> None:
     async with a_world(tmp_path) as world:
         other = await world.ask(0, "GET", f"/batches/1/{resource}")
