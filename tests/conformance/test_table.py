@@ -243,7 +243,9 @@ def fill(kind: str, cell: str) -> None:
 
 def cells() -> list[object]:
     """Return every kind with every cell; audits of large cohorts are for the long tests."""
-    large = {("osnap_published", "audit of the release"), ("second_moment_wishart", "audit of the release")}
+    wishart = ("audit of the release", "audit of the task", "clip counter", "plan", "reading")
+    large = {(kind, "audit of the release") for kind in ("osnap_published", "range_finder", "ron_gauss")}
+    large |= {("second_moment_wishart", cell) for cell in wishart}
     every = [(kind, cell) for kind in sorted(MECHANISMS) for cell in CELLS]
     return [pytest.param(*both, marks=[pytest.mark.slow] * (both in large)) for both in every]
 
