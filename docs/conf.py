@@ -41,7 +41,8 @@ napoleon_attr_annotations = False
 default_role = "code"
 
 # Notebooks are text; what they print is computed while the site is built, and a cell that fails fails the build.
-nb_execution_mode = "cache"
+# Nothing is taken from a cache: its key would be the cells alone, and a change of Lintra would leave old figures.
+nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 120
 nb_execution_show_tb = True
