@@ -35,6 +35,7 @@ RUNS = {
     "bench_demo.py": Run("--runs 3", "--full"),
     "bench_linear_score.py": Run(),
     "bench_missing.py": Run(),
+    "bench_ndis_figures.py": Run("--runs 20", "--full"),
     "bench_ndis_leverage.py": Run(),
     "bench_ndis_profile.py": Run(),
     "bench_ndis_survey.py": Run(),

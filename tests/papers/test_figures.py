@@ -1,5 +1,6 @@
 """The page of figures holds what its commands print: small tables are computed again, the others carry a date."""
 
+import math
 import re
 import sys
 from pathlib import Path
@@ -11,11 +12,14 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import bench_demo  # noqa: E402
+import bench_ndis_figures  # noqa: E402
 import bench_peers  # noqa: E402
 import bench_ron_gauss_figures  # noqa: E402
 import bench_second_moment_figures  # noqa: E402
 import bench_secure_sketching  # noqa: E402
 import showing  # noqa: E402
+
+from lintra_curator.ndis.closed import rp_pstar  # noqa: E402
 
 PAGE = (ROOT / "docs/explanation/paper-figures.md").read_text("utf-8")
 README = (ROOT / "README.md").read_text("utf-8")
@@ -125,3 +129,36 @@ def test_the_bytes_of_proofs_are_what_the_page_says() -> None:
     shown = bench_peers.parts(1, None)["race-proofs"]()
     assert agrees(shown, BLOCKS["race-proofs"])
     assert not agrees(shown, BLOCKS["race-proofs"].replace("1,710", "1,790"))
+
+
+SPECTRUM = bench_ndis_figures.parts(False, 300)
+
+
+@pytest.mark.parametrize("name", ["ndis-by-leverage", "ndis-leverage-gain"])
+def test_what_is_mathematics_about_the_spectrum_is_what_the_page_says(name: str) -> None:
+    assert agrees(SPECTRUM[name](), BLOCKS[name])
+
+
+@pytest.mark.slow
+def test_the_flights_with_a_constant_column_give_the_printed_noise_and_without_one_do_not() -> None:
+    rows = bench_ndis_figures.flights()
+    printed, private = 0.7452001525, rp_pstar(1, 1 / len(rows), bench_ndis_figures.FLIGHT_SKETCH_ROWS)
+    assert bench_ndis_figures.longest(rows) / math.sqrt(private) == pytest.approx(printed, rel=2e-7)
+    assert bench_ndis_figures.longest(rows[:, [0, 2]]) / math.sqrt(private) != pytest.approx(printed, rel=2e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in SPECTRUM if name not in ("ndis-by-leverage", "ndis-leverage-gain")])
+def test_a_table_of_the_spectrum_is_what_its_benchmark_prints(name: str) -> None:
+    assert agrees(SPECTRUM[name](), BLOCKS[name])
+
+
+def test_the_expected_error_of_a_projection_is_that_of_many_of_them() -> None:
+    rows = np.array([[1.0, 0.4], [0.0, 0.8]])
+    errors = np.array(bench_ndis_figures.gram_errors(rows, 50, 0.7, 400, "test"))
+    found, known = np.sqrt(np.mean(errors**2)), bench_ndis_figures.expected_error(rows.T @ rows, 50, 0.7)
+    # 3.5 standard errors: about one seed in two thousand fails.
+    spread = np.std(errors**2) / np.sqrt(len(errors))
+    assert abs(found**2 - known**2) < 3.5 * spread
+    wrong = bench_ndis_figures.expected_error(rows.T @ rows, 50, 1.0)
+    assert abs(found**2 - wrong**2) > 3.5 * spread
