@@ -19,9 +19,9 @@ demo demo-organisations: .venv/.stamp  ## real processes on this machine, real d
 	$(BIN)/python deploy/$(subst -,_,$@).py
 docs: .venv/.more  ## the site, in build/docs; a warning, such as a broken link, is an error
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs build/docs
-bench: .venv/.stamp  ## every benchmark, small, in under ten minutes
+bench: .venv/.more  ## every benchmark, small, in under ten minutes
 	$(BIN)/python benchmarks/every.py
-bench-all: .venv/.stamp  ## every benchmark in full: hours
+bench-all: .venv/.more  ## every benchmark in full: hours
 	$(BIN)/python benchmarks/every.py --full
 bench-peers: .venv/.stamp  ## the race against what people would use instead; sets up an environment for them
 	@test -x build/peers/bin/python || ($(PYTHON) -m venv build/peers && build/peers/bin/python -m pip install --quiet -r benchmarks/peers/requirements.txt)
