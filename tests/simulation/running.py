@@ -17,7 +17,7 @@ from simulation.requesting import ask, burst, census, hostile_question, next_que
 from simulation.trouble import Trouble, install
 from simulation.world import World, new_course, new_world, require_gone
 
-QUICK_OPERATIONS = 3200
+QUICK_OPERATIONS = 3000
 """Of each simulation of the quick suite."""
 
 FAST = Path("/dev/shm")

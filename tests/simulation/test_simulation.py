@@ -2,7 +2,7 @@
 
 The note of a failure holds the command that does the same again:
 
-    .venv/bin/python -m pytest -n 0 tests/simulation/test_simulation.py --seed 1234 --operations 3200
+    .venv/bin/python -m pytest -n 0 tests/simulation/test_simulation.py --seed 1234 --operations 3000
 """
 
 from collections.abc import Callable
