@@ -97,7 +97,7 @@ def persons_of(rows: Rows, person: str | Sequence[object] | None, count: int) ->
         number = spelled.get(value)
         if number is None:
             try:
-                name = require_source("" if value is None or value != value else str(value))
+                name = require_source(_spelled(value))
             except ValueError as error:
                 raise InvalidRowError(f"row {place + 1}: whose row it is: {error}") from None
             number = spelled[value] = known.setdefault(name, len(known))
@@ -141,6 +141,15 @@ def _parquet(file: Path) -> Mapping[str, Cells]:
         raise InvalidRowError(f"{file.name} is no Parquet file: {error}") from None
     columns = [column.to_numpy(zero_copy_only=False) for column in table.itercolumns()]
     return dict(zip(table.column_names, columns, strict=True))
+
+
+def _spelled(value: object) -> str:
+    """Return a cell that names a person as text; a column of whole numbers with a gap in it comes as fractions."""
+    if value is None or value != value:
+        return ""
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value))
+    return str(value)
 
 
 def _by_name(rows: Frame | Mapping[str, Cells]) -> dict[str, Cells]:

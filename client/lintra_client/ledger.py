@@ -202,9 +202,12 @@ class Ledger:
             batch: of the task.
 
         Raises:
+            ValueError: a person's name is empty or too long.
             LedgerRefusedError: the file cannot be used, or some person has no privacy left; nothing was charged.
         """
         wanted = _Wanted(price_of(task), None, None, 1)
+        if not isinstance(sources, Vouched):
+            sources = [require_source(source) for source in sources]
         with self._file.transaction() as db:
             book = Book(db, task.task_id, batch)
             if book.is_charged(report_id):
@@ -221,16 +224,20 @@ class Ledger:
         """Return which persons have no privacy left for a task, or were charged in it before; nothing is charged.
 
         Raises:
+            ValueError: a person's name is empty or too long.
             LedgerRefusedError: the file cannot be used.
         """
+        named = [(source, require_source(source)) for source in sources]
         with self._file.transaction() as db:
-            return self._unaffordable(Book(db, task.task_id, batch), price_of(task), list(sources))
+            book = Book(db, task.task_id, batch)
+            refused = self._unaffordable(book, price_of(task), [name for _, name in named])
+        return [source for source, name in named if name in refused]
 
-    def _unaffordable(self, book: Book, price: Spent, sources: Sequence[str]) -> list[str]:
-        """Return which persons have, or may have, a charge in this task, or no room for its price below the ceiling."""
+    def _unaffordable(self, book: Book, price: Spent, sources: Sequence[str]) -> set[str]:
+        """Return who has, or may have, a charge in this task, or has no room for its price below the ceiling."""
         if not book.is_open_to_all() or not self._has_room(book, (), price):
             # What counts for everybody leaves room for nobody.
-            return list(sources)
+            return set(sources)
         room: dict[tuple[int, ...], bool] = {}
         found = set()
         for source, here, history in book.histories(sources):
@@ -238,7 +245,7 @@ class Ledger:
                 room[history] = self._has_room(book, history, price)
             if here or not room[history]:
                 found.add(source)
-        return [source for source in sources if source in found]
+        return found
 
     def _has_room(self, book: Book, history: tuple[int, ...], price: Spent) -> bool:
         try:

@@ -297,3 +297,10 @@ def test_persons_with_whole_numbers_are_those_of_the_same_numbers_as_texts() -> 
     slow, slow_names = persons_of({"who": [str(value) for value in numbered]}, "who", 5)
     assert [fast_names[number] for number in fast] == [slow_names[number] for number in slow]
     assert sorted(fast_names) == sorted(slow_names) == ["-1", "3", "7"]
+
+
+def test_a_column_of_whole_numbers_that_became_fractions_names_the_same_persons() -> None:
+    # pandas makes fractions of them as soon as one cell of the column is empty, in another month's file perhaps.
+    whole, fractions = np.array([7, 3, -1, 10**6]), [7.0, np.float32(3.0), -1.0, 1e6]
+    assert sorted(persons_of({"who": whole}, "who", 4)[1]) == sorted(persons_of({"who": fractions}, "who", 4)[1])
+    assert persons_of({"who": [2.5, "2.0"]}, "who", 2)[1] == ["2.5", "2.0"]

@@ -105,3 +105,26 @@ def test_the_report_of_a_contribution_belongs_to_its_charges_and_to_no_second_ta
         with pytest.raises(LedgerRefusedError, match="another task"):
             ledger.charge_contribution(TASKS[1], b"r" * 32, NAMES)
         assert len(ledger.entries()) == len(NAMES)
+
+
+@pytest.mark.parametrize("again", ["Ame\u0301lie", " Am\u00e9lie "], ids=["decomposed", "with spaces"])
+def test_a_person_whose_name_is_spelled_otherwise_is_the_same_person(tmp_path: Path, again: str) -> None:
+    with Ledger(tmp_path / "ledger") as ledger:
+        ledger.charge_contribution(TASKS[0], b"r" * 32, ["Am\u00e9lie"])
+        assert ledger.unaffordable(TASKS[0], [again, "Bob"]) == [again]
+        with pytest.raises(LedgerRefusedError, match="1 of 2 persons"):
+            ledger.charge_contribution(TASKS[0], b"s" * 32, [again, "Bob"])
+        with pytest.raises(LedgerRefusedError, match="1 of 2 persons"):
+            ledger.charge_contribution(TASKS[0], b"s" * 32, ["Bob", " Bob"])
+
+
+@pytest.mark.parametrize("name", ["Ann\0", "Ann\0Smith", "", "\ud800", "x" * 201], ids=repr)
+def test_a_name_that_a_statement_would_cut_or_change_is_refused_before_anybody_is_charged(
+    tmp_path: Path, name: str
+) -> None:
+    # SQLite's json_each ends a text at NUL, so that what such a person was charged before would not be found.
+    with Ledger(tmp_path / "ledger") as ledger:
+        for call in (ledger.charge_contribution, lambda task, _, names: ledger.unaffordable(task, names)):
+            with pytest.raises(ValueError, match="1 to 200 printable characters"):
+                call(TASKS[0], b"r" * 32, ["Bob", name])
+        assert ledger.entries() == []
