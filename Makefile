@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Both workers have a core; compiled code is kept, and files lie in memory with 2 GB of room: tests wait for the disk often.
 ALONE := env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(shell test -w /dev/shm && df -Pk /dev/shm | awk 'NR == 2 && $$4 > 2000000 {print "TMPDIR=/dev/shm"}')
-.PHONY: check test test-all vectors demo demo-organisations bench bench-all bench-peers docs lock
+.PHONY: check test test-all vectors demo demo-organisations console bench bench-all bench-peers docs lock
 
 check: .venv/.stamp  ## lint, format, types, spelling, prose
 	$(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/mypy
@@ -15,8 +15,8 @@ test-all: .venv/.more  ## every test; those in a browser need Chromium (Debian: 
 	$(ALONE) $(BIN)/python -m pytest -n 2 --dist worksteal
 vectors: .venv/.stamp  ## write the test vectors again from the reference implementation
 	$(BIN)/python tests/vectors/reference.py
-demo demo-organisations: .venv/.stamp  ## real processes on this machine, real data; of clients, or of sixteen airlines
-	$(BIN)/python deploy/$(subst -,_,$@).py
+demo demo-organisations console: .venv/.stamp  ## real processes, real data; of clients, or of airlines; console: it stays, for a browser
+	$(BIN)/python deploy/$(subst -,_,$(@:console=demo)).py $(if $(filter console,$@),--stay)
 docs: .venv/.more  ## the site, in build/docs; a warning, such as a broken link, is an error
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs build/docs
 bench: .venv/.more  ## every benchmark, small, in under ten minutes

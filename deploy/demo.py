@@ -1,7 +1,8 @@
 """The demonstration: real rows, each a client of its own; real servers; one analyzer; two private answers.
 
-`make demo` starts everything on this machine. With `--analyzer` and `--token-file` it uses services that run already
-(docker-compose.yml). It leaves result.json and picture.png in the output folder.
+`make demo` starts everything on this machine; `make console`, which adds `--stay`, then keeps it up and prints a link
+to the console. With `--analyzer` and `--token-file` it uses services that run already (docker-compose.yml). It leaves
+result.json and picture.png in the output folder.
 """
 
 import argparse
@@ -24,6 +25,7 @@ from picture import draw
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from services import Service, analyst_token, local_services, peak_memory, running
+from staying import add_option, sign_in_link, stay
 from study import (
     DELTA,
     EPSILON,
@@ -81,16 +83,23 @@ def main() -> None:
     stages, begun = Stages(), time.monotonic()
     with _existing(options) if options.analyzer else _started(stages) as (analyzer, services):
         result, shown = run(analyzer, rows, options.workers, stages)
-        for service in services:
-            service.note_memory()
-        # Of the processes that ended, which are the clients', the largest; in kilobytes.
-        clients = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
-    result["seconds"] = {**stages.seconds, "total": round(time.monotonic() - begun, 3)}
-    result["peak_memory_bytes"] = {service.name: service.peak_memory for service in services}
-    result["peak_memory_bytes"] |= {"clients": clients, "demo": peak_memory(os.getpid())}
-    (output / "result.json").write_text(json.dumps(result, indent=2) + "\n")
-    draw(output / "picture.png", result, shown)
-    show(result, output)
+        result["seconds"] = {**stages.seconds, "total": round(time.monotonic() - begun, 3)}
+        result["peak_memory_bytes"] = _peak_memories(services)
+        (output / "result.json").write_text(json.dumps(result, indent=2) + "\n")
+        draw(output / "picture.png", result, shown)
+        show(result, output)
+        if options.stay:
+            stay(lambda: sign_in_link(services[-1]), console)
+
+
+def _peak_memories(services: Sequence[Service]) -> dict[str, int]:
+    """Return the most bytes that each of the services, the clients and this process held."""
+    for service in services:
+        service.note_memory()
+    # Of the processes that ended, which are the clients', the largest; in kilobytes.
+    clients = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+    held = {service.name: service.peak_memory for service in services}
+    return held | {"clients": clients, "demo": peak_memory(os.getpid())}
 
 
 @contextmanager
@@ -278,7 +287,11 @@ def _options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--output", default="demo-output", help="folder for result.json and picture.png")
     parser.add_argument("--analyzer", help="address of an analyzer that runs already")
     parser.add_argument("--token-file", help="file that ends with an analyst token for it")
-    return parser.parse_args(arguments)
+    add_option(parser)
+    options = parser.parse_args(arguments)
+    if options.stay and options.analyzer:
+        parser.error("--stay is for services that this command starts; those of --analyzer stay by themselves")
+    return options
 
 
 if __name__ == "__main__":

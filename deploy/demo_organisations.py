@@ -18,6 +18,7 @@ from flights import DATA, load_flights
 from rich.console import Console
 from rich.table import Table
 from services import analyst_token, local_services, running
+from staying import add_option, sign_in_link, stay
 
 from lintra_analysis import regression
 from lintra_analysis.access.rest_client import AnalyzerClient
@@ -48,7 +49,10 @@ def main() -> None:
     """Start the services, let every airline report, release, regress, and show what came out."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--output", default="demo-output", help="folder for organisations.json")
-    output, begun = Path(parser.parse_args().output), time.monotonic()
+    add_option(parser)
+    options, begun = parser.parse_args(), time.monotonic()
+    output = Path(options.output)
+    output.mkdir(parents=True, exist_ok=True)
     rows, carrier, names = load()
     folder = Path(tempfile.mkdtemp(prefix="lintra-organisations-"))
     servers, analyzer = local_services(folder, NUM_SERVERS)
@@ -58,11 +62,12 @@ def main() -> None:
         stack.enter_context(running([*servers, analyzer]))
         desk = stack.enter_context(AnalyzerClient(analyzer.url, token))
         result = run(desk, rows, carrier, names)
+        result["seconds"]["total"] = round(time.monotonic() - begun, 1)
+        (output / "organisations.json").write_text(json.dumps(result, indent=2) + "\n")
+        show(result)
+        if options.stay:
+            stay(lambda: sign_in_link(analyzer), console)
     shutil.rmtree(folder)
-    result["seconds"]["total"] = round(time.monotonic() - begun, 1)
-    output.mkdir(parents=True, exist_ok=True)
-    (output / "organisations.json").write_text(json.dumps(result, indent=2) + "\n")
-    show(result)
 
 
 def load() -> tuple[FloatArray, IntArray, list[str]]:

@@ -38,6 +38,7 @@ NOT_TYPED = {
     "make test": "runs these tests",
     "make check": "runs beside the tests",
     "make demo-organisations": "takes some minutes; tests/e2e/test_organisations.py runs organisations as processes",
+    "make console": "takes as long, and stays; tests/browser/test_demo.py opens its link",
     "make demo": "takes the better part of a minute; tests/unit/deploy and tests/e2e run its parts",
     "python deploy/demo_wide.py": "takes some minutes; tests/e2e/test_wide_services.py runs its parts",
     "docker-compose up -d --build": CONTAINERS,
