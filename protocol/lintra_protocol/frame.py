@@ -71,7 +71,7 @@ def orthonormal(matrix: IntArray) -> IntArray:
 
 
 def frame_digest(matrix: IntArray) -> str:
-    """Return SHA-256, in base64url, of a frame's entries as row-major little-endian 32-bit integers."""
+    """Return SHA-256, in base64url, of a frame's entries, any shape, as row-major little-endian 32-bit integers."""
     entries: NDArray[np.int32] = np.ascontiguousarray(matrix, dtype="<i4")
     return base64url(hashlib.sha256(entries.tobytes()).digest())
 

@@ -138,6 +138,9 @@ def organisation_report(
 def verdict(task: Task, reports: Sequence[Report], points: Points) -> NDArray[np.bool_]:
     """Do what all servers of a verified task do with the sorted cohort: say of each report whether it is short enough.
 
+    Returns:
+        One truth value for each report, shape `(n,)`.
+
     Raises:
         ValueError: the task's reports are not verified.
     """

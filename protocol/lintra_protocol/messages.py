@@ -218,7 +218,7 @@ class Difference(Frozen):
 
     @classmethod
     def spelled(cls, server: int, missing: IntArray, extra: ReportIds) -> "Difference":
-        """Spell a difference: ascending positions, and what the list of `server` has beyond (see `difference`)."""
+        """Spell a difference: ascending positions, shape `(k,)`, and what `server` has beyond (see `difference`)."""
         return cls(server=server, missing=base64url(encode_positions(missing)), extra=base64url(extra.encode()))
 
     def parsed(self) -> ListDifference:

@@ -179,11 +179,11 @@ class ReportIds(Sequence[bytes]):
         return self.without(np.flatnonzero(~chosen))
 
     def at(self, places: IntArray) -> "ReportIds":
-        """Return those that stand at some ascending places."""
+        """Return those that stand at some ascending places, shape `(k,)`."""
         return ReportIds(self.rows.at(places))
 
     def without(self, places: IntArray) -> "ReportIds":
-        """Return those that do not stand at some ascending places: a look at this list, not a copy of it."""
+        """Return those that stand at none of some places, shape `(k,)`: a look at this list, not a copy of it."""
         return ReportIds(EditedRows(self.rows, places, _NOBODY, NONE)) if len(places) else self
 
     def prove(self, report_id: bytes, tree: Tree) -> tuple[InclusionProof, ...]:
@@ -313,7 +313,7 @@ class ComparedLists:
         return self._first.without(lacking - np.searchsorted(self._extra_at, lacking))
 
     def difference(self, own: int, other: int) -> tuple[IntArray, ReportIds]:
-        """Return what `difference` says of two of the lists, by their numbers."""
+        """Return what `difference` says, in its shapes, of two of the lists, by their numbers."""
         mine, theirs = self._lacks[own], self._lacks[other]
         missing = np.setdiff1d(theirs, mine, assume_unique=True)
         extra = np.setdiff1d(mine, theirs, assume_unique=True)
@@ -329,7 +329,7 @@ class ComparedLists:
 
 
 def difference(own: ReportIds, other: ReportIds) -> tuple[IntArray, ReportIds]:
-    """Return where in `own` stands what `other` lacks, ascending, and what `other` has beyond it."""
+    """Return where in `own` stands what `other` lacks, ascending, shape `(k,)`, and what `other` has beyond it."""
     missing, extra, _ = compared(own.rows, other.rows)
     return missing, ReportIds(extra)
 
@@ -339,7 +339,7 @@ def apply_difference(own: ReportIds, missing: IntArray, extra: ReportIds) -> Rep
 
     Args:
         own: this server's list.
-        missing: ascending positions in it.
+        missing: ascending positions in it, shape `(k,)`.
         extra: identifiers that are not in it.
 
     Raises:
@@ -354,7 +354,10 @@ def apply_difference(own: ReportIds, missing: IntArray, extra: ReportIds) -> Rep
 
 
 def encode_positions(positions: IntArray) -> bytes:
-    """Encode ascending positions below 2^35 by the gaps between them, seven bits a byte, the lowest first (LEB128)."""
+    """Encode ascending positions below 2^35, shape `(k,)`, by the gaps between them.
+
+    A gap takes seven bits a byte, the lowest first (LEB128).
+    """
     gaps = np.diff(positions, prepend=-1) - 1
     return b"".join(_leb128(gaps[start : start + _TOGETHER]) for start in range(0, len(gaps), _TOGETHER))
 
@@ -369,7 +372,7 @@ def _leb128(gaps: IntArray) -> bytes:
 
 
 def decode_positions(data: bytes) -> IntArray:
-    """Parse what `encode_positions` made.
+    """Parse what `encode_positions` made, to an array of shape `(k,)`.
 
     Raises:
         InvalidMessageError: a number is cut off, too long, or spelled with more bytes than it needs.

@@ -20,15 +20,15 @@ def to_ring(values: IntArray) -> RingArray:
 
 
 def from_ring(elements: RingArray) -> IntArray:
-    """Lift ring elements to their centred representatives in [-2^63, 2^63) (a view)."""
+    """Lift ring elements of any shape to their centred representatives in [-2^63, 2^63) (a view of the same shape)."""
     return elements.view(np.int64)
 
 
 def ring_bytes(elements: RingArray) -> bytes:
-    """Encode ring elements, in C order, as little-endian 64-bit words."""
+    """Encode ring elements of any shape, in C order, as little-endian 64-bit words."""
     return elements.astype("<u8", copy=False).tobytes()
 
 
 def ring_from_bytes(data: bytes | memoryview) -> RingArray:
-    """Decode little-endian 64-bit words to a flat array of ring elements (read-only where the platform allows)."""
+    """Decode little-endian 64-bit words to ring elements of shape `(k,)` (read-only where the platform allows)."""
     return np.frombuffer(data, dtype="<u8").astype(np.uint64, copy=False)

@@ -106,7 +106,7 @@ def missing_elsewhere(
         read: gives the differences that came in pieces.
 
     Returns:
-        Ascending positions in `own`; the cohort is all others.
+        Ascending positions in `own`, shape `(k,)`; the cohort is all others.
 
     Raises:
         InvalidMessageError: not one difference for each other server, or it is not spelled as it must be.

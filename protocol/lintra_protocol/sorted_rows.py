@@ -147,13 +147,13 @@ def rows_in(data: bytes | memoryview) -> Bytes:
 
 
 def taken(rows: Bytes, chosen: Mask | IntArray) -> Bytes:
-    """Return `rows[chosen]`, whole identifiers at a time."""
+    """Return `rows[chosen]`, shape `(k, 32)`, whole identifiers at a time."""
     places = np.flatnonzero(chosen) if chosen.dtype == bool else chosen
     return np.ascontiguousarray(rows).view(np.uint64).take(places, axis=0).view(np.uint8)
 
 
 def inserted(rows: Bytes, places: IntArray, extra: Bytes) -> Bytes:
-    """Return rows with others before some places, ascending."""
+    """Return rows of shape `(n, 32)` with others, shape `(k, 32)`, before some ascending places, shape `(k,)`."""
     return np.insert(_whole(rows), places, _whole(extra)).view(np.uint8).reshape(-1, HASH_BYTES)
 
 
@@ -270,8 +270,8 @@ def compared(first: Rows, second: Rows) -> tuple[IntArray, Bytes, IntArray]:
     """Say how the second list differs from the first, by reading both once.
 
     Returns:
-        Ascending positions in the first of what the second lacks; the identifiers that the second has beyond it,
-        sorted; and how many of the first are smaller than each of these.
+        Ascending positions in the first of what the second lacks, shape `(k,)`; the identifiers that the second has
+        beyond it, sorted, shape `(j, 32)`; and how many of the first are smaller than each of these, shape `(j,)`.
     """
     missing: list[IntArray] = [NONE]
     extra: list[Bytes] = [np.zeros((0, HASH_BYTES), np.uint8)]

@@ -134,10 +134,10 @@ def judge(
     bodies: Sequence[Read],
     tell: Callable[[float], None] = lambda _: None,
 ) -> IntArray:
-    """Add up the check shares of all servers, and return which reports fail, as ascending places in the cohort (R15).
+    """Add up the check shares of all servers, and return which reports fail (R15).
 
-    Memory holds a block of each body. Nothing may be built on the result before this has returned: that every body is
-    the one that its server signed shows at the end.
+    They are ascending places in the cohort, shape `(k,)`. Memory holds a block of each body. Nothing may be built on
+    the result before this has returned: that every body is the one that its server signed shows at the end.
 
     Args:
         task: a verified task.

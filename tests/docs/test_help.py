@@ -1,10 +1,12 @@
 """Help texts are sentences, and every public name of the libraries says what it takes and what it gives."""
 
+import ast
 import importlib
 import inspect
 import re
 from collections.abc import Iterator
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -76,6 +78,39 @@ def test_every_public_name_says_what_it_is_what_it_takes_and_what_it_gives(face:
     things = {name: getattr(module, name) for name in module.__all__}
     found = [one for name, thing in things.items() if callable(thing) for one in lacking(name, thing)]
     assert found == []
+
+
+ROOT = Path(__file__).parents[2]
+
+
+def shapeless(tree: ast.AST) -> list[str]:
+    """Return the public functions and methods that take or give an array and do not say of what shape."""
+    found = []
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
+    nodes = [node for body in (tree, *classes) for node in ast.iter_child_nodes(body)]
+    for one in [node for node in nodes if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")]:
+        annotations = [part.annotation for part in [*one.args.args, *one.args.kwonlyargs]] + [one.returns]
+        if not any(re.search(r"Array\b|NDArray\[", ast.unparse(part)) for part in annotations if part):
+            continue
+        if not re.search(r"\bshapes?\b", ast.get_docstring(one) or ""):
+            found.append(one.name)
+    return found
+
+
+@pytest.mark.parametrize("package", ["protocol/lintra_protocol"])
+def test_who_takes_or_gives_an_array_says_of_what_shape(package: str) -> None:
+    found = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in sorted((ROOT / package).rglob("*.py"))
+        for name in shapeless(ast.parse(path.read_text()))
+    }
+    assert found == set()
+
+
+def test_a_function_that_hides_the_shape_of_its_array_is_found() -> None:
+    text = 'def half(rows: FloatArray) -> int:\n    """Return half of the rows."""\n'
+    assert shapeless(ast.parse(text)) == ["half"]
+    assert shapeless(ast.parse(text.replace("rows.", "rows, shape `(n, d)`."))) == []
 
 
 def test_a_docstring_without_an_argument_is_found() -> None:

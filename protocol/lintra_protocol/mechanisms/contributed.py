@@ -84,7 +84,7 @@ class Contributed(Encoder):
         return rows * self.largest_word()
 
     def released_rows(self, sketch: IntArray) -> float:
-        """Return how many rows all organisations have, with noise if it is released so, from integers `(1, w)`.
+        """Return how many rows all organisations have, with noise if it is released so, from a sum of shape `(1, w)`.
 
         Raises:
             ValueError: the reports are not contributions.
@@ -94,7 +94,7 @@ class Contributed(Encoder):
         return float(sketch[0, -1]) if self.exact_count_words else self.noisy_rows(sketch)
 
     def noisy_rows(self, sketch: IntArray) -> float:
-        """Return the rows that released integers count with noise.
+        """Return the rows that released integers, shape `(m, w)`, count with noise.
 
         Raises:
             ValueError: this mechanism counts none.
@@ -176,7 +176,7 @@ class Contributed(Encoder):
         return noised
 
     def exact_contribution(self, rows: FloatArray, persons: IntArray) -> IntArray:
-        """Return the same without noise (see `contribution`)."""
+        """Return the same without noise, shape `(report_words,)` (see `contribution` for the arguments)."""
         self._require_rows(rows, persons)
         if self.leaves_out:
             whole = np.flatnonzero(np.isfinite(rows).all(axis=1))

@@ -87,5 +87,5 @@ def along(steps: IntArray, basis: IntArray, targets: tuple[int, ...]) -> IntArra
 
 
 def clipped_along(steps: IntArray, basis: IntArray, targets: tuple[int, ...], squared_bound: int) -> IntArray:
-    """Return the same, shrunk in integers so that no squared norm exceeds `squared_bound`."""
+    """Return the same, of the same shape, shrunk in integers so that no squared norm exceeds `squared_bound`."""
     return clip_exactly(along(steps, basis, targets), isqrt(squared_bound))

@@ -124,7 +124,7 @@ class Histogram(Mechanism):
         return found
 
     def filled(self, rows: FloatArray) -> FloatArray:
-        """Return the rows as they are: a missing number has a cell of its own."""
+        """Return the rows, shape `(n, d)`, as they are: a missing number has a cell of its own."""
         return rows
 
     def encode_exactly(self, steps: IntArray) -> IntArray:
@@ -136,7 +136,7 @@ class Histogram(Mechanism):
         return words
 
     def shrinks(self, rows: FloatArray) -> NDArray[np.bool_]:
-        """Return False for each row: none is too large."""
+        """Return False for each row, shape `(n,)`: none is too large."""
         return np.zeros(len(rows), np.bool_)
 
     def decode(self, sketch: IntArray, num_columns: int) -> FloatArray:
@@ -155,7 +155,7 @@ class Histogram(Mechanism):
         return True
 
     def noisy_rows(self, sketch: IntArray) -> float:
-        """Return the mean over the columns of what all cells of a column add up to, in rows."""
+        """Return the mean over the columns of what all cells of a column add up to, of a sum of shape `(1, w)`."""
         return float(sketch[0].sum()) / (self.indicator * len(self.edges))
 
     def by_column(self, counts: FloatArray) -> tuple[FloatArray, ...]:

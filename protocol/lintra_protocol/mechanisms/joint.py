@@ -231,7 +231,7 @@ def feature_steps(values: FloatArray) -> IntArray:
 
 
 def level_numbers(values: FloatArray, num_levels: int) -> IntArray:
-    """Round values to the numbers of a category's levels, 0 to `num_levels` - 1; what lies outside goes to the end."""
+    """Round values of any shape to the numbers of levels, 0 to `num_levels` - 1; what lies outside goes to the end."""
     return np.rint(np.clip(values, 0, num_levels - 1)).astype(np.int64)
 
 
@@ -248,7 +248,7 @@ def feature_width(num_levels: int) -> int:
 
 
 def histogram_cells(steps: IntArray, num_bins: int, edges: Sequence[int] = ()) -> IntArray:
-    """Return the cell of each feature among `num_bins` over [-1, 1]; 1 itself lies in the last.
+    """Return the cell of each feature, in any shape, among `num_bins` over [-1, 1]; 1 itself lies in the last.
 
     Cells are of equal width, or cell k begins at the k-th of some ascending `edges`, in steps of 2^-15.
     """
@@ -261,7 +261,7 @@ def histogram_cells(steps: IntArray, num_bins: int, edges: Sequence[int] = ()) -
 def merged_cells(cells: IntArray, num_bins: int, num_merged: int) -> IntArray:
     """Return the cells of a pair table: floor(c b / B) of B cells that became b, at most B, neighbours together.
 
-    `NO_CELL` stays what it is.
+    The shape is that of `cells`. `NO_CELL` stays what it is.
     """
     merged: IntArray = cells * num_merged // num_bins
     return merged
@@ -283,7 +283,10 @@ def project(features: IntArray, frame: IntArray | None, fraction_bits: int) -> I
 
 
 def label_steps(values: FloatArray, bound: int) -> IntArray:
-    """Count numeric labels, in [-1, 1], in steps of 1 / `bound`, rounded half to even and moved inside; NaN is 0."""
+    """Count numeric labels, in [-1, 1] and any shape, in steps of 1 / `bound`.
+
+    They are rounded half to even and moved inside; NaN is 0.
+    """
     return np.rint(np.clip(np.nan_to_num(values, nan=0.0), -1.0, 1.0) * bound).astype(np.int64)
 
 

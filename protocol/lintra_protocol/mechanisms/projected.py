@@ -114,7 +114,7 @@ class ProjectedRows(Mechanism):
     # --- the roles' parts --------------------------------------------------------------------------------------
 
     def filled(self, rows: FloatArray) -> FloatArray:
-        """Return the rows as they are: what is missing has no cell, and becomes the middle of its features later."""
+        """Return the rows, shape `(n, d)`, as they are: what is missing has no cell, and its features are filled in."""
         return rows
 
     def public_frame(self) -> IntArray | None:

@@ -201,7 +201,7 @@ class RangeFinder(Mechanism):
         return self.sigma / self.intercept_steps**2
 
     def noisy_rows(self, sketch: IntArray) -> float:
-        """Return the last word over C0^2."""
+        """Return the last word of a sum of shape `(1, w)` over C0^2."""
         return float(sketch[0, -1]) / self.intercept_steps**2
 
     def exact_sum(self, rows: FloatArray, persons: IntArray) -> IntArray:

@@ -169,7 +169,7 @@ class RonGauss(CountedCells):
         return "count 'noisy': ron_gauss counts rows by the classes of a label; name a label with levels"
 
     def noisy_rows(self, sketch: IntArray) -> float:
-        """Return what the counts of all classes add up to, in rows."""
+        """Return what the counts of all classes add up to, in rows, of a sum of shape `(1, w)`."""
         return float(sketch[0, : self.layout.ends[0]].sum()) / self.indicator
 
     # --- the roles' parts --------------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ class RonGauss(CountedCells):
         return values
 
     def unpack(self, values: FloatArray) -> JointSums:
-        """Take a decoded sum apart. A numeric label of 1 is `label_bound` steps of 2^-`fraction_bits`."""
+        """Take a sum of shape `(w,)` apart; a numeric label of 1 is `label_bound` steps of 2^-`fraction_bits`."""
         return self.layout.unpack(values)
 
     def clipping_rule(self) -> str:

@@ -68,7 +68,10 @@ class RonGaussCentred(ProjectedRows):
         return self.num_coordinates * (self.num_coordinates + 1) // 2
 
     def sigmas(self, num_columns: int) -> IntArray:
-        """Return `sigma` off the diagonal and the next integer above sqrt(2) `sigma` on it; the counter has `sigma`."""
+        """Return the deviation of every word's noise, shape `(w,)`.
+
+        It is `sigma` off the diagonal and the next integer above sqrt(2) `sigma` on it; the counter has `sigma`.
+        """
         products = np.tile(triangle_sigmas(self.num_coordinates, self.sigma), self.num_blocks)
         return np.pad(products, (0, self.clip_words), constant_values=self.sigma)
 

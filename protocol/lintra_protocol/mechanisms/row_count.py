@@ -72,7 +72,7 @@ class CountedRows(Mechanism):
         return True
 
     def noisy_rows(self, sketch: IntArray) -> float:
-        """Return `counted_rows`."""
+        """Return `counted_rows` of a sum of shape `(1, w)`."""
         return self.counted_rows(sketch)
 
     @property

@@ -90,7 +90,10 @@ class SecondMoment(CountedRows):
         return clipped_along(steps, directions(self.basis, rows.shape[1]), self.targets, self.squared_bound)
 
     def shrinks(self, rows: FloatArray) -> NDArray[np.bool_]:
-        """Say for each normalised row whether it, or what it is along the directions, is too large to be encoded."""
+        """Say of normalised rows, shape `(n, d)`, which are too large to be encoded, shape `(n,)`.
+
+        With a basis a row is, too, that is too long along the directions.
+        """
         too_long = super().shrinks(rows)
         if self.basis is None:
             return too_long
@@ -99,7 +102,7 @@ class SecondMoment(CountedRows):
         return too_long | longer
 
     def steps_of_persons(self, rows: FloatArray, num_columns: int) -> IntArray:
-        """Clip all rows of each person together (see `CountedRows.steps_of_persons`); with a basis, along it again."""
+        """Clip all rows of each person together; with a basis, along it again (for shapes see `CountedRows`)."""
         steps = super().steps_of_persons(rows, num_columns)
         if self.basis is None:
             return steps
@@ -108,7 +111,10 @@ class SecondMoment(CountedRows):
         return whole.reshape(mapped.shape)
 
     def encode_exactly(self, steps: IntArray) -> IntArray:
-        """Return the integer products: with the intercept, of the upper triangle, the squared norm and the count."""
+        """Return the integer products of steps of shape `(n, d)`, shape `(n, w)`.
+
+        They are those with the intercept, those of the upper triangle, the squared norm and the count.
+        """
         products = [triangle_products(steps)]
         if self.intercept != "0":
             products.insert(0, steps * self.intercept_steps)
@@ -124,9 +130,10 @@ class SecondMoment(CountedRows):
         return 2 * self.fraction_bits
 
     def sigmas(self, num_columns: int) -> IntArray:
-        """Return `sigma` off the diagonal, the next integer above sqrt(2) `sigma` on it, for the trace and the count.
+        """Return the deviation of every word's noise, shape `(w,)`.
 
-        That of the clip counter is `sigma`.
+        It is `sigma` off the diagonal and for the clip counter, the next integer above sqrt(2) `sigma` on the diagonal,
+        for the trace and for the count.
         """
         around = (self._leading(num_columns), int(self.trace) + self.count_words)
         triangle = triangle_sigmas(self.num_factors(num_columns), self.sigma)
@@ -165,7 +172,7 @@ class SecondMoment(CountedRows):
         return (alone + bound**2 * self.trace) / 2
 
     def sum_of_steps(self, steps: IntArray) -> IntArray:
-        """Return the sums of the integer products of rows, in the order of `encode_exactly`."""
+        """Return the sums, shape `(w,)`, of what `encode_exactly` makes of integer rows of shape `(n, d)`."""
         products = _summed_products(steps, self.squared_person_bound)
         parts = [products[np.triu_indices(steps.shape[1])]]
         if self.intercept != "0":
@@ -313,7 +320,7 @@ def _triangle(num_columns: int) -> int:
 
 
 def triangle_products(steps: IntArray) -> IntArray:
-    """Return the products of every two columns of `steps`, `(n, d)`, in the order (1,1), (1,2), .., (2,2), .."""
+    """Return the products of every two columns of `steps`, shape `(n, d)`, in the order (1,1), (1,2), .., (2,2), .."""
     first, second = np.triu_indices(steps.shape[1])
     products: IntArray = steps[:, first] * steps[:, second]
     return products
@@ -341,7 +348,10 @@ def _summed_products(steps: IntArray, squared_bound: int) -> IntArray:
 
 
 def triangle_sigmas(num_columns: int, sigma: int) -> IntArray:
-    """Return sigma off the diagonal and the next integer above sqrt(2) sigma on it, in the same order."""
+    """Return the deviations of `triangle_products`, shape `(d (d + 1) / 2,)`.
+
+    They are sigma off the diagonal and the next integer above sqrt(2) sigma on it.
+    """
     first, second = np.triu_indices(num_columns)
     return np.where(first == second, isqrt(2 * sigma**2 - 1) + 1, sigma).astype(np.int64)
 

@@ -82,7 +82,7 @@ class WishartSecondMoment(Mechanism):
         return 1
 
     def encode_exactly(self, steps: IntArray) -> IntArray:
-        """Return the integer products of the upper triangle."""
+        """Return the integer products of the upper triangle, shape `(n, d (d + 1) / 2)`, of steps of shape `(n, d)`."""
         return triangle_products(steps)
 
     @property
@@ -91,7 +91,10 @@ class WishartSecondMoment(Mechanism):
         return 2 * self.fraction_bits
 
     def sigmas(self, num_columns: int) -> IntArray:
-        """Return `sigma` off the diagonal and the next integer above sqrt(2) `sigma` on it; the counter has `sigma`."""
+        """Return the deviation of every word's noise, shape `(w,)`.
+
+        It is `sigma` off the diagonal and the next integer above sqrt(2) `sigma` on it; the counter has `sigma`.
+        """
         return np.pad(triangle_sigmas(num_columns, self.sigma), (0, self.clip_words), constant_values=self.sigma)
 
     def squared_row_distance(self, neighbours: Neighbours) -> Fraction:
@@ -116,7 +119,7 @@ class WishartSecondMoment(Mechanism):
         return triangle_matrix(words, num_columns, 4.0**-self.fraction_bits)
 
     def noise(self, num_rows: int, num_columns: int, random_bytes: RandomBytes) -> IntArray:
-        """Draw one example for each of `num_rows` reports, and return its products about their mean."""
+        """Draw one example for each report; return its products about their mean, shape `(num_rows, w)`."""
         first, second = np.triu_indices(num_columns)
         shape, bits = (num_rows, first.size), 2 * _FINE_BITS
         coarse = discrete_gaussian((num_rows, num_columns), self.coarse, random_bytes)

@@ -40,7 +40,7 @@ class Sum(CountedRows):
         return isqrt(self.squared_person_bound // (4 * rows))
 
     def encode_exactly(self, steps: IntArray) -> IntArray:
-        """Return the clipped rows, and what each counts."""
+        """Return the clipped rows, shape `(n, d)`, and what each counts: shape `(n, w)`."""
         words = self.count_words
         return np.pad(steps, ((0, 0), (0, words)), constant_values=self.count_steps) if words else steps
 
@@ -71,7 +71,7 @@ class Sum(CountedRows):
         return self.sigma / self.count_steps
 
     def sum_of_steps(self, steps: IntArray) -> IntArray:
-        """Return the sum of clipped integer rows, and what they count."""
+        """Return the sum of clipped integer rows, shape `(n, d)`, and what they count: shape `(w,)`."""
         return np.append(steps.sum(axis=0), [self.count_steps * len(steps)] * self.count_words).astype(np.int64)
 
     def squared_report_bound(self) -> int:

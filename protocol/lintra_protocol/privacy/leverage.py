@@ -119,7 +119,7 @@ def gram_matrix(rows: int, row_numbers: IntArray, signs: IntArray) -> IntArray:
 
 
 def gram_inverse(rows: int, row_numbers: IntArray, signs: IntArray) -> GramInverse:
-    """Invert G = S S^T of a sketch, with a certificate (see `gram_matrix` for the arguments).
+    """Invert G = S S^T of a sketch, with a certificate (see `gram_matrix` for the arguments and their shapes).
 
     Raises:
         RowUnderfilledError: the rows of the sketch are, or may be, linearly dependent.
@@ -173,7 +173,7 @@ def shared_pairs(rows: int, row_numbers: IntArray, signs: IntArray) -> int:
     """Return E_max: the most other columns, counted once per shared pair of rows, that agree with one column there.
 
     Two columns agree in a pair of rows if both have entries in both rows, with the same relative sign
-    (see `gram_matrix` for the arguments).
+    (see `gram_matrix` for the arguments and their shapes).
     """
     columns = in_blocks(row_numbers, signs)
     met = _Meetings.of(rows, columns)
@@ -328,7 +328,7 @@ class _Meetings:
 
 
 def in_blocks(row_numbers: IntArray, signs: IntArray) -> Columns:
-    """Return columns that are there as arrays, `BLOCK` at a time."""
+    """Return columns that are there as arrays of shape `(n, s)`, `BLOCK` at a time."""
     starts = range(0, len(row_numbers), BLOCK)
     return lambda: ((row_numbers[start : start + BLOCK], signs[start : start + BLOCK]) for start in starts)
 

@@ -62,7 +62,10 @@ class ChiSquare:
         return cls(freedom, start, step, np.stack([values, density * step, slope * step**2]))
 
     def cdf(self, x: FloatArray) -> FloatArray:
-        """Return P(chi-square <= x), by quintic interpolation; 14 digits also far out in the lower tail."""
+        """Return P(chi-square <= x) in the shape of x, by quintic interpolation.
+
+        It has 14 right digits, also far out in the lower tail.
+        """
         place = (np.cbrt(np.maximum(x, 0.0)) - self.start) / self.step
         index = np.clip(place.astype(np.int64), 0, _PANELS - 1)
         u = np.clip(place - index, 0.0, 1.0)
@@ -74,7 +77,7 @@ class ChiSquare:
         return result
 
     def rule(self) -> tuple[FloatArray, FloatArray]:
-        """Return nodes x and probability weights for expectations over the law."""
+        """Return nodes x and probability weights for expectations over the law, both of one shape `(k,)`."""
         start, end = _range(self.freedom)
         y = start + (end - start) * (_NODES + 1) / 2
         weights = _density(self.freedom, y) * _WEIGHTS

@@ -55,7 +55,7 @@ class PublicMatrix(ABC):
         return LeverageBounds.of_columns(self.rows, self.columns, coalitions=False)
 
     def columns(self) -> Iterator[tuple[IntArray, IntArray]]:
-        """Yield the entries of all columns (see `entries`), some at a time, in the order of their ranks."""
+        """Yield the entries of all columns in the shapes of `entries`, some at a time, in the order of their ranks."""
         for start in range(0, self.num_clients, BLOCK):
             yield self.entries(np.arange(start, min(start + BLOCK, self.num_clients)))
 

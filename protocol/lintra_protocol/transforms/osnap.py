@@ -80,7 +80,7 @@ class BalancedOsnap(PublicMatrix):
         return _spelled([own[ranks] for own in self._tables] if self._tables else self._computed(ranks))
 
     def columns(self) -> Iterator[tuple[IntArray, IntArray]]:
-        """Yield the entries of all columns, some at a time, in the order of their ranks."""
+        """Yield the entries of all columns in the shapes of `entries`, some at a time, in the order of their ranks."""
         if not self._tables:
             yield from super().columns()
             return
@@ -97,7 +97,10 @@ class BalancedOsnap(PublicMatrix):
         return found
 
     def row_counts(self) -> IntArray:
-        """Return the row sizes: in a block of b rows `num_clients // b`, one more in its first `num_clients % b`."""
+        """Return how many columns have an entry in each row, shape `(m,)`.
+
+        In a block of b rows these are `num_clients // b`, and one more in its first `num_clients % b`.
+        """
         sizes = [after - first for first, after in self._bounds]
         counts = [self.num_clients // size + (np.arange(size) < self.num_clients % size) for size in sizes]
         return np.concatenate(counts).astype(np.int64)

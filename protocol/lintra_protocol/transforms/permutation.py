@@ -56,7 +56,7 @@ class SortedOrder(Order):
         self.ranks = _ascending(words >> np.uint64(1))
 
     def positions(self, ranks: IntArray) -> IntArray:
-        """Return where some ranks stand."""
+        """Return where some ranks, shape `(k,)`, stand, in the same shape."""
         return self._positions[ranks]
 
     @cached_property
@@ -85,7 +85,7 @@ class FeistelOrder(Order):
         self._rounds = [(own % np.uint64(side)).astype(np.uint32) for own in words]
 
     def positions(self, ranks: IntArray) -> IntArray:
-        """Return where some ranks stand."""
+        """Return where some ranks, shape `(k,)`, stand, in the same shape."""
         result = np.empty(len(ranks), np.int64)
         for start in range(0, len(ranks), _PIECE):
             result[start : start + _PIECE] = self._walked(ranks[start : start + _PIECE].astype(np.uint32))

@@ -36,12 +36,12 @@ FieldArray = NDArray[np.uint64]
 
 
 def over_primes(numbers: Sequence[int], dimensions: int) -> FieldArray:
-    """Return one number for each prime, to stand beside arrays of so many dimensions."""
+    """Return one number for each prime, shape `(4, 1, ...)`, to stand beside arrays of so many dimensions."""
     return np.array(numbers, np.uint64).reshape(-1, *(1,) * (dimensions - 1))
 
 
 def reduced(numbers: RingArray) -> FieldArray:
-    """Return any 64-bit numbers as elements of the fields, below each prime."""
+    """Return 64-bit numbers of shape `(4, ...)` as elements of the four fields, each below its prime."""
     folded = (numbers & ELEMENT_MASK) + (numbers >> np.uint64(_BITS)) * over_primes(_GAPS, numbers.ndim)
     # Below twice the prime; what is below the prime wraps around, and is then the smaller number as it was.
     result: FieldArray = np.minimum(folded, folded - over_primes(PRIMES, numbers.ndim))
@@ -49,14 +49,14 @@ def reduced(numbers: RingArray) -> FieldArray:
 
 
 def minus(first: FieldArray, second: FieldArray) -> FieldArray:
-    """Return differences of elements."""
+    """Return differences of elements of shapes `(4, ...)` that fit each other."""
     difference = first - second
     result: FieldArray = np.minimum(difference, difference + over_primes(PRIMES, difference.ndim))
     return result
 
 
 def times(first: FieldArray, second: FieldArray) -> FieldArray:
-    """Return products of elements."""
+    """Return products of elements of shapes `(4, ...)` that fit each other."""
     high_1, low_1 = first >> _HALF, first & _LOW_HALF
     high_2, low_2 = second >> _HALF, second & _LOW_HALF
     middle = high_1 * low_2 + low_1 * high_2
@@ -69,7 +69,7 @@ def times(first: FieldArray, second: FieldArray) -> FieldArray:
 
 
 def summed(elements: FieldArray) -> FieldArray:
-    """Return the sums of elements over the last axis, of at most 2^20 of them."""
+    """Return the sums of elements, shape `(4, ..., k)`, over the last axis; k is at most 2^20."""
     low, high = (elements & _LOW_HALF).sum(axis=-1), (elements >> _HALF).sum(axis=-1)
     carries = (high >> _HALF) * over_primes(_GAPS, high.ndim)
     return reduced(reduced(low + carries) + ((high & _LOW_HALF) << _HALF))
@@ -93,13 +93,13 @@ def _drawn(prime: int, count: int, random_bytes: RandomBytes) -> RingArray:
 
 
 def value_limbs(elements: FieldArray) -> FloatArray:
-    """Return numbers below 2^64 in limbs of 16 bits, on a new last axis of length 4."""
+    """Return numbers below 2^64 in limbs of 16 bits, shape `(..., 4)`, the lowest first."""
     halves = np.ascontiguousarray(elements, "<u8").view("<u2")
     return halves.reshape(*elements.shape, 64 // VALUE_BITS).astype(np.float64)
 
 
 def weight_limbs(elements: FieldArray) -> FloatArray:
-    """Return elements in limbs of 20 bits, on a new last axis of length 3."""
+    """Return elements in limbs of 20 bits, shape `(..., 3)`, the lowest first."""
     shifts = np.arange(0, _BITS, WEIGHT_BITS, dtype=np.uint64)
     limbs = (elements[..., np.newaxis] >> shifts) & np.uint64((1 << WEIGHT_BITS) - 1)
     return limbs.astype(np.float64)

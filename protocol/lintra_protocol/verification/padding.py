@@ -50,7 +50,10 @@ def _roots(squares: IntArray) -> IntArray:
 
 @lru_cache(maxsize=1)
 def four_squares() -> IntArray:
-    """Return four decreasing numbers for each of 0 to 724 whose squares add up to it, the first in order of letters."""
+    """Return four decreasing numbers for each of 0 to 724 whose squares add up to it, shape `(725, 4)`.
+
+    Of several such four it is the first in the order of letters.
+    """
     table = np.full((_LARGEST_REST + 1, 4), -1, np.int64)
     for a in range(_LARGEST_ROOT + 1):
         for b in range(a + 1):
