@@ -20,7 +20,7 @@ from services import analyst_token, local_services, running
 
 from lintra_analysis.access.rest_client import AnalyzerClient
 from lintra_analysis.trial.pilot import pilot_document
-from lintra_client import Client, SendSummary
+from lintra_client import Client, Ledger, SendSummary
 from lintra_protocol.ring import FloatArray
 from lintra_service.tokens import token_hash
 from support.names import answering
@@ -33,7 +33,9 @@ INSTALLS = "asks a package index, which tests do not"
 CONTAINERS = "needs a container engine"
 NOT_TYPED = {
     "pip install 'lintra[analysis,client-cli]'": INSTALLS,
+    "pip install 'lintra[server,analyzer,client-cli]'": INSTALLS,
     'pip install "lintra[server]"': INSTALLS,
+    'pip install "lintra[server,postgres]"': INSTALLS,
     "python -m venv peers && peers/bin/pip install dpmm==0.1.9": INSTALLS,
     "make test": "runs these tests",
     "make check": "runs beside the tests",
@@ -68,6 +70,10 @@ FAILS = {
     "docs/explanation/ndis.md": ["1 lintra audit gaussian -"],  # VIOLATION, as the page says
 }
 """Commands whose page says that they end with another status than 0."""
+PRINTS = {
+    "docs/tutorial/three-servers.md": ["2000 rows sent, 5 of them clipped, 0 failed", "told (69.3)", "/sign-in?code="],
+}
+"""What a page says that its commands print, where noise does not change it."""
 
 NAMES = ("stats.a.example", "stats.b.example", "analyzer.example")
 CLIENTS = 60
@@ -219,11 +225,41 @@ def prepared(page: str, place: Place, folder: Path) -> dict[str, str]:
         "docs/reference/client.md": "two",
     }.get(page, topic)
     own = {"TASK": place.sent[task], "RELEASE": place.released[topic], "XDG_STATE_HOME": str(folder / "state")}
+    if page == "docs/reference/client.md":
+        own |= of_an_organisation(place, folder) | of_an_earlier_task(place, folder)
     if page == "docs/reference/analyzer.md":
         # Its first commands start an analyzer of their own; the others ask the one that has releases.
         _, service = local_services(folder, 2)
         assert service.config == folder / "analyzer.toml"
     return {**place.environment, **own}
+
+
+def of_an_organisation(place: Place, folder: Path) -> dict[str, str]:
+    """Write the table of a hospital, and make a task that takes one report of each hospital."""
+    with (folder / "north.csv").open("w", newline="") as file:
+        people = [f"p{k // 2}" for k in range(200)]
+        csv.writer(file).writerows(
+            [["patient", "age", "bmi"], *zip(people, *rows_of(PATIENTS[:2], 200).T, strict=True)]
+        )
+    asks = asked(PATIENTS[:2]) | {"min_clients": 2, "contributors": {"rows_per_person": 2, "max_rows": 1000}}
+    with AnalyzerClient(f"https://{NAMES[2]}", place.environment["TOKEN"]) as client:
+        return {"JOINT": client.create_task(asks)["task_id"]}
+
+
+def of_an_earlier_task(place: Place, folder: Path) -> dict[str, str]:
+    """Answer a task as the user of this folder, have it released, and write its certificate beside."""
+    with AnalyzerClient(f"https://{NAMES[2]}", place.environment["TOKEN"]) as client:
+        task_id = client.create_task(asked(PATIENTS[:2], epsilon=1))["task_id"]
+
+        async def answered() -> str:
+            ledger = Ledger(folder / "state/lintra/ledger.sqlite")
+            async with Client(task_id, [f"https://{name}" for name in NAMES[:2]], ledger=ledger) as one:
+                return (await one.send({"age": 41, "bmi": 22.4}, source="visitor")).report_id
+
+        report_id = asyncio.run(answered())
+        assert asyncio.run(sent_to(task_id, rows_of(PATIENTS[:2]))).sent == CLIENTS
+        client.download_release(client.release(task_id), folder / "release")
+    return {"EARLIER": task_id, "REPORT": report_id}
 
 
 def organisations(folder: Path) -> None:
@@ -261,6 +297,7 @@ def test_every_command_of_a_page_does_what_the_page_says(page: str, place: Place
     sources = [block for block in blocks(page) if block.kind == "shell" and block.text in typed_blocks(page)]
     printed, failed = typed(sources, tmp_path, variables, [f"127.0.0.1:8700:127.0.0.1:{place.port}"])
     assert failed == FAILS.get(page, []), printed[:1500] + printed[-1500:]
+    assert [words for words in PRINTS.get(page, []) if words not in printed] == []
 
 
 @pytest.mark.slow
@@ -270,14 +307,21 @@ def test_every_block_of_python_that_talks_to_servers_runs(
     page: str, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     task = place.sent["patients" if page == "README.md" else "two"]
     rows = rows_of(PATIENTS[:2])
     names: dict[str, object] = {"task_id": task, "rows": rows, "row": {"age": 41, "bmi": 22.4}}
+    if page == "docs/reference/client.md":
+        earlier = of_an_earlier_task(place, tmp_path)
+        names |= {"joint_task": of_an_organisation(place, tmp_path)["JOINT"], "earlier_task": earlier["EARLIER"]}
+        names |= {"report_id": earlier["REPORT"]}
     stages = run_python([block for block in blocks(page) if block.kind == "python"], names)
     assert stages[-1]["receipt"] is not None
     if page == "docs/reference/client.md":
-        assert stages[-1]["summary"].sent == CLIENTS  # type: ignore[attr-defined]
+        made = stages[-1]
+        assert made["summary"].sent == CLIENTS  # type: ignore[attr-defined]
+        assert (made["found"].included, made["found"].certified) == (True, True)  # type: ignore[attr-defined]
+        assert "100 persons" in str(made["account"]) or made["account"]
 
 
 def test_a_command_that_fails_is_noticed_wherever_it_stands(tmp_path: Path) -> None:

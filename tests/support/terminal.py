@@ -14,11 +14,12 @@ _LINTRA = """#!/usr/bin/env bash
 # Services go on in the background, as if they had a terminal of their own; the next command waits until they listen.
 run() { exec {python} -c 'from lintra_protocol.command import main; main()' "$@"; }
 [ "$2" = run ] || run "$@"
-( run "$@" ) >> "{folder}/$1.log" 2>&1 &
+log="{folder}/$1.$$.log"
+( run "$@" ) > "$log" 2>&1 &
 echo $! >> "{folder}/services"
 for _ in $(seq 600); do
-  grep -q 'starting' "{folder}/$1.log" && exit 0
-  kill -0 $! 2> /dev/null || { cat "{folder}/$1.log" >&2; exit 1; }
+  grep -q 'starting' "$log" && exit 0
+  kill -0 $! 2> /dev/null || { cat "$log" >&2; exit 1; }
   sleep 0.1
 done
 exit 1
