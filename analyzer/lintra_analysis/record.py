@@ -267,7 +267,7 @@ def values_hash(sketch: IntArray) -> str:
 
 
 def require_values(record: ReleaseRecord, sketch: IntArray) -> None:
-    """Check that numbers are those that a record was written for.
+    """Check that numbers are those that a record was written for, shape included.
 
     Raises:
         InvalidReleaseError: they are not.

@@ -16,7 +16,7 @@ FLOATING_POINT_LAW = "continuous, floating point"
 
 
 def uniforms(shape: tuple[int, ...], random_bytes: RandomBytes) -> FloatArray:
-    """Return independent uniforms (k + 1/2) / 2^53, strictly between 0 and 1."""
+    """Return independent uniforms (k + 1/2) / 2^53 in this shape, strictly between 0 and 1."""
     count = int(np.prod(shape, dtype=np.int64))
     words = np.frombuffer(random_bytes(8 * count), dtype="<u8") >> np.uint64(11)
     # Above 1/2 the half is lost to rounding, and the largest word would give 1.
@@ -25,13 +25,13 @@ def uniforms(shape: tuple[int, ...], random_bytes: RandomBytes) -> FloatArray:
 
 
 def gaussians(shape: tuple[int, ...], random_bytes: RandomBytes) -> FloatArray:
-    """Return independent standard Gaussians, none beyond 8.3 deviations."""
+    """Return independent standard Gaussians in this shape, none beyond 8.3 deviations."""
     values: FloatArray = ndtri(uniforms(shape, random_bytes))
     return values
 
 
 def chi_squares(dof: float, shape: tuple[int, ...], random_bytes: RandomBytes) -> FloatArray:
-    """Return independent chi-square variables with `dof` degrees of freedom, any positive real number.
+    """Return chi-square variables in this shape, independent, of `dof` degrees of freedom, any positive real number.
 
     Raises:
         ValueError: if `dof` is not positive and finite.

@@ -117,7 +117,10 @@ class BlockingClient:
         random_bytes_for: Callable[[int], RandomBytes] | None = None,
         progress: Progress | None = None,
     ) -> SendSummary:
-        """Send many rows; see `Client.send_many`. The callables and the iterable run in the client's thread."""
+        """Send many rows; see `Client.send_many`, also for their shapes.
+
+        The callables and the iterable run in the client's thread.
+        """
         self.open()
         return self._run(
             self._client.send_many(

@@ -97,7 +97,10 @@ def shapeless(tree: ast.AST) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("package", ["protocol/lintra_protocol"])
+PACKAGES = ["protocol/lintra_protocol", *(f"analyzer/lintra_{name}" for name in ("analysis", "curator", "audit"))]
+
+
+@pytest.mark.parametrize("package", [*PACKAGES, "client/lintra_client", "server/lintra_server"])
 def test_who_takes_or_gives_an_array_says_of_what_shape(package: str) -> None:
     found = {
         f"{path.relative_to(ROOT)}: {name}"

@@ -103,8 +103,8 @@ def centred(release: HasSecondMoment, columns: Sequence[str] | None = None, abou
 def sampling_functional_sd(weights: FloatArray, matrix: FloatArray, num_rows: int) -> float:
     """Return the sd of <weights, M> over draws of n rows, if rows are normal: sqrt(2 tr(W M W M) / n).
 
-    A second moment holds no fourth moments, so this cannot be had without an assumption. `matrix` is clipped to be
-    positive semi-definite by the caller.
+    Both have shape `(d, d)`. A second moment holds no fourth moments, so this cannot be had without an assumption.
+    `matrix` is clipped to be positive semi-definite by the caller.
     """
     product = weights @ matrix
     return float(np.sqrt(max(2 * float(np.sum(product * product.T)) / num_rows, 0.0)))

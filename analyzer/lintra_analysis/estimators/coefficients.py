@@ -99,7 +99,7 @@ class ErrorParts:
     residual_freedom: float
 
     def total(self, linear: FloatArray, of: Of) -> FloatArray:
-        """Return the covariance of `linear` times the coefficients, all causes together."""
+        """Return the covariance, shape `(k, k)`, of `linear`, shape `(k, d)`, times the coefficients."""
         whole = self.cohort + self.sampling if of == "population" else self.cohort
         return np.asarray(linear @ whole @ linear.T)
 
@@ -168,7 +168,7 @@ def unit_map(features: Sequence[ScaledColumn], target: ScaledColumn) -> FloatArr
 
 
 def coefficients_of(names: Sequence[str], values: FloatArray, errors: LinearErrors | None) -> tuple[Coefficient, ...]:
-    """Return the coefficients `values`, with errors if there are any."""
+    """Return the coefficients `values`, shape `(d,)`, with errors if there are any."""
     if errors is None:
         return tuple(Coefficient(name, float(value)) for name, value in zip(names, values, strict=True))
     return errors.around(names, values)

@@ -145,7 +145,7 @@ def sampling_bound(lower: float, upper: float, num_clients: int) -> float:
 
 
 def diagonal_sd(covariance: FloatArray) -> FloatArray:
-    """Return the roots of a covariance's diagonal; a debiased part below zero means zero."""
+    """Return the roots of the diagonal of a covariance, shape `(d, d)`; a debiased part below zero means zero."""
     root: FloatArray = np.sqrt(np.maximum(np.diagonal(covariance), 0))
     return root
 

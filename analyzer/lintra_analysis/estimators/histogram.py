@@ -105,7 +105,10 @@ def at_quantile(edges: FloatArray, rising: FloatArray, at: float) -> float:
 
 
 def adjusted_counts(counts: FloatArray, missing: float, num_clients: float) -> FloatArray:
-    """Return counts that add up to the number of rows, missing values last; what they lack is spread over all alike."""
+    """Return counts, shape `(k + 1,)`, that add up to the number of rows, missing values last.
+
+    What they lack is spread over all alike.
+    """
     whole: FloatArray = np.append(counts, missing)
     whole += (num_clients - whole.sum()) / whole.size
     return whole

@@ -10,7 +10,7 @@ from lintra_protocol.ring import FloatArray
 
 
 def floor_eigenvalues(matrix: FloatArray, floor: float) -> FloatArray:
-    """Return the symmetric matrix with every eigenvalue below `floor` raised to it.
+    """Return the symmetric matrix, shape `(d, d)`, with every eigenvalue below `floor` raised to it.
 
     With floor 0 this is the nearest positive semi-definite matrix, so the distance to a true second moment
     never grows.
@@ -21,7 +21,7 @@ def floor_eigenvalues(matrix: FloatArray, floor: float) -> FloatArray:
 
 
 def smallest_eigenvalue(matrix: FloatArray) -> float:
-    """Return the smallest eigenvalue of a symmetric matrix."""
+    """Return the smallest eigenvalue of a symmetric matrix, shape `(d, d)`."""
     return float(np.linalg.eigvalsh(matrix)[0])
 
 

@@ -89,7 +89,10 @@ def leading(values: FloatArray, noise_sd: float, most: int) -> FloatArray:
 
 
 def core_between(directions: FloatArray, values: FloatArray, projection: FloatArray) -> Core:
-    """Return the core of M between some orthonormal directions, by least squares."""
+    """Return the core of M between some orthonormal directions, shape `(d, k)`, by least squares.
+
+    `values` and `projection` are what the release holds, both of shape `(d, w)`.
+    """
     seen = directions.T @ projection
     inverse = np.asarray(np.linalg.pinv(seen), np.float64)
     core: FloatArray = directions.T @ values @ inverse

@@ -20,7 +20,7 @@ DEVIATIONS = 5.0
 
 
 def of_second_moment(task: Task, mechanism: SecondMoment, sketch: IntArray, row_counts: IntArray) -> list[str]:
-    """Return what is impossible about sums of products, in words."""
+    """Return what is impossible about sums of products, shape `(1, w)`, in words."""
     rows = _most_rows(mechanism, sketch, row_counts)
     size = mechanism.num_factors(task.num_columns)
     matrix = mechanism.decode(sketch, task.num_columns)[-size:, -size:]
@@ -53,7 +53,7 @@ def _factors(task: Task, mechanism: SecondMoment) -> tuple[list[str], FloatArray
 
 
 def of_sum(task: Task, mechanism: Sum, sketch: IntArray, row_counts: IntArray) -> list[str]:
-    """Return what is impossible about sums of rows, in words."""
+    """Return what is impossible about sums of rows, shape `(1, w)`, in words."""
     rows = _most_rows(mechanism, sketch, row_counts)
     noise = math.sqrt(int(row_counts.sum())) * mechanism.sigma * 2.0**-mechanism.fraction_bits
     sums = np.abs(mechanism.decode(sketch, task.num_columns))
@@ -63,7 +63,7 @@ def of_sum(task: Task, mechanism: Sum, sketch: IntArray, row_counts: IntArray) -
 
 
 def of_histogram(task: Task, mechanism: Histogram, sketch: IntArray, row_counts: IntArray) -> list[str]:
-    """Return what is impossible about rows in cells, in words."""
+    """Return what is impossible about rows in cells, shape `(1, w)`, in words."""
     found, rows = of_count(mechanism, sketch, row_counts), mechanism.released_rows(sketch)
     noise = DEVIATIONS * math.sqrt(int(row_counts.sum())) * mechanism.sigma / mechanism.indicator
     for column, cells in zip(
@@ -77,7 +77,7 @@ def of_histogram(task: Task, mechanism: Histogram, sketch: IntArray, row_counts:
 
 
 def of_range(task: Task, mechanism: RangeFinder, sketch: IntArray, row_counts: IntArray) -> list[str]:
-    """Return what is impossible about products with projected rows, in words."""
+    """Return what is impossible about products with projected rows, shape `(1, w)`, in words."""
     rows, found = _most_rows(mechanism, sketch, row_counts), of_count(mechanism, sketch, row_counts)
     noise = DEVIATIONS * math.sqrt(int(row_counts.sum())) * mechanism.sigma
     values = mechanism.unpack(mechanism.decode(sketch, task.num_columns))
@@ -91,7 +91,7 @@ def of_range(task: Task, mechanism: RangeFinder, sketch: IntArray, row_counts: I
 
 
 def of_count(mechanism: Mechanism, sketch: IntArray, row_counts: IntArray) -> list[str]:
-    """Return whether the number of rows is one that so many organisations can have."""
+    """Return in words if a sum, shape `(1, w)`, counts more rows than so many organisations can have."""
     if mechanism.contributors is None:
         return []
     most, rows = int(row_counts.sum()) * mechanism.contributors.max_rows, mechanism.released_rows(sketch)

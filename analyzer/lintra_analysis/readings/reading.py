@@ -22,7 +22,7 @@ AnyOf = TypeVar("AnyOf", bound=Mechanism)
 
 
 def nothing_impossible(task: Task, mechanism: Mechanism, sketch: IntArray, row_counts: IntArray) -> list[str]:
-    """Return nothing: no total of this kind is looked at."""
+    """Return nothing: no total of this kind, whatever its shape, is looked at."""
     del task, mechanism, sketch, row_counts
     return []
 

@@ -23,7 +23,7 @@ def read_sketch(
     *,
     shrunk_only: bool = True,
 ) -> Sketch:
-    """Return the sketch in normalised units, with the variance of its noise row by row.
+    """Return the sketch, shape `(m, w)`, in normalised units, with the variance of its noise row by row, shape `(m,)`.
 
     With `shrunk_only` rows within their columns' bounds are shrunk to the row bound and not changed otherwise.
     """

@@ -88,7 +88,7 @@ class CellCounts(NoRounds, NoRangeSums):
         return
 
     def table(self) -> tuple[list[str], FloatArray]:
-        """Return a line for each cell: numbers of its column and of itself, its ends, its rows.
+        """Return a line for each cell, shape `(cells, 5)`: numbers of its column and of itself, its ends, its rows.
 
         A level has its own number for both ends. The cell of missing values has the number -1 and the ends 0, and
         stands behind the others of its column.

@@ -121,7 +121,7 @@ class RangeSums(NoRounds, NoCells):
         return self.sums
 
     def table(self) -> tuple[list[str], FloatArray]:
-        """Return a line for the sums, if there are any, one for each target, and one for each column of W."""
+        """Return lines, shape `(k, d)`: for the sums, if there are any, for each target and for each column of W."""
         sums = [] if self.sums is None else [self.sums.values]
         lines = [*sums, *(target.values for target in self.targets), *self.values.T]
         return [column.name for column in self.columns], np.array(lines)

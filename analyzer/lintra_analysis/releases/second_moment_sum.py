@@ -82,5 +82,5 @@ class SecondMomentSum(Refusals):
         return GramEstimate(self.columns, matrix, errors, self.num_clients, self.row_bound, self.counted, self.clipped)
 
     def table(self) -> tuple[list[str], FloatArray]:
-        """Return the matrix row by row."""
+        """Return the matrix row by row, shape `(d, d)`."""
         return [column.name for column in self.columns], self.values

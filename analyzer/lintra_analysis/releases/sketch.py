@@ -65,5 +65,5 @@ class Sketch(Refusals):
         return GramEstimate(self.columns, matrix, errors, self.num_clients, self.row_bound, clipped=self.clipped)
 
     def table(self) -> tuple[list[str], FloatArray]:
-        """Return the sketch row by row."""
+        """Return the sketch row by row, shape `(m, d)`."""
         return [column.name for column in self.columns], self.values

@@ -57,7 +57,7 @@ class Totals(HasRows, NoRounds, NoCells, NoRangeSums):
         return self
 
     def table(self) -> tuple[list[str], FloatArray]:
-        """Return the sums in one row."""
+        """Return the sums in one row, shape `(1, d)`."""
         return [column.name for column in self.columns], self.values[np.newaxis]
 
     def second_moment(self) -> NoReturn:

@@ -29,7 +29,7 @@ _SPARE = 4
 
 
 def drawn_columns(model: GaussianModel, num_rows: int, words: bytes, space: Space) -> dict[str, ColumnArray]:
-    """Return rows by column, the label last; by name, or as the projected coordinates h1..hp.
+    """Return rows by column, each of shape `(num_rows,)`, the label last; by name, or as the coordinates h1..hp.
 
     Args:
         model: of `fit`.

@@ -206,7 +206,7 @@ def fidelity(
     Args:
         model: of `fit`.
         confidence: of the intervals.
-        drawn: rows of the model by name, if there are some already (see `judge_pairs`).
+        drawn: rows of the model by name, each column of shape `(n,)`, if there are some already (see `judge_pairs`).
 
     Raises:
         InvalidAnalysisError: `confidence` is no confidence level.
@@ -240,7 +240,10 @@ def fidelity(
 
 
 def weaknesses(model: GaussianModel, drawn: Mapping[str, ColumnArray] | None = None) -> tuple[str, ...]:
-    """Return what goes with every copy of the rows: the parts that noise has drowned, and signs that it leaves open."""
+    """Return what goes with every copy of the rows: the parts that noise has drowned, and signs that it leaves open.
+
+    `drawn` has columns of shape `(n,)` (see `fidelity`).
+    """
     report = fidelity(model, drawn=drawn)
     drowned = ("mostly noise", "not usable")
     said = [f"{part} {name}".strip() for part, name, _, verdict in report.lines() if any(w in verdict for w in drowned)]

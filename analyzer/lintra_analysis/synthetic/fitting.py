@@ -59,7 +59,7 @@ def logistic_accuracy(train: tuple[FloatArray, IntArray], test: tuple[FloatArray
 
 
 def ridge_error(train: tuple[FloatArray, FloatArray], test: tuple[FloatArray, FloatArray]) -> float:
-    """Return the root mean squared error, on test rows, of a ridge regression on the training rows."""
+    """Return the root mean squared error of a ridge regression; rows have shape `(n, d)`, what they explain `(n,)`."""
     standard = Standard.of(train[0])
     design = standard.design(train[0])
     penalty = PENALTY * np.eye(design.shape[1])

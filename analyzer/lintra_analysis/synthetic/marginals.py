@@ -77,7 +77,7 @@ def levels_by_race(scores: FloatArray, probabilities: FloatArray) -> IntArray:
 
 
 def integer_cells(feature: Feature) -> IntArray:
-    """Return the cell of every integer from lower to upper, the same as a client's encoder has it."""
+    """Return the cell of every integer from lower to upper, in the shape `(k,)`, as a client's encoder has it."""
     count = round(feature.upper - feature.lower) + 1
     return histogram_cells(feature_steps(2 * np.arange(count) / (count - 1) - 1), feature.cells, feature.edges)
 

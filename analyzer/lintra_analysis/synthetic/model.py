@@ -49,7 +49,7 @@ class GaussianModel:
 
     @property
     def covariances(self) -> tuple[FloatArray, ...]:
-        """Return the repaired covariances: one, or one for each class."""
+        """Return the repaired covariances, each of shape `(p, p)`: one, or one for each class."""
         return tuple(repaired.matrix for repaired in self.repairs)
 
     @property

@@ -87,7 +87,7 @@ def judge_pairs(model: GaussianModel, drawn: Mapping[str, ColumnArray] | None = 
 
     Args:
         model: of `fit`.
-        drawn: rows of it by name, if there are some already; fewer than `DRAWN_ROWS` are not used.
+        drawn: rows of it by name, columns of shape `(n,)`, if there are some; fewer than `DRAWN_ROWS` are not used.
     """
     names, owners, axes = _axes(model)
     if len(names) < 2:

@@ -54,7 +54,7 @@ def fit_tilt(release: ProjectedSums, columns: Mapping[str, ColumnArray]) -> Tilt
 
     Args:
         release: with pair tables.
-        columns: rows of the model, by name, the label among them.
+        columns: rows of the model, by name, each of shape `(n,)`, the label among them.
     """
     size = len(next(iter(columns.values())))
     kept: list[float] = []
@@ -135,7 +135,7 @@ def _places(
 
 
 def cells_by_name(release: ProjectedSums, name: str, values: ColumnArray) -> IntArray:
-    """Return the cell of each value of a column in its histogram; of a class label, the class."""
+    """Return the cell of each value of a column, shape `(n,)`, in its histogram; of a class label, the class."""
     if release.label is not None and release.label.levels and name == release.label.name:
         order = {level: number for number, level in enumerate(release.label.levels)}
         return np.array([order[str(value)] for value in values.tolist()], np.int64)

@@ -167,7 +167,7 @@ class Whose:
         return int(np.bincount(pairs[:, 0]).max())
 
     def first(self, most: int | None) -> IntArray:
-        """Return the places of the first `most` rows of each person in each organisation, in the table's order."""
+        """Return where the first `most` rows of each person in each organisation stand, shape `(k,)`, ascending."""
         pairs = self.pairs
         if most is None:
             return np.arange(len(pairs))
@@ -178,11 +178,11 @@ class Whose:
         return np.flatnonzero(rank < most)
 
     def kept(self, places: IntArray) -> "Whose":
-        """Return whose these rows are."""
+        """Return whose the rows at these places, shape `(k,)`, are."""
         return Whose(self.organisations, self.of[places], self.persons[places])
 
     def rows_of(self, organisation: int) -> tuple[IntArray, IntArray]:
-        """Return the places of an organisation's rows, and whose each is, numbered from 0."""
+        """Return the places of an organisation's rows, shape `(k,)`, and whose each is, numbered from 0."""
         places = np.flatnonzero(self.of == organisation)
         return places, np.unique(self.persons[places], return_inverse=True)[1].astype(np.int64)
 

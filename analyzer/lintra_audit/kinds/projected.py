@@ -36,7 +36,7 @@ def columns_of(levels: Sequence[int]) -> tuple[Column, ...]:
 
 
 def rows_between_bounds(mechanism: ProjectedRows) -> list[FloatArray]:
-    """Return rows in many directions, of every class or with both ends of a numeric label."""
+    """Return rows of shape `(d,)` in many directions, of every class or with both ends of a numeric label."""
     count = len(mechanism.levels)
     angles = np.linspace(0, 2 * np.pi, DIRECTIONS, endpoint=False)
     # Two features are gone round; of more, corners of the box are tried, which are as long as a row can be.

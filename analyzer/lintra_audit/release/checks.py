@@ -123,5 +123,5 @@ def check_law(scene: Scene, worlds: tuple[IntArray, IntArray]) -> Check:
 
 
 def squared_distance_of(one: IntArray, other: IntArray, weights: list[Fraction]) -> Fraction:
-    """Return the exact squared distance of two reports, each word in multiples of its noise over sigma."""
+    """Return the exact squared distance of two reports, shape `(w,)`, in multiples of each word's noise over sigma."""
     return sum(((int(a) - int(b)) ** 2 * weight for a, b, weight in zip(one, other, weights, strict=True)), Fraction(0))

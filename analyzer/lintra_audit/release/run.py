@@ -193,7 +193,7 @@ def far_rows(case: Case, victim: int) -> tuple[FloatArray, FloatArray]:
 
 
 def near_rows(case: Case, victim: int) -> tuple[FloatArray, FloatArray]:
-    """Return rows as in `far_rows`, but the victim's differ by next to nothing: indistinguishable if all is well."""
+    """Return rows in the shapes of `far_rows`, but the victim's differ by next to nothing."""
     return worlds(case.task, case.num_clients, victim, AUDITS[case.task.mechanism.kind].nearest(case.task))
 
 

@@ -53,7 +53,7 @@ class Case:
         return self.make_task()
 
     def requests(self) -> list[IntArray]:
-        """Return the numbers of the clients in each release that is asked for."""
+        """Return the numbers of the clients, shape `(k,)`, in each release that is asked for."""
         everybody = np.arange(self.num_clients)
         return [everybody, everybody[1:]] if self.without_first else [everybody]
 

@@ -152,7 +152,7 @@ def joined(tests: Sequence[LikelihoodRatio]) -> LikelihoodRatio:
 
 
 def noise_gram(columns: IntArray | FloatArray) -> FloatArray:
-    """Return how the rows of a release share noise: S S^T, added up over copies, which share none; `(rows, rows)`."""
+    """Return how the rows of a release share noise: S S^T, added up over copies, which share none: shape `(m, m)`."""
     each = columns.reshape(-1, *columns.shape[-2:]).astype(np.float64)
     result: FloatArray = np.einsum("crh,cqh->rq", each, each)
     return result

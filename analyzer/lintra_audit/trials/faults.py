@@ -60,7 +60,7 @@ def _shared_noise(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBy
 
 
 def without_room_for_the_count(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
-    """Encode with a clip counter and the noise that would do without one."""
+    """Encode rows, shape `(runs, n, d)`, with a clip counter and the noise that would do without one."""
     sigma = round(mechanism.sigma / sqrt(1 + float(fraction(mechanism.clip_count_weight)) ** 2))
     quiet = mechanism.model_copy(update={"sigma": sigma})
     runs, clients, columns = rows.shape
@@ -69,7 +69,7 @@ def without_room_for_the_count(mechanism: Mechanism, rows: FloatArray, random_by
 
 
 def counting_values(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
-    """Encode with a clip counter that adds up values beyond the norm bound, not rows: one row may count often."""
+    """Encode rows, shape `(runs, n, d)`, with a clip counter of values, not rows, beyond the bound."""
     noised = encode(mechanism, rows, random_bytes)
     beyond = (np.abs(rows) > float(fraction(mechanism.row_bound))).sum(axis=-1)
     again: IntArray = np.maximum(beyond - 1, 0) * mechanism.clip_steps

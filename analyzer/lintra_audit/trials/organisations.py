@@ -39,11 +39,11 @@ class File:
 
     @classmethod
     def of_persons(cls, rows: FloatArray) -> "File":
-        """Return a file in which every row is that of a person of its own."""
+        """Return a file in which every row of shape `(n, d)` is that of a person of its own."""
         return cls(rows, np.arange(len(rows)))
 
     def with_person(self, rows: FloatArray) -> "File":
-        """Return the file with one person more, who has these rows."""
+        """Return the file with one person more, who has these rows, shape `(k, d)`."""
         persons = np.full(len(rows), int(self.persons.max(initial=-1)) + 1)
         return File(np.concatenate([self.rows, rows]), np.concatenate([self.persons, persons]), self.null_rows)
 

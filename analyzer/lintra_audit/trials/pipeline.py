@@ -45,6 +45,8 @@ def draw_checked(task: Task, root: bytes, nonces: Sequence[bytes], num_clients: 
 def release_once(released: set[int], clients: IntArray) -> None:
     """Refuse reports that were released before, as every server's store does (docs/explanation/privacy.md#one-release).
 
+    Clients are numbered in shape `(k,)`.
+
     Raises:
         AlreadyReleasedError: some of them were.
     """
@@ -115,7 +117,7 @@ class Part:
     released: slice
 
     def applied(self, clients: IntArray, reports: IntArray) -> IntArray:
-        """Return what these words of some clients' reports, `(.., clients, w)`, add to the release."""
+        """Return what these words of some clients' reports, shape `(.., clients, w)`, add to the release."""
         copies = np.split(reports[..., self.sent], len(self.columns), axis=-1)
         parts = [
             np.einsum("rc,...cw->...rw", own[:, clients], copy) for own, copy in zip(self.columns, copies, strict=True)
@@ -175,7 +177,7 @@ def request_release(
 
     Args:
         task: the public parameters.
-        clients: numbers, increasing; they stand for the sorted report identifiers.
+        clients: numbers, increasing, shape `(k,)`; they stand for the sorted report identifiers.
         released: numbers released before; extended by these.
         seed: 32 bytes for the identifiers and nonces.
         seams: what is run.
@@ -231,7 +233,7 @@ def run_world(
 
 
 def draw_rows(scene: Scene, rows: FloatArray, seams: Seams, *, null: bool = False) -> Draw:
-    """Return how the reports of rows are drawn (see `run_world`)."""
+    """Return how the reports of rows, shape `(n, d)`, are drawn (see `run_world`)."""
     mechanism = scene.task.mechanism
     taken = exact_report(mechanism, rows[scene.victim]) if null else np.int64(0)
 
@@ -245,7 +247,7 @@ def draw_rows(scene: Scene, rows: FloatArray, seams: Seams, *, null: bool = Fals
 
 
 def run_reports(scene: Scene, draw: Draw, trials: int, random_bytes: RandomBytes) -> tuple[IntArray, IntArray]:
-    """Run the pipeline `trials` times on reports that are drawn anew each time (see `run_world`)."""
+    """Run the pipeline `trials` times on reports that are drawn anew each time (shapes as `run_world`)."""
     block = max(1, BLOCK_WORDS // (scene.num_clients * scene.task.num_words))
     parts = [
         _run_block(scene, draw(min(block, trials - start), random_bytes), random_bytes)

@@ -46,7 +46,7 @@ def step_below(task: Task, largest: int) -> Pair:
 
 
 def farthest(task: Task, candidates: Iterable[FloatArray]) -> Pair:
-    """Return those two of some rows whose noiseless reports lie farthest apart, in multiples of the noise.
+    """Return those two rows, shape `(d,)`, whose noiseless reports lie farthest apart, in multiples of the noise.
 
     Against the null report it is the one that lies farthest from it, twice.
     """

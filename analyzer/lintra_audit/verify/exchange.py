@@ -162,7 +162,7 @@ class Exchange:
         return ring_from_bytes(words).reshape(record.rows, record.words)
 
     def release(self) -> tuple[Signed[Verdict], IntArray]:
-        """Take all steps as they should be; return a verdict, and the integers that the shares add up to."""
+        """Take all steps as they should be; return a verdict, and what the shares add up to, shape `(m, w)`."""
         shares, bodies = self.checks(self.freeze())
         verdicts = tuple(self.judge(server, shares, bodies) for server in self._servers)
         return verdicts[0], self.total([self.aggregate(server, verdicts) for server in self._servers])

@@ -238,7 +238,8 @@ def attackers_proof(
 ) -> ProvenRows:
     """Prove as much of any words as can be proven: all coefficients are right, but the constant term may not be R^2.
 
-    In plain integers, since words may be longer than honest clients' arithmetic bears.
+    `blinds` have the shape that `draw` gives them. In plain integers, since words may be longer than
+    honest clients' arithmetic bears.
     """
     drawn = draw(1, 2 * parameters.columns, system_randomness) if blinds is None else blinds
     coefficients = np.zeros((len(PRIMES), 1, parameters.powers + 3), np.uint64)

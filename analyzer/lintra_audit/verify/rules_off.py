@@ -193,11 +193,11 @@ class Remaining(PublicMatrix):
         self.rows, self.num_clients, self.copies, self.totals = whole.rows, len(left), whole.copies, whole.totals
 
     def entries(self, ranks: IntArray) -> tuple[IntArray, IntArray]:
-        """Return the entries of the columns that are left."""
+        """Return the entries of the columns that are left, in the shapes of `PublicMatrix.entries`."""
         return self._whole.entries(self._left[ranks])
 
     def row_counts(self) -> IntArray:
-        """Return how many of the reports that are left enter each row."""
+        """Return how many of the reports that are left enter each row, shape `(m,)`."""
         return np.bincount(self.entries(np.arange(self.num_clients))[0].ravel(), minlength=self.rows)
 
 

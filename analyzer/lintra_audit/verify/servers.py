@@ -78,7 +78,7 @@ class Collection:
         return ReportIds.of(report.report_id for place, report in enumerate(self.reports) if place not in places)
 
     def sum_without(self, places: Sequence[int]) -> IntArray:
-        """Return the sum of the rows that stand elsewhere."""
+        """Return the sum of the rows that stand elsewhere, shape `(w,)`."""
         rows = [row_of(self.exchange.task, report) for place, report in enumerate(self.reports) if place not in places]
         total: IntArray = np.sum(rows, axis=0)
         return total

@@ -15,7 +15,10 @@ _GRID = np.linspace(-1, 1, 41)
 
 
 def log_kappa(s: FloatArray) -> FloatArray:
-    """Return ln kappa(s) = s ln s - (1 + s) ln(1 + s), the best constant in (1 - e^-x)_+ <= kappa(s) e^(s x)."""
+    """Return ln kappa(s) = s ln s - (1 + s) ln(1 + s) in the shape of s.
+
+    kappa(s) is the best constant in (1 - e^-x)_+ <= kappa(s) e^(s x).
+    """
     return -np.log1p(s) - s * np.log1p(1 / s)
 
 

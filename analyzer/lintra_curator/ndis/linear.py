@@ -94,7 +94,7 @@ class SparseSketch:
         return np.minimum(squares, 1.0)
 
     def without(self, clients: IntArray) -> "SparseSketch":
-        """Return the sketch of the others, whose noise is all that protects them if these clients are corrupt."""
+        """Return the sketch without some clients, shape `(k,)`: if they are corrupt, only others' noise protects."""
         kept = np.setdiff1d(np.arange(self.clients), clients)
         return SparseSketch(self.rows, self.row_numbers[kept], self.signs[kept], self.layout)
 

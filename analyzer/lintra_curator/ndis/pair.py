@@ -136,7 +136,7 @@ class Pair:
         return self._log_mgf(points)[0]
 
     def log_mgf_with_size(self, s: ComplexArray) -> tuple[ComplexArray, FloatArray]:
-        """Return `log_mgf` without its checks, and the sum of the absolute values of its terms, for error bounds."""
+        """Return `log_mgf` unchecked, in the shape of s, and the sum of its terms' sizes, for error bounds."""
         return self._log_mgf(s)
 
     def _log_mgf(self, s: ComplexArray) -> tuple[ComplexArray, FloatArray]:

@@ -95,7 +95,7 @@ class PaperNoise:
     promise: PrivacyStatement
 
     def draw(self, scale: Fraction, count: int, random_bytes: RandomBytes) -> IntArray:
-        """Return `count` integers of one of the scales."""
+        """Return integers of one of the scales, shape `(count,)`."""
         if not scale:
             return np.zeros(count, np.int64)
         if self.law == "discrete Laplace":

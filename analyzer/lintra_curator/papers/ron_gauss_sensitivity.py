@@ -90,7 +90,7 @@ def published_label_factor(dimension: int, label_bound: float) -> float:
 
 
 def worst_pair(dimension: int) -> tuple[FloatArray, FloatArray]:
-    """Return unit vectors u, v of even dimension p whose products differ by sqrt(2) / p in every entry.
+    """Return unit vectors u, v of shape `(p,)`, p even, whose products differ by sqrt(2) / p in every entry.
 
     Raises:
         ValueError: p is odd.

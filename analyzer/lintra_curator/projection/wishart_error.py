@@ -75,5 +75,5 @@ class WishartError(KnownNoise):
         return self.sigma * float(np.sqrt(size))
 
     def restrict(self, index: IntArray) -> "WishartError":
-        """Return the law of the block of some columns."""
+        """Return the law of the block of some columns, numbered in shape `(k,)`."""
         return replace(self, centre=self.centre[np.ix_(index, index)])

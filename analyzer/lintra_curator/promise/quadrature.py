@@ -58,7 +58,7 @@ def _log_density(values: FloatArray, freedom: float) -> FloatArray:
 
 
 def panels(edges: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return Gauss-Legendre nodes and weights, 20 between each two of the increasing `edges`."""
+    """Return Gauss-Legendre nodes and weights, shape `(20 k,)`, of increasing `edges`, shape `(k + 1,)`."""
     half = np.diff(edges) / 2
     points = (edges[:-1] + half)[:, np.newaxis] + half[:, np.newaxis] * _LEGENDRE[0]
     weights = half[:, np.newaxis] * _LEGENDRE[1]

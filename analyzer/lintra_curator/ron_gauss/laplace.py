@@ -18,7 +18,7 @@ _CHUNK = 1 << 12
 
 
 def discrete_laplace(count: int, scale: Fraction, random_bytes: RandomBytes) -> IntArray:
-    """Draw independent integers with P(x) proportional to exp(-|x| / scale).
+    """Draw independent integers, shape `(count,)`, with P(x) proportional to exp(-|x| / scale).
 
     Args:
         count: how many.

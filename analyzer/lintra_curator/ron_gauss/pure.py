@@ -72,7 +72,7 @@ def release_ron_gauss_pure(
     with P coordinates of squared norm at most q.
 
     Args:
-        rows: as in `release_ron_gauss`.
+        rows: as in `release_ron_gauss`, an array of shape `(n, d)` among others.
         columns: as there.
         epsilon: positive and finite.
         random_bytes: a cryptographic source.

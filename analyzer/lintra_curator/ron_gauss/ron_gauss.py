@@ -153,7 +153,7 @@ def prepare_ron_gauss(
 ) -> PreparedRonGauss:
     """Check, plan and calibrate as `release_ron_gauss` does, so that its price is known before anything is drawn.
 
-    Args, and what is raised, as there; `random_bytes` gives the seed of the frame if none is given.
+    Args, their shapes, and what is raised, as there; `random_bytes` gives the seed of the frame if none is given.
     """
     values = checked_values(rows, columns)
     planned_for = claim_of_rows(claim, len(values), 0)

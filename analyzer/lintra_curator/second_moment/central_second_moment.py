@@ -123,7 +123,7 @@ class CentralSecondMoment(Refusals):
         return replace(self, columns=columns, values=self.values[block], raw=self.raw[block])
 
     def table(self) -> tuple[list[str], FloatArray]:
-        """Return the names of the columns, and the debiased matrix row by row."""
+        """Return the names of the columns, and the debiased matrix row by row, shape `(d, d)`."""
         return [column.name for column in self.columns], self.values
 
     def second_moment(self) -> GramEstimate:
@@ -146,7 +146,7 @@ class CentralSecondMoment(Refusals):
 
 
 def symmetric_mean(matrix: FloatArray) -> FloatArray:
-    """Return a matrix that rounding has left a little asymmetric, made symmetric."""
+    """Return a matrix of shape `(d, d)` that rounding has left a little asymmetric, made symmetric."""
     return np.asarray((matrix + matrix.T) / 2, np.float64)
 
 

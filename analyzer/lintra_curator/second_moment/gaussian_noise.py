@@ -146,7 +146,7 @@ def _integers(table: BoundedTable, claim: Claim, random_bytes: RandomBytes) -> C
 
 
 def symmetric_noise(size: int, diagonal: float, random_bytes: RandomBytes) -> FloatArray:
-    """Return symmetric Gaussian noise of deviation 1 off the diagonal and `diagonal` on it."""
+    """Return symmetric Gaussian noise, shape `(size, size)`, of deviation 1 off the diagonal and `diagonal` on it."""
     drawn = np.triu(gaussians((size, size), random_bytes))
     noise = np.triu(drawn, 1) + np.triu(drawn, 1).T
     np.fill_diagonal(noise, diagonal * np.diagonal(drawn))

@@ -63,7 +63,7 @@ class InverseWishartDraw:
 def draw_inverse_wishart(
     table: BoundedTable, products: FloatArray, noise: NoiseRecord, random_bytes: RandomBytes
 ) -> CentralSecondMoment:
-    """Draw W^-1_d(S + ridge I, nu) with the ridge and nu of a plan."""
+    """Draw W^-1_d(S + ridge I, nu), S the products of shape `(d, d)`, with the ridge and nu of a plan."""
     size, degrees = table.rows.shape[1], whole_degrees(noise)
     noise = replace(noise, sigma=_deviation(noise, degrees - size))
     # X = L W^-1 L^T for L L^T = S + w2 I and W ~ W_d(I, nu): no inverse of the data is taken.

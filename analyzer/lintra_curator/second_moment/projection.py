@@ -70,7 +70,7 @@ class GaussianProjection:
 def draw_projection(
     table: BoundedTable, products: FloatArray, noise: NoiseRecord, random_bytes: RandomBytes
 ) -> CentralSecondMoment:
-    """Draw W_d(S + ridge I, r) with the ridge and r of a plan."""
+    """Draw W_d(S + ridge I, r), S the products of shape `(d, d)`, with the ridge and r of a plan."""
     size, sketch_rows = table.rows.shape[1], whole_degrees(noise)
     noise = replace(noise, sigma=noise.ridge / math.sqrt(sketch_rows))
     factor = ridge_root(products, noise.ridge) @ wishart_factor(size, sketch_rows, random_bytes)
@@ -88,7 +88,10 @@ def ridge_plan(
     adaptive: bool,
     random_bytes: RandomBytes,
 ) -> NoiseRecord:
-    """Return the ridge to add before a draw of `degrees` degrees, its privacy, and what a look showed."""
+    """Return the ridge to add before a draw of `degrees` degrees, its privacy, and what a look showed.
+
+    If it is `adaptive`, it looks at the smallest eigenvalue of `products`, shape `(d, d)`, with noise.
+    """
     if not adaptive:
         return fixed_ridge(table, claim, mechanism, degrees, projection_weight(claim, degrees), "exact")
     look_mu = gaussian_mu(claim.float_epsilon, claim.float_delta) / 2

@@ -18,7 +18,7 @@ from lintra_server.storage.store import Store
 
 
 def ranks_of(store: Store, members: Sequence[int], *, judged: bool = True) -> list[NDArray[np.uint32]]:
-    """Return the ranks of each batch's reports in the frozen cohort of all, in the order of storing, or `EXCLUDED`.
+    """Return the ranks of each batch's reports, shape `(k,)`, in the frozen cohort, as they were stored, or `EXCLUDED`.
 
     Args:
         store: with the reports.

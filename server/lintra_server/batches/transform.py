@@ -108,7 +108,7 @@ def part_share(
 def blocks(
     task: Task, server: int, ranks: NDArray[np.uint32], stored: BatchSegments, part: Segments
 ) -> Iterator[tuple[IntArray, memoryview]]:
-    """Yield ranks and joined payloads of those in the cohort, about `BLOCK_BYTES` or `BLOCK_REPORTS` at a time."""
+    """Yield ranks, shape `(k,)`, and joined payloads of the cohort, `BLOCK_BYTES` or `BLOCK_REPORTS` at a time."""
     size, width = payload_bytes(task, server), expanded_bytes(task)
     ends = dict(zip(stored.numbers.tolist(), (stored.totals - part.begins).tolist(), strict=True))
     places: list[IntArray] = []

@@ -186,7 +186,7 @@ def all_ids(connection: Connection, batch: int, count: int) -> Bytes:
 
 
 def sort_ids(report_ids: Bytes) -> tuple[ReportIds, IntArray]:
-    """Sort identifiers in place; return them, and where each stood before.
+    """Sort identifiers, shape `(n, 32)`, in place; return them, and where each stood before, shape `(n,)`.
 
     Raises:
         UnavailableError: the database is damaged: a report is stored twice.
@@ -198,7 +198,10 @@ def sort_ids(report_ids: Bytes) -> tuple[ReportIds, IntArray]:
 
 
 def read_ids(connection: Connection, batch: int, first: int) -> Iterator[tuple[NDArray[np.uint32], bytes]]:
-    """Yield the identifiers from a segment on, some segments at a time: each one's segment number, and all joined."""
+    """Yield the identifiers from a segment on, some segments at a time.
+
+    Each time: the number of each one's segment, shape `(k,)`, and all k joined.
+    """
     numbers: list[int] = []
     parts: list[bytes] = []
     size = 0

@@ -43,7 +43,7 @@ class SerialSet:
         return self._count
 
     def has(self, serials: bytes) -> NDArray[np.bool_]:
-        """Return for each of some serials, joined, whether it is in the set."""
+        """Return for each of k serials, joined, whether it is in the set, shape `(k,)`."""
         first, second, slots = self._split(serials)
         found = np.zeros(len(first), bool)
         open_ones = np.arange(len(first))

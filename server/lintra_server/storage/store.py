@@ -236,7 +236,7 @@ class Store(Tasks):
             return all_ids(connection, batch, count)
 
     def missing(self, batch: int, stored: ReportIds) -> IntArray:
-        """Return where in a batch's sorted list stand reports that are not in the frozen cohort, ascending.
+        """Return where in a batch's sorted list stand reports that the frozen cohort lacks, ascending, shape `(k,)`.
 
         Args:
             batch: its number here.
@@ -251,9 +251,9 @@ class Store(Tasks):
         return np.flatnonzero(stored.among(outside))
 
     def rejected(self, batch: int) -> IntArray:
-        """Return where in a frozen cohort stand reports that the verdict rejected, ascending; none before there is one.
+        """Return where in a frozen cohort stand reports that the verdict rejected, ascending, shape `(k,)`.
 
-        They are told apart from `missing`: what a cohort consists of stays what was frozen.
+        There are none before there is a verdict. They are told apart from `missing`: a cohort stays what was frozen.
         """
         query = select(batches.c.rejected).where(batches.c.batch == batch)
         with self.database.reading() as connection:

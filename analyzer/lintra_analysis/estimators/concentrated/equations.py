@@ -52,7 +52,7 @@ class Equations:
         return sigma
 
     def of(self, index: IntArray) -> "Equations":
-        """Return the systems at the positions `index`; the same if there is one for all."""
+        """Return the systems at the positions `index`, shape `(k,)`; the same if there is one for all."""
         if self.matrix.ndim == 2:
             return self
         residual = self.residual if self.residual is None or self.residual.ndim == 2 else self.residual[index]

@@ -70,7 +70,7 @@ class Statements:
 
     @classmethod
     def about(cls, equations: Equations, rows: FloatArray) -> "Statements":
-        """Solve the equations."""
+        """Solve the equations for statements about `rows`, shape `(k, d)`."""
         matrix = equations.matrix
         solution = np.linalg.solve(matrix[:, :-1], matrix[:, -1])
         theta = np.append(solution, -1.0)
@@ -80,7 +80,7 @@ class Statements:
         return cls(equations, rows, theta / np.linalg.norm(theta), values, np.sqrt(variance))
 
     def distances(self, index: IntArray, steps: FloatArray, near: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the minimum of Q for c = value + step, step in standard errors, and where it is, as `Profile` asks."""
+        """Return the minimum of Q for c = value + step, step in standard errors, and where (shapes as `Profile`)."""
         rows = self.rows[index]
         constants = self.values[index] + self.errors[index] * steps
         return minimum_on(self.equations, complement(np.column_stack([rows, constants])), near, self.point)

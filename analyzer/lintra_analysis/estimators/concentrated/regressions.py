@@ -72,7 +72,10 @@ class Regression:
         offsets: FloatArray,
         residuals: Residuals = "alike",
     ) -> "Regression | None":
-        """Return the regression, or None if the noise has no such form or there is none."""
+        """Return the regression, or None if the noise has no such form or there is none.
+
+        It is asked about `rows`, shape `(k, d)`, times the coefficients plus `offsets`, shape `(k,)`.
+        """
         law = design.gram.errors
         kernel, sigma = law.kernel(design.gram.matrix.shape[0]), law.spectral_sigma
         if kernel is None or not sigma:

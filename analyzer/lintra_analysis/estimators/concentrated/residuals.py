@@ -40,7 +40,7 @@ class Residual:
         return cls(equations, theta / np.linalg.norm(theta), -float(matrix[-1] @ theta), float(np.sqrt(variance)))
 
     def distances(self, index: IntArray, steps: FloatArray, near: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the minimum of Q for rho = value + step, step in standard errors, and where it is."""
+        """Return the minimum of Q for rho = value + step, step in standard errors, and where (shapes as `Profile`)."""
         del index
         size = self.point.size
         moved = np.tile(self.equations.matrix, (steps.size, 1, 1))

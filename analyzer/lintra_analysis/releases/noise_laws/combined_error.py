@@ -43,7 +43,7 @@ class CombinedError:
         return self.basis.T @ self.law.product_covariance(self.basis @ theta) @ self.basis
 
     def privacy_covariance(self, theta: FloatArray, matrix: FloatArray) -> FloatArray:
-        """Return the part of `product_covariance` that privacy costs."""
+        """Return the part of `product_covariance` that privacy costs (shapes as `ErrorLaw` has them)."""
         del matrix
         return self.basis.T @ self.law.privacy_covariance(self.basis @ theta, self.matrix) @ self.basis
 
@@ -52,12 +52,12 @@ class CombinedError:
         return self.law.functional_sd(self.basis @ weights @ self.basis.T)
 
     def privacy_functional_sd(self, weights: FloatArray, matrix: FloatArray) -> float:
-        """Return the part of `functional_sd` that privacy costs."""
+        """Return the part of `functional_sd` that privacy costs (shapes as `ErrorLaw` has them)."""
         del matrix
         return self.law.privacy_functional_sd(self.basis @ weights @ self.basis.T, self.matrix)
 
     def entry_variance(self, basis: FloatArray) -> FloatArray:
-        """Return the variances of the entries of basis^T B^T N B basis."""
+        """Return the variances of the entries of basis^T B^T N B basis, shape `(k, k)`."""
         return self.law.entry_variance(self.basis @ basis)
 
     def correlation_variance(self, correlation: FloatArray, diagonal: FloatArray) -> FloatArray:
@@ -65,7 +65,7 @@ class CombinedError:
         return self.pair_variance(correlation, np.diag(1 / np.sqrt(diagonal)))
 
     def pair_variance(self, correlation: FloatArray, basis: FloatArray) -> FloatArray:
-        """Return the variances of u_i^T B^T N B u_j and its ends as `ErrorLaw.pair_variance` has them."""
+        """Return the variances of u_i^T B^T N B u_j and its ends in the shapes of `ErrorLaw.pair_variance`."""
         return self.law.pair_variance(correlation, self.basis @ basis)
 
     def inflation(self, inverse: FloatArray) -> FloatArray:
@@ -73,7 +73,7 @@ class CombinedError:
         return self.basis.T @ self.law.inflation(self.basis @ inverse @ self.basis.T) @ self.basis
 
     def informative_rows(self, matrix: FloatArray) -> float | None:
-        """Return what the law of N says."""
+        """Return what the law of N says of M, shape `(d, d)`."""
         return self.law.informative_rows(matrix)
 
     def kernel(self, size: int) -> None:
@@ -85,7 +85,7 @@ class CombinedError:
         del count, size, random_bytes
 
     def triple_covariance(self, basis: FloatArray) -> FloatArray | None:
-        """Return Cov of three functionals of each pair as `ErrorLaw.triple_covariance` has them."""
+        """Return Cov of three functionals of each pair in the shapes of `ErrorLaw.triple_covariance`."""
         return self.law.triple_covariance(self.basis @ basis)
 
     def floor(self, size: int) -> float:
@@ -97,5 +97,5 @@ class CombinedError:
         return self.law.degrees_of_freedom(fitted)
 
     def restrict(self, index: IntArray) -> "CombinedError":
-        """Return the law of the block of some columns."""
+        """Return the law of the block of some columns, numbered in shape `(k,)`."""
         return CombinedError(self.law, self.matrix, self.basis[:, index])

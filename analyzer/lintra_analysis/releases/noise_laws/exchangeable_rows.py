@@ -43,7 +43,7 @@ class ExchangeableRows:
         return covariance
 
     def privacy_covariance(self, theta: FloatArray, matrix: FloatArray) -> FloatArray:
-        """Return the part of Cov(M theta) that the privacy noise causes.
+        """Return the part of Cov(M theta), shape `(d, d)`, that the privacy noise causes.
 
         With noise E and Y0 = Y - E, M theta holds E^T Y0 theta + Y0^T E theta + (E^T E - V I) theta. The first two
         have the covariance v (theta^T M theta I + |theta|^2 M + M theta theta^T + theta theta^T M), the third,
@@ -113,11 +113,11 @@ class ExchangeableRows:
         return pair_variance_by_functionals(self.functional_sd, correlation, basis)
 
     def inflation(self, inverse: FloatArray) -> FloatArray:
-        """Return zeros: the rows do not say what their error adds to an inverse."""
+        """Return zeros in the shape of the inverse: the rows do not say what their error adds to it."""
         return np.zeros_like(inverse)
 
     def informative_rows(self, matrix: FloatArray) -> float:
-        """Return how many rows the data in M support: their trace over that of one row's noise."""
+        """Return how many rows the data in M, shape `(d, d)`, support: their trace over that of one row's noise."""
         noise = float(self.noise_variance.mean())
         return float("inf") if noise == 0 else max(float(np.trace(matrix)), 0.0) / (noise * matrix.shape[0])
 
@@ -130,7 +130,7 @@ class ExchangeableRows:
         del count, size, random_bytes
 
     def triple_covariance(self, basis: FloatArray) -> None:
-        """Return None: the error is not Gaussian."""
+        """Return None, whatever the shape of the basis: the error is not Gaussian."""
         del basis
 
     def floor(self, size: int) -> float:
@@ -150,5 +150,5 @@ class ExchangeableRows:
         return float(self.rows.shape[0] - fitted)
 
     def restrict(self, index: IntArray) -> "ExchangeableRows":
-        """Return the law of the block of some columns."""
+        """Return the law of the block of some columns, numbered in shape `(k,)`."""
         return ExchangeableRows(self.rows[:, index], self.noise_variance)

@@ -109,7 +109,7 @@ class ErrorLaw(Protocol):
         ...
 
     def restrict(self, index: IntArray) -> "ErrorLaw":
-        """Return the law of the block of some columns."""
+        """Return the law of the block of some columns, numbered in shape `(k,)`."""
         ...
 
 
@@ -140,12 +140,12 @@ class KnownNoise(ABC):
         """Return the sd of <weights, N> for symmetric `weights` of shape `(d, d)`."""
 
     def privacy_covariance(self, theta: FloatArray, matrix: FloatArray) -> FloatArray:
-        """Return the part of `product_covariance` that the privacy noise causes: all of it."""
+        """Return the part of `product_covariance`, shape `(d, d)`, that the privacy noise causes: all of it."""
         del matrix
         return self.product_covariance(theta)
 
     def privacy_functional_sd(self, weights: FloatArray, matrix: FloatArray) -> float:
-        """Return the part of `functional_sd` that the privacy noise causes: all of it."""
+        """Return the part of `functional_sd`, weights of shape `(d, d)`, that the privacy noise causes: all of it."""
         del matrix
         return self.functional_sd(weights)
 
@@ -154,26 +154,26 @@ class KnownNoise(ABC):
         return pair_variance_by_functionals(self.functional_sd, correlation, basis)
 
     def inflation(self, inverse: FloatArray) -> FloatArray:
-        """Return zeros: the law does not say what noise adds to an inverse."""
+        """Return zeros in the shape of the inverse: the law does not say what noise adds to it."""
         return np.zeros_like(inverse)
 
     def informative_rows(self, matrix: FloatArray) -> float | None:
-        """Return None: the release is no sketch."""
+        """Return None, whatever the shape of the matrix: the release is no sketch."""
         del matrix
         return None
 
     def kernel(self, size: int) -> FloatArray | None:
-        """Return None: the covariance has another form, or the noise is not Gaussian."""
+        """Return None, no shape: the covariance has another form, or the noise is not Gaussian."""
         del size
         return None
 
     def draws(self, count: int, size: int, random_bytes: RandomBytes) -> FloatArray | None:
-        """Return None: the noise is not known to be Gaussian."""
+        """Return None, no array of any shape: the noise is not known to be Gaussian."""
         del count, size, random_bytes
         return None
 
     def triple_covariance(self, basis: FloatArray) -> FloatArray | None:
-        """Return None: the noise is not known to be Gaussian."""
+        """Return None, no array of any shape: the noise is not known to be Gaussian."""
         del basis
         return None
 

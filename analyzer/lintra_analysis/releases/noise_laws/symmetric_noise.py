@@ -161,7 +161,7 @@ class SymmetricNoise(KnownNoise):
         return self.sigma * float(np.sqrt(size))
 
     def restrict(self, index: IntArray) -> "SymmetricNoise":
-        """Return the law of the block of some columns: the same, since it is known where each column stands."""
+        """Return the law of the block of some columns, numbered in shape `(k,)`: it is known where each stands."""
 
         def place(column: int | None) -> int | None:
             kept = np.flatnonzero(index == column) if column is not None else np.array([], np.int64)
