@@ -154,8 +154,7 @@ def score(coefficients: list[dict[str, Any]], intercept: float, rows: FloatArray
 def fitted(rows: FloatArray) -> FloatArray:
     """Return ordinary least squares of the last column, the intercept first."""
     design = np.column_stack([np.ones(len(rows)), rows[:, :-1]])
-    solution: FloatArray = np.linalg.lstsq(design, rows[:, -1], rcond=None)[0]
-    return solution
+    return np.asarray(np.linalg.lstsq(design, rows[:, -1], rcond=None)[0], np.float64)
 
 
 def score_of(solution: FloatArray, rows: FloatArray) -> float:

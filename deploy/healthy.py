@@ -15,6 +15,7 @@ def main() -> None:
     """Ask, and exit with what was answered."""
     where, path, name = [*sys.argv[1:], *("", "/readyz", "")[len(sys.argv) - 1 :]]
     host, port = ("127.0.0.1:" + where).split(":")[-2:]
+    connection: http.client.HTTPConnection
     if name:
         unchecked = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         unchecked.check_hostname, unchecked.verify_mode = False, ssl.CERT_NONE

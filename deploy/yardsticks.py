@@ -166,7 +166,7 @@ def sketched(truth: Truth, rows: int, bound: float, sd: float, seed: bytes) -> f
     clipped = truth.clipped(bound)
     matrix = BalancedOsnap(rows, len(clipped), seed)
     row, sign = (each[:, 0] for each in matrix.entries(np.arange(len(clipped))))
-    sketch = np.stack([np.bincount(row, sign * column, rows) for column in clipped.T], axis=1)
+    sketch = np.stack([np.bincount(row, sign * column, rows) for column in clipped.T], axis=1).astype(np.float64)
     return _sketch(truth, sketch, matrix.row_counts(), bound, sd, expand(seed, "sketch"))
 
 

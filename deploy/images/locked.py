@@ -18,6 +18,7 @@ import tempfile
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 WITHOUT_TESTS = ("numpy", "scipy", "pandas")
 """Packages that bring their tests along, which are up to half of them."""
@@ -46,14 +47,14 @@ def entries(lock: str) -> dict[str, str]:
     return found
 
 
-def requirements(project: dict[str, object], extras: Iterable[str]) -> list[str]:
+def requirements(project: dict[str, Any], extras: Iterable[str]) -> list[str]:
     """Return what the project itself and some of its extras ask for, extras of extras included.
 
     Raises:
         KeyError: there is no such extra.
     """
-    tables: dict[str, list[str]] = project["optional-dependencies"]  # type: ignore[assignment]
-    found: list[str] = list(project["dependencies"])  # type: ignore[call-overload]
+    tables: dict[str, list[str]] = project["optional-dependencies"]
+    found: list[str] = list(project["dependencies"])
     waiting, seen = list(extras), set[str]()
     while waiting:
         extra = waiting.pop()

@@ -1,6 +1,7 @@
 """Reference pages that are made from the code when the site is built, so that nobody types them and none grows old."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from making.command_line import command_line_page
@@ -18,7 +19,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "rest-server": server_page,
     "specification": specification_page,
     "task-document": task_page,
-    **{f"python-{name.removeprefix('lintra_')}": (lambda name=name: face_page(name)) for name in FACES},
+    **{f"python-{name.removeprefix('lintra_')}": partial(face_page, name) for name in FACES},
 }
 """What is made, by the name of its file in docs/reference/made, without its ending."""
 
