@@ -108,6 +108,7 @@ class EditedRows(Rows):
 
     def __getitem__(self, asked: slice) -> Bytes:
         start, stop, _ = asked.indices(len(self))
+        stop = max(start, stop)
         first, last = np.searchsorted(self._extra_at, [start, stop]).tolist()
         piece, stays = self._staying(start - first, stop - last)
         if first == last:
@@ -181,14 +182,19 @@ def _order_from(rows: Bytes, begin: int) -> IntArray:
     if begin >= 8 * HASH_BYTES:
         return np.arange(len(rows))
     bits = np.uint64(max(len(rows) - 1, 1).bit_length())
-    packed = _bits_from(rows, begin) >> bits << bits | np.arange(len(rows), dtype=np.uint64)
+    # One array of numbers and slices beside it: of ten million identifiers it has 80 megabytes.
+    packed = _bits_from(rows, begin)
+    for start in range(0, len(packed), _SLICE):
+        piece = packed[start : start + _SLICE]
+        piece >>= bits
+        piece <<= bits
+        piece |= np.arange(start, start + len(piece), dtype=np.uint64)
     packed.sort()
-    order = (packed & ((np.uint64(1) << bits) - np.uint64(1))).astype(np.int64)
-    packed >>= bits
-    alike, tied = packed[1:] == packed[:-1], np.zeros(len(rows), bool)
-    tied[1:] |= alike
-    tied[:-1] |= alike
-    for run, few in _runs(packed, np.flatnonzero(tied)):
+    tied = _tied(packed, bits)
+    keys = packed[tied] >> bits
+    packed &= (np.uint64(1) << bits) - np.uint64(1)
+    order = packed.view(np.int64)
+    for run, few in _runs(keys, tied):
         unsettled = order[run]
         if few:
             order[run] = unsettled[np.lexsort(words_of(taken(rows, unsettled)).T[::-1])]
@@ -200,17 +206,34 @@ def _order_from(rows: Bytes, begin: int) -> IntArray:
 def _bits_from(rows: Bytes, begin: int) -> Words:
     """Return 64 bits of each identifier, from bit `begin` on, with zeros behind the last; shape `(n,)`."""
     words, shift = np.ascontiguousarray(rows).view(">u8"), np.uint64(begin % 64)
-    found: Words = words[:, begin // 64].astype(np.uint64) << shift
+    found: Words = words[:, begin // 64].astype(np.uint64)
+    found <<= shift
     if shift and begin // 64 + 1 < words.shape[1]:
         found |= words[:, begin // 64 + 1].astype(np.uint64) >> (np.uint64(64) - shift)
     return found
 
 
+def _tied(packed: Words, bits: np.uint64) -> IntArray:
+    """Return the places of sorted numbers, ascending, that agree with a neighbour but for their last bits."""
+    found = [NONE]
+    for start in range(0, len(packed) - 1, _SLICE):
+        piece = packed[start : start + _SLICE + 1]
+        alike = np.flatnonzero(piece[1:] ^ piece[:-1] < np.uint64(1) << bits)
+        if len(alike):
+            found.append(np.union1d(alike, alike + 1) + start)
+    return np.unique(np.concatenate(found))  # the end of a slice is the beginning of the next
+
+
 def _runs(keys: Words, places: IntArray) -> Iterator[tuple[IntArray, bool]]:
-    """Yield those of some places, ascending, whose keys stand in short runs of equal ones, and each long run."""
+    """Yield those of some places, ascending, that stand in short runs of equal keys, and each long run.
+
+    Args:
+        keys: one for each place; those of neighbouring runs differ.
+        places: shape `(k,)`.
+    """
     if not len(places):
         return
-    begins = np.flatnonzero(np.concatenate([[True], keys[places[1:]] != keys[places[:-1]]]))
+    begins = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
     lengths = np.diff(begins, append=len(places))
     long = lengths > _LONG_RUN
     yield places[np.repeat(~long, lengths)], True

@@ -26,13 +26,18 @@ def ranks_of(store: Store, members: Sequence[int], *, judged: bool = True) -> li
         judged: whether those that a verdict rejected are out, too, and the ranks are among the others.
     """
     lists = [store.ids_by_storing(number) for number in members]
-    stored, order = sort_ids(np.concatenate(lists) if len(lists) > 1 else lists[0])
-    kept = np.delete(order, store.missing(members[-1], stored))
+    counts = [len(each) for each in lists]
+    together = np.concatenate(lists) if len(lists) > 1 else lists[0]
+    lists.clear()
+    stored, kept = sort_ids(together)
+    missing = store.missing(members[-1], stored)
+    del together, stored  # most of the memory that a release takes
+    kept = np.delete(kept, missing)
     if judged:
         kept = np.delete(kept, store.rejected(members[-1]))
-    ranks = np.full(len(stored), EXCLUDED, np.uint32)
+    ranks = np.full(sum(counts), EXCLUDED, np.uint32)
     ranks[kept] = np.arange(len(kept), dtype=np.uint32)
-    return np.split(ranks, np.cumsum([len(each) for each in lists])[:-1])
+    return np.split(ranks, np.cumsum(counts)[:-1])
 
 
 def share_of(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lintra_protocol import sorted_rows
+from lintra_protocol import report_ids, sorted_rows
 from lintra_protocol.errors import InvalidMessageError
 from lintra_protocol.report_ids import ReportIds, apply_difference
 from lintra_protocol.sorted_rows import compared, rows_in, sort_order, strictly_ascending
@@ -15,6 +15,7 @@ def test_the_order_is_that_of_all_bytes_and_stable_however_long_identifiers_agre
     monkeypatch: pytest.MonkeyPatch, long_run: int, alike: int
 ) -> None:
     monkeypatch.setattr(sorted_rows, "_LONG_RUN", long_run)
+    monkeypatch.setattr(sorted_rows, "_SLICE", 37)
     rng = np.random.default_rng(alike)
     ids = rng.integers(0, 256, (500, 32)).astype(np.uint8)
     ids[:, :alike] = rng.integers(0, 3, (500, 1))  # three groups, each of which begins alike
@@ -71,3 +72,18 @@ def test_two_that_begin_alike_and_stand_alone_in_their_lists_are_not_taken_for_o
     assert missing.tolist() == [0, 1, 2, 3, 5, 6, 7, 8]
     assert [row.tobytes() for row in extra] == second[:4] + second[5:]
     assert places.tolist() == [1, 2, 3, 4, 6, 7, 8, 9]
+
+
+def test_a_slice_that_ends_before_it_begins_is_empty_in_a_list_that_was_edited_too() -> None:
+    edited = apply_difference(ReportIds.of([]), np.zeros(0, np.int64), ReportIds.of([bytes(32)]))
+    assert edited.rows[1:0].shape == (0, 32)
+
+
+@pytest.mark.parametrize("copied", [0, 1000])
+def test_a_list_is_sorted_where_it_stands_with_and_without_a_copy(monkeypatch: pytest.MonkeyPatch, copied: int) -> None:
+    monkeypatch.setattr(report_ids, "_COPIED", copied)
+    ids = np.random.default_rng(2).integers(0, 256, (300, 32)).astype(np.uint8)
+    rows = ids.copy()
+    found, order = ReportIds.sort(rows)
+    assert list(found) == sorted(map(bytes, ids))
+    assert np.array_equal(ids[order], rows)
