@@ -10,22 +10,8 @@ from lintra_protocol.canonical import HASH_BYTES
 from lintra_protocol.errors import InvalidMessageError, InventoryMismatchError, MessageTooLargeError
 from lintra_protocol.manifest import LEAF_IDS, InclusionProof, Tree, TreeBuilder
 from lintra_protocol.ring import IntArray
-from lintra_protocol.sorted_rows import (
-    NONE,
-    Bytes,
-    EditedRows,
-    HeldRows,
-    Mask,
-    Rows,
-    compared,
-    inserted,
-    rank,
-    rows_in,
-    search,
-    sort_order,
-    strictly_ascending,
-    taken,
-)
+from lintra_protocol.row_order import NONE, Bytes, Mask, rows_in, sort_order, strictly_ascending, taken
+from lintra_protocol.sorted_rows import EditedRows, HeldRows, Rows, compared, inserted, rank, search
 
 _NOBODY: Bytes = np.zeros((0, HASH_BYTES), np.uint8)
 
@@ -102,9 +88,7 @@ class ReportIds(Sequence[bytes]):
         if len(rows) <= _COPIED:
             rows[:] = taken(rows, order)
         else:
-            for column in rows.view(
-                np.uint32
-            ).T:  # an eighth of the identifiers after the other: no copy of all is made
+            for column in rows.view(np.uint32).T:  # an eighth after the other: no copy of all is made
                 column[:] = column[order]
         return cls(strictly_ascending(rows)), order
 

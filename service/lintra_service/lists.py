@@ -19,7 +19,8 @@ import numpy as np
 from lintra_protocol.canonical import HASH_BYTES, base64url
 from lintra_protocol.manifest import Tree
 from lintra_protocol.report_ids import ListBuilder, ReportIds
-from lintra_protocol.sorted_rows import Bytes, Rows
+from lintra_protocol.row_order import Bytes
+from lintra_protocol.sorted_rows import Rows
 
 _LIST, _TREE, _COMING = ".ids", ".tree", "coming-"
 

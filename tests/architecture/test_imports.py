@@ -98,6 +98,7 @@ PROTOCOL_LAYERS: tuple[frozenset[str], ...] = (
             "privacy",
             "schema",
             "tokens",
+            "row_order",
             "sorted_rows",
             "windows",
             "cells",

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lintra_protocol import sorted_rows
+from lintra_protocol import row_order, sorted_rows
 from lintra_protocol.errors import InvalidMessageError, InventoryMismatchError
 from lintra_protocol.report_ids import (
     ComparedLists,
@@ -34,6 +34,7 @@ sets = st.sets(st.sampled_from(POOL))
 def slices(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The same lists in slices of three, and whole."""
     monkeypatch.setattr(sorted_rows, "_SLICE", request.param)
+    monkeypatch.setattr(row_order, "_SLICE", request.param)
     return
 
 

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from lintra_protocol import report_ids, sorted_rows
+from lintra_protocol import report_ids, row_order, sorted_rows
 from lintra_protocol.errors import InvalidMessageError
 from lintra_protocol.report_ids import ReportIds, apply_difference
-from lintra_protocol.sorted_rows import compared, rows_in, sort_order, strictly_ascending
+from lintra_protocol.row_order import rows_in, sort_order, strictly_ascending
+from lintra_protocol.sorted_rows import compared
 
 
 @pytest.mark.parametrize("long_run", [0, 3, 1 << 12])
@@ -14,8 +15,8 @@ from lintra_protocol.sorted_rows import compared, rows_in, sort_order, strictly_
 def test_the_order_is_that_of_all_bytes_and_stable_however_long_identifiers_agree(
     monkeypatch: pytest.MonkeyPatch, long_run: int, alike: int
 ) -> None:
-    monkeypatch.setattr(sorted_rows, "_LONG_RUN", long_run)
-    monkeypatch.setattr(sorted_rows, "_SLICE", 37)
+    monkeypatch.setattr(row_order, "_LONG_RUN", long_run)
+    monkeypatch.setattr(row_order, "_SLICE", 37)
     rng = np.random.default_rng(alike)
     ids = rng.integers(0, 256, (500, 32)).astype(np.uint8)
     ids[:, :alike] = rng.integers(0, 3, (500, 1))  # three groups, each of which begins alike
