@@ -206,6 +206,7 @@ class Client:
         """Deliver a prepared report to all servers; harmless to repeat, and charged once.
 
         Raises:
+            ValueError: the parcel holds several reports, or none.
             LedgerRefusedError: the ledger does not let it leave; nothing has left.
             LintraError: the first refusal in the task's order; the other servers were still asked.
         """

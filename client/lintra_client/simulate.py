@@ -44,6 +44,7 @@ def simulate(
         policy: as for `Client`.
 
     Raises:
+        ValueError: there is no worker.
         InvalidRowError: the rows do not fit; nothing has left.
         LintraError: the task is refused, or a server cannot be reached.
     """

@@ -95,7 +95,11 @@ def upload_bytes(task: Task, server: int, blocks: int, count: int) -> int:
 
 
 def encode_upload(blocks: Sequence[SealedBlock]) -> bytes:
-    """Encode blocks of together 1 to `MAX_REPORTS` reports as one upload."""
+    """Encode blocks of together 1 to `MAX_REPORTS` reports as one upload.
+
+    Raises:
+        ValueError: there are none, or more.
+    """
     count = sum(len(block.headers) for block in blocks)
     if not 1 <= count <= MAX_REPORTS:
         raise ValueError(f"an upload has 1 to {MAX_REPORTS} reports, got {count}")

@@ -47,6 +47,9 @@ def quantise(rows: FloatArray, squared_bound: int) -> IntArray:
 
     Returns:
         Integers of the same shape.
+
+    Raises:
+        ValueError: the squared bound is out of range.
     """
     if not 0 < squared_bound <= MAX_SQUARED_BOUND:
         raise ValueError(f"the squared bound lies in 1..2^60, got {squared_bound}")
@@ -66,6 +69,9 @@ def quantise_entries(rows: FloatArray, bound: int) -> IntArray:
     Args:
         rows: floats of any shape, none of them not a number.
         bound: at least 1 and below 2^31.
+
+    Raises:
+        ValueError: the bound is out of range, or an entry is not a number.
     """
     if not 0 < bound < 1 << 31:
         raise ValueError(f"the bound of an entry lies in 1..2^31-1, got {bound}")

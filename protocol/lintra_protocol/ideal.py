@@ -89,6 +89,9 @@ def release(
     """Do what servers and analyzer do with the clients' reports of a batch (see `run` for the rest).
 
     With `first` they are those of the windows from there to `batch`, merged.
+
+    Raises:
+        ValueError: a server has no source of smoothing noise, or of a verified task no second nonce.
     """
     if task.mechanism.smoothing and (smoothing is None or len(smoothing) != task.num_servers):
         raise ValueError(f"each of the {task.num_servers} servers needs a source of smoothing noise")

@@ -20,6 +20,9 @@ def keystream(seed: bytes) -> RandomBytes:
 
     Equal seeds give equal streams, however the reads are cut. One seed serves one purpose: derive it with
     `derive_seed`, never share it between two.
+
+    Raises:
+        ValueError: the seed has another length.
     """
     if len(seed) != 32:
         raise ValueError(f"a keystream seed has 32 bytes, got {len(seed)}")

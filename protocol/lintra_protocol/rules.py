@@ -81,7 +81,11 @@ ReadPieces = Callable[[DifferenceInPieces], ListDifference]
 
 
 def no_pieces(difference: DifferenceInPieces) -> ListDifference:
-    """Refuse a difference in pieces: none came before."""
+    """Refuse a difference in pieces: none came before.
+
+    Raises:
+        InvalidMessageError: always.
+    """
     raise InvalidMessageError(f"no pieces of the list of server {difference.server} were sent")
 
 

@@ -65,6 +65,7 @@ class Readiness:
         """Pass if the last look found everything well, and was not long ago.
 
         Raises:
+            UnavailableError: nobody has looked, or the last look was too long ago.
             LintraError: what was not well.
         """
         self.require_space()

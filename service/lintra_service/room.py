@@ -44,7 +44,11 @@ class Room:
             raise OverloadedError(f"{self.used} bytes are being received or written")
 
     def take(self, peer: str, count: int, held: int) -> None:
-        """Count bytes that came from a peer, for a request that holds some already."""
+        """Count bytes that came from a peer, for a request that holds some already.
+
+        Raises:
+            OverloadedError: too much is being received, from everybody or from this address.
+        """
         used = self.used + count
         # A request alone is taken whatever its size, or it could never be.
         if self.used > held and used > self.size:

@@ -42,7 +42,11 @@ class HistogramSpecification(MechanismSpecification):
         return {"cells": self.cells}
 
     def wanted(self, circumstances: Circumstances) -> tuple[Claim, Histogram]:
-        """Return the histogram of all columns."""
+        """Return the histogram of all columns.
+
+        Raises:
+            InvalidTaskError: a row bound was asked for, or edges of a column that there is not.
+        """
         if circumstances.row_bound is not None:
             raise InvalidTaskError("row_bound: a histogram clips no rows; leave it out")
         known = {column.name for column in circumstances.columns}

@@ -28,7 +28,11 @@ class OsnapSpecification(MechanismSpecification):
     takes_proofs: ClassVar[bool] = True
 
     def wanted(self, circumstances: Circumstances) -> tuple[Claim, Osnap]:
-        """Return the sketch with as many rows as were asked for, or as the claim supports."""
+        """Return the sketch with as many rows as were asked for, or as the claim supports.
+
+        Raises:
+            RowUnderfilledError: it has more rows than the smallest cohort has clients.
+        """
         claim, common = circumstances.claim, circumstances.uncalibrated(self.kind)
         num_columns = circumstances.num_columns()
         rows = self.rows or default_rows(claim, num_columns)

@@ -29,7 +29,11 @@ class OsnapPublishedSpecification(MechanismSpecification):
     is_sketch: ClassVar[bool] = True
 
     def wanted(self, circumstances: Circumstances) -> tuple[Claim, OsnapPublished]:
-        """Return the sketch as it was published."""
+        """Return the sketch as it was published.
+
+        Raises:
+            InvalidTaskError: a row bound was asked for, or a number is not positive.
+        """
         if circumstances.row_bound is not None:
             raise InvalidTaskError("row_bound: it follows from entry_bound and the number of columns; leave it out")
         for name, value in (("entry_bound", self.entry_bound), ("published_epsilon", self.published_epsilon)):

@@ -26,6 +26,9 @@ def to_plain(value: object) -> Plain:
     """Return plain Python for JSON: arrays become lists, and a number that is not finite becomes None.
 
     A field whose metadata say `"plain": False` is left out.
+
+    Raises:
+        TypeError: a field is of a type that no estimate has.
     """
     if value is None or isinstance(value, (bool, str)):
         return value

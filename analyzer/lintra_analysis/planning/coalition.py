@@ -70,7 +70,11 @@ def most_rows(claim: Claim) -> int:
 
 
 def calibrated_sketch(mechanism: Osnap, claim: Claim, num_columns: int, max_clients: int) -> Osnap:
-    """Return a calibrated sketch (see `Osnap.calibrated`); where the coalition is too large, the largest is named."""
+    """Return a calibrated sketch (see `Osnap.calibrated`); where the coalition is too large, the largest is named.
+
+    Raises:
+        RowUnderfilledError: the coalition is too large for these rows.
+    """
     try:
         return mechanism.calibrated(claim, num_columns, max_clients)
     except RowUnderfilledError as error:

@@ -10,7 +10,11 @@ from lintra_protocol.ring import FloatArray, IntArray
 
 
 def check_release(columns: tuple[ScaledColumn, ...], num_clients: int, row_bound: float) -> None:
-    """Refuse what no release may be, whatever its mechanism."""
+    """Refuse what no release may be, whatever its mechanism.
+
+    Raises:
+        InvalidReleaseError: it has no client, or a row bound that is none.
+    """
     require_distinct(columns)
     if num_clients < 1:
         raise InvalidReleaseError(f"a release has at least 1 client, got {num_clients}")
@@ -19,13 +23,21 @@ def check_release(columns: tuple[ScaledColumn, ...], num_clients: int, row_bound
 
 
 def check_noise_sd(noise_sd: float) -> None:
-    """Refuse a noise level that is no standard deviation."""
+    """Refuse a noise level that is no standard deviation.
+
+    Raises:
+        InvalidReleaseError: it is negative, or not finite.
+    """
     if not (math.isfinite(noise_sd) and noise_sd >= 0):
         raise InvalidReleaseError(f"the noise sd must be finite and not negative, got {noise_sd}")
 
 
 def checked_shape(values: FloatArray | IntArray, shape: tuple[int | None, ...]) -> tuple[int, ...]:
-    """Return the shape of `values`, or refuse it; None allows any length."""
+    """Return the shape of `values`, or refuse it; None allows any length.
+
+    Raises:
+        InvalidReleaseError: the shape is another one, or a number is not finite.
+    """
     expected = tuple("any" if length is None else length for length in shape)
     fits = values.ndim == len(shape) and all(
         want is None or got == want for got, want in zip(values.shape, shape, strict=True)

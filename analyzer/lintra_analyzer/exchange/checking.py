@@ -134,7 +134,11 @@ class Checking:
         self._batch = f"/v1/tasks/{frozen.task.task_id}/batches/{frozen.batch}"
 
     async def check(self, cohorts: Sequence[Signed[Cohort]], server: Server) -> None:
-        """Have one server give out its check share, and fetch the body (R14); what is here already stays."""
+        """Have one server give out its check share, and fetch the body (R14); what is here already stays.
+
+        Raises:
+            ChecksMismatchError: its check share is none of this cohort, or another than before.
+        """
         frozen, request = self._frozen, ChecksRequest(cohorts=tuple(cohorts)).canonical()
         known = self._document("check_share", server.index)
         if known is not None and await asyncio.to_thread(self._has_body, known):
@@ -152,7 +156,11 @@ class Checking:
         await self._keep("check_share", body, server.index)
 
     async def judge(self, judgement: Judgement, server: Server) -> None:
-        """Have one server come to its verdict (R15), and compare it with what was found here."""
+        """Have one server come to its verdict (R15), and compare it with what was found here.
+
+        Raises:
+            ChecksMismatchError: its verdict is another one.
+        """
         body = await self.ask_to_judge(server)
         with server.blame():
             frozen = self._frozen

@@ -54,6 +54,9 @@ def clopper_pearson_upper(errors: int, trials: int, confidence: float = CONFIDEN
         errors: observed.
         trials: at least 1.
         confidence: one-sided.
+
+    Raises:
+        ValueError: there are no trials, or more errors than trials.
     """
     if not 0 <= errors <= trials or trials < 1:
         raise ValueError(f"{errors} errors in {trials} trials")

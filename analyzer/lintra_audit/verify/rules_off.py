@@ -137,6 +137,9 @@ def unlucky_points(seed: bytes, *, skips: bool) -> Points:
     Args:
         seed: the check seed.
         skips: whether such a point is skipped, as the rule says.
+
+    Raises:
+        ValueError: the stream has no four usable points, which has a chance below 2^-1000.
     """
     stream = hashlib.shake_128(framed("check points", seed)).digest(256)
     found = points.first_usable(stream if skips else (2).to_bytes(8, "little") + stream)

@@ -31,6 +31,9 @@ def rp_pair(leverage: float, columns: float) -> Pair:
     Args:
         leverage: p = v^T (D^T D)^-1 v of the row in the larger data, between 0 and 1; at 1 the laws are disjoint.
         columns: r, of G; above 0.
+
+    Raises:
+        ValueError: the leverage is out of range, or there is no column.
     """
     if not 0 <= leverage <= 1:
         raise ValueError(f"a leverage lies between 0 and 1, got {leverage}")

@@ -50,7 +50,11 @@ def monte_carlo_delta(pair: Pair, epsilon: float, error: float, failure: float, 
 
 
 def sample_losses(pair: Pair, count: int, random_bytes: RandomBytes) -> FloatArray:
-    """Return independent draws of the loss ln f_X / f_Y under X, shape `(count,)`; continuous, floating point."""
+    """Return independent draws of the loss ln f_X / f_Y under X, shape `(count,)`; continuous, floating point.
+
+    Raises:
+        ValueError: a group with a shifted mean has a multiplicity below 1.
+    """
     losses = np.full(count, -pair.offset)
     for eta, mult, tsq in zip(pair.eta, pair.mult, pair.tsq, strict=True):
         # One coordinate of the group carries its mean shift; the others enter by their squared length alone.

@@ -112,6 +112,9 @@ def published_delta(dimension: int, epsilon: float, claimed: float = 1.0) -> tup
         dimension: p, even.
         epsilon: at which delta is asked for.
         claimed: what the noise was calibrated to.
+
+    Raises:
+        ValueError: p is odd.
     """
     _require_dimension(dimension)
     if dimension % 2:

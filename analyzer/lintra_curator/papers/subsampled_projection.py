@@ -33,6 +33,7 @@ def unsampled_claim(claim: Claim, rate: float) -> Claim:
 
     Raises:
         ValueError: if the rate is out of range or the neighbours differ in more than one row's presence.
+        CalibrationError: the rate does not exceed delta.
     """
     if claim.neighbours != "zero-out":
         raise ValueError("Poisson sampling is accounted for neighbours 'zero-out' only")

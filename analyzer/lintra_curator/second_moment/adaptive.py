@@ -24,6 +24,9 @@ def gaussian_then_projection(epsilon: float, mu: float, weight: float, rows: int
         mu: of the first release, positive.
         weight: q = B^2 / w2 of the projection.
         rows: its r.
+
+    Raises:
+        ValueError: epsilon is negative, or mu not positive.
     """
     if not (epsilon >= 0 and mu > 0):
         raise ValueError(f"a joint curve needs epsilon >= 0 and mu > 0, got {epsilon} and {mu}")

@@ -74,7 +74,11 @@ class NoiseRecord:
     look: float | None = None
 
     def delta_at(self, epsilon: float) -> float:
-        """Return the delta for which the release is (epsilon, delta)-private, by the mechanism's exact curve."""
+        """Return the delta for which the release is (epsilon, delta)-private, by the mechanism's exact curve.
+
+        Raises:
+            ValueError: the record lacks the weight or the degrees of its mechanism.
+        """
         if self.mu is not None:
             return discrete_delta(epsilon, self.mu, self.slack)
         neighbours = self.claim.neighbours

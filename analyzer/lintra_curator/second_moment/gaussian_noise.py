@@ -84,6 +84,10 @@ def exact_products(steps: IntArray, squared_bound: int) -> IntArray:
     Squared norms are at most R = `squared_bound`, which is at most 2^52. By Cauchy and Schwarz no partial sum of
     products exceeds n R, so blocks whose n R stays below 2^53 are exact in floating point, where matrix products are
     fast.
+
+    Raises:
+        ValueError: the squared bound is above 2^52.
+        CalibrationError: these are too many rows for 64-bit sums.
     """
     if not 0 < squared_bound <= 2**52:
         raise ValueError(f"products are exact up to a squared bound of 2^52, got {squared_bound}")

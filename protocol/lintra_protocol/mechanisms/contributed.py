@@ -104,7 +104,11 @@ class Contributed(Encoder):
 
     @property
     def count_deviation(self) -> float:
-        """Return the deviation, in rows, that one report gives a noisy count; only where there is one."""
+        """Return the deviation, in rows, that one report gives a noisy count; only where there is one.
+
+        Raises:
+            ValueError: this mechanism has none.
+        """
         raise ValueError(f"{self.kind} has no noisy count")
 
     @property

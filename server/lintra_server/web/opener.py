@@ -184,7 +184,11 @@ class RemoteWriter:
         """Nobody looks here: the gate looks at its own disk."""
 
     def submit(self, upload: Upload, tell: Tell) -> None:
-        """Hand over an upload (see `Writer.submit`); whether the task takes it now is the gate's to say."""
+        """Hand over an upload (see `Writer.submit`); whether the task takes it now is the gate's to say.
+
+        Raises:
+            OverloadedError: too many bytes wait to be written.
+        """
         with self._lock:
             if self._bytes and self._bytes + upload.size > self._max_bytes:
                 raise OverloadedError(f"{self._bytes} bytes wait to be written")
