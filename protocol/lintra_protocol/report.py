@@ -17,13 +17,13 @@ from lintra_protocol.ring import IntArray, RingArray, ring_bytes, ring_from_byte
 from lintra_protocol.sealing import SealingKey, seal
 from lintra_protocol.sharing import expand_share, expand_spread, split, split_seeded, split_spread
 from lintra_protocol.task import Task
-from lintra_protocol.verification.checks import check_shares
+from lintra_protocol.verification.checks import check_shares, check_shares_of_seeds
 from lintra_protocol.verification.points import Points
 from lintra_protocol.verification.proof import prove
 from lintra_protocol.verification.shares import (
-    expand_seeds,
     malformed,
     ring_words,
+    ring_words_of_seeds,
     split_proven,
     split_proven_seeded,
 )
@@ -183,7 +183,9 @@ def share_words(task: Task, server: int, payload: bytes | memoryview) -> RingArr
 def shares_words(task: Task, server: int, payloads: bytes | memoryview) -> RingArray:
     """Return the ring words, shape `(k, w)`, of stored payloads that stand one after the other."""
     if task.verified is not None:
-        return ring_words(task.verified, proven_payloads(task, server, payloads))
+        stored = np.frombuffer(payloads, np.uint8).reshape(-1, payload_bytes(task, server))
+        seeded = share_form(task, server) == PROVEN_SEED
+        return ring_words_of_seeds(task.verified, stored) if seeded else ring_words(task.verified, stored)
     if share_form(task, server) == FULL:
         return ring_from_bytes(payloads).reshape(-1, task.num_words)
     size, words = payload_bytes(task, server), task.num_words
@@ -205,19 +207,9 @@ def checks_of(task: Task, server: int, payloads: bytes | memoryview, points: Poi
     """
     if task.verified is None:
         raise ValueError("reports of this task carry no proofs")
-    return check_shares(task.verified, server, proven_payloads(task, server, payloads), points)
-
-
-def proven_payloads(task: Task, server: int, payloads: bytes | memoryview) -> ByteRows:
-    """Return stored payloads of verified reports with seeds expanded, shape `(k, payload_bytes)`.
-
-    Raises:
-        ValueError: the task's reports are not verified.
-    """
-    if task.verified is None:
-        raise ValueError("reports of this task carry no proofs")
-    rows = np.frombuffer(payloads, np.uint8).reshape(-1, payload_bytes(task, server))
-    return expand_seeds(task.verified, rows) if share_form(task, server) == PROVEN_SEED else rows
+    stored = np.frombuffer(payloads, np.uint8).reshape(-1, payload_bytes(task, server))
+    compute = check_shares_of_seeds if share_form(task, server) == PROVEN_SEED else check_shares
+    return compute(task.verified, server, stored, points)
 
 
 def _malformed(task: Task, server: int, shares: bytes, size: int) -> list[bool]:

@@ -32,7 +32,13 @@ _MOST_TERMS = 1 << 53 - VALUE_BITS - WEIGHT_BITS
 _HALF = np.uint64(_BITS // 2)
 _LOW_HALF = np.uint64((1 << _BITS // 2) - 1)
 
+_PRODUCTS = 8
+"""Of numbers of 30 bits, doubled, so many add up below 2^64."""
+
 FieldArray = NDArray[np.uint64]
+
+Halves = tuple[FieldArray, FieldArray]
+"""Numbers in their upper bits from the 30th on, and their lower 30 bits."""
 
 
 def over_primes(numbers: Sequence[int], dimensions: int) -> FieldArray:
@@ -42,30 +48,75 @@ def over_primes(numbers: Sequence[int], dimensions: int) -> FieldArray:
 
 def reduced(numbers: RingArray) -> FieldArray:
     """Return 64-bit numbers of shape `(4, ...)` as elements of the four fields, each below its prime."""
-    folded = (numbers & ELEMENT_MASK) + (numbers >> np.uint64(_BITS)) * over_primes(_GAPS, numbers.ndim)
+    near: FieldArray = numbers >> np.uint64(_BITS)
+    near *= over_primes(_GAPS, numbers.ndim)
+    near += numbers & ELEMENT_MASK
     # Below twice the prime; what is below the prime wraps around, and is then the smaller number as it was.
-    result: FieldArray = np.minimum(folded, folded - over_primes(PRIMES, numbers.ndim))
-    return result
+    below: FieldArray = near - over_primes(PRIMES, numbers.ndim)
+    np.minimum(near, below, out=below)
+    return below
 
 
 def minus(first: FieldArray, second: FieldArray) -> FieldArray:
     """Return differences of elements of shapes `(4, ...)` that fit each other."""
     difference = first - second
-    result: FieldArray = np.minimum(difference, difference + over_primes(PRIMES, difference.ndim))
-    return result
+    raised: FieldArray = difference + over_primes(PRIMES, difference.ndim)
+    np.minimum(difference, raised, out=raised)
+    return raised
 
 
 def times(first: FieldArray, second: FieldArray) -> FieldArray:
     """Return products of elements of shapes `(4, ...)` that fit each other."""
     high_1, low_1 = first >> _HALF, first & _LOW_HALF
     high_2, low_2 = second >> _HALF, second & _LOW_HALF
-    middle = high_1 * low_2 + low_1 * high_2
-    carries = high_1 * high_2 + (middle >> _HALF)
+    return _from_halves(high_1 * high_2, high_1 * low_2 + low_1 * high_2, low_1 * low_2)
+
+
+def halve(numbers: FieldArray, upper: FieldArray) -> None:
+    """Leave the lower 30 bits of numbers of any shape where they are; write the others to `upper`, of that shape."""
+    np.right_shift(numbers, _HALF, out=upper)
+    numbers &= _LOW_HALF
+
+
+def inner(first: Halves, second: Halves) -> FieldArray:
+    """Return the sums of products over the middle axis of shape `(4, m, k)`, shape `(4, k)`; m is at most 128.
+
+    The numbers may be as large as `fold` leaves them.
+    """
+    (high_1, low_1), (high_2, low_2) = first, second
+    fields, terms, count = high_1.shape
+    parts = -(-terms // _PRODUCTS)
+    pairs = ((high_1, high_2), (high_1, low_2), (low_1, high_2), (low_1, low_2))
+    sums = np.empty((len(pairs), fields, parts, count), np.uint64)
+    for part in range(parts):
+        some = slice(part * _PRODUCTS, (part + 1) * _PRODUCTS)
+        for own, (one, other) in zip(sums, pairs, strict=True):
+            np.einsum("tmk,tmk->tk", one[:, some], other[:, some], out=own[:, part])
+    # At most 16 parts, since a report has at most 128 columns: they add up below 2^64.
+    return reduced(_from_halves(sums[0], sums[1] + sums[2], sums[3]).sum(axis=1))
+
+
+def _from_halves(high: FieldArray, middle: FieldArray, low: FieldArray) -> FieldArray:
+    """Return `2^60 high + 2^30 middle + low` as elements; `high` and `low` are at most 2^63, the middle any number."""
+    carries = high + (middle >> _HALF)
     gaps = over_primes(_GAPS, carries.ndim)
-    # The carries times the gap may have 70 bits: their upper half goes round once more.
+    # The carries times the gap may have 73 bits: their upper half goes round once more.
     upper = (carries >> _HALF) * gaps
     around = (upper >> _HALF) * gaps + ((upper & _LOW_HALF) << _HALF) + (carries & _LOW_HALF) * gaps
-    return reduced(around + ((middle & _LOW_HALF) << _HALF) + low_1 * low_2)
+    return reduced(around + ((middle & _LOW_HALF) << _HALF) + low)
+
+
+def fold(numbers: FieldArray, room: FieldArray) -> None:
+    """Bring any 64-bit numbers below 2^60 + 2^13, where they are: not yet reduced, and all that `inner` asks for.
+
+    Args:
+        numbers: of shape `(4, ...)`.
+        room: of the same shape, written over.
+    """
+    np.right_shift(numbers, np.uint64(_BITS), out=room)
+    room *= over_primes(_GAPS, numbers.ndim)
+    numbers &= ELEMENT_MASK
+    numbers += room
 
 
 def summed(elements: FieldArray) -> FieldArray:
@@ -92,12 +143,6 @@ def _drawn(prime: int, count: int, random_bytes: RandomBytes) -> RingArray:
     return found
 
 
-def value_limbs(elements: FieldArray) -> FloatArray:
-    """Return numbers below 2^64 in limbs of 16 bits, shape `(..., 4)`, the lowest first."""
-    halves = np.ascontiguousarray(elements, "<u8").view("<u2")
-    return halves.reshape(*elements.shape, 64 // VALUE_BITS).astype(np.float64)
-
-
 def weight_limbs(elements: FieldArray) -> FloatArray:
     """Return elements in limbs of 20 bits, shape `(..., 3)`, the lowest first."""
     shifts = np.arange(0, _BITS, WEIGHT_BITS, dtype=np.uint64)
@@ -115,22 +160,36 @@ def joined(products: FloatArray) -> FieldArray:
     Returns:
         The sum over j and k of 2^(20 j + 16 k) times each, shape `(4, a, ..)`.
     """
-    shape = products.shape[:2] + products.shape[4:]
-    gaps = over_primes(_GAPS, len(shape))
-    low, high = np.zeros(shape, np.uint64), np.zeros(shape, np.uint64)
+    at_place: dict[int, list[tuple[int, FloatArray]]] = {}
     for weight_limb in range(products.shape[2]):
         for value_limb in range(products.shape[3]):
-            part = products[:, :, weight_limb, value_limb].astype(np.uint64)
-            shift = WEIGHT_BITS * weight_limb + VALUE_BITS * value_limb
-            if shift >= _BITS:
-                part *= gaps
-                shift -= _BITS
-            rest = np.uint64(_BITS - shift)
-            high += part >> rest
-            part &= np.uint64((1 << _BITS - shift) - 1)
-            part <<= np.uint64(shift)
-            low += part
-    return reduced(reduced(low) + high * gaps)
+            place, shift = divmod(WEIGHT_BITS * weight_limb + VALUE_BITS * value_limb, VALUE_BITS)
+            at_place.setdefault(place, []).append((shift, products[:, :, weight_limb, value_limb]))
+    highest = max(at_place)
+    found = _whole(at_place[highest])
+    gaps = over_primes(_GAPS, found.ndim)
+    kept, rest = np.uint64(VALUE_BITS), np.uint64(_BITS - VALUE_BITS)
+    for place in range(highest - 1, -1, -1):
+        # Once more 16 bits up: what leaves 60 bits comes back. Below 2^60 + 2^27 + 2^61.1, so that nothing wraps.
+        around = found >> rest
+        around *= gaps
+        found &= np.uint64((1 << _BITS - VALUE_BITS) - 1)
+        found <<= kept
+        found += around
+        found += _whole(at_place[place])
+    return reduced(found)
+
+
+def _whole(products: list[tuple[int, FloatArray]]) -> FieldArray:
+    """Return the sum of floats, each shifted by 0, 4 or 8 bits, as integers: below 2^53 (1 + 2^4 + 2^8) < 2^61.1."""
+    found: FieldArray | None = None
+    for shift, product in products:
+        part = product.astype(np.uint64)
+        part <<= np.uint64(shift)
+        found = part if found is None else np.add(found, part, out=found)
+    if found is None:
+        raise ValueError("there is nothing to put together")
+    return found
 
 
 @lru_cache(maxsize=1)

@@ -6,7 +6,8 @@ fields. As in the unverified form N-1 shares may be seeds.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +16,14 @@ from lintra_protocol.canonical import ByteRows, framed
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import RingArray
 from lintra_protocol.sharing import SEED_BYTES
-from lintra_protocol.verification.fields import PRIMES, FieldArray, draw, minus, over_primes
+from lintra_protocol.verification.fields import ELEMENT_MASK, PRIMES, FieldArray, draw, minus, over_primes
 from lintra_protocol.verification.parameters import Parameters
 from lintra_protocol.verification.proof import ProvenRows
 
 WORD = np.dtype([("low", "<u8"), ("high", "<u2")])
 """A word of a share: 10 bytes, little-endian."""
+
+_BYTES_AT_ONCE = 1 << 20
 
 SharedWords = NDArray[np.void]
 """Words of shares as `WORD`."""
@@ -57,16 +60,48 @@ def split_proven_seeded(
 
 def expand_seeds(parameters: Parameters, seeds: ByteRows) -> ByteRows:
     """Expand seeds, shape `(k, 32)`, to the payloads that they stand for, shape `(k, payload_bytes)`."""
-    size = parameters.payload_bytes
-    streams = [_stream_bytes(seed.tobytes(), size) for seed in seeds]
-    payloads = np.frombuffer(b"".join(streams), np.uint8).reshape(len(seeds), size).copy()
-    words_of(parameters, payloads)["high"] &= _top_mask(parameters)
-    elements = _raw_elements(parameters, payloads)
-    elements &= np.uint64((1 << 60) - 1)
-    # About one seed in 10^12 has a word that is no element; it is read again, one word after the other.
-    for place in np.flatnonzero((elements >= _limits()).any(axis=(1, 2))):
-        payloads[place] = share_of_stream(parameters, _stream(seeds[place].tobytes(), size))
+    payloads = np.empty((len(seeds), parameters.payload_bytes), np.uint8)
+    _expand(parameters, seeds, payloads)
     return payloads
+
+
+def expanded_blocks(parameters: Parameters, seeds: ByteRows) -> Iterator[ByteRows]:
+    """Yield the payloads that seeds, shape `(k, 32)`, stand for, `reports_at_once` at a time.
+
+    A block has the shape `(b, payload_bytes)`, and is written over the one before.
+    """
+    step = reports_at_once(parameters)
+    room = np.empty((min(step, len(seeds)), parameters.payload_bytes), np.uint8)
+    for start in range(0, len(seeds), step):
+        some = seeds[start : start + step]
+        _expand(parameters, some, room[: len(some)])
+        yield room[: len(some)]
+
+
+def reports_at_once(parameters: Parameters) -> int:
+    """Return how many payloads a cache holds together."""
+    return max(1, _BYTES_AT_ONCE // parameters.payload_bytes)
+
+
+def _expand(parameters: Parameters, seeds: ByteRows, payloads: ByteRows) -> None:
+    size, kept = parameters.payload_bytes, _kept_bits(parameters)
+    for seed, payload in zip(seeds, payloads, strict=True):
+        stream = _stream_bytes(seed.tobytes(), size)
+        np.bitwise_and(np.frombuffer(stream, np.uint8), kept, out=payload)
+    # About one seed in 10^12 has a word that is no element; it is read again, one word after the other.
+    highest = _raw_elements(parameters, payloads).max(axis=2, initial=0)
+    for place in np.flatnonzero((highest >= np.array(PRIMES, np.uint64)).any(axis=1)):
+        payloads[place] = share_of_stream(parameters, _stream(seeds[place].tobytes(), size))
+
+
+@lru_cache(maxsize=4)
+def _kept_bits(parameters: Parameters) -> ByteRows:
+    """Return which bits of a stream are kept: g of every word, and 60 of every element; shape `(payload_bytes,)`."""
+    kept = np.full((1, parameters.payload_bytes), 0xFF, np.uint8)
+    words_of(parameters, kept)["high"] = _top_mask(parameters)
+    _raw_elements(parameters, kept)[:] = ELEMENT_MASK
+    found: ByteRows = kept[0]
+    return found
 
 
 def share_of_stream(parameters: Parameters, random_bytes: RandomBytes) -> ByteRows:
@@ -95,6 +130,15 @@ def last_shares(parameters: Parameters, proven: ProvenRows, others: Sequence[Byt
 def ring_words(parameters: Parameters, payloads: ByteRows) -> RingArray:
     """Return the ring words, shape `(k, w)`, that payloads share: they are what is added up."""
     return words_of(parameters, payloads)["low"][:, : parameters.num_words].astype(np.uint64)
+
+
+def ring_words_of_seeds(parameters: Parameters, seeds: ByteRows) -> RingArray:
+    """Return the ring words, shape `(k, w)`, that payloads share for which seeds, shape `(k, 32)`, stand."""
+    found, done = np.empty((len(seeds), parameters.num_words), np.uint64), 0
+    for payloads in expanded_blocks(parameters, seeds):
+        found[done : done + len(payloads)] = words_of(parameters, payloads)["low"][:, : parameters.num_words]
+        done += len(payloads)
+    return found
 
 
 def words_of(parameters: Parameters, payloads: ByteRows) -> SharedWords:
