@@ -142,7 +142,7 @@ class Intake:
         """
         blocks = decode_upload(body, held.task, held.server)
         report_ids = [report_id for block in blocks for report_id in block.report_ids]
-        batches = [nearest_batch(held.task, time) for block in blocks for time in block.times]
+        batches = _batches_of(held.task, blocks)
         try:
             with self._backlog.of(len(body)):
                 outcomes = await self._outcomes(held, blocks, report_ids, batches)
@@ -224,11 +224,11 @@ class Intake:
         return set() if number is None else self._find_stored(number, report_ids)
 
     def _count(self, held: HeldTask, outcomes: Sequence[bool | LintraError], batches: Sequence[int]) -> None:
-        counts: dict[tuple[int, str], int] = {}
-        for batch, outcome in zip(batches, outcomes, strict=True):
-            token = outcome.token if isinstance(outcome, LintraError) else ("accepted" if outcome else "repeated")
-            counts[batch, token] = counts.get((batch, token), 0) + 1
-        for (batch, token), count in counts.items():
+        tokens = [
+            outcome.token if isinstance(outcome, LintraError) else ("repeated", "accepted")[outcome]
+            for outcome in outcomes
+        ]
+        for (batch, token), count in Counter(zip(batches, tokens, strict=True)).items():
             self.note(held.key, batch, token, count)
 
     def note(self, key: int, batch: int, token: str, count: int) -> None:
@@ -251,13 +251,9 @@ class Intake:
     def _answer(
         self, held: HeldTask, report_ids: Sequence[bytes], outcomes: Sequence[bool | LintraError]
     ) -> UploadAnswer:
-        failures: list[Failure] = []
-        stored: list[bytes] = []
-        for name, outcome in zip(report_ids, outcomes, strict=True):
-            if isinstance(outcome, LintraError):
-                failures.append(_failure(name, outcome))
-            else:
-                stored.append(name)
+        told = list(zip(report_ids, outcomes, strict=True))
+        failures = [_failure(name, outcome) for name, outcome in told if isinstance(outcome, LintraError)]
+        stored = [name for name, outcome in told if not isinstance(outcome, LintraError)]
         receipt = Receipt(
             task_id=held.task.task_id, server=held.server, count=len(stored), reports=receipt_hash(stored)
         )
@@ -310,6 +306,13 @@ def _is_admitted(admission: Admission, presented: bytes) -> bool:
 def nearest_batch(task: Task, time: int) -> int:
     """Return the batch of a time, or the one that is nearest to a time outside the task."""
     return task.batch_of(min(max(time, task.not_before), task.not_after - 1))
+
+
+def _batches_of(task: Task, blocks: Sequence[SealedBlock]) -> list[int]:
+    """Return the batch of each report; those of an upload have few times."""
+    times = [time for block in blocks for time in block.times]
+    nearest = {time: nearest_batch(task, time) for time in set(times)}
+    return [nearest[time] for time in times]
 
 
 def open_blocks(held: HeldTask, blocks: Sequence[SealedBlock], find_key: FindKey, known: set[bytes]) -> list[Opened]:

@@ -9,7 +9,7 @@ numbers; whatever happened to a commit that failed, the table is forgotten and r
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from struct import Struct
 
@@ -182,7 +182,7 @@ class KnownIds:
             wanted = sorted({number for _, number in pairs})
             held = ids_of(connection, batch, wanted)
             if len(held) == len(wanted):
-                return {report_ids[place] for place, number in pairs if _holds(held[number], report_ids[place])}
+                return _held(report_ids, pairs, held)
             self.forget(batch)  # segments were rewritten into others meanwhile, or this transaction is an older one
 
     def remembered(
@@ -209,7 +209,7 @@ class KnownIds:
             held = ids_of(connection, batch, wanted)
         if len(held) != len(wanted):
             return None  # segments were rewritten into others
-        return {report_ids[place] for place, number in pairs if _holds(held[number], report_ids[place])}
+        return _held(report_ids, pairs, held)
 
     def are_new(self, batch: int, report_ids: Sequence[bytes]) -> bool:
         """Return whether memory alone shows that a batch holds none of some identifiers; waits for nothing.
@@ -256,6 +256,23 @@ class KnownIds:
             del self._tables[next(iter(self._tables))]  # the one that was not asked for the longest
         self._tables[batch] = table
         return table
+
+
+def _held(report_ids: Sequence[bytes], pairs: Sequence[tuple[int, int]], segments: Mapping[int, bytes]) -> set[bytes]:
+    """Return those identifiers that are in the segments which the table named for them.
+
+    Args:
+        report_ids: that were asked for.
+        pairs: places among these, and the number of a segment for each.
+        segments: their identifiers, joined, by number.
+    """
+    if len(pairs) <= _FEW:
+        return {report_ids[place] for place, number in pairs if _holds(segments[number], report_ids[place])}
+    apart = {
+        number: {ids[start : start + HASH_BYTES] for start in range(0, len(ids), HASH_BYTES)}
+        for number, ids in segments.items()
+    }
+    return {report_ids[place] for place, number in pairs if report_ids[place] in apart[number]}
 
 
 def _holds(ids: bytes, report_id: bytes) -> bool:

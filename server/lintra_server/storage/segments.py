@@ -19,6 +19,7 @@ from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.ring import IntArray
 from lintra_server.disk.vault import DataKey
 from lintra_server.storage.database import SPAN, segments
+from lintra_server.storage.direct import Direct
 from lintra_server.storage.reading import Reader
 
 MAX_SEGMENT_BYTES = 1 << 20
@@ -38,11 +39,11 @@ _KEYS_PER_QUERY = 512
 
 # Built once: building a statement costs more than running it.
 _RANGE = (segments.c.key >= bindparam("first"), segments.c.key <= bindparam("last"))
-_ADD = insert(segments)
-_TAIL = select(segments.c.key, segments.c.total).where(*_RANGE).order_by(segments.c.key.desc()).limit(1)
+_ADD = Direct(insert(segments))
+_TAIL = Direct(select(segments.c.key, segments.c.total).where(*_RANGE).order_by(segments.c.key.desc()).limit(1))
 _TOTALS = select(segments.c.key, segments.c.total).where(*_RANGE).order_by(segments.c.key)
 _IDS_OF = select(segments.c.key, segments.c.ids).where(segments.c.key.in_(bindparam("keys", expanding=True)))
-_IDS_AT = select(segments.c.ids).where(segments.c.key == bindparam("of_key"))
+_IDS_AT = Direct(select(segments.c.ids).where(segments.c.key == bindparam("of_key")))
 _SIZE = func.length(segments.c.ids) + func.coalesce(func.length(segments.c.payloads), 0)
 _SIZES = select(segments.c.key, _SIZE).where(*_RANGE).order_by(segments.c.key).limit(bindparam("most"))
 _WHOLE = select(segments).where(*_RANGE).order_by(segments.c.key)
@@ -130,7 +131,7 @@ class StoredSegments:
 
 def tail(connection: Connection, batch: int) -> Tail:
     """Return where a batch ends, as this transaction sees it."""
-    row = connection.execute(_TAIL, _span(batch)).one_or_none()
+    row = _TAIL.run(connection, _span(batch))
     return Tail(-1, 0) if row is None else Tail(row[0] - batch * SPAN, row[1])
 
 
@@ -147,20 +148,20 @@ def write_segments(
     serials = [serials[place] for place in order] if serials else serials
     # All payloads of a batch have one length.
     per_segment = max(1, MAX_SEGMENT_BYTES // max(1, len(new[report_ids[0]])))
-    rows, written = [], []
+    written: list[Written] = []
     for place, start in enumerate(range(0, len(report_ids), per_segment)):
         number, ids = end.number + 1 + place, report_ids[start : start + per_segment]
         written.append(Written(number, b"".join(ids)))
-        rows.append(
+        _ADD.run(
+            connection,
             {
                 "key": batch * SPAN + number,
                 "total": end.total + start + len(ids),
                 "ids": written[-1].ids,
                 "serials": b"".join(serials[start : start + per_segment]) or None,
                 "payloads": key.encrypt(b"".join([new[report_id] for report_id in ids]), number),
-            }
+            },
         )
-    connection.execute(_ADD, rows)
     return written
 
 
@@ -228,8 +229,8 @@ def ids_of(connection: Connection, batch: int, numbers: Sequence[int]) -> dict[i
     found: dict[int, bytes] = {}
     if len(numbers) == 1:
         # A report that is sent again: the list of keys in the other statement is spelled out anew each time.
-        ids = connection.execute(_IDS_AT, {"of_key": batch * SPAN + numbers[0]}).scalar()
-        return found if ids is None else {numbers[0]: ids}
+        row = _IDS_AT.run(connection, {"of_key": batch * SPAN + numbers[0]})
+        return found if row is None else {numbers[0]: row[0]}
     for start in range(0, len(numbers), _KEYS_PER_QUERY):
         keys = [batch * SPAN + number for number in numbers[start : start + _KEYS_PER_QUERY]]
         found.update((key - batch * SPAN, ids) for key, ids in connection.execute(_IDS_OF, {"keys": keys}))

@@ -23,6 +23,7 @@ from lintra_protocol.ring import IntArray
 from lintra_server.disk.batch_secrets import Secrets
 from lintra_server.disk.vault import DataKey, Vault
 from lintra_server.storage.database import NUM_REPORTS, AnyDatabase, batches
+from lintra_server.storage.direct import Direct
 from lintra_server.storage.known import KnownIds
 from lintra_server.storage.segments import (
     EXCLUDED,
@@ -43,7 +44,7 @@ from lintra_server.storage.tasks import Tasks
 
 # The statements of an upload, built once: building one costs more than running it.
 _OF_BATCH = batches.c.batch == bindparam("of_batch")
-_BATCH = select(batches.c.state, batches.c.num_reports, batches.c.capacity).where(_OF_BATCH).with_for_update()
+_BATCH = Direct(select(batches.c.state, batches.c.num_reports, batches.c.capacity).where(_OF_BATCH).with_for_update())
 _WRAPPED_KEY = select(batches.c.wrapped_key, batches.c.secret).where(_OF_BATCH)
 
 
@@ -168,17 +169,18 @@ class Store(Tasks):
     def _add_to_batch(
         self, connection: Connection, number: int, group: Sequence[Upload]
     ) -> tuple[dict[int, list[Outcome]], "_Stored"]:
-        batch = connection.execute(_BATCH, {"of_batch": number}).one_or_none()
+        batch = _BATCH.run(connection, {"of_batch": number})
         end = tail(connection, number)
-        reopened = batch is not None and batch.state == "open" and number in self._closed
-        if batch is None or reopened or max(end.total, batch.num_reports) < self.num_durable(number):
+        state, num_reports, capacity = batch or ("", -1, 0)
+        reopened = state == "open" and number in self._closed
+        if batch is None or reopened or max(end.total, num_reports) < self.num_durable(number):
             raise ForkedError(SET_BACK)
         stored = self._known.among(connection, number, [i for upload in group for i in upload.report_ids], end)
-        closed = _closed(batch.state)
+        closed = _closed(state)
         serials = [serial for upload in group for serial in upload.serials]
         spent = SpentSerials(self._spent, connection, number, () if closed else serials)
-        full = BatchClosedError(f"it holds the task's maximum of {batch.capacity} reports")
-        space = batch.capacity - end.total
+        full = BatchClosedError(f"it holds the task's maximum of {capacity} reports")
+        space = capacity - end.total
         new: dict[bytes, bytes] = {}
         outcomes: dict[int, list[Outcome]] = {}
         for upload in group:
@@ -202,7 +204,7 @@ class Store(Tasks):
         if new:
             key = self._data_key(connection, number)
             written = write_segments(connection, number, end, new, spent.new, key)
-        return outcomes, _Stored(max(end.total, batch.num_reports) + len(new), written, spent)
+        return outcomes, _Stored(max(end.total, num_reports) + len(new), written, spent)
 
     def are_new(self, batch: int, report_ids: Sequence[bytes]) -> bool:
         """Return whether memory alone shows that none of some reports is stored; waits for nothing (see `KnownIds`)."""

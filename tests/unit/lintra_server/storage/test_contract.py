@@ -4,10 +4,11 @@ import os
 import random
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from lintra_protocol.report_ids import encode_positions
 from lintra_server.disk.journal import EMPTY, Head
 from lintra_server.storage import segments as segments_module
 from lintra_server.storage.database import batches, segments
+from lintra_server.storage.direct import Direct, Value
 from lintra_server.storage.known import IdTable
 from lintra_server.storage.segments import read_serials
 from lintra_server.storage.states import BatchStates, Standing
@@ -57,12 +59,19 @@ def crash_at(store: Store, number: int, work: Callable[[], object]) -> bool:
         if counted == number:
             raise CrashError
 
+    run = Direct.run
+
+    def counted_run(statement: Direct, connection: Connection, values: Mapping[str, Value]) -> object:
+        count()
+        return run(statement, connection, values)
+
     engine = store.database._engine
     hooks = ("before_cursor_execute", "commit")
     for hook in hooks:
         event.listen(engine, hook, count)
     try:
-        work()
+        with patch.object(Direct, "run", counted_run):
+            work()
     except CrashError:
         return True
     finally:
