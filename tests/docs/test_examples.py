@@ -17,7 +17,7 @@ from support.blocking import Bridge, Loop
 from support.example_releases import example_releases
 from support.pages import blocks, blocks_of, every_block, pages, run_python
 
-SERVED = {"README.md", "docs/reference/client.md"}
+SERVED = {"README.md", "docs/reference/analyzer.md", "docs/reference/client.md"}
 """Pages whose blocks talk to servers."""
 
 Names = dict[str, object]
