@@ -5,7 +5,8 @@
     python benchmarks/bench_peers.py --peers peers/bin/python --runs 20    # with it
 
 Synthetic rows against MST and AIM have a program of their own, `bench_synthetic_race.py`. A table of a service's
-throughput beside that of Janus is missing: its makers publish no figure with a machine beside it that we could find.
+throughput beside that of Janus is missing: its makers publish no figure with a machine beside it that we could find,
+neither in its documents nor in its issues (divviup/janus 224 and 2868).
 """
 
 from collections.abc import Callable

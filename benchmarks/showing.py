@@ -202,7 +202,12 @@ def draw(shown: Shown, path: Path) -> None:
 
 def stamp() -> str:
     """Return the command, the date and the machine of a run."""
-    words = [Path(sys.argv[0]).name, *(word for word in sys.argv[1:] if word != "--write")]
+    words, left = [Path(sys.argv[0]).name], iter(sys.argv[1:])
+    for word in left:
+        if word == "--output":
+            next(left)
+        elif word != "--write":
+            words.append(word)
     machine = (
         f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}, NumPy {np.__version__}"
     )

@@ -98,5 +98,7 @@ def proofs() -> Shown:
         "Computed from formats, two servers, without sealing. Prio3SumVec bounds every entry, PINE and "
         "Lintra bound the norm. "
         "Every server of Lintra sends its check share on, once a report; the others send verifiers of similar size. "
-        "At 100,000 words PINE sends less than Lintra; rows of up to some thousand words are what Lintra is made for.",
+        "At 100,000 words PINE sends less than Lintra; rows of up to some thousand words are what Lintra is made for. "
+        "No table has a service's throughput beside that of Janus or of another service for Prio: in their documents "
+        "and issues (divviup/janus 224 and 2868 are about load tests) no figure with a machine beside it was found.",
     )  # fmt: skip

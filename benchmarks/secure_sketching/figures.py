@@ -79,15 +79,8 @@ def low_rank(name: str, rank: int, epsilon: float, full: bool, runs: int, *, by_
     heads = ["n", *mechanisms]
     if not by_power:
         heads, rows = [*heads, "zero"], [[*row, 1.0] for row in rows]
-    what = "noise as run, variance c n^-p" if by_power else "by mechanism"
-    return Shown(
-        name,
-        f"Low-rank approximation, d = {COLUMNS}, k = {rank}, epsilon {epsilon:g}: {what}",
-        tuple(heads),
-        tuple(map(tuple, rows)),
-        LOW_RANK_NOTE.format(runs=runs),
-        Plot("n", "psi", log_x=True, log_y=True),
-    )
+    title = f"Low-rank approximation, d = {COLUMNS}, k = {rank}, epsilon {epsilon:g}"
+    return drawn(name, title, heads, rows, LOW_RANK_NOTE.format(runs=runs), "psi", by_power=by_power)
 
 
 def ridge(
@@ -107,15 +100,17 @@ def ridge(
     if not by_power:
         zero = [float(count) ** power * (1 + ridge_ / float(count) ** power) / ridge_ for count in sizes(full)]
         heads, rows = [*heads, "zero"], [[*row, last] for row, last in zip(rows, zero, strict=True)]
+    title = f"Ridge regression, d = {features}, lambda = {ridge_:g}, mu^2 = n^{power}, epsilon {epsilon:g}"
+    return drawn(name, title, heads, rows, RIDGE_NOTE.format(runs=runs), "phi", by_power=by_power)
+
+
+def drawn(
+    name: str, title: str, heads: list[str], rows: list[list[Cell]], note: str, error: str, *, by_power: bool
+) -> Shown:
+    """Return a figure of an error against n, both on logarithmic axes."""
     what = "noise as run, variance c n^-p" if by_power else "by mechanism"
-    return Shown(
-        name,
-        f"Ridge regression, d = {features}, lambda = {ridge_:g}, mu^2 = n^{power}, epsilon {epsilon:g}: {what}",
-        tuple(heads),
-        tuple(map(tuple, rows)),
-        RIDGE_NOTE.format(runs=runs),
-        Plot("n", "phi", log_x=True, log_y=True),
-    )
+    shown = tuple(map(tuple, rows))
+    return Shown(name, f"{title}: {what}", tuple(heads), shown, note, Plot("n", error, log_x=True, log_y=True))
 
 
 def parts(full: bool, runs: int) -> dict[str, Callable[[], Shown]]:

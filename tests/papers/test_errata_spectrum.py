@@ -21,12 +21,13 @@ def test_the_row_counts_of_flight_and_song_are_swapped_in_the_tables() -> None:
     assert noise[SONG] != pytest.approx(0.7452001525, rel=1e-2)
 
 
-def test_a_share_of_1_123_is_a_variance_with_two_divisors() -> None:
-    # A release cannot keep more than all; nine entries of a Gram matrix, one variance over 9, the other over 8.
-    entries = np.random.default_rng(5).normal(size=9)
-    assert entries.var(ddof=1) / entries.var(ddof=0) == pytest.approx(9 / 8)
-    printed = 1.123
-    assert printed / (9 / 8) == pytest.approx(0.998, abs=5e-4)
+def test_a_correlation_of_1_123_is_one_with_two_divisors() -> None:
+    # As the authors' program has it: a covariance over n - 1 by deviations over n, for the nine entries of two grams.
+    generator = np.random.default_rng(5)
+    truth, found = (rows.T @ rows for rows in generator.normal(size=(2, 40, 3)))
+    mixed = np.cov(truth.ravel(), found.ravel())[0, 1] / (np.std(truth) * np.std(found))
+    assert mixed == pytest.approx(9 / 8 * np.corrcoef(truth.ravel(), found.ravel())[0, 1])
+    assert pytest.approx(0.998, abs=5e-4) == 1.123 / (9 / 8)
 
 
 def least_singular_value(epsilon: float, delta_: float, sketch_rows: int, bound: float) -> float:
