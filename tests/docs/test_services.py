@@ -42,6 +42,7 @@ NOT_TYPED = {
     "python -m venv peers && peers/bin/pip install dpmm==0.1.9": INSTALLS,
     "make test": "runs these tests",
     "make check": "runs beside the tests",
+    "make bench": "takes up to ten minutes",
     "make demo-organisations": "takes some minutes; tests/e2e/test_organisations.py runs organisations as processes",
     "make console": "takes as long, and stays; tests/browser/test_demo.py opens its link",
     "make demo": "takes the better part of a minute; tests/unit/deploy and tests/e2e run its parts",
@@ -117,6 +118,16 @@ def test_a_command_that_can_be_typed_is_not_left_out_because_of_its_neighbours()
     for block in every_block("shell"):
         typed_ones = {is_typed(command) for command in commands(block.text)}
         assert len(typed_ones) == 1, f"{block.page}:{block.line}: some of its commands can be typed: split the block"
+
+
+def test_a_page_says_why_its_commands_are_not_typed_or_that_they_are_typed_elsewhere() -> None:
+    plain = {INSTALLS, *(NOT_TYPED[name] for name in NOT_TYPED if name.startswith("make "))}
+    for page, text in pages().items():
+        known = [bare(command) for block in blocks(page) if block.kind == "shell" for command in commands(block.text)]
+        reasons = {NOT_TYPED.get(command, LONG) for command in known if not is_typed(command)}
+        words = " ".join(text.split())
+        assert not reasons - plain or "tests of this page do not type" in words, page
+        assert page not in ELSEWHERE or "The tests type" in words, page
 
 
 def test_every_benchmark_of_a_page_is_a_file_that_knows_its_options() -> None:
