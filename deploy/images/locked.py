@@ -2,9 +2,12 @@
 
 python locked.py --extras server,postgres FOLDER     what `lintra[server,postgres]` needs
 python locked.py --only hatchling FOLDER             a package, and what it needs
+                 --of-scipy sparse                   of SciPy only these parts, for a role that uses no others
 
 pip is asked twice. First which packages the role needs, of the locked versions: that answer is believed for the names
-only. Then those names are installed from their lines of the lock file: a wheel with another hash is refused.
+only. Then those names are installed from their lines of the lock file: a wheel with another hash is refused. Files that
+no process opens are removed afterwards, and bytecode is not made here: tried.py starts the role, which shows that
+nothing is missing, and compiles what that takes.
 """
 
 import argparse
@@ -20,8 +23,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-WITHOUT_TESTS = ("numpy", "scipy", "pandas")
+WITHOUT_TESTS = ("numpy", "scipy", "pandas", "matplotlib", "mpl_toolkits")
 """Packages that bring their tests along, which are up to half of them."""
+FOR_COMPILERS = (".a", ".c", ".cpp", ".h", ".hpp", ".pxd", ".pxi", ".pyi", ".pyx")
+"""What only somebody reads who compiles against a package, or checks types."""
+SCIPY_ALWAYS = ("_lib",)
+"""What every part of SciPy needs. Its libraries of linear algebra stand beside it, and go with the parts that do."""
 
 
 def plain(name: str) -> str:
@@ -103,11 +110,32 @@ def _pip(python: Path, command: str, *arguments: str) -> None:
     subprocess.run([sys.executable, "-m", "pip", "--python", str(python), "--quiet", command, *arguments], check=True)
 
 
+def prune(packages: Path, of_scipy: list[str]) -> None:
+    """Remove what no process opens.
+
+    Args:
+        packages: the folder of the installed packages.
+        of_scipy: the parts of SciPy that the role uses, none of them with linear algebra; empty if all.
+    """
+    for package in WITHOUT_TESTS:
+        for tests in (packages / package).glob("**/tests"):
+            shutil.rmtree(tests)
+    for file in packages.rglob("*"):
+        if file.suffix in FOR_COMPILERS and file.is_file():
+            file.unlink()
+    if of_scipy:
+        for folder in (packages / "scipy").iterdir():
+            if folder.is_dir() and folder.name not in (*SCIPY_ALWAYS, *of_scipy):
+                shutil.rmtree(folder)
+        shutil.rmtree(packages / "scipy.libs", ignore_errors=True)
+
+
 def main() -> None:
     """Make an environment in the named folder and fill it."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--extras", default="")
     parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--of-scipy", nargs="*", default=[])
     parser.add_argument("folder", type=Path)
     options = parser.parse_args()
     lock = Path("requirements.lock").read_text()
@@ -120,13 +148,12 @@ def main() -> None:
         os.environ["PIP_CACHE_DIR"] = f"{scratch}/cache"
         chosen = Path(scratch) / "role.txt"
         chosen.write_text(restricted(lock, _needed(python, wanted, lock, Path(scratch))))
-        strict = ["--require-hashes", "--no-deps", "--only-binary", ":all:", "-r", str(chosen)]
+        strict = ["--no-compile", "--require-hashes", "--no-deps", "--only-binary", ":all:", "-r", str(chosen)]
         _pip(python, "install", *strict)
         # Nothing that one package needs of another may be missing.
         _pip(python, "check")
-    for package in WITHOUT_TESTS:
-        for tests in options.folder.glob(f"lib/python3*/site-packages/{package}/**/tests"):
-            shutil.rmtree(tests)
+    (packages,) = options.folder.glob("lib/python3*/site-packages")
+    prune(packages, options.of_scipy)
 
 
 if __name__ == "__main__":

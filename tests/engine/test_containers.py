@@ -1,136 +1,72 @@
 """The containers of docker-compose.yml on a real engine: upgraded, killed, cut off, restarted, and set back.
 
-Images are built as the compose file says, from the base image that BASE_IMAGE names: the test needs an engine that has
-it or can fetch it, `docker-compose`, and the networks of the compose file (10.77.0.0/16) free. Some minutes.
+What an engine needs for it stands in support/containers.py. Some minutes.
 """
 
 import os
 import shutil
-import socket
 import ssl
 import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import httpx2
 import pytest
 import yaml
 
-ROOT = Path(__file__).resolve().parents[2]
-INSIDE = Path(__file__).with_name("inside.py")
+from support.containers import PATIENCE, ROOT, Stack, cut, lose
+from support.containers import stack as stack  # the fixture
+
 ROWS = 300
 HEALTHY_SECONDS = 60
-"""From `up` until every container is healthy, on a machine with nothing else to do."""
-PATIENCE = 300
-"""How long other waits may take, where no promise is about time."""
-TRUSTED = " ".join(f"/authorities/{name}" for name in ("a", "b", "c", "console"))
+"""From `up` until every container is healthy."""
 ROLES = {"server": ("server-a", "server-b", "server-c"), "analyzer": ("analyzer",)}
 """Which services run Lintra itself, by the target of their image: these are upgraded."""
+MIGRATIONS = ROOT / "server/lintra_server/storage/migrations/versions"
 SETTINGS = "/app/deploy/config/compose/server-b.toml"
 RESTORE = "lintra server restore"
-
-
-def missing() -> str | None:
-    """Return why there is nothing to test on, or None."""
-    if shutil.which("docker") is None or shutil.which("docker-compose") is None:
-        return "docker and docker-compose are not installed; where an engine runs, this test starts the containers"
-    if subprocess.run(["docker", "info"], capture_output=True, check=False).returncode:
-        return "no container engine answers (DOCKER_HOST says where); with one, this test starts the containers"
-    base = os.environ.get("BASE_IMAGE", "python:3.12-slim")
-    for command in ("image", "inspect", base), ("pull", base):
-        if subprocess.run(["docker", *command], capture_output=True, check=False).returncode == 0:
-            return None
-    return f"the base image {base} is neither here nor fetched; BASE_IMAGE may name another"
-
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
 
-@dataclass
-class Stack:
-    """The compose project of this test."""
-
-    environment: dict[str, str]
-
-    def __call__(self, *arguments: str, files: tuple[Path, ...] = (), check: bool = True) -> str:
-        """Run docker-compose, and return what it printed."""
-        named = [word for file in (ROOT / "docker-compose.yml", *files) for word in ("-f", str(file))]
-        command = ["docker-compose", *named, "--project-directory", str(ROOT), *arguments]
-        done = subprocess.run(
-            command, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
-        )
-        assert not check or done.returncode == 0, f"{arguments}: {done.stdout[-2000:]}"
-        return done.stdout
-
-    def container(self, service: str) -> str:
-        return self("ps", "-q", service).split()[-1]
-
-    def inside(self, *arguments: str) -> subprocess.Popen[str]:
-        """Begin what clients and analysts do, in the demonstration's container."""
-        entry = f"python /app/deploy/trusting.py {TRUSTED} -- python /inside.py"
-        command = ["docker-compose", "-f", str(ROOT / "docker-compose.yml"), "--project-directory", str(ROOT)]
-        command += ["run", "--rm", "-T", "--no-deps", "-v", f"{INSIDE}:/inside.py:ro", "--entrypoint", entry, "demo"]
-        return subprocess.Popen(
-            [*command, *arguments], env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
-        )
-
-    def asked(self, *arguments: str) -> str:
-        """Do it, and return the last word that it printed."""
-        out, _ = (process := self.inside(*arguments)).communicate()
-        assert process.returncode == 0, out
-        return out.split()[-1]
-
-    def healthy(self, seconds: float) -> float:
-        """Wait until every container is healthy, and return how long that took."""
-        begun = time.monotonic()
-        form = "{{ .Name }} {{ .State.Status }} {{ .State.Health.Status }}"
-        while True:
-            ids = self("ps", "-q").split()
-            found = subprocess.run(["docker", "inspect", "-f", form, *ids], capture_output=True, text=True, check=True)
-            lines = found.stdout.splitlines()
-            if lines and all(line.endswith("running healthy") for line in lines):
-                return time.monotonic() - begun
-            assert time.monotonic() - begun < seconds, found.stdout
-            time.sleep(1)
+def commit_before(migration: Path) -> str:
+    """Return the last commit that did not have a migration."""
+    command = ["git", "-C", str(ROOT), "log", "-1", "--diff-filter=A", "--format=%H^", "--", str(migration)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
-@pytest.fixture
-def stack() -> Iterator[Stack]:
-    if reason := missing():
-        pytest.skip(reason)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    own = {"COMPOSE_PROJECT_NAME": "lintra-engine-test", "CONSOLE_PORT": port}
-    made = Stack({"DOCKER_BUILDKIT": "0", "COMPOSE_DOCKER_CLI_BUILD": "0", **os.environ, **own})
-    made("build", "server-a", "analyzer", "proxy-a", "demo")
-    try:
-        yield made
-    finally:
-        made("down", "--volumes", "--remove-orphans", check=False)
+def older_images(folder: Path) -> Path:
+    """Build servers and analyzer of the last commit with an older database; return a compose file that names them.
 
-
-def previous_images(folder: Path) -> Path:
-    """Build servers and analyzer of the commit before this one, and return a compose file that names them."""
-    # With the modes of a work tree, so that what both commits share is built once.
-    archive = subprocess.run(
-        ["git", "-C", ROOT, "-c", "tar.umask=0022", "archive", "HEAD^"], stdout=subprocess.PIPE, check=True
-    )
+    Code, packages and their versions are that commit's; the recipe and the settings are today's.
+    """
+    newest = max(MIGRATIONS.glob("r*.py"))
+    command = ["git", "-C", str(ROOT), "-c", "tar.umask=0022", "archive", commit_before(newest)]
+    archive = subprocess.run(command, stdout=subprocess.PIPE, check=True)
     subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
+    assert not (folder / newest.relative_to(ROOT)).exists()
+    shutil.rmtree(folder / "deploy")
+    shutil.copytree(ROOT / "deploy", folder / "deploy")
+    shutil.copy(ROOT / ".dockerignore", folder)
     override: dict[str, dict[str, str]] = {}
     for role, services in ROLES.items():
-        tag, recipe = f"lintra-{role}:previous", folder / "deploy/Dockerfile"
+        tag, recipe = f"lintra-{role}:older", folder / "deploy/Dockerfile"
         base = f"BASE_IMAGE={os.environ.get('BASE_IMAGE', 'python:3.12-slim')}"
-        command = ["docker", "build", "-q", "-f", recipe, "--target", role, "--build-arg", base, "-t", tag, folder]
-        environment = {**os.environ, "DOCKER_BUILDKIT": "0"}
-        subprocess.run(command, check=True, env=environment, capture_output=True)
+        build = ["docker", "build", "-q", "-f", recipe, "--target", role, "--build-arg", base, "-t", tag, folder]
+        subprocess.run(build, check=True, env={**os.environ, "DOCKER_BUILDKIT": "0"}, capture_output=True)
         override |= {service: {"image": tag} for service in services}
-    path = folder / "previous.yml"
+    path = folder / "older.yml"
     path.write_text(yaml.safe_dump({"services": override}))
     return path
+
+
+def schema(stack: Stack, service: str) -> str:
+    """Return the number of the last migration that a service's database has."""
+    found = "import sqlite3,glob;print(sqlite3.connect(glob.glob('/data/*.sqlite')[0]).execute("
+    asked = found + "'SELECT version_num FROM alembic_version').fetchone()[0])"
+    return stack("exec", "-T", service, "python", "-c", asked).split()[-1]
 
 
 @contextmanager
@@ -144,21 +80,6 @@ def sending(stack: Stack, task: str, first: int, last: int) -> Iterator[None]:
         rest = process.stdout.read().split()
     assert process.returncode == 0
     assert int(rest[-1]) == last - first
-
-
-def lose(stack: Stack, service: str) -> None:
-    """Kill a container as a power cut would, and start it again a second later."""
-    stack("kill", "-s", "SIGKILL", service)
-    time.sleep(1)
-    stack("start", service)
-
-
-def cut(stack: Stack, service: str, network: str, alias: str) -> None:
-    """Take a container off a network for some seconds."""
-    name = f"lintra-engine-test_{network}"
-    subprocess.run(["docker", "network", "disconnect", name, stack.container(service)], check=True)
-    time.sleep(3)
-    subprocess.run(["docker", "network", "connect", "--alias", alias, name, stack.container(service)], check=True)
 
 
 def test_every_container_is_healthy_within_a_minute_and_a_stranger_finds_nothing_but_the_sign_in(stack: Stack) -> None:
@@ -177,19 +98,22 @@ def test_nothing_acknowledged_is_lost_by_an_upgrade_by_losses_by_a_cut_or_by_an_
     stack: Stack, tmp_path: Path
 ) -> None:
     third = ROWS // 3
-    stack("up", "-d", "--no-build", files=(previous_images(tmp_path),))
-    stack.healthy(PATIENCE)
+    older = stack.having("-f", "docker-compose.yml", "-f", str(older_images(tmp_path)))
+    older("up", "-d", "--no-build")
+    # The analyzer of then may have no console, which is what the console's proxy asks for.
+    older.healthy(PATIENCE, but="console")
     task = stack.asked("create", str(ROWS))
     assert int(stack.asked("send", task, "0", str(third))) == third
 
-    # Upgraded: other containers, the same volumes.
-    before = stack.container("server-a")
+    # Upgraded: other containers, the same volumes, other tables.
+    before, tables = stack.container("server-a"), schema(stack, "server-a")
     with sending(stack, task, third, 2 * third):
         stack("up", "-d", "--no-build")
         assert stack.container("server-a") != before
         lose(stack, "server-a")
         lose(stack, "proxy-b")
         cut(stack, "proxy-c", "net-c", "server-c")
+    assert schema(stack, "server-a") > tables
     backup = stack("exec", "-T", "server-b", "lintra", "server", "backup", "--config", SETTINGS, "/data/old")
     assert f"{2 * third} reports" in backup
     with sending(stack, task, 2 * third, ROWS):
@@ -210,10 +134,7 @@ def an_old_backup_is_refused_until_it_is_restored(stack: Stack, task: str) -> No
     put = "cd /data && rm -f lintra.sqlite-wal lintra.sqlite-shm && cp old/lintra.sqlite . && chmod 600 lintra.sqlite"
     stack("run", "--rm", "-T", "--no-deps", "--entrypoint", "sh", "server-b", "-c", put)
     stack("start", "server-b")
-    deadline = time.monotonic() + PATIENCE
-    while RESTORE not in (said := stack("logs", "--tail", "5", "server-b")):
-        assert time.monotonic() < deadline, said
-        time.sleep(1)
+    stack.says("server-b", RESTORE)
     stack("stop", "server-b")
     done = stack("run", "--rm", "-T", "--no-deps", "server-b", "restore", "--config", SETTINGS, "--from", "/data/old")
     assert "1 releases were stored again" in done

@@ -97,12 +97,12 @@ class Visit:
 
 
 @asynccontextmanager
-async def chromium() -> AsyncIterator["Browser"]:
-    """Start a browser with a new, empty profile."""
+async def chromium(*more: str) -> AsyncIterator["Browser"]:
+    """Start a browser with a new, empty profile, and with `more` arguments."""
     from playwright.async_api import async_playwright
 
     async with async_playwright() as driver:
-        browser = await driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        browser = await driver.chromium.launch(executable_path=CHROMIUM, args=[*ARGUMENTS, *more])
         try:
             yield browser
         finally:

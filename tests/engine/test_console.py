@@ -1,0 +1,77 @@
+"""`docker-compose up`, one address in a browser: signed in, the demonstration's tasks, releases and figures are there.
+
+Chromium believes the one certificate authority that the console's proxy made, and no other that is unknown to it.
+"""
+
+import base64
+import hashlib
+import re
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from support.browser import Visit, chromium, keep, needs_browser, visiting
+from support.containers import PATIENCE, Stack
+from support.containers import stack as stack  # the fixture
+
+ROWS = 3000
+SETTINGS = "/app/deploy/config/compose/analyzer.toml"
+TARGET = "arr_delay"
+
+pytestmark = [pytest.mark.slow, pytest.mark.e2e, needs_browser]
+
+
+def fingerprint(pem: str) -> str:
+    """Return what Chromium calls a key by: SHA-256 of the subject's public key, in base64."""
+    key = x509.load_pem_x509_certificate(pem.encode()).public_key()
+    digest = hashlib.sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).digest()
+    return base64.b64encode(digest).decode()
+
+
+async def figures(visit: Visit, release: str, folder: Path) -> int:
+    """Open everything that a release offers to look at, and return how many pictures were shown."""
+    page, shown = visit.page, 0
+    await visit.open(release)
+    offered = await page.eval_on_selector_all(f'a[href^="{release}/analyses/"]', "all => all.map(one => one.pathname)")
+    assert offered
+    for place in sorted(set(offered)):
+        assert await visit.open(f"{place}?target={TARGET}") == 200, place
+        pictures = await visit.pictures_shown()
+        assert all(pictures), place
+        shown += len(pictures)
+        await keep(visit, folder, place.replace("/", "-").strip("-")[-40:])
+    return shown
+
+
+async def test_whoever_starts_the_containers_sees_the_demonstration_s_tasks_releases_and_figures_in_a_browser(
+    stack: Stack, tmp_path: Path
+) -> None:
+    stack("up", "-d", "--no-build")
+    stack.healthy(PATIENCE)
+    # What docs/how-to/deploying.md tells: the demonstration, a token to sign in with, or a link.
+    stack("run", "--rm", "-T", "--no-deps", "demo", "--rows", str(ROWS))
+    token = stack("exec", "-T", "analyzer", "cat", "/analyst/token").split()[-1]
+    origin = f"https://localhost:{stack.environment['CONSOLE_PORT']}"
+    trusted = fingerprint(stack("exec", "-T", "console", "cat", "/authority/ca.pem"))
+    async with chromium(f"--ignore-certificate-errors-spki-list={trusted}") as browser:
+        async with visiting(browser, origin) as visit:
+            await visit.sign_in(token)
+            page = visit.page
+            assert await page.locator("text=what explains the arrival delay of a flight").count() == 2
+            await keep(visit, tmp_path / "screenshots", "tasks")
+            await visit.open("/releases")
+            links = await page.eval_on_selector_all('a[href^="/releases/"]', "all => all.map(one => one.pathname)")
+            releases = sorted({link for link in links if re.fullmatch("/releases/[^/]+", link)})
+            assert len(releases) == 2
+            shown = [await figures(visit, release, tmp_path / "screenshots") for release in releases]
+            assert min(shown) >= 1
+            assert sum(shown) >= 4
+            assert (visit.elsewhere(), visit.said, visit.refused) == ([], [], [])
+        asked = ["lintra", "analyzer", "sign-in-link", "--config", SETTINGS, "--url", origin]
+        link = stack("exec", "-T", "analyzer", *asked).split()[-1]
+        async with visiting(browser, origin) as visit:
+            assert await visit.open(link.removeprefix(origin)) == 200
+            await visit.open("/releases")
+            assert await visit.page.locator('a[href^="/releases/"]').count() >= 2
