@@ -83,6 +83,8 @@ def main() -> None:
     """Try the role that was named."""
     role = sys.argv[1]
     os.umask(0o022)
+    # A health check asks over TLS at a proxy, and over a plain socket here.
+    importlib.import_module("ssl")
     for name in LATER[role]:
         importlib.import_module(name)
     if role in SETTINGS:

@@ -3,8 +3,9 @@
 python trim.py [ROOT]
 
 Gone are the package managers (apt, pip), so that nothing can be installed into a container either, what only they need
-(Perl), pages of manuals, translations, and the parts of Python for those who write it. Licences stay, and so does the
-list of Debian's packages, by which scanners know what is inside.
+(Perl), pages of manuals, translations, tools for file systems, and the parts of Python for those who write it. Bytecode
+goes, too: tried.py makes it for what a role loads. Licences stay, and so does the list of Debian's packages, by which
+scanners know what is inside.
 """
 
 import shutil
@@ -14,6 +15,7 @@ from pathlib import Path
 GONE = (
     "usr/share/man/*", "usr/share/info/*", "usr/share/locale/*", "usr/share/lintian", "usr/share/bash-completion",
     "usr/lib/*-linux-gnu*/gconv",
+    "usr/sbin/*2fs*", "usr/sbin/e2*", "usr/sbin/debugfs", "usr/sbin/fsck*", "usr/sbin/mkfs*",
     # Debian's package manager, and the Perl that only its scripts run.
     "usr/bin/apt*", "usr/lib/apt", "usr/lib/*-linux-gnu*/libapt-*", "var/lib/apt", "var/cache/*",
     "usr/bin/perl*", "usr/share/perl*", "usr/lib/*-linux-gnu*/perl*",
@@ -28,13 +30,15 @@ GONE = (
 
 
 def trim(root: Path) -> None:
-    """Remove all that `GONE` names, and of Debian's documents all but the licences."""
+    """Remove all that `GONE` names, bytecode, and of Debian's documents all but the licences."""
     for pattern in GONE:
         for found in root.glob(pattern):
             if found.is_dir() and not found.is_symlink():
                 shutil.rmtree(found)
             else:
                 found.unlink()
+    for cache in [*root.glob("usr/lib/python3*/**/__pycache__"), *root.glob("usr/local/lib/python3*/**/__pycache__")]:
+        shutil.rmtree(cache)
     for page in (root / "usr/share/doc").rglob("*"):
         if (page.is_symlink() or page.is_file()) and page.name != "copyright":
             page.unlink()

@@ -1,19 +1,26 @@
 """What the images are made of: the locked part of each role, certificates, the proxy's configuration, the timer."""
 
+import re
 import socket
 import ssl
 import subprocess
+import sys
 import threading
 import tomllib
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import healthy
 import pytest
 from backing_up import back_up, due_in, names
-from images.locked import entries, plain, requirements, restricted
+from first_token import ensure_token
+from images.locked import entries, plain, prune, requirements, restricted
+from images.trim import trim
 from proxy.certificates import LEAF_DAYS, RENEW_DAYS, Pair, ensure_authority, ensure_certificate
 from proxy.start import Settings, configuration
 from trusting import joined
+
+from lintra_service.tokens import token_hash
 
 ROOT = Path(__file__).resolve().parents[3]
 NOW = datetime(2026, 5, 4, tzinfo=UTC)
@@ -41,7 +48,7 @@ def test_what_is_not_locked_or_has_no_hash_is_refused() -> None:
 def test_extras_of_every_image_exist_and_all_they_ask_for_is_locked() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     recipe = (ROOT / "deploy/Dockerfile").read_text()
-    asked = [line.split()[-2] for line in recipe.splitlines() if "locked.py --extras" in line]
+    asked = [line.split("--extras ")[1].split()[0] for line in recipe.splitlines() if "locked.py --extras" in line]
     assert len(asked) == 5
     for extras in asked:
         wanted = requirements(project, extras.split(","))
@@ -56,10 +63,92 @@ def test_images_are_built_from_one_base_that_an_argument_names_and_nothing_that_
     recipe = (ROOT / "deploy/Dockerfile").read_text()
     stages = [line.split() for line in recipe.splitlines() if line.startswith("FROM")]
     bases = {words[1] for words in stages if words[1] not in {each[3] for each in stages}}
-    assert bases == {"${BASE_IMAGE}"}
+    # Both that start from nothing are given the trimmed base.
+    assert bases == {"${BASE_IMAGE}", "scratch"}
+    assert recipe.count("FROM scratch") == recipe.count("COPY --from=trimmed") == recipe.count("RUN python /trim.py")
     final = recipe[recipe.index("AS base") :]
     building = [line for line in final.splitlines() if line.startswith("RUN") and ("pip" in line or "gcc" in line)]
     assert building == []
+
+
+def test_what_no_process_opens_is_removed_and_licences_and_the_list_of_packages_stay(tmp_path: Path) -> None:
+    kept = [
+        "usr/share/doc/libc6/copyright", "var/lib/dpkg/status", "usr/lib/python3.11/json/__init__.py",
+        "usr/local/lib/python3.12/encodings/utf_8.py", "usr/lib/x86_64-linux-gnu/libc.so.6",
+    ]  # fmt: skip
+    gone = [
+        "usr/share/doc/libc6/changelog.gz", "usr/bin/apt-get", "usr/lib/python3/dist-packages/pip/__init__.py",
+        "usr/local/lib/python3.12/site-packages/pip/__init__.py", "usr/lib/python3.11/test/__init__.py",
+        "usr/lib/x86_64-linux-gnu/perl-base/strict.pm", "usr/lib/python3.11/json/__pycache__/x.pyc", "usr/share/locale/de/LC_MESSAGES/apt.mo",
+    ]  # fmt: skip
+    for name in [*kept, *gone]:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    trim(tmp_path)
+    assert [name for name in kept if not (tmp_path / name).exists()] == []
+    assert [name for name in gone if (tmp_path / name).exists()] == []
+
+
+def test_a_role_keeps_the_parts_of_scipy_that_it_names_and_every_other_role_keeps_all(tmp_path: Path) -> None:
+    for name in ("scipy/_lib", "scipy/sparse/tests", "scipy/stats", "scipy.libs", "numpy/tests"):
+        (tmp_path / name).mkdir(parents=True)
+    for name in ("scipy/version.py", "scipy/stats/_stats.pyi", "scipy/stats/_stats.so"):
+        (tmp_path / name).touch()
+    prune(tmp_path, [])
+    assert {path.name for path in (tmp_path / "scipy/stats").iterdir()} == {"_stats.so"}
+    prune(tmp_path, ["sparse"])
+    assert {path.name for path in (tmp_path / "scipy").iterdir()} == {"_lib", "sparse", "version.py"}
+    assert not (tmp_path / "scipy.libs").exists()
+    assert not any(tmp_path.rglob("tests"))
+
+
+def test_the_first_token_is_made_once_and_only_its_hash_is_kept_beside_the_analyzer(tmp_path: Path) -> None:
+    hashes, token = tmp_path / "token-hashes", tmp_path / "token"
+    ensure_token(hashes, token)
+    made = token.read_text().strip()
+    assert hashes.read_text() == token_hash(made) + "\n"
+    assert made not in hashes.read_text()
+    assert {path.stat().st_mode & 0o777 for path in (hashes, token)} == {0o600}
+    ensure_token(hashes, token)
+    assert token.read_text().strip() == made
+    assert hashes.read_text().count("\n") == 1
+
+
+def answering(statuses: list[int]) -> tuple[socket.socket, threading.Thread]:
+    """Answer one connection after the other with these statuses, once the thread runs."""
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        for status in statuses:
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(4096)
+                connection.sendall(b"HTTP/1.1 %d said\r\ncontent-length: 0\r\n\r\n" % status)
+
+    return listening, threading.Thread(target=serve)
+
+
+@pytest.mark.parametrize(("statuses", "wait", "ended"), [([503, 503, 200], 5.0, 0), ([503], 0.0, 1)])
+def test_a_health_check_waits_until_the_service_is_ready_and_fails_after_its_time(
+    statuses: list[int], wait: float, ended: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listening, thread = answering(statuses)
+    monkeypatch.setattr(healthy, "WAIT_SECONDS", wait)
+    monkeypatch.setattr(healthy, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(sys, "argv", ["healthy.py", str(listening.getsockname()[1])])
+    thread.start()
+    with pytest.raises(SystemExit) as status:
+        healthy.main()
+    assert status.value.code == ended
+    thread.join()
+    listening.close()
+
+
+def test_a_health_check_is_given_more_time_by_the_engine_than_it_takes_to_fail() -> None:
+    for path in (ROOT / "docker-compose.yml", ROOT / "deploy/operator/docker-compose.yml"):
+        given = re.search(r"timeout: (\d+)s", path.read_text())
+        assert given is not None
+        assert float(given[1]) > healthy.WAIT_SECONDS + healthy.ANSWER_SECONDS
 
 
 def chain(folder: Path, names_: list[str], now: datetime = NOW) -> tuple[Pair, Pair]:
