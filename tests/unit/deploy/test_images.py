@@ -79,7 +79,8 @@ def test_what_no_process_opens_is_removed_and_licences_and_the_list_of_packages_
     gone = [
         "usr/share/doc/libc6/changelog.gz", "usr/bin/apt-get", "usr/lib/python3/dist-packages/pip/__init__.py",
         "usr/local/lib/python3.12/site-packages/pip/__init__.py", "usr/lib/python3.11/test/__init__.py",
-        "usr/lib/x86_64-linux-gnu/perl-base/strict.pm", "usr/lib/python3.11/json/__pycache__/x.pyc", "usr/share/locale/de/LC_MESSAGES/apt.mo",
+        "usr/lib/x86_64-linux-gnu/perl-base/strict.pm",
+        "usr/lib/python3.11/json/__pycache__/x.pyc", "usr/share/locale/de/LC_MESSAGES/apt.mo",
     ]  # fmt: skip
     for name in [*kept, *gone]:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
