@@ -16,8 +16,11 @@ GONE = (
     "usr/share/man/*", "usr/share/info/*", "usr/share/locale/*", "usr/share/lintian", "usr/share/bash-completion",
     "usr/lib/*-linux-gnu*/gconv",
     "usr/sbin/*2fs*", "usr/sbin/e2*", "usr/sbin/debugfs", "usr/sbin/fsck*", "usr/sbin/mkfs*",
-    # Debian's package manager, and the Perl that only its scripts run.
+    # Debian's package manager, the TLS that only it speaks, and the Perl that only its scripts run.
     "usr/bin/apt*", "usr/lib/apt", "usr/lib/*-linux-gnu*/libapt-*", "var/lib/apt", "var/cache/*",
+    *(f"usr/lib/*-linux-gnu*/lib{name}.so*" for name in (
+        "gnutls", "p11-kit", "unistring", "hogweed", "nettle", "tasn1", "idn2",
+    )),
     "usr/bin/perl*", "usr/share/perl*", "usr/lib/*-linux-gnu*/perl*",
     # Python's, wherever the base has it.
     "usr/lib/python3/dist-packages/*", "usr/share/python-wheels", "usr/local/share/wheels", "usr/local/bin/pip*",
