@@ -50,6 +50,11 @@ def older_images(folder: Path) -> Path:
     shutil.rmtree(folder / "deploy")
     shutil.copytree(ROOT / "deploy", folder / "deploy")
     shutil.copy(ROOT / ".dockerignore", folder)
+    # What today's roles load later was not among their packages then.
+    tried = folder / "deploy/images/tried.py"
+    text = tried.read_text()
+    assert text.count("in LATER[role]:") == 1
+    tried.write_text(text.replace("in LATER[role]:", "in ():"))
     override: dict[str, dict[str, str]] = {}
     for role, services in ROLES.items():
         tag, recipe = f"lintra-{role}:older", folder / "deploy/Dockerfile"
