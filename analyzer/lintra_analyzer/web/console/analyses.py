@@ -15,7 +15,7 @@ from lintra_analyzer.service import Service
 from lintra_analyzer.web.admission import ThisService
 from lintra_analyzer.web.analyses import promise, summary
 from lintra_analyzer.web.console.kept import Kept
-from lintra_analyzer.web.console.offers import MOST_BOXES, Asked, columns_of, offer_of
+from lintra_analyzer.web.console.offers import MOST_BOXES, Asked, names_of, offer_of
 from lintra_analyzer.web.console.pages import page, sentence
 from lintra_analyzer.web.console.releases import ReleaseId
 from lintra_analyzer.web.console.routing import console_router
@@ -73,7 +73,8 @@ def analysis(request: Request, service: ThisService, release_id: ReleaseId, kind
         release_id=release_id,
         offer=offer,
         asked=asked,
-        columns=[column.name for column in columns_of(release) if column.constant is None],
+        columns=names_of(release),
+        targets=offer.explains(release),
         most_boxes=MOST_BOXES,
         complaint=complaint,
         found=found,

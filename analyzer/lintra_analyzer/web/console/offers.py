@@ -37,6 +37,7 @@ class Offer:
         needs: asks a release for what the analysis needs; what that raises is why it cannot be had.
         fields: what its form asks for.
         required: those that have no default.
+        explains: of the columns of a release those that the field `target` can name, the likeliest first.
     """
 
     kind: str
@@ -46,6 +47,32 @@ class Offer:
     needs: Callable[[Release], object]
     fields: tuple[str, ...]
     required: tuple[str, ...] = ()
+    explains: Callable[[Release], list[str]] = lambda release: names_of(release)
+
+
+def names_of(release: Release) -> list[str]:
+    """Return the names of the columns that vary; none where a release is not about single columns."""
+    return [column.name for column in _columns_of(release) if column.constant is None]
+
+
+def _ones_of(release: Release) -> list[str]:
+    return [column.name for column in _columns_of(release) if is_binary(column)]
+
+
+def _declared_first(release: Release) -> list[str]:
+    try:
+        declared = {release.columns[each.column].name for each in release.range_sums().targets}
+    except InvalidAnalysisError:
+        declared = set()
+    # False comes before True, and the order of the columns stays otherwise.
+    return sorted(names_of(release), key=lambda name: name not in declared)
+
+
+def _columns_of(release: Release) -> tuple[ScaledColumn, ...]:
+    try:
+        return release.columns
+    except InvalidAnalysisError:
+        return ()
 
 
 def _moments(release: Release) -> object:
@@ -86,7 +113,7 @@ OFFERS = (
           ("target", "features", "regularizations"), ("target",)),
     Offer("linear-score", "Linear score", "Which rows are likelier to have a 1 in a column of zeros and ones?",
           "Filled bars are told apart from 0, hollow ones are not.", _binary,
-          ("target", "features", *_USUAL), ("target",)),
+          ("target", "features", *_USUAL), ("target",), _ones_of),
     Offer("pca", "Principal components", "In which directions do the columns vary together?", _LINES, _moments,
           ("components", "columns", "about", *_USUAL)),
     Offer("correlation", "Correlations", "Which columns rise and fall together?",
@@ -104,7 +131,7 @@ OFFERS = (
           _LINES, _range, ("components", "about", "confidence")),
     Offer("wide-ridge", "Ridge regression on many columns", "How does one column change with very many others?",
           "Bars are hollow, since nothing here tells a coefficient from 0.", _range,
-          ("target", "regularization", "about"), ("target",)),
+          ("target", "regularization", "about"), ("target",), _declared_first),
     Offer("synthetic", "Synthetic rows", "What could rows look like that have the released shape?", "", _rounds,
           ("num_rows", "seed"), ("num_rows", "seed")),
     Offer("fidelity", "What to expect of synthetic rows", "Which parts of synthetic rows can be believed?",
@@ -144,14 +171,6 @@ def offers_of(release: Release) -> tuple[list[Offer], list[Refused]]:
         else:
             given.append(offer)
     return given, refused
-
-
-def columns_of(release: Release) -> tuple[ScaledColumn, ...]:
-    """Return the columns that a form can name; none where a release is not about single columns."""
-    try:
-        return release.columns
-    except InvalidAnalysisError:
-        return ()
 
 
 class Asked:

@@ -3,6 +3,7 @@
 import html
 import re
 import sys
+from dataclasses import replace
 from math import inf
 
 import httpx2
@@ -60,6 +61,14 @@ def test_a_release_offers_what_it_can_give_and_names_the_rest_with_the_reason() 
     assert all(reasons.values())
     second, _ = offers_of(second_moment(np.eye(5), 0.1, np.random.default_rng(1)))
     assert [offer.kind for offer in second] == ["regression", "regression-path", "pca", "correlation", "means"]
+
+
+def test_a_form_offers_only_columns_that_its_analysis_can_explain() -> None:
+    plain = columns(3)
+    ones = replace(plain[1], kind="boolean", lower=0.0, upper=1.0)
+    release = Totals((plain[0], ones, plain[2]), np.array([5.0, 6.0, 7.0]), 1.0, 40, 2.0)
+    assert offer_of("regression").explains(release) == [column.name for column in plain]
+    assert offer_of("linear-score").explains(release) == [ones.name]
 
 
 async def test_what_a_release_cannot_answer_is_said_where_the_answer_would_stand(life: Life) -> None:
