@@ -159,6 +159,12 @@ class Tally:
 
     def settle(self, block: Block, parcel: Parcel, deliveries: Sequence[Delivery]) -> None:
         """Count a block that was delivered; a server that took nothing of it stops the call."""
+        if not any(each.failures for each in deliveries):
+            self._sent += len(parcel.reports)
+            self._clipped += sum(parcel.clipped)
+            self._incomplete += sum(parcel.incomplete)
+            self._tell()
+            return
         for position, (index, report_id) in enumerate(zip(block.indices, parcel.report_ids, strict=True)):
             errors = [each.failures[report_id] for each in deliveries if report_id in each.failures]
             if not errors:

@@ -72,8 +72,8 @@ class Channel:
         """Use a shared HTTP client, which keeps connections open."""
         self.name = name
         self._http = http
-        # An address is parsed, and headers are encoded, once for each of the few paths, not for each request.
-        self._known: dict[tuple[str, MessageName | None], tuple[httpx2.URL, httpx2.Headers]] = {}
+        # An address is parsed, and headers are encoded, once for each of the few paths and lengths of a body.
+        self._known: dict[tuple[str, MessageName | None, int], tuple[httpx2.URL, httpx2.Headers]] = {}
         self._address = address
         self._retries = retries
 
@@ -141,14 +141,15 @@ class Channel:
         return data
 
     def _built(self, method: str, path: str, body: bytes, sent: MessageName | None) -> httpx2.Request:
-        known = self._known.get((path, sent))
+        known = self._known.get((path, sent, len(body)))
         if known is None:
             headers = httpx2.Headers(self._http.headers)
             if sent is not None:
                 headers["content-type"] = media_type(sent)
-            known = self._known[path, sent] = httpx2.URL(self._address + path), headers
-        # Without the client's cookies: no server asks for one, and none needs to know who comes again.
-        return httpx2.Request(method, known[0], content=body, headers=known[1])
+            # Without the client's cookies: no server asks for one, and none needs to know who comes again.
+            first = httpx2.Request(method, self._address + path, content=body, headers=headers)
+            known = self._known[path, sent, len(body)] = first.url, first.headers
+        return httpx2.Request(method, known[0], headers=known[1], stream=httpx2.ByteStream(body))
 
     async def _read(self, response: httpx2.Response) -> bytes:
         data = bytearray()

@@ -135,23 +135,32 @@ def report_time(task: Task, now: float) -> int:
     return time
 
 
-def were_clipped(task: Task, rows: FloatArray) -> NDArray[np.bool_]:
-    """Say for each of the checked rows, shape `(n, d)`, whether a bound of a column or of the norm moves it.
+def were_clipped(
+    task: Task, normalised: FloatArray, outside: NDArray[np.bool_], missing: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Say for each of some rows whether a bound of a column or of the norm moves it, shape `(n,)`.
 
     A row that is left out since a value is missing is not moved.
+
+    Args:
+        task: a checked task.
+        normalised: the rows as `Schema.normalise` returns them.
+        outside: for each whether a bound of a column moves it, shape `(n,)`.
+        missing: for each whether a value is missing, shape `(n,)`.
     """
-    schema = task.schema_arrays
-    clipped: NDArray[np.bool_] = schema.outside(rows) | task.mechanism.shrinks(schema.normalise(rows))
-    return clipped & ~(task.mechanism.leaves_out & np.isnan(rows).any(axis=1))
+    clipped: NDArray[np.bool_] = outside | task.mechanism.shrinks(normalised)
+    return clipped & ~missing if task.mechanism.leaves_out else clipped
 
 
 def encode_together(task: Task, rows: FloatArray, time: int, random_bytes: RandomBytes) -> Parcel:
     """Turn checked rows of shape `(n, d)` into a parcel, all from one source of randomness; the fast way."""
-    noised = task.encode(rows, random_bytes)
+    schema = task.schema_arrays
+    normalised, outside = schema.normalise(rows), schema.outside(rows)
+    noised = task.encode_normalised(normalised, outside, random_bytes)
     reports = tuple(make_reports(task, noised, time, random_bytes))
-    missing = np.logical_or.reduce(np.isnan(rows), axis=1)
-    clipped = tuple(were_clipped(task, rows).tolist())
-    return Parcel(reports, clipped, tuple(missing.tolist()), batch=task.batch_of(time))
+    missing: NDArray[np.bool_] = np.logical_or.reduce(np.isnan(rows), axis=1)
+    clipped = were_clipped(task, normalised, outside, missing)
+    return Parcel(reports, tuple(clipped.tolist()), tuple(missing.tolist()), batch=task.batch_of(time))
 
 
 def encode_apart(task: Task, rows: FloatArray, time: int, sources: Sequence[RandomBytes]) -> Parcel:

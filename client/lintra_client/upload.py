@@ -123,18 +123,17 @@ def verified_failures(
         InvalidMessageError: refusals of other reports or out of order, or a receipt that does not cover exactly the
             reports that were not refused.
     """
-    spelled_ids = [spelled(known) for known in report_ids]
     failed = {failure.report_id: failure for failure in answer.failures}
-    if [known for known in spelled_ids if known in failed] != [failure.report_id for failure in answer.failures]:
+    # Mostly there are none, and nothing has to be spelled out.
+    refused = {known: failed[text] for known in report_ids if (text := spelled(known)) in failed} if failed else {}
+    if list(refused.values()) != list(answer.failures):
         raise InvalidMessageError(f"server {server} refused reports that were not in this upload, or out of order")
-    taken = [known for known, text in zip(report_ids, spelled_ids, strict=True) if text not in failed]
+    taken = [known for known in report_ids if known not in refused]
     receipt = answer.receipt.verified(task.servers[server].identity_key)
     expected = Receipt(task_id=task.task_id, server=server, count=len(taken), reports=receipt_hash(taken))
     if receipt != expected:
         raise InvalidMessageError(f"server {server} signed a receipt for other reports than the {len(taken)} it took")
-    return {
-        known: _refusal(failed[text]) for known, text in zip(report_ids, spelled_ids, strict=True) if text in failed
-    }
+    return {known: _refusal(failure) for known, failure in refused.items()}
 
 
 def _refusal(failure: Failure) -> LintraError:

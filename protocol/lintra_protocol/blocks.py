@@ -44,17 +44,19 @@ class SealedBlock:
         headers: of 1 to `block_capacity` reports, whole; they begin alike.
         key_id: which of the server's keys it is sealed to.
         passes: what the server receives of each report's token, in a task that has tokens.
+        known_ids: the identifiers, for whoever made the reports; a server hashes the headers that it received.
     """
 
     headers: tuple[bytes, ...]
     key_id: bytes
     sealed: bytes = field(repr=False)
     passes: tuple[bytes, ...] = field(default=(), repr=False)
+    known_ids: tuple[bytes, ...] = field(default=(), repr=False, compare=False)
 
     @cached_property
     def report_ids(self) -> tuple[bytes, ...]:
         """The identifiers of the reports, in their order."""
-        return report_ids_of(self.headers)
+        return self.known_ids or report_ids_of(self.headers)
 
     @cached_property
     def times(self) -> list[int]:

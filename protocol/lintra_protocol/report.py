@@ -36,7 +36,7 @@ from lintra_protocol.wire import (
     block_context,
     commitment_to,
     commitments_to,
-    encode_header,
+    encode_headers,
     header_start,
     payload_bytes,
     report_ids_of,
@@ -95,7 +95,7 @@ def reports_of(task: Task, payloads: Sequence[ByteRows], time: int, random_bytes
     forms = [np.full((count, 1), share_form(task, server)[0], np.uint8) for server in servers]
     shares = [np.concatenate((of_server[j], forms[j], payloads[j]), axis=1) for j in servers]
     commitments = zip(*(commitments_to(task.id_bytes, j, shares[j]) for j in servers), strict=True)
-    headers = [encode_header(task.id_bytes, time, each) for each in commitments]
+    headers = encode_headers(task.id_bytes, time, commitments)
     texts = zip(*([row.tobytes() for row in share] for share in shares), strict=True)
     return [Report(*each) for each in zip(report_ids_of(headers), headers, texts, strict=True)]
 
@@ -116,7 +116,7 @@ def seal_block(
     headers = tuple([report.header for report in reports])
     info = block_context(task.id_bytes, server, key_id, headers)
     sealed = seal(b"".join([report.shares[server] for report in reports]), task.suite, public_key, info)
-    return SealedBlock(headers, key_id, sealed, tuple(passes))
+    return SealedBlock(headers, key_id, sealed, tuple(passes), tuple([report.report_id for report in reports]))
 
 
 def open_block(

@@ -105,6 +105,8 @@ class Schema:
         self.encoded = tuple(column for part in parts for column in part)
         """The columns of a normalised row, k of them."""
         self.names = [column.name for column in columns]
+        self._named = frozenset(self.names)
+        self._numeric = [column.kind != "category" for column in columns]
         self._whole = np.array([column.kind != "real" for column in columns])
         self._enumerated = np.array([column.kind in {"boolean", "category"} for column in columns])
         self.lower, self.upper, self.center, self.scale = (
@@ -136,13 +138,20 @@ class Schema:
         elif isinstance(row, np.ndarray) and row.ndim != 1:
             raise InvalidRowError(f"a row is an array of one dimension, got {row.ndim}")
         else:
-            values = list(row)
+            values = row.tolist() if isinstance(row, np.ndarray) and row.dtype.kind in "fiub" else list(row)
             if len(values) != len(self.names):
                 raise InvalidRowError(f"expected {len(self.names)} values ({', '.join(self.names)}), got {len(values)}")
         by_number = isinstance(row, np.ndarray)
         read = _value if strict else _value_or_missing
-        pairs = zip(self.columns, values, strict=True)
-        checked: FloatArray = np.array([read(column, value, by_number=by_number) for column, value in pairs])
+        # Most values are finite floats where a number is asked for: these are looked at no further.
+        checked: FloatArray = np.array(
+            [
+                value
+                if type(value) is float and (numeric or by_number) and math.isfinite(value)
+                else read(column, value, by_number=by_number)
+                for column, numeric, value in zip(self.columns, self._numeric, values, strict=True)
+            ]
+        )
         whole: FloatArray = self._of_their_kinds(checked[np.newaxis], strict)[0]
         return whole
 
@@ -214,7 +223,7 @@ class Schema:
         return np.where(fits, values, np.nan)
 
     def _by_name(self, row: Mapping[str, float | str], strict: bool) -> list[float | str | None]:
-        unknown = [str(name) for name in row if name not in self.names]
+        unknown = [str(name) for name in row if name not in self._named]
         if unknown:
             raise InvalidRowError(f"unknown column {unknown[0]!r}; the columns are {', '.join(self.names)}")
         missing = [name for name in self.names if name not in row]

@@ -11,6 +11,7 @@ from math import inf
 from typing import Annotated, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, StringConstraints, model_validator
 
 from lintra_protocol.canonical import base64url, domain_hash, parse_base64url
@@ -115,10 +116,24 @@ class Task(Measured):
         Raises:
             InvalidRowError: the task takes contributions of organisations, and not single rows.
         """
+        schema = self.schema_arrays
+        return self.encode_normalised(schema.normalise(rows), schema.outside(rows), random_bytes)
+
+    def encode_normalised(
+        self, normalised: FloatArray, outside: NDArray[np.bool_], random_bytes: RandomBytes
+    ) -> IntArray:
+        """Return what `encode` returns of rows whose normalised form, shape `(n, k)`, is known already.
+
+        Args:
+            normalised: see `Schema.normalise`.
+            outside: see `Schema.outside`, shape `(n,)`.
+            random_bytes: a cryptographic source.
+
+        Raises:
+            InvalidRowError: see `encode`.
+        """
         if self.contributors is not None:
             raise InvalidRowError("this task takes one report of each organisation: contribute all rows together")
-        schema = self.schema_arrays
-        normalised, outside = schema.normalise(rows), schema.outside(rows)
         noised = self.mechanism.encode(normalised, random_bytes, outside)
         if self.verified is not None:
             while (long := np.flatnonzero(too_long(noised, self.verified.squared_bound))).size:

@@ -5,7 +5,7 @@ Sizes are checked before anything is allocated.
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 
 from lintra_protocol.canonical import HASH_BYTES, ByteRows, domain_hash, domain_hashes, framed
@@ -52,8 +52,14 @@ def encode_header(task_id: bytes, time: int, commitments: Sequence[bytes]) -> by
         time: in the task's units.
         commitments: one 32-byte commitment for each server.
     """
-    times = time.to_bytes(TIME_BYTES, "big")
-    return b"".join((header_start(task_id), times, bytes([len(commitments)]), *commitments, EXTENSIONS))
+    (header,) = encode_headers(task_id, time, [commitments])
+    return header
+
+
+def encode_headers(task_id: bytes, time: int, commitments: Iterable[Sequence[bytes]]) -> list[bytes]:
+    """Return what `encode_header` returns of each report of one time."""
+    start = header_start(task_id) + time.to_bytes(TIME_BYTES, "big")
+    return [b"".join((start, bytes((len(each),)), *each, EXTENSIONS)) for each in commitments]
 
 
 def report_id(header: bytes) -> bytes:

@@ -73,4 +73,7 @@ async def test_a_row_is_the_same_by_name_and_in_an_array_by_number(network: Netw
 
 def test_rows_that_a_bound_moves_are_told_to_be_clipped() -> None:
     rows = np.array([[50, 0.1, 2], [50, 1, 0], [101, 0, 0], [50, 0, 2]])
-    assert were_clipped(labelled_task(), rows).tolist() == [False, True, True, False]
+    task, whole = labelled_task(), np.zeros(4, np.bool_)
+    schema = task.schema_arrays
+    clipped = were_clipped(task, schema.normalise(rows), schema.outside(rows), whole)
+    assert clipped.tolist() == [False, True, True, False]
