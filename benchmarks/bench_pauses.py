@@ -19,9 +19,9 @@ from pathlib import Path
 import httpx2
 import numpy as np
 import structlog
+from scale.beside import sealed_upload
 from scale.cohort import Collection, collect, settings_of
 
-from lintra_protocol.blocks import encode_upload
 from lintra_protocol.canonical import base64url, parse_base64url
 from lintra_protocol.messages import (
     AggregateRequest,
@@ -35,7 +35,6 @@ from lintra_protocol.messages import (
     sign,
 )
 from lintra_protocol.randomness import system_randomness
-from lintra_protocol.report import make_report, seal_block
 from lintra_protocol.task import Task
 from lintra_protocol.transport import media_type
 from lintra_server.web.app import create_app
@@ -86,7 +85,7 @@ class Uploads:
         thread, taken = threading.Thread(target=work), list[float]()
         thread.start()
         while thread.is_alive():
-            body = self._sealed()
+            body = sealed_upload(self._task, 0, self._key)
             began = time.monotonic()
             answer = await self._http.post(
                 f"/v1/tasks/{self._task.task_id}/reports", content=body, headers={"content-type": media_type("reports")}
@@ -97,11 +96,6 @@ class Uploads:
             await asyncio.sleep(0)
         thread.join()
         return taken
-
-    def _sealed(self) -> bytes:
-        words = np.zeros(self._task.num_words, np.int64)
-        report = make_report(self._task, words, self._task.not_before, system_randomness)
-        return encode_upload([seal_block(self._task, 0, *self._key, [report])])
 
 
 async def measure(made: Collection) -> None:

@@ -26,6 +26,7 @@ from lintra_server.batches.registry import HeldBatch
 from lintra_server.settings import Settings
 from lintra_server.web.app import create_app
 from lintra_server.web.upload_route import UploadRoute
+from scale.beside import BESIDE
 from scale.filling import fill
 
 COLUMNS, ROWS, SPARSITY = 10, 1024, 4
@@ -63,7 +64,10 @@ class Collection:
 
 
 def collect(folder: Path, num_reports: int, num_servers: int) -> Collection:
-    """Make servers, register a task at them, and fill their stores: the same reports but for one in a hundred."""
+    """Make servers, register a task at them, and fill their stores: the same reports but for one in a hundred.
+
+    A second task, like the first and empty, is for whatever is asked of a server beside the release.
+    """
     folder.mkdir(parents=True)
     (folder / "analyzer-keys").mkdir(mode=0o700)
     (folder / "num_reports").write_text(str(num_reports))
@@ -73,8 +77,13 @@ def collect(folder: Path, num_reports: int, num_servers: int) -> Collection:
     task = _task(keys, apps, num_reports)
     record = sign(keys.author, TaskRecord(definition=task))
     (folder / "task.json").write_bytes(record.canonical())
-    for app in apps:
+    other = task.model_copy(update={"salt": base64url(system_randomness(32))})
+    beside = sign(keys.author, TaskRecord(definition=other))
+    (folder / BESIDE).write_bytes(beside.canonical())
+    for number, app in enumerate(apps):
         app.node.registry.register(task.task_id, record)
+        app.node.registry.register(other.task_id, beside)
+        (folder / f"internal-{number}").write_text(str(ports[2 * number + 1]))
     held = [app.node.registry.find_batch(task.task_id) for app in apps]
     for start in range(0, num_reports, _CHUNK):
         _fill_chunk(apps, held, start, min(_CHUNK, num_reports - start))

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -30,6 +31,7 @@ from lintra_protocol.randomness import system_randomness
 from lintra_protocol.ring import IntArray, from_ring, to_ring
 from lintra_server.batches.transform import add_reports
 from lintra_service.memory import give_back_large_blocks
+from scale.beside import QUIET_SECONDS, Answer, Waits, asking
 from scale.cohort import Collection, collect, rows_of
 from scale.processes import cpu_seconds, forget_peak, peak_mebibytes, running_servers
 
@@ -49,15 +51,22 @@ class StageCost:
     server_peak: float
     seconds: float
     wire: int
+    began: float = 0.0
+    """On the machine's clock."""
 
 
 @dataclass(frozen=True)
 class ReleaseCost:
-    """What one release cost, whose sketch was checked against the rows."""
+    """What one release cost, whose sketch was checked against the rows.
+
+    Attributes:
+        answers: what the last server answered meanwhile, and for a while before, if it was asked.
+    """
 
     num_reports: int
     num_servers: int
     stages: tuple[StageCost, ...]
+    answers: tuple[Answer, ...] = ()
 
     @property
     def cpu(self) -> float:
@@ -86,8 +95,11 @@ class ReleaseCost:
 
 
 @cache
-def release(folder: Path, num_reports: int, num_servers: int) -> ReleaseCost:
-    """Fill servers, start them, let an analyzer release, check the sketch, and return what it cost; once each."""
+def release(folder: Path, num_reports: int, num_servers: int, *, asked: bool = False) -> ReleaseCost:
+    """Fill servers, start them, let an analyzer release, check the sketch, and return what it cost; once each.
+
+    With `asked` the last server is asked for other things meanwhile, which costs it a few milliseconds a second.
+    """
     place = folder / f"release-{num_reports}-{num_servers}"
     try:
         made = collect(place, num_reports, num_servers)
@@ -95,10 +107,12 @@ def release(folder: Path, num_reports: int, num_servers: int) -> ReleaseCost:
             command = [sys.executable, "-m", "scale.release", str(place), *map(str, pids)]
             benchmarks = str(Path(__file__).resolve().parents[1])
             environment = {**os.environ, "PYTHONPATH": benchmarks, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-            told = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE).stdout
+            with asking(place, num_servers - 1, environment) if asked else nullcontext([]) as answers:
+                time.sleep(QUIET_SECONDS if asked else 0)
+                told = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE).stdout
         found = json.loads(told)
         stages = tuple(StageCost(**stage) for stage in found["stages"])
-        return ReleaseCost(num_reports, num_servers, stages)
+        return ReleaseCost(num_reports, num_servers, stages, tuple(answers))
     finally:
         shutil.rmtree(place, ignore_errors=True)
 
@@ -165,7 +179,13 @@ async def _cost(job: ReleaseJob, stage: Stage, http: CountingHttp, pids: list[in
     seconds = time.monotonic() - started
     used = [cpu_seconds(pid) - first for pid, first in zip(everyone, before, strict=True)]
     peaks = [peak_mebibytes(pid) for pid in everyone]
-    return StageCost(stage, used[0], max(used[1:]), peaks[0], max(peaks[1:]), seconds, http.taken()), following
+    return StageCost(stage, used[0], max(used[1:]), peaks[0], max(peaks[1:]), seconds, http.taken(), started), following
+
+
+def waits(found: ReleaseCost, kind: str) -> tuple[Waits, Waits]:
+    """Return how long answers of a kind took before the release began, and while it went on."""
+    began, last = found.stages[0].began, found.stages[-1]
+    return Waits.of(found.answers, kind, 0.0, began), Waits.of(found.answers, kind, began, last.began + last.seconds)
 
 
 def _check(made: Collection, sketch: IntArray, signed: SignedRecord, store: Store) -> None:

@@ -10,7 +10,7 @@ from lintra_protocol.randomness import bulk_system_randomness
 from lintra_protocol.ring import ring_from_bytes
 from scale.cohort import COLUMNS, ROWS, SPARSITY
 from scale.figures import Asked, Measured, cpu, row
-from scale.release import release
+from scale.release import ReleaseCost, release, waits
 from scale.rows_transform import bare_product
 
 MILLION, TEN_MILLION = 10**6, 10**7
@@ -41,9 +41,12 @@ def _seconds(asked: Asked, num_reports: int, num_servers: int) -> Measured:
 
 
 def _memory(asked: Asked, num_reports: int, num_servers: int) -> Measured:
-    found = release(asked.folder, num_reports, num_servers)
+    return _memory_of(release(asked.folder, num_reports, num_servers))
+
+
+def _memory_of(found: ReleaseCost) -> Measured:
     remark = f"analyzer {found.analyzer_peak:.0f}, server {found.server_peak:.0f}"
-    lists = 32 * num_reports / 2**20
+    lists = 32 * found.num_reports / 2**20
     return Measured(max(found.analyzer_peak, found.server_peak), lists, "one list of ids", remark)
 
 
@@ -74,12 +77,36 @@ def _ten_memory(asked: Asked) -> Measured:
 
 @row("release_1e7_n3", "release of 10^7, N = 3: the busier party", "CPU s", 50, large=True)
 def _large(asked: Asked) -> Measured:
-    count = asked.of(TEN_MILLION)
-    found, floors = release(asked.folder, count, 3), floor_of(count, 3)
+    found = _largest(asked)
+    floors = floor_of(found.num_reports, 3)
     remark = f"analyzer {found.analyzer_cpu:.1f}, server {found.server_cpu:.1f}"
     return Measured(max(found.analyzer_cpu, found.server_cpu), max(floors), FLOOR_IS, remark)
 
 
 @row("release_1e7_n3_memory", "release of 10^7, N = 3: peak memory of the larger party", "MiB", 600, large=True)
 def _large_memory(asked: Asked) -> Measured:
-    return _memory(asked, asked.of(TEN_MILLION), 3)
+    return _memory_of(_largest(asked))
+
+
+@row("beside_upload_1e7", "single upload to a server that releases 10^7 meanwhile: p99", "ms", None, large=True)
+def _upload_beside(asked: Asked) -> Measured:
+    return _beside(asked, "upload")
+
+
+@row("beside_health_1e7", "`/healthz` of a server that releases 10^7 meanwhile: p99", "ms", None, large=True)
+def _health_beside(asked: Asked) -> Measured:
+    return _beside(asked, "health")
+
+
+@row("beside_ready_1e7", "`/readyz` of a server that releases 10^7 meanwhile: p99", "ms", None, large=True)
+def _ready_beside(asked: Asked) -> Measured:
+    return _beside(asked, "ready")
+
+
+def _largest(asked: Asked) -> ReleaseCost:
+    return release(asked.folder, asked.of(TEN_MILLION), 3, asked=True)
+
+
+def _beside(asked: Asked, kind: str) -> Measured:
+    before, meanwhile = waits(_largest(asked), kind)
+    return Measured(meanwhile.p99, before.p99, "the same before the release", f"{meanwhile}; before it {before}")
