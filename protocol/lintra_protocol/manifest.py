@@ -131,7 +131,8 @@ def verify_inclusion(root: bytes, count: int, report_id: bytes, proof: Inclusion
     Raises:
         InventoryMismatchError: the proof does not show it.
     """
-    if report_id not in _verified(root, count, proof):
+    _require_leaf(root, count, proof)
+    if not _holds(proof.leaf_ids, report_id):
         raise InventoryMismatchError("the proof is not of this identifier")
 
 
@@ -151,7 +152,9 @@ def verify_absence(root: bytes, count: int, report_id: bytes, proofs: Sequence[I
     if len(proofs) not in (1, 2):
         raise InventoryMismatchError("one leaf shows that an identifier is absent, or two neighbours")
     first, last = proofs[0].leaf, proofs[-1].leaf
-    held = [own for proof in proofs for own in _verified(root, count, proof)]
+    for proof in proofs:
+        _require_leaf(root, count, proof)
+    held = [own for proof in proofs for own in _cut(proof.leaf_ids)]
     if last - first != len(proofs) - 1 or any(left >= right for left, right in pairwise(held)):
         raise InventoryMismatchError("the leaves of the proof are no neighbours, or not sorted")
     if report_id in held:
@@ -162,8 +165,8 @@ def verify_absence(root: bytes, count: int, report_id: bytes, proofs: Sequence[I
         raise InventoryMismatchError("the identifier would stand in another leaf")
 
 
-def _verified(root: bytes, count: int, proof: InclusionProof) -> list[bytes]:
-    """Return the identifiers of a leaf that is part of the list of this root and length.
+def _require_leaf(root: bytes, count: int, proof: InclusionProof) -> None:
+    """Check that a leaf is part of the list of this root and length.
 
     The shape of the tree, and on which side each sibling stands, follow from the length and the leaf's number alone.
 
@@ -173,17 +176,31 @@ def _verified(root: bytes, count: int, proof: InclusionProof) -> list[bytes]:
     place, size = proof.leaf, -(-count // LEAF_IDS)
     if not 0 <= place < size or len(proof.leaf_ids) != HASH_BYTES * min(LEAF_IDS, count - place * LEAF_IDS):
         raise InventoryMismatchError("the list has no such leaf")
-    node, siblings = _leaf(place, proof.leaf_ids), list(reversed(proof.siblings))
+    node, used = _leaf(place, proof.leaf_ids), 0
+    sha256, siblings = hashlib.sha256, proof.siblings
     while size > 1:
         if place ^ 1 < size:
-            if not siblings:
+            if used == len(siblings):
                 raise InventoryMismatchError("the proof does not reach the root")
-            sibling = siblings.pop()
-            node = hashlib.sha256(_NODE + (sibling + node if place & 1 else node + sibling)).digest()
+            sibling = siblings[used]
+            used += 1
+            node = sha256(_NODE + (sibling + node if place & 1 else node + sibling)).digest()
         place, size = place // 2, (size + 1) // 2
-    if siblings or node != root:
+    if used < len(siblings) or node != root:
         raise InventoryMismatchError("the proof does not lead to the root")
-    return [proof.leaf_ids[start : start + HASH_BYTES] for start in range(0, len(proof.leaf_ids), HASH_BYTES)]
+
+
+def _cut(leaf_ids: bytes) -> list[bytes]:
+    """Return the identifiers of a leaf."""
+    return [leaf_ids[start : start + HASH_BYTES] for start in range(0, len(leaf_ids), HASH_BYTES)]
+
+
+def _holds(leaf_ids: bytes, report_id: bytes) -> bool:
+    """Return whether an identifier is one of a leaf: its bytes alone may also stand where two others meet."""
+    at = leaf_ids.find(report_id)
+    while at > 0 and at % HASH_BYTES:
+        at = leaf_ids.find(report_id, at + 1)
+    return at >= 0 and len(report_id) == HASH_BYTES
 
 
 def _tree(report_ids: npt.NDArray[np.uint8]) -> Tree:

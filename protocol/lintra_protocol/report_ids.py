@@ -11,7 +11,7 @@ from lintra_protocol.errors import InvalidMessageError, InventoryMismatchError, 
 from lintra_protocol.manifest import LEAF_IDS, InclusionProof, Tree, TreeBuilder
 from lintra_protocol.ring import IntArray
 from lintra_protocol.row_order import NONE, Bytes, Mask, rows_in, sort_order, strictly_ascending, taken
-from lintra_protocol.sorted_rows import EditedRows, HeldRows, Rows, compared, inserted, rank, search
+from lintra_protocol.sorted_rows import EditedRows, HeldRows, Rows, compared, inserted, search
 
 _NOBODY: Bytes = np.zeros((0, HASH_BYTES), np.uint8)
 
@@ -122,8 +122,8 @@ class ReportIds(Sequence[bytes]):
 
     def position(self, report_id: bytes) -> int | None:
         """Return where an identifier stands, or None."""
-        place = rank(self.rows, report_id)
-        return place if place < len(self) and self[place] == report_id else None
+        place = self.rows.rank(report_id)
+        return place if place < len(self) and self.rows.one(place) == report_id else None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -138,7 +138,7 @@ class ReportIds(Sequence[bytes]):
         if isinstance(place, slice):
             return [row.tobytes() for row in self.array[place]]
         at = range(len(self))[place]
-        return self.rows[at : at + 1].tobytes()
+        return self.rows.one(at)
 
     def __iter__(self) -> Iterator[bytes]:
         return (row.tobytes() for piece in self.rows.pieces() for row in piece)
@@ -182,9 +182,9 @@ class ReportIds(Sequence[bytes]):
         Returns:
             The leaf that holds it, or would hold it; two where it would stand between them; none of an empty list.
         """
-        place, last = rank(self.rows, report_id), len(self) - 1
+        place, last = self.rows.rank(report_id), len(self) - 1
         leaves = {min(max(place, 0), last) // LEAF_IDS} if len(self) else set[int]()
-        if 0 < place <= last and self[place] != report_id:
+        if 0 < place <= last and self.rows.one(place) != report_id:
             leaves.add((place - 1) // LEAF_IDS)
         starts = ((leaf, leaf * LEAF_IDS) for leaf in sorted(leaves))
         return tuple(tree.prove(leaf, self.rows[start : start + LEAF_IDS].tobytes()) for leaf, start in starts)

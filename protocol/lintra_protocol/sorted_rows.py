@@ -32,6 +32,21 @@ class Rows(ABC):
     def __getitem__(self, asked: slice) -> Bytes:
         """Return the identifiers from one place to another, shape `(k, 32)`."""
 
+    def one(self, place: int) -> bytes:
+        """Return the identifier at a place, which is not counted from the end."""
+        return self[place : place + 1].tobytes()
+
+    def rank(self, report_id: bytes) -> int:
+        """Return how many of them are smaller than an identifier."""
+        low, high = 0, len(self)
+        while low < high:
+            middle = (low + high) // 2
+            if self.one(middle) < report_id:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
     def forget(self, before: int) -> None:
         """Let go of the memory behind all that stand before a place; they can be read again."""
         del before
@@ -74,6 +89,10 @@ class HeldRows(Rows):
 
     def __getitem__(self, asked: slice) -> Bytes:
         return self.array[asked]
+
+    def one(self, place: int) -> bytes:
+        """Return the identifier at a place."""
+        return self.array[place].tobytes()
 
 
 class EditedRows(Rows):
@@ -133,22 +152,16 @@ class EditedRows(Rows):
         staying = before - int(np.searchsorted(self._extra_at, before))
         self._rows.forget(staying + int(np.searchsorted(self._stay_before, staying)))
 
+    def rank(self, report_id: bytes) -> int:
+        """Return how many of them are smaller: of the rows beneath, without those that go and with those that come."""
+        beneath = self._rows.rank(report_id)
+        gone = int(np.searchsorted(self._missing, beneath))
+        return beneath - gone + (HeldRows(self._extra).rank(report_id) if len(self._extra) else 0)
+
 
 def inserted(rows: Bytes, places: IntArray, extra: Bytes) -> Bytes:
     """Return rows of shape `(n, 32)` with others, shape `(k, 32)`, before some ascending places, shape `(k,)`."""
     return np.insert(_whole(rows), places, _whole(extra)).view(np.uint8).reshape(-1, HASH_BYTES)
-
-
-def rank(rows: Rows, report_id: bytes, begin: int = 0) -> int:
-    """Return how many of the rows are smaller than an identifier, which is larger than all before `begin`."""
-    low, high = begin, len(rows)
-    while low < high:
-        middle = (low + high) // 2
-        if rows[middle : middle + 1].tobytes() < report_id:
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 def search(rows: Rows, wanted: Bytes) -> tuple[IntArray, Mask]:
@@ -200,7 +213,7 @@ def _side_by_side(first: Rows, second: Rows) -> Iterator[tuple[int, Bytes, int, 
 
 
 def _not_above(rows: Bytes, report_id: bytes) -> int:
-    below = rank(HeldRows(rows), report_id)
+    below = HeldRows(rows).rank(report_id)
     return below + (below < len(rows) and rows[below].tobytes() == report_id)
 
 

@@ -44,6 +44,10 @@ class MappedRows(Rows):
     def __getitem__(self, asked: slice) -> Bytes:
         return self._array[asked]
 
+    def one(self, place: int) -> bytes:
+        """Return the identifier at a place."""
+        return self._array[place].tobytes()
+
     def forget(self, before: int) -> None:
         """Give back the pages of all that stand before a place."""
         whole = HASH_BYTES * before // mmap.PAGESIZE * mmap.PAGESIZE

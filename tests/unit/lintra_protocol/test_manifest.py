@@ -7,6 +7,7 @@ import pytest
 
 from lintra_protocol.canonical import domain_hash
 from lintra_protocol.errors import InvalidMessageError, InventoryMismatchError, MessageTooLargeError
+from lintra_protocol.manifest import verify_inclusion
 from lintra_protocol.report_ids import ReportIds, apply_difference, decode_positions, difference, intersection
 
 IDS = ReportIds.of(hashlib.sha256(bytes([index])).digest() for index in range(200))
@@ -90,3 +91,11 @@ def test_identifiers_that_begin_alike_are_told_apart_by_all_of_their_bytes() -> 
     assert list(whole) == sorted(ground)
     assert intersection([whole, part]) == part
     assert apply_difference(part, *difference(part, whole)) == whole
+
+
+def test_what_stands_across_two_identifiers_of_a_leaf_is_not_in_the_list() -> None:
+    (proof,) = IDS.prove(IDS[70], IDS.tree)
+    verify_inclusion(IDS.root, 200, IDS[70], proof)
+    for begins, length in ((16, 32), (32, 16), (33, 31), (0, 64), (32 * 63 + 16, 16)):
+        with pytest.raises(InventoryMismatchError, match="not of this identifier"):
+            verify_inclusion(IDS.root, 200, proof.leaf_ids[begins : begins + length], proof)
