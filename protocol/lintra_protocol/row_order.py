@@ -5,6 +5,7 @@ is equal there is compared in full, and work arrays hold a slice.
 """
 
 from collections.abc import Iterator
+from typing import Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -120,18 +121,32 @@ def _runs(keys: Words, places: IntArray) -> Iterator[tuple[IntArray, bool]]:
         yield places[begin : begin + length], False
 
 
-def strictly_ascending(rows: Bytes) -> Bytes:
+class Sliced(Protocol):
+    """Identifiers that can be read from one place to another."""
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+
+    def __getitem__(self, asked: slice, /) -> Bytes:
+        """Return those from one place to another, shape `(k, 32)`."""
+
+
+S = TypeVar("S", bound=Sliced)
+
+
+def strictly_ascending(rows: S) -> S:
     """Return the rows as they are.
 
     Raises:
         InvalidMessageError: one of them is not larger than the one before.
     """
     for start in range(0, len(rows) - 1, _SLICE):
-        first = first_words(rows[start : start + _SLICE + 1])
+        piece = rows[start : start + _SLICE + 1]
+        first = first_words(piece)
         ties = np.flatnonzero(first[:-1] >= first[1:])
         if not len(ties):
             continue
-        one, next_one = (words_of(taken(rows[start : start + _SLICE + 1], ties + step)) for step in (0, 1))
+        one, next_one = (words_of(taken(piece, ties + step)) for step in (0, 1))
         # Where they differ first; the first word, if they do not.
         place = (one != next_one).argmax(axis=1)
         lanes = np.arange(len(ties))

@@ -95,6 +95,22 @@ class HeldRows(Rows):
         return self.array[place].tobytes()
 
 
+class OrderedRows(Rows):
+    """Identifiers in memory that stand in another order: none is moved, and a slice is put together when it is read."""
+
+    def __init__(self, array: Bytes, order: IntArray) -> None:
+        """Hold an array, to which nobody may write any more, and where in it each identifier stands, both `n` long."""
+        self._array = array
+        self._array.flags.writeable = False
+        self._order = order
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def __getitem__(self, asked: slice) -> Bytes:
+        return taken(self._array, self._order[asked])
+
+
 class EditedRows(Rows):
     """Other rows without some of them and with others: nothing is held but what differs."""
 

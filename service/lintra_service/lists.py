@@ -9,6 +9,7 @@ import mmap
 import os
 import tempfile
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -157,6 +158,15 @@ class ListFolder:
             ValueError: the file does not hold whole identifiers.
         """
         return ReportIds(MappedRows(self._path(root, _LIST)))
+
+    def find(self, root: bytes, count: int) -> ReportIds | None:
+        """Return the list of a root and length if it is here, hashed anew, and new as far as `keep_only` can tell."""
+        with suppress(OSError, ValueError):
+            os.utime(self._path(root, _LIST))
+            found = self.read(root)
+            if len(found) == count and found.root == root:
+                return found
+        return None
 
     def write_tree(self, tree: Tree) -> None:
         """Store the tree over a list."""

@@ -168,6 +168,7 @@ class Server:
     async def fetch_list(self, path: str, folder: ListFolder, count: int, root: str, wrong: str) -> ReportIds:
         """Get the list of identifiers that a server signed, and put it into a folder; memory holds a chunk of it.
 
+        A list that is in the folder already, another server's or a census's, is not sent again: its root stands for it.
         A long list comes in ranges. Of an answer that breaks off what came is kept, and the rest is asked for.
 
         Args:
@@ -181,6 +182,8 @@ class Server:
             InventoryMismatchError: it is another list.
             LintraError: as `ask` raises it.
         """
+        if (held := await asyncio.to_thread(folder.find, parse_base64url(root, HASH_BYTES), count)) is not None:
+            return held
         with folder.writer() as writer:
             arriving = Arriving(writer.add, HASH_BYTES * count)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lintra_protocol import report_ids, row_order, sorted_rows
+from lintra_protocol import row_order, sorted_rows
 from lintra_protocol.errors import InvalidMessageError
 from lintra_protocol.report_ids import ReportIds, apply_difference
 from lintra_protocol.row_order import rows_in, sort_order, strictly_ascending
@@ -80,11 +80,18 @@ def test_a_slice_that_ends_before_it_begins_is_empty_in_a_list_that_was_edited_t
     assert edited.rows[1:0].shape == (0, 32)
 
 
-@pytest.mark.parametrize("copied", [0, 1000])
-def test_a_list_is_sorted_where_it_stands_with_and_without_a_copy(monkeypatch: pytest.MonkeyPatch, copied: int) -> None:
-    monkeypatch.setattr(report_ids, "_COPIED", copied)
+def test_a_list_is_sorted_without_moving_an_identifier(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_order, "_SLICE", 37)
     ids = np.random.default_rng(2).integers(0, 256, (300, 32)).astype(np.uint8)
     rows = ids.copy()
     found, order = ReportIds.sort(rows)
     assert list(found) == sorted(map(bytes, ids))
-    assert np.array_equal(ids[order], rows)
+    assert found == ReportIds.sorted(ids)
+    assert np.array_equal(rows, ids)
+    assert np.array_equal(ids[order], found.array)
+    assert [found.position(own.tobytes()) for own in ids[order]] == list(range(300))
+    for place in (36, 37, 298):  # the two stand on either side of a slice's end, or in one
+        twice = ids.copy()
+        twice[order[place + 1]] = ids[order[place]]
+        with pytest.raises(InvalidMessageError, match="listed twice"):
+            ReportIds.sort(twice)

@@ -10,7 +10,7 @@ import pytest
 from lintra_analyzer.exchange import arriving, freezing
 from lintra_analyzer.exchange.arriving import Arriving
 from lintra_protocol import differences
-from lintra_protocol.canonical import HASH_BYTES
+from lintra_protocol.canonical import HASH_BYTES, base64url
 from lintra_protocol.differences import ListDifference, piece_hash, pieces_of
 from lintra_protocol.errors import InventoryMismatchError, LintraError, MessageTooLargeError
 from lintra_protocol.report_ids import ReportIds, difference
@@ -60,7 +60,12 @@ async def test_lists_in_ranges_and_differences_in_pieces_freeze_the_cohort_that_
     task_id = await differing(life)
     await life.service.census(task_id)
     await finish(life, task_id)
-    assert len([name for _, _, name in life.wires.log if name == "ids"]) > 2 * 3 * 5
+    # Seventeen to nineteen identifiers each, two in a range; after the census nothing has come, so each list is here.
+    assert [[own for own, _, name in life.wires.log if name == "ids"].count(server) for server in range(3)] == [
+        9,
+        9,
+        10,
+    ]
     pieces = {(server, name) for server, method, name in life.wires.log if method == "PUT" and len(name) == 43}
     assert len({server for server, _ in pieces}) == 3
     # What the servers froze is what all of them hold.
@@ -85,6 +90,22 @@ async def test_a_server_that_lost_the_pieces_is_sent_them_again(life: Life) -> N
     await finish(life, task_id)
     put = [name for server, method, name in life.wires.log if (server, method) == (1, "PUT") and len(name) == 43]
     assert len(put) > len(set(put))
+
+
+async def test_a_list_is_sent_once_whoever_signed_for_it_and_again_where_the_file_was_changed(life: Life) -> None:
+    task = await life.create()
+    await life.upload(task, 15)
+    await life.service.census(task.task_id)
+    sent = [server for server, _, name in life.wires.log if name == "ids"]
+    assert len(sent) == len(set(sent)) <= 3  # all three are asked at once
+    held = life.service.store.lists.get(task.task_id, 0, "census_ids", 0)
+    assert held is not None
+    path = life.folder / "analyzer" / "lists" / f"{base64url(held.root)}.ids"
+    path.write_bytes(path.read_bytes()[::-1])
+    await life.upload(task, 1, servers=(2,), label="only at 2")
+    await finish(life, task.task_id)
+    later = [server for server, _, name in life.wires.log if name == "ids"][len(sent) :]
+    assert later == [0, 2]  # the list of server 1 is that of server 0
 
 
 async def test_a_list_is_gone_on_with_where_its_answer_broke_off() -> None:
