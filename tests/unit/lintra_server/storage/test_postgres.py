@@ -1,16 +1,13 @@
 """A server on PostgreSQL gives the same bytes as one on SQLite, and trusts no database that forgets or was set back."""
 
 import os
-import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import psycopg
 import pytest
-from pydantic import SecretStr
 from sqlalchemy import inspect
 
 from lintra_protocol.errors import UnavailableError
@@ -22,10 +19,10 @@ from lintra_server.storage import postgres as module
 from lintra_server.storage.database import AnyDatabase, segments
 from lintra_server.storage.parts import NotStartedError, lock_folders
 from lintra_server.storage.postgres import Place, PostgresDatabase
-from lintra_server.web.app import create_app
 from lintra_service.settings import InvalidSettingsError
 from support import postgres
-from support.server_world import World, _client, new_world, seeded, token
+from support.postgres_world import a_server, start
+from support.server_world import seeded, token
 from support.stores import Stored, add, empty
 
 OLDER = Path(__file__).with_name("schema_6_postgres.sql")
@@ -35,31 +32,6 @@ OLDER = Path(__file__).with_name("schema_6_postgres.sql")
 def stored(tmp_path: Path) -> Iterator[Stored]:
     with empty("postgres", tmp_path) as made:
         yield made
-
-
-@contextmanager
-def a_server(folder: Path, url: str | None) -> Iterator[World]:
-    """Give two servers of a new task; the first has its database at an address, or in a file."""
-    world = new_world(folder, "osnap", num_servers=2)
-    world.kill(0)
-    for path in (world.settings[0].data_dir, world.settings[0].key_dir):
-        shutil.rmtree(path)
-    start(world, url)
-    try:
-        yield world
-    finally:
-        world.close()
-
-
-def start(world: World, url: str | None) -> None:
-    """Start the first server, with the same random bytes whatever its database is."""
-    changed = {"database_url": None if url is None else SecretStr(url)}
-    world.settings[0] = world.settings[0].model_copy(update=changed)
-    world.apps[0] = create_app(
-        world.settings[0], now=world.clock, random_bytes=seeded("server 0"), running=world.clock,
-        halt=world.halts.append,
-    )  # fmt: skip
-    world.http[0] = _client(world.apps[0])
 
 
 # --- the same bytes -----------------------------------------------------------------------------------------------
