@@ -5,6 +5,7 @@ behind the HTTP transport that sign a receipt without opening anything; their ow
 time over repeated runs; nothing is asserted.
 """
 
+import argparse
 import asyncio
 import platform
 import statistics
@@ -32,6 +33,7 @@ from lintra_protocol.transport import MessageName, media_type
 
 SERVERS, COLUMNS, BULK, SINGLE, REPEATS = 3, 12, 2048, 200, 5
 SEED = bytes(32)
+SUITES: tuple[SuiteName, ...] = ("mlkem768-x25519", "x25519")
 
 
 class Servers(httpx2.MockTransport):
@@ -89,17 +91,17 @@ def make_task(suite: SuiteName, identities: list[SigningKey], sealing_key: Seali
     )
 
 
-async def cpu_per_row(servers: Servers, count: int, work: Callable[[], Awaitable[object]]) -> float:
+async def cpu_per_row(servers: Servers, count: int, repeats: int, work: Callable[[], Awaitable[object]]) -> float:
     """Return the median CPU milliseconds per row of `work` on `count` rows, without the servers' share."""
     seconds = []
-    for _ in range(REPEATS):
+    for _ in range(repeats):
         started, servers.spent = time.process_time(), 0.0
         await work()
         seconds.append(time.process_time() - started - servers.spent)
     return statistics.median(seconds) / count * 1e3
 
 
-async def costs(suite: SuiteName, bulk: int = BULK, single: int = SINGLE) -> dict[str, float]:
+async def costs(suite: SuiteName, bulk: int = BULK, single: int = SINGLE, repeats: int = REPEATS) -> dict[str, float]:
     """Return CPU milliseconds per row: alone and in bulk, and the seals and signatures that each cannot do without."""
     servers = Servers(suite)
     rows = np.random.default_rng(1).uniform(-0.3, 0.3, (bulk, COLUMNS))
@@ -144,23 +146,32 @@ async def costs(suite: SuiteName, bulk: int = BULK, single: int = SINGLE) -> dic
                     await careful.send(row, source=f"source {next(sources)}")
 
             return {
-                "bare seals, blocks": await cpu_per_row(servers, bulk, bare_seals_of_blocks),
-                "bulk, array": await cpu_per_row(servers, bulk, lambda: client.send_many(rows)),
-                "bulk, mappings": await cpu_per_row(servers, bulk, lambda: client.send_many(named)),
-                "bare seals and receipts, alone": await cpu_per_row(servers, single, bare_alone),
-                "bare requests, alone": await cpu_per_row(servers, single, bare_requests),
-                "one row at a time": await cpu_per_row(servers, single, one_by_one),
-                "the same, charged to a ledger": await cpu_per_row(servers, single, charged),
+                "bare seals, blocks": await cpu_per_row(servers, bulk, repeats, bare_seals_of_blocks),
+                "bulk, array": await cpu_per_row(servers, bulk, repeats, lambda: client.send_many(rows)),
+                "bulk, mappings": await cpu_per_row(servers, bulk, repeats, lambda: client.send_many(named)),
+                "bare seals and receipts, alone": await cpu_per_row(servers, single, repeats, bare_alone),
+                "bare requests, alone": await cpu_per_row(servers, single, repeats, bare_requests),
+                "one row at a time": await cpu_per_row(servers, single, repeats, one_by_one),
+                "the same, charged to a ledger": await cpu_per_row(servers, single, repeats, charged),
             }
 
 
-async def measure(suite: SuiteName) -> None:
+async def measure(suite: SuiteName, single: int, repeats: int) -> None:
     """Print what a row costs."""
-    for name, milliseconds in (await costs(suite)).items():
+    for name, milliseconds in (await costs(suite, single=single, repeats=repeats)).items():
         print(f"{suite:16} {name:30} {milliseconds:7.3f} ms CPU per row")
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Print it for both suites."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--single", type=int, default=SINGLE, help="rows that are sent one by one")
+    parser.add_argument("--repeats", type=int, default=REPEATS, help="of which the median is shown")
+    asked = parser.parse_args()
     print(f"{platform.machine()}, Python {platform.python_version()}, N = {SERVERS}, d = {COLUMNS}, rows {BULK}")
-    for name in ("mlkem768-x25519", "x25519"):
-        asyncio.run(measure(name))
+    for name in SUITES:
+        asyncio.run(measure(name, asked.single, asked.repeats))
+
+
+if __name__ == "__main__":
+    main()

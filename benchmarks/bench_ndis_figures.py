@@ -13,7 +13,8 @@ from collections.abc import Callable
 import numpy as np
 from bench_ndis_leverage import EPSILONS as LEVERAGE_EPSILONS
 from bench_ndis_leverage import REFERENCE, improvement
-from bench_ndis_survey import PUBLISHED, least_singular_value
+from bench_ndis_survey import HERE, PUBLISHED, error_factor, least_singular_value, tables
+from bench_ndis_survey import SKETCH_ROWS as RELATIVE_ROWS
 from showing import Cell, FloatArray, Plot, Shown, parser, runs_of, show, spread
 from spectrum import figures, utility
 from spectrum.flights import FLIGHT_SKETCH_ROWS, flights, longest
@@ -26,6 +27,7 @@ from lintra_curator.ndis.closed import delta_rp, rp_pair
 from lintra_curator.ndis.least_squares import delta_ols
 from lintra_curator.ndis.monte_carlo import sample_losses
 from lintra_curator.papers.calibrated import published_logistic_sensitivity
+from lintra_curator.papers.inherent_least_squares import inherent_least_squares
 from lintra_curator.papers.inherent_privacy import inherent_privacy
 from lintra_curator.papers.least_squares_corner import corner_sigma
 from lintra_curator.projection.random_projection import project, rp_sigma
@@ -35,6 +37,7 @@ from lintra_protocol.randomness import expand
 
 EPSILON, DELTA = 1.0, 1e-6
 SAMPLES = 100_000
+FOLDER = HERE / "data"
 
 
 def noise() -> Shown:
@@ -43,20 +46,51 @@ def noise() -> Shown:
     for case in PUBLISHED:
         delta, bound, r, name = 1 / case.rows, case.row_bound, case.sketch_rows, case.name.split(",")[0]
         if case.features is None or case.projection is not None:
-            tight = rp_sigma(EPSILON, delta, r, bound)
+            tight, replaced = (rp_sigma(EPSILON, delta, r, bound, n) for n in ("zero-out", "replace-one"))
             singular = least_singular_value(EPSILON, delta, r, bound)
-            rows.append((f"{name}, projection", r, case.projection, math.hypot(tight, bound), tight, singular))
+            shown = case.projection, math.hypot(tight, bound), tight, replaced, singular
+            rows.append((f"{name}, projection", r, *shown))
         if case.features is not None:
             size = (EPSILON, delta, r, case.features, bound)
-            rows.append((f"{name}, least squares", r, case.corner, corner_sigma(*size), ols_sigma(*size), None))
+            rows.append((f"{name}, least squares", r, case.corner, corner_sigma(*size), ols_sigma(*size), None, None))
     return Shown(
         "ndis-noise",
         "NDIS, version 3, Tables I to IV: deviation of the noise, epsilon 1, delta 1/n",
-        ("data, mechanism", "r", "printed", "published rule", "exact rule, ours", "least singular value"),
+        (
+            "data, mechanism", "r", "printed", "published rule", "exact rule, ours", "exact, a row replaced",
+            "least singular value",
+        ),
         tuple(rows),
-        "Mathematics. The printed value of Song's projection is the row norm itself (errata.md). The exact rule of "
-        "least squares is that of the law of a sketched solution.",
-    )
+        "Mathematics; it needs only n, d and l of a table. The printed value of Song's projection is the row norm "
+        "itself (errata.md). The exact rule of least squares is that of the law of a sketched solution.",
+    )  # fmt: skip
+
+
+def relative() -> Shown:
+    """Return what tables and their neighbours hide by themselves: an analysis, not a guarantee."""
+    rows: list[tuple[Cell, ...]] = []
+    for name, table in tables(FOLDER).items():
+        gram, count = table.T @ table, len(table)
+        for r in RELATIVE_ROWS:
+            found = inherent_privacy([table], EPSILON, 1 / count, r, 1.0)
+            solved = inherent_least_squares([table], EPSILON, 1 / count, r, 1.0)
+            errors = (error_factor(gram, sigma) for sigma in (found.sigma, found.worst_case_sigma))
+            noises = found.delta_without_noise, found.published_sigma, found.sigma, found.worst_case_sigma
+            least = solved.delta_without_ridge, solved.sigma, solved.worst_case_sigma
+            rows.append((f"{name} {count:,} x {table.shape[1]}", r, found.largest_leverage, *noises, *errors, *least))
+    return Shown(
+        "ndis-relative",
+        "NDIS, version 3: privacy relative to a table and its neighbours, epsilon 1, delta 1/n (an analysis)",
+        (
+            "table", "r", "largest leverage", "projection: delta without noise", "sigma, none or all", "sigma, least",
+            "sigma for all data", "error, least", "error, all", "least squares: delta without ridge", "ridge, least",
+            "ridge for all data",
+        ),
+        tuple(rows),
+        "Columns standardised, rows clipped at the 99.9 % point of their norm, which becomes 1. Noise that is chosen "
+        "from a private table promises nothing. The error is that of the estimate of D^T D in units of the error "
+        "without noise. Mathematics.",
+    )  # fmt: skip
 
 
 def projection_noises(rows: FloatArray, sketch_rows: int) -> dict[str, float]:
@@ -240,6 +274,7 @@ def parts(full: bool, runs: int) -> dict[str, Callable[[], Shown]]:
     """Return what can be shown, by name."""
     return {
         "ndis-noise": noise,
+        "ndis-relative": relative,
         "ndis-flights-projection": lambda: flights_projection(runs),
         "ndis-flights-by-r": lambda: flights_by_rows(full, runs),
         "ndis-flights-distances": lambda: utility.flights_distances(runs),

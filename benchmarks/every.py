@@ -8,6 +8,7 @@ say little. One that takes longer than its share of the ten minutes is stopped a
 """
 
 import argparse
+import resource
 import subprocess
 import sys
 import time
@@ -28,14 +29,20 @@ class Run:
     needs: str = ""
 
 
+QUICK_SPECTRUM = (
+    "ndis-noise ndis-flights-projection ndis-flights-distances ndis-flights-least-squares ndis-spectrum "
+    "ndis-error-by-rows ndis-profile ndis-by-leverage ndis-leverage-gain ndis-calibrated"
+)
+"""All but what `bench_ndis_survey.py` shows too, and takes a minute."""
+
 RUNS = {
     "bench_bootstrap.py": Run("--runs 10"),
-    "bench_client.py": Run(),
+    "bench_client.py": Run("--single 40 --repeats 3", ""),
     "bench_coverage.py": Run("--tables uci_concrete --sizes 12 --epsilons 1 --draws 10"),
     "bench_demo.py": Run("--runs 3", "--full"),
     "bench_linear_score.py": Run(),
     "bench_missing.py": Run(),
-    "bench_ndis_figures.py": Run("--runs 20", "--full"),
+    "bench_ndis_figures.py": Run(f"--runs 20 --only {QUICK_SPECTRUM}", "--full"),
     "bench_ndis_leverage.py": Run(),
     "bench_ndis_profile.py": Run(),
     "bench_ndis_survey.py": Run(),
@@ -71,6 +78,12 @@ def command(name: str, *, full: bool) -> list[str] | None:
     return None if words is None else [sys.executable, str(HERE / name), *words.split()]
 
 
+def cpu() -> float:
+    """Return the CPU seconds of all programs that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def main() -> None:
     """Run them all; the exit status says whether one of them failed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -85,15 +98,16 @@ def main() -> None:
             continue
         print(f"\n== {' '.join(['python', f'benchmarks/{name}', *run[2:]])}", flush=True)
         left = BUDGET - (time.monotonic() - begun) - LEAST * (len(asked.only) - done - 1)
-        started = time.monotonic()
+        started, spent = time.monotonic(), cpu()
         try:
             limit = None if asked.full else min(max(left, LEAST), MOST)
             status = subprocess.run(run, cwd=HERE.parent, timeout=limit, check=False).returncode
-            ends[name] = "FAILED" if status else f"{time.monotonic() - started:.0f} s"
+            took = f"{time.monotonic() - started:.0f} s, {cpu() - spent:.0f} s of CPU time"
+            ends[name] = "FAILED" if status else took
         except subprocess.TimeoutExpired:
             ends[name] = f"stopped after {limit:.0f} s"
     print("\n" + "\n".join(f"{name:36} {end}" for name, end in ends.items()))
-    print(f"{time.monotonic() - begun:.0f} s in all")
+    print(f"{time.monotonic() - begun:.0f} s in all, {cpu():.0f} s of CPU time")
     if "FAILED" in ends.values():
         raise SystemExit(1)
 
