@@ -12,6 +12,7 @@ import httpx2
 import pytest
 
 from lintra_analysis.asked.asking import ASKINGS
+from lintra_analysis.asked.specification import specifications
 from lintra_analyzer.storage.access_tokens import Scope
 from lintra_analyzer.web.console.attempts import MOST_FAILURES
 from lintra_analyzer.web.console.offers import OFFERS
@@ -156,6 +157,30 @@ async def test_every_refusal_is_a_page_that_everybody_can_read(tmp_path: Path) -
         await page.click("main button")
         await good(visit, "too many attempts")
         assert "wait a little" in await page.inner_text("[role=alert]")
+
+
+async def test_the_form_of_a_new_task_has_options_and_a_plan_for_every_kind(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (_, _, visit):
+        page = visit.page
+        await visit.sign_in(TOKEN)
+        await visit.open("/tasks/new")
+        await page.fill("#purpose", "How do they sleep?")
+        await page.fill("#columns", "hours: 0 to 12 h\nage: 0 to 120 years\nsmoker: yes/no")
+        await page.fill("#min_clients", "5000")
+        for kind in specifications():
+            await page.select_option("#kind", kind)
+            await page.wait_for_selector(f"#mechanism-options summary:has-text('Options of {kind}')", state="attached")
+            for name, value in {"rows": "2", "entry_bound": "1", "published_epsilon": "0.1"}.items():
+                if kind == "osnap_published":
+                    await page.fill(f"#mechanism-{name}", value)
+            await page.wait_for_selector(f"#plan pre:has-text('{kind}\"')", state="attached", timeout=60_000)
+            assert await page.locator("#plan [role=alert]").count() == 0, kind
+            await page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+            await good(visit, f"the plan of a {kind}")
+        await by_keyboard(visit, "a form with a plan")
+        await page.fill("#epsilon", "-1")
+        await page.wait_for_selector("#plan [role=alert]", timeout=60_000)
+        await good(visit, "a plan that cannot be")
 
 
 async def test_every_page_about_tasks_and_tokens(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ class OsnapPublishedSpecification(MechanismSpecification):
     entry_bound: Number
     published_epsilon: Number | None = None
     is_sketch: ClassVar[bool] = True
+    takes_norm: ClassVar[bool] = False
 
     def wanted(self, circumstances: Circumstances) -> tuple[Claim, OsnapPublished]:
         """Return the sketch as it was published.

@@ -6,6 +6,7 @@ number of them, with as many rows each as are said, every row that of a person o
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +25,7 @@ from lintra_analysis.releases.release import Release
 from lintra_analysis.trial.collection import placeholder_keys, placeholder_servers
 from lintra_analysis.trial.files.table import FileTable
 from lintra_analysis.trial.prospects import Prospect, outlook
+from lintra_analysis.trial.sketch_foresight import SketchForesight, foresee_sketch
 from lintra_analysis.trial.together import Together
 from lintra_analysis.trial.wide_foresight import WideForesight, foresee_wide
 from lintra_protocol.documents import first_complaint, fraction
@@ -40,6 +42,9 @@ SPREAD_ROWS = 2048
 HALTON_COLUMNS = 20
 """So many columns have Halton's points: the largest prime is 71, far below the number of rows."""
 
+SHARE = "share of the rows in a cell"
+COORDINATE = "mean of a coordinate of mapped rows"
+
 _WORDS_TOGETHER = 1 << 21
 
 
@@ -55,6 +60,8 @@ class Foresight:
             noise drowns is left out.
         coefficients: by feature, value and deviation (None where noise leaves it unbounded); None without a target.
         wide: what a range finder would tell; None for other mechanisms.
+        sketch: what a sketch would tell, which has no errors by column; None for other mechanisms.
+        others: deviations that the noise causes in what is about no single column, by what it is.
         prospects: how well coefficients could be told from other cohorts and at other epsilons; None without a target.
         organisation_rows: how many rows each organisation is expected to have; None where every report is a row.
         if_colluding: what epsilon becomes if so many per cent of the smallest cohort collude.
@@ -68,6 +75,8 @@ class Foresight:
     correlations: dict[tuple[str, str], float] | None
     coefficients: dict[str, tuple[float, float | None]] | None
     wide: WideForesight | None
+    sketch: SketchForesight | None
+    others: dict[str, float]
     prospects: tuple[Prospect, ...] | None
     organisation_rows: int | None
     if_colluding: dict[int, float]
@@ -107,17 +116,20 @@ def foresee(
     task = build_task(specification, servers, keys, now, random_bytes)
     rows = spread_rows(task) if sample is None else sample_rows(task, sample)
     each = _rows_of_each(task, organisation_rows)
-    release = _without_noise(task, rows, each)
-    wide = foresee_wide(release, target)
-    target = None if wide is not None else target
+    sketch = foresee_sketch(task, rows)
+    release = None if sketch is not None else _without_noise(task, rows, each)
+    wide = None if release is None else foresee_wide(release, target)
+    known = None if target is None or release is None or wide is not None else (release, target)
     return Foresight(
         task=task,
         rows_from="columns spread evenly over their bounds" if sample is None else f"a sample of {len(rows):,} rows",
-        means=_means(release),
-        correlations=_correlations(release),
-        coefficients=None if target is None else _coefficients(release, target),
+        means=None if release is None else _means(release),
+        correlations=None if release is None else _correlations(release),
+        coefficients=None if known is None else _coefficients(*known),
         wide=wide,
-        prospects=None if target is None else _prospects(task, release, target, each or 1),
+        sketch=sketch,
+        others={} if release is None else _others(release),
+        prospects=None if known is None else _prospects(task, *known, each or 1),
         organisation_rows=each,
         if_colluding=epsilons_if_colluding(task.mechanism, task.claim, task.num_columns, task.shares_seen),
         together=Together.of(task),
@@ -186,10 +198,6 @@ def _without_noise(task: Task, rows: FloatArray, each: int | None) -> Release:
         each: how many rows every organisation has.
     """
     mechanism = task.mechanism
-    if mechanism.num_rows != 1:
-        raise InvalidAnalysisError(
-            f"errors of a {mechanism.kind} are not foreseen from rows; lintra plan without a file predicts them"
-        )
     clients, normalised = task.claim.min_clients, task.schema_arrays.normalise(rows)
     if each is None:
         mean = _mean_report(task, normalised, task.schema_arrays.outside(rows))
@@ -227,6 +235,19 @@ def _correlations(release: Release) -> dict[tuple[str, str], float] | None:
         return None
     known = {(pair.first, pair.second): pair.privacy for pair in found.pairs if pair.privacy is not None}
     return known or None
+
+
+def _others(release: Release) -> dict[str, float]:
+    found: dict[str, float] = {}
+    with suppress(InvalidAnalysisError):
+        cells = release.cells()
+        found[SHARE] = cells.noise_sd / cells.num_clients
+    with suppress(InvalidAnalysisError):
+        sums, _ = release.rounds()
+        found[COORDINATE] = sums.noise.sum / sums.num_clients
+        if sums.histogram_features:
+            found[SHARE] = sums.noise.cell / sums.num_clients
+    return found
 
 
 def _coefficients(release: Release, target: str) -> dict[str, tuple[float, float | None]]:

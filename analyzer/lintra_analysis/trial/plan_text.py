@@ -6,6 +6,7 @@ from dataclasses import asdict
 from lintra_analysis.estimators.tabular import number, table
 from lintra_analysis.trial.foresight import Foresight
 from lintra_analysis.trial.prospects import prospects_table
+from lintra_analysis.trial.sketch_foresight import SketchForesight
 from lintra_analysis.trial.wide_foresight import WideForesight
 from lintra_protocol.mechanisms.collusion import in_words
 from lintra_protocol.task import Task
@@ -38,6 +39,8 @@ def document(found: Foresight) -> dict[str, object]:
         if coefficients is None
         else [{"name": name, "value": value, "standard_error": error} for name, (value, error) in coefficients.items()],
         "wide": None if found.wide is None else found.wide.document(),
+        "sketch": None if found.sketch is None else asdict(found.sketch),
+        "others": found.others,
         "prospects": None
         if found.prospects is None
         else [
@@ -149,6 +152,12 @@ def _answers(found: Foresight) -> Iterator[str]:
         yield ""
     if found.wide is not None:
         yield from _wide(found.wide)
+    if found.others:
+        yield from table(["", "deviation"], [[name, number(error)] for name, error in found.others.items()])
+        yield ""
+    if found.sketch is not None:
+        yield from sketch_in_words(found.sketch)
+        yield ""
     if found.prospects is not None:
         yield "How well coefficients could be told (smallest eigenvalue of the features over the noise):"
         yield from prospects_table(found.prospects)
@@ -165,9 +174,25 @@ def _table(header: list[str], pairs: Iterable[tuple[str, float]], rest: str) -> 
     yield ""
 
 
+def sketch_in_words(sketch: SketchForesight) -> Iterator[str]:
+    """Yield what is known of a sketch before its matrix is drawn, in sentences."""
+    yield (
+        f"An entry of the sketch's {sketch.rows:,} rows is about {number(sketch.entry)}; the noise in it deviates by "
+        f"{number(sketch.entry_noise)}."
+    )
+    yield (
+        f"All eigenvalues of the second moments together are wrong by {number(sketch.spectrum_error)} of their sum, "
+        f"of which {number(sketch.sketching_error)} would remain without noise."
+    )
+    yield (
+        "Errors of single means, correlations and coefficients are not foreseen: which rows of the sketch a report "
+        "enters is drawn after the last report."
+    )
+
+
 def _wide(wide: WideForesight) -> Iterator[str]:
-    usual = "" if wide.usual_variance is None else f"; a column has {number(wide.usual_variance)} in the mean"
-    yield f"Of {wide.columns:,} columns a direction with the variance {number(wide.seen_from)} is seen{usual}."
+    said = list(wide_in_words(wide))
+    yield said[0]
     if wide.directions:
         rows = [
             [str(i), number(one.variance), number(one.squared_sine)] for i, one in enumerate(wide.directions[:SHOWN], 1)
@@ -175,7 +200,15 @@ def _wide(wide: WideForesight) -> Iterator[str]:
         yield from table(["direction", "variance", "squared sine of its error"], rows)
         if len(wide.directions) > SHOWN:
             yield f"and {len(wide.directions) - SHOWN} more; --json has all of them"
-    else:
+    yield from said[1:]
+    yield ""
+
+
+def wide_in_words(wide: WideForesight) -> Iterator[str]:
+    """Yield what a range finder would tell, in sentences; the directions that stand out are a table of their own."""
+    usual = "" if wide.usual_variance is None else f"; a column has {number(wide.usual_variance)} in the mean"
+    yield f"Of {wide.columns:,} columns a direction with the variance {number(wide.seen_from)} is seen{usual}."
+    if not wide.directions:
         yield (
             "No direction of these rows would stand out of the noise: more clients or a larger epsilon are needed, or, "
             "if no sample was given, one in which columns go together (--public-sample)."
@@ -183,4 +216,3 @@ def _wide(wide: WideForesight) -> Iterator[str]:
     for name, told in wide.explained.items():
         share = "cannot be told" if told is None else f"{number(told.value)} +- {number(told.standard_error)}"
         yield f"Share of the squares of {name} that a ridge regression along them explains: {share}"
-    yield ""

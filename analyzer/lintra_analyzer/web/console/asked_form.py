@@ -7,12 +7,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from lintra_analysis.asked.specification import Specification
+from lintra_analysis.asked.specification import Specification, specifications
 from lintra_analysis.trial.foresight import Foresight, foresee
 from lintra_analysis.trial.proposal import proposed_document
 from lintra_analyzer.access import MOST_NAME
 from lintra_analyzer.storage.store import EVERYBODY
 from lintra_analyzer.web.console.forms import Form, field
+from lintra_analyzer.web.console.options import CONTRIBUTORS, OTHERS, WINDOWS, mechanism_options, read_all, whole
 from lintra_protocol.documents import first_complaint
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.randomness import RandomBytes
@@ -25,8 +26,11 @@ KINDS = {
     "histogram": "Distributions: how many rows fall into each cell of each column",
     "ron_gauss": "Synthetic rows, class by class",
     "range_finder": "Many hundred columns: the directions in which they vary most",
+    "osnap": "A sketch of the rows, where there are too many columns for all products",
+    "second_moment_wishart": "All products of two columns, with noise of which no eigenvalue is negative",
+    "osnap_published": "The sketch with its noise as published, for comparison",
 }
-"""What can be asked for by this form; the other kinds by a specification in JSON."""
+"""What is released, in words; a kind without words of its own is offered by its name."""
 
 FIELDS = (
     "purpose", "population", "columns", "kind", "epsilon", "delta", "min_clients", "max_clients", "days", "row_bound",
@@ -42,6 +46,7 @@ USUAL = {
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _RANGE = re.compile(rf"({_NUMBER})\s+to\s+({_NUMBER})\b\s*(.*)", re.DOTALL)
 _YES_OR_NO = {"yes/no", "yes or no", "boolean"}
+_SETTINGS = (*WINDOWS, *CONTRIBUTORS, *OTHERS)
 _HINT = "write `age: 0 to 120 years`, `smoker: yes/no` or `stage: I | II | III`"
 
 
@@ -82,16 +87,29 @@ class AskedTask:
         """Return what to expect of the task; nobody is asked for anything.
 
         Raises:
-            LintraError: no such task is possible, or its errors are not foreseen.
+            LintraError: no such task is possible.
         """
-        # Who may send changes no error; stand-ins of keys make no tokens.
+        # Who may send changes no error; stand-ins of keys make no tokens, and what may be missing is said of these.
         document = self.proposed() | {"client_auth": "none"}
+        if self.document.get("client_auth") == "token":
+            document.pop("max_missing", None)
         return foresee(document, None, self.target, now, random_bytes)
 
 
+def kinds() -> dict[str, str]:
+    """Return all kinds of mechanisms that can be asked for, the usual ones first, with what each releases."""
+    known = specifications()
+    return {kind: words for kind, words in KINDS.items() if kind in known} | {
+        kind: kind for kind in known if kind not in KINDS
+    }
+
+
 def shown(form: Form) -> dict[str, str]:
-    """Return what the form shows again, by field."""
-    return {name: field(form, name) if form else USUAL.get(name, "") for name in FIELDS}
+    """Return what the form shows again, by field; in a form that says nothing, or a kind only, what is usual."""
+    filled = set(form) > {"kind"}
+    said = {name: field(form, name) if filled else USUAL.get(name, "") for name in FIELDS}
+    said["kind"] = field(form, "kind") or USUAL["kind"]
+    return said | {one.name: field(form, one.name) for one in (*mechanism_options(said["kind"]), *_SETTINGS)}
 
 
 def asked_by(form: Form) -> AskedTask:
@@ -106,20 +124,24 @@ def asked_by(form: Form) -> AskedTask:
         raise InvalidTaskError(f"population: at most {MOST_NAME} printable characters")
     if said["specification"]:
         return AskedTask(_document(said["specification"]), population, said["target"] or None)
-    if said["kind"] not in KINDS:
-        raise InvalidTaskError(f"kind: one of {', '.join(KINDS)}")
+    kind = said["kind"]
+    if kind not in kinds():
+        raise InvalidTaskError(f"kind: one of {', '.join(kinds())}")
     document: dict[str, object] = {
         "purpose": said["purpose"],
         "columns": columns_of(said["columns"]),
-        "mechanism": {"kind": said["kind"]},
+        "mechanism": {"kind": kind, **read_all(mechanism_options(kind), said)},
         "epsilon": said["epsilon"],
-        "min_clients": _whole("min_clients", said["min_clients"]),
-        "duration_seconds": DAY * _whole("days", said["days"]),
+        "min_clients": whole("min_clients", said["min_clients"]),
         "client_auth": said["client_auth"] or "none",
     }
     document |= {name: said[name] for name in ("delta", "row_bound", "verification") if said[name]}
     if said["max_clients"]:
-        document["max_clients"] = _whole("max_clients", said["max_clients"])
+        document["max_clients"] = whole("max_clients", said["max_clients"])
+    parts = {"windows": read_all(WINDOWS, said), "contributors": read_all(CONTRIBUTORS, said)}
+    document |= {name: part for name, part in parts.items() if part} | read_all(OTHERS, said)
+    if not parts["windows"]:
+        document["duration_seconds"] = DAY * whole("days", said["days"])
     return AskedTask(document, population, said["target"] or None)
 
 
@@ -153,13 +175,6 @@ def _column(number: int, line: str) -> dict[str, object]:
         raise InvalidTaskError(f"columns, line {number}: {_HINT}")
     lower, upper, unit = found.groups()
     return {"name": name, "lower": lower, "upper": upper, **({"unit": unit.strip()} if unit.strip() else {}), **options}
-
-
-def _whole(name: str, text: str) -> int:
-    digits = text.replace(",", "").replace(" ", "").replace("\u202f", "")
-    if not (digits.isascii() and digits.isdigit() and len(digits) < 12):
-        raise InvalidTaskError(f"{name}: a whole number, got {text!r}" if text else f"{name}: missing")
-    return int(digits)
 
 
 def _document(text: str) -> dict[str, Any]:

@@ -2,13 +2,15 @@
 
 import asyncio
 from contextlib import suppress
+from typing import Annotated
 
-from fastapi import Request
+from fastapi import Query, Request
 from fastapi.responses import HTMLResponse, Response
 
 from lintra_analyzer.web.admission import ThisService, require_new
-from lintra_analyzer.web.console.asked_form import KINDS, asked_by, shown
+from lintra_analyzer.web.console.asked_form import asked_by, kinds, shown
 from lintra_analyzer.web.console.forms import Form, filled_in
+from lintra_analyzer.web.console.options import CONTRIBUTORS, OTHERS, WINDOWS, mechanism_options, mechanism_words
 from lintra_analyzer.web.console.pages import page
 from lintra_analyzer.web.console.plan import ShownPlan, shown_plan
 from lintra_analyzer.web.console.routing import console_router, see
@@ -18,13 +20,20 @@ from lintra_service.room import OneAtATime
 
 router = console_router()
 
+GROUPS = (
+    ("Windows of time: release it again and again", "all empty: it is released once", WINDOWS),
+    ("Organisations, each with rows of many people", "all empty: every report is one row", CONTRIBUTORS),
+    ("Who is trusted, and other settings", "empty: by rule", OTHERS),
+)
+"""Options of a task that few need, by what they are about."""
+
 _PLANNING = OneAtATime("another plan is being made")
 
 
 @router.get("/tasks/new")
-def new_task(request: Request) -> HTMLResponse:
-    """Show an empty form."""
-    return _asking(request, {})
+def new_task(request: Request, kind: Annotated[str, Query(max_length=100)] = "") -> HTMLResponse:
+    """Show an empty form, with the options of a kind of mechanism."""
+    return _asking(request, {"kind": [kind]} if kind else {})
 
 
 @router.post("/tasks/new/plan")
@@ -61,7 +70,19 @@ async def make(request: Request, service: ThisService) -> Response:
 def _asking(
     request: Request, form: Form, plan: ShownPlan | None = None, complaint: str = "", status: int = 200
 ) -> HTMLResponse:
-    return page(request, "new_task.html", status, asked=shown(form), kinds=KINDS, plan=plan, complaint=complaint)
+    asked = shown(form)
+    return page(
+        request,
+        "new_task.html",
+        status,
+        asked=asked,
+        kinds=kinds(),
+        options=mechanism_options(asked["kind"]),
+        words=mechanism_words(asked["kind"]),
+        groups=GROUPS,
+        plan=plan,
+        complaint=complaint,
+    )
 
 
 def _in_words(error: LintraError) -> str:

@@ -1,11 +1,12 @@
 """The plan beside the form of a new task: the errors that the noise alone will cause, and what devices are asked."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lintra_analysis.estimators.tabular import number
 from lintra_analysis.trial.foresight import Foresight
+from lintra_analysis.trial.plan_text import sketch_in_words, wide_in_words
 from lintra_analyzer.web.console.asked_form import AskedTask
 from lintra_analyzer.web.console.task_words import asked_of_device, gate_of, warnings_in
 from lintra_protocol.mechanisms.collusion import in_words
@@ -42,6 +43,7 @@ class ShownPlan:
     Attributes:
         summary: in one sentence.
         tables: of errors to expect.
+        words: what else is known of them, in sentences.
         rows_from: what rows the errors are of.
         colluding: what epsilon becomes if clients collude.
         device: what a device is asked for.
@@ -52,6 +54,7 @@ class ShownPlan:
 
     summary: str
     tables: list[Table]
+    words: list[str]
     rows_from: str
     colluding: str
     device: list[str]
@@ -69,7 +72,7 @@ def shown_plan(asked: AskedTask, urls: list[str], now: int) -> ShownPlan:
         now: seconds since the epoch.
 
     Raises:
-        LintraError: no such task is possible, or its errors are not foreseen.
+        LintraError: no such task is possible.
     """
     found = asked.foreseen(now, system_randomness)
     task = _with_servers(found.task, urls)
@@ -77,6 +80,7 @@ def shown_plan(asked: AskedTask, urls: list[str], now: int) -> ShownPlan:
     return ShownPlan(
         summary=f"ε = {float(claim.epsilon):.4g} at δ = {float(claim.delta):.4g}, from {claim.min_clients:,} reports",
         tables=_tables(found),
+        words=list(_words(found)),
         rows_from=found.rows_from,
         colluding=in_words(found.if_colluding, None if task.contributors is None else claim.min_clients),
         device=list(asked_of_device(task)),
@@ -94,7 +98,7 @@ def _with_servers(task: Task, urls: list[str]) -> Task:
 
 
 def _tables(found: Foresight) -> list[Table]:
-    makers = (_means, _correlations, _coefficients, _prospects)
+    makers = (_windows, _means, _correlations, _coefficients, _directions, _prospects)
     return [table for maker in makers if (table := maker(found)) is not None]
 
 
@@ -122,6 +126,38 @@ def _coefficients(found: Foresight) -> Table | None:
         for name, (value, error) in found.coefficients.items()
     ]
     return _table("Regression", ("coefficient of", "value in such rows", "deviation by noise"), lines)
+
+
+def _windows(found: Foresight) -> Table | None:
+    both = found.together
+    if both is None:
+        return None
+    lines = [("as asked", f"{both.epsilon_of_one:.4g}", f"{both.epsilon_of_all:.4g}", "1")]
+    if both.reports > 1:
+        promised = f"at most {found.task.claim.epsilon}"
+        lines.append(("that promise for all of them", both.epsilon_to_ask, promised, f"{both.noise_factor:.3g}"))
+    header = ("ε", "one window", f"all {both.reports} reports of a source", "times the noise")
+    return _table("What the windows promise together", header, lines)
+
+
+def _directions(found: Foresight) -> Table | None:
+    if found.wide is None or not found.wide.directions:
+        return None
+    lines = [
+        (str(place), number(one.variance), number(one.squared_sine))
+        for place, one in enumerate(found.wide.directions, 1)
+    ]
+    header = ("direction", "variance, normalised", "squared sine of its error")
+    return _table("Directions that stand out of the noise", header, lines)
+
+
+def _words(found: Foresight) -> Iterator[str]:
+    if found.sketch is not None:
+        yield from sketch_in_words(found.sketch)
+    for name, error in found.others.items():
+        yield f"The {name} deviates by ± {number(error)}."
+    if found.wide is not None:
+        yield from wide_in_words(found.wide)
 
 
 def _prospects(found: Foresight) -> Table | None:

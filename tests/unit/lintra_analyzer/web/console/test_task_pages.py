@@ -9,9 +9,10 @@ import httpx2
 import pytest
 import pytest_asyncio
 
+from lintra_analysis.asked.specification import specifications
 from lintra_analyzer.storage.access_tokens import Scope
 from lintra_analyzer.storage.store import Job, ServerState
-from lintra_analyzer.web.console.asked_form import KINDS, columns_of
+from lintra_analyzer.web.console.asked_form import asked_by, columns_of, kinds
 from lintra_analyzer.web.console.task_words import gate_of, span_in_words, standing_of, time_left
 from lintra_protocol.errors import InvalidTaskError
 from support.analyzer_world import NOW, Life
@@ -26,6 +27,13 @@ FORM = {
     "days": "3",
     "target": "age",
 }
+
+NEEDED = {
+    "osnap_published": {
+        "mechanism-rows": "2", "mechanism-entry_bound": "1", "mechanism-published_epsilon": "0.5",
+    },
+}  # fmt: skip
+"""What a kind asks for that has no default."""
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -82,11 +90,93 @@ async def test_the_smallest_errors_come_with_the_largest_epsilon(life: Life, bro
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", kinds())
 async def test_every_kind_of_the_form_can_be_planned(life: Life, browser: httpx2.AsyncClient, kind: str) -> None:
-    answer = await sent(browser, "/tasks/new/plan", **FORM | {"kind": kind, "target": "", "client_auth": "token"})
+    changes = {"kind": kind, "target": "", "client_auth": "token", "min_clients": "4000", **NEEDED.get(kind, {})}
+    answer = await sent(browser, "/tasks/new/plan", **FORM | changes)
     assert 'role="alert"' not in answer.text, text_of(answer)
+    assert "Nothing is predicted for this kind" not in answer.text
     assert "What a device will be asked for" in answer.text
+
+
+async def test_every_kind_is_offered_with_all_that_its_specification_asks_for(browser: httpx2.AsyncClient) -> None:
+    assert set(kinds()) == set(specifications())
+    for kind, asked in specifications().items():
+        page = (await browser.get("/tasks/new", params={"kind": kind})).text
+        assert f'<option value="{kind}" selected>' in page
+        fields = set(re.findall(r'<label for="mechanism-(\w+)"', page))
+        assert fields == set(asked.model_fields) - {"kind"}
+        assert all(f'name="mechanism-{key}"' in page for key in fields)
+
+
+def form(**fields: str) -> dict[str, list[str]]:
+    return {name.replace("__", "-"): [value] for name, value in {**FORM, **fields}.items()}
+
+
+def test_options_are_read_as_the_specification_holds_them() -> None:
+    many = form(
+        kind="ron_gauss", mechanism__bins="8", mechanism__pairs="rule", mechanism__edges='{"age": [0, 18]}',
+        mechanism__covariance="per_class", mechanism__rounds="2", mechanism__rank="9",
+        contributors__rows_per_person="2", contributors__max_rows="10,000", more__neighbours="zero-out",
+        more__time_precision="1 minute",
+    )  # fmt: skip
+    document = asked_by(many).document
+    assert document["mechanism"] == {
+        "kind": "ron_gauss", "bins": 8, "pairs": "rule", "edges": {"age": [0, 18]}, "covariance": "per_class",
+        "rounds": 2,
+    }  # fmt: skip
+    assert document["contributors"] == {"rows_per_person": 2, "max_rows": 10_000}
+    assert (document["neighbours"], document["time_precision"]) == ("zero-out", 60)
+    assert "windows" not in document
+    assert document["duration_seconds"] == 3 * 86_400
+    windows = form(
+        kind="range_finder", mechanism__targets="age, stage", mechanism__intervals="yes", mechanism__intercept="0.50",
+        windows__window_seconds="7 days", windows__grace_seconds="1 hour", windows__max_windows="52",
+        more__reports_per_source="4",
+    )  # fmt: skip
+    document = asked_by(windows).document
+    assert document["mechanism"] == {
+        "kind": "range_finder", "targets": [{"column": "age"}, {"column": "stage"}], "intervals": True,
+        "intercept": "0.50",
+    }  # fmt: skip
+    assert document["windows"] == {"window_seconds": 604_800, "grace_seconds": 3600, "max_windows": 52}
+    assert "duration_seconds" not in document
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"mechanism__trace": "perhaps"}, "trace: one of no, yes"),
+        ({"windows__window_seconds": "a fortnight"}, "window_seconds: a length of time"),
+        ({"contributors__max_rows": "-3"}, "max_rows: a whole number"),
+        ({"kind": "ron_gauss", "mechanism__edges": "{age"}, "edges: this JSON is broken"),
+    ],
+)
+def test_an_option_that_cannot_be_read_is_named(changes: dict[str, str], complaint: str) -> None:
+    with pytest.raises(InvalidTaskError, match=complaint):
+        asked_by(form(**changes))
+
+
+@pytest.mark.slow
+async def test_windows_and_organisations_are_planned_and_made_from_the_form(
+    life: Life, browser: httpx2.AsyncClient
+) -> None:
+    windows = {"windows-window_seconds": "1 day", "windows-grace_seconds": "1 hour", "windows-max_windows": "4"}
+    asked = FORM | windows | {"more-reports_per_source": "2", "epsilon": "0.5"}
+    words = text_of(await sent(browser, "/tasks/new/plan", **asked))
+    assert "What the windows promise together" in words
+    assert "all 2 reports of a source" in words
+    assert (await sent(browser, "/tasks", **asked)).status_code == 303
+    task = life.service.task(life.service.store.tasks()[0].task_id)
+    assert task.windows is not None
+    assert (task.windows.max_windows, task.reports_per_source) == (4, 2)
+    who = {"contributors-rows_per_person": "1", "contributors-max_rows": "1000", "min_clients": "5", "max_clients": "5"}
+    words = text_of(await sent(browser, "/tasks/new/plan", **FORM | who))
+    assert "An organisation takes all its rows of 3 columns" in words
+    assert (await sent(browser, "/tasks", **FORM | who)).status_code == 303
+    held = life.service.task(life.service.store.tasks()[0].task_id).contributors
+    assert held is not None
+    assert held.max_rows == 1000
 
 
 @pytest.mark.slow
