@@ -124,7 +124,7 @@ def test_prometheus_reads_every_service_and_knows_the_alerts_and_what_the_dashbo
     )
 
     whole(stack)
-    accepted = quote('lintra_reports_total{outcome="accepted"} >= 40')
+    accepted = quote('lintra_reports_total{outcome="accepted"} >= 60')
     eventually(lambda: len(prometheus(watched, f"query?query={accepted}")["result"]) == 3, lambda: "no reports")
     counted = set(prometheus(watched, "label/__name__/values"))
     asked = queries(MONITORING / "grafana/dashboards/lintra.json")
