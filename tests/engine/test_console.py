@@ -1,6 +1,6 @@
 """`docker-compose up`, one address in a browser: signed in, the demonstration's tasks, releases and figures are there.
 
-Chromium believes the one certificate authority that the console's proxy made, and no other that is unknown to it.
+Chromium believes the certificate that the console's authority signed, and no other that is unknown to it.
 """
 
 import base64
@@ -23,11 +23,15 @@ TARGET = "arr_delay"
 pytestmark = [pytest.mark.slow, pytest.mark.e2e, needs_browser]
 
 
-def fingerprint(pem: str) -> str:
-    """Return what Chromium calls a key by: SHA-256 of the subject's public key, in base64."""
-    key = x509.load_pem_x509_certificate(pem.encode()).public_key()
-    digest = hashlib.sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).digest()
-    return base64.b64encode(digest).decode()
+def fingerprint(stack: Stack) -> str:
+    """Return what Chromium calls the console's key by, whose certificate its authority has signed: SHA-256, base64."""
+    own, authority = (
+        x509.load_pem_x509_certificate(stack("exec", "-T", "console", "cat", path).encode())
+        for path in ("/tls/tls.crt", "/authority/ca.pem")
+    )
+    own.verify_directly_issued_by(authority)
+    key = own.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return base64.b64encode(hashlib.sha256(key).digest()).decode()
 
 
 async def figures(visit: Visit, release: str, folder: Path) -> int:
@@ -54,8 +58,7 @@ async def test_whoever_starts_the_containers_sees_the_demonstration_s_tasks_rele
     stack("run", "--rm", "-T", "--no-deps", "demo", "--rows", str(ROWS))
     token = stack("exec", "-T", "analyzer", "cat", "/analyst/token").split()[-1]
     origin = f"https://localhost:{stack.environment['CONSOLE_PORT']}"
-    trusted = fingerprint(stack("exec", "-T", "console", "cat", "/authority/ca.pem"))
-    async with chromium(f"--ignore-certificate-errors-spki-list={trusted}") as browser:
+    async with chromium(f"--ignore-certificate-errors-spki-list={fingerprint(stack)}") as browser:
         async with visiting(browser, origin) as visit:
             await visit.sign_in(token)
             page = visit.page
