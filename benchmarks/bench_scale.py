@@ -6,8 +6,9 @@
     python benchmarks/bench_scale.py --largest 10000000     # also what takes long and much disk
     python benchmarks/bench_scale.py --quick                # every row at a fiftieth of its size: that all of it works
     python benchmarks/bench_scale.py --json scale.json      # goes on where it stopped: what stands there is kept
-    python benchmarks/bench_scale.py --json scale.json --write docs/explanation/benchmarks.md       # and writes the
-    tables
+
+With `--servers --json benchmarks/data/scale.json --write docs/explanation/benchmarks.md` the rows that are named are
+measured anew, and the page's tables are written from all that the JSON holds.
 
 A release is that of n reports that were filled directly into the stores, one in a hundred missing at one server,
 d = 10, s = 4, m = 1024: real server processes on loopback, an analyzer process of its own, and the released sketch is
@@ -16,11 +17,11 @@ most. Ratios to the floors of the same run say more than seconds.
 """
 
 import argparse
+import datetime
 import json
 import os
 import sys
 import tempfile
-import textwrap
 from dataclasses import asdict
 from pathlib import Path
 
@@ -29,8 +30,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from bench_server import quiet
 from scale import rows_ingest, rows_lists, rows_release, rows_transform, rows_uploads, rows_windows
 from scale.figures import ROWS, Asked, as_json
-from scale.release import ReleaseCost, StageCost, release
-from scale.tables import exponents, machine, missed, rows_table, stages_table, write_section
+from scale.release import release
+from scale.tables import machine, section, write_section
 
 MEASURED = (rows_ingest, rows_lists, rows_release, rows_transform, rows_uploads, rows_windows)
 """The modules whose rows are measured."""
@@ -42,6 +43,7 @@ def main() -> None:
     there = arguments.json is not None and arguments.json.exists()
     kept = json.loads(arguments.json.read_text()) if there else {"rows": {}, "releases": {}}
     rows, releases = kept["rows"], kept["releases"]
+    kept["machine"] = machine(os.cpu_count())
     wanted = arguments.rows
     if wanted is None:
         all_of_them = arguments.quick or arguments.largest >= 10**7
@@ -52,24 +54,26 @@ def main() -> None:
         sizes, servers = tuple(arguments.sizes), tuple(arguments.servers)
         asked = Asked(Path(folder), arguments.largest, sizes, servers, arguments.quick)
         for key in wanted:
-            rows[key] = as_json(ROWS[key], ROWS[key].measure(asked), asked.quick)
+            found = ROWS[key].measure(asked)
+            rows[key] = as_json(ROWS[key], found, asked.quick, _now())
             _say(key, rows[key])
-            _keep(arguments.json, rows, releases)
+            _keep(arguments.json, kept)
         for servers in asked.servers:
             for size in asked.sizes:
                 if f"{size} {servers}" not in releases:
                     releases[f"{size} {servers}"] = asdict(release(asked.folder, size, servers))
-                    _keep(arguments.json, rows, releases)
-    costs = [_cost(one) for one in releases.values()]
-    lines = [
-        machine(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the end"),
-        "", *rows_table(rows), "", *textwrap.wrap(missed(rows), 100), "", *stages_table(costs), "", *exponents(costs),
-    ]  # fmt: skip
+                    _keep(arguments.json, kept)
+    lines = section(kept)
     print("\n".join(lines[5 + len(rows) :]))
     if arguments.write and any(one.get("quick", False) for one in rows.values()):
         sys.exit("figures of a quick run say nothing about the aims, and are not written to a page")
     if arguments.write:
         write_section(arguments.write, lines)
+
+
+def _now() -> str:
+    """Return the date and the load of the last minute, in which a row was measured."""
+    return f"{datetime.date.today():%-d %B}, load {os.getloadavg()[0]:.0f}"  # noqa: DTZ011
 
 
 def _arguments() -> argparse.Namespace:
@@ -91,17 +95,9 @@ def _say(key: str, found: dict[str, object]) -> None:
     print(f"{key}: {today:.3g} {found['unit']}, floor {shown}, aim {target}. {found['remark']}", flush=True)
 
 
-def _keep(path: Path | None, rows: dict[str, object], releases: dict[str, object]) -> None:
+def _keep(path: Path | None, kept: dict[str, object]) -> None:
     if path is not None:
-        path.write_text(json.dumps({"rows": rows, "releases": releases}, indent=1))
-
-
-def _cost(found: dict[str, object]) -> ReleaseCost:
-    stages = found["stages"]
-    assert isinstance(stages, list | tuple)
-    return ReleaseCost(
-        int(str(found["num_reports"])), int(str(found["num_servers"])), tuple(StageCost(**one) for one in stages)
-    )
+        path.write_text(json.dumps(kept, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from lintra_protocol.randomness import system_randomness
 from lintra_protocol.report import make_report, seal_block
 from lintra_protocol.task import Task
 from lintra_protocol.transport import media_type
+from scale.costs import Answer
 
 ENOUGH, BESIDE = "enough", "beside.json"
 QUIET_SECONDS = 10.0
@@ -31,9 +32,6 @@ QUIET_SECONDS = 10.0
 
 _PAUSE = 0.2
 _SECONDS = 600.0
-
-Answer = tuple[str, float, float]
-"""What was asked for, when, and after how many seconds it was answered."""
 
 
 @dataclass(frozen=True)

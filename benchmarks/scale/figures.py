@@ -94,10 +94,17 @@ def row(
     return enter
 
 
-def as_json(row: Row, found: Measured, quick: bool) -> dict[str, object]:
-    """Return what stands in the JSON for a row, and whether it was measured at a small part of the size it names."""
+def as_json(row: Row, found: Measured, quick: bool, when: str) -> dict[str, object]:
+    """Return what stands in the JSON for a row.
+
+    Args:
+        row: what was measured.
+        found: the figures.
+        quick: whether it was measured at a small part of the size it names.
+        when: it was measured, and beside what load.
+    """
     said = {"what": row.what, "unit": row.unit, "target": row.target, "at_least": row.at_least, "quick": quick}
-    return said | asdict(found)
+    return said | asdict(found) | {"measured": when}
 
 
 def cpu(call: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> float:

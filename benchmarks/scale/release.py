@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 
@@ -31,67 +31,14 @@ from lintra_protocol.randomness import system_randomness
 from lintra_protocol.ring import IntArray, from_ring, to_ring
 from lintra_server.batches.transform import add_reports
 from lintra_service.memory import give_back_large_blocks
-from scale.beside import QUIET_SECONDS, Answer, Waits, asking
+from scale.beside import QUIET_SECONDS, Waits, asking
 from scale.cohort import Collection, collect, rows_of
+from scale.costs import ReleaseCost, StageCost
 from scale.processes import cpu_seconds, forget_peak, peak_mebibytes, running_servers
 
 _PATIENCE = Patience(1000, 0.2, 1.0)
 _SECONDS = 3600.0
 _BLOCK = 1 << 16
-
-
-@dataclass(frozen=True)
-class StageCost:
-    """What one stage cost: the analyzer's and the busiest server's CPU seconds and MiB, seconds, bytes both ways."""
-
-    stage: str
-    analyzer_cpu: float
-    server_cpu: float
-    analyzer_peak: float
-    server_peak: float
-    seconds: float
-    wire: int
-    began: float = 0.0
-    """On the machine's clock."""
-
-
-@dataclass(frozen=True)
-class ReleaseCost:
-    """What one release cost, whose sketch was checked against the rows.
-
-    Attributes:
-        answers: what the last server answered meanwhile, and for a while before, if it was asked.
-    """
-
-    num_reports: int
-    num_servers: int
-    stages: tuple[StageCost, ...]
-    answers: tuple[Answer, ...] = ()
-
-    @property
-    def cpu(self) -> float:
-        """Return the CPU seconds of the analyzer and one server together."""
-        return self.analyzer_cpu + self.server_cpu
-
-    @property
-    def analyzer_cpu(self) -> float:
-        """Return the analyzer's CPU seconds."""
-        return sum(stage.analyzer_cpu for stage in self.stages)
-
-    @property
-    def server_cpu(self) -> float:
-        """Return the busiest server's CPU seconds."""
-        return sum(stage.server_cpu for stage in self.stages)
-
-    @property
-    def analyzer_peak(self) -> float:
-        """Return the analyzer's peak in MiB."""
-        return max(stage.analyzer_peak for stage in self.stages)
-
-    @property
-    def server_peak(self) -> float:
-        """Return the largest server's peak in MiB."""
-        return max(stage.server_peak for stage in self.stages)
 
 
 @cache

@@ -1,28 +1,45 @@
-"""The section of docs/explanation/benchmarks.md that the benchmark writes, between two marks."""
+"""The section of docs/explanation/benchmarks.md that the benchmark writes, between two marks, from its JSON alone."""
 
 import platform
+import textwrap
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from math import log
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
-from scale.release import ReleaseCost
+from scale.costs import ReleaseCost, StageCost
+
+Kept = Mapping[str, object]
+"""What the JSON holds: the machine, the rows by key, and the releases."""
+
+Rows = Mapping[str, Mapping[str, object]]
 
 BEGIN, END = "<!-- scale: written by benchmarks/bench_scale.py -->", "<!-- scale: end -->"
 
 
-def machine(load: str) -> str:
+def machine(cores: int | None) -> str:
     """Return what the numbers were measured on."""
-    return f"{platform.machine()}, Python {platform.python_version()}, numpy {np.__version__}, {load}"
+    return f"{platform.machine()}, {cores} cores, Python {platform.python_version()}, numpy {np.__version__}"
 
 
-def rows_table(found: Mapping[str, Mapping[str, object]]) -> list[str]:
-    """Return the table of all rows: ratios first, then the figures."""
+def section(kept: Kept) -> list[str]:
+    """Return the lines of the section: all that was measured, as the JSON has it."""
+    rows = cast("Rows", kept["rows"])
+    costs = [_cost(one) for one in cast("Rows", kept["releases"]).values()]
+    return [
+        str(kept["machine"]), "", *rows_table(rows), "", *textwrap.wrap(missed(rows), 100), "",
+        *stages_table(costs), *exponents(costs),
+    ]  # fmt: skip
+
+
+def rows_table(found: Rows) -> list[str]:
+    """Return the table of all rows: ratios first, then the figures; and when each was measured, beside what load."""
     lines = [
-        "| row | times the floor | today | floor | aim | met | unit | |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| row | times the floor | today | floor | aim | met | unit | measured | |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for key, one in sorted(found.items()):
         today, floor, target = (one[name] for name in ("today", "floor", "target"))
@@ -31,9 +48,19 @@ def rows_table(found: Mapping[str, Mapping[str, object]]) -> list[str]:
         aim = "" if target is None else f"{'>=' if one['at_least'] else '<='} {target:g}"
         shown = "" if floor is None else f"{floor:.3g}"
         kept = {True: "yes", False: "no", None: ""}[met(one)]
-        figures = f"{ratio} | {today:.3g} | {shown} | {aim} | {kept}"
-        lines.append(f"| {one['what']} (`{key}`) | {figures} | {one['unit']} | {one['remark']} |")
+        if met(one) is False and beyond_floor(one):
+            kept = "no: its floor is beyond it"
+        figures = f"{ratio} | {today:.3g} | {shown} | {aim} | {kept} | {one['unit']} | {one['measured']}"
+        lines.append(f"| {one['what']} (`{key}`) | {figures} | {one['remark']} |")
     return lines
+
+
+def beyond_floor(one: Mapping[str, object]) -> bool:
+    """Return whether a row's floor misses its aim, so that on that machine and day no software could have kept it."""
+    floor, target = one["floor"], one["target"]
+    if not isinstance(floor, int | float) or not isinstance(target, int | float):
+        return False
+    return floor < target if one["at_least"] else floor > target
 
 
 def met(one: Mapping[str, object]) -> bool | None:
@@ -44,15 +71,32 @@ def met(one: Mapping[str, object]) -> bool | None:
     return today >= target if one["at_least"] else today <= target
 
 
-def missed(found: Mapping[str, Mapping[str, object]]) -> str:
-    """Return in a sentence which rows miss their aims."""
+def missed(found: Rows) -> str:
+    """Return in sentences which rows miss their aims, and of which of them the floor does."""
     aimed = {key: met(one) for key, one in sorted(found.items()) if met(one) is not None}
     if not aimed:
         return "No row with an aim was measured at its whole size."
-    those = [f"`{key}`" for key, kept in aimed.items() if not kept]
+    those = [key for key, kept in aimed.items() if not kept]
     if not those:
         return f"All {len(aimed)} aims are met."
-    return f"{len(aimed) - len(those)} of {len(aimed)} aims are met; missed: {', '.join(those)}."
+    floors = [key for key in those if beyond_floor(found[key])]
+    ours = [key for key in those if key not in floors]
+    said = f"{len(aimed) - len(those)} of {len(aimed)} aims are met."
+    if floors:
+        said += f" Of {_named(floors)} the floor itself misses the aim on this machine."
+    return said + (f" Missed though the floor keeps it: {_named(ours)}." if ours else "")
+
+
+def _named(keys: Sequence[str]) -> str:
+    return ", ".join(f"`{key}`" for key in keys)
+
+
+def _cost(found: Mapping[str, object]) -> ReleaseCost:
+    stages = found["stages"]
+    assert isinstance(stages, list | tuple)
+    return ReleaseCost(
+        int(str(found["num_reports"])), int(str(found["num_servers"])), tuple(StageCost(**one) for one in stages)
+    )
 
 
 def stages_table(costs: Sequence[ReleaseCost]) -> list[str]:

@@ -92,7 +92,8 @@ class HeldRows(Rows):
 
     def one(self, place: int) -> bytes:
         """Return the identifier at a place."""
-        return self.array[place].tobytes()
+        found: bytes = self.array[place].tobytes()
+        return found
 
 
 class OrderedRows(Rows):

@@ -47,7 +47,8 @@ class MappedRows(Rows):
 
     def one(self, place: int) -> bytes:
         """Return the identifier at a place."""
-        return self._array[place].tobytes()
+        found: bytes = self._array[place].tobytes()
+        return found
 
     def forget(self, before: int) -> None:
         """Give back the pages of all that stand before a place."""
