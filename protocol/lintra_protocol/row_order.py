@@ -95,13 +95,18 @@ def _bits_from(rows: Bytes, begin: int) -> Words:
 
 def _tied(packed: Words, bits: np.uint64) -> IntArray:
     """Return the places of sorted numbers, ascending, that agree with a neighbour but for their last bits."""
-    found = [NONE]
+    found, last = [NONE], -1
     for start in range(0, len(packed) - 1, _SLICE):
         piece = packed[start : start + _SLICE + 1]
-        alike = np.flatnonzero(piece[1:] ^ piece[:-1] < np.uint64(1) << bits)
-        if len(alike):
-            found.append(np.union1d(alike, alike + 1) + start)
-    return np.unique(np.concatenate(found))  # the end of a slice is the beginning of the next
+        alike = piece[1:] ^ piece[:-1] < np.uint64(1) << bits
+        tied = np.zeros(len(piece), bool)
+        tied[1:] = alike
+        tied[:-1] |= alike
+        places = np.flatnonzero(tied) + start
+        # The end of a slice is the beginning of the next.
+        found.append(places[1:] if len(places) and places[0] == last else places)
+        last = int(places[-1]) if len(places) else last
+    return np.concatenate(found)
 
 
 def _runs(keys: Words, places: IntArray) -> Iterator[tuple[IntArray, bool]]:
