@@ -222,6 +222,19 @@ def download(
     typer.echo(f"{name}.npz")
 
 
+@app.command(context_settings=IDENTIFIERS)
+def evidence(
+    release_id: ReleaseId,
+    file: Annotated[Path, typer.Argument(help="Where to write it.")],
+    url: Url = DEFAULT_URL,
+    token: Token = "",
+) -> None:
+    """Write what the servers of a verified task signed, with their check shares; `lintra audit replay` checks it."""
+    with client_of(url, token) as client, waiting("fetching the evidence"):
+        client.download_evidence(release_id, file)
+    typer.echo(str(file))
+
+
 @app.command("releases")
 def list_releases(url: Url = DEFAULT_URL, token: Token = "", as_json: AsJson = False) -> None:
     """List all releases, the newest first."""

@@ -15,12 +15,13 @@ from lintra_analysis.asked.specification import Specification
 from lintra_analysis.asked.task import build_task
 from lintra_analysis.estimators.tabular import Tabular
 from lintra_analysis.readings import read
+from lintra_analysis.readings.replayed import ReplayedCheck
 from lintra_analysis.record import SignedRecord
 from lintra_analysis.releases.release import Release
 from lintra_analyzer.access import Access
 from lintra_analyzer.exchange.census import CensusResult, take_census
 from lintra_analyzer.exchange.collect import ServerExchange
-from lintra_analyzer.exchange.replay import ReplayedCheck, replay
+from lintra_analyzer.exchange.replay import replay
 from lintra_analyzer.exchange.servers import HttpClient, Network, Patience, Server
 from lintra_analyzer.metrics import Metrics
 from lintra_analyzer.settings import KnownServer, Settings

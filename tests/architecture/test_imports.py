@@ -114,7 +114,7 @@ PROTOCOL_LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"measured"}),
     frozenset({"task"}),
     frozenset({"blocks", "report", "messages", "check_messages", "proofs", "wire", "problems", "transport"}),
-    frozenset({"rules", "verdicts"}),
+    frozenset({"rules", "verdicts", "judgement"}),
     frozenset({"ideal"}),
     frozenset({"cli", "command"}),
 )

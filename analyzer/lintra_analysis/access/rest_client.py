@@ -271,6 +271,32 @@ class AnalyzerClient:
         """Return the report identifiers of a release."""
         return self._json("GET", f"/v1/releases/{release_id}/cohort")
 
+    def download_evidence(self, release_id: str, path: str | Path) -> None:
+        """Write the evidence of a verified task's verdict to a file, which `lintra audit replay` checks.
+
+        Args:
+            release_id: of the release.
+            path: of the file; what stands there is replaced when all has come.
+
+        Raises:
+            UnknownResourceError: reports of the task are not verified.
+            UnavailableError: the analyzer does not answer, or the answer broke off.
+        """
+        whole, coming = Path(path), Path(f"{path}.part")
+        try:
+            with self._http.stream("GET", f"/v1/releases/{release_id}/evidence") as response:
+                if not response.is_success:
+                    response.read()
+                    raise _refusal(response)
+                with coming.open("wb") as file:
+                    for piece in response.iter_bytes():
+                        file.write(piece)
+            coming.replace(whole)
+        except httpx2.TransportError as error:
+            raise UnavailableError(f"the analyzer does not answer: {type(error).__name__}") from None
+        finally:
+            coming.unlink(missing_ok=True)
+
     def analyse(self, release_id: str, kind: str, **arguments: object) -> Document:
         """Run an analysis, such as "regression" or "pca", with the arguments of docs/reference/analyzer.md.
 

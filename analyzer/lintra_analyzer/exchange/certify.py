@@ -5,11 +5,11 @@ from decimal import Decimal
 
 from lintra_analysis.readings import FALSE_ALARM, implausible_rows, implausible_totals, rows_of_a_report
 from lintra_analysis.readings.reading import clipped_rows
+from lintra_analysis.readings.replayed import recorded_verification
 from lintra_analysis.record import (
     Plausibility,
     RecordedClipping,
     RecordedNoise,
-    RecordedVerification,
     RecordedWindow,
     ReleaseRecord,
     ServerPart,
@@ -18,7 +18,6 @@ from lintra_analysis.record import (
     stated,
     values_hash,
 )
-from lintra_analyzer.exchange.checking import Judgement
 from lintra_analyzer.exchange.reconstruct import Reconstruction
 from lintra_protocol.canonical import base64url
 from lintra_protocol.check_messages import Verdict
@@ -30,7 +29,6 @@ from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.ring import IntArray
 from lintra_protocol.signing import SigningKey
 from lintra_protocol.task import Task
-from lintra_protocol.verdicts import checks_hash, parameters_of
 
 
 def certify(
@@ -79,27 +77,12 @@ def certify(
         noise=_noise(task, cohort.row_counts),
         plausibility=_plausibility(task, result.sketch, cohort.row_counts),
         clipped=_clipping(task, result.sketch, cohort.row_counts),
-        verification=None if judgement is None else _verification(task, judgement),
+        verification=None if judgement is None else recorded_verification(task, judgement),
         window=_window(task, batch, cohort.first, cohort.privacy),
         analyzer_key=key.public_key,
         released_at=now,
     )
     return SignedRecord(record=record, signature=key.sign(record.kind, record.canonical()))
-
-
-def _verification(task: Task, judgement: Judgement) -> RecordedVerification:
-    frozen, squared = judgement.frozen, parameters_of(task).squared_bound
-    return RecordedVerification(
-        frozen_root=frozen.cohort.root,
-        frozen=frozen.cohort.count,
-        accepted=len(judgement.accepted),
-        rejected=judgement.rejected,
-        max_rejected=task.max_rejected or "0",
-        check_seed=base64url(frozen.seed),
-        checks=base64url(checks_hash(judgement.check_shares)),
-        squared_bound=str(squared),
-        influence=rounded_up(Decimal(math.isqrt(squared) + 1) * Decimal(2) ** -task.mechanism.sigma_bits),
-    )
 
 
 def _window(task: Task, batch: int, first: int | None, privacy: PrivacyStatement) -> RecordedWindow | None:

@@ -8,7 +8,6 @@ import asyncio
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from typing import Literal
 
 from lintra_analyzer.exchange.servers import Pieces, Server
@@ -16,22 +15,15 @@ from lintra_analyzer.storage.store import Store
 from lintra_protocol.canonical import parse_base64url
 from lintra_protocol.check_messages import CheckShare, Verdict
 from lintra_protocol.errors import ChecksMismatchError
-from lintra_protocol.messages import Cohort, Inventory, Signed
-from lintra_protocol.report_ids import ReportIds
-from lintra_protocol.rules import check_seed, verify_cohorts
-from lintra_protocol.task import Task
+from lintra_protocol.judgement import FrozenBatch, Judgement, judgement_of
+from lintra_protocol.messages import Cohort, Signed
 from lintra_protocol.verdicts import (
     ChecksRequest,
+    Read,
     VerdictRequest,
-    check_accepted,
     check_share_of,
-    judge,
-    parameters_of,
     verdict_of,
-    verify_check_shares,
-    verify_verdicts,
 )
-from lintra_protocol.verification.points import check_points
 from lintra_service.bodies import BodyFolder
 
 _LENGTH = struct.Struct(">I")
@@ -39,94 +31,27 @@ _LENGTH = struct.Struct(">I")
 CheckKind = Literal["check_share", "verdict"]
 
 
-@dataclass(frozen=True)
-class Frozen:
-    """What was frozen, as the check shares name it.
-
-    Attributes:
-        cohort: what all servers froze; the servers' own differ in server and nonce only.
-        seed: the check seed.
-        report_ids: of the cohort.
-    """
-
-    task: Task
-    batch: int
-    inventories: Sequence[Signed[Inventory]]
-    cohort: Cohort
-    seed: bytes
-    report_ids: ReportIds = field(repr=False)
-
-    @classmethod
-    def of(
-        cls,
-        task: Task,
-        batch: int,
-        inventories: Sequence[Signed[Inventory]],
-        cohorts: Sequence[Signed[Cohort]],
-        report_ids: ReportIds,
-    ) -> "Frozen":
-        """Check what the servers froze (see `verify_cohorts` for errors)."""
-        cohort = verify_cohorts(task, batch, cohorts, inventories)
-        nonces = [parse_base64url(signed.message.nonce) for signed in cohorts]
-        seed = check_seed(task, batch, parse_base64url(cohort.root), nonces, inventories[0].message.first)
-        return cls(task, batch, inventories, cohort, seed, report_ids)
-
-    @property
-    def body_bytes(self) -> int:
-        """Return the length of the body of a check share."""
-        return self.cohort.count * parameters_of(self.task).check_bytes
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """Which reports of a cohort were accepted, computed here from all check shares.
-
-    Attributes:
-        accepted: their identifiers.
-        rejected: how many were not.
-        check_shares: of all servers.
-    """
-
-    frozen: Frozen
-    accepted: ReportIds = field(repr=False)
-    rejected: int
-    check_shares: Sequence[CheckShare] = field(repr=False)
-
-    def verified(self, verdicts: Sequence[Signed[Verdict]]) -> list[bytes]:
-        """Check that all servers came to this verdict; return the nonces of the matrix.
-
-        Raises:
-            ChecksMismatchError, UnauthorizedError, InvalidMessageError: see `verify_verdicts`.
-        """
-        frozen = self.frozen
-        own = verdict_of(frozen.task, frozen.batch, 0, self.accepted, self.rejected, self.check_shares, bytes(32))
-        return verify_verdicts(frozen.task, frozen.batch, verdicts, frozen.inventories, own)
-
-
-def judgement_of(frozen: Frozen, signed: Sequence[Signed[CheckShare]], bodies: BodyFolder) -> Judgement:
-    """Add up the check shares of all servers, from what is stored (R15, and R9 again).
+def judgement_from(frozen: FrozenBatch, signed: Sequence[Signed[CheckShare]], bodies: BodyFolder) -> Judgement:
+    """Add up the check shares of all servers, from what is stored (see `judgement_of` for errors).
 
     Raises:
-        ChecksMismatchError, UnauthorizedError, InvalidMessageError: a server signed something else, or a body is not
-            the one that it signed, or is not here.
-        TooManyRejectedError: more reports failed than the task allows.
-        CohortTooSmallError, RowUnderfilledError, FalseClaimError: too few are left.
+        ChecksMismatchError: a body is not here.
     """
-    shares = verify_check_shares(frozen.task, frozen.batch, frozen.cohort, frozen.seed, signed)
     with ExitStack() as files:
-        try:
-            opened = [files.enter_context(bodies.open(parse_base64url(share.body))) for share in shares]
-        except FileNotFoundError:
-            raise ChecksMismatchError("the body of a check share is missing from the analyzer's folder") from None
-        rejected = judge(frozen.task, shares, check_points(frozen.seed), [file.read for file in opened])
-    check_accepted(frozen.task, frozen.cohort.count, len(rejected))
-    return Judgement(frozen, frozen.report_ids.without(rejected), len(rejected), shares)
+
+        def opened(shares: Sequence[CheckShare]) -> list[Read]:
+            try:
+                return [files.enter_context(bodies.open(parse_base64url(share.body))).read for share in shares]
+            except FileNotFoundError:
+                raise ChecksMismatchError("the body of a check share is missing from the analyzer's folder") from None
+
+        return judgement_of(frozen, signed, opened)
 
 
 class Checking:
     """The check shares and verdicts of one batch."""
 
-    def __init__(self, frozen: Frozen, servers: Sequence[Server], store: Store) -> None:
+    def __init__(self, frozen: FrozenBatch, servers: Sequence[Server], store: Store) -> None:
         """Carry what `servers`, in the task's order, say of a frozen cohort."""
         self._frozen = frozen
         self._servers = servers
@@ -195,7 +120,7 @@ class Checking:
 
     def judgement(self) -> Judgement:
         """Return what was accepted (see `judgement_of` for errors)."""
-        return judgement_of(self._frozen, self.check_shares(), self._store.bodies)
+        return judgement_from(self._frozen, self.check_shares(), self._store.bodies)
 
     def _has_body(self, document: bytes) -> bool:
         share = Signed[CheckShare].from_canonical(document).message

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from lintra_analyzer.exchange.census import require_honest_inventory, watch_start
-from lintra_analyzer.exchange.checking import Checking, Frozen, Judgement
+from lintra_analyzer.exchange.checking import Checking
 from lintra_analyzer.exchange.freezing import ask_to_freeze
 from lintra_analyzer.exchange.merging import Merging, batch_status
 from lintra_analyzer.exchange.reconstruct import (
@@ -16,7 +16,6 @@ from lintra_analyzer.exchange.reconstruct import (
     common_reports,
     compare_lists,
     open_sketch_share,
-    require_frozen,
     verify_frozen,
     verify_judged,
 )
@@ -33,6 +32,7 @@ from lintra_protocol.errors import (
     NonceMismatchError,
     TooManyRejectedError,
 )
+from lintra_protocol.judgement import FrozenBatch, Judgement, require_frozen
 from lintra_protocol.messages import (
     AggregateRequest,
     Cohort,
@@ -197,7 +197,7 @@ class ServerExchange:
 
     def _checking(self) -> Checking:
         report_ids = self._cohort_ids or self._common(self._lists())
-        frozen = Frozen.of(self._task, self._number, self.inventories(), self.cohorts(), report_ids)
+        frozen = FrozenBatch.of(self._task, self._number, self.inventories(), self.cohorts(), report_ids)
         require_frozen(frozen.cohort, report_ids)
         return Checking(frozen, self._servers, self._store)
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from lintra_analyzer.exchange.checking import Judgement
 from lintra_protocol import wire
 from lintra_protocol.canonical import base64url, domain_hash, parse_base64url
 from lintra_protocol.check_messages import Verdict
-from lintra_protocol.errors import CohortConflictError, InvalidReleaseError, InventoryMismatchError, LintraError
+from lintra_protocol.errors import InvalidReleaseError, InventoryMismatchError, LintraError
+from lintra_protocol.judgement import Judgement, require_frozen
 from lintra_protocol.mechanisms.collusion import released_epsilons_if_colluding
 from lintra_protocol.messages import Cohort, Inventory, Signed, SketchShareRecord
 from lintra_protocol.privacy.statement import PrivacyStatement
@@ -139,16 +139,6 @@ def verify_frozen(
     require_frozen(agreed, report_ids)
     nonces = [parse_base64url(signed.message.nonce) for signed in cohorts]
     return _drawn(task, batch, report_ids, nonces, inventories[0].message.first)
-
-
-def require_frozen(agreed: Cohort, report_ids: ReportIds) -> None:
-    """Check that what the servers froze is what their inventories have in common.
-
-    Raises:
-        CohortConflictError: it is not.
-    """
-    if (agreed.root, agreed.count) != (base64url(report_ids.root), len(report_ids)):
-        raise CohortConflictError("the servers froze another cohort than their inventories have in common")
 
 
 def verify_judged(judgement: Judgement, verdicts: Sequence[Signed[Verdict]]) -> FrozenCohort:

@@ -5,9 +5,8 @@ added up, and the certificate is written anew from these by the code that wrote 
 """
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
 
+from lintra_analysis.readings.replayed import ReplayedCheck, compared_fields, signature_check
 from lintra_analysis.record import ReleaseRecord, SignedRecord
 from lintra_analyzer.exchange.certify import certify
 from lintra_analyzer.exchange.collect import ServerExchange
@@ -16,22 +15,6 @@ from lintra_analyzer.storage.archive import Archive
 from lintra_analyzer.storage.keys import Keys
 from lintra_protocol.errors import InvalidReleaseError, LintraError
 from lintra_protocol.task import Task
-
-
-@dataclass(frozen=True)
-class ReplayedCheck:
-    """One question that a replay asked, with its answer.
-
-    Attributes:
-        question: in a sentence.
-        passed: whether the answer is yes.
-        detail: the numbers, or what differs.
-    """
-
-    question: str
-    passed: bool
-    detail: str
-
 
 FIELDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
@@ -64,7 +47,7 @@ async def replay(
         archive: holds its numbers.
         keys: the analyzer's.
     """
-    checks = [_signature(signed, keys), await asyncio.to_thread(_archived, signed, archive)]
+    checks = [signature_check(signed, keys.identity.public_key), await asyncio.to_thread(_archived, signed, archive)]
     try:
         cohort = await exchange.frozen()
         again = await asyncio.to_thread(_written_again, task, signed.record, exchange, cohort, keys)
@@ -76,16 +59,7 @@ async def replay(
 
 def compared(record: ReleaseRecord, again: ReleaseRecord) -> list[ReplayedCheck]:
     """Compare a record, question by question, with the one that a replay wrote."""
-    return [_compared(question, names, record, again) for question, names in FIELDS]
-
-
-def _signature(signed: SignedRecord, keys: Keys) -> ReplayedCheck:
-    question = "Did this analyzer sign the certificate?"
-    try:
-        signed.verified(keys.identity.public_key)
-    except LintraError as error:
-        return ReplayedCheck(question, False, error.detail or error.title())
-    return ReplayedCheck(question, True, f"with its key {keys.identity.public_key}")
+    return [compared_fields(question, names, record, again) for question, names in FIELDS]
 
 
 def _archived(signed: SignedRecord, archive: Archive) -> ReplayedCheck:
@@ -105,28 +79,6 @@ def _written_again(
     verdicts = tuple(exchange.verdicts())
     made = certify(task, record.batch, inventories, cohorts, result, keys.identity, record.released_at, verdicts)
     return made.record
-
-
-def _compared(question: str, names: Sequence[str], record: ReleaseRecord, again: ReleaseRecord) -> ReplayedCheck:
-    differing = [name for name in names if getattr(record, name) != getattr(again, name)]
-    if differing:
-        return ReplayedCheck(question, False, f"the certificate differs in {', '.join(differing)}")
-    return ReplayedCheck(question, True, _said(names[0], again))
-
-
-def _said(name: str, record: ReleaseRecord) -> str:
-    """Return what was found, in numbers."""
-    match name:
-        case "inventories":
-            return f"{record.num_clients:,} reports with the root {record.cohort_root}"
-        case "servers":
-            return f"{len(record.servers)} shares, opened and checked against what each server signed"
-        case "privacy":
-            return f"{record.privacy}, leverage {record.privacy.leverage:.6g}"
-        case "noise":
-            return f"deviation {record.noise.smallest_sd} to {record.noise.largest_sd} in normalised units"
-        case _:
-            return str(getattr(record, name))
 
 
 def _promise(task: Task, cohort: FrozenCohort) -> ReplayedCheck:

@@ -14,6 +14,7 @@ from starlette.types import ASGIApp
 from lintra_analysis.asked.second_round import SecondRound
 from lintra_analysis.asked.specification import Specification
 from lintra_analyzer.access import MOST_NAME
+from lintra_analyzer.exchange.evidence import evidence_of
 from lintra_analyzer.service import Service
 from lintra_analyzer.storage.store import EVERYBODY, ServerState
 from lintra_analyzer.web.admission import (
@@ -28,8 +29,16 @@ from lintra_analyzer.web.admission import (
 from lintra_analyzer.web.analyses import PRIVACY_SPENT, parse_request, request_schema, summary
 from lintra_analyzer.web.console.attempts import Attempts
 from lintra_analyzer.web.console.mounted import mount_console
-from lintra_analyzer.web.description import BEARER, analysis_answers, describe, refusals, sketch_answers, trend_answers
-from lintra_analyzer.web.export import analysis_response, cohort_response, sketch_response
+from lintra_analyzer.web.description import (
+    BEARER,
+    analysis_answers,
+    describe,
+    evidence_answers,
+    refusals,
+    sketch_answers,
+    trend_answers,
+)
+from lintra_analyzer.web.export import analysis_response, cohort_response, evidence_response, sketch_response
 from lintra_analyzer.web.reference import POLICY, reference_page
 from lintra_analyzer.web.trends import TrendRequest, parse_trend, trend_response
 from lintra_analyzer.web.views import (
@@ -110,7 +119,7 @@ def _routes() -> FastAPI:
         """Describe the interface for people."""
         return HTMLResponse(reference_page(app.openapi()), headers={"content-security-policy": POLICY})
 
-    for router in (_tasks(), _clients(), _batches(), _releases()):
+    for router in (_tasks(), _clients(), _batches(), _releases(), _auditing()):
         app.include_router(router, dependencies=[Depends(_admitted)])
     mount_console(app)
     describe(app, __version__)
@@ -271,14 +280,6 @@ def _releases() -> APIRouter:
         signed = service.record(release_id)
         return sketch_response(service, signed.record, accept)
 
-    @router.get(
-        "/{release_id}/cohort", response_model=None, responses={200: {"model": CohortView}, **refusals(404, 502)}
-    )
-    def cohort(service: ThisService, release_id: str) -> Response:
-        """Return the report identifiers of a release, so that its seed and matrix can be derived again."""
-        record = service.record(release_id)
-        return cohort_response(record.record, service.cohort_ids(record))
-
     @router.post(
         "/{release_id}/analyses",
         response_model=None,
@@ -301,6 +302,33 @@ def _releases() -> APIRouter:
             result=dict(estimate.to_dict()),
             certificate=CertificateView.model_validate(summary(signed.record)),
         )
+
+    return router
+
+
+def _auditing() -> APIRouter:
+    """Return the routes for whoever derives a release again."""
+    router = APIRouter(prefix="/v1/releases", tags=["releases"])
+
+    @router.get(
+        "/{release_id}/cohort", response_model=None, responses={200: {"model": CohortView}, **refusals(404, 502)}
+    )
+    def cohort(service: ThisService, release_id: str) -> Response:
+        """Return the report identifiers of a release, so that its seed and matrix can be derived again."""
+        record = service.record(release_id)
+        return cohort_response(record.record, service.cohort_ids(record))
+
+    @router.get(
+        "/{release_id}/evidence", response_class=Response, responses={**evidence_answers(), **refusals(404, 502)}
+    )
+    def evidence(service: ThisService, release_id: str) -> Response:
+        """Return what the servers of a verified task signed, and the bodies that their verdict comes from, as one file.
+
+        `lintra audit replay` checks it, with the servers' public keys and nothing else.
+        """
+        signed = service.record(release_id)
+        members = evidence_of(service.task(signed.record.task_id), signed, service.store)
+        return evidence_response(release_id, members)
 
     return router
 

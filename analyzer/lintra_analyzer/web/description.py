@@ -9,6 +9,7 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.security import HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field
 
+from lintra_analysis.access.evidence import MEDIA_TYPE as MEDIA_TYPE_OF_EVIDENCE
 from lintra_analysis.estimators.trend import TrendEstimate
 from lintra_analysis.synthetic.analysis import SyntheticEstimate
 from lintra_analyzer.web.analyses import REQUESTS
@@ -116,6 +117,12 @@ def sketch_answers() -> dict[int | str, dict[str, Any]]:
         CSV: {"schema": {"type": "string", "description": _TEXT_OF[CSV]}},
     }
     return {200: {"description": "The released numbers, in normalised units.", "content": content}}
+
+
+def evidence_answers() -> dict[int | str, dict[str, Any]]:
+    """Return the description of the evidence of a verdict."""
+    schema = {"type": "string", "format": "binary", "description": "a tar archive"}
+    return {200: {"description": "The evidence of a verdict.", "content": {MEDIA_TYPE_OF_EVIDENCE: {"schema": schema}}}}
 
 
 def _analysis(kind: str) -> Schema:

@@ -3,10 +3,11 @@
 import csv
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 
+from lintra_analysis.access.evidence import MEDIA_TYPE, Member, file_bytes, written
 from lintra_analysis.estimators.tabular import Tabular
 from lintra_analysis.readings import read
 from lintra_analysis.record import ReleaseRecord
@@ -46,7 +47,7 @@ def sketch_response(service: Service, record: ReleaseRecord, accept: str) -> Res
 def cohort_response(record: ReleaseRecord, report_ids: ReportIds) -> Response:
     """Return the identifiers of a release as a `CohortView`, written bit by bit: there may be millions."""
 
-    def written() -> Iterator[str]:
+    def pieces() -> Iterator[str]:
         named = json.dumps({"release_id": record.release_id, "cohort_root": record.cohort_root})
         yield f'{named[:-1]}, "report_ids": ['
         before = ""
@@ -55,7 +56,16 @@ def cohort_response(record: ReleaseRecord, report_ids: ReportIds) -> Response:
             before = ","
         yield "]}"
 
-    return StreamingResponse(written(), media_type=JSON)
+    return StreamingResponse(pieces(), media_type=JSON)
+
+
+def evidence_response(release_id: str, members: Sequence[Member]) -> Response:
+    """Return the evidence of a verdict, written bit by bit: a body has some hundred bytes a report."""
+    headers = {
+        "content-disposition": f'attachment; filename="lintra-{release_id}.evidence.tar"',
+        "content-length": str(file_bytes(members)),
+    }
+    return StreamingResponse(written(members), media_type=MEDIA_TYPE, headers=headers)
 
 
 def analysis_response(record: ReleaseRecord, estimate: Tabular, accept: str) -> Response | None:

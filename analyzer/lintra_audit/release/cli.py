@@ -14,6 +14,7 @@ from lintra_audit.gaussian import cli as gaussian_cli
 from lintra_audit.release.cases import case_of_task, seams_of, standard_cases
 from lintra_audit.release.output import audit_document, show_audit
 from lintra_audit.release.run import MIN_TRIALS, audit_case
+from lintra_audit.replay import cli as replay_cli
 from lintra_audit.task import cli as task_cli
 from lintra_audit.trials.case import Case
 from lintra_audit.verify import cli as verify_cli
@@ -26,6 +27,7 @@ app = typer.Typer(help="Try to refute privacy claims by running the pipeline.", 
 app.command("gaussian")(gaussian_cli.gaussian)
 app.command("task")(task_cli.task)
 app.command("verify")(verify_cli.verify)
+app.command("replay")(replay_cli.replay)
 
 
 @app.callback()

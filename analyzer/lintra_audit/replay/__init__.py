@@ -1,0 +1,1 @@
+"""A verdict of servers found again by somebody who believes none of them."""
