@@ -28,6 +28,12 @@ TRUSTED = (
     "privacy holds as long as at least one of the servers follows the protocol and at most max_corrupt_clients "
     "clients leave out their noise; the analyzer and the network are not trusted"
 )
+TRUSTED_SERVER = (
+    "privacy holds as long as at least one of the servers follows the protocol, keeps its shares to itself and adds "
+    "its noise, once, however many other clients are corrupt; the analyzer and the network are not trusted"
+)
+"""Where servers add the noise."""
+
 NOT_PROMISED = (
     "that somebody took part is not hidden: report identifiers and the size of the cohort are visible",
     "that at most max_corrupt_clients clients leave out their noise is an assumption, which nobody checks",
@@ -36,7 +42,13 @@ NOT_PROMISED = (
     "other tasks over the same rows have their own privacy loss, which adds up",
 )
 
-_UNVERIFIED = NOT_PROMISED[2]
+_COUNTED, _UNVERIFIED = NOT_PROMISED[1], NOT_PROMISED[2]
+ALL_SERVERS = (
+    "if all servers collude they see every row as it was sent: the reports have no noise of their own; and that a "
+    "server added its noise is nothing that anybody can check"
+)
+"""Where servers add the noise, in the place of what is said of clients that leave theirs out."""
+
 VERIFIED = (
     "a hostile client may have sent any report whose norm is at most R (see `verification`), also one that no row "
     "gives; and if a server colludes with a client, its report may be longer, or reports of others may be left out"
@@ -52,15 +64,19 @@ class RecordedNoise(Frozen):
     """The noise in the released numbers.
 
     Attributes:
-        sigma: deviation of one client's noise, in steps of the ring (off the diagonal, for second moments).
+        sigma: deviation of one client's noise, or of one server's, in steps of the ring (off the diagonal, for second
+            moments).
         step_bits: one step of the ring is worth 2^-step_bits, in normalised units (squared, for second moments).
         step: the same as a number.
-        smoothing: parameter of each server's noise in every released number, in steps of the ring; 0 for none.
+        smoothing: parameter of each server's noise in every released number, in steps of the ring, where clients add
+            the most of it; 0 for none.
         fewest_reports: in any row of the released numbers; a number in a row of r reports has a deviation of
-            sigma * sqrt(r) steps, smoothing aside, before a sketch is divided by the root of its sparsity.
+            sigma * sqrt(r) steps, smoothing aside, before a sketch is divided by the root of its sparsity; where
+            servers add the noise, of sigma * sqrt(servers) steps.
         most_reports: in any row.
         smallest_sd: deviation in the row with the fewest, in normalised units.
         largest_sd: deviation in the row with the most.
+        servers: how many add the noise, each its own to every number; left out where clients do.
     """
 
     sigma: Count
@@ -71,6 +87,7 @@ class RecordedNoise(Frozen):
     most_reports: Count
     smallest_sd: Real
     largest_sd: Real
+    servers: Count = Field(default=0, exclude_if=lambda servers: servers == 0)
 
 
 class RecordedClipping(Frozen):
@@ -247,9 +264,16 @@ def stated(
             IfColluding(percent, _spelled(epsilon) if epsilon < math.inf else math.inf)
             for percent, epsilon in if_colluding.items()
         ),
-        trusted=TRUSTED,
-        not_promised=tuple(VERIFIED if verified and line == _UNVERIFIED else line for line in NOT_PROMISED),
+        trusted=TRUSTED_SERVER if privacy.noise == "servers" else TRUSTED,
+        not_promised=tuple(_said(line, privacy, verified=verified) for line in NOT_PROMISED),
     )
+
+
+def _said(line: str, privacy: PrivacyStatement, *, verified: bool) -> str:
+    """Return what takes the place of a line of `NOT_PROMISED`, mostly itself."""
+    if line == _UNVERIFIED and verified:
+        return VERIFIED
+    return ALL_SERVERS if line == _COUNTED and privacy.noise == "servers" else line
 
 
 def _spelled(value: float) -> float:

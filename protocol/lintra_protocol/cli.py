@@ -75,12 +75,16 @@ def describe(definition: Task) -> Iterable[str]:
     yield f"Columns ({definition.num_columns}); a value x enters as (x - center) / scale:"
     yield from (_described(column) for column in definition.columns)
     who = _senders(definition)
-    yield f"Mechanism {mechanism.kind}: {mechanism.clipping_rule()}, then every {who[:-1]} adds noise"
+    adds = "server" if definition.noise == "servers" else who[:-1]
+    yield f"Mechanism {mechanism.kind}: {mechanism.clipping_rule()}, then every {adds} adds noise"
     yield f"  sigma {mechanism.sigma} in steps of 2^-{mechanism.sigma_bits}; {definition.num_words} words a report"
     yield f"Promised: epsilon {claim.epsilon} at delta {claim.delta}, neighbours {claim.neighbours},"
     if definition.contributors is not None:
         yield f"  to {definition.contributors.persons}; the number of rows is {_counted(definition.contributors)}"
-    yield f"  from {claim.min_clients} {who} on, {claim.max_corrupt_clients} of them corrupt ({claim.threat})"
+    corrupt = f"{claim.max_corrupt_clients} of them corrupt ({claim.threat})"
+    if definition.noise == "servers":
+        corrupt = "any number of others corrupt; if all servers collude they see rows without noise"
+    yield f"  from {claim.min_clients} {who} on, {corrupt}"
     organisations = None if definition.contributors is None else claim.min_clients
     colluding = epsilons_if_colluding(mechanism, definition.claim, definition.num_columns, definition.shares_seen)
     yield f"  {in_words(colluding, organisations)}"
@@ -126,9 +130,10 @@ def _counted(contributors: Contributors) -> str:
 
 
 def _recomputed(statement: PrivacyStatement, who: str) -> str:
+    behind = f"{statement.honest_clients} honest {who}" if statement.noise == "clients" else statement.behind
     return (
         f"Recomputed for {statement.num_clients} {who}: epsilon {statement.epsilon:.6g} at delta {statement.delta:g} "
-        f"(mu {statement.mu:.6g}, {statement.honest_clients} honest {who} behind every released number)"
+        f"(mu {statement.mu:.6g}, {behind} behind every released number)"
     )
 
 

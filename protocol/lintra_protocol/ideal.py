@@ -62,11 +62,11 @@ def run(
         rows: one row per client, and that client's own source of randomness.
         nonces: 32 bytes from each server.
         time: when the clients report, in the task's units; the task's first unit if not given.
-        smoothing: each server's own source of randomness; read only where the mechanism needs smoothing noise.
+        smoothing: each server's own source of randomness; read only where servers add noise, of smoothing or all.
         matrix_nonces: 32 bytes more from each server, in a verified task only.
 
     Raises:
-        ValueError: the mechanism needs smoothing noise and there is no source of it, or second nonces are missing.
+        ValueError: servers add noise and there is no source of it, or second nonces are missing.
     """
     task.check()
 
@@ -93,8 +93,8 @@ def release(
     Raises:
         ValueError: a server has no source of smoothing noise, or of a verified task no second nonce.
     """
-    if task.mechanism.smoothing and (smoothing is None or len(smoothing) != task.num_servers):
-        raise ValueError(f"each of the {task.num_servers} servers needs a source of smoothing noise")
+    if task.mechanism.servers_add_noise and (smoothing is None or len(smoothing) != task.num_servers):
+        raise ValueError(f"each of the {task.num_servers} servers needs a source of noise")
     if task.verified is not None and len(matrix_nonces) != task.num_servers:
         raise ValueError(f"each of the {task.num_servers} servers needs a second nonce: reports are verified")
 
@@ -115,7 +115,7 @@ def release(
     drawn = draw_matrix(task, batch, root, nonces, len(reports), first)
     sketch_shares = [server_sketch_share(task, server, reports, drawn.matrix) for server in range(task.num_servers)]
     for sketch_share, random_bytes in zip(sketch_shares, smoothing or (), strict=False):
-        task.mechanism.smooth(sketch_share, random_bytes)
+        task.mechanism.add_server_noise(sketch_share, task.num_columns, random_bytes)
 
     # The analyzer: add up, lift, decode.
     sketch = from_ring(combine(np.stack(sketch_shares)))
@@ -154,7 +154,7 @@ def verdict(task: Task, reports: Sequence[Report], points: Points) -> NDArray[np
 
 
 def server_sketch_share(task: Task, server: int, reports: Sequence[Report], matrix: PublicMatrix) -> RingArray:
-    """Do what one server does with its shares of the sorted cohort, before smoothing; shape `(m, w/c)`."""
+    """Do what one server does with its shares of the sorted cohort, before its noise; shape `(m, w/c)`."""
     payloads = [report.shares[server][BLIND_BYTES + 1 :] for report in reports]
     shares = np.stack([share_words(task, server, payload) for payload in payloads])
     sketch_share = np.zeros((matrix.rows, task.sketch_words), np.uint64)

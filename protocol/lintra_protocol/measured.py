@@ -16,7 +16,7 @@ from lintra_protocol.privacy.discrete import discrete_epsilon
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.privacy.repeated import repeated
 from lintra_protocol.privacy.shares_seen import SharesSeen
-from lintra_protocol.privacy.statement import MAX_SLACK, Claim, PrivacyStatement
+from lintra_protocol.privacy.statement import MAX_SLACK, Claim, NoiseBy, PrivacyStatement
 from lintra_protocol.privacy.study import Study
 from lintra_protocol.schema import Column, Schema
 from lintra_protocol.transforms.base import PublicMatrix
@@ -34,7 +34,7 @@ class Measured(Batched):
     max_clients: int = Field(ge=2, le=2**32)
     verification: Literal["none", "norm"] = Field(default="none", exclude_if=lambda asked: asked == "none")
     max_rejected: Real | None = Field(default=None, exclude_if=lambda part: part is None)
-    noise: Literal["clients", "servers"] = Field(default="clients", exclude_if=lambda adds: adds == "clients")
+    noise: NoiseBy = Field(default="clients", exclude_if=lambda adds: adds == "clients")
     study: Study | None = Field(default=None, exclude_if=lambda study: study is None)
 
     @model_validator(mode="after")
@@ -110,7 +110,11 @@ class Measured(Batched):
         if self.verified is None:
             return None
         return SharesSeen.of(
-            self.verified.padded, self.verified.squared_bound, self.verified.word_bits, self.max_clients
+            self.verified.padded,
+            self.verified.squared_bound,
+            self.verified.word_bits,
+            self.max_clients,
+            clients_noise=self.noise == "clients",
         )
 
     @cached_property
@@ -148,6 +152,8 @@ class Measured(Batched):
         if self.shares_seen is None:
             return of_noise
         statement = self.shares_seen.beside(of_noise, self.claim.float_delta)
+        if self.noise == "servers":
+            return statement
         return replace(statement, max_corrupt_clients=self.claim.max_corrupt_clients)
 
     def worst_privacy(self) -> PrivacyStatement:

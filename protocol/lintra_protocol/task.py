@@ -71,8 +71,9 @@ class Task(Measured):
         return self
 
     def _tell_the_mechanism(self) -> None:
-        """Let the mechanism know whose reports it gets: what it promises depends on it."""
-        self.__dict__["mechanism"] = self.mechanism.of_contributors(self.contributors)
+        """Let the mechanism know whose reports it gets, and who noises them: what it promises depends on it."""
+        noising = self.num_servers if self.noise == "servers" else 0
+        self.__dict__["mechanism"] = self.mechanism.of_contributors(self.contributors).noised_by(noising)
 
     def __repr__(self) -> str:
         return f"Task({self.task_id[:8]}.., {self.mechanism.kind}, epsilon={self.claim.epsilon})"
@@ -195,7 +196,7 @@ class Task(Measured):
         """Refuse windows that are merged where the claim does not count reports, or noise is not Gaussian."""
         if self.max_merge == 1:
             return
-        if self.claim.max_corrupt_clients % self.max_merge:
+        if self.noise == "clients" and self.claim.max_corrupt_clients % self.max_merge:
             raise InvalidTaskError(
                 f"a corrupt client may have {self.max_merge} reports in a merged release: max_corrupt_clients "
                 f"{self.claim.max_corrupt_clients} counts reports, {self.max_merge} for each of them"
@@ -211,7 +212,20 @@ class Task(Measured):
         if self.share_form == "spread" and self.verified is not None:
             raise UnsupportedFeatureError("share_form 'spread' is not available for verified reports; use 'seeded'")
         if self.noise == "servers":
-            raise UnsupportedFeatureError("noise 'servers' is not available; use 'clients'")
+            self._require_noise_of_servers()
+
+    def _require_noise_of_servers(self) -> None:
+        """Refuse a task whose servers cannot add the noise, or that keeps delta for what cannot happen then.
+
+        Raises:
+            InvalidTaskError, UnsupportedFeatureError: in words.
+        """
+        if not self.mechanism.servers_may_noise:
+            raise UnsupportedFeatureError(f"noise: servers cannot add that of {self.mechanism.kind}; use 'clients'")
+        if self.contributors is not None or self.study is not None:
+            raise UnsupportedFeatureError("noise: that of organisations and studies is their own so far; use 'clients'")
+        if fraction(self.claim.delta_coalition):
+            raise InvalidTaskError("delta_coalition: no coalition of clients weakens the noise of servers; use 0")
 
     def _require_contributors(self) -> None:
         """Refuse a task of organisations whose counts, coalition or batches do not fit.

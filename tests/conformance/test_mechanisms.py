@@ -303,7 +303,7 @@ def test_the_matrix_that_is_drawn_gives_what_was_promised_before(member: str, cl
 def test_servers_add_noise_exactly_where_rows_overlap(member: str) -> None:
     mechanism = calibrated(member, claim())
     share = np.zeros((mechanism.num_rows, 50), np.uint64)
-    mechanism.smooth(share, source("smoothing"))
+    mechanism.add_server_noise(share, COLUMNS, source("smoothing"))
     assert share.any() == (mechanism.smoothing > 0) == overlaps(member)
     assert mechanism.smoothing**2 >= 4 * sparsity_of(member) * overlaps(member)
 

@@ -81,7 +81,7 @@ def smoothing_of(sparsity: int, rounds: int = 40) -> tuple[int, FloatArray]:
     shares = np.zeros((rounds, 8, 100), np.uint64)
     random_bytes = source(f"smoothing {sparsity}")
     for share in shares:
-        mechanism.smooth(share, random_bytes)
+        mechanism.add_server_noise(share, 2, random_bytes)
     return mechanism.smoothing, from_ring(shares).astype(np.float64)
 
 

@@ -85,6 +85,13 @@ POLICY = Policy(allowed_authors="any", open=True)
 """Closed registration and tokens have tests of their own."""
 
 
+def noised_by_servers(task: Task) -> Task:
+    """Return the same task with noise of its servers, as much as keeps the claim."""
+    told = task.mechanism.noised_by(task.num_servers)
+    noise = told.calibrated(task.noise_claim, len(task.columns), task.max_clients)
+    return task.model_copy(update={"mechanism": noise, "noise": "servers"})
+
+
 class Clock:
     """A clock that stands until it is moved."""
 

@@ -104,7 +104,8 @@ def make_task(
     """Return a task among the parties of `identity` and `sealing_key`.
 
     Args:
-        mechanism: a kind, which is calibrated to the claim; or a mechanism, which is taken as it is.
+        mechanism: a kind, which is calibrated to the claim (for noise by servers, if `fields` say so); or a mechanism,
+            which is taken as it is.
         num_servers: N.
         columns: how many columns named a, b, ..; or the columns themselves.
         rows: m, for the sketches.
@@ -128,8 +129,10 @@ def make_task(
     )
     if isinstance(mechanism, str):
         asked = uncalibrated(mechanism, row_bound, rows, sparsity, len(columns))
-        verified = fields.get("verification", "none") != "none"
-        mechanism = asked.calibrated(claim_for_noise(claim) if verified else claim, len(columns), max_clients)
+        verified, clients_noise = fields.get("verification", "none") != "none", fields.get("noise") != "servers"
+        kept = claim_for_noise(claim, clients_noise=clients_noise) if verified else claim
+        asked = asked.noised_by(0 if clients_noise else num_servers)
+        mechanism = asked.calibrated(kept, len(columns), max_clients)
     urls = urls or [f"http://server-{index}.test" for index in range(num_servers)]
     servers = tuple(
         ServerEntry(url=url, identity_key=identity(f"server {index}").public_key) for index, url in enumerate(urls)

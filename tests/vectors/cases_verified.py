@@ -86,7 +86,7 @@ def _tasks() -> list[Vector]:
         ("a verified task in which all reports may fail", "invalid_message", {"max_rejected": "1"}),
         ("verification spelled out where there is none", "invalid_message", {"verification": "none"}),
         ("max_rejected without verification", "invalid_message", {"verification": None}),
-        ("noise of servers", "unsupported_feature", {"noise": "servers"}),
+        ("noise of servers that hides too little", "false_claim", {"noise": "servers"}),
         ("verified reports in spread shares", "unsupported_feature", {"share_form": "spread"}),
         (
             "shares that cost more than a thousandth of delta",

@@ -16,6 +16,7 @@ import cases_directions
 import cases_histogram
 import cases_joint
 import cases_lists
+import cases_noise
 import cases_organisations
 import cases_range
 import cases_spread
@@ -48,6 +49,7 @@ FILES = {
     "sealing": cases_control.sealing,
     "windows": lambda: cases_windows.windows() + cases_windows.tasks(),
     "verified": cases_verified.verified_reports,
+    "server_noise": cases_noise.server_noise,
     "problems": cases_control.problems,
 }
 

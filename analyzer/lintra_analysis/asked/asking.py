@@ -58,6 +58,7 @@ class Circumstances:
         random_bytes: a cryptographic source.
         missing: the names of columns whose numbers are expected to be missing in some rows.
         contributors: organisations that send one report each; None where every report is one row.
+        noising_servers: N where every server adds the noise; 0 where clients do.
     """
 
     claim: Claim
@@ -67,6 +68,7 @@ class Circumstances:
     random_bytes: RandomBytes
     missing: Sequence[str] = ()
     contributors: Contributors | None = None
+    noising_servers: int = 0
 
     def count(self, asked: Count | None) -> Count:
         """Return how rows are counted: as asked, or noisily where numbers are expected to be missing.
@@ -102,6 +104,10 @@ class Circumstances:
         """Return d, the numbers that a row becomes; a category enters as indicators unless `takes_levels`."""
         return len(Schema(tuple(self.columns), indicators=not takes_levels).encoded)
 
+    def told(self, mechanism: M) -> M:
+        """Return a mechanism that knows who contributes, and who adds the noise."""
+        return mechanism.of_contributors(self.contributors).noised_by(self.noising_servers)
+
     def calibrated(self, mechanism: M, claim: Claim) -> M:
         """Return a mechanism with the smallest noise that keeps a claim (see `Mechanism.calibrated`).
 
@@ -109,7 +115,7 @@ class Circumstances:
             InvalidTaskError: a report or a release would be too large, or no grid fits.
             FalseClaimError: no noise keeps the claim.
         """
-        mechanism = mechanism.of_contributors(self.contributors)
+        mechanism = self.told(mechanism)
         num_columns = self.num_columns(takes_levels=mechanism.takes_levels)
         require_size(mechanism, num_columns)
         return mechanism.calibrated(claim, num_columns, self.max_clients)
@@ -132,6 +138,8 @@ class MechanismSpecification(Asked):
     """Whether organisations can be asked for, which send one report each."""
     takes_proofs: ClassVar[bool] = False
     """Whether its reports have a bound that can be proven, so that they can be verified."""
+    takes_server_noise: ClassVar[bool] = False
+    """Whether servers may add the noise, each its own to its share of the release, in the place of clients."""
     takes_norm: ClassVar[bool] = True
     """Whether `row_bound` is a norm of normalised rows, which must be said; else the kind needs none, or plans one."""
 

@@ -27,6 +27,7 @@ class SecondMomentSpecification(MechanismSpecification):
     takes_missing: ClassVar[bool] = True
     takes_contributors: ClassVar[bool] = True
     takes_proofs: ClassVar[bool] = True
+    takes_server_noise: ClassVar[bool] = True
 
     def wanted(self, circumstances: Circumstances) -> tuple[Claim, SecondMoment]:
         """Return the sum of products with the row bound and the options that were given."""

@@ -11,7 +11,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from lintra_analysis.asked.asking import ASKINGS, Asked, MechanismSpecification, Number
 from lintra_protocol.canonical import canonical_json
 from lintra_protocol.contributors import MAX_ROWS, MAX_ROWS_PER_PERSON, Contributors
-from lintra_protocol.privacy.statement import Neighbours, Threat
+from lintra_protocol.privacy.statement import Neighbours, NoiseBy, Threat
 from lintra_protocol.schema import OTHER, Kind, Name
 from lintra_protocol.sealing import HYBRID, SuiteName
 from lintra_protocol.windows import MAX_MERGE, MAX_WINDOWS
@@ -216,6 +216,11 @@ class Specification(Asked):
         default=None,
         description="0.1 if not given: the largest part of a cohort's reports that may fail their proof; needs "
         "verification norm",
+    )
+    noise: NoiseBy = Field(
+        default="clients",
+        description="with servers reports carry no noise, and every server adds enough of it to its share of the "
+        "release; for sum, osnap and second_moment",
     )
     suite: SuiteName = HYBRID
     duration_seconds: Whole = Field(default=604_800, ge=1, le=31_536_000)

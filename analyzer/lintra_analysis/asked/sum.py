@@ -19,6 +19,7 @@ class SumSpecification(MechanismSpecification):
     takes_missing: ClassVar[bool] = True
     takes_contributors: ClassVar[bool] = True
     takes_proofs: ClassVar[bool] = True
+    takes_server_noise: ClassVar[bool] = True
 
     def wanted(self, circumstances: Circumstances) -> tuple[Claim, Sum]:
         """Return the sum with the row bound that was given."""

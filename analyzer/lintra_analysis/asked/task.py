@@ -94,14 +94,7 @@ def _built(
         claim = claim_of(asked)
         columns = columns_of(asked)
         max_clients = asked.max_clients or min(10 * asked.min_clients, 2**32)
-        missing = [column.name for column in asked.columns if column.missing and column.kind != "category"]
-        if missing and not asked.mechanism.takes_missing:
-            raise InvalidTaskError(
-                f"columns: {missing[0]!r} may be missing, and {asked.mechanism.kind} cannot leave rows out: missing "
-                "numbers would stand at their centres; ask for second_moment or sum, or leave the word out"
-            )
-        contributors = _contributors(asked, missing)
-        around = Circumstances(claim, columns, asked.row_bound, max_clients, random_bytes, missing, contributors)
+        around = _circumstances(asked, claim, columns, max_clients, random_bytes, len(servers))
         claim, mechanism = calibrated(asked, around, verification)
         if asked.mechanism.clip_count_weight not in (None, "0") and not mechanism.clip_words:
             raise InvalidTaskError(f"clip_count_weight: {mechanism.kind} cannot count clipped rows; leave it out")
@@ -113,7 +106,7 @@ def _built(
             analyzer=AnalyzerEntry(identity_key=keys.identity, sealing_key=keys.sealing[asked.suite]),
             columns=columns,
             mechanism=mechanism,
-            contributors=contributors,
+            contributors=around.contributors,
             claim=claim,
             max_clients=max_clients,
             max_missing=_max_missing(asked, claim, max_clients) if asked.max_missing is None else asked.max_missing,
@@ -127,6 +120,7 @@ def _built(
             share_form=asked.share_form,
             verification=verification,
             max_rejected=max_rejected(asked, verification),
+            noise=asked.noise,
             suite=asked.suite,
             retention=asked.retention,
             study=_study(asked),
@@ -135,6 +129,37 @@ def _built(
         raise InvalidTaskError(first_complaint(error)) from None
     task.check()
     return task
+
+
+def _circumstances(
+    asked: Specification,
+    claim: Claim,
+    columns: tuple[Column, ...],
+    max_clients: int,
+    random_bytes: RandomBytes,
+    num_servers: int,
+) -> Circumstances:
+    """Return what a kind of mechanism has to know to be calibrated.
+
+    Raises:
+        InvalidTaskError: numbers may be missing, organisations contribute or servers add noise where they cannot.
+    """
+    missing = [column.name for column in asked.columns if column.missing and column.kind != "category"]
+    if missing and not asked.mechanism.takes_missing:
+        raise InvalidTaskError(
+            f"columns: {missing[0]!r} may be missing, and {asked.mechanism.kind} cannot leave rows out: missing "
+            "numbers would stand at their centres; ask for second_moment or sum, or leave the word out"
+        )
+    return Circumstances(
+        claim=claim,
+        columns=columns,
+        row_bound=asked.row_bound,
+        max_clients=max_clients,
+        random_bytes=random_bytes,
+        missing=missing,
+        contributors=_contributors(asked, missing),
+        noising_servers=_noising(asked, num_servers),
+    )
 
 
 def warnings_of(task: Task) -> list[str]:
@@ -154,6 +179,12 @@ def warnings_of(task: Task) -> list[str]:
             f"up to {task.max_merge} windows in a row may be released together: that is in the second epsilon, and "
             f"a release is planned against {task.claim.max_corrupt_clients} corrupt reports, {task.max_merge} of each "
             "corrupt client"
+        )
+    if task.noise == "servers":
+        found.append(
+            f"every server adds the noise: with {task.num_servers} of them its variance is {task.num_servers} times "
+            "that of a trusted curator, however many clients are corrupt; but reports carry none, so if all servers "
+            "collude they see every row"
         )
     if task.verified is not None and task.shares_seen is not None:
         found.append(in_words(task.verified, mechanism, task.shares_seen.price(fraction(task.claim.epsilon))))
@@ -201,6 +232,23 @@ def _contributors(asked: Specification, missing: Sequence[str]) -> Contributors 
     return asked.contributors.contributors(asked.neighbours, missing=bool(missing))
 
 
+def _noising(asked: Specification, num_servers: int) -> int:
+    """Return how many servers add the noise: all, if that was asked for.
+
+    Raises:
+        InvalidTaskError: it was, and cannot be.
+    """
+    if asked.noise == "clients":
+        return 0
+    if not asked.mechanism.takes_server_noise:
+        raise InvalidTaskError(
+            f"noise: servers add it to sum, osnap or second_moment, not to {asked.mechanism.kind}; use clients"
+        )
+    if asked.contributors is not None or asked.study is not None:
+        raise InvalidTaskError("noise: that of organisations and of studies is their own so far; use clients")
+    return num_servers
+
+
 def _max_missing(asked: Specification, claim: Claim, max_clients: int) -> Real:
     if asked.contributors is not None:
         return real_below(organisations_max_missing(claim.min_clients, max_clients))
@@ -243,6 +291,7 @@ def claim_of(asked: Specification) -> Claim:
         is_sketch=asked.mechanism.is_sketch,
         reports_per_source=asked.reports_per_source,
         max_merge=asked.windows.max_merge if asked.windows else 1,
+        noise=asked.noise,
     )
 
 

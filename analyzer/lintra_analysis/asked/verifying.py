@@ -43,7 +43,7 @@ def calibrated(asked: Specification, around: Circumstances, verification: Verifi
         return asked.mechanism.wanted(around)
     if not _is_one_task(asked):
         raise InvalidTaskError("verification: a task with a second round, or in a study, cannot be verified so far")
-    kept = claim_for_noise(around.claim)
+    kept = claim_for_noise(around.claim, clients_noise=not around.noising_servers)
     wanted, mechanism = asked.mechanism.wanted(replace(around, claim=kept))
     return around.claim if wanted == kept else wanted, mechanism
 

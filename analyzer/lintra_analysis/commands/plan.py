@@ -28,11 +28,12 @@ from lintra_analysis.planning.option import PLANS, Option, plan_option
 from lintra_analysis.planning.plan import smallest_cohort, smallest_epsilon
 from lintra_analysis.planning.question import Question
 from lintra_analysis.planning.text import number
+from lintra_analysis.planning.trade import trade_of
 from lintra_protocol.documents import Real, first_complaint, real
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms import MECHANISMS
 from lintra_protocol.mechanisms.collusion import in_words
-from lintra_protocol.privacy.statement import Claim, Neighbours, Threat
+from lintra_protocol.privacy.statement import Claim, Neighbours, NoiseBy, Threat
 
 app = typer.Typer(help="Plan a task: noise, predicted error, bytes and limits, without any data.")
 """The same word as an application of its own."""
@@ -44,6 +45,7 @@ COMPARED = ("osnap", "second_moment")
 
 
 Weight = Annotated[float | None, typer.Option(help="Of the clip counter; 0 for none, by default .2.")]
+Noise = Annotated[NoiseBy, typer.Option(help="Who adds it: clients to their reports, or servers to their sums.")]
 
 
 @app.command()
@@ -92,6 +94,7 @@ def plan(
     bins: Annotated[int, typer.Option(help="Of histogram and ron_gauss: cells of each; 0 for none.")] = 16,
     covariance: Annotated[Literal["pooled", "per_class"], typer.Option(help="Of ron_gauss.")] = "pooled",
     clip_count_weight: Weight = None,
+    noise: Noise = "clients",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     grid: Annotated[bool, typer.Option("--grid", help="Print the comparison of calibrations instead.")] = False,
 ) -> None:
@@ -113,7 +116,8 @@ def _question(asked: Mapping[str, Any]) -> Question:
     clients, columns, bound = asked["clients"], asked["columns"], asked["bound"]
     promise: Document = {name: asked[name] for name in ("epsilon", "delta", "neighbours", "threat", "delta_coalition")}
     promise |= {"min_clients": clients, "max_corrupt_clients": asked["corrupt"], "is_sketch": True}
-    same = ("columns", "rows", "sparsity", "rank", "trace", "label", "dimension", "bins", "covariance")
+    promise["noise"] = asked["noise"]
+    same = ("columns", "rows", "sparsity", "rank", "trace", "label", "dimension", "bins", "covariance", "noise")
     return Question(
         claim=claim_of(promise),
         max_clients=2 * clients if asked["max_clients"] is None else asked["max_clients"],
@@ -149,7 +153,7 @@ def show_comparison(answer: Plan, *, as_json: bool) -> None:
     for name, option in planned.items():
         if option is not None:
             typer.echo(f"The {name}: {in_words(option.if_colluding)}.")
-    for note in notes(answer):
+    for note in [*notes(answer), *_trades(answer)]:
         typer.echo(f"Note: {note}.")
 
 
@@ -173,6 +177,15 @@ def show_option(question: Question, option: Option, *, as_json: bool) -> None:
         table.add_row(words, number(shown.get(key)))
     Console().print(table)
     typer.echo(f"The release: {in_words(option.if_colluding)}.")
+    if trade := trade_of(question, option):
+        typer.echo(f"{trade.words}.")
+
+
+def _trades(answer: Plan) -> Iterator[str]:
+    """Yield what it would be to leave the noise to the servers, of the mechanism that is recommended."""
+    option = answer.sketch if recommend(answer)[0] == "osnap" else answer.products
+    if option is not None and (trade := trade_of(answer.question, option)):
+        yield trade.words
 
 
 def claim_of(promise: Mapping[str, object]) -> Claim:
@@ -233,6 +246,7 @@ def solved(question: Question, solve: str | None, sigma: float | None, error: fl
 def describe(plan: Plan) -> Document:
     """Return a plan as a document; numbers that do not exist are None."""
     sketch, products, others = plan.sketch, plan.products, plan.others
+    trade = trade_of(plan.question, sketch)
     of_sketch, of_products = predicted_of(sketch), predicted_of(products) if products else None
     predicted: Document = {
         "sketch": asdict(of_sketch),
@@ -255,6 +269,7 @@ def describe(plan: Plan) -> Document:
         "range_finder": _described(plan.range_finder) if plan.range_finder else None,
         "recommendation": recommendation,
         "why": why,
+        "noise": None if trade is None else trade.document,
         "notes": list(notes(plan)),
     }
 
@@ -262,7 +277,8 @@ def describe(plan: Plan) -> Document:
 def tables(plan: Plan) -> Iterator[Table]:
     """Yield the tables that show a plan to a person."""
     others, claim = plan.others, plan.question.claim
-    title = f"One client's noise for epsilon {claim.epsilon} at delta {claim.delta}, {claim.min_clients:,} clients"
+    one = "server" if plan.question.noise == "servers" else "client"
+    title = f"One {one}'s noise for epsilon {claim.epsilon} at delta {claim.delta}, {claim.min_clients:,} clients"
     noise = Table("calibration", "sigma", title=title)
     noise.add_row("ours: exact, from the public matrix", number(plan.sketch.sigma))
     really = "" if others.published_epsilon is None else f" (really epsilon {others.published_epsilon:.3g} or more)"

@@ -77,7 +77,7 @@ def clip_count_deviation(mechanism: Mechanism, num_clients: int, num_servers: in
     """
     if not mechanism.clip_words:
         return {}
-    variance = num_clients * mechanism.sigma**2 + num_servers * mechanism.smoothing**2
+    variance = mechanism.draws(num_clients) * mechanism.sigma**2 + num_servers * mechanism.smoothing**2
     return {"clipped rows": math.sqrt(variance) / mechanism.clip_steps}
 
 
@@ -91,4 +91,4 @@ def row_count_deviation(mechanism: CountedRows, num_clients: int, relative: floa
     """
     if not mechanism.count_words:
         return {}
-    return {"rows": relative * math.sqrt(num_clients) * mechanism.sigma / mechanism.count_steps}
+    return {"rows": relative * math.sqrt(mechanism.draws(num_clients)) * mechanism.sigma / mechanism.count_steps}

@@ -8,7 +8,7 @@ from lintra_protocol.mechanisms import Osnap
 from lintra_protocol.mechanisms.collusion import default_corrupt_clients, half_of
 from lintra_protocol.privacy.boundary import bisect_whole
 from lintra_protocol.privacy.ceiling import usual_delta
-from lintra_protocol.privacy.statement import Claim, Neighbours, Threat
+from lintra_protocol.privacy.statement import Claim, Neighbours, NoiseBy, Threat
 
 CLIENTS_PER_ROW = 30
 """Fewer honest clients than this behind a row of a sketch are not planned for (docs/reference/analyzer.md)."""
@@ -26,6 +26,7 @@ def usual_claim(
     delta_coalition: Real | None = None,
     reports_per_source: int = 1,
     max_merge: int = 1,
+    noise: NoiseBy = "clients",
 ) -> Claim:
     """Return a promise with what was left open filled in.
 
@@ -33,16 +34,17 @@ def usual_claim(
     share a row: with nothing for it, one row would have to bear all of them (docs/explanation/privacy.md#coalitions).
     These parts of all that a source is asked for add up, and must stay below its ledger's delta: `reports_per_source`
     share them. Where up to `max_merge` windows are released together a corrupt client may have as many reports in a
-    release, and these are what a claim counts.
+    release, and these are what a claim counts. Where servers add the noise no coalition weakens it: the number says
+    only how many reports may be missing, and nothing of delta is kept for it.
 
     Raises:
         ValidationError: no claim has these numbers.
     """
     delta = default_delta(min_clients) if delta is None else delta
     corrupt = default_corrupt_clients(min_clients) if max_corrupt_clients is None else max_corrupt_clients
-    corrupt *= max_merge
+    corrupt *= max_merge if noise == "clients" else 1
     if delta_coalition is None:
-        shared = is_sketch and corrupt > 0 and threat == "static"
+        shared = is_sketch and corrupt > 0 and threat == "static" and noise == "clients"
         delta_coalition = real_below(fraction(half_of(delta)) / reports_per_source) if shared else "0"
     return Claim(
         epsilon=epsilon,
@@ -61,10 +63,13 @@ def default_delta(min_clients: int) -> Real:
     return real_below(Fraction(digits, 10**12))
 
 
-def most_rows(claim: Claim) -> int:
-    """Return how many rows a sketch may have so that `CLIENTS_PER_ROW` honest clients stand behind each, at least 2."""
+def most_rows(claim: Claim, noising_servers: int = 0) -> int:
+    """Return how many rows a sketch may have so that `CLIENTS_PER_ROW` honest clients stand behind each, at least 2.
+
+    Where servers add the noise, so that so many clients stand behind each.
+    """
     most = max(2, claim.min_clients // CLIENTS_PER_ROW)
-    while most > 2 and claim.min_clients // most - claim.quota(most) < CLIENTS_PER_ROW:
+    while not noising_servers and most > 2 and claim.min_clients // most - claim.quota(most) < CLIENTS_PER_ROW:
         most = most * 15 // 16 if most > 16 else most - 1
     return most
 

@@ -9,6 +9,7 @@ from lintra_analysis.by_kind import ByKind
 from lintra_analysis.planning.question import MOST_CLIENTS, Question
 from lintra_analysis.planning.verified import VerifiedOption, verified_option
 from lintra_protocol.blocks import frame_bytes
+from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms.base import LOG_MAX_WRAP, Mechanism
 from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
 from lintra_protocol.privacy.boundary import bisect_whole
@@ -42,7 +43,8 @@ class Option:
 
     Attributes:
         mechanism: as it would stand in the task.
-        sigma: deviation of one client's noise in a word (off the diagonal for second moments), normalised units.
+        sigma: deviation of one client's noise, or of one server's, in a word (off the diagonal for second moments), in
+            normalised units.
         leverage: bound of an honest client's leverage.
         epsilon: recomputed for the smallest cohort; not above the claim's.
         if_colluding: what epsilon becomes if so many per cent of the smallest cohort collude; infinite for no privacy.
@@ -76,11 +78,13 @@ class KindPlan:
             FalseClaimError where no such task is possible.
         predicts: whether its options have a prediction of second moments.
         crowds: whether a coalition may crowd one of several rows, so that a part of delta is kept for that.
+        by_servers: whether servers may add the noise in the place of clients.
     """
 
     option: Callable[[Question], Option]
     predicts: bool = True
     crowds: bool = False
+    by_servers: bool = False
 
 
 PLANS = ByKind("lintra_analysis.planning", "PLAN", KindPlan)
@@ -94,6 +98,8 @@ def plan_option(kind: str, question: Question) -> Option:
         InvalidTaskError, RowUnderfilledError, FalseClaimError: no such task is possible.
     """
     plan = PLANS[kind]
+    if question.noise == "servers" and not plan.by_servers:
+        raise InvalidTaskError(f"noise: servers add it to sum, osnap or second_moment, not to {kind}; use clients")
     return plan.option(question if plan.crowds else question.of_a_sum())
 
 
@@ -115,7 +121,7 @@ def option_of(
         sigma: see `Option`.
         deviations: see `Option`.
         columns: of the task, if not those of the question.
-        leverage: one over the honest clients of the emptiest row if not given.
+        leverage: one over the honest draws of noise in the emptiest row if not given.
         predicted: see `Option`.
     """
     claim, columns = question.claim, columns or question.columns
@@ -123,7 +129,7 @@ def option_of(
     return Option(
         mechanism=mechanism,
         sigma=sigma,
-        leverage=leverage or 1 / mechanism.smallest_row(claim.min_clients, claim),
+        leverage=leverage or 1 / mechanism.honest_draws(mechanism.smallest_row(claim.min_clients, claim)),
         epsilon=mechanism.privacy(claim, columns, claim.min_clients).epsilon,
         if_colluding=epsilons_if_colluding(mechanism, claim, columns),
         deviations=deviations,

@@ -24,7 +24,7 @@ class Yardsticks:
         published: of Burkhardt et al. 2025, equation (4), for each of s copies; None where it is undefined.
         published_epsilon: what it really gives if all rows are filled alike; None where a coalition isolates somebody.
         undefined: why it is undefined, or nothing.
-        central: of clients whose noise adds up to a trusted curator's.
+        central: of clients whose noise adds up to a trusted curator's; where servers add it, of that curator.
         local: of clients that trust nobody.
     """
 
@@ -43,6 +43,7 @@ def plan_sketch(question: Question) -> Option:
     """
     claim, m, s = question.claim, question.sketch_rows, question.sparsity
     plain = Osnap(row_bound=question.row_bound, fraction_bits=0, sigma=MIN_SIGMA, rows=m, sparsity=s)
+    plain = plain.noised_by(question.noising_servers)
     asked = with_clip_count(plain, claim.neighbours, question.clip_count_weight)
     mechanism = calibrated_sketch(asked, claim, question.columns, question.max_clients)
     step = 2.0**-mechanism.fraction_bits
@@ -52,9 +53,10 @@ def plan_sketch(question: Question) -> Option:
         question,
         mechanism,
         sigma=sigma,
-        deviations={"entry": math.sqrt(claim.min_clients * sigma**2 / m + smoothing)}
+        deviations={"entry": math.sqrt(entry_variance(question, m, sigma) + smoothing)}
         | clip_count_deviation(mechanism, claim.min_clients, question.num_servers),
-        leverage=None if s == 1 else float(fraction(mechanism.leverage)),
+        # Noised by a server, a row is hidden s times over by one draw in each of its rows.
+        leverage=None if s == 1 else float(fraction(mechanism.leverage)) if mechanism.shares_noise else float(s),
         predicted=predict(question, sketch_error(question, m, sigma)),
     )
 
@@ -77,7 +79,7 @@ def yardsticks(question: Question) -> Yardsticks:
         published_epsilon=real_epsilon if real_epsilon < math.inf else None,
         undefined=undefined,
         # Every row of the sketch holds n s/m clients, and a column has the norm sqrt(s).
-        central=total * math.sqrt(m / claim.min_clients),
+        central=total * math.sqrt(s if question.noising_servers else m / claim.min_clients),
         local=local_sigma(question.sensitivity, epsilon, delta),
     )
 
@@ -85,25 +87,34 @@ def yardsticks(question: Question) -> Yardsticks:
 def sketch_error(question: Question, rows: float, sigma: float) -> float:
     """Return the expected squared Frobenius error of the Gram matrix from a sketch without its bias.
 
-    ((tr M)^2 + |M|_F^2 - 2 sum |x|^4)/m + 2 v (d+1) tr M + m v^2 d (d+1), v = n sigma^2/m the noise in an entry, with
-    rows of equal norm that fill all directions alike. The first term is the matrix's own, the others are the noise's.
+    ((tr M)^2 + |M|_F^2 - 2 sum |x|^4)/m + 2 v (d+1) tr M + m v^2 d (d+1), v the noise in an entry (`entry_variance`),
+    with rows of equal norm that fill all directions alike. The first term is the matrix's own, the others are the
+    noise's.
 
     Args:
         question: what is planned for.
         rows: m.
-        sigma: deviation of one client's noise in an entry, in normalised units.
+        sigma: deviation of one client's noise in an entry, or of one server's, in normalised units.
     """
     d, trace = question.columns, question.expected_trace
-    v = question.claim.min_clients * sigma**2 / rows
+    v = entry_variance(question, rows, sigma)
     sampling = (trace**2 * (1 + 1 / d) - 2 * trace * question.row_norm**2) / rows
     return max(sampling, 0.0) + 2 * v * (d + 1) * trace + rows * v**2 * d * (d + 1)
 
 
+def entry_variance(question: Question, rows: float, sigma: float) -> float:
+    """Return v, the variance of the noise in an entry of the sketch: n sigma^2/m, or N sigma^2/s of that of servers."""
+    if question.noising_servers:
+        return question.noising_servers * sigma**2 / question.sparsity
+    return question.claim.min_clients * sigma**2 / rows
+
+
 def best_sketch_error(question: Question) -> float:
-    """Return the predicted error at m* rows, with a trusted curator's noise."""
+    """Return the predicted error at m* rows, with a trusted curator's noise, once or from every server."""
     rows = question.best_rows
-    sigma = question.sensitivity / question.mu * math.sqrt(rows / question.claim.min_clients)
+    shown = question.sparsity if question.noising_servers else rows / question.claim.min_clients
+    sigma = question.sensitivity / question.mu * math.sqrt(shown)
     return sketch_error(question, rows, sigma)
 
 
-PLAN = KindPlan(plan_sketch, crowds=True)
+PLAN = KindPlan(plan_sketch, crowds=True, by_servers=True)

@@ -25,7 +25,7 @@ def smallest_epsilon(question: Question, sigma: float) -> Question:
     if not 0 < sigma < math.inf:
         raise InvalidTaskError(f"sigma must be positive, got {sigma}")
     option = plan_sketch(question)
-    honest = question.claim.min_clients - question.claim.max_corrupt_clients
+    honest = option.mechanism.honest_draws(question.claim.min_clients - question.claim.max_corrupt_clients)
     counter = option.mechanism.clip_steps * 2.0**-option.mechanism.fraction_bits / math.sqrt(honest)
     mu = math.hypot(question.sensitivity * math.sqrt(option.leverage), counter) / sigma
     # What the lattice and the rounding of sigma cost is found by trying: a few steps of a millionth.

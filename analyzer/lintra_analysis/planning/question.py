@@ -9,7 +9,7 @@ from lintra_analysis.planning.coalition import CLIENTS_PER_ROW, most_rows, usual
 from lintra_protocol.documents import Real, first_complaint, fraction
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.privacy.gaussian import gaussian_mu
-from lintra_protocol.privacy.statement import Claim
+from lintra_protocol.privacy.statement import Claim, NoiseBy
 
 MOST_CLIENTS = 2**32
 """A task may have no more (docs/reference/protocol.md)."""
@@ -39,6 +39,7 @@ class Question:
         count: whether rows with a missing number are left out and the others counted with noise.
         clip_count_weight: w of the clip counter; if not given, the usual one where a mechanism can count.
         usual_coalition: whether the tolerated coalition follows from the smallest cohort (see `usual_claim`).
+        noise: who adds it.
     """
 
     columns: int
@@ -60,6 +61,7 @@ class Question:
     clip_count_weight: Real | None = None
     count: Literal["exact", "noisy"] = "exact"
     usual_coalition: bool = False
+    noise: NoiseBy = "clients"
 
     def __post_init__(self) -> None:
         """Refuse what cannot be planned for."""
@@ -73,6 +75,11 @@ class Question:
             raise InvalidTaskError(f"{self.max_clients} clients at most, but {self.claim.min_clients} at least")
         if not 0 <= self.label <= 1024 or self.bins < 0:
             raise InvalidTaskError("a label is 0 (none), 1 (a number) or up to 1024 levels; bins are 0 or more")
+
+    @property
+    def noising_servers(self) -> int:
+        """Return N where servers add the noise, 0 where clients do."""
+        return self.num_servers if self.noise == "servers" else 0
 
     @property
     def sensitivity(self) -> float:
@@ -91,8 +98,12 @@ class Question:
 
     @property
     def best_rows(self) -> float:
-        """Return m*, where the predicted error of the sketch is smallest: n r^2 mu^2 / (Delta^2 d)."""
-        return self.expected_trace * (self.mu / self.sensitivity) ** 2 / self.columns
+        """Return m*, where the predicted error of the sketch is smallest: n r^2 mu^2 / (Delta^2 d).
+
+        Where each of N servers adds as much noise as is needed it is an N-th of that.
+        """
+        own = self.expected_trace * (self.mu / self.sensitivity) ** 2 / self.columns
+        return own / max(self.noising_servers, 1)
 
     @property
     def sketch_rows(self) -> int:
@@ -102,7 +113,7 @@ class Question:
         wanted = max(round(self.best_rows), 3 * self.columns, 2 * self.rank, self.sparsity)
         if self.claim.min_clients < 2 * CLIENTS_PER_ROW:
             return 1
-        return max(1, min(wanted, most_rows(self.claim), 2**20))
+        return max(1, min(wanted, most_rows(self.claim, self.noising_servers), 2**20))
 
     def with_claim(self, **changes: object) -> "Question":
         """Return the question with other numbers in its claim; the largest cohort grows with the smallest.
@@ -121,6 +132,7 @@ class Question:
                     min_clients=claim.min_clients,
                     threat=claim.threat,
                     is_sketch=True,
+                    noise=self.noise,
                 )
         except ValidationError as error:
             raise InvalidTaskError(first_complaint(error)) from None

@@ -28,9 +28,9 @@ def plan_second_moment(question: Question) -> Option:
         count=question.count,
     )
     asked = with_clip_count(plain, claim.neighbours, question.clip_count_weight)
-    mechanism = asked.calibrated(claim, d, question.max_clients)
+    mechanism = asked.noised_by(question.noising_servers).calibrated(claim, d, question.max_clients)
     sigma = mechanism.sigma * 4.0**-mechanism.fraction_bits
-    variance = claim.min_clients * sigma**2
+    variance = mechanism.draws(claim.min_clients) * sigma**2
     # Least squares over d noisy squares and their noisy sum: each keeps d / (d + 1) of its variance.
     square = 2 * variance * (d / (d + 1) if mechanism.trace else 1)
     deviations = {"product": math.sqrt(variance), "square": math.sqrt(square)}
@@ -44,4 +44,4 @@ def plan_second_moment(question: Question) -> Option:
     return option_of(question, mechanism, sigma=sigma, deviations=deviations, predicted=predict(question, error))
 
 
-PLAN = KindPlan(plan_second_moment)
+PLAN = KindPlan(plan_second_moment, by_servers=True)

@@ -17,12 +17,15 @@ def plan_sum(question: Question) -> Option:
     """
     plain = Sum(row_bound=question.row_bound, fraction_bits=0, sigma=MIN_SIGMA, count=question.count)
     asked = with_clip_count(plain, question.claim.neighbours, question.clip_count_weight)
-    mechanism = asked.calibrated(question.claim, question.columns, question.max_clients)
+    mechanism = asked.noised_by(question.noising_servers).calibrated(
+        question.claim, question.columns, question.max_clients
+    )
     sigma, clients = mechanism.sigma * 2.0**-mechanism.fraction_bits, question.claim.min_clients
-    deviations = {"sum": math.sqrt(clients) * sigma, "mean": sigma / math.sqrt(clients)}
+    total = math.sqrt(mechanism.draws(clients)) * sigma
+    deviations = {"sum": total, "mean": total / clients}
     deviations |= row_count_deviation(mechanism, clients)
     deviations |= clip_count_deviation(mechanism, clients)
     return option_of(question, mechanism, sigma=sigma, deviations=deviations)
 
 
-PLAN = KindPlan(plan_sum, predicts=False)
+PLAN = KindPlan(plan_sum, predicts=False, by_servers=True)

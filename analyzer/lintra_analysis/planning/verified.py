@@ -49,7 +49,8 @@ def verified_option(
         sizes = Parameters(mechanism.report_words(num_columns), num_servers, noised_bound(longest, variances))
     except ValueError:
         return None
-    seen = SharesSeen.of(sizes.padded, sizes.squared_bound, sizes.word_bits, max_clients)
+    clients_noise = not mechanism.noising_servers
+    seen = SharesSeen.of(sizes.padded, sizes.squared_bound, sizes.word_bits, max_clients, clients_noise=clients_noise)
     price = seen.price(fraction(claim.epsilon))
     if price > LARGEST_PART * fraction(claim.delta):
         return None

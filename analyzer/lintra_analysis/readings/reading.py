@@ -52,8 +52,10 @@ def band_of_sums(task: Task, mechanism: Mechanism, row_counts: IntArray, deviati
         deviations: of the noise.
     """
     counts = row_counts[:, np.newaxis].astype(np.float64)
-    sigmas = mechanism.report_sigmas(task.num_columns)[: task.sketch_words].astype(np.float64)
-    band: FloatArray = counts * float(mechanism.largest_report_word()) + deviations * np.sqrt(counts) * sigmas
+    draws = mechanism.draws_in_rows(row_counts)[:, np.newaxis].astype(np.float64)
+    sigmas = np.pad(mechanism.sigmas(task.num_columns), (0, mechanism.exact_count_words))
+    noise = np.sqrt(draws) * sigmas[: task.sketch_words].astype(np.float64)
+    band: FloatArray = counts * float(mechanism.largest_report_word()) + deviations * noise
     if mechanism.exact_count_words and mechanism.contributors is not None:
         band[:, -1] = counts[:, 0] * mechanism.contributors.max_rows
     return band
@@ -95,7 +97,7 @@ def clipped_rows(
     if not mechanism.clip_words:
         return None
     num_clients = int(row_counts.sum()) // rows_of_a_report
-    variance = num_clients * mechanism.sigma**2 + task.num_servers * mechanism.smoothing**2
+    variance = mechanism.draws(num_clients) * mechanism.sigma**2 + task.num_servers * mechanism.smoothing**2
     sd = math.sqrt(variance) / mechanism.clip_steps
     counted = ClippedRows(mechanism.clipped_rows(sketch), sd, num_clients)
     if not shrunk_only:
@@ -118,7 +120,7 @@ def counted_rows(
     if not mechanism.count_words:
         return None
     num_clients = int(row_counts.sum())
-    sd = relative * math.sqrt(num_clients) * mechanism.sigma / mechanism.count_steps
+    sd = relative * math.sqrt(mechanism.draws(num_clients)) * mechanism.sigma / mechanism.count_steps
     return RowCount(mechanism.counted_rows(sketch), sd, num_clients, mechanism.contributors is not None)
 
 

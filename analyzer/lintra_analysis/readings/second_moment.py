@@ -37,7 +37,7 @@ def _read(
         columns = (*names, *(columns[place] for place in mechanism.targets))
     trace_columns = len(columns) if mechanism.trace else 0
     # Products are counted in squared steps. The diagonal's noise is sqrt(2) times this, rounded up to an integer.
-    noise_sd = math.sqrt(num_reports) * mechanism.sigma * 4.0**-mechanism.fraction_bits
+    noise_sd = math.sqrt(mechanism.draws(num_reports)) * mechanism.sigma * 4.0**-mechanism.fraction_bits
     if mechanism.intercept_steps:
         constant = mechanism.intercept_steps * 2.0**-mechanism.fraction_bits
         row_bound = math.hypot(row_bound, constant)

@@ -34,7 +34,8 @@ def read_sketch(
         columns=scaled_columns(task),
         values=mechanism.decode(sketch, task.num_columns),
         row_counts=row_counts,
-        noise_variance=(row_counts * np.float64(mechanism.sigma * step) ** 2 + smoothing) / sparsity,
+        noise_variance=(mechanism.draws_in_rows(row_counts) * np.float64(mechanism.sigma * step) ** 2 + smoothing)
+        / sparsity,
         num_clients=int(row_counts.sum()) // sparsity,
         row_bound=float(fraction(mechanism.row_bound)),
         clipped=clipped_rows(task, sketch, row_counts, rows_of_a_report=sparsity, shrunk_only=shrunk_only),
@@ -51,17 +52,21 @@ def band_of_signed_rows(task: Task, mechanism: AnySketch, row_counts: IntArray, 
 
     It is a sum of c entries, none above B, under independent fair signs, plus noise: sub-Gaussian with variance proxy
     c (B^2 + sigma^2), and the servers' smoothing on top (Hoeffding 1963). B stands for the largest entry of a report. A
-    clip counter's total has no signs: in its row 0 it is at most n g and n clients' noise, elsewhere nothing.
+    clip counter's total has no signs: in its row 0 it is at most n g and n clients' noise, elsewhere nothing. Where
+    servers add the noise it is N sigma^2 everywhere.
     """
     counts, sigma = row_counts.astype(np.float64), float(mechanism.sigma)
+    noise = mechanism.draws_in_rows(row_counts).astype(np.float64) * sigma**2
     smoothing = task.num_servers * float(mechanism.smoothing) ** 2
     band: FloatArray = np.repeat(
-        deviations * np.sqrt(counts * (float(mechanism.largest_entry) ** 2 + sigma**2) + smoothing)[:, np.newaxis],
+        deviations * np.sqrt(counts * float(mechanism.largest_entry) ** 2 + noise + smoothing)[:, np.newaxis],
         task.sketch_words,
         axis=1,
     )
     if mechanism.clip_words:
-        num_clients = counts.sum() / mechanism.sparsity
-        band[:, -1] = deviations * math.sqrt(smoothing)
-        band[0, -1] = num_clients * mechanism.clip_steps + deviations * math.sqrt(num_clients * sigma**2 + smoothing)
+        num_clients = int(row_counts.sum()) // mechanism.sparsity
+        beside = mechanism.noising_servers * sigma**2 + smoothing
+        total = mechanism.draws(num_clients) * sigma**2 + smoothing
+        band[:, -1] = deviations * math.sqrt(beside)
+        band[0, -1] = num_clients * mechanism.clip_steps + deviations * math.sqrt(total)
     return band

@@ -21,7 +21,7 @@ from lintra_protocol.task import Task
 def _read(task: Task, mechanism: Sum, sketch: IntArray, row_counts: IntArray, earlier: Earlier) -> Totals:
     del earlier
     num_rows = number_of_rows(mechanism, sketch, row_counts)
-    noise_sd = math.sqrt(int(row_counts.sum())) * mechanism.sigma * 2.0**-mechanism.fraction_bits
+    noise_sd = math.sqrt(mechanism.draws(int(row_counts.sum()))) * mechanism.sigma * 2.0**-mechanism.fraction_bits
     values = mechanism.decode(sketch, task.num_columns)
     clipped, row_bound = clipped_rows(task, sketch, row_counts), norm_of_rows(mechanism)
     counted = counted_rows(mechanism, sketch, row_counts)

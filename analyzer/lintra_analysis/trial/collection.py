@@ -47,7 +47,8 @@ class Collected:
     def noise(self) -> float:
         """Return the deviation of a released product of two columns, in normalised units."""
         mechanism = self.task.mechanism
-        return math.sqrt(self.privacy.num_clients) * mechanism.sigma * 2.0**-mechanism.sigma_bits
+        draws = mechanism.draws(self.privacy.num_clients)
+        return math.sqrt(draws) * mechanism.sigma * 2.0**-mechanism.sigma_bits
 
 
 def collect(
@@ -73,8 +74,8 @@ def collect(
     checked = task.schema_arrays.rows(rows)
     nonces = [random_bytes(NONCE_BYTES) for _ in range(task.num_servers)]
     made = _reports(task, checked, random_bytes, said)
-    if task.mechanism.num_rows == 1 and not task.mechanism.smoothing:
-        return added_up(task, made, nonces)
+    if task.mechanism.num_rows == 1:
+        return added_up(task, made, nonces, random_bytes)
     reports = [report for some in made for report in some]
     said("adding up the shares")
     second = [random_bytes(NONCE_BYTES) for _ in nonces] if task.verified is not None else ()
@@ -125,13 +126,19 @@ def collect_contributions(
         contributions.append(exact)
         reports.append(make_report(task, noised, task.not_before, random_bytes))
     nonces = [random_bytes(NONCE_BYTES) for _ in range(task.num_servers)]
-    return added_up(task, [reports], nonces), contributions
+    return added_up(task, [reports], nonces, random_bytes), contributions
 
 
-def added_up(task: Task, made: Iterable[list[Report]], nonces: Sequence[bytes]) -> Collected:
+def added_up(task: Task, made: Iterable[list[Report]], nonces: Sequence[bytes], random_bytes: RandomBytes) -> Collected:
     """Do what `ideal.release` does where every report is added to one row, without holding all reports at once.
 
     The clients of a trial are honest, so that what would be checked in a verified task is not looked at.
+
+    Args:
+        task: of the trial.
+        made: all reports, some at a time.
+        nonces: one from each server, in server order.
+        random_bytes: the servers', for their noise if they add any.
     """
     shares = np.zeros((task.num_servers, 1, task.sketch_words), np.uint64)
     found: list[bytes] = []
@@ -139,6 +146,8 @@ def added_up(task: Task, made: Iterable[list[Report]], nonces: Sequence[bytes]) 
         ones = task.mechanism.public_matrix(len(some), bytes(NONCE_BYTES))
         shares += np.stack([server_sketch_share(task, server, some, ones) for server in range(task.num_servers)])
         found += [report.report_id for report in some]
+    for share in shares:
+        task.mechanism.add_server_noise(share, task.num_columns, random_bytes)
     check_cohort(task, len(found), len(found))
     drawn = draw_matrix(task, BATCH, ReportIds.of(sorted(found)).root, nonces, len(found))
     return Collected(task, read(task, from_ring(combine(shares)), drawn.matrix.row_counts()), drawn.privacy)

@@ -111,13 +111,14 @@ def _noise(task: Task, row_counts: IntArray) -> RecordedNoise:
     servers = task.num_servers * mechanism.smoothing**2
 
     def deviation(row: int) -> float:
-        return step * math.sqrt((row * mechanism.sigma**2 + servers) / rows_of_a_report(task))
+        return step * math.sqrt((mechanism.draws(row) * mechanism.sigma**2 + servers) / rows_of_a_report(task))
 
     return RecordedNoise(
         sigma=mechanism.sigma,
         step_bits=exponent,
         step=rounded_up(Decimal(2) ** -exponent),
         smoothing=mechanism.smoothing,
+        servers=mechanism.noising_servers,
         fewest_reports=smallest,
         most_reports=largest,
         smallest_sd=rounded_up(deviation(smallest)),

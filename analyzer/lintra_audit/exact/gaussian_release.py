@@ -9,6 +9,7 @@ from math import hypot, sqrt
 
 import numpy as np
 
+from lintra_audit.exact.server_release import audit_server_release
 from lintra_audit.exact.task_audit import TaskAudit
 from lintra_audit.gaussian.verdict import audit_pair
 from lintra_curator.ndis.linear import SparseSketch, absence_pair, ltm_certificate
@@ -37,6 +38,8 @@ def audit_gaussian_release(task: Task, matrix: PublicMatrix) -> TaskAudit:
         LintraError: the service itself refuses this matrix.
         ValueError: the matrix is too large to be factorised.
     """
+    if task.mechanism.noising_servers:
+        return audit_server_release(task, matrix, sketch_of(matrix))
     mechanism, claim = task.mechanism, task.noise_claim
     stated = mechanism.release_privacy(claim, task.num_columns, matrix)
     sketch = sketch_of(matrix)

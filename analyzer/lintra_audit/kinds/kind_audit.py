@@ -48,7 +48,7 @@ def gaussian_test(scene: Scene, reports: Reports) -> OptimalTest:
     return joined(
         [
             likelihood_ratio(
-                part.columns[..., scene.honest],
+                scene.noise_columns(part),
                 part.columns[..., scene.victim],
                 (reports[0][scene.victim][part.sent], reports[1][scene.victim][part.sent]),
                 midpoint[:, part.released],

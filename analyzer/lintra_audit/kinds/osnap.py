@@ -24,12 +24,16 @@ def cases() -> list[Case]:
     counts = partial(make_case_task, counted, num_columns=2, min_clients=24, max_corrupt_clients=2)
     twice = _sketch(4, 2).model_copy(update={"clip_count_weight": "1"})
     smoothed = partial(make_case_task, twice, num_columns=2, min_clients=24)
+    servers = partial(
+        make_case_task, _sketch(4, 2), num_columns=2, min_clients=24, max_corrupt_clients=23, noise="servers"
+    )
     return [
         Case("osnap", "sketch, s = 1, n = 24, m = 3, d = 2, t = 2", one, 24),
         Case("osnap-2", "sketch, s = 2, n = 24, m = 4, d = 2, smoothed", two, 24),
         Case("osnap-2-corrupt", "sketch, s = 2, n = 48, m = 4, d = 2, t = 2, smoothed", corrupt, 48),
         Case("osnap-count", "sketch and clip counter, s = 1, n = 24, m = 3, d = 2, t = 2", counts, 24),
         Case("osnap-2-count", "sketch and clip counter, s = 2, n = 24, m = 4, d = 2, smoothed", smoothed, 24),
+        Case("osnap-servers", "sketch, s = 2, n = 24, m = 4, d = 2, t = 23, noise of one honest server", servers, 24),
         Case("thin-row", "sketch, m = 3, t = 2, cohort of 9 instead of 24", one, 9, must_refuse=True),
     ]
 
@@ -41,7 +45,7 @@ def twin(task: Task) -> Task:
     rows = min(mechanism.rows, 4 if several else 3)
     clients = min(task.claim.min_clients, MAX_CLIENTS * rows)
     small = mechanism.model_copy(update={"rows": rows, "sparsity": 2 if several else 1})
-    if not several:
+    if not mechanism.shares_noise:
         return twin_of(task, small, clients, columns)
     # With several entries per column so small a cohort has none to spare.
     claim = small_claim(task, clients, corrupt=0)
@@ -50,7 +54,7 @@ def twin(task: Task) -> Task:
 
 def kept(task: Task) -> str:
     """Return what the twin keeps: mu, or the claim where mu depends on the matrix."""
-    return "claim" if cast("Osnap", task.mechanism).sparsity > 1 else "mu"
+    return "claim" if cast("Osnap", task.mechanism).shares_noise else "mu"
 
 
 def _counter(mechanism: Mechanism, num_columns: int) -> slice:
@@ -71,6 +75,12 @@ AUDIT = KindAudit(
             FAULTS["gate"],
             "thin-row",
             frozenset({"refusal", "optimal test", "black box"}),
+        ),
+        "server-sigma": Planted(
+            "the honest server's noise has nine tenths of the deviation",
+            FAULTS["server-sigma"],
+            "osnap-servers",
+            frozenset({"noise law", "optimal test"}),
         ),
         "free-clip-count-of-sketches": Planted(
             "clipped rows are counted, but the noise is that of a task without a count",

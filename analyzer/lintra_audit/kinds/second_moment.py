@@ -33,10 +33,12 @@ def cases() -> list[Case]:
     null = partial(
         make_case_task, left_out, num_columns=2, min_clients=10, max_corrupt_clients=1, neighbours="zero-out"
     )
+    servers = partial(make_case_task, counted, num_columns=2, min_clients=10, max_corrupt_clients=9, noise="servers")
     return [
         Case("second-moment", "products, n = 10, d = 2, t = 1", moments, 10),
         Case("second-moment-options", "products, intercept 0.7 and trace, n = 10, d = 2, t = 1", options, 10),
         Case("second-moment-count", "the same with a clip counter, n = 10, d = 2, t = 1", counts, 10),
+        Case("second-moment-servers", "the same, t = 9, noise of one honest server", servers, 10),
         Case("second-moment-missing", "a row against one that is left out, n = 10, d = 2, t = 1", null, 10),
         *directions.cases(),
     ]

@@ -28,6 +28,7 @@ def cases() -> list[Case]:
     counting = _PLAIN.model_copy(update={"clip_count_weight": "1"})
     counts = partial(make_case_task, counting, num_columns=2, min_clients=12, max_corrupt_clients=1)
     left_out = _PLAIN.model_copy(update={"count": "noisy"})
+    servers = partial(make_case_task, _PLAIN, num_columns=2, min_clients=12, max_corrupt_clients=11, noise="servers")
     missing = partial(
         make_case_task, left_out, num_columns=2, min_clients=12, max_corrupt_clients=1, neighbours="zero-out"
     )
@@ -37,6 +38,8 @@ def cases() -> list[Case]:
         Case("pair", "sum, n = 2, d = 1", pair, 2),
         Case("twice", "sum, n = 12, then again without client 0", spare, 12, without_first=True, must_refuse=True),
         Case("sum-count", "sum and clip counter, n = 12, d = 2, t = 1", counts, 12),
+        Case("sum-servers", "sum, n = 12, d = 2, t = 11, noise of one honest server", servers, 12),
+        Case("sum-servers-twice", "the same, asked for twice", servers, 12, again=True, must_refuse=True),
         Case("sum-missing", "a row against one that is left out, n = 12, d = 2, t = 1", missing, 12),
     ]
 
@@ -55,6 +58,18 @@ AUDIT = KindAudit(
             FAULTS["second-release"],
             "twice",
             frozenset({"refusal", "optimal test", "black box"}),
+        ),
+        "silent-server": Planted(
+            "the honest server forgets its noise",
+            FAULTS["silent-server"],
+            "sum-servers",
+            frozenset({"optimal test", "black box", "noise law", "lattice"}),
+        ),
+        "noise-drawn-twice": Planted(
+            "servers draw their noise again for the same reports, and give out both sums",
+            FAULTS["second-release"],
+            "sum-servers-twice",
+            frozenset({"refusal", "optimal test"}),
         ),
         "bound": Planted("clients clip to 1.05 B", FAULTS["bound"], "pair", frozenset({"encoder"})),
         "free-clip-count-of-sums": Planted(

@@ -97,7 +97,7 @@ def check_law(scene: Scene, worlds: tuple[IntArray, IntArray]) -> Check:
     for part in scene.parts:
         # All copies of a row have noise alike.
         own = variances[part.sent][: part.released.stop - part.released.start]
-        grams[part.released] = own[:, np.newaxis, np.newaxis] * noise_gram(part.columns[..., scene.honest])
+        grams[part.released] = own[:, np.newaxis, np.newaxis] * noise_gram(scene.noise_columns(part))
     # Every server adds its own smoothing noise to every word of every release.
     smoothing = scene.task.num_servers * float(mechanism.smoothing) ** 2
     size = len(scene.matrix) * len(grams)

@@ -214,11 +214,13 @@ def _measure(outcome: Outcome, scene: Scene, subject: Subject, trials: int, seed
     case, claimed, test = outcome.case, outcome.statement.mu, subject.test(scene)
     few = max(trials // 4, MIN_TRIALS)
     runs = [
-        run_reports(scene, subject.draw(scene, world, seams, near=False), trials, expand(seed, f"world {world}"))
+        run_reports(scene, subject.draw(scene, world, seams, near=False), trials, expand(seed, f"world {world}"), seams)
         for world in range(2)
     ]
     adjacent = [
-        run_reports(scene, subject.draw(scene, world, seams, near=True), few, expand(seed, f"adjacent {world}"))[0]
+        run_reports(scene, subject.draw(scene, world, seams, near=True), few, expand(seed, f"adjacent {world}"), seams)[
+            0
+        ]
         for world in range(2)
     ]
     released = (runs[0][0], runs[1][0])

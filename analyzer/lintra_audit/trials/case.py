@@ -9,7 +9,7 @@ import numpy as np
 from lintra_protocol.canonical import base64url
 from lintra_protocol.contributors import Contributors
 from lintra_protocol.mechanisms import AnyMechanism
-from lintra_protocol.privacy.statement import Claim, Neighbours
+from lintra_protocol.privacy.statement import Claim, Neighbours, NoiseBy
 from lintra_protocol.randomness import derive_seed
 from lintra_protocol.ring import IntArray
 from lintra_protocol.schema import Column
@@ -32,6 +32,7 @@ class Case:
         make_task: returns the public parameters, checked; calibrating them may take a while.
         num_clients: who reports.
         without_first: whether a second release, of the same reports without client 0, is asked for.
+        again: whether the same release is asked for again.
         effort: runs of this case for one run of an ordinary one; a smaller mu needs more.
         must_refuse: whether the rules must refuse the task, what is sent, or the last request.
         others: of a task of organisations, rows of other persons in the first of them; the next has one more, and so
@@ -43,6 +44,7 @@ class Case:
     make_task: Callable[[], Task]
     num_clients: int
     without_first: bool = False
+    again: bool = False
     effort: int = 1
     must_refuse: bool = False
     others: int = 3
@@ -55,6 +57,8 @@ class Case:
     def requests(self) -> list[IntArray]:
         """Return the numbers of the clients, shape `(k,)`, in each release that is asked for."""
         everybody = np.arange(self.num_clients)
+        if self.again:
+            return [everybody, everybody]
         return [everybody, everybody[1:]] if self.without_first else [everybody]
 
 
@@ -69,6 +73,7 @@ def make_case_task(
     neighbours: Neighbours = "replace-one",
     columns: Sequence[Column] | None = None,
     contributors: Contributors | None = None,
+    noise: NoiseBy = "clients",
 ) -> Task:
     """Return a checked task among made-up parties, its mechanism calibrated to the claim."""
     claim = Claim(
@@ -80,7 +85,8 @@ def make_case_task(
         threat="adaptive",
     )
     most = most_clients(contributors, claim)
-    calibrated = mechanism.of_contributors(contributors).calibrated(claim, num_columns, most)
+    told = mechanism.of_contributors(contributors).noised_by(NUM_SERVERS if noise == "servers" else 0)
+    calibrated = told.calibrated(claim, num_columns, most)
     return task_of(calibrated, claim, columns or numbers(num_columns))
 
 
@@ -123,6 +129,7 @@ def unchecked_task(mechanism: AnyMechanism, claim: Claim, columns: Sequence[Colu
         not_after=2**40,
         suite=CLASSICAL,
         contributors=held,
+        noise="servers" if mechanism.noising_servers else "clients",
         client_auth="token" if tokens else "none",
         token_keys=tuple(hidden) if tokens else (),
     )

@@ -15,7 +15,7 @@ from lintra_protocol.documents import fraction, real
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.messages import BATCH
 from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import FloatArray, IntArray
+from lintra_protocol.ring import FloatArray, IntArray, RingArray
 from lintra_protocol.rules import late_seed
 from lintra_protocol.task import Task
 from lintra_protocol.transforms.base import PublicMatrix
@@ -77,6 +77,18 @@ def counting_values(mechanism: Mechanism, rows: FloatArray, random_bytes: Random
     return noised
 
 
+def _no_server_noise(mechanism: Mechanism, share: RingArray, num_columns: int, random_bytes: RandomBytes) -> None:
+    """Forget the noise of the honest server."""
+    if not mechanism.noising_servers:
+        mechanism.add_server_noise(share, num_columns, random_bytes)
+
+
+def _small_server_noise(mechanism: Mechanism, share: RingArray, num_columns: int, random_bytes: RandomBytes) -> None:
+    """Add a server's noise of nine tenths of the deviation."""
+    sigma = round(mechanism.sigma * SIGMA_FACTOR)
+    mechanism.model_copy(update={"sigma": sigma}).add_server_noise(share, num_columns, random_bytes)
+
+
 def _no_gate(task: Task, root: bytes, nonces: Sequence[bytes], num_clients: int) -> PublicMatrix:
     """Draw a matrix for whatever is asked for."""
     return task.mechanism.public_matrix(num_clients, late_seed(task, BATCH, root, nonces))
@@ -100,6 +112,8 @@ FAULTS: dict[str, Seams] = {
     "shared-noise": Seams(encode=_shared_noise),
     "gate": Seams(draw=_no_gate),
     "second-release": Seams(ledger=_no_ledger),
+    "silent-server": Seams(add_noise=_no_server_noise),
+    "server-sigma": Seams(add_noise=_small_server_noise),
 }
 """By name; each replaces one seam."""
 

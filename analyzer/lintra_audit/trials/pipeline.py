@@ -58,6 +58,9 @@ def release_once(released: set[int], clients: IntArray) -> None:
 Encode = Callable[[Mechanism, FloatArray, RandomBytes], IntArray]
 """From normalised rows of shape `(runs, clients, d)` to noised reports of shape `(runs, clients, w)`."""
 
+AddNoise = Callable[[Mechanism, RingArray, int, RandomBytes], None]
+"""Adds a server's noise to its sketch share of shape `(m, w/c)`, in place, given the number of columns."""
+
 Draw = Callable[[int, RandomBytes], IntArray]
 """From a number of runs to all clients' noised reports in each of them, shape `(runs, clients, w)`."""
 
@@ -66,12 +69,14 @@ Draw = Callable[[int, RandomBytes], IntArray]
 class Seams:
     """Where a fault can enter: what clients send, which cohorts get a matrix, and whether a report counts once.
 
-    And of organisations: which tasks are admitted, what each sends, and whom its ledger charges.
+    And which noise an honest server adds. And of organisations: which tasks are admitted, what each sends, and whom its
+    ledger charges.
     """
 
     encode: Encode = encode
     draw: Callable[[Task, bytes, Sequence[bytes], int], PublicMatrix] = draw_checked
     ledger: Callable[[set[int], IntArray], None] = release_once
+    add_noise: AddNoise = Mechanism.add_server_noise
     admit: Admit = admit
     contribute: Contribute = contribute
     charge: Charge = charge
@@ -154,6 +159,15 @@ class Scene:
         result: IntArray = self.columns.sum(axis=0)
         return result
 
+    def noise_columns(self, part: Part) -> IntArray:
+        """Return what applies to the draws of noise that nobody else knows, shape `(copies, rows, draws)`.
+
+        They are the honest clients', or those of the one honest server: one for each row.
+        """
+        if self.task.mechanism.noising_servers:
+            return np.eye(part.columns.shape[1], dtype=np.int64)[np.newaxis]
+        return part.columns[..., self.honest]
+
     @property
     def parts(self) -> tuple[Part, ...]:
         """Return the words of a report by the columns that apply to them: those of rows, and behind them the totals."""
@@ -197,11 +211,17 @@ def set_scene(task: Task, num_clients: int, releases: Sequence[DrawnRelease]) ->
     """Find the worst victim and the worst coalition for what was released.
 
     The victim has the largest leverage; the coalition grows client by client, each time by the one whose loss raises
-    the victim's leverage most. With one entry per column that is the best possible: it empties the victim's row.
+    the victim's leverage most. With one entry per column that is the best possible: it empties the victim's row. Where
+    servers add the noise the victim is whom the releases hold most of, and any others are corrupt.
     """
     columns = np.concatenate([release.dense(num_clients) for release in releases], axis=1)
     totals = np.concatenate([release.totals(num_clients) for release in releases], axis=1)
     present = np.flatnonzero(columns.any(axis=(0, 1)))
+    if task.mechanism.noising_servers:
+        victim = int(present[np.argmax(np.square(columns[..., present]).sum(axis=(0, 1)))])
+        corrupt = present[present != victim][: task.claim.max_corrupt_clients]
+        honest = np.setdiff1d(present, corrupt)
+        return Scene(task, num_clients, tuple(releases), columns, totals, victim, corrupt, honest)
     victim = int(present[np.argmax(leverages(columns, present))])
     honest = present
     for _ in range(min(task.mechanism.quota(task.claim), len(present) - 1)):
@@ -226,10 +246,11 @@ def run_world(
         null: whether the victim sends the null report with noise, that is noise alone, in the place of its row.
 
     Returns:
-        What the adversary has: the released integers less the corrupt clients' part, shape `(trials, rows, w)`, and
-        the corrupt clients' own reports, shape `(trials, corrupt, w)`.
+        What the adversary has: the released integers less the corrupt clients' part and, where servers add the noise,
+        less that of all servers but one, shape `(trials, rows, w)`; and the corrupt clients' own reports, shape
+        `(trials, corrupt, w)`.
     """
-    return run_reports(scene, draw_rows(scene, rows, seams, null=null), trials, random_bytes)
+    return run_reports(scene, draw_rows(scene, rows, seams, null=null), trials, random_bytes, seams)
 
 
 def draw_rows(scene: Scene, rows: FloatArray, seams: Seams, *, null: bool = False) -> Draw:
@@ -246,11 +267,13 @@ def draw_rows(scene: Scene, rows: FloatArray, seams: Seams, *, null: bool = Fals
     return draw
 
 
-def run_reports(scene: Scene, draw: Draw, trials: int, random_bytes: RandomBytes) -> tuple[IntArray, IntArray]:
+def run_reports(
+    scene: Scene, draw: Draw, trials: int, random_bytes: RandomBytes, seams: Seams = HONEST
+) -> tuple[IntArray, IntArray]:
     """Run the pipeline `trials` times on reports that are drawn anew each time (shapes as `run_world`)."""
     block = max(1, BLOCK_WORDS // (scene.num_clients * scene.task.num_words))
     parts = [
-        _run_block(scene, draw(min(block, trials - start), random_bytes), random_bytes)
+        _run_block(scene, draw(min(block, trials - start), random_bytes), random_bytes, seams)
         for start in range(0, trials, block)
     ]
     released, reports = (np.concatenate(part) for part in zip(*parts, strict=True))
@@ -263,31 +286,37 @@ def exact_report(mechanism: Mechanism, row: FloatArray) -> IntArray:
     return result
 
 
-def _run_block(scene: Scene, noised: IntArray, random_bytes: RandomBytes) -> tuple[IntArray, IntArray]:
+def _run_block(scene: Scene, noised: IntArray, random_bytes: RandomBytes, seams: Seams) -> tuple[IntArray, IntArray]:
     shares = split(to_ring(noised), scene.task.num_servers, random_bytes)
-    sketches = [_sketch(scene.task, release, shares, random_bytes) for release in scene.releases]
+    sketches = [_sketch(scene.task, release, shares, random_bytes, seams) for release in scene.releases]
     reports = noised[:, scene.corrupt]
     known = scene.applied(scene.corrupt, reports)
     return np.concatenate(sketches, axis=1) - known, reports
 
 
-def _sketch(task: Task, release: DrawnRelease, shares: RingArray, random_bytes: RandomBytes) -> IntArray:
-    """Return the released integers of every run, shape `(runs, m, w)`, from shares `(servers, runs, clients, w)`."""
+def _sketch(task: Task, release: DrawnRelease, shares: RingArray, random_bytes: RandomBytes, seams: Seams) -> IntArray:
+    """Return the released integers of every run, shape `(runs, m, w)`, from shares `(servers, runs, clients, w)`.
+
+    Where servers add the noise, all but the first belong to the adversary, who takes theirs out again: it is left out.
+    """
     copies, totals = release.matrix.copies, release.matrix.totals
     runs, words = shares.shape[1], (shares.shape[3] - totals) // copies
     ranks = np.arange(len(release.clients))
     sketch_shares = np.zeros((task.num_servers, release.matrix.rows, runs * (words + totals)), np.uint64)
-    for sketch_share, every in zip(sketch_shares, shares, strict=True):  # every server, alone
+    finished = np.zeros((task.num_servers, release.matrix.rows, runs, words + totals), np.uint64)
+    servers = zip(sketch_shares, finished, shares, strict=True)
+    for number, (sketch_share, of_runs, every) in enumerate(servers):  # every server, alone
         # Copy after copy, and within a copy run after run: every run is one more stretch of words. Totals come last.
         own = every[:, release.clients]
         ordered = own[..., : copies * words].reshape(runs, len(ranks), copies, words).transpose(1, 2, 0, 3)
         release.matrix.add_rows(sketch_share[:, : runs * words], ranks, ordered.reshape(len(ranks), -1))
         sketch_share[0, runs * words :] = own[..., copies * words :].sum(axis=1, dtype=np.uint64).ravel()
-        task.mechanism.smooth(sketch_share, random_bytes)
-    released = from_ring(combine(sketch_shares))
-    rows, beside = np.split(released, [runs * words], axis=1)
-    blocks = [part.reshape(release.matrix.rows, runs, -1) for part in ((rows, beside) if totals else (rows,))]
-    return np.concatenate(blocks, axis=2).transpose(1, 0, 2)
+        of_runs[..., :words] = sketch_share[:, : runs * words].reshape(release.matrix.rows, runs, words)
+        of_runs[..., words:] = sketch_share[:, runs * words :].reshape(release.matrix.rows, runs, totals)
+        if number == 0 or not task.mechanism.noising_servers:
+            noised = of_runs.reshape(-1, words + totals)
+            seams.add_noise(task.mechanism, noised, task.num_columns, random_bytes)
+    return from_ring(combine(finished)).transpose(1, 0, 2)
 
 
 def _leverage_without(columns: IntArray, honest: IntArray, victim: int, lost: int) -> float:

@@ -52,10 +52,10 @@ def task_of_claim(mechanism: AnyMechanism, claim: Claim, columns: Sequence[Colum
 
 def _with_mu(mechanism: AnyMechanism, claim: Claim, num_columns: int, mu: float) -> AnyMechanism:
     """Return the mechanism with the noise that gives `mu` at the minimum cohort; on a coarser grid if it must."""
-    honest = mechanism.smallest_row(claim.min_clients, claim)
+    honest = mechanism.honest_draws(mechanism.smallest_row(claim.min_clients, claim))
     for bits in range(mechanism.fraction_bits, -1, -1):
         coarser = mechanism.model_copy(update={"fraction_bits": bits})
-        distance = float(coarser.squared_distance(claim, num_columns))
+        distance = float(coarser.squared_shift(claim, num_columns))
         sigma = max(ceil(((distance / mu**2 + SMOOTHING) / honest) ** 0.5 * (1 + 1e-9)), MIN_SIGMA)
         coarser = coarser.model_copy(update={"sigma": sigma})
         # Behind a total stand more clients than behind a row, so that less noise may do.

@@ -98,6 +98,17 @@ class Mechanism(Contributed):
         """
         return privacy.delta_coalition
 
+    def squared_shift(self, claim: Claim, num_columns: int) -> Fraction:
+        """Return the squared distance of two releases of neighbouring inputs that one draw of noise has to hide.
+
+        It is that of their reports, unless servers noise a sketch in which a report stands more than once.
+        """
+        return self.squared_distance(claim, num_columns)
+
+    def shifted_words(self, num_columns: int) -> int:
+        """Return how many released words one report moves: as many as it has, unless it stands in several rows."""
+        return self.num_words(num_columns)
+
     def squared_report_bound(self) -> int | None:
         """Return B2, the largest squared norm of a noiseless report of one row in ring units; None where none is known.
 
@@ -132,13 +143,21 @@ class Mechanism(Contributed):
         """Return the ring words in a row of the sketch: w/c, those of one copy; a clip counter is not copied."""
         return self.report_words(num_columns) // self.copies
 
-    def smooth(self, sketch_share: RingArray, random_bytes: RandomBytes) -> None:
-        """Add a server's smoothing noise to its sketch share of shape `(m, w/c)`, in place; once for each release.
+    @property
+    def servers_add_noise(self) -> bool:
+        """Whether a sketch share must not leave its server without noise: smoothing, or all that there is."""
+        return self.noising_servers > 0 or self.smoothing > 0
 
-        A server that did this twice for the same reports and gave out both results would show their difference, so
-        it stores what it got in the step that computes it (docs/explanation/privacy.md#smoothing).
+    def add_server_noise(self, sketch_share: RingArray, num_columns: int, random_bytes: RandomBytes) -> None:
+        """Add a server's noise to its sketch share of shape `(m, w/c)`, in place; once for each release.
+
+        It is all noise of the release, or smoothing noise where rows overlap, or none. A server that did this twice for
+        the same reports and gave out both results would show their difference, so it stores what it got in the step
+        that computes it (docs/explanation/privacy.md#smoothing, #noise-by-servers).
         """
-        if self.smoothing:
+        if self.noising_servers:
+            sketch_share += to_ring(self.noise(len(sketch_share), num_columns, random_bytes))
+        elif self.smoothing:
             sketch_share += to_ring(discrete_gaussian(sketch_share.shape, self.smoothing, random_bytes))
 
     def largest_row(self, num_clients: int) -> int:
@@ -147,7 +166,7 @@ class Mechanism(Contributed):
 
     def quota(self, claim: Claim) -> int:
         """Return how many corrupt clients one row must be assumed to hold (docs/explanation/privacy.md#coalitions)."""
-        return claim.quota(self.num_rows)
+        return claim.max_corrupt_clients if self.noising_servers else claim.quota(self.num_rows)
 
     def smallest_row(self, num_clients: int, claim: Claim) -> int:
         """Return how many honest clients stand behind the emptiest row of a balanced matrix."""
@@ -171,22 +190,24 @@ class Mechanism(Contributed):
         return self._additive(claim, num_columns, matrix.num_clients, smallest_row)
 
     def _additive(self, claim: Claim, num_columns: int, num_clients: int, smallest_row: int) -> PrivacyStatement:
-        num_words = self.num_words(num_columns)
-        return additive_statement(
+        honest = self.honest_draws(smallest_row)
+        statement = additive_statement(
             claim,
-            distance=upper_root(self.squared_distance(claim, num_columns)),
+            distance=upper_root(self.squared_shift(claim, num_columns)),
             sigma=self.sigma,
-            num_words=num_words,
+            num_words=self.num_words(num_columns),
             num_clients=num_clients,
-            smallest_row=smallest_row,
-            slack=row_slack(max(smallest_row, 1), num_words, float(self.sigma) ** 2, SMOOTHING),
+            smallest_row=honest,
+            slack=row_slack(max(honest, 1), self.shifted_words(num_columns), float(self.sigma) ** 2, SMOOTHING),
             persons=self.persons,
         )
+        return statement.by_servers() if self.noising_servers else statement
 
     def log_wrap_probability(self, num_columns: int, max_clients: int) -> float:
         """Return the natural log of a bound on the chance that any released entry leaves the ring."""
         largest_row = self.largest_row(max_clients)
-        variance = largest_row * float(self.sigmas(num_columns).max()) ** 2 + MAX_SERVERS * self.smoothing**2
+        draws = self.draws(largest_row)
+        variance = draws * float(self.sigmas(num_columns).max()) ** 2 + MAX_SERVERS * self.smoothing**2
         entries = self.num_rows * self.sketch_words(num_columns)
         return log_wrap_probability(entries, self.largest_total(max_clients), variance, RING_BITS)
 
@@ -254,13 +275,13 @@ class Mechanism(Contributed):
         Raises:
             RowUnderfilledError: the minimum cohort leaves a row without honest clients.
         """
-        smallest_row = self.smallest_row(claim.min_clients, claim)
-        if smallest_row < 1:
+        honest = self.honest_draws(self.smallest_row(claim.min_clients, claim))
+        if honest < 1:
             # `privacy` knows the words for this refusal.
             self.privacy(claim, num_columns, claim.min_clients)
         # MAX_SLACK stands in for the true slack, which is far below it: the price is 1e-12 of epsilon.
         mu = discrete_mu(claim.float_epsilon, claim.noise_delta, MAX_SLACK)
-        variance = (float(self.squared_distance(claim, num_columns)) / mu**2 + SMOOTHING) / smallest_row * (1 + 1e-11)
+        variance = (float(self.squared_shift(claim, num_columns)) / mu**2 + SMOOTHING) / honest * (1 + 1e-11)
         return max(MIN_SIGMA, isqrt(int(variance)) + 1)
 
 

@@ -13,7 +13,7 @@ from math import inf
 from lintra_protocol.documents import fraction, real_below
 from lintra_protocol.errors import LintraError
 from lintra_protocol.mechanisms.base import Mechanism
-from lintra_protocol.privacy.shares_seen import GIVEN_AWAY, SharesSeen
+from lintra_protocol.privacy.shares_seen import SharesSeen
 from lintra_protocol.privacy.statement import Claim, PrivacyStatement
 from lintra_protocol.transforms.base import PublicMatrix
 
@@ -107,7 +107,7 @@ def _smallest(
     claim: Claim, num_clients: int, percent: int, state: Callable[[Claim], PrivacyStatement], seen: SharesSeen | None
 ) -> float:
     """Return the smallest epsilon over the ways to divide delta."""
-    corrupt = num_clients * percent // 100 + (0 if seen is None else GIVEN_AWAY)
+    corrupt = num_clients * percent // 100 + (0 if seen is None else seen.given_away)
     divisions = (
         {"0"} if claim.threat == "adaptive" or not corrupt else {"0", half_of(claim.delta), claim.delta_coalition}
     )

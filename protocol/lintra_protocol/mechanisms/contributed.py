@@ -75,8 +75,11 @@ class Contributed(Encoder):
         return self.num_words(num_columns) + self.exact_count_words
 
     def report_sigmas(self, num_columns: int) -> IntArray:
-        """Return the deviation of every word's noise, shape `(report_words,)`: `sigmas`, and 0 for an exact count."""
-        return np.pad(self.sigmas(num_columns), (0, self.exact_count_words))
+        """Return the deviation of every word's noise, shape `(report_words,)`: `sigmas`, and 0 for an exact count.
+
+        Where servers add the noise all are 0.
+        """
+        return np.pad(self.sigmas(num_columns), (0, self.exact_count_words)) * (self.noising_servers == 0)
 
     def largest_report_word(self) -> int:
         """Return the largest absolute value of a word of a noiseless report, of one row or of `max_rows` of them."""

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from lintra_protocol.clipping import clip_norms, quantise, squared_integer_bound
 from lintra_protocol.documents import Real, fraction
-from lintra_protocol.mechanisms.clip_count import ClipCounter
+from lintra_protocol.mechanisms.noising import Noised
 from lintra_protocol.noise import MAX_SIGMA, discrete_gaussian
 from lintra_protocol.privacy.statement import Neighbours
 from lintra_protocol.randomness import RandomBytes
@@ -23,7 +23,7 @@ ON_THE_SPHERE = 2.0**-30
 """By which part a row's norm may exceed the bound without being counted as clipped: far below a step of any grid."""
 
 
-class Encoder(ClipCounter):
+class Encoder(Noised):
     """The client's part of a mechanism (`mechanisms.base`, which says what the letters mean)."""
 
     row_bound: Real
@@ -132,12 +132,16 @@ class Encoder(ClipCounter):
     def encode(self, rows: FloatArray, random_bytes: RandomBytes, outside: NDArray[np.bool_] | None = None) -> IntArray:
         """Clip, round and noise normalised rows of shape `(n, d)` into reports of shape `(n, w)`; on the client.
 
+        Where servers add the noise a report has none.
+
         Args:
             rows: of any norm.
             random_bytes: the clients' own.
             outside: see `exact_reports`.
         """
         exact = self.exact_reports(rows, outside)
+        if self.noising_servers:
+            return exact
         return exact + self.noise(exact.shape[0], rows.shape[1], random_bytes)
 
     def noise(self, num_rows: int, num_columns: int, random_bytes: RandomBytes) -> IntArray:

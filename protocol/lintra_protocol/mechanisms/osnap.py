@@ -42,21 +42,32 @@ class Osnap(SketchedRows):
     """The balanced sketch with `sparsity` nonzero entries in every column.
 
     `leverage` is the planned bound of any honest client's leverage, for `sparsity` above 1 only: sigma is calibrated
-    to it, and a matrix that exceeds it is not used. Calibration fills it in.
+    to it, and a matrix that exceeds it is not used. Calibration fills it in. Where servers add the noise no leverage
+    counts, and it is 0.
     """
 
     kind: Literal["osnap"] = "osnap"
     leverage: Real = "0"
 
     @property
+    def servers_may_noise(self) -> bool:
+        """Whether a task with this mechanism may leave the noise to its servers: yes."""
+        return True
+
+    @property
     def smoothing(self) -> int:
-        """Return the smallest integer of at least 2 sqrt(s), or 0 where rows do not overlap."""
-        return 0 if self.sparsity == 1 else isqrt(4 * self.sparsity - 1) + 1
+        """Return the smallest integer of at least 2 sqrt(s); 0 where rows do not overlap, or servers add all noise."""
+        return isqrt(4 * self.sparsity - 1) + 1 if self.shares_noise else 0
+
+    @property
+    def shares_noise(self) -> bool:
+        """Whether rows of a release share the noise of clients, so that the matrix decides who is hidden how well."""
+        return self.sparsity > 1 and not self.noising_servers
 
     @property
     def min_sigma(self) -> int:
         """Return the smallest deviation of a client's noise that the lattice correction allows."""
-        return MIN_SIGMA if self.sparsity == 1 else MIN_OVERLAPPING_SIGMA
+        return MIN_OVERLAPPING_SIGMA if self.shares_noise else MIN_SIGMA
 
     def public_matrix(self, num_clients: int, seed: bytes) -> BalancedOsnap:
         """Return the balanced sketching matrix of the cohort."""
@@ -66,8 +77,23 @@ class Osnap(SketchedRows):
         """Return the squared bound of a row, and the square of the clip counter."""
         return self.squared_bound + self.clip_steps**2
 
+    def squared_shift(self, claim: Claim, num_columns: int) -> Fraction:
+        """Return s times the squared distance of rows, and g^2: a row stands in s rows, where servers noise them all.
+
+        It is the same for every matrix (docs/explanation/privacy.md#noise-by-servers).
+        """
+        if not self.noising_servers:
+            return super().squared_shift(claim, num_columns)
+        return self.sparsity * self.squared_copy_distance(claim, num_columns) + self.clip_steps**2
+
+    def shifted_words(self, num_columns: int) -> int:
+        """Return s d, and one for the clip counter."""
+        return self.sparsity * num_columns + self.clip_words
+
     def quota(self, claim: Claim) -> int:
         """Return how many corrupt clients one row must be assumed to hold (docs/explanation/privacy.md#coalitions)."""
+        if self.noising_servers:
+            return super().quota(claim)
         return block_quota(claim, self.rows, self.sparsity, SEED_ATTEMPTS)
 
     def privacy(self, claim: Claim, num_columns: int, num_clients: int) -> PrivacyStatement:
@@ -76,7 +102,7 @@ class Osnap(SketchedRows):
         Raises:
             RowUnderfilledError: the emptiest row has no honest client beyond the tolerated coalition.
         """
-        if self.sparsity == 1:
+        if not self.shares_noise:
             return super().privacy(claim, num_columns, num_clients)
         smallest_row = self.smallest_row(num_clients, claim)
         return self._smoothed(claim, num_columns, num_clients, smallest_row, float(fraction(self.leverage)))
@@ -87,7 +113,7 @@ class Osnap(SketchedRows):
         Raises:
             RowUnderfilledError: a client's leverage is, or may be, above the planned bound.
         """
-        if self.sparsity == 1:
+        if not self.shares_noise:
             return super().release_privacy(claim, num_columns, matrix)
         quota = self.quota(claim)
         bounds = matrix.leverage_bounds if claim.max_corrupt_clients else matrix.leverage_alone
@@ -98,6 +124,8 @@ class Osnap(SketchedRows):
         return self._smoothed(claim, num_columns, matrix.num_clients, smallest_row, leverage)
 
     def _additive(self, claim: Claim, num_columns: int, num_clients: int, smallest_row: int) -> PrivacyStatement:
+        if self.noising_servers:
+            return super()._additive(claim, num_columns, num_clients, smallest_row)
         own = row_slack(max(smallest_row, 1), num_columns, float(self.sigma) ** 2, SMOOTHING)
         return additive_statement(
             claim,
@@ -133,8 +161,9 @@ class Osnap(SketchedRows):
             InvalidTaskError: also where sparsity, rows and leverage do not fit together.
         """
         self._require_shape()
-        if (self.sparsity > 1) != (0 < fraction(self.leverage) <= 1):
-            raise InvalidTaskError(f"leverage {self.leverage} does not fit sparsity {self.sparsity}")
+        if self.shares_noise != (0 < fraction(self.leverage) <= 1):
+            who = ", where servers add the noise" * bool(self.noising_servers)
+            raise InvalidTaskError(f"leverage {self.leverage} does not fit sparsity {self.sparsity}{who}")
         if self.sigma < self.min_sigma:
             raise InvalidTaskError(f"sigma {self.sigma} is below {self.min_sigma}, the least where rows overlap")
         super().check(claim, num_columns, max_clients)
@@ -152,8 +181,9 @@ class Osnap(SketchedRows):
             InvalidTaskError, RowUnderfilledError: as `Mechanism.calibrated`.
         """
         self._require_shape()
-        if self.sparsity == 1:
-            return super().calibrated(claim, num_columns, max_clients)
+        if not self.shares_noise:
+            unplanned = self.model_copy(update={"leverage": "0"}) if self.noising_servers else self
+            return Mechanism.calibrated(unplanned, claim, num_columns, max_clients)
         if self.smallest_row(claim.min_clients, claim) < 1:
             self.privacy(claim, num_columns, claim.min_clients)  # which knows the words for this refusal
         return Mechanism.calibrated(self.planned_for(claim), claim, num_columns, max_clients)
@@ -164,7 +194,7 @@ class Osnap(SketchedRows):
         Raises:
             RowUnderfilledError: too many matrices do not withstand it.
         """
-        if self.sparsity == 1:
+        if not self.shares_noise:
             return self
         corrupt, quota = claim.max_corrupt_clients, self.quota(claim)
         leverage = planned_leverage(self.rows, self.sparsity, claim.min_clients, corrupt, quota)
@@ -178,7 +208,7 @@ class Osnap(SketchedRows):
     def smallest_sigma(self, claim: Claim, num_columns: int) -> int:
         """Return the smallest integer sigma that keeps the claim as planned (see `Mechanism.smallest_sigma`)."""
         smallest_row = self.smallest_row(claim.min_clients, claim)
-        if self.sparsity == 1 and (not self.clip_words or smallest_row < 1):
+        if self.noising_servers or (self.sparsity == 1 and (not self.clip_words or smallest_row < 1)):
             return super().smallest_sigma(claim, num_columns)
         mu = discrete_mu(claim.float_epsilon, claim.noise_delta, MAX_SLACK)
         if self.clip_words:

@@ -78,6 +78,11 @@ class SecondMoment(CountedRows):
         return self.intercept_steps**2
 
     @property
+    def servers_may_noise(self) -> bool:
+        """Whether a task with this mechanism may leave the noise to its servers: not in a second round so far."""
+        return self.basis is None
+
+    @property
     def num_rows(self) -> int:
         """Return 1: the servers' matrix is one row of ones."""
         return 1

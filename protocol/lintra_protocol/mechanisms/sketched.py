@@ -65,9 +65,11 @@ class SketchedRows(Mechanism):
     def squared_clip_scale(self) -> Fraction:
         """Return m times the squared distance of replaced rows: behind the total stands m times a row's noise.
 
-        So the counter makes all noise sqrt(1 + w^2) times as large, as it does in a sum.
+        So the counter makes all noise sqrt(1 + w^2) times as large, as it does in a sum. Where servers add the noise
+        the total has no more than any other number, which hides a row s times.
         """
-        return self.rows * self.squared_row_distance("replace-one")
+        times = self.sparsity if self.noising_servers else self.rows
+        return times * self.squared_row_distance("replace-one")
 
     def squared_distance(self, claim: Claim, num_columns: int) -> Fraction:
         """Return the largest squared distance of two neighbouring noiseless reports: of all copies, and g^2."""
@@ -122,11 +124,11 @@ class SketchedRows(Mechanism):
     def log_wrap_probability(self, num_columns: int, max_clients: int) -> float:
         """Return the natural log of a bound on the chance that any released entry leaves the ring."""
         largest_row, smoothing = self.largest_row(max_clients), MAX_SERVERS * self.smoothing**2
-        variance, entries = largest_row * float(self.sigma) ** 2 + smoothing, self.rows * num_columns
+        variance, entries = self.draws(largest_row) * float(self.sigma) ** 2 + smoothing, self.rows * num_columns
         found = log_wrap_probability(entries, largest_row * self.largest_entry, variance, RING_BITS)
         if not self.clip_words:
             return found
-        variance = max_clients * float(self.sigma) ** 2 + smoothing
+        variance = self.draws(max_clients) * float(self.sigma) ** 2 + smoothing
         total = log_wrap_probability(self.rows, max_clients * self.clip_steps, variance, RING_BITS)
         return _log_of_sum(found, total)
 

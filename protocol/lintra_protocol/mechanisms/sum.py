@@ -25,6 +25,11 @@ class Sum(CountedRows):
     start_bits: ClassVar[int] = 24
 
     @property
+    def servers_may_noise(self) -> bool:
+        """Whether a task with this mechanism may leave the noise to its servers: yes."""
+        return True
+
+    @property
     def num_rows(self) -> int:
         """Return 1."""
         return 1

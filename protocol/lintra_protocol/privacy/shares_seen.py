@@ -31,13 +31,18 @@ class SharesSeen:
     Attributes:
         shifted: eta + n 2^-80, how far the shares of one row, and noise that is drawn again, are from saying nothing.
         several: n eta', an upper bound of the expected number of clients whose noise their shares bound.
+        given_away: how many clients more than the claim's are taken for corrupt; 0 where servers add the noise, so that
+            no share bounds any.
     """
 
     shifted: Fraction
     several: Fraction
+    given_away: int = GIVEN_AWAY
 
     @classmethod
-    def of(cls, padded: int, squared_bound: int, word_bits: int, num_clients: int) -> "SharesSeen":
+    def of(
+        cls, padded: int, squared_bound: int, word_bits: int, num_clients: int, *, clients_noise: bool = True
+    ) -> "SharesSeen":
         """Compute eta = sqrt(W) R / 2^g and eta' = 2 W R / 2^g, both rounded up.
 
         Args:
@@ -45,9 +50,12 @@ class SharesSeen:
             squared_bound: R^2.
             word_bits: g.
             num_clients: n, the largest cohort.
+            clients_noise: whether reports carry noise; without, eta alone is left.
         """
         size = 1 << word_bits
         eta = Fraction(isqrt(padded * squared_bound) + 1, size)
+        if not clients_noise:
+            return cls(eta, Fraction(0), 0)
         several = Fraction(2 * padded * (isqrt(squared_bound) + 1) * num_clients, size)
         return cls(eta + num_clients * _REDRAWN, several)
 
@@ -71,7 +79,7 @@ class SharesSeen:
         return replace(statement, epsilon=statement.epsilon_at(delta))
 
     def left_of(self, claim: Claim) -> Claim:
-        """Return what the noise has to keep of a claim: less delta, against one corrupt client more.
+        """Return what the noise has to keep of a claim: less delta, of clients' noise against one corrupt client more.
 
         Raises:
             InvalidTaskError: shares would cost more than a thousandth of delta, or too few clients are left.
@@ -82,20 +90,20 @@ class SharesSeen:
                 f"verification: shares of verified reports cost delta {float(price):.3g}, more than a thousandth of "
                 f"{claim.delta}; a larger delta, fewer clients or a coarser grid would do, or verification 'none'"
             )
-        return _against_one_more(claim, delta - price)
+        return _against_more(claim, delta - price, self.given_away)
 
 
-def claim_for_noise(claim: Claim) -> Claim:
+def claim_for_noise(claim: Claim, *, clients_noise: bool = True) -> Claim:
     """Return the claim that noise is calibrated to where reports are verified: the most that shares may cost is left.
 
     Raises:
         InvalidTaskError: too few clients are left.
     """
-    return _against_one_more(claim, (1 - LARGEST_PART) * fraction(claim.delta))
+    return _against_more(claim, (1 - LARGEST_PART) * fraction(claim.delta), GIVEN_AWAY if clients_noise else 0)
 
 
-def _against_one_more(claim: Claim, delta: Fraction) -> Claim:
-    corrupt = claim.max_corrupt_clients + GIVEN_AWAY
+def _against_more(claim: Claim, delta: Fraction, given_away: int) -> Claim:
+    corrupt = claim.max_corrupt_clients + given_away
     if corrupt >= claim.min_clients or delta <= fraction(claim.delta_coalition):
         raise InvalidTaskError(
             f"verification: {claim.min_clients} clients of which {claim.max_corrupt_clients} are corrupt leave nobody "

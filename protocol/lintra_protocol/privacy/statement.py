@@ -6,7 +6,7 @@ audit and a signed record speak of privacy in them too (docs/decisions/0029-clai
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import fsum, hypot, inf
 from typing import Annotated, ClassVar, Literal
 
@@ -24,6 +24,9 @@ Neighbours = Literal["replace-one", "zero-out", "add-remove"]
 Threat = Literal["static", "adaptive"]
 Relation = Literal["replace-one", "zero-out", "add-remove", "replace-one within its class"]
 """Who is a neighbour in a statement; the last only where a published mechanism does not cover a change of class."""
+
+NoiseBy = Literal["clients", "servers"]
+"""Who adds the noise of a release: every client to its report, or every server to its sketch share."""
 
 Status = Literal["proved", "numerical supremum", "asymptotic, heuristic"]
 
@@ -117,7 +120,8 @@ class PrivacyStatement:
             of what no mu covers.
         delta_shares: how far what is seen besides the release, shares of verified reports, is from saying nothing; it
             counts 1 + e^epsilon times. A document without it says 0.
-        honest_clients: smallest number of honest clients whose noise stands behind a released entry.
+        honest_clients: smallest number of honest clients whose noise stands behind a released entry; where servers add
+            the noise it is 1, an honest server, and no client.
         leverage: that of the honest client of whom the release shows most: one over the honest clients of its row,
             added up over its rows where each has a copy of its own, or an upper bound of its leverage score where rows
             share noise. mu is distance times sqrt(leverage) over sigma, and what a sketch's clip counter adds.
@@ -132,6 +136,8 @@ class PrivacyStatement:
         not_promised: what nobody promised.
         persons: to whom it is promised, in words, where organisations contribute: "persons, each with at most 20 rows
             in at most 1 organisation"; empty where it is a client with its row.
+        noise: who adds it. Where servers do, one honest server's is enough, and any number of clients may be corrupt:
+            `max_corrupt_clients` is all but the one whose row it is about. A document without it says "clients".
     """
 
     neighbours: Relation
@@ -154,6 +160,7 @@ class PrivacyStatement:
     trusted: str = ""
     not_promised: tuple[str, ...] = ()
     persons: Annotated[str, Field(exclude_if=lambda persons: persons == "")] = ""
+    noise: Annotated[NoiseBy, Field(exclude_if=lambda noise: noise == "clients")] = "clients"
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(strict=True, extra="forbid")
 
@@ -178,6 +185,18 @@ class PrivacyStatement:
     def __str__(self) -> str:
         whom = f", {self.persons}" * bool(self.persons)
         return f"epsilon {self.epsilon:.6g} at delta {self.delta:g} ({self.neighbours}{whom})"
+
+    def by_servers(self) -> "PrivacyStatement":
+        """Return the same of noise that servers add: against all other clients, who may choose their places late."""
+        corrupt = max(self.num_clients - 1, self.max_corrupt_clients)
+        return replace(self, max_corrupt_clients=corrupt, threat="adaptive", noise="servers")
+
+    @property
+    def behind(self) -> str:
+        """Return in words whose noise stands behind every released number."""
+        if self.noise == "servers":
+            return "one honest server's noise"
+        return f"{self.honest_clients} honest clients"
 
     def delta_at(self, epsilon: float) -> float:
         """Return the smallest delta for which the release is known to be (epsilon, delta)-differentially private."""
@@ -208,7 +227,7 @@ class PrivacyStatement:
         if not self.delta_at(claim.float_epsilon) <= claim.float_delta:
             raise FalseClaimError(
                 f"promised epsilon {claim.epsilon} at delta {claim.delta}, but the parameters give "
-                f"epsilon {self.epsilon!r} ({self.honest_clients} honest clients behind every released number)"
+                f"epsilon {self.epsilon!r} ({self.behind} behind every released number)"
             )
 
     def require_proof(self, claim: Claim) -> None:

@@ -105,7 +105,7 @@ class Gate(Turns):
             states: closes batches to uploads.
             stepper: makes every change of state durable before it is told.
             identity: signs what leaves.
-            random_bytes: a cryptographic source, for nonces and smoothing noise.
+            random_bytes: a cryptographic source, for nonces and a server's noise.
             now: the clock, in seconds since the epoch.
             lists: the sorted identifiers of batches that are closed.
             executor: adds up the shares of a release; this process, if not given.
@@ -256,7 +256,7 @@ class Gate(Turns):
         #   (3) it is large enough for the promise, and few reports of this server are missing from it;
         #   (4) the seed follows from that cohort and from every server's nonce, each fixed before the cohort was known;
         #   (5) the exact privacy under the matrix that was actually drawn keeps the promise;
-        #   (6) it carries this server's smoothing noise, drawn here and never again, where the mechanism needs it;
+        #   (6) it carries this server's noise, drawn here and never again, where the mechanism or the task needs it;
         #   (7) it is sealed to the task's analyzer, in a context nobody can mistake for another;
         #   (8) the reports were consumed, for good, where these very bytes were stored: in the journal, then here;
         #   (9) what it was computed from opens no more, unless the task retains it.
@@ -365,7 +365,7 @@ class Gate(Turns):
         task, matrix = held.task, drawn.matrix
         members = self._store.members(held.number)
         share = share_of(self._store, self._executor, task, held.server, drawn, members, tell)
-        task.mechanism.smooth(share, self._random_bytes)
+        task.mechanism.add_server_noise(share, task.num_columns, self._random_bytes)
         context = aggregate_context(task, held.batch, held.server, root, drawn.seed, first)
         sealed = seal(ring_bytes(share), task.suite, parse_base64url(task.analyzer.sealing_key), context)
         record = SketchShareRecord(

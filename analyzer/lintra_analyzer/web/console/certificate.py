@@ -70,7 +70,12 @@ def sentences(record: ReleaseRecord, task: Task) -> list[str]:
             f"Whoever wants to tell these worlds apart, knows all other rows and may be wrong in {FALSE_ALARM:.0%} of "
             f"all cases, is right in {found:.1%} of them at most. Guessing blindly would be right in {FALSE_ALARM:.0%}."
         )
-    if privacy.max_corrupt_clients:
+    if privacy.noise == "servers":
+        said.append(
+            "This holds however many of the other clients are corrupt, as long as one server is honest: every server "
+            "added noise of its own, and that of one is enough. If all servers collude they see the rows."
+        )
+    elif privacy.max_corrupt_clients:
         said.append(
             f"This holds though up to {privacy.max_corrupt_clients:,} clients leave out their noise and tell the "
             f"adversary everything; {privacy.honest_clients:,} honest ones stand behind every released number."

@@ -66,7 +66,7 @@ def test_with_overlapping_rows_the_stated_noise_includes_every_servers_smoothing
     for repetition in range(60):
         sketch, row_counts = released(task, np.zeros((CLIENTS, 3)), f"noise {repetition}")
         for server in range(task.num_servers):
-            coarse.smooth(sketch.view(np.uint64), expand(SEED, f"server {server} {repetition}"))
+            coarse.add_server_noise(sketch.view(np.uint64), 3, expand(SEED, f"server {server} {repetition}"))
         release = read(task, sketch, row_counts)
         assert isinstance(release, Sketch)
         assert release.num_clients == CLIENTS

@@ -79,6 +79,27 @@ def test_toy_sums_keep_to_the_price_with_all_other_shares_seen(clients: int, bit
     assert exact > delta_of_sum(clients, epsilon) * (1 + 1e-7)
 
 
+def shifted(variance: float) -> tuple[FloatArray, FloatArray]:
+    """Return the laws of one server's noise, and of the same moved by one step."""
+    law = np.exp(-(np.arange(-60, 61) ** 2) / (2 * variance))
+    return np.append(law / law.sum(), 0), np.append(0, law / law.sum())
+
+
+@pytest.mark.parametrize("bits", [4, 10, 20])
+@pytest.mark.parametrize("epsilon", [0.3, 2.0])
+def test_where_a_server_adds_the_noise_only_the_changed_rows_own_shares_cost_anything(
+    bits: int, epsilon: float
+) -> None:
+    # All other clients may be corrupt: their rows are known, and bound nobody's noise. Of the differences a - u of the
+    # one word that nobody knows, 0 or 1, u uniform below 2^bits, one is possible for either word alone.
+    seen, alone = SharesSeen.of(1, 1, bits, 10**9, clients_noise=False), delta_of(*shifted(20.0), epsilon)
+    exact = (1 + ((1 << bits) - 1) * alone) / (1 << bits)
+    price = float(seen.price(Fraction(epsilon)))
+    assert alone < exact <= alone + price
+    # A twentieth of it would be a false claim.
+    assert exact > alone + 0.05 * price
+
+
 # --- tasks --------------------------------------------------------------------------------------------------------
 
 

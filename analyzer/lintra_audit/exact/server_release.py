@@ -1,0 +1,80 @@
+"""A linear sketch with the noise of one honest server, audited exactly from its public matrix.
+
+Noise of its own stands in every released word, so that nothing depends on who else takes part: a row moves what is
+released by the norm of its column times its own distance, read off the columns that were really drawn
+(docs/explanation/privacy.md#noise-by-servers).
+"""
+
+from math import hypot, sqrt
+
+import numpy as np
+
+from lintra_audit.exact.task_audit import TaskAudit
+from lintra_audit.gaussian.verdict import audit_pair
+from lintra_curator.ndis.linear import SketchCertificate, SparseSketch
+from lintra_curator.ndis.pair import Pair
+from lintra_curator.ndis.profile import delta
+from lintra_protocol.documents import fraction
+from lintra_protocol.ring import IntArray
+from lintra_protocol.task import Task
+from lintra_protocol.transforms.base import PublicMatrix
+
+
+def squared_norms(sketch: SparseSketch) -> IntArray:
+    """Return the squared norm of every column, shape `(n,)`: entries that fall on one row are added up first."""
+    order = np.argsort(sketch.row_numbers, axis=1, kind="stable")
+    rows = np.take_along_axis(sketch.row_numbers, order, axis=1)
+    signs = np.take_along_axis(sketch.signs, order, axis=1).astype(np.int64)
+    result: IntArray = np.zeros(sketch.clients, np.int64)
+    for first in range(sketch.sparsity):
+        # What stands in one row counts once, at its first entry there.
+        begins = np.ones(sketch.clients, bool) if first == 0 else rows[:, first] != rows[:, first - 1]
+        result += begins * np.where(rows == rows[:, [first]], signs, 0).sum(axis=1) ** 2
+    return result
+
+
+def audit_server_release(task: Task, matrix: PublicMatrix, sketch: SparseSketch) -> TaskAudit:
+    """Audit what a release under a matrix that was really drawn tells of one client, all others being corrupt.
+
+    Args:
+        task: one whose servers add the noise.
+        matrix: of a cohort.
+        sketch: its columns.
+
+    Raises:
+        LintraError: the service itself refuses this task or matrix.
+    """
+    mechanism, claim = task.mechanism, task.noise_claim
+    stated = mechanism.release_privacy(claim, task.num_columns, matrix)
+    beside = mechanism.clip_steps if matrix.totals else 0
+    null = claim.model_copy(update={"neighbours": "zero-out"})
+    distance, norm = (sqrt(mechanism.squared_distance(each, task.num_columns) - beside**2) for each in (claim, null))
+    norms = squared_norms(sketch)
+    worst, epsilon, sigma = int(np.argmax(norms)), claim.float_epsilon, float(mechanism.sigma)
+
+    def shifted(length: float) -> Pair:
+        return Pair([0.0], [1.0], [(hypot(sqrt(norms[worst]) * length, beside) / sigma) ** 2])
+
+    pair = shifted(distance)
+    mu = sqrt(float(pair.tsq.sum()))
+    recomputed = SketchCertificate(
+        adjacency="replacement",
+        layout=sketch.layout,
+        sparsity=sketch.sparsity,
+        rows=sketch.rows,
+        clients=sketch.clients,
+        corrupt=sketch.clients - 1,
+        smallest_row=int(sketch.counts().min()),
+        worst_client=worst,
+        leverage=float(norms[worst]),
+        sigma=sigma,
+        distance=distance,
+        mu=mu,
+        epsilon=epsilon,
+        delta=delta(pair, epsilon),
+        digest=sketch.digest(),
+    )
+    promised = (epsilon, claim.float_delta - float(fraction(claim.delta_coalition)))
+    audit = audit_pair(pair, [promised], neighbour=f"client {worst}")
+    # Whoever stays away takes no noise along.
+    return TaskAudit(stated, recomputed, mu, sketch.clients - 1, audit, delta(shifted(norm), epsilon))
