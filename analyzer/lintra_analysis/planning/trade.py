@@ -11,6 +11,7 @@ from lintra_analysis.planning.option import Option
 from lintra_analysis.planning.question import Question
 from lintra_protocol.errors import LintraError
 from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.mechanisms.collusion import half_of
 
 
 @dataclass(frozen=True)
@@ -65,8 +66,13 @@ def trade_of(question: Question, option: Option) -> Trade | None:
 
 
 def _over_a_curator(mechanism: Mechanism, question: Question) -> float:
-    """Return how many clients stand in the emptiest row, corrupt ones too, over those whose noise counts there."""
+    """Return how many clients stand in the emptiest row, corrupt ones too, over those whose noise counts there.
+
+    A claim for noise by servers keeps nothing of delta for a crowded row; the clients' would keep half of it.
+    """
     claim = question.claim
+    if question.noise == "servers" and mechanism.num_rows > 1 and claim.threat == "static":
+        claim = claim.model_copy(update={"delta_coalition": half_of(claim.delta)})
     alone = claim.model_copy(update={"max_corrupt_clients": 0})
     try:
         honest = mechanism.smallest_row(claim.min_clients, claim)

@@ -1,0 +1,122 @@
+"""Releases of tasks whose servers add the noise: its law in what is read, and its words in the certificate."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lintra_analysis.readings import implausible_rows, read
+from lintra_analysis.record import ALL_SERVERS, NOT_PROMISED, TRUSTED_SERVER
+from lintra_analysis.releases.second_moment_sum import SecondMomentSum
+from lintra_analysis.releases.sketch import Sketch
+from lintra_analysis.releases.totals import Totals
+from lintra_analyzer.web.console.certificate import sentences
+from lintra_protocol.canonical import parse_base64url
+from lintra_protocol.ideal import client_report
+from lintra_protocol.randomness import expand
+from lintra_protocol.ring import FloatArray, IntArray, from_ring, to_ring
+from lintra_protocol.task import Task
+from support import make_task
+from support.analyzer_world import CLIENTS, clients, living
+
+SEED = bytes(range(32))
+COHORT = 60
+"""Far more clients than servers: noise of as many draws would be told from three at once."""
+
+
+def released(task: Task, label: str) -> tuple[IntArray, IntArray]:
+    """Return what all servers release of rows of zeros: their noise alone."""
+    counts = task.mechanism.public_matrix(COHORT, SEED).row_counts()
+    share = np.zeros((len(counts), task.sketch_words), np.uint64)
+    for server in range(task.num_servers):
+        task.mechanism.add_server_noise(share, task.num_columns, expand(SEED, f"{label} {server}"))
+    return share.view(np.int64), counts
+
+
+def ratios_of(task: Task, label: str) -> FloatArray:
+    """Return released numbers over the deviation that the reading states for each."""
+    sketch, counts = released(task, label)
+    assert implausible_rows(task, sketch, counts)[1] == []
+    release = read(task, sketch, counts)
+    if isinstance(release, Sketch):
+        return (release.values / np.sqrt(release.noise_variance)[:, np.newaxis]).ravel()
+    if isinstance(release, SecondMomentSum):
+        upper = np.triu_indices(len(release.values))
+        ratios: FloatArray = release.values[upper] / release.noise_sd / np.where(upper[0] == upper[1], 2**0.5, 1.0)
+        return ratios
+    assert isinstance(release, Totals)
+    return release.values / release.noise_sd
+
+
+@pytest.mark.parametrize(
+    ("kind", "sparsity", "servers", "columns"),
+    [
+        ("sum", 1, 3, 26),
+        ("osnap", 3, 3, 4),
+        pytest.param("sum", 1, 2, 26, marks=pytest.mark.slow),
+        pytest.param("osnap", 1, 2, 4, marks=pytest.mark.slow),
+        pytest.param("second_moment", 1, 3, 8, marks=pytest.mark.slow),
+    ],
+)
+def test_what_is_read_has_the_root_of_n_servers_noise_whatever_the_clients(
+    kind: str, sparsity: int, servers: int, columns: int
+) -> None:
+    task = make_task(
+        kind, num_servers=servers, rows=8, sparsity=sparsity, columns=columns, min_clients=COHORT, noise="servers"
+    )
+    ratios = np.concatenate([ratios_of(task, f"{kind} {repetition}") for repetition in range(50)])
+    # The mean square of k standard normals has deviation sqrt(2 / k); 5 deviations are a false alarm in a million.
+    allowance = 5 * np.sqrt(2 / ratios.size)
+    assert abs(np.mean(ratios**2) - 1) < allowance
+    # With one server more or less, let alone with 60 clients, it would be noticed.
+    for other in (servers - 1, servers + 1, COHORT):
+        assert abs(servers / other - 1) > allowance
+        assert abs(np.mean(ratios**2) * servers / other - 1) > allowance / 2
+
+
+def without_noise(task: Task, seed: bytes) -> IntArray:
+    """Return what the release of the usual clients would be without noise."""
+    made = [(client_report(task, row, task.not_before, random_bytes), row) for row, random_bytes in clients(CLIENTS)]
+    rows = np.stack([row for _, row in sorted(made, key=lambda pair: pair[0].report_id)])
+    words = to_ring(task.mechanism.exact_reports(task.schema_arrays.normalise(rows)))
+    matrix = task.mechanism.public_matrix(CLIENTS, seed)
+    sums = np.zeros((matrix.rows, task.sketch_words), np.uint64)
+    matrix.add_reports(sums, np.arange(CLIENTS), words)
+    return from_ring(sums)
+
+
+@pytest.mark.parametrize(
+    ("kind", "verification"),
+    [
+        ("sum", "none"),
+        pytest.param("osnap", "norm", marks=pytest.mark.slow),
+        pytest.param("second_moment", "norm", marks=pytest.mark.slow),
+    ],
+)
+async def test_a_certificate_says_whose_noise_it_is_and_what_all_servers_together_see(
+    tmp_path: Path, kind: str, verification: str
+) -> None:
+    async with living(tmp_path) as life:
+        task = await life.create(kind, noise="servers", verification=verification)
+        await life.upload(task, CLIENTS)
+        record = life.service.record(await life.release(task)).record
+        privacy, noise = record.privacy, record.noise
+        assert (privacy.noise, privacy.threat, privacy.max_corrupt_clients) == ("servers", "adaptive", CLIENTS - 1)
+        assert privacy.trusted == TRUSTED_SERVER
+        assert ALL_SERVERS in privacy.not_promised
+        assert NOT_PROMISED[1] not in privacy.not_promised
+        assert len({one.epsilon for one in privacy.if_colluding}) == 1
+        assert noise.servers == 3
+        sd = 3**0.5 * task.mechanism.sigma * 2.0**-task.mechanism.sigma_bits
+        assert float(noise.smallest_sd) == float(noise.largest_sd) == pytest.approx(sd)
+        assert any("If all servers collude they see the rows" in said for said in sentences(record, task))
+        if verification == "norm":
+            assert record.verification is not None
+            assert int(record.verification.squared_bound) == task.mechanism.squared_report_bound()
+        # The release lies within its noise of the rows, and is theirs in no word.
+        sketch, counts = life.service.archive.read(record)
+        exact = without_noise(task, parse_base64url(record.seed))
+        off = (sketch - exact) / task.mechanism.sigmas(task.num_columns)
+        assert np.abs(off).min() > 0
+        assert np.abs(off).max() < 8 * 3**0.5
+        assert read(task, sketch, counts).num_clients == CLIENTS
