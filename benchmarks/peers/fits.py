@@ -86,7 +86,8 @@ def main():
         for seed, learnt in zip(map(int, given["seeds"]), given["learnt"], strict=True):
             if failed >= PATIENCE:
                 break
-            signal.setitimer(signal.ITIMER_PROF, SECONDS)
+            # Again every second: an error that is raised in a callback of the peer's own library may be lost.
+            signal.setitimer(signal.ITIMER_PROF, SECONDS, 1)
             try:
                 found[f"{name}_{seed}"] = np.asarray(fit({**given, "rows": given["rows"][learnt]}, seed))
             except Exception as error:
