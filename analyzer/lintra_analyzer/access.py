@@ -24,6 +24,9 @@ CODE_SECONDS = 15 * 60
 MOST_NAME = 200
 """Characters in the name of a token or of a population."""
 
+LINK = "sign-in link"
+"""The name of the tokens behind such links, whose secrets nobody knows: at their end they are forgotten."""
+
 _SECRET_BYTES = 32
 
 
@@ -154,8 +157,9 @@ class Access:
     # --- tokens ----------------------------------------------------------------------------------------------------
 
     def tokens(self) -> list[AccessToken]:
-        """Return all tokens but those of the settings, the newest first."""
-        return self._tokens.all()
+        """Return all tokens but those of the settings and of sign-in links that are over, the newest first."""
+        now = self._now()
+        return [token for token in self._tokens.all() if token.name != LINK or token.is_valid(now)]
 
     def add(self, name: str, role: Role, scope: Scope, seconds: int | None) -> tuple[str, AccessToken]:
         """Make a token; it is returned this once, and only its hash is kept.
@@ -196,7 +200,8 @@ class Access:
 
     def sign_in_code(self, role: Role = "operator") -> str:
         """Make a code that signs somebody in once, soon, for one session."""
-        _, made = self.add("sign-in link", role, Scope(), CODE_SECONDS + SESSION_SECONDS)
+        self._tokens.forget(LINK, self._now())
+        _, made = self.add(LINK, role, Scope(), CODE_SECONDS + SESSION_SECONDS)
         code = base64url(self._random_bytes(_SECRET_BYTES))
         self._tokens.add_code(_hash(code), made.token_hash, self._now() + CODE_SECONDS)
         return code

@@ -124,6 +124,14 @@ class AccessTokens:
                 connection.execute(delete(table).where(table.c.token_hash == token.token_hash))
         return token
 
+    def forget(self, name: str, now: int) -> None:
+        """Forget the tokens of a name that were revoked or have expired, with what is left of their sessions."""
+        over = _TOKENS.c.revoked_at.is_not(None) | (_TOKENS.c.expires_at <= now)
+        ended = select(_TOKENS.c.token_hash).where(_TOKENS.c.name == name, over)
+        with self._engine.begin() as connection:
+            for table in (_SESSIONS, _CODES, _TOKENS):
+                connection.execute(delete(table).where(table.c.token_hash.in_(ended)))
+
     def begin_session(self, session_hash: str, token_hash: str, expires_at: int, now: int) -> None:
         """Keep a session of a token, and forget those that are over."""
         with self._engine.begin() as connection:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lintra_analyzer.access import CODE_SECONDS, SESSION_SECONDS, Access
+from lintra_analyzer.access import CODE_SECONDS, LINK, SESSION_SECONDS, Access
 from lintra_analyzer.storage.access_tokens import AccessTokens, Scope
 from lintra_analyzer.storage.database import open_database
 from lintra_protocol.errors import ForbiddenError, InvalidMessageError, UnauthorizedError, UnknownResourceError
@@ -134,6 +134,26 @@ def test_a_link_signs_in_once_and_soon(door: Door) -> None:
     for used in (code, late, "", FIXED):
         with pytest.raises(UnauthorizedError):
             door.access.sign_in_by_code(used)
+
+
+def test_links_that_are_over_leave_the_list_at_once_and_the_database_with_the_next_link(
+    tmp_path: Path,
+) -> None:
+    door = Door(tmp_path)
+    _, ada = door.add(seconds=60)
+    door.access.sign_in_by_code(door.access.sign_in_code())
+    used, waiting = door.access.tokens()[0], door.access.sign_in_code()
+    assert len([token for token in door.access.tokens() if token.name == LINK]) == 2
+    door.access.revoke(used.token_id)
+    assert [token.name for token in door.access.tokens()].count(LINK) == 1
+    assert len(door.tokens.all()) == 3
+    door.now += SESSION_SECONDS + CODE_SECONDS
+    # A token that somebody named stays after its end, to be seen.
+    assert [token.token_id for token in door.access.tokens()] == [ada]
+    door.access.sign_in_code()
+    assert [token.name for token in door.tokens.all()] == [LINK, "Ada"]
+    with pytest.raises(UnauthorizedError):
+        door.access.sign_in_by_code(waiting)
 
 
 def test_no_token_no_session_and_no_code_is_kept_as_it_is(door: Door) -> None:

@@ -28,11 +28,13 @@ TRUTH = {"no": False, "yes": True}
 UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
 _SECONDS = re.compile(rf"(\d{{1,9}})\s*(?:({'|'.join(UNITS)})s?)?")
 
-GENERAL = (
-    "neighbours", "max_corrupt_clients", "threat", "delta_coalition", "reports_per_source", "max_missing",
-    "max_rejected", "share_form", "suite", "time_precision", "retention",
+ELSEWHERE = frozenset(
+    {
+        "purpose", "columns", "mechanism", "row_bound", "epsilon", "delta", "min_clients", "max_clients", "client_auth",
+        "verification", "duration_seconds", "windows", "contributors", "study",
+    }
 )  # fmt: skip
-"""Fields of a specification that few need; the others have a place of their own in the form, or belong to studies."""
+"""Fields of a specification that have a place of their own in the form, or belong to studies."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +164,7 @@ def _seconds(name: str, text: str) -> int:
 
 WINDOWS = _options("windows", WindowsSpecification, WindowsSpecification.model_fields)
 CONTRIBUTORS = _options("contributors", ContributorsSpecification, ContributorsSpecification.model_fields)
-OTHERS = _options("more", Specification, GENERAL)
+OTHERS = _options("more", Specification, [key for key in Specification.model_fields if key not in ELSEWHERE])
 
 
 def read_all(options: Iterable[Option], said: Mapping[str, str]) -> dict[str, object]:

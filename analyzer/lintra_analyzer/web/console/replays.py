@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import Query, Request
 from fastapi.responses import HTMLResponse
 
+from lintra_analyzer.settings import TOKEN_VARIABLE, URL_VARIABLE
 from lintra_analyzer.web.admission import ThisService
 from lintra_analyzer.web.console.pages import page
 from lintra_analyzer.web.console.releases import ReleaseId
@@ -28,4 +29,32 @@ async def audit(
         purpose=service.task(signed.record.task_id).purpose,
         checks=checks,
         passed=all(check.passed for check in checks),
+        commands=commands_of(release_id),
+        variables=(URL_VARIABLE, TOKEN_VARIABLE),
     )
+
+
+def commands_of(release_id: str) -> list[tuple[str, str]]:
+    """Return what a sceptic types about a release, and what each command shows.
+
+    The analyzer's own address is not among it: it is known from the request only, where anybody may have put it. An
+    identifier may begin with a hyphen, and would be taken for an option without the `--`.
+    """
+    return [
+        (
+            f"lintra analyzer download -- {release_id} audited",
+            "writes audited.json, the signed certificate, audited.npz, the numbers, and audited.task.json, the task",
+        ),
+        (
+            "lintra audit task audited.task.json",
+            "computes the task's privacy again, from a public matrix, by another route than the service",
+        ),
+        (
+            "lintra audit release --task audited.task.json",
+            "lets the exact distinguishers tell apart two worlds that differ in one person, in many runs; some minutes",
+        ),
+        (
+            "lintra audit release --task audited.task.json --fault sigma",
+            "the same with too little noise, planted: this one must fail, or the audit would show nothing",
+        ),
+    ]

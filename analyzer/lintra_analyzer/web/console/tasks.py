@@ -18,6 +18,7 @@ from lintra_analyzer.web.console.task_words import (
     gate_now,
     gate_of,
     in_words,
+    span_in_words,
     standing_of,
     time_left,
     warnings_in,
@@ -86,7 +87,8 @@ async def servers(request: Request, service: ThisService, task_id: TaskId) -> HT
         (definition.servers[state.server].url, state.problem and in_words(state.problem), counters)
         for state, counters in found
     ]
-    return page(request, "servers.html", task=definition, lines=lines, now=service.now())
+    unit = span_in_words(definition.time_precision)
+    return page(request, "servers.html", task=definition, lines=lines, now=service.now(), unit=unit)
 
 
 @router.get("/tasks/{task_id}/census")
@@ -95,7 +97,18 @@ async def census(request: Request, service: ThisService, task_id: TaskId, batch:
     definition = service.task(task_id)
     found = await service.census(task_id, batch)
     urls = [entry.url for entry in definition.servers]
-    return page(request, "census.html", task=definition, census=found, urls=urls, gate=gate_now(definition, found))
+    moments = [count.counted_at * definition.time_precision for count in found.servers]
+    return page(
+        request,
+        "census.html",
+        task=definition,
+        census=found,
+        urls=urls,
+        gate=gate_now(definition, found),
+        oldest=min(moments),
+        newest=max(moments),
+        unit=span_in_words(definition.time_precision),
+    )
 
 
 @router.post("/tasks/{task_id}/release")

@@ -88,6 +88,16 @@ async def test_what_a_release_cannot_answer_is_said_where_the_answer_would_stand
     assert "<img" not in refused.text
 
 
+async def test_the_page_of_a_replay_names_what_a_sceptic_types_with_nothing_that_the_request_says(life: Life) -> None:
+    release_id = await released(life, "second_moment")
+    async with life.rest() as rest:
+        rest.headers["host"] = "evil.example;reboot"
+        text = (await rest.get(f"/releases/{release_id}/audit")).text
+    assert f"<code>lintra analyzer download -- {release_id} audited</code>" in text
+    assert "<code>lintra audit release --task audited.task.json</code>" in text
+    assert "evil" not in text
+
+
 async def test_an_answer_is_a_finding_a_picture_for_both_themes_and_a_table(life: Life) -> None:
     release_id = await released(life, "second_moment")
     path = f"/releases/{release_id}/analyses/regression"

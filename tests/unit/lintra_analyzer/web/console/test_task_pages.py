@@ -220,6 +220,7 @@ async def test_a_released_task_leads_to_its_release_and_is_charged_to_its_popula
     assert len(re.findall(r"http://server-\d.test 24 0 0", live)) == 3
     census = text_of(await browser.get(f"{page}/census"))
     assert "There are enough: 24 reports are at all servers, and 12 are needed." in census
+    assert "The numbers are of 2027-01-15 08:00 UTC: a server counts at most once in 1 hour" in census
     assert (await sent(browser, f"{page}/release")).headers["location"] == page
     await life.service.jobs.finished(task.task_id)
     release_id = life.service.job(task.task_id).release_id
