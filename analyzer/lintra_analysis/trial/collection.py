@@ -163,13 +163,10 @@ def _trial_task(specification: Mapping[str, object], now: int, random_bytes: Ran
     return build_task(asked, placeholder_servers(random_bytes), placeholder_keys(random_bytes), now, random_bytes)
 
 
-def placeholder_servers(random_bytes: RandomBytes) -> list[ServerEntry]:
+def placeholder_servers(random_bytes: RandomBytes, count: int = NUM_SERVERS) -> list[ServerEntry]:
     """Return servers that exist for the length of a trial."""
-    keys = [SigningKey.generate(random_bytes).public_key for _ in range(NUM_SERVERS)]
-    return [
-        ServerEntry(url=f"https://server-{name}.invalid", identity_key=key)
-        for name, key in zip("abc", keys, strict=True)
-    ]
+    keys = [SigningKey.generate(random_bytes).public_key for _ in range(count)]
+    return [ServerEntry(url=f"https://server-{number}.invalid", identity_key=key) for number, key in enumerate(keys, 1)]
 
 
 def placeholder_keys(random_bytes: RandomBytes) -> PublicKeys:

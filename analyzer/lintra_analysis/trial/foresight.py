@@ -22,7 +22,7 @@ from lintra_analysis.estimators.regression import regression
 from lintra_analysis.estimators.spectral import smallest_eigenvalue
 from lintra_analysis.readings import read
 from lintra_analysis.releases.release import Release
-from lintra_analysis.trial.collection import placeholder_keys, placeholder_servers
+from lintra_analysis.trial.collection import NUM_SERVERS, placeholder_keys, placeholder_servers
 from lintra_analysis.trial.files.table import FileTable
 from lintra_analysis.trial.prospects import Prospect, outlook
 from lintra_analysis.trial.sketch_foresight import SketchForesight, foresee_sketch
@@ -91,6 +91,7 @@ def foresee(
     now: int,
     random_bytes: RandomBytes,
     organisation_rows: int | None = None,
+    num_servers: int = NUM_SERVERS,
 ) -> Foresight:
     """Expect the errors of a specification's task at its smallest cohort.
 
@@ -101,6 +102,7 @@ def foresee(
         now: seconds since the epoch.
         random_bytes: for the salt and stand-ins of keys.
         organisation_rows: that each organisation is expected to have; as many as the task allows if not given.
+        num_servers: that the task would have, each of which adds noise where servers do.
 
     Raises:
         InvalidTaskError: the specification is malformed; the detail names the field. Or rows of organisations are
@@ -112,7 +114,7 @@ def foresee(
         specification = Specification.model_validate(dict(document))
     except ValidationError as error:
         raise InvalidTaskError(first_complaint(error)) from None
-    servers, keys = placeholder_servers(random_bytes), placeholder_keys(random_bytes)
+    servers, keys = placeholder_servers(random_bytes, num_servers), placeholder_keys(random_bytes)
     task = build_task(specification, servers, keys, now, random_bytes)
     rows = spread_rows(task) if sample is None else sample_rows(task, sample)
     each = _rows_of_each(task, organisation_rows)

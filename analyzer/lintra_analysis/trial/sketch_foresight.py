@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lintra_analysis.planning.osnap import sketch_error
+from lintra_analysis.planning.osnap import entry_variance, sketch_error
 from lintra_analysis.planning.question import Question
+from lintra_analysis.readings import rows_of_a_report
 from lintra_protocol.documents import fraction
 from lintra_protocol.ring import FloatArray
 from lintra_protocol.task import Task
@@ -54,17 +55,19 @@ def foresee_sketch(task: Task, rows: FloatArray) -> SketchForesight | None:
         claim=claim,
         max_clients=task.max_clients,
         rows=m,
+        sparsity=rows_of_a_report(task),
         row_bound=mechanism.row_bound,
         # A sample of nothing but centres would have no length at all.
         row_norm=max(length, bound * 1e-9),
         num_servers=task.num_servers,
+        noise=task.noise,
     )
     sigma = mechanism.sigma * 2.0**-mechanism.sigma_bits
     trace = question.expected_trace
     return SketchForesight(
         rows=m,
         entry=math.sqrt(trace / (m * task.num_columns)),
-        entry_noise=sigma * math.sqrt(claim.min_clients / m),
+        entry_noise=math.sqrt(entry_variance(question, m, sigma)),
         spectrum_error=math.sqrt(sketch_error(question, m, sigma)) / trace,
         sketching_error=math.sqrt(sketch_error(question, m, 0.0)) / trace,
     )

@@ -83,8 +83,8 @@ class AskedTask:
         except ValidationError as error:
             raise InvalidTaskError(first_complaint(error)) from None
 
-    def foreseen(self, now: int, random_bytes: RandomBytes) -> Foresight:
-        """Return what to expect of the task; nobody is asked for anything.
+    def foreseen(self, now: int, random_bytes: RandomBytes, num_servers: int) -> Foresight:
+        """Return what to expect of the task with so many servers; nobody is asked for anything.
 
         Raises:
             LintraError: no such task is possible.
@@ -93,7 +93,7 @@ class AskedTask:
         document = self.proposed() | {"client_auth": "none"}
         if self.document.get("client_auth") == "token":
             document.pop("max_missing", None)
-        return foresee(document, None, self.target, now, random_bytes)
+        return foresee(document, None, self.target, now, random_bytes, num_servers=num_servers)
 
 
 def kinds() -> dict[str, str]:

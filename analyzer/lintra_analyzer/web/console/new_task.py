@@ -43,9 +43,7 @@ async def plan(request: Request, service: ThisService) -> HTMLResponse:
     try:
         asked = asked_by(form)
         with _PLANNING:
-            found = await asyncio.to_thread(
-                shown_plan, asked, [server.url for server in service.settings.servers], service.now()
-            )
+            found = await asyncio.to_thread(shown_plan, asked, len(service.settings.servers), service.now())
     except LintraError as error:
         return _asking(request, form, complaint=_in_words(error))
     return _asking(request, form, found)

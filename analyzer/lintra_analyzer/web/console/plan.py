@@ -11,7 +11,6 @@ from lintra_analyzer.web.console.asked_form import AskedTask
 from lintra_analyzer.web.console.task_words import asked_of_device, gate_of, warnings_in
 from lintra_protocol.mechanisms.collusion import in_words
 from lintra_protocol.randomness import system_randomness
-from lintra_protocol.task import Task
 
 SHOWN_LINES = 40
 """Lines of a table on the page."""
@@ -63,19 +62,19 @@ class ShownPlan:
     specification: str
 
 
-def shown_plan(asked: AskedTask, urls: list[str], now: int) -> ShownPlan:
+def shown_plan(asked: AskedTask, num_servers: int, now: int) -> ShownPlan:
     """Make the plan of a task; nobody is asked, and nothing is kept.
 
     Args:
         asked: by the form.
-        urls: of the servers that it would have.
+        num_servers: that it would have.
         now: seconds since the epoch.
 
     Raises:
         LintraError: no such task is possible.
     """
-    found = asked.foreseen(now, system_randomness)
-    task = _with_servers(found.task, urls)
+    found = asked.foreseen(now, system_randomness, num_servers)
+    task = found.task
     claim = task.claim
     return ShownPlan(
         summary=f"ε = {float(claim.epsilon):.4g} at δ = {float(claim.delta):.4g}, from {claim.min_clients:,} reports",
@@ -88,13 +87,6 @@ def shown_plan(asked: AskedTask, urls: list[str], now: int) -> ShownPlan:
         warnings=warnings_in(task),
         specification=json.dumps(asked.proposed(), indent=2, ensure_ascii=False),
     )
-
-
-def _with_servers(task: Task, urls: list[str]) -> Task:
-    """Return the task with as many servers as there are; their keys do not matter to what is shown."""
-    entry = task.servers[0]
-    servers = tuple(entry.model_copy(update={"url": url}) for url in urls)
-    return task.model_copy(update={"servers": servers})
 
 
 def _tables(found: Foresight) -> list[Table]:

@@ -146,7 +146,13 @@ def asked_of_device(task: Task) -> Iterator[str]:
     more = f", and {len(task.columns) - _MOST_NAMED} more" if len(task.columns) > _MOST_NAMED else ""
     held = "all its rows of" if organisation else "one row of"
     yield f"{who} takes {held} {len(task.columns)} columns: {'; '.join(names)}{more}."
-    yield f"On the device {task.mechanism.clipping_rule()}, noise is added, and the result is cut into shares."
+    if task.noise == "servers":
+        yield (
+            f"On the device {task.mechanism.clipping_rule()}, and the result is cut into shares. "
+            "No noise is added there: every server adds enough of its own to the sum, so one that does is enough."
+        )
+    else:
+        yield f"On the device {task.mechanism.clipping_rule()}, noise is added, and the result is cut into shares."
     sizes = sum(block_bytes(task, server, 1) for server in range(task.num_servers))
     yield (
         f"Each of the {task.num_servers} servers gets one share, {_bytes(sizes)} in all. A share alone says nothing: "

@@ -57,6 +57,15 @@ def test_a_sketch_is_planned_in_words_and_only_a_sketch() -> None:
     assert foresee(asked(2, "sum"), None, None, 10**9, source("sum")).sketch is None
 
 
+@pytest.mark.parametrize("servers", [2, 5])
+def test_the_noise_of_servers_in_an_entry_is_theirs_together(servers: int) -> None:
+    document = asked(2, rows=ROWS) | {"noise": "servers"}
+    found = foresee(document, None, None, 10**9, source("servers"), num_servers=servers)
+    assert found.sketch is not None
+    sigma = found.task.mechanism.sigma * 2.0**-found.task.mechanism.fraction_bits
+    assert found.sketch.entry_noise == pytest.approx(sigma * np.sqrt(servers))
+
+
 def test_a_histogram_foresees_the_noise_in_the_share_of_a_cell() -> None:
     found = foresee(asked(2, "histogram", cells=200) | {"row_bound": None}, None, None, 10**9, source("cells"))
     task = found.task

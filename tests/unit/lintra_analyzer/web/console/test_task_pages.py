@@ -170,6 +170,8 @@ async def test_windows_and_organisations_are_planned_and_made_from_the_form(
     task = life.service.task(life.service.store.tasks()[0].task_id)
     assert task.windows is not None
     assert (task.windows.max_windows, task.reports_per_source) == (4, 2)
+    words = text_of(await sent(browser, "/tasks/new/plan", **FORM | {"more-noise": "servers"}))
+    assert "No noise is added there: every server adds enough of its own" in words
     who = {"contributors-rows_per_person": "1", "contributors-max_rows": "1000", "min_clients": "5", "max_clients": "5"}
     words = text_of(await sent(browser, "/tasks/new/plan", **FORM | who))
     assert "An organisation takes all its rows of 3 columns" in words
