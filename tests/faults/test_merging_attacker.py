@@ -31,6 +31,10 @@ from lintra_protocol.messages import (
 )
 from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.wire import decode_sealed_document
+from lintra_server.batches.gate import Gate
+from lintra_server.batches.registry import HeldBatch
+from lintra_server.disk.journal import JournalState
+from lintra_server.storage.steps import Values
 from support.server_world import World, a_world, token
 
 HONEST, CORRUPT = 0, 1
@@ -199,3 +203,27 @@ async def test_a_report_in_two_shares_would_be_noticed(tmp_path: Path) -> None:
     assert len(wrong) == 2
     assert wrong[0] == f"the share of {other} is of other reports"
     assert wrong[1].startswith(f"the shares of {one} and {other} both have reports of")
+
+
+@pytest.mark.slow
+async def test_the_attacker_gets_a_report_twice_out_of_a_server_that_forgets_what_it_merged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the rule off: neither database nor journal learns which windows a batch took in, and their keys stay."""
+    perform = Gate._perform
+
+    def forgetful(
+        self: Gate, held: HeldBatch, state: JournalState, before: str, values: Values, first: int | None
+    ) -> None:
+        del first
+        perform(self, held, state, before, values, None)
+
+    def keeping(self: Gate, held: HeldBatch, aggregate: bytes) -> bytes:
+        self._store.forget_key(held.number)
+        return aggregate
+
+    monkeypatch.setattr(Gate, "_perform", forgetful)
+    monkeypatch.setattr(Gate, "_alone", keeping)
+    wrong = [line for seed in SEEDS for line in (await attacked(tmp_path / str(seed), seed)).found()]
+    assert wrong
+    assert all("both have reports of" in line for line in wrong), wrong
