@@ -25,8 +25,8 @@ def _sorted(count: int) -> ReportIds:
 def _sorting(count: int) -> Measured:
     ids = _array(count)
     words = ids.view(np.uint64)[:, 0].copy()
-    floor = best(2, np.argsort, words, kind="stable")
-    return Measured(best(2, ReportIds.sorted, ids), floor, "NumPy's argsort of the first eight bytes")
+    floor = best(2, np.sort, words)
+    return Measured(best(2, ReportIds.sorted, ids), floor, "NumPy's sort of the first eight bytes")
 
 
 @row("sort_1e6", "sort and unique, 10^6 ids", "CPU s", 0.10)
@@ -60,8 +60,9 @@ def _comparing(count: int) -> Measured:
         compared.difference(0, 1)
         compared.difference(1, 0)
 
-    words = np.concatenate([each.array.view(np.uint64)[:, 0] for each in (first, second)])
-    return Measured(best(2, compare), best(2, np.sort, words, kind="stable"), "NumPy's sort of all first eight bytes")
+    held = [each.array.view(np.uint64) for each in (first, second)]
+    floor = best(2, lambda: [np.bitwise_xor.reduce(each, axis=None) for each in held])
+    return Measured(best(2, compare), floor, "both lists read once")
 
 
 @row("compare_1e6", "intersection and differences of two lists of 10^6 ids, 1 % apart", "CPU s", 0.10)

@@ -56,11 +56,14 @@ def rows_table(found: Rows) -> list[str]:
 
 
 def beyond_floor(one: Mapping[str, object]) -> bool:
-    """Return whether a row's floor misses its aim, so that on that machine and day no software could have kept it."""
-    floor, target = one["floor"], one["target"]
-    if not isinstance(floor, int | float) or not isinstance(target, int | float):
+    """Return whether a row's floor misses its aim, so that on that machine and day no software could have kept it.
+
+    A floor that the row itself goes beyond is none, and excuses nothing.
+    """
+    today, floor, target = one["today"], one["floor"], one["target"]
+    if not isinstance(today, int | float) or not isinstance(floor, int | float) or not isinstance(target, int | float):
         return False
-    return floor < target if one["at_least"] else floor > target
+    return today <= floor < target if one["at_least"] else today >= floor > target
 
 
 def met(one: Mapping[str, object]) -> bool | None:
