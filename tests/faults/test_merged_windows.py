@@ -6,14 +6,11 @@ That holds however often a server is killed, and servers that did not merge the 
 import shutil
 from pathlib import Path
 
-import httpx2
-import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
 from faults.test_restores import HONEST, copy_data, put_data, restored
 from faults.test_server_crashes import WRITES, crash_at
-from faults.test_windows import HOUR, WINDOWS, at, reports_of
 from lintra_protocol import ideal
 from lintra_protocol.canonical import parse_base64url
 from lintra_protocol.messages import (
@@ -23,16 +20,11 @@ from lintra_protocol.messages import (
     Difference,
     Inventory,
     Signed,
-    SketchShareRecord,
 )
-from lintra_protocol.report_ids import ReportIds
-from lintra_protocol.ring import IntArray, from_ring, ring_from_bytes
-from lintra_protocol.rules import aggregate_context
-from lintra_protocol.sharing import combine
 from lintra_protocol.task import Task
-from lintra_protocol.wire import decode_sealed_document
 from lintra_server.storage.states import BatchStates
-from support.server_world import START, World, a_world, token
+from support.server_world import World, a_world, token
+from support.windowed_world import HOUR, WINDOWS, at, close, freeze, frozen, opened, reports_of, shares_of, windowed
 
 FEW, ENOUGH = 8, 14
 """Below the minimum of 12, and above it."""
@@ -40,10 +32,7 @@ FEW, ENOUGH = 8, 14
 
 def merging(task: Task) -> Task:
     """Six windows of two hours, of which up to three in a row are released together."""
-    first = START // HOUR
-    times = {"not_before": first, "not_after": first + WINDOWS.units}
-    windows = WINDOWS.model_copy(update={"max_merge": 3})
-    return task.model_copy(update={"batches": "windowed", "windows": windows, **times})
+    return windowed(task, WINDOWS.model_copy(update={"max_merge": 3}))
 
 
 def world_of(folder: Path, kind: str = "osnap", witness: Path | None = None):  # type: ignore[no-untyped-def]
@@ -59,52 +48,10 @@ async def collected(world: World, *sizes: int) -> None:
     at(world, 2 * len(sizes) + 1)
 
 
-async def close(world: World, server: int, batch: int, first: int | None = None) -> httpx2.Response:
-    query = "" if first is None else f"?first={first}"
-    return await world.ask(server, "POST", f"/batches/{batch}/inventory{query}")
-
-
-async def request_of(world: World, batch: int, first: int | None, server: int) -> CohortRequest:
-    answers = [await close(world, each, batch, first) for each in range(2)]
-    assert [answer.status_code for answer in answers] == [200, 200], [answer.text for answer in answers]
-    inventories = tuple(Signed[Inventory].from_canonical(answer.content) for answer in answers)
-    lists = [
-        ReportIds.parse((await world.ask(s, "GET", f"/batches/{batch}/inventory/ids")).content, 99) for s in range(2)
-    ]
-    other = Difference.between(1 - server, lists[server], lists[1 - server])
-    return CohortRequest(inventories=inventories, differences=(other,))
-
-
-async def freeze(world: World, batch: int, first: int | None, server: int) -> httpx2.Response:
-    body = (await request_of(world, batch, first, server)).canonical()
-    return await world.ask(server, "PUT", f"/batches/{batch}/cohort", body, "cohort-request")
-
-
 async def run(world: World, batch: int, first: int | None) -> tuple[list[bytes], AggregateRequest]:
     """Do the whole exchange, and return everything that was said in it."""
-    said = [(await close(world, server, batch, first)).content for server in range(2)]
-    answers = [await freeze(world, batch, first, server) for server in range(2)]
-    assert [answer.status_code for answer in answers] == [200, 200], [answer.text for answer in answers]
-    said += [answer.content for answer in answers]
-    request = AggregateRequest(cohorts=tuple(Signed[Cohort].from_canonical(answer.content) for answer in answers))
-    for server in range(2):
-        path = f"/batches/{batch}/aggregate"
-        answer = await world.ask(server, "PUT", path, request.canonical(), "aggregate-request")
-        assert answer.status_code == 200, answer.text
-        said.append(answer.content)
-    return said, request
-
-
-def opened(world: World, batch: int, first: int | None, shares: list[bytes]) -> IntArray:
-    """Return the sum of the servers' shares, lifted."""
-    words = []
-    for server, body in enumerate(shares):
-        document, sealed = decode_sealed_document(body)
-        record = Signed[SketchShareRecord].from_canonical(document).message
-        root, seed = parse_base64url(record.cohort_root), parse_base64url(record.seed)
-        context = aggregate_context(world.task, batch, server, root, seed, first)
-        words.append(ring_from_bytes(world.sealing_key.open(sealed, context)).reshape(record.rows, record.words))
-    return from_ring(combine(np.stack(words)))
+    said, request = await frozen(world, batch, first)
+    return [*said, *await shares_of(world, batch, request)], request
 
 
 def states(world: World, server: int = 0) -> dict[int, str]:
@@ -123,7 +70,7 @@ async def test_small_windows_are_released_with_the_next_as_the_ideal_release_of_
         nonces = [parse_base64url(signed.message.nonce) for signed in request.cohorts]
         reports = [*reports_of(world, 0, FEW), *reports_of(world, 2, FEW)]
         wanted = ideal.release(world.task, reports, nonces, batch=2, first=0)
-        assert_array_equal(opened(world, 2, 0, said[4:]), wanted.sketch)
+        assert_array_equal(opened(world, 2, said[4:], 0), wanted.sketch)
         assert states(world) == {0: "merged", 1: "merged", 2: "released"}
         for window in (0, 1):
             for first in (None, *range(window)):
@@ -203,7 +150,7 @@ async def test_a_crash_between_any_two_writes_of_a_merge_changes_no_byte_of_what
         return  # this step has no such write
     async with world_of(tmp_path, "sum", tmp_path / "witness") as world:
         await collected(world, FEW, FEW)
-        before = [(await freeze(world, 1, 0, server)).content for server in range(2)] if step == "release" else []
+        before = [(await freeze(world, 1, server, 0)).content for server in range(2)] if step == "release" else []
         request = AggregateRequest(cohorts=tuple(map(Signed[Cohort].from_canonical, before)))
         with monkeypatch.context() as patched:
             seams = [*WRITES.values(), (BatchStates, "reopen"), (BatchStates, "mark_destroyed")]
@@ -239,7 +186,7 @@ async def test_an_old_copy_never_releases_alone_what_was_merged(tmp_path: Path, 
         await collected(world, FEW, FEW)
         if stage == "frozen":
             for server in range(2):
-                await freeze(world, 1, 0, server)
+                await freeze(world, 1, server, 0)
         if stage == "closed":
             await close(world, HONEST, 1, 0)
         copy = copy_data(world, tmp_path / "copy")

@@ -16,7 +16,6 @@ import httpx2
 import pytest
 
 from faults.test_merged_windows import ENOUGH, FEW, merging
-from faults.test_windows import at, reports_of
 from lintra_protocol.canonical import base64url
 from lintra_protocol.messages import (
     AggregateRequest,
@@ -36,6 +35,7 @@ from lintra_server.batches.registry import HeldBatch
 from lintra_server.disk.journal import JournalState
 from lintra_server.storage.steps import Values
 from support.server_world import World, a_world, token
+from support.windowed_world import at, reports_of
 
 HONEST, CORRUPT = 0, 1
 SIZES = (FEW, FEW, ENOUGH, FEW, FEW, ENOUGH)

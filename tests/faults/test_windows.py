@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import httpx2
-import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
@@ -11,44 +10,12 @@ from lintra_protocol import ideal
 from lintra_protocol.blocks import TIME_BYTES
 from lintra_protocol.canonical import parse_base64url
 from lintra_protocol.messages import (
-    AggregateRequest,
-    Cohort,
-    CohortRequest,
-    Difference,
-    Inventory,
-    Signed,
-    SketchShareRecord,
     UploadAnswer,
 )
-from lintra_protocol.report import Report
-from lintra_protocol.report_ids import ReportIds
-from lintra_protocol.ring import IntArray, from_ring, ring_from_bytes
-from lintra_protocol.rules import aggregate_context
-from lintra_protocol.sharing import combine
-from lintra_protocol.task import Task
-from lintra_protocol.windows import Windows
-from lintra_protocol.wire import decode_sealed_document
+from lintra_protocol.ring import IntArray
 from lintra_server.batches.registry import HeldBatch
-from support.server_world import START, World, a_world, text, token
-
-HOUR = 3600
-WINDOWS = Windows(window=2, grace=1, max_windows=6, reports_per_source=3)
-
-
-def windowed(task: Task) -> Task:
-    """Six windows of two hours from the hour of the clock on, each with an hour of grace."""
-    first = START // HOUR
-    times = {"not_before": first, "not_after": first + WINDOWS.units}
-    return task.model_copy(update={"batches": "windowed", "windows": WINDOWS, **times})
-
-
-def at(world: World, hours: float) -> None:
-    """Set the clock to so many hours after the task began."""
-    world.clock.seconds = world.task.not_before * HOUR + hours * HOUR
-
-
-def reports_of(world: World, window: int, count: int = 14) -> list[Report]:
-    return world.reports(count, f"window {window}", world.task.span(window)[0])
+from support.server_world import World, a_world, text, token
+from support.windowed_world import HOUR, at, frozen, opened, reports_of, request_of, shares_of, windowed
 
 
 async def ask(world: World, server: int, method: str, batch: int, what: str, body: bytes = b"") -> httpx2.Response:
@@ -56,44 +23,11 @@ async def ask(world: World, server: int, method: str, batch: int, what: str, bod
     return await world.ask(server, method, f"/batches/{batch}/{what}", body, name)  # type: ignore[arg-type]
 
 
-async def inventories(world: World, batch: int) -> tuple[Signed[Inventory], ...]:
-    answers = [await ask(world, server, "POST", batch, "inventory") for server in range(2)]
-    assert [answer.status_code for answer in answers] == [200, 200], [answer.text for answer in answers]
-    return tuple(Signed[Inventory].from_canonical(answer.content) for answer in answers)
-
-
-async def request_of(world: World, batch: int, server: int) -> CohortRequest:
-    lists = [ReportIds.parse((await ask(world, s, "GET", batch, "inventory/ids")).content, 99) for s in range(2)]
-    other = Difference.between(1 - server, lists[server], lists[1 - server])
-    return CohortRequest(inventories=await inventories(world, batch), differences=(other,))
-
-
-async def cohorts(world: World, batch: int) -> AggregateRequest:
-    await inventories(world, batch)
-    frozen = []
-    for server in range(2):
-        body = (await request_of(world, batch, server)).canonical()
-        answer = await ask(world, server, "PUT", batch, "cohort", body)
-        assert answer.status_code == 200, answer.text
-        frozen.append(Signed[Cohort].from_canonical(answer.content))
-    return AggregateRequest(cohorts=tuple(frozen))
-
-
 async def released(world: World, batch: int) -> tuple[IntArray, list[bytes]]:
     """Release a window; return its sum, lifted, and the servers' nonces."""
-    request = await cohorts(world, batch)
-    shares = []
-    for server in range(2):
-        answer = await ask(world, server, "PUT", batch, "aggregate", request.canonical())
-        assert answer.status_code == 200, answer.text
-        document, sealed = decode_sealed_document(answer.content)
-        record = Signed[SketchShareRecord].from_canonical(document).message
-        assert record.batch == batch
-        root, seed = parse_base64url(record.cohort_root), parse_base64url(record.seed)
-        words = world.sealing_key.open(sealed, aggregate_context(world.task, batch, server, root, seed))
-        shares.append(ring_from_bytes(words).reshape(record.rows, record.words))
+    _, request = await frozen(world, batch)
     nonces = [parse_base64url(signed.message.nonce) for signed in request.cohorts]
-    return from_ring(combine(np.stack(shares))), nonces
+    return opened(world, batch, await shares_of(world, batch, request)), nonces
 
 
 def world_of(folder: Path, kind: str = "osnap"):  # type: ignore[no-untyped-def]
@@ -182,7 +116,7 @@ async def test_documents_of_one_window_are_refused_in_another(tmp_path: Path) ->
             at(world, 2 * window + 0.5)
             await world.upload_everywhere(reports_of(world, window))
         at(world, 6)
-        first, _ = await cohorts(world, 0), await cohorts(world, 1)
+        (_, first), _ = await frozen(world, 0), await frozen(world, 1)
         moved = (await request_of(world, 0, 0)).canonical()
         answer = await ask(world, 0, "PUT", 1, "cohort", moved)
         assert (answer.status_code, token(answer)) == (409, "inventory_mismatch")
@@ -225,7 +159,7 @@ async def test_servers_killed_between_all_steps_lose_no_report_and_release_no_wi
                 world.start(server)
         at(world, 7)
         for window in chosen:
-            request = await cohorts(world, window)
+            _, request = await frozen(world, window)
             for again in range(2):
                 for server in range(2):
                     world.kill(server)
