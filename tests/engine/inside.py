@@ -53,6 +53,8 @@ def create(least: int, most: int) -> str:
                 "delta": 1e-6,
                 "min_clients": least,
                 "max_clients": most,
+                # In hours, a server that was restored would take no new task before the next but one.
+                "time_precision": 5,
             }
         )
     return str(made["task_id"])
@@ -92,14 +94,16 @@ def release(task_id: str) -> int:
 
 
 def holds(task_id: str) -> str:
-    """Release as somebody does who asks again after every failure; raises the last one after `PATIENCE` seconds."""
+    """Release as somebody does who asks again after every failure, for `PATIENCE` seconds, but not after a refusal."""
     deadline = time.monotonic() + PATIENCE
     with analyzer() as client:
         while True:
             try:
                 return " ".join(client.cohort(client.release(task_id))["report_ids"])
             except LintraError as error:
-                if time.monotonic() > deadline or not error.retryable:
+                if not error.retryable:
+                    return f"refused {error.token}"
+                if time.monotonic() > deadline:
                     raise
                 time.sleep(0.5)
 

@@ -34,19 +34,22 @@ def fingerprint(stack: Stack) -> str:
     return base64.b64encode(hashlib.sha256(key).digest()).decode()
 
 
-async def figures(visit: Visit, release: str, folder: Path) -> int:
-    """Open everything that a release offers to look at, and return how many pictures were shown."""
-    page, shown = visit.page, 0
+async def figures(visit: Visit, release: str, folder: Path) -> tuple[int, list[str]]:
+    """Open everything that a release offers; return how many pictures were shown, and what was refused, with reason."""
+    page, shown, refused = visit.page, 0, list[str]()
     await visit.open(release)
     offered = await page.eval_on_selector_all(f'a[href^="{release}/analyses/"]', "all => all.map(one => one.pathname)")
     assert offered
     for place in sorted(set(offered)):
-        assert await visit.open(f"{place}?target={TARGET}") == 200, place
+        status = await visit.open(f"{place}?target={TARGET}")
+        assert status in (200, 400), place
+        if status == 400:
+            refused.append(f"{place}: {await page.inner_text('main')}")
         pictures = await visit.pictures_shown()
         assert all(pictures), place
         shown += len(pictures)
         await keep(visit, folder, place.replace("/", "-").strip("-")[-40:])
-    return shown
+    return shown, refused
 
 
 async def test_whoever_starts_the_containers_sees_the_demonstration_s_tasks_releases_and_figures_in_a_browser(
@@ -69,9 +72,12 @@ async def test_whoever_starts_the_containers_sees_the_demonstration_s_tasks_rele
             releases = sorted({link for link in links if re.fullmatch("/releases/[^/]+", link)})
             assert len(releases) == 2
             shown = [await figures(visit, release, tmp_path / "screenshots") for release in releases]
-            assert min(shown) >= 1
-            assert sum(shown) >= 4
-            assert (visit.elsewhere(), visit.said, visit.refused) == ([], [], [])
+            assert min(pictures for pictures, _ in shown) >= 3
+            # Of so few rows noise may swallow a variance; correlations are refused in words then, and nothing else is.
+            refused = [reason for _, reasons in shown for reason in reasons]
+            assert all("noise has swallowed the variance of" in reason for reason in refused), refused
+            assert len(visit.refused) == len(refused)
+            assert visit.elsewhere() == []
         asked = ["lintra", "analyzer", "sign-in-link", "--config", SETTINGS, "--url", origin]
         link = stack("exec", "-T", "analyzer", *asked).split()[-1]
         async with visiting(browser, origin) as visit:
