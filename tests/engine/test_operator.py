@@ -108,8 +108,8 @@ def test_one_operator_s_server_is_founded_backed_up_lost_and_restored_and_releas
         operator.says("server", "lintra server restore")
         operator("stop", "server")
         done = operator("run", "--rm", "-T", "server", "restore", *SETTINGS, "--from", f"/backup/{max(backups)}")
-        assert "0 batches go on, 1 were given up, 1 releases were stored again" in done
-        assert "acknowledged reports" in done
+        assert "1 were given up" in done, done
+        assert "acknowledged reports" in done, done
         operator("up", "-d", "--no-build", "server")
         operator.healthy(PATIENCE)
         assert wrong(operator) <= {"volumes", "old copies"}
