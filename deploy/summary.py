@@ -13,9 +13,12 @@ def certificate_lines(release_id: str, record: dict[str, Any]) -> Iterator[str]:
         f"Release {release_id[:12]}: {record['num_clients']:,} reports, epsilon {float(privacy['epsilon']):.4f} "
         f"realised at delta {float(privacy['delta']):g} ({privacy['neighbours']}, mu {float(privacy['mu']):.4f})"
     )
+    one, behind = "client", f"at least {privacy['honest_clients']:,} honest clients"
+    if noise.get("servers"):
+        one, behind = "server", "one honest server's"
     yield (
-        f"one client's noise: sigma {noise['sigma']:,} steps of {float(noise['step']):.2g}; at least "
-        f"{privacy['honest_clients']:,} honest clients behind every released number"
+        f"one {one}'s noise: sigma {noise['sigma']:,} steps of {float(noise['step']):.2g}; {behind} behind every "
+        "released number"
     )
 
 

@@ -267,7 +267,8 @@ def _facts(task: Task, policy: Policy) -> dict[str, str | list[str]]:
         "delta": claim.delta,
         "neighbours": claim.neighbours,
         "min_clients": str(claim.min_clients),
-        "max_corrupt_clients": str(claim.max_corrupt_clients),
+        "max_corrupt_clients": str(claim.max_corrupt_clients) if task.noise == "clients" else "any number",
+        **_noise(task),
         **_organisations(task),
         "epsilon_if_colluding": [
             f"{percent} %: {epsilon:.4g}"
@@ -281,6 +282,13 @@ def _facts(task: Task, policy: Policy) -> dict[str, str | list[str]]:
         "suite": task.suite,
         **_study_facts(task, policy),
     }
+
+
+def _noise(task: Task) -> dict[str, str | list[str]]:
+    """Say who adds the noise, where it is not this client."""
+    if task.noise == "clients":
+        return {}
+    return {"noise": "added by every server, none by this client: if all servers collude they see the row"}
 
 
 def _organisations(task: Task) -> dict[str, str | list[str]]:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from sqlalchemy import Connection, update
 
+from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.messages import AggregateRequest, BatchState
 from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.task import Task
@@ -286,6 +287,11 @@ def forgets_the_last(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Gate, "_alone", one)
 
 
+def silent(patch: pytest.MonkeyPatch) -> None:
+    """Servers forget their noise."""
+    patch.setattr(Mechanism, "add_server_noise", lambda *_: None)
+
+
 def accepts_everybody(patch: pytest.MonkeyPatch) -> None:
     """A verdict rejects nobody."""
     patch.setattr(judge, "judge", lambda *_: np.zeros(0, np.int64))
@@ -328,6 +334,7 @@ MUTANTS: dict[str, Planted] = {
     "a release is computed anew after a start": Planted(anew_after_a_start, (TWO,), (crash, terminate)),
     "an inventory lacks a report": Planted(no_inventory_list, (UNLISTED,)),
     "a verdict rejects nobody": Planted(accepts_everybody, ("a verdict rejects others than the forged reports",)),
+    "servers forget their noise": Planted(silent, ("a sum whose noise its servers add has none",)),
     "a report is added twice": Planted(wrong_share, ("a sketch share is not the reference's",)),
     "a census whenever it is asked for": Planted(told_at_once, (TWO,)),
     "a window is closed before its grace is over": Planted(

@@ -14,9 +14,15 @@ from simulation.verified import plain_words
 from simulation.world import World, require_gone
 from vectors import plain
 
+FAR = 12
+"""Deviations of a server's noise: beyond it lies one word in 10^32."""
+
 
 def check_share(world: World, course: Course, server: int, document: bytes) -> None:
-    """(law) A sketch share is the plain reference's, bit for bit; afterwards nothing of its batch opens."""
+    """(law) A sketch share is the plain reference's, bit for bit; afterwards nothing of its batch opens.
+
+    (law) Where servers add the noise it is that and noise.
+    """
     task, key = course.task, course.task.servers[server].identity_key
     said, sealed_share = decode_sealed_document(document)
     record = Signed[SketchShareRecord].from_canonical(said).verified(key)
@@ -32,17 +38,32 @@ def check_share(world: World, course: Course, server: int, document: bytes) -> N
     law(plain.b64(plain.merkle_root(cohort)) == record.cohort_root, "a release is of another cohort", course.key)
     words = ring_from_bytes(opened).reshape(record.rows, record.words)
     share = [[int(word) for word in row] for row in words]
-    law(
-        share == plain_share(course, server, cohort, seed, plain_words),
-        "a sketch share is not the reference's",
-        course.key,
-    )
+    exact = plain_share(course, server, cohort, seed, plain_words)
+    if task.noise == "servers":
+        require_noise(course, share, exact, 1)
+    else:
+        law(share == exact, "a sketch share is not the reference's", course.key)
     course.shares[server] = share
     for key in course.keys:
         secret = world.secrets.pop((server, key), None)
         if secret is not None:
             world.destroyed.setdefault(server, []).append(secret)
             require_gone(world, server, [secret])
+
+
+def require_noise(course: Course, found: list[list[int]], exact: list[list[int]], servers: int) -> None:
+    """(law) What is beside the reference's sum is noise of so many servers: none of it far out, and not nothing."""
+    sigmas = course.task.mechanism.sigmas(course.task.num_columns).tolist()
+    far = FAR * servers**0.5
+    words = [
+        (plain.lift((noised - without) % plain.RING), sigma)
+        for rows in zip(found, exact, strict=True)
+        for noised, without, sigma in zip(*rows, sigmas, strict=True)
+    ]
+    law(any(beside for beside, _ in words), "a sum whose noise its servers add has none", course.key)
+    law(
+        all(abs(beside) <= far * sigma for beside, sigma in words), "a sum is not the reference's and noise", course.key
+    )
 
 
 def finish(world: World, course: Course) -> None:
@@ -62,7 +83,12 @@ def finish(world: World, course: Course) -> None:
         [sum(words) % plain.RING for words in zip(*rows, strict=True)]
         for rows in zip(*course.shares.values(), strict=True)
     ]
-    law(total == plain_total(course, cohort, seed), "the released sketch is not the reference's", course.key)
+    exact = plain_total(course, cohort, seed)
+    if course.task.noise == "servers":
+        require_noise(course, total, exact, course.task.num_servers)
+    else:
+        law(total == exact, "the released sketch is not the reference's", course.key)
+    world.outcomes["released with noise of servers"] += course.task.noise == "servers"
     account(world, course, set(cohort))
     require_claimed(world, course, cohort)
     world.outcomes["released"] += 1

@@ -175,10 +175,13 @@ def warnings_of(task: Task) -> list[str]:
             f"source may send have epsilon {together.epsilon:.4g} at delta {together.delta:g} together"
         )
     if task.max_merge > 1:
+        counted = (
+            f", and a release is planned against {task.claim.max_corrupt_clients} corrupt reports, {task.max_merge} of "
+            "each corrupt client"
+        )
         found.append(
-            f"up to {task.max_merge} windows in a row may be released together: that is in the second epsilon, and "
-            f"a release is planned against {task.claim.max_corrupt_clients} corrupt reports, {task.max_merge} of each "
-            "corrupt client"
+            f"up to {task.max_merge} windows in a row may be released together: that is in the second epsilon"
+            + counted * (task.noise == "clients")
         )
     if task.noise == "servers":
         found.append(
