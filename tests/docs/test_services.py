@@ -215,6 +215,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
                     task_id = client.create_task(specification)["task_id"]
                     assert asyncio.run(sent_to(task_id, rows_of(columns))).sent == CLIENTS
                     where[name] = client.release(task_id) if where is made.released else task_id
+            named = client.task(made.sent["patients"])["definition"]["servers"]
+            made.environment.update({f"KEY_{number}": each["identity_key"] for number, each in enumerate(named)})
             made.sent["tokens"] = client.create_task(asked(PATIENTS, client_auth="token"))["task_id"]
             made.sent["two"] = client.create_task(asked(PATIENTS[:2]))["task_id"]
             yield made
