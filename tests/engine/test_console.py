@@ -35,7 +35,7 @@ def fingerprint(stack: Stack) -> str:
 
 
 async def figures(visit: Visit, release: str, folder: Path) -> tuple[int, list[str]]:
-    """Open everything that a release offers; return how many pictures were shown, and what was refused, with reason."""
+    """Open everything that a release offers; return how many pictures were shown, and why something was refused."""
     page, shown, refused = visit.page, 0, list[str]()
     await visit.open(release)
     offered = await page.eval_on_selector_all(f'a[href^="{release}/analyses/"]', "all => all.map(one => one.pathname)")
@@ -44,7 +44,7 @@ async def figures(visit: Visit, release: str, folder: Path) -> tuple[int, list[s
         status = await visit.open(f"{place}?target={TARGET}")
         assert status in (200, 400), place
         if status == 400:
-            refused.append(f"{place}: {await page.inner_text('main')}")
+            refused.append(await page.inner_text("[role=alert]"))
         pictures = await visit.pictures_shown()
         assert all(pictures), place
         shown += len(pictures)
@@ -75,7 +75,7 @@ async def test_whoever_starts_the_containers_sees_the_demonstration_s_tasks_rele
             assert min(pictures for pictures, _ in shown) >= 3
             # Of so few rows noise may swallow a variance; correlations are refused in words then, and nothing else is.
             refused = [reason for _, reasons in shown for reason in reasons]
-            assert all("noise has swallowed the variance of" in reason for reason in refused), refused
+            assert all("oise has swallowed the variance of" in reason for reason in refused), refused
             assert len(visit.refused) == len(refused)
             assert visit.elsewhere() == []
         asked = ["lintra", "analyzer", "sign-in-link", "--config", SETTINGS, "--url", origin]
