@@ -82,5 +82,7 @@ async def test_whoever_starts_the_containers_sees_the_demonstration_s_tasks_rele
         link = stack("exec", "-T", "analyzer", *asked).split()[-1]
         async with visiting(browser, origin) as visit:
             assert await visit.open(link.removeprefix(origin)) == 200
+            await visit.page.click("main button")
+            await visit.page.wait_for_url(f"{origin}/")
             await visit.open("/releases")
             assert await visit.page.locator('a[href^="/releases/"]').count() >= 2
