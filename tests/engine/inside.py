@@ -2,7 +2,8 @@
 
 python inside.py create ROWS           make a task that needs every one of so many rows, and print its identifier
 python inside.py open                  make a task for any number of rows from 60 on, and print its identifier
-python inside.py send TASK FIRST LAST  send these rows, and print after each few how many were acknowledged
+python inside.py send TASK FIRST LAST  send these rows, the last few after a line came in; print how many were
+                                       acknowledged after each few
 python inside.py stream TASK           send rows one by one until a line comes in; print the acknowledged identifiers
 python inside.py release TASK          release, and print how many reports it holds
 python inside.py holds TASK            release, asking again whatever happens, and print the identifiers it holds
@@ -22,7 +23,7 @@ from lintra_protocol.errors import LintraError
 
 URLS = [f"https://server-{x}:8443" for x in "abc"]
 COLUMNS = ("age", "bmi", "pressure")
-FEW = 10
+FEW = 5
 AT_ONCE = 4
 LEAST = 40
 ENOUGH = 60
@@ -65,10 +66,13 @@ async def send(task_id: str, first: int, last: int) -> None:
     sent = 0
     async with Client(task_id, URLS, ledger=None, retries=RETRIES) as client:
         for begin in range(0, len(rows), FEW):
+            if begin + FEW >= len(rows):
+                # However quick the rest was, something is left to send until whoever loses containers has done so.
+                await asyncio.to_thread(sys.stdin.readline)
             sent += (await client.send_many(rows[begin : begin + FEW])).sent
             say(sent)
             # Slow enough that containers can be lost meanwhile.
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(1.0)
 
 
 async def stream(task_id: str, until: "asyncio.Future[str] | None" = None) -> None:
