@@ -63,8 +63,20 @@ class Visit:
     refused: list[str] = field(default_factory=list)
 
     async def open(self, path: str) -> int:
-        """Go to a page, and return the status of the answer."""
-        answer = await self.page.goto(self.origin + path)
+        """Go to a page, and return the status of the answer.
+
+        Containers that start or end beside the tests change the machine's network, and then Chromium gives up whatever
+        it is loading, from this machine as well: such a visit begins again, at most twice.
+        """
+        from playwright.async_api import Error
+
+        for left in (2, 1, 0):
+            try:
+                answer = await self.page.goto(self.origin + path)
+                break
+            except Error as error:
+                if not left or "ERR_NETWORK_CHANGED" not in error.message:
+                    raise
         assert answer is not None
         return answer.status
 

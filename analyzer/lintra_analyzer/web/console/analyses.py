@@ -71,21 +71,28 @@ def analysis(request: Request, service: ThisService, release_id: ReleaseId, kind
         status=400 if complaint else 200,
         record=signed.record,
         release_id=release_id,
-        offer=offer,
-        asked=asked,
+        **form_and_table(asked, found, complaint),
         columns=names_of(release),
         targets=offer.explains(release),
-        most_boxes=MOST_BOXES,
-        complaint=complaint,
-        found=found,
-        table=None if found is None else table_of(found),
         pictures=() if found is None or not can_draw() else found.pictures[:SHOWN_PICTURES],
-        missing="" if can_draw() else INSTALL,
         notes=[] if found is None else notes_of(found),
         warnings=[] if found is None else _warnings(signed, found),
         text="" if found is None else found.summary(promise(signed.record)),
         parquet=has_parquet(),
     )
+
+
+def form_and_table(asked: Asked, found: Tabular | None, complaint: str) -> dict[str, object]:
+    """Return what every page with a form of questions shows: the form, the complaint, and the table of the answer."""
+    return {
+        "offer": asked.offer,
+        "asked": asked,
+        "most_boxes": MOST_BOXES,
+        "complaint": complaint,
+        "found": found,
+        "table": None if found is None else table_of(found),
+        "missing": "" if can_draw() else INSTALL,
+    }
 
 
 @router.get("/releases/{release_id}/analyses/{kind}/picture.svg")

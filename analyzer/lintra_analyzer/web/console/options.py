@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
+from lintra_analysis.asked.asking import MechanismSpecification
 from lintra_analysis.asked.specification import (
     ContributorsSpecification,
     Specification,
@@ -62,7 +63,7 @@ class Option:
     @property
     def label(self) -> str:
         """Return the name for people."""
-        return self.key.replace("_", " ").capitalize()
+        return self.key.removesuffix("_seconds").replace("_", " ").capitalize()
 
     def read(self, text: str) -> object:
         """Return what was filled in as the specification holds it; numbers stay as they were spelled.
@@ -94,7 +95,11 @@ class Option:
 def mechanism_options(kind: str) -> tuple[Option, ...]:
     """Return what a kind of mechanism asks for; nothing for a kind that there is not."""
     asked = specifications().get(kind)
-    return () if asked is None else _options("mechanism", asked, [key for key in asked.model_fields if key != "kind"])
+    if asked is None:
+        return ()
+    # Its own options come before those of all kinds.
+    keys = sorted(asked.model_fields, key=lambda key: key in MechanismSpecification.model_fields)
+    return _options("mechanism", asked, [key for key in keys if key != "kind"])
 
 
 def mechanism_words(kind: str) -> list[str]:

@@ -6,13 +6,12 @@ from typing import Annotated, Literal
 from fastapi import Path, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
-from lintra_analysis.estimators.drawing import INSTALL
-from lintra_analysis.estimators.svg import Theme, can_draw, svg_of
+from lintra_analysis.estimators.svg import Theme, svg_of
 from lintra_analysis.estimators.trend import TrendEstimate
 from lintra_analyzer.service import Service
 from lintra_analyzer.web.admission import ThisService
-from lintra_analyzer.web.console.analyses import PICTURE_HEADERS, SVG, file_of, table_of
-from lintra_analyzer.web.console.offers import MOST_BOXES, Asked, Offer
+from lintra_analyzer.web.console.analyses import PICTURE_HEADERS, SVG, file_of, form_and_table
+from lintra_analyzer.web.console.offers import Asked, Offer
 from lintra_analyzer.web.console.pages import page
 from lintra_analyzer.web.console.routing import console_router
 from lintra_analyzer.web.trends import parse_trend, promise_of_all
@@ -71,14 +70,8 @@ def windows(
         following=start + SHOWN_WINDOWS if len(listed) > SHOWN_WINDOWS else None,
         start=start,
         together=together_view(task),
-        offer=TREND,
-        asked=asked,
+        **form_and_table(asked, found, complaint),
         columns=[column.name for column in task.columns],
-        most_boxes=MOST_BOXES,
-        complaint=complaint,
-        found=found,
-        table=None if found is None else table_of(found),
-        missing="" if can_draw() else INSTALL,
         text="" if found is None else found.summary(promise_of_all(task)),
     )
 
