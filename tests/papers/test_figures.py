@@ -34,7 +34,7 @@ def numbers(table: str) -> list[float]:
     return [
         float(found.replace(",", ""))
         for line in table.splitlines()
-        if line[:1] == "|"
+        if line[:1] == line[-1:] == "|"
         for found in NUMBER.findall(line)
     ]
 
