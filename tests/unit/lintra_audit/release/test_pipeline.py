@@ -99,7 +99,7 @@ def test_the_two_worlds_are_as_far_apart_as_the_claim_allows(case: Case) -> None
     squares = [float(row @ row) for row in rows[case.task.claim.neighbours == "zero-out" :]]
     # Cells of a histogram are numbers of cells, and nothing is rounded.
     shortened = 0.0 if mechanism.kind == "histogram" else 1 - min(squares) / max(squares)
-    # With a clip counter one row of a range finder stays inside by twice as much as rounding takes, before it is rounded.
+    # With a clip counter one row of a range finder is kept inside by twice what rounding takes, before it is rounded.
     roundings = 3 if mechanism.kind == "range_finder" and mechanism.clip_words else 1
     assert shortened <= roundings * 2 * (rows[0].size / mechanism.squared_bound) ** 0.5
     if mechanism.kind == "range_finder":
