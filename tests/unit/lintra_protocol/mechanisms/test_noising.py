@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from lintra_protocol.errors import FalseClaimError, UnsupportedFeatureError
+from lintra_protocol.contributors import Contributors
+from lintra_protocol.errors import FalseClaimError, InvalidTaskError, UnsupportedFeatureError
 from lintra_protocol.mechanisms import AnyMechanism, Osnap
 from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
 from lintra_protocol.privacy.discrete import discrete_delta, row_slack
@@ -199,3 +200,15 @@ def test_kinds_whose_noise_servers_cannot_add_are_refused(kind: str) -> None:
     plain = make_task(kind, min_clients=200, check=False)
     with pytest.raises(UnsupportedFeatureError, match="servers cannot add"):
         plain.model_copy(update={"noise": "servers"}).check()
+
+
+def test_organisations_and_a_delta_kept_for_coalitions_are_refused_too() -> None:
+    held = Contributors(rows_per_person=2, organisations_per_person=1, max_rows=1000, count="noisy")
+    claim = Claim(epsilon="1", delta="0.000001", min_clients=5, max_corrupt_clients=4)
+    calibrated = uncalibrated("sum", columns=COLUMNS).of_contributors(held).calibrated(claim, COLUMNS, 5)
+    shared = make_task(calibrated, columns=COLUMNS, claim=claim, max_clients=5, max_missing="0", contributors=held)
+    with pytest.raises(UnsupportedFeatureError, match="organisations and studies"):
+        shared.model_copy(update={"noise": "servers"}).check()
+    kept = CLAIM.model_copy(update={"delta_coalition": "0.0000001"})
+    with pytest.raises(InvalidTaskError, match="no coalition of clients weakens the noise of servers"):
+        make_task("sum", claim=CLAIM, noise="servers", max_clients=1000).model_copy(update={"claim": kept}).check()

@@ -118,8 +118,8 @@ def test_a_mechanism_whose_reports_nothing_bounds_cannot_be_verified(kind: str) 
 
 
 def test_what_this_version_does_not_verify_is_refused() -> None:
-    with pytest.raises(UnsupportedFeatureError, match="noise 'servers' is not available"):
-        verified(noise="servers")
+    with pytest.raises(UnsupportedFeatureError, match="'spread' is not available for verified reports"):
+        verified(share_form="spread")
     with pytest.raises(ValueError, match="belongs to a task with verification"):
         make_task(max_rejected="0.1")
     with pytest.raises(ValueError, match="belongs to a task with verification"):
