@@ -30,6 +30,9 @@ from lintra_protocol.verification.parameters import Parameters
 _RAISE = 1 << 31
 """Added to every word, which lies between -2^31 and 2^31, so that none is negative."""
 
+_NUMBERS_AT_ONCE = 1 << 15
+"""Coefficients of the rows that are proven at once: a cache holds them, and what they are made of."""
+
 
 @dataclass(frozen=True)
 class ProvenRows:
@@ -57,8 +60,13 @@ def prove(parameters: Parameters, noised: IntArray, random_bytes: RandomBytes) -
     """
     words = padded_rows(parameters, noised)
     blinds = draw(len(words), 2 * parameters.columns, random_bytes)
-    coefficients = proof_elements(parameters, words, blinds)
-    return ProvenRows(words, np.concatenate([blinds, coefficients], axis=2))
+    elements = np.empty((len(PRIMES), len(words), parameters.elements), np.uint64)
+    elements[..., : blinds.shape[2]] = blinds
+    step = max(1, _NUMBERS_AT_ONCE // (len(PRIMES) * (parameters.powers + 3)))
+    for start in range(0, len(words), step):
+        some = slice(start, start + step)
+        elements[:, some, blinds.shape[2] :] = proof_elements(parameters, words[some], blinds[:, some])
+    return ProvenRows(words, elements)
 
 
 def proof_elements(parameters: Parameters, words: IntArray, blinds: FieldArray) -> FieldArray:

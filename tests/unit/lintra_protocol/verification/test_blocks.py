@@ -5,7 +5,7 @@ import plain_verified as plain
 import pytest
 
 from lintra_protocol.ring import FloatArray
-from lintra_protocol.verification import checks, fields, shares
+from lintra_protocol.verification import checks, fields, proof, shares
 from lintra_protocol.verification.checks import accepted, check_shares, check_shares_of_seeds, passed_in
 from lintra_protocol.verification.fields import PRIMES, FieldArray, fold, halve, inner, joined
 from lintra_protocol.verification.parameters import Parameters
@@ -62,6 +62,16 @@ def test_blocks_change_no_byte_of_words_check_shares_and_verdict() -> None:
         wrong = of_last.copy()
         wrong[place, 8 * (place % (4 * SMALL.check_elements))] ^= 1
         assert np.flatnonzero(~accepted(SMALL, [found, wrong], POINTS)).tolist() == [place]
+
+
+def test_rows_are_proven_alike_wherever_a_block_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = np.random.default_rng(2).integers(-1000, 1000, (COUNT, 5))
+    whole = prove(SMALL, rows, source("blinds"))
+    for at_once in (1, 2, 5, COUNT - 1):
+        monkeypatch.setattr(proof, "_NUMBERS_AT_ONCE", at_once * 4 * (SMALL.powers + 3))
+        in_blocks = prove(SMALL, rows, source("blinds"))
+        np.testing.assert_array_equal(in_blocks.elements, whole.elements)
+        np.testing.assert_array_equal(in_blocks.words, whole.words)
 
 
 def test_seeds_with_words_that_are_no_elements_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
