@@ -88,12 +88,15 @@ def expected_integers(task: Task, report_ids: list[bytes], seed: bytes) -> tuple
     return set(noised), from_ring(total)
 
 
-@pytest.mark.parametrize("kind", ["osnap", "second_moment"])
-def test_no_acknowledged_report_is_lost_and_the_release_is_matrix_times_noised_rows(tmp_path: Path, kind: str) -> None:
-    servers, analyzer_service = local_services(tmp_path, 3)
-    token = analyst_token(tmp_path)
+def released_after_a_kill(folder: Path, asked: dict[str, object]) -> tuple[Task, FloatArray, IntArray]:
+    """Release a task of real services of which one server was killed during the uploads.
+
+    Returns the task, what was released, and what the public matrix and the clients' reports say it is, in ring units.
+    """
+    servers, analyzer_service = local_services(folder, 3)
+    token = analyst_token(folder)
     with running([*servers, analyzer_service]), AnalyzerClient(analyzer_service.url, token) as analyzer:
-        view = analyzer.create_task(specification(kind))
+        view = analyzer.create_task(asked)
         task = Task.from_value(view["definition"])
         urls = [server.url for server in servers]
         sent, at_kill = asyncio.run(send_while_a_server_is_killed(task.task_id, urls, servers[1]))
@@ -110,4 +113,23 @@ def test_no_acknowledged_report_is_lost_and_the_release_is_matrix_times_noised_r
     assert len(set(report_ids)) == NUM_ROWS
     assert set(report_ids) <= known
     assert record.task_id == base64url(task.id_bytes)
+    return task, released, integers
+
+
+@pytest.mark.parametrize("kind", ["osnap", "second_moment"])
+def test_no_acknowledged_report_is_lost_and_the_release_is_matrix_times_noised_rows(tmp_path: Path, kind: str) -> None:
+    task, released, integers = released_after_a_kill(tmp_path, specification(kind))
     assert_array_equal(released, task.mechanism.decode(integers, task.num_columns))
+
+
+def test_where_servers_add_the_noise_the_release_is_matrix_times_bare_rows_and_the_noise_of_three(
+    tmp_path: Path,
+) -> None:
+    asked = specification("osnap") | {"mechanism": {"kind": "osnap", "rows": 200}, "noise": "servers"}
+    task, released, integers = released_after_a_kill(tmp_path, asked)
+    noise = released - task.mechanism.decode(integers, task.num_columns)
+    standard = noise / (task.mechanism.sigma * 2.0**-task.mechanism.fraction_bits)
+    # 800 words: the mean square of three servers' noise is 3, and leaves 2.5 to 3.5 with a chance of 1 in 1,000. That
+    # of two would be in between with a chance of 3 in ten million, that of four with 6 in 1,000.
+    assert standard.size == 800
+    assert 2.5 < float(np.square(standard).mean()) < 3.5
