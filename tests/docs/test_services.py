@@ -85,8 +85,8 @@ CLIENTS = 60
 
 
 def bare(command: str) -> str:
-    """Return a command without the comment behind it."""
-    return re.split(r"\s+# ", command)[0].rstrip()
+    """Return a command as one line, without the comment behind it."""
+    return re.split(r"\s+# ", re.sub(r"\\\n\s*", "", command))[0].rstrip()
 
 
 def reason(command: str) -> str | None:
