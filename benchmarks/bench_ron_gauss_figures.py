@@ -65,18 +65,29 @@ def compared(lines: dict[str, Score], rows: list[Rows], runs: int) -> tuple[tupl
     )
 
 
+def real_rows(label: str) -> dict[str, Score]:
+    """Return what somebody gets who sees the real rows."""
+    return {
+        "real rows": lambda s, e: real(s, label, s.rows.values.shape[1]),
+        "real rows, projected": lambda s, e: real(s, label, s.rows.dimension),
+    }
+
+
+def pipelines(label: str, model: str, leading: Score) -> dict[str, Score]:
+    """Return the private ways to synthetic rows, with the paper's model for such a label and its DP-PCA."""
+    return {
+        "as published (not private as stated)": lambda s, e: paper(s, model, e, **PUBLISHED),
+        "corrected": lambda s, e: paper(s, model, e),
+        "MODIPS": lambda s, e: paper(without_projection(s), model, e),
+        "DP-PCA": leading,
+        "ours, p": lambda s, e: ours(s, label, e, s.rows.dimension),
+        "ours, p*": lambda s, e: ours(s, label, e, None),
+    }
+
+
 def classification(full: bool, runs: int) -> Shown:
     """Return the accuracy on real rows of a logistic regression that learnt from synthetic ones."""
-    lines: dict[str, Score] = {
-        "real rows": lambda s, e: real(s, "class", s.rows.values.shape[1]),
-        "real rows, projected": lambda s, e: real(s, "class", s.rows.dimension),
-        "as published (not private as stated)": lambda s, e: paper(s, "mixture", e, **PUBLISHED),
-        "corrected": lambda s, e: paper(s, "mixture", e),
-        "MODIPS": lambda s, e: paper(without_projection(s), "mixture", e),
-        "DP-PCA": classified,
-        "ours, p": lambda s, e: ours(s, "class", e, s.rows.dimension),
-        "ours, p*": lambda s, e: ours(s, "class", e, None),
-    }
+    lines = real_rows("class") | pipelines("class", "mixture", classified)
     return Shown(
         "ron-gauss-classification",
         "RON-Gauss, classification: accuracy on real rows",
@@ -89,17 +100,8 @@ def classification(full: bool, runs: int) -> Shown:
 
 def regression(runs: int) -> Shown:
     """Return the error on real rows of a ridge regression that learnt from synthetic ones."""
-    lines: dict[str, Score] = {
-        "real rows": lambda s, e: real(s, "target", s.rows.values.shape[1]),
-        "real rows, projected": lambda s, e: real(s, "target", s.rows.dimension),
-        "their mean alone": lambda s, e: mean_alone(s),
-        "as published (not private as stated)": lambda s, e: paper(s, "regression", e, **PUBLISHED),
-        "corrected": lambda s, e: paper(s, "regression", e),
-        "MODIPS": lambda s, e: paper(without_projection(s), "regression", e),
-        "DP-PCA": regressed,
-        "ours, p": lambda s, e: ours(s, "target", e, s.rows.dimension),
-        "ours, p*": lambda s, e: ours(s, "target", e, None),
-    }
+    alone: dict[str, Score] = {"their mean alone": lambda s, e: mean_alone(s)}
+    lines = real_rows("target") | alone | pipelines("target", "regression", regressed)
     return Shown(
         "ron-gauss-regression",
         "RON-Gauss, regression: root mean squared error on real rows, the target from -1 to 1",

@@ -137,7 +137,12 @@ async def test_without_step_files_a_restored_batch_is_given_up_for_good(tmp_path
 
 
 def rules_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Switch off what tells a copy from the original: a start takes any database for the one that ran last."""
+    """Switch off what tells a copy from the original: a start takes any database for the one that ran last.
+
+    Nothing is forgotten either, so that the copy can open its reports.
+    """
+    monkeypatch.setattr(Secrets, "destroy", lambda *_: None)
+    monkeypatch.setattr(Secrets, "destroy_all_but", lambda *_: 0)
 
     def adopt(parts: starting.Parts) -> None:
         parts.states.establish(Standing(parts.journal.head, 0, 0))
@@ -152,8 +157,6 @@ async def test_with_the_rules_off_a_restored_copy_releases_twice_and_shows_one_r
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with a_world(tmp_path, "sum") as world:
-        monkeypatch.setattr(Secrets, "destroy", lambda *_: None)
-        monkeypatch.setattr(Secrets, "destroy_all_but", lambda *_: 0)
         rules_off(monkeypatch)
         own, ids = await reach(world, "closed")
         copy = copy_data(world, tmp_path / "copy")

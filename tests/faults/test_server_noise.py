@@ -20,7 +20,6 @@ from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import IntArray, RingArray, from_ring
 from lintra_protocol.sharing import combine
 from lintra_protocol.task import Task
-from lintra_server.disk.batch_secrets import Secrets
 from lintra_server.storage.parts import NotStartedError
 from lintra_server.storage.states import BatchStates
 from support.server_world import World, a_world, noised_by_servers
@@ -140,8 +139,6 @@ async def test_a_restored_copy_draws_no_second_noise_for_the_same_reports(
 ) -> None:
     async with a_world(tmp_path, "sum", change=noised_by_servers) as world:
         if not rule:
-            monkeypatch.setattr(Secrets, "destroy", lambda *_: None)
-            monkeypatch.setattr(Secrets, "destroy_all_but", lambda *_: 0)
             rules_off(monkeypatch)
         own, ids = await reach(world, "closed")
         copy = copy_data(world, tmp_path / "copy")
