@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from showing import Shown, Spread, parser, runs_of, show
+from showing import BENCHMARKS, Shown, Spread, parser, runs_of, show
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "deploy"))
 
@@ -22,8 +22,6 @@ from study import DELTA, EPSILON, FEATURES, QUORUM, RANK, REGULARIZATION, ROW_BO
 from lintra_analysis.asked.osnap import default_rows
 from lintra_analysis.planning.coalition import usual_claim
 from lintra_protocol.documents import real
-
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "explanation" / "benchmarks.md"
 
 
 def demonstration(draws: int) -> Shown:
@@ -73,7 +71,7 @@ def parts(draws: int) -> dict[str, Callable[[], Shown]]:
 def main() -> None:
     """Show it."""
     asked = parser(__doc__, 100, 400).parse_args()
-    show(parts(runs_of(asked)), asked, PAGE)
+    show(parts(runs_of(asked)), asked, BENCHMARKS)
 
 
 if __name__ == "__main__":

@@ -45,6 +45,8 @@ def main() -> None:
     rows, releases = kept["rows"], kept["releases"]
     kept["machine"] = machine(os.cpu_count())
     wanted = arguments.rows
+    if wanted is None or wanted or "day" not in kept:
+        kept["day"] = f"{datetime.date.today():%-d %B %Y}"  # noqa: DTZ011
     if wanted is None:
         all_of_them = arguments.quick or arguments.largest >= 10**7
         wanted = [key for key, one in ROWS.items() if key not in rows and (all_of_them or not one.large)]

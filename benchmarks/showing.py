@@ -25,6 +25,9 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "explanation" / "paper-figures.md"
+BENCHMARKS = PAGE.with_name("benchmarks.md")
+"""The page of what is no paper's: tables there stand in their sections, one level lower."""
+
 INK, COLOURS = "#222222", ("#2f6db5", "#d9822b", "#3a8f4d", "#8a5fb0", "#b5413f", "#7a7f87", "#1f9e9e", "#b59a2f")
 MARKERS = "osD^vPX*"
 
@@ -201,13 +204,13 @@ def draw(shown: Shown, path: Path) -> None:
 
 
 def stamp() -> str:
-    """Return the command, the date and the machine of a run."""
+    """Return the command, the date and the machine of a run; of a path only its last part."""
     words, left = [Path(sys.argv[0]).name], iter(sys.argv[1:])
     for word in left:
         if word == "--output":
             next(left)
-        elif word != "--write":
-            words.append(word)
+        elif word not in ("--write", "--show"):
+            words.append(word.rpartition("/")[2])
     machine = (
         f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}, NumPy {np.__version__}"
     )

@@ -13,26 +13,25 @@ import numpy as np
 from scale.costs import ReleaseCost, StageCost
 
 Kept = Mapping[str, object]
-"""What the JSON holds: the machine, the rows by key, and the releases."""
+"""What the JSON holds: the machine, the last day, the rows by key, and the releases."""
 
 Rows = Mapping[str, Mapping[str, object]]
 
-BEGIN, END = "<!-- scale: written by benchmarks/bench_scale.py -->", "<!-- scale: end -->"
+BEGIN, END = "<!-- scale -->", "<!-- end scale -->"
 
 
 def machine(cores: int | None) -> str:
     """Return what the numbers were measured on."""
-    return f"{platform.machine()}, {cores} cores, Python {platform.python_version()}, numpy {np.__version__}"
+    return f"{cores} cores, {platform.machine()}, Python {platform.python_version()}, NumPy {np.__version__}"
 
 
 def section(kept: Kept) -> list[str]:
     """Return the lines of the section: all that was measured, as the JSON has it."""
     rows = cast("Rows", kept["rows"])
     costs = [_cost(one) for one in cast("Rows", kept["releases"]).values()]
-    return [
-        str(kept["machine"]), "", *rows_table(rows), "", *textwrap.wrap(missed(rows), 100), "",
-        *stages_table(costs), *exponents(costs),
-    ]  # fmt: skip
+    stamp = f"`python benchmarks/bench_scale.py`, {kept['day']}, {kept['machine']}"
+    said = textwrap.wrap(missed(rows), 100)
+    return [stamp, "", *rows_table(rows), "", *said, "", *stages_table(costs), *exponents(costs)]
 
 
 def rows_table(found: Rows) -> list[str]:
