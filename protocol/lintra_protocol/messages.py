@@ -4,7 +4,7 @@ from typing import Annotated, Generic, Literal, TypeVar
 
 from pydantic import Field, StringConstraints
 
-from lintra_protocol.canonical import base64url, domain_hash, parse_base64url
+from lintra_protocol.canonical import base64url, domain_hash, domain_hash_of_all, parse_base64url
 from lintra_protocol.check_messages import MATRIX_NONCE, CheckShare, Verdict
 from lintra_protocol.differences import ListDifference
 from lintra_protocol.documents import Count, Frozen, Key, ServerIndex
@@ -331,7 +331,7 @@ class Progress(Frozen):
 
 def receipt_hash(report_ids: list[bytes]) -> str:
     """Return the hash that a receipt has of the identifiers it covers, in order of upload."""
-    return base64url(domain_hash("receipt reports", *report_ids))
+    return base64url(domain_hash_of_all("receipt reports", report_ids))
 
 
 def inventory_of(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lintra_protocol.blocks import SealedBlock
-from lintra_protocol.canonical import ByteRows
+from lintra_protocol.canonical import ByteRows, separate
 from lintra_protocol.errors import CommitmentMismatchError, InvalidMessageError, LintraError
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import IntArray, RingArray, ring_bytes, ring_from_bytes, to_ring
@@ -147,31 +147,30 @@ def open_block(
     size = share_bytes(task, server)
     if len(plaintext) != size * len(block.headers):
         raise InvalidMessageError(f"{len(block.headers)} shares of this task take {size} bytes each")
-    wrong, other = CommitmentMismatchError(), InvalidMessageError(f"the task's shares are {task.share_form}")
-    form = share_form(task, server)[0]
+    form, forms = share_form(task, server), plaintext[BLIND_BYTES::size]
     out_of_range = _malformed(task, server, plaintext, size)
-    opened: list[bytes | LintraError] = []
-    computed = _commitments(task, server, plaintext, size)
-    for start, found, committed, wild in zip(
-        range(0, len(plaintext), size), computed, block.commitments(server), out_of_range, strict=True
-    ):
-        if found != committed:
-            opened.append(wrong)
-        elif plaintext[start + BLIND_BYTES] != form:
-            opened.append(other)
-        elif wild:
-            opened.append(InvalidMessageError("a number in the share is out of range"))
-        else:
-            opened.append(plaintext[start + BLIND_BYTES + 1 : start + size])
+    computed, payloads = _commitments_and_payloads(task, server, plaintext, size)
+    committed = block.commitments(server)
+    opened: list[bytes | LintraError] = [*payloads]
+    if computed == committed and forms == form * len(forms) and True not in out_of_range:
+        return opened
+    wrong, other = CommitmentMismatchError(), InvalidMessageError(f"the task's shares are {task.share_form}")
+    for place, each in enumerate(committed):
+        if computed[place] != each:
+            opened[place] = wrong
+        elif forms[place] != form[0]:
+            opened[place] = other
+        elif out_of_range[place]:
+            opened[place] = InvalidMessageError("a number in the share is out of range")
     return opened
 
 
-def _commitments(task: Task, server: int, shares: bytes, size: int) -> list[bytes]:
-    """Return the commitments to shares of one size, joined."""
+def _commitments_and_payloads(task: Task, server: int, shares: bytes, size: int) -> tuple[list[bytes], list[bytes]]:
+    """Return the commitments to shares of one size, joined, and what they hold behind blind and form."""
     if len(shares) == size:
-        return [commitment_to(task.id_bytes, server, shares)]
+        return [commitment_to(task.id_bytes, server, shares)], [shares[BLIND_BYTES + 1 :]]
     rows: ByteRows = np.frombuffer(shares, np.uint8).reshape(-1, size)
-    return commitments_to(task.id_bytes, server, rows)
+    return commitments_to(task.id_bytes, server, rows), separate(rows[:, BLIND_BYTES + 1 :])
 
 
 def share_words(task: Task, server: int, payload: bytes | memoryview) -> RingArray:

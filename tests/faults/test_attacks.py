@@ -33,7 +33,7 @@ from lintra_protocol.report_ids import ReportIds, encode_positions
 from lintra_protocol.ring import from_ring
 from lintra_protocol.sharing import combine
 from lintra_protocol.task import Task
-from lintra_server.batches import gate, intake
+from lintra_server.batches import gate, opening
 from support.server_world import STRANGER, World, a_world, text, token
 
 HONEST = 0
@@ -141,13 +141,15 @@ async def test_a_block_of_nothing_new_is_not_opened_and_one_with_something_new_o
         reports = world.reports(4)
         assert (await world.upload(HONEST, reports[:3])).failures == ()
         opened: list[int] = []
-        original = intake.open_block
+        original = opening.open_block
 
-        def watched(task: Task, server: int, block: SealedBlock, find_key: intake.FindKey) -> list[bytes | LintraError]:
+        def watched(
+            task: Task, server: int, block: SealedBlock, find_key: opening.FindKey
+        ) -> list[bytes | LintraError]:
             opened.append(len(block.headers))
             return original(task, server, block, find_key)
 
-        monkeypatch.setattr(intake, "open_block", watched)
+        monkeypatch.setattr(opening, "open_block", watched)
         parts = [reports[:2], reports[2:3], reports[1:]]
         body = encode_upload([await block_of(world, part) for part in parts])
         answer = UploadAnswer.from_canonical((await world.post(HONEST, body)).content)

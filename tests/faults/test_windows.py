@@ -98,6 +98,20 @@ async def test_one_upload_may_hold_reports_of_two_windows_and_each_is_judged_by_
         }
 
 
+async def test_one_upload_of_two_windows_is_stored_and_counted_in_both(tmp_path: Path) -> None:
+    async with world_of(tmp_path, "sum") as world:
+        at(world, 1.5)
+        body = await world.body(0, [*reports_of(world, 0, 2), *reports_of(world, 1, 3)])
+        for _ in range(2):
+            assert not UploadAnswer.from_canonical((await world.post(0, body)).content).failures
+        node = world.apps[0].node
+        for window, count in ((0, 2), (1, 3)):
+            held = node.registry.find_batch(world.task.task_id, window)
+            own = {report.report_id for report in reports_of(world, window, count)}
+            assert set(node.store.report_ids(held.number)) == own
+            assert node.intake.counters(held, count, None).repeated == count
+
+
 async def test_a_report_cannot_be_moved_to_another_window(tmp_path: Path) -> None:
     async with world_of(tmp_path, "sum") as world:
         await world.upload_everywhere(reports_of(world, 0, 1))

@@ -13,7 +13,7 @@ from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.messages import AggregateRequest, BatchState
 from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.task import Task
-from lintra_server.batches import census, group, intake, judge
+from lintra_server.batches import census, group, judge, opening
 from lintra_server.batches.gate import Gate
 from lintra_server.batches.registry import HeldBatch, HeldTask, Registry
 from lintra_server.clock import Clock
@@ -219,7 +219,7 @@ def late_reports(patch: pytest.MonkeyPatch) -> None:
 
 def unchecked_tokens(patch: pytest.MonkeyPatch) -> None:
     """Whatever stands where a token should is taken for one."""
-    patch.setattr(intake.Admission, "require", lambda self, presented: presented[:16])
+    patch.setattr(opening.Admission, "require", lambda self, presented: presented[:16])
 
 
 def never_resumed(patch: pytest.MonkeyPatch) -> None:

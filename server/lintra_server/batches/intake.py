@@ -6,7 +6,7 @@ An answer is given only after the commit that holds its reports is durable.
 import asyncio
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -24,36 +24,34 @@ from lintra_protocol.errors import (
     BatchClosedError,
     LintraError,
     ReportTooEarlyError,
-    ReportTooLateError,
     TaskEndedError,
     TaskNotStartedError,
     TokenInvalidError,
     UnavailableError,
 )
 from lintra_protocol.messages import Counters, Failure, Receipt, UploadAnswer, receipt_hash, sign
-from lintra_protocol.report import open_block
-from lintra_protocol.sealing import SealingKey
 from lintra_protocol.signing import SigningKey
 from lintra_protocol.task import Task
-from lintra_protocol.tokens import SERIAL_BYTES, Admission
+from lintra_protocol.tokens import SERIAL_BYTES
 from lintra_server.batches.backlog import Backlog
 from lintra_server.batches.handover import Handover, Lookups, Storing
+from lintra_server.batches.opening import FindKey, Opened, is_admitted, open_blocks
 from lintra_server.batches.registry import SKEW_UNITS, HeldBatch, HeldTask
 from lintra_server.storage.store import Outcome, Upload
 
-FindKey = Callable[[bytes], SealingKey]
 NumberOf = Callable[[HeldTask, int], int | None]
 OpenBatch = Callable[[HeldTask, int], int]
 FindStored = Callable[[int, Sequence[bytes]], set[bytes]]
 AreNew = Callable[[HeldTask, int, Sequence[bytes]], bool]
 HasKeys = Callable[[Sequence[bytes]], bool]
-Opened = bytes | LintraError | None
-"""What the way in makes of a report: its payload, why it is refused, or None if it is stored already."""
 
 OPENERS = 2
 
-SMALL = 1 << 13
-"""Bytes of sealed blocks that are opened in the event loop; they take half a millisecond at most."""
+SMALL = 1 << 16
+"""Bytes of sealed blocks that are opened in the event loop; they take about a millisecond at most.
+
+The interpreter's lock is held as long in any thread: the loop would wait for it all the same, and be woken.
+"""
 
 
 def max_upload_bytes(held: HeldTask) -> int:
@@ -161,22 +159,25 @@ class Intake:
             # As after a commit that failed, readiness finds out why.
             self._writer.failed = True
             raise
-        outcomes: list[bool | LintraError] = []
+        serials = [each[:SERIAL_BYTES] for block in blocks for each in block.passes]
+        payloads = [each for each in opened if type(each) is bytes]
+        if len(payloads) == len(opened) and _are_alike(batches):
+            return list(await self._stored(held, batches[0], report_ids, payloads, serials))
+        outcomes: list[bool | LintraError] = [each if isinstance(each, LintraError) else False for each in opened]
         good: dict[int, dict[int, bytes]] = {}
         for place, each in enumerate(opened):
-            outcomes.append(each if isinstance(each, LintraError) else False)
             if isinstance(each, bytes):
                 good.setdefault(batches[place], {})[place] = each
-        serials = [each[:SERIAL_BYTES] for block in blocks for each in block.passes]
-        for batch, payloads in good.items():
-            used = [serials[place] for place in payloads] if serials else ()
-            stored = await self._stored(held, batch, [report_ids[place] for place in payloads], payloads, used)
-            for place, outcome in zip(payloads, stored, strict=True):
+        for batch, own in good.items():
+            used = [serials[place] for place in own] if serials else ()
+            names = [report_ids[place] for place in own]
+            stored = await self._stored(held, batch, names, list(own.values()), used)
+            for place, outcome in zip(own, stored, strict=True):
                 outcomes[place] = outcome
         return outcomes
 
     async def _stored(
-        self, held: HeldTask, batch: int, report_ids: Sequence[bytes], payloads: Mapping[int, bytes],
+        self, held: HeldTask, batch: int, report_ids: Sequence[bytes], payloads: Sequence[bytes],
         serials: Sequence[bytes],
     ) -> Sequence[Outcome]:  # fmt: skip
         """Store the opened reports of one batch, which is opened for the first of them if it takes any now."""
@@ -189,7 +190,7 @@ class Intake:
                 number = await asyncio.get_running_loop().run_in_executor(self._openers, self._open_batch, held, batch)
             except BatchClosedError as error:
                 return [error] * len(report_ids)
-        upload = Upload(number, report_ids, list(payloads.values()), refusal, serials)
+        upload = Upload(number, report_ids, payloads, refusal, serials)
         return await self._handover.submit(upload)
 
     async def _opened(
@@ -200,7 +201,7 @@ class Intake:
         To open a small upload takes no longer than to hand it over, and holds the interpreter's lock in any thread.
         """
         loop = asyncio.get_running_loop()
-        if not is_small(blocks, batches):
+        if not is_small(blocks, batches, SMALL):
             return await loop.run_in_executor(self._openers, self._open_new, held, blocks, report_ids, batches)
         known = set[bytes]()
         if not self._are_new(held, batches[0], report_ids):
@@ -224,11 +225,11 @@ class Intake:
         return set() if number is None else self._find_stored(number, report_ids)
 
     def _count(self, held: HeldTask, outcomes: Sequence[bool | LintraError], batches: Sequence[int]) -> None:
-        tokens = [
-            outcome.token if isinstance(outcome, LintraError) else ("repeated", "accepted")[outcome]
-            for outcome in outcomes
-        ]
-        for (batch, token), count in Counter(zip(batches, tokens, strict=True)).items():
+        # Mostly all are of one batch and have one outcome, which an error that refuses all is, too.
+        if _are_alike(outcomes) and _are_alike(batches):
+            self.note(held.key, batches[0], _token(outcomes[0]), len(outcomes))
+            return
+        for (batch, token), count in Counter(zip(batches, map(_token, outcomes), strict=True)).items():
             self.note(held.key, batch, token, count)
 
     def note(self, key: int, batch: int, token: str, count: int) -> None:
@@ -251,9 +252,11 @@ class Intake:
     def _answer(
         self, held: HeldTask, report_ids: Sequence[bytes], outcomes: Sequence[bool | LintraError]
     ) -> UploadAnswer:
-        told = list(zip(report_ids, outcomes, strict=True))
-        failures = [_failure(name, outcome) for name, outcome in told if isinstance(outcome, LintraError)]
-        stored = [name for name, outcome in told if not isinstance(outcome, LintraError)]
+        failures, stored = list[Failure](), list(report_ids)
+        if set(map(type, outcomes)) != {bool}:
+            told = list(zip(report_ids, outcomes, strict=True))
+            failures = [_failure(name, outcome) for name, outcome in told if isinstance(outcome, LintraError)]
+            stored = [name for name, outcome in told if not isinstance(outcome, LintraError)]
         receipt = Receipt(
             task_id=held.task.task_id, server=held.server, count=len(stored), reports=receipt_hash(stored)
         )
@@ -264,9 +267,24 @@ class Intake:
         self._openers.shutdown()
 
 
-def is_small(blocks: Sequence[SealedBlock], batches: Sequence[int]) -> bool:
-    """Return whether an upload is of one batch and so short that it is opened where it came in."""
-    return len(set(batches)) <= 1 and sum(len(block.sealed) for block in blocks) <= SMALL
+def is_small(blocks: Sequence[SealedBlock], batches: Sequence[int], most: int) -> bool:
+    """Return whether an upload is of one batch and so short that it is opened where it came in.
+
+    Args:
+        blocks: of the upload.
+        batches: of its reports.
+        most: bytes of its sealed messages.
+    """
+    return _are_alike(batches) and sum([len(block.sealed) for block in blocks]) <= most
+
+
+def _are_alike(values: Sequence[object]) -> bool:
+    """Return whether there is one value for all reports of an upload, of which there is at least one."""
+    return values.count(values[0]) == len(values)
+
+
+def _token(outcome: bool | LintraError) -> str:
+    return outcome.token if isinstance(outcome, LintraError) else ("repeated", "accepted")[outcome]
 
 
 def _failure(report_id: bytes, error: LintraError) -> Failure:
@@ -288,19 +306,11 @@ def screening(held: HeldTask) -> Callable[[bytes], bool] | None:
         if len(arrived) < passes_bytes(0) or len(arrived) < passes_bytes(decode_count(arrived)):
             return False
         passes = decode_passes(arrived[: passes_bytes(decode_count(arrived))])
-        if not any(_is_admitted(admission, each) for each in passes):
+        if not any(is_admitted(admission, each) for each in passes):
             raise TokenInvalidError
         return True
 
     return screen
-
-
-def _is_admitted(admission: Admission, presented: bytes) -> bool:
-    try:
-        admission.require(presented)
-    except TokenInvalidError:
-        return False
-    return True
 
 
 def nearest_batch(task: Task, time: int) -> int:
@@ -312,58 +322,9 @@ def _batches_of(task: Task, blocks: Sequence[SealedBlock]) -> list[int]:
     """Return the batch of each report; those of an upload have few times."""
     times = [time for block in blocks for time in block.times]
     nearest = {time: nearest_batch(task, time) for time in set(times)}
+    if len(nearest) == 1:
+        return [*nearest.values()] * len(times)
     return [nearest[time] for time in times]
-
-
-def open_blocks(held: HeldTask, blocks: Sequence[SealedBlock], find_key: FindKey, known: set[bytes]) -> list[Opened]:
-    """Open and check what is new of some blocks, the cheapest check first.
-
-    A token costs microseconds, to look an identifier up a few more, and to open a block a hundred. A report that is
-    stored is known by its identifier, whatever became of the key it was sealed to; a block of nothing but these, or of
-    reports without a token, is not opened. One that does not open is refused as a whole, apart from what is stored.
-    """
-    refused: dict[int, LintraError] = {}
-    if held.admission is not None:
-        passes = [each for block in blocks for each in block.passes]
-        refused = {
-            place: TokenInvalidError() for place, each in enumerate(passes) if not _is_admitted(held.admission, each)
-        }
-    results: list[Opened] = []
-    for block in blocks:
-        # No payload is empty, so that nothing stands for what is still to be opened.
-        first = len(results)
-        standing: list[Opened] = [
-            refused.get(first + place) or (None if report_id in known else b"")
-            for place, report_id in enumerate(block.report_ids)
-        ]
-        if b"" in standing:
-            opened = _opened(held, block, find_key)
-            standing = [new if old == b"" else old for old, new in zip(standing, opened, strict=True)]
-        results += standing
-    return results
-
-
-def _opened(held: HeldTask, block: SealedBlock, find_key: FindKey) -> list[bytes | LintraError]:
-    try:
-        opened = open_block(held.task, held.server, block, find_key)
-    except LintraError as error:
-        return [error] * len(block.headers)
-    outside = {time: refusal for time in set(block.times) if (refusal := _time_refusal(held.task, time))}
-    if not outside:
-        return opened
-    return [
-        outside.get(time, each) if isinstance(each, bytes) else each
-        for time, each in zip(block.times, opened, strict=True)
-    ]
-
-
-def _time_refusal(task: Task, time: int) -> LintraError | None:
-    """Return why a task takes no report of a time, or None."""
-    if time < task.not_before:
-        return ReportTooEarlyError(f"its time is {time}, the task begins at {task.not_before}")
-    if time >= task.not_after:
-        return ReportTooLateError(f"its time is {time}, the task ends at {task.not_after}")
-    return None
 
 
 def clock_refusal(task: Task, batch: int, now: float) -> LintraError | None:

@@ -15,7 +15,7 @@ from lintra_protocol.blocks import (
     encode_upload,
     upload_bytes,
 )
-from lintra_protocol.canonical import domain_hash, domain_hashes
+from lintra_protocol.canonical import domain_hash, domain_hash_of_all, domain_hashes
 from lintra_protocol.errors import InvalidMessageError
 from lintra_protocol.sealing import HYBRID
 from lintra_protocol.wire import (
@@ -73,6 +73,15 @@ def test_an_upload_is_cut_into_its_blocks() -> None:
     assert decode_upload(data, TASK, 0) == blocks
 
 
+@pytest.mark.parametrize("count", [7, 8, 9, 255])
+def test_headers_cut_as_one_array_are_those_that_were_joined_one_by_one(count: int) -> None:
+    whole = block(count)
+    (cut,) = decode_upload(encode_upload([whole]), TASK, 0)
+    assert cut.headers == whole.headers
+    assert cut.times == list(range(count))
+    assert list(cut.report_ids) == [report_id(each) for each in whole.headers]
+
+
 def test_with_tokens_all_passes_come_before_the_first_block() -> None:
     blocks = [block(2, [b"a" * 32, b"b" * 32]), block(1, [b"c" * 32])]
     data = encode_upload(blocks)
@@ -119,6 +128,8 @@ def test_hashes_of_rows_are_the_hash_of_each() -> None:
         rows = np.arange(7 * count, dtype=np.uint8).reshape(count, 7)
         expected = [domain_hash("test", b"same", rows[k, :3].tobytes(), b"", rows[k].tobytes()) for k in range(count)]
         assert domain_hashes("test", b"same", rows[:, :3], b"", rows) == expected
+    for parts in ([], [b""], [b"ab", b"cd"], [b"ab", b"c"], [bytes(32)] * 256):
+        assert domain_hash_of_all("test", parts) == domain_hash("test", *parts)
     headers = [header(number) for number in range(5)]
     assert list(report_ids_of(headers)) == [report_id(each) for each in headers]
 

@@ -13,9 +13,8 @@ import pytest
 from lintra_protocol.blocks import decode_upload
 from lintra_protocol.errors import OverloadedError, UnavailableError
 from lintra_protocol.sealing import SealingKey
-from lintra_server.batches import intake
+from lintra_server.batches import intake, opening
 from lintra_server.batches.handover import Handover, Lookups
-from lintra_server.batches.intake import SMALL
 from lintra_server.batches.registry import HeldTask
 from lintra_server.storage.store import Outcome, Upload
 from lintra_server.storage.writer import Tell
@@ -105,7 +104,7 @@ async def test_only_what_takes_long_or_may_wait_goes_to_another_thread(
 ) -> None:
     async with a_world(tmp_path) as world:
         await world.register(0)
-        node, reports = world.apps[0].node, world.reports(200)
+        node, reports, more = world.apps[0].node, world.reports(200), world.reports(197, "another")
         task, threads = node.registry.find(world.task.task_id).task, list[str]()
         plain = node.intake._openers.submit
 
@@ -119,12 +118,16 @@ async def test_only_what_takes_long_or_may_wait_goes_to_another_thread(
         await world.upload(0, reports[1:3])
         assert threads == ["_stored_among"]
         body = await world.body(0, reports[3:])
-        assert sum(len(block.sealed) for block in decode_upload(body, task, 0)) > SMALL
+        sealed = sum(len(block.sealed) for block in decode_upload(body, task, 0))
+        monkeypatch.setattr(intake, "SMALL", sealed - 1)
         await world.post(0, body)
         assert threads == ["_stored_among", "_open_new"]
         assert node.store.num_durable(1) == 200
+        monkeypatch.setattr(intake, "SMALL", sealed)
+        await world.post(0, await world.body(0, more))
+        assert threads == ["_stored_among", "_open_new"]
         threads.clear()
-        monkeypatch.setattr(intake, "open_block", lambda *_: pytest.fail("a stored report was opened"))
+        monkeypatch.setattr(opening, "open_block", lambda *_: pytest.fail("a stored report was opened"))
         answers = await asyncio.gather(*(world.upload(0, [report]) for report in reports[:5]))
         assert [answer.receipt.message.count for answer in answers] == [1] * 5
         assert threads == ["_stored_among"]  # all of one turn are looked up together
