@@ -50,7 +50,7 @@ def influence(kind: str, clients: int) -> float:
     return verified.influence
 
 
-def test_one_hostile_client_counts_as_much_as_the_page_says_and_less_with_more_clients() -> None:
+def test_a_hostile_client_counts_as_much_as_the_page_says() -> None:
     assert influence("second_moment", 10_000) == pytest.approx(1.7, abs=0.05)
     assert influence("osnap", 1000) == pytest.approx(10.2, abs=0.05)
     assert influence("osnap", 10_000) == pytest.approx(3.6, abs=0.05)
@@ -61,7 +61,7 @@ def check_bytes(words: int, servers: int = 3) -> int:
     return Parameters(words, servers, BOUND).check_bytes
 
 
-def test_bodies_of_check_shares_take_as_much_room_as_the_pages_say() -> None:
+def test_bodies_of_check_shares_take_as_much_room_as_said() -> None:
     assert [check_bytes(words) for words in (12, 78, 1326, 5151)] == [160, 224, 672, 1184]
     assert check_bytes(78) * 10**6 / 1e6 == 224  # MB, of one server and a million reports
     assert 3 * check_bytes(78) * 10**6 / 1e6 == 672
@@ -100,14 +100,14 @@ def test_the_page_has_what_shares_of_integers_show_and_how_seldom_a_lie_passes(
     assert math.floor(-2 * math.log2((2 * sizes.powers + 6) / 2.0**60)) == cheat
 
 
-def test_what_a_specification_leaves_out_is_as_the_pages_say() -> None:
+def test_what_a_specification_leaves_out_is_as_said() -> None:
     few = usual_claim(epsilon="1", delta="0.000001", min_clients=100, is_sketch=False)
     assert few.max_corrupt_clients == 5  # %
     assert least_max_missing(few) == 0.25
     assert float(USUAL_MAX_REJECTED) == 0.1
 
 
-def test_a_year_of_hours_takes_as_much_for_identifiers_as_the_page_says() -> None:
+def test_a_year_of_hours_takes_as_many_bytes_as_said() -> None:
     identifiers = 365 * 24 * 10**5
     assert identifiers * HASH_BYTES / 1e9 == pytest.approx(28, abs=0.05)  # GB
 
@@ -119,7 +119,7 @@ def test_the_weekly_task_promises_what_its_page_says(tmp_path: Path) -> None:
     assert windows["epsilon_of_all"] == pytest.approx(1.91, abs=0.005)
 
 
-def test_the_tutorials_coefficient_of_age_is_wrong_by_as_much_as_it_says(tmp_path: Path) -> None:
+def test_the_tutorials_coefficient_is_as_wrong_as_it_says(tmp_path: Path) -> None:
     asked = specification("docs/tutorial/three-servers.md", "SPEC.json")
     proposed = planned(asked, tmp_path, "--propose")
     coefficients = planned(proposed, tmp_path, "--target", "systolic", "--json")["coefficients"]
@@ -138,7 +138,7 @@ def test_a_seal_takes_as_many_bytes_as_the_page_says() -> None:
 
 
 @pytest.mark.parametrize(("epsilon", "sure"), [(0.1, 52.5), (0.5, 62.2), (1, 73.1), (2, 88.1), (4, 98.2)])
-def test_an_observer_is_at_most_as_sure_as_the_page_says(epsilon: float, sure: float) -> None:
+def test_an_observer_is_at_most_as_sure_as_said(epsilon: float, sure: float) -> None:
     assert 100 / (1 + math.exp(-epsilon)) == pytest.approx(sure, abs=0.05)
 
 
