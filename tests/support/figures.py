@@ -28,7 +28,7 @@ from support.pages import ROOT, pages
 
 BLOCK = re.compile(r"<!-- (?P<name>[\w.-]+) -->\n(?P<text>.*?)<!-- end (?P=name) -->\n?", re.DOTALL)
 STAMP = re.compile(r"`python (?:-m )?benchmarks[/.](\w+)(?:\.py)?[^`]*`,\s+\d+\s+\w+\s+\d{4},\s+\d+\s+cores")
-_MARK = re.compile(r"<!-- figures: (.*?) -->", re.DOTALL)
+_MARK = re.compile(r"<!-- figures: (.*?)\s-->", re.DOTALL)
 _FENCE = re.compile(r"^(?P<fence>```+)[^\n]*\n(?P<text>.*?)^(?P=fence)[ \t]*$", re.DOTALL | re.MULTILINE)
 _INDENTED = re.compile(r"(?:(?<=\n\n)|\A)(?:(?: {4}[^\n]*)?\n)+")
 _HEADING = re.compile(r"^#{1,6} .*$", re.MULTILINE)
