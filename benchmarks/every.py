@@ -36,6 +36,7 @@ QUICK_SPECTRUM = (
 """All but what `bench_ndis_survey.py` shows too, and takes a minute."""
 
 RUNS = {
+    "bench_audit.py": Run("--runs 2000 --seeds 1", "--full"),
     "bench_bootstrap.py": Run("--runs 10"),
     "bench_client.py": Run("--single 40 --repeats 3", ""),
     "bench_coverage.py": Run("--tables uci_concrete --sizes 12 --epsilons 1 --draws 10"),

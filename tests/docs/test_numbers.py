@@ -14,13 +14,11 @@ PAGES = sorted(page for page in pages() if not page.startswith(EXEMPT))
 
 OPEN = frozenset(
     {
-        "docs/explanation/audit.md",
         "docs/explanation/benchmarks.md",
         "docs/explanation/errata.md",
         "docs/explanation/estimators.md",
         "docs/explanation/ndis.md",
         "docs/explanation/papers.md",
-        "docs/explanation/privacy.md",
         "docs/explanation/threat-model.md",
         "docs/explanation/versions.md",
         "docs/how-to/synthetic.md",
@@ -95,6 +93,10 @@ def test_a_section_does_not_lend_its_sources_to_the_next() -> None:
     text = "# A\n\n```\n.62\n```\n\n# B\n\nIt is .62.\n"
     assert faults(text) == [".62 has no source"]
     assert BLOCK.search("<!-- a -->\n1\n<!-- end b -->\n") is None
+
+
+def test_figures_between_a_less_than_and_a_greater_than_are_seen() -> None:
+    assert faults("# A\n\nFor m <= r it is .62 of it,\nand k >= 3.\n\n<a id='b1.5'></a>\n") == [".62 has no source"]
 
 
 def test_figures_know_their_digits() -> None:

@@ -122,7 +122,7 @@ def sections(page: str, text: str) -> Iterator[Section]:
 
 def figures(text: str, page: str = "") -> Iterator[Figure]:
     """Yield the numbers of a text that are results: with a decimal point, or before a unit."""
-    text = re.sub(r"\]\([^)]*\)|<[^>]*>|`[^`]*`|^#.*$", " x ", text, flags=re.MULTILINE)
+    text = re.sub(r"\]\([^)]*\)|<!--(?s:.*?)-->|</?\w[^<>\n]*>|`[^`]*`|^#.*$", " x ", text, flags=re.MULTILINE)
     text = _NAMED.sub(" x ", text)
     for match in _FIGURE.finditer(text):
         if page in BYTES_ARE_THE_SUBJECT and text[match.end() :].lstrip().startswith("bytes"):

@@ -48,6 +48,23 @@ def test_products_and_counter_together_stay_below_what_is_stated_at_every_epsilo
     assert any(delta > 1.2 * bare.delta_at(epsilon) for epsilon, delta in zip(epsilons, found, strict=True))
 
 
+def test_how_much_of_the_stated_delta_is_really_spent() -> None:
+    found = []
+    for neighbours in ("zero-out", "replace-one"):
+        mechanism = counting(neighbours)
+        stated = mechanism.privacy(claim(neighbours), COLUMNS, CLIENTS)
+        counter = mechanism.clip_steps / (sqrt(CLIENTS) * mechanism.sigma)
+        freedom, weight = CLIENTS - COLUMNS + 1, mechanism.squared_bound / mechanism.variance
+        for epsilon in np.linspace(0, 2, 5).tolist():
+            exact = beside_gaussian(
+                lambda at, w=weight, n=neighbours: wishart_delta(at, freedom, w, n, thorough=False),  # noqa: B023
+                counter,
+                epsilon,
+            )
+            found.append(exact / stated.delta_at(epsilon))
+    assert (round(min(found), 2), round(max(found), 2)) == (0.60, 0.94)
+
+
 def test_the_exact_audit_of_a_task_counts_the_counter() -> None:
     mechanism = counting("zero-out")
     task = make_task(mechanism, columns=COLUMNS, claim=claim("zero-out"))

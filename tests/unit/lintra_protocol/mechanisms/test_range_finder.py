@@ -2,18 +2,18 @@
 
 from fractions import Fraction
 from itertools import product
-from math import isqrt, sqrt
+from math import isqrt
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
 from lintra_protocol.canonical import base64url
-from lintra_protocol.clipping import quantise
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError
 from lintra_protocol.mechanisms.range_finder import FREE_TRACE, RangeFinder, Target, omega, outer_words, projections
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.ring import FloatArray, IntArray
+from support.worst_rows import worst_pair
 
 CLAIM = Claim(epsilon="1", delta="0.000001", min_clients=1000)
 SEED = bytes(range(32))
@@ -83,17 +83,6 @@ def test_no_two_rows_of_a_small_ball_are_further_apart_than_stated(columns: int,
         reached = max(reached, found / (4 * longest * other))
     # So that the bound of this test is not met by being far away.
     assert reached > 0.55
-
-
-def worst_pair(mechanism: RangeFinder, columns: int, seed: int) -> IntArray:
-    """Return integer rows a + b and a - b that share the longest projection."""
-    signs = mechanism.signs(columns)
-    frame, lengths, _ = np.linalg.svd(signs, full_matrices=False)
-    a = frame[:, 0] * (float(mechanism.projected_bound) * sqrt(mechanism.rank) / lengths[0])
-    b = np.random.default_rng(seed).normal(size=columns)
-    b -= frame @ (frame.T @ b)
-    b *= sqrt(1 - a @ a) / np.linalg.norm(b)
-    return quantise(np.stack([a + b, a - b]) * 2.0**mechanism.fraction_bits, mechanism.squared_bound)
 
 
 @pytest.mark.parametrize(
