@@ -27,7 +27,7 @@ def cells(block: str) -> dict[str, list[str]]:
     return {line[0]: line for line in lines}
 
 
-def test_the_verdict_of_an_audit_holds_as_often_as_the_page_says() -> None:
+def test_how_often_a_verdict_holds() -> None:
     wrong = 1 - CONFIDENCE
     assert [round(100 * (1 - count * wrong), 1) for count in (1, 2, 4)] == [99.9, 99.8, 99.6]
     assert 100 * 2 * wrong == pytest.approx(0.2)

@@ -54,9 +54,7 @@ def test_leverage_is_planned_above_the_worst_that_was_drawn() -> None:
 
 
 @pytest.mark.parametrize(("columns", "rank", "reached"), [(1000, 20, 0.98), (1000, 64, 0.97), (5000, 32, 0.99)])
-def test_constructed_rows_of_a_range_finder_reach_at_least_this_part_of_the_bound(
-    columns: int, rank: int, reached: float
-) -> None:
+def test_how_far_apart_rows_of_a_range_finder_are(columns: int, rank: int, reached: float) -> None:
     found = []
     for seed in range(5):
         mechanism = RangeFinder(
@@ -97,7 +95,7 @@ def test_what_weights_of_joint_releases_cost() -> None:
     assert round(float(np.sqrt((4 * squares + 2) / planned).max()), 2) == 1.15
 
 
-def test_what_persons_of_several_rows_need_and_several_organisations_cost() -> None:
+def test_what_persons_of_several_rows_need() -> None:
     generator = np.random.default_rng(3)
     rows = np.minimum(generator.geometric(1 / 4, 400_000), 20)
     ends = np.cumsum(rows)
@@ -124,7 +122,7 @@ def test_what_a_clip_counter_costs_and_tells() -> None:
     assert round(sqrt(1 + weight**2) / (weight * MU), 1) == 21.5
 
 
-def test_the_two_parts_of_an_example_of_wishart_noise_leave_a_harmonic_variance() -> None:
+def test_the_two_parts_of_an_example() -> None:
     coarse = WishartSecondMoment(row_bound="1", fraction_bits=0, sigma=4100).coarse
     least = 1 / (1 / coarse**2 + 1 / 4)
     assert math.floor(1000 * least) / 1000 == 3.996
