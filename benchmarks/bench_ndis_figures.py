@@ -16,7 +16,7 @@ from bench_ndis_leverage import REFERENCE, improvement
 from bench_ndis_survey import HERE, PUBLISHED, error_factor, least_singular_value, tables
 from bench_ndis_survey import SKETCH_ROWS as RELATIVE_ROWS
 from showing import Cell, FloatArray, Plot, Shown, parser, runs_of, show, spread
-from spectrum import figures, utility
+from spectrum import figures, logistic, redundant, utility, version4
 from spectrum.flights import FLIGHT_SKETCH_ROWS, flights, longest
 
 from lintra_curator.calibrated.calibrated_gaussian import Sensitivity, calibrate, renyi_envelope
@@ -80,7 +80,7 @@ def relative() -> Shown:
             rows.append((f"{name} {count:,} x {table.shape[1]}", r, found.largest_leverage, *noises, *errors, *least))
     return Shown(
         "ndis-relative",
-        "NDIS, version 3: privacy relative to a table and its neighbours, epsilon 1, delta 1/n (an analysis)",
+        "NDIS, version 3: privacy relative to a table, epsilon 1, delta 1/n (an analysis)",
         (
             "table", "r", "largest leverage", "projection: delta without noise", "sigma, none or all", "sigma, least",
             "sigma for all data", "error, least", "error, all", "least squares: delta without ridge", "ridge, least",
@@ -205,8 +205,8 @@ def by_leverage() -> Shown:
         f"NDIS, delta by leverage, epsilon {epsilon}, r = {r}: projection grows, least squares does not",
         ("leverage", "projection, row removed", "projection, row added", f"least squares, residual share {share}"),
         tuple(line(p) for p in (0.02, 0.03, 0.036623, 0.050181, 0.07, 0.1)),
-        "What Theorem 5.2 and Proposition 5 rest on as far as we know them: the delta of a projection is increasing in "
-        "the leverage. That of least squares is not (errata.md): look at the third and fourth line. Mathematics.",
+        "The delta of a projection is increasing in the leverage. That of least squares is not (errata.md): look at "
+        "the third and fourth line. Mathematics.",
         Plot("leverage", "delta", log_y=True),
     )
 
@@ -215,7 +215,7 @@ def leverage_gain() -> Shown:
     """Return Figure 2 of version 4."""
     return Shown(
         "ndis-leverage-gain",
-        "NDIS, version 4, Figure 2: private leverage, exact over that of the least singular value, delta 1e-6",
+        "NDIS, version 4, Figure 2: private leverage over that of the least singular value, delta 1e-6",
         ("epsilon", *(f"r = {r}" for r in REFERENCE)),
         tuple((epsilon, *(improvement(epsilon, r) for r in REFERENCE)) for epsilon in LEVERAGE_EPSILONS),
         "Mathematics; the figure's delta and grid are inferred.",
@@ -280,11 +280,14 @@ def parts(full: bool, runs: int) -> dict[str, Callable[[], Shown]]:
         "ndis-flights-distances": lambda: utility.flights_distances(runs),
         "ndis-flights-least-squares": lambda: utility.flights_least_squares(runs),
         "ndis-spectrum": lambda: figures.spectrum(full, max(runs // 10, 2)),
-        "ndis-error-by-rows": lambda: figures.error_by_rows(full, runs),
+        "ndis-error-by-rows": lambda: figures.error_by_rows(full, 3_000 * runs),
         "ndis-profile": lambda: profile(full, max(runs // 30, 2)),
         "ndis-by-leverage": by_leverage,
         "ndis-leverage-gain": leverage_gain,
         "ndis-calibrated": calibrated,
+        **version4.parts(runs),
+        "ndis-table-1-accuracy": lambda: logistic.table_1_accuracy(runs),
+        **redundant.parts(runs),
     }
 
 

@@ -1,6 +1,6 @@
 """The experiments of "Distributed differentially private data analytics via secure sketching" (2025), run again.
 
-    python benchmarks/bench_secure_sketching.py                    # small: under a minute
+    python benchmarks/bench_secure_sketching.py                    # small: a minute
     python benchmarks/bench_secure_sketching.py --full --output DIR
     python benchmarks/bench_secure_sketching.py --only table-2 --json
 
@@ -17,7 +17,7 @@ from showing import Shown, parser, runs_of, show
 
 def main() -> None:
     """Show what is asked for."""
-    asked = parser(__doc__, 10, 20).parse_args()
+    asked = parser(__doc__, 20, 20).parse_args()
     show(parts(asked.full, runs_of(asked)), asked)
 
 

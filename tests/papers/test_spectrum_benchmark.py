@@ -7,14 +7,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 import bench_ndis_figures
+from spectrum import logistic, redundant, version4
+from spectrum.figures import expected_error, sketched_errors
 from spectrum.utility import correlation, distance_ratio, information_sigma
 
+from lintra_curator.calibrated.calibrated_gaussian import envelope
 from lintra_curator.calibrated.logistic_regression import logistic_sensitivity, plan_logistic
+from lintra_curator.ndis.closed import rp_pstar
 from lintra_curator.promise.claim import curator_claim
+from lintra_protocol.randomness import expand
 
 ROWS = np.array([[1.0, 0.5, 0.0], [0.0, 2.0, -1.0], [0.5, 0.0, 3.0], [1.0, 1.0, 1.0]])
 
@@ -78,3 +84,83 @@ def test_a_renyi_bound_of_the_covariance_asks_for_two_per_cent_more_noise() -> N
         return math.exp(min(0.0, float(exponents.min())))
 
     assert by_hand(rough * 1.0005, renyi) <= 1e-6 < by_hand(rough * 0.9995, renyi)
+
+
+def test_errors_of_sketched_least_squares_have_the_mean_of_the_t_law_and_that_of_plain_sketches() -> None:
+    r, draws = 12, 40_000
+    errors = sketched_errors(ROWS, r, draws, expand(bytes(32), "test errors by rows"))
+    # 3.5 standard errors: about one seed in two thousand fails.
+    room = 3.5 * errors.std() / math.sqrt(draws)
+    assert abs(errors.mean() - expected_error(ROWS, r)) < room
+    # The asymptotic law divides by r, one row more or less by r - 2 and r - 4.
+    assert abs(errors.mean() - expected_error(ROWS, r) * (r - 3) / r) > room
+    assert min(abs(errors.mean() - expected_error(ROWS, r + step)) for step in (-1, 1)) > room
+    generator = np.random.default_rng(5)
+    best = np.linalg.lstsq(ROWS[:, :-1], ROWS[:, -1])[0]
+    plain = np.empty(4_000)
+    for run in range(len(plain)):
+        sketch = generator.normal(size=(r, len(ROWS))) @ ROWS
+        plain[run] = np.sum((np.linalg.lstsq(sketch[:, :-1], sketch[:, -1])[0] - best) ** 2)
+    assert abs(plain.mean() - errors.mean()) < room + 3.5 * plain.std() / math.sqrt(len(plain))
+
+
+@pytest.mark.slow
+def test_what_the_notebooks_print_is_what_we_compute_as_far_as_their_search_goes() -> None:
+    for name, theirs, ours, _ in version4.printed().rows:
+        assert float(str(ours)) == pytest.approx(float(str(theirs)), rel=2e-6), name
+
+
+def test_the_bound_of_the_authors_program_gives_the_noise_that_it_prints() -> None:
+    for theirs, ours, before, after, _ in version4.CASES.values():
+        assert version4.program_bound(1.0, theirs(after * (1 + 1e-6))) <= 1e-5
+        assert version4.program_bound(1.0, theirs(after * (1 - 1e-6))) > 1e-5
+        # The printed noise keeps the claim by our sensitivity; by theirs nothing of the kind follows.
+        assert version4.program_bound(1.0, theirs(before)) > envelope(1.0, theirs(before)) > 1e-5
+        assert envelope(1.0, ours(before)) < 1e-5
+
+
+def test_half_of_the_noisy_eigenvalues_save_ridge_at_the_eigenvalue_of_proposition_5() -> None:
+    whole = 1 / rp_pstar(2.0, 1e-5, 12)
+    test = version4.published_test(2.0, 1e-5, 12, 48 / 15.3125, (0.3, 0.5, 0.2))
+    assert test is not None
+    # What is left of epsilon after a Gaussian test with half of delta is what the projection may use.
+    spent = brentq(lambda at: balle_wang(at, 15.3125 / 48) - 5e-6, 0.1, 2.0)
+    assert test.cap == pytest.approx(1 / rp_pstar(2.0 - spent, 3e-6, 12), rel=1e-6)
+    noise = test.deviation * np.random.default_rng(8).normal(size=20_000)
+
+    def share(eigenvalue: float) -> float:
+        return float(np.mean(test.ridge(eigenvalue + noise) < whole))
+
+    at = version4.saves_from(test, whole)
+    # 3.5 standard errors.
+    assert share(at) == pytest.approx(0.5, abs=0.0125)
+    assert share(at + 1) > 0.55
+    assert version4.published_test(1.0, 1e-5, 12, 48 / 15.3125, (0.3, 0.5, 0.2)) is None
+
+
+def test_a_projection_of_a_sample_estimates_all_rows_only_after_division_by_the_rate() -> None:
+    rows, generator = redundant.drawn(0).learnt, np.random.default_rng(3)
+    truth, ridge = rows.T @ rows, 400.0
+    found = np.array([redundant.sketched(rows, ridge, 0.3, generator)[0] for _ in range(400)])
+    traces = np.trace(found, axis1=1, axis2=2)
+    room = 3.5 * traces.std() / math.sqrt(len(traces))
+    assert abs(traces.mean() - np.trace(truth)) < room
+    assert abs(0.3 * traces.mean() - np.trace(truth)) > room
+
+
+def test_the_logistic_optimum_has_no_gradient_and_noise_costs_accuracy() -> None:
+    generator = np.random.default_rng(4)
+    rows, signs = generator.normal(size=(60, 3)), np.sign(generator.normal(size=60))
+    theta = logistic.optimum(rows, signs)
+    gradient = 3.0 * theta - rows.T @ (signs / (1 + np.exp(signs * (rows @ theta))))
+    assert np.abs(gradient).max() < 1e-9
+    found = logistic.accuracies(20, {"none": None, "little": 0.1, "much": 30.0})
+    assert np.mean(found["none"]) > 0.95
+    assert np.mean(found["little"]) > np.mean(found["much"]) + 0.2
+
+
+def test_the_estimate_of_a_projection_is_unbiased_and_errs_by_the_order_of_its_bound() -> None:
+    bias, ratios = version4.gram_ratios(ROWS, 20, 0.8, 2_000, "test")
+    # 3.5 standard errors: about one seed in two thousand fails.
+    assert abs(bias) < 3.5
+    assert 0.3 < np.median(ratios) < 2
