@@ -112,7 +112,7 @@ def gram_errors(rows: FloatArray, sketch_rows: int, sigma: float, runs: int, lab
     """Return |estimate - D^T D|_F / |D^T D|_F of so many sketches."""
     gram, size = rows.T @ rows, rows.shape[1]
     # Rows with the same second moments have sketches of the same law.
-    short = np.linalg.cholesky(gram).T
+    short: FloatArray = np.asarray(np.linalg.cholesky(gram).T, np.float64)
     source = expand(bytes(32), f"ndis figures {label} {sketch_rows}")
     found = []
     for _ in range(runs):
@@ -175,7 +175,7 @@ def profile(full: bool, runs: int) -> Shown:
     pair = rp_pair(leverage, r)
     source = expand(bytes(32), "ndis figures profile")
     losses = [sample_losses(pair, SAMPLES, source) for _ in range(runs)]
-    lines = []
+    lines: list[tuple[Cell, ...]] = []
     for epsilon in np.arange(0, 2.05, 0.1) if full else (0.0, 0.1, 0.25, 0.5, 1.0, 2.0):
         at = float(epsilon)
         sampled = spread(float(np.abs(np.expm1(np.minimum(at - loss, 0))).mean()) for loss in losses)

@@ -244,7 +244,7 @@ def ours(split: Split, label: str, epsilon: float, dimension: int | None, covari
     question = JointQuestion(label=label, dimension=dimension, bins=0, covariance=covariance)  # type: ignore[arg-type]
     last = own.classes if label == "class" else own.target
     release = release_ron_gauss(
-        np.column_stack([own.raw, last])[split.train],
+        np.asarray(np.column_stack([own.raw, last])[split.train], np.float64),
         own.columns(label),
         curator_claim(epsilon, DELTA),
         split.words(f"ours {dimension} {covariance} {epsilon}"),

@@ -182,7 +182,7 @@ def draw(shown: Shown, path: Path) -> None:
     plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "text.color": INK})
     figure, axes = plt.subplots(figsize=(7.5, 4.6))
     for index, head in enumerate(shown.heads[1:], 1):
-        points = [(row[0], row[index]) for row in shown.rows if isinstance(row[index], float | Spread)]
+        points = [(row[0], cell) for row in shown.rows if isinstance(cell := row[index], float | Spread)]
         if not points:
             continue
         x = [float(str(at).replace(",", "")) for at, _ in points]
@@ -190,7 +190,7 @@ def draw(shown: Shown, path: Path) -> None:
         low = [cell.low if isinstance(cell, Spread) else cell for _, cell in points]
         high = [cell.high if isinstance(cell, Spread) else cell for _, cell in points]
         style = {"color": COLOURS[(index - 1) % len(COLOURS)], "marker": MARKERS[(index - 1) % len(MARKERS)]}
-        axes.plot(x, y, label=head, linewidth=1.4, markersize=4, **style)
+        axes.plot(x, y, label=head, linewidth=1.4, markersize=4, color=style["color"], marker=style["marker"])
         axes.fill_between(x, low, high, color=style["color"], alpha=0.15, linewidth=0)
     axes.set_xlabel(shown.plot.x)
     axes.set_ylabel(shown.plot.y)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 from math import ceil, isqrt, log2
 
 from showing import Cell, Shown, spread
@@ -35,8 +36,8 @@ def noise(runs: int) -> Shown:
         pairs = []
         for run in range(runs):
             source = expand(bytes([run]) * 32, "race")
-            pairs.append((seconds(lambda s=source, d=sd: discrete_gaussian((AT_ONCE,), d, s)),
-                          seconds(lambda m=theirs: m([0] * AT_ONCE))))  # fmt: skip
+            ours = partial(discrete_gaussian, (AT_ONCE,), sd, source)
+            pairs.append((seconds(ours), seconds(partial(theirs, [0] * AT_ONCE))))
         rows.append(
             (
                 sd,

@@ -238,9 +238,10 @@ def ridge_ratio(table: Table, seen: Seen, ridge: float) -> float:
         found = _wide_coefficients(seen.wide, ridge)
     else:
         gram = floor_eigenvalues(seen.gram[:features, :features], seen.floor)
-        found = np.linalg.lstsq(gram + ridge * np.eye(features), seen.gram[:features, -1], rcond=None)[0]
+        solved = np.linalg.lstsq(gram + ridge * np.eye(features), seen.gram[:features, -1], rcond=None)[0]
+        found = np.asarray(solved, np.float64)
     exact = table.gram[:features, :features] + ridge * np.eye(features)
-    best = np.linalg.solve(exact, table.gram[:features, -1])
+    best: FloatArray = np.asarray(np.linalg.solve(exact, table.gram[:features, -1]), np.float64)
     return ridge_cost(table, found, ridge) / ridge_cost(table, best, ridge)
 
 

@@ -74,7 +74,7 @@ def expected_error(rows: FloatArray, sketch_rows: int) -> float:
     """Return the mean of the same, |e|^2 tr (B^T B)^-1 / (r - d - 1): that of a multivariate t."""
     b, target = rows[:, :-1], rows[:, -1]
     left = target - b @ np.linalg.lstsq(b, target)[0]
-    return float(left @ left * np.trace(np.linalg.inv(b.T @ b))) / (sketch_rows - b.shape[1] - 1)
+    return float(left @ left) * float(np.trace(np.linalg.inv(b.T @ b))) / int(sketch_rows - b.shape[1] - 1)
 
 
 def error_by_rows(full: bool, draws: int) -> Shown:

@@ -72,7 +72,7 @@ def flights_distances(runs: int) -> Shown:
     }  # fmt: skip
     lines: list[tuple[Cell, ...]] = []
     # Rows with the same second moments have sketches of the same law.
-    short = np.linalg.cholesky(rows.T @ rows).T
+    short: FloatArray = np.asarray(np.linalg.cholesky(rows.T @ rows).T, np.float64)
     for name, (sigma, printed) in mechanisms.items():
         source = expand(bytes(32), f"ndis distances {name}")
         sketches = [project(short, sigma**2, r, source) for _ in range(runs)]

@@ -68,7 +68,7 @@ def printed() -> Shown:
         return delta_one_dimension(epsilon, ratio - 1, (first[0] - second[0]) ** 2 / first[1]).hi
 
     found: list[tuple[str, float, float]] = [
-        ("delta of a projection, epsilon 1, leverage .05, r = 30", 8.85509089968015e-06, delta_rp(1, 0.05, 30)),
+        ("delta of a projection, epsilon 1, leverage .05, r = 30", 8.85509089968015e-06, float(delta_rp(1, 0.05, 30))),
         ("rho*, epsilon .5, delta 5e-7, r = 300", 1.0088016598338168, 1 / (1 - rp_pstar(0.5, 5e-7, 300))),
         ("rho*, epsilon 2, delta 1e-6, r = 300", 1.0330951291408, 1 / (1 - rp_pstar(2, 1e-6, 300))),
         ("noise, Cancer, epsilon 1, delta 1e-6, r = 300", 8.458084109863814, sigma(1.107512718, 1, 1e-6)),
@@ -97,7 +97,8 @@ def gram_ratios(rows: FloatArray, sketch_rows: int, sigma: float, runs: int, lab
     sqrt(d / r) |D^T D + sigma^2 I|.
     """
     gram, size = rows.T @ rows, rows.shape[1]
-    short, source = np.linalg.cholesky(gram).T, expand(bytes(32), f"ndis gram {label} {sketch_rows}")
+    short: FloatArray = np.asarray(np.linalg.cholesky(gram).T, np.float64)
+    source = expand(bytes(32), f"ndis gram {label} {sketch_rows}")
     drawn = [project(short, sigma**2, sketch_rows, source) for _ in range(runs)]
     found = np.array([values.T @ values / sketch_rows for values in drawn]) - sigma**2 * np.eye(size) - gram
     scale = math.sqrt(size / sketch_rows) * float(np.linalg.norm(gram + sigma**2 * np.eye(size), 2))

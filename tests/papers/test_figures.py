@@ -19,7 +19,9 @@ import bench_ron_gauss_figures  # noqa: E402
 import bench_second_moment_figures  # noqa: E402
 import bench_secure_sketching  # noqa: E402
 import showing  # noqa: E402
-from bench_second_moment_regression import MULTI, SINGLE, Design  # noqa: E402
+from bench_second_moment_regression import MULTI, SINGLE, Design, raw  # noqa: E402
+from secure_sketching import figures  # noqa: E402
+from spectrum.flights import FLIGHT_SKETCH_ROWS, flights, longest  # noqa: E402
 
 from lintra_curator.ndis.closed import rp_pstar  # noqa: E402
 
@@ -111,7 +113,7 @@ def test_a_table_of_the_main_paper_is_what_its_benchmark_prints(name: str) -> No
 
 @pytest.mark.slow
 def test_what_a_benchmark_shows_is_written_as_csv_picture_and_page(tmp_path: Path) -> None:
-    shown = bench_secure_sketching.figures.low_rank("small", 5, 0.5, False, 2, by_power=True)
+    shown = figures.low_rank("small", 5, 0.5, False, 2, by_power=True)
     showing.save(shown, tmp_path)
     lines = (tmp_path / "small.csv").read_text().splitlines()
     assert lines[0].startswith("n,p = 1,p = 1 10%,p = 1 90%")
@@ -166,7 +168,7 @@ def test_the_lasso_without_a_penalty_solves_and_with_a_large_one_keeps_the_inter
     rows[:, -1] = 2 * rows[:, 0] - rows[:, 5] + 0.7 + 0.1 * generator.normal(size=400)
     products = rows.T @ rows
     solve = bench_second_moment_figures.lasso
-    assert np.allclose(solve(products, 0.0), bench_second_moment_figures.raw(products), atol=1e-6)
+    assert np.allclose(solve(products, 0.0), raw(products), atol=1e-6)
     assert np.flatnonzero(solve(products, 1e5)).tolist() == [20]
     between = solve(products, 40.0)
     assert np.flatnonzero(between).tolist() == [0, 5, 20]
@@ -235,10 +237,10 @@ def test_what_is_mathematics_about_the_spectrum_is_what_the_page_says(name: str)
 
 @pytest.mark.slow
 def test_the_flights_with_a_constant_column_give_the_printed_noise_and_without_one_do_not() -> None:
-    rows = bench_ndis_figures.flights()
-    printed, private = 0.7452001525, rp_pstar(1, 1 / len(rows), bench_ndis_figures.FLIGHT_SKETCH_ROWS)
-    assert bench_ndis_figures.longest(rows) / math.sqrt(private) == pytest.approx(printed, rel=2e-7)
-    assert bench_ndis_figures.longest(rows[:, [0, 2]]) / math.sqrt(private) != pytest.approx(printed, rel=2e-4)
+    rows = flights()
+    printed, private = 0.7452001525, rp_pstar(1, 1 / len(rows), FLIGHT_SKETCH_ROWS)
+    assert longest(rows) / math.sqrt(private) == pytest.approx(printed, rel=2e-7)
+    assert longest(rows[:, [0, 2]]) / math.sqrt(private) != pytest.approx(printed, rel=2e-4)
 
 
 @pytest.mark.slow
