@@ -109,8 +109,9 @@ class Rows:
 
     def columns(self, label: str) -> list[Column]:
         """Return the columns with "class" or "target" as the last one."""
-        low, high, kind = (0, self.whole, "integer") if self.whole else (-1, 1, "real")
-        found = [mapped_column(f"x{number}", low, high, kind) for number in range(self.values.shape[1])]
+        names = [f"x{number}" for number in range(self.values.shape[1])]
+        whole = self.whole
+        found = [mapped_column(name, 0, whole, "integer") if whole else mapped_column(name, -1, 1) for name in names]
         last = category_column("class", self.levels) if label == "class" else mapped_column("target", -1, 1)
         return [*found, last]
 
@@ -205,7 +206,8 @@ class Split:
 
 def hidden(rows: SyntheticRows) -> FloatArray:
     """Return the coordinates h1..hp."""
-    return np.stack([column for name, column in rows.columns.items() if name.startswith("h")], axis=1)
+    held = [column for name, column in rows.columns.items() if name.startswith("h")]
+    return np.asarray(np.stack(held, axis=1), np.float64)
 
 
 def normalised(values: FloatArray) -> FloatArray:

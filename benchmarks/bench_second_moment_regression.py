@@ -114,7 +114,7 @@ MULTI = Design("multi", 1.0, 0.25, REDUNDANT, MULTI_SIZES)
 
 def raw(matrix: FloatArray) -> FloatArray:
     """Return the plain solution of the last column on the others."""
-    solution: FloatArray = np.linalg.solve(matrix[:-1, :-1], matrix[:-1, -1])
+    solution: FloatArray = np.asarray(np.linalg.solve(matrix[:-1, :-1], matrix[:-1, -1]), np.float64)
     return solution
 
 
@@ -243,7 +243,7 @@ CALIBRATION_HEADS = (
 
 def calibrations() -> list[tuple[str, ...]]:
     """Return published against exact noise levels, d = 22, "replace-one"."""
-    lines = []
+    lines: list[tuple[str, ...]] = []
     tiny = BoundedTable.of(np.zeros((22, 22)), plain_columns(map(str, range(22)), 1.0), 1.0)
     for epsilon, delta in ((0.05, math.exp(-9)), (0.1, math.exp(-9)), (0.5, math.exp(-9)), (1.0, 1e-6)):
         claim, source = curator_claim(epsilon, delta), expand(bytes(32), "calibrations")
