@@ -212,7 +212,8 @@ def hidden(rows: SyntheticRows) -> FloatArray:
 
 def normalised(values: FloatArray) -> FloatArray:
     """Return rows of norm 1."""
-    return values / np.maximum(np.linalg.norm(values, axis=1, keepdims=True), 1e-12)
+    scaled: FloatArray = values / np.maximum(np.linalg.norm(values, axis=1, keepdims=True), 1e-12)
+    return scaled
 
 
 def paper(split: Split, algorithm: str, epsilon: float, **options: object) -> float:
