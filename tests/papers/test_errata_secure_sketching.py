@@ -39,7 +39,8 @@ def test_the_upper_tail_of_lemma_b_1_is_heavier_than_printed() -> None:
     clients, rows, share = 10**4, 100, 0.9
     mean = clients / rows
     exact = stats.binom.sf(math.floor((1 + share) * mean), clients, 1 / rows)  # of one row; the union is no less
-    assert exact > 50 * math.exp(-(share**2) * mean / 2)
+    assert exact == pytest.approx(2.7e-16, rel=0.02)
+    assert math.exp(-(share**2) * mean / 2) == pytest.approx(2.6e-18, rel=0.02)
     assert exact < math.exp(-(share**2) * mean / 3)
 
 

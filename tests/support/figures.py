@@ -40,7 +40,7 @@ _FIGURE = re.compile(
     r"(?![\w^]|\.\d)"
 )
 _NAMED = re.compile(
-    r"(?:Theorems?|Lemmas?|Propositions?|Definitions?|Figures?|Tables?|Corollar(?:y|ies)|Remarks?|Algorithms?|Examples?|"
+    r"(?:arXiv|Theorems?|Lemmas?|Propositions?|Definitions?|Figures?|Tables?|Corollar(?:y|ies)|Remarks?|Algorithms?|Examples?|"
     r"[Ss]ections?|[Cc]hapters?|[Ee]quations?|[Vv]ersions?|Python|TLS|NumPy|SciPy|SQLite|PostgreSQL|BY|Debian|§)"
     r"\s+\(?\d+(?:\.\d+)*\)?(?:(?:,| and| to| or)\s+\(?\d+(?:\.\d+)*\)?)*"
 )
