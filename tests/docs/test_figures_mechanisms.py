@@ -219,5 +219,5 @@ def test_a_claim_below_the_exact_one_is_refused() -> None:
     statement.require(claim)
     assert (float(claim.epsilon), round(statement.epsilon, 3)) == (1.12, 1.115)
     for epsilon in ("1", "1.11"):
-        with pytest.raises(FalseClaimError, match="give epsilon 1.115"):
+        with pytest.raises(FalseClaimError, match=r"give epsilon 1\.115"):
             asked.calibrated(claim.model_copy(update={"epsilon": epsilon}), 1, 1000)

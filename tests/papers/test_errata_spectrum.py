@@ -41,7 +41,7 @@ def test_the_printed_distortions_of_cancer_are_farther_apart_than_their_noises()
     assert ratio == pytest.approx(3.01, abs=0.01)
     assert ratio < 56.031 / 18.106
     assert [round(printed, 2) for printed in (56.031 / 18.106, 7.342 / 2.149)] == [3.09, 3.42]
-    assert 56.0 / 18.9 < ratio
+    assert ratio > 56.0 / 18.9
 
 
 def test_noise_chosen_relative_to_the_private_table_tells_it_from_its_neighbour() -> None:
