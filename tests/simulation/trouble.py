@@ -6,7 +6,7 @@ where it is interrupted. Real synchronisation is left out: the folders of a simu
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
@@ -16,6 +16,8 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
 from lintra_server.storage.database import Database
+from lintra_server.storage.direct import Value
+from lintra_server.storage.kept import Conditional
 
 Kind = Literal["none", "crash", "full", "sync"]
 
@@ -78,7 +80,8 @@ class Trouble:
 
 def install(patch: pytest.MonkeyPatch, trouble: Trouble) -> None:
     """Put the trouble beneath everything that writes, and make synchronisation cheap."""
-    real_open, real_write, writing = os.open, os.write, Database.writing
+    real_open, real_write = os.open, os.write
+    writing, at_once = Database.writing, Database.at_once
 
     def fsync(_: int) -> None:
         with trouble.write(sync=True):
@@ -104,10 +107,18 @@ def install(patch: pytest.MonkeyPatch, trouble: Trouble) -> None:
         with trouble.write(sync=False), writing(database) as connection:
             yield connection
 
+    def one_statement(database: Database, statement: Conditional, rows: Sequence[Mapping[str, Value]]) -> bool:
+        if trouble.kind == "full":
+            trouble.fired = True
+            raise OperationalError("INSERT", {}, Exception("database or disk is full"))
+        with trouble.write(sync=False):
+            return at_once(database, statement, rows)
+
     patch.setattr(os, "fsync", fsync)
     patch.setattr(os, "open", opened)
     patch.setattr(os, "write", written)
     patch.setattr(Database, "writing", transaction)
+    patch.setattr(Database, "at_once", one_statement)
 
 
 INJECTED = ("CrashError", "no space left on device", "database or disk is full", "a synchronisation failed")

@@ -4,11 +4,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from unittest.mock import patch
+
+from sqlalchemy import event
 
 from lintra_protocol.randomness import system_randomness
 from lintra_server.disk.batch_secrets import Secrets
 from lintra_server.disk.vault import Vault
 from lintra_server.storage.database import AnyDatabase, Database
+from lintra_server.storage.kept import Kept
 from lintra_server.storage.postgres import PostgresDatabase
 from lintra_server.storage.segments import StoredSegments
 from lintra_server.storage.store import Outcome, Store, Upload
@@ -74,6 +78,22 @@ def add(store: Store, *numbers: int, batch: int = 1) -> list[Outcome]:
     """Store reports in one upload."""
     ids = [an_id(number) for number in numbers]
     return store.add_reports([Upload(batch, ids, [payload(number) for number in numbers])])[0]
+
+
+@contextmanager
+def no_commits(store: Store) -> Iterator[None]:
+    """Let every commit fail, before anything of it is written."""
+
+    def fail(*_: object) -> None:
+        raise OSError("the disk is full")
+
+    engine = store.database._engine
+    event.listen(engine, "commit", fail)
+    try:
+        with patch.object(Kept, "_all", fail):
+            yield
+    finally:
+        event.remove(engine, "commit", fail)
 
 
 def in_order(stored: StoredSegments) -> list[tuple[int, int]]:

@@ -9,7 +9,7 @@ would each cost more than the reports do. That a report is stored once is seen t
 
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
@@ -40,6 +40,8 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from lintra_server.disk.folders import sync_file, write_new
 from lintra_server.disk.journal import Halt
+from lintra_server.storage.direct import Value
+from lintra_server.storage.kept import Conditional, KeptSqlite
 from lintra_service.settings import InvalidSettingsError
 
 REVISION = "0009"
@@ -206,6 +208,10 @@ class AnyDatabase(ABC):
         """Give a transaction that locks the batches to which it adds reports, and durably as `writing` does."""
         return self.writing()
 
+    @abstractmethod
+    def at_once(self, statement: Conditional, rows: Sequence[Mapping[str, Value]]) -> bool:
+        """Run a statement for each of some rows of parameters, durably as `writing` does (see `Kept.run`)."""
+
     def expect(self, check: Callable[[Connection], None]) -> None:
         """Have a check made when another machine has taken the database's place; it raises `ForkedError`."""
         self._expected.append(check)
@@ -291,6 +297,7 @@ class Database(AnyDatabase):
         )
         event.listen(self._engine, "connect", _configure)
         event.listen(self._engine, "begin", _begin)
+        self._kept = KeptSqlite(self._engine, self._engine.dialect)
         self._found()
         if self._revision() != REVISION:
             self._migrate(self._put_aside)
@@ -307,6 +314,15 @@ class Database(AnyDatabase):
         """Give the only transaction that may write now; it is durable when the block has ended without error."""
         with self._engine.connect().execution_options(lintra_immediate=True) as connection, connection.begin():
             yield connection
+
+    def at_once(self, statement: Conditional, rows: Sequence[Mapping[str, Value]]) -> bool:
+        """Run a statement for each of some rows of parameters, durably as `writing` does (see `Kept.run`)."""
+        return self._kept.run(statement, rows)
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._kept.close()
+        super().close()
 
     def copy_to(self, path: Path) -> None:
         """Write a consistent copy, also while the server runs, that only its owner can read.

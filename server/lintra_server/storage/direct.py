@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import Connection, Dialect, Select
+from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import PoolProxiedConnection
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.elements import ClauseElement
 
@@ -40,7 +42,14 @@ class Direct:
             row = cursor.fetchone() if self._answers else None
             cursor.close()
         except BaseException as error:
-            raise _as_the_library_has_it(connection, text, error) from error
+            raw = connection.connection.dbapi_connection
+            found, gone = as_the_library_has_it(connection.dialect, raw, text, error)
+            if gone or found is error:
+                # It is lost, or ended in the middle of a statement: what the driver waits for nobody knows.
+                connection.invalidate(error)
+            if gone:
+                connection.engine.dispose()  # those that wait led to the same place
+            raise found from error
         return None if row is None else tuple(row)
 
     def _compile(self, dialect: Dialect) -> tuple[str, tuple[str, ...] | None, dict[str, Value]]:
@@ -54,16 +63,20 @@ class Direct:
         return found
 
 
-def _as_the_library_has_it(connection: Connection, text: str, error: BaseException) -> BaseException:
-    """Return an error of the driver as one of SQLAlchemy; let go of connections that nobody may use again."""
-    dialect = connection.dialect
+def as_the_library_has_it(
+    dialect: Dialect, connection: DBAPIConnection | PoolProxiedConnection | None, text: str, error: BaseException
+) -> tuple[BaseException, bool]:
+    """Return an error of the driver as one of SQLAlchemy, any other as it is; and whether the connection is lost.
+
+    Args:
+        dialect: the library's word for the kind of database.
+        connection: on which it happened.
+        text: of the statement.
+        error: what was raised.
+    """
     if not isinstance(error, dialect.loaded_dbapi.Error):
-        connection.invalidate(error)  # an end in the middle of a statement: what the driver waits for nobody knows
-        return error
-    gone = dialect.is_disconnect(error, connection.connection.dbapi_connection, None)
-    if gone:
-        connection.invalidate(error)
-        connection.engine.dispose()  # those that wait led to the same place
+        return error, False
+    gone = dialect.is_disconnect(error, connection, None)
     made = DBAPIError.instance(
         text,
         None,
@@ -73,4 +86,4 @@ def _as_the_library_has_it(connection: Connection, text: str, error: BaseExcepti
         connection_invalidated=gone,
         dialect=dialect,
     )
-    return made if isinstance(made, BaseException) else error
+    return made if isinstance(made, BaseException) else error, gone

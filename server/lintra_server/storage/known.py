@@ -156,13 +156,59 @@ class IdTable:
         return (words >> self._shift).astype(np.int64)
 
 
+MOST_RECENT = 1024
+"""Identifiers of a batch that wait to be entered into its table together."""
+
+
+class HeldIds:
+    """The identifiers of one batch and their segments: the last ones in a dictionary, all before them in a table.
+
+    Arrays are filled fast only if many come at once, and commits are small, so what they store waits until it is worth
+    the call. A dictionary takes some 150 bytes an identifier, which these few may.
+    """
+
+    def __init__(self, random_bytes: RandomBytes, expected: int) -> None:
+        """Hold nothing yet, with room for some identifiers."""
+        self._table = IdTable(random_bytes, expected)
+        self._recent: dict[bytes, int] = {}
+        self.last = -1
+        """The number of the last segment whose identifiers are here."""
+
+    def add(self, numbers: Numbers, ids: bytes) -> None:
+        """Add the identifiers of segments that follow the last one (see `IdTable.add`)."""
+        self._enter()
+        self._table.add(numbers, ids)
+        self.last = self._table.last
+
+    def note(self, segment: Written) -> None:
+        """Add the identifiers of the segment that follows the last one."""
+        self._recent.update(dict.fromkeys(segment.report_ids, segment.number))
+        self.last = segment.number
+        if len(self._recent) >= MOST_RECENT:
+            self._enter()
+
+    def candidates(self, report_ids: Sequence[bytes]) -> list[tuple[int, int]]:
+        """Return which segments may hold which of some identifiers: places among these, and segment numbers."""
+        pairs = self._table.candidates(report_ids)
+        recent = self._recent
+        if not recent.keys().isdisjoint(report_ids):
+            pairs += [(place, recent[one]) for place, one in enumerate(report_ids) if one in recent]
+        return pairs
+
+    def _enter(self) -> None:
+        if self._recent:
+            numbers = np.fromiter(self._recent.values(), np.uint32, len(self._recent))
+            self._table.add(numbers, b"".join(self._recent))
+            self._recent.clear()
+
+
 class KnownIds:
     """The tables of the batches that uploads came for lately; thread-safe."""
 
     def __init__(self, random_bytes: RandomBytes) -> None:
         """Know nothing yet; `random_bytes` draws secret factors."""
         self._random_bytes = random_bytes
-        self._tables: dict[int, IdTable] = {}
+        self._tables: dict[int, HeldIds] = {}
         self._lock = threading.Lock()
 
     def among(self, connection: Connection, batch: int, report_ids: Sequence[bytes], end: Tail) -> set[bytes]:
@@ -224,6 +270,18 @@ class KnownIds:
         finally:
             self._lock.release()
 
+    def lacks(self, batch: int, report_ids: Sequence[bytes], last: int) -> bool:
+        """Return whether memory shows that none of some reports is in the segments of a batch up to a last one.
+
+        False says nothing: they may be new all the same, or memory holds less of the batch, or more.
+        """
+        with self._lock:
+            table = self._tables.get(batch)
+            if table is None or table.last != last or table.candidates(report_ids):
+                return False
+            self._tables[batch] = self._tables.pop(batch)  # it was asked for now
+            return True
+
     def add(self, batch: int, written: Sequence[Written]) -> None:
         """Remember what a commit stored, now that it is durable."""
         with self._lock:
@@ -234,21 +292,20 @@ class KnownIds:
             new = [segment for segment in written if segment.number > table.last]
             if new and new[0].number != table.last + 1:
                 del self._tables[batch]  # another thread made it anew, of an older state: it lacks segments between
-            elif new:
-                counts = [len(segment.ids) // HASH_BYTES for segment in new]
-                numbers = np.repeat(np.array([segment.number for segment in new], np.uint32), counts)
-                table.add(numbers, b"".join([segment.ids for segment in new]))
+            else:
+                for segment in new:
+                    table.note(segment)
 
     def forget(self, batch: int) -> None:
         """Read a batch's identifiers from the disk again when they are asked for."""
         with self._lock:
             self._tables.pop(batch, None)
 
-    def _table(self, connection: Connection, batch: int, end: Tail) -> IdTable:
+    def _table(self, connection: Connection, batch: int, end: Tail) -> HeldIds:
         """Return the table of a batch, with every segment that this transaction sees."""
         table = self._tables.pop(batch, None)
         if table is None:
-            table = IdTable(self._random_bytes, end.total)
+            table = HeldIds(self._random_bytes, end.total)
         if table.last < end.number:
             for numbers, ids in read_ids(connection, batch, table.last + 1):
                 table.add(numbers, ids)

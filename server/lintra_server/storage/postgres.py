@@ -8,7 +8,7 @@ else is done, since a replica that was behind is an old copy like any other.
 The first version of the tables here is 0006: migrations up to that one are SQLite's alone, later ones are for both.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -20,6 +20,8 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from lintra_protocol.errors import UnavailableError
 from lintra_server.storage.database import REVISION, AnyDatabase, alembic_version
+from lintra_server.storage.direct import Value
+from lintra_server.storage.kept import Conditional
 from lintra_server.storage.steps import ForkedError
 from lintra_service.settings import InvalidSettingsError
 
@@ -56,6 +58,10 @@ class PostgresDatabase(AnyDatabase):
             InvalidSettingsError: it cannot be reached, forgets commits, is a standby, or holds something else.
         """
         super().__init__(_engine(url))
+        # Whoever has no driver was told so by now.
+        from lintra_server.storage.kept_postgres import KeptPostgres
+
+        self._kept = KeptPostgres(self._engine)
         self._place: Place | None = None
         event.listen(self._engine, "connect", _admit)
         try:
@@ -97,6 +103,19 @@ class PostgresDatabase(AnyDatabase):
             self._require_place(connection)
             yield connection
 
+    def at_once(self, statement: Conditional, rows: Sequence[Mapping[str, Value]]) -> bool:
+        """Run a statement for each of some rows of parameters, durably as `writing` does (see `Kept.run`).
+
+        It is not run if another machine answers than before: a transaction compares first what is stored there.
+        """
+        with self._answering():
+            return self._kept.run(statement, rows, lambda info: info[_PLACE] == self._place)
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._kept.close()
+        super().close()
+
     def intact(self) -> list[str]:
         """Return nothing: PostgreSQL checks a page when it reads it, if the cluster has data checksums."""
         self.check()
@@ -135,6 +154,7 @@ class PostgresDatabase(AnyDatabase):
         except DBAPIError as error:
             if self._place is None or not _is_gone(error):
                 raise
+            self._kept.doubt()
             log.warning("the database does not answer", reason=_first_line(error))
             raise UnavailableError("the database does not answer") from None
 

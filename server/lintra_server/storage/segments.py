@@ -6,20 +6,32 @@ segments becomes one that has the number of the last of them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    bindparam,
+    delete,
+    func,
+    insert,
+    literal_column,
+    select,
+    update,
+)
 
 from lintra_protocol.canonical import HASH_BYTES
 from lintra_protocol.errors import InvalidMessageError, UnavailableError
 from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.ring import IntArray
 from lintra_server.disk.vault import DataKey
-from lintra_server.storage.database import SPAN, segments
-from lintra_server.storage.direct import Direct
+from lintra_server.storage.database import SPAN, batches, segments
+from lintra_server.storage.direct import Direct, Value
+from lintra_server.storage.kept import Conditional
 from lintra_server.storage.reading import Reader
 
 MAX_SEGMENT_BYTES = 1 << 20
@@ -50,6 +62,23 @@ _WHOLE = select(segments).where(*_RANGE).order_by(segments.c.key)
 _EMPTY = update(segments).where(*_RANGE).values(payloads=None, serials=None)
 _DROP = delete(segments).where(*_RANGE)
 _PUT = update(segments).where(segments.c.key == bindparam("of_key"))
+
+# Totals ascend with the keys: if none of these two has more than the first one, the second is not there yet.
+_TOTAL_THERE = (
+    select(func.max(segments.c.total))
+    .where(segments.c.key >= bindparam("end"), segments.c.key <= bindparam("key"))
+    .scalar_subquery()
+)
+_IF_OPEN: Select[*tuple[Any, ...]] = select(*(bindparam(column.name) for column in segments.c)).where(
+    batches.c.batch == bindparam("of_batch"),
+    batches.c.state == literal_column("'open'"),
+    batches.c.capacity >= bindparam("total"),
+    batches.c.num_reports <= bindparam("before"),
+    bindparam("before") == _TOTAL_THERE,
+)
+# Who closes the batch waits for this, or this for it, and then looks at the state again.
+FOLLOW = Conditional(insert(segments).from_select(list(segments.c.keys()), _IF_OPEN.with_for_update()))
+"""Writes a row of `new_segments` if its batch is open, has room and ends where the row says."""
 
 Bytes = NDArray[np.uint8]
 
@@ -88,10 +117,17 @@ class Tail:
 
 @dataclass(frozen=True)
 class Written:
-    """A segment that was just written: its number and its identifiers, joined."""
+    """A segment that is just being written.
+
+    Attributes:
+        number: in its batch.
+        report_ids: in their order.
+        row: what is written, and behind what, as `FOLLOW` takes it.
+    """
 
     number: int
-    ids: bytes
+    report_ids: Sequence[bytes]
+    row: Mapping[str, Value] = field(repr=False)
 
 
 class StoredSegments:
@@ -138,30 +174,43 @@ def tail(connection: Connection, batch: int) -> Tail:
 def write_segments(
     connection: Connection, batch: int, end: Tail, new: Mapping[bytes, bytes], serials: Sequence[bytes], key: DataKey
 ) -> list[Written]:
-    """Write payloads, identifiers and the serials of tokens behind the end of a batch; return what was written.
+    """Write payloads, identifiers and the serials of tokens behind the end of a batch; return what was written."""
+    written = new_segments(batch, end, new, serials, key)
+    for each in written:
+        _ADD.run(connection, {column.name: each.row[column.name] for column in segments.c})
+    return written
+
+
+def new_segments(
+    batch: int, end: Tail, new: Mapping[bytes, bytes], serials: Sequence[bytes], key: DataKey
+) -> list[Written]:
+    """Make segments of payloads, identifiers and the serials of tokens that stand behind the end of a batch.
 
     Reports stand in the order of their identifiers, so that nothing is kept of which came together in one upload.
     """
-    arrived = list(new)
-    order = sorted(range(len(arrived)), key=arrived.__getitem__)
-    report_ids = [arrived[place] for place in order]
-    serials = [serials[place] for place in order] if serials else serials
+    report_ids = sorted(new)
+    if serials:
+        own = dict(zip(new, serials, strict=True))
+        serials = [own[report_id] for report_id in report_ids]
     # All payloads of a batch have one length.
     per_segment = max(1, MAX_SEGMENT_BYTES // max(1, len(new[report_ids[0]])))
     written: list[Written] = []
-    for place, start in enumerate(range(0, len(report_ids), per_segment)):
-        number, ids = end.number + 1 + place, report_ids[start : start + per_segment]
-        written.append(Written(number, b"".join(ids)))
-        _ADD.run(
-            connection,
-            {
-                "key": batch * SPAN + number,
-                "total": end.total + start + len(ids),
-                "ids": written[-1].ids,
-                "serials": b"".join(serials[start : start + per_segment]) or None,
-                "payloads": key.encrypt(b"".join([new[report_id] for report_id in ids]), number),
-            },
-        )
+    total = end.total
+    for number, start in enumerate(range(0, len(report_ids), per_segment), end.number + 1):
+        ids = report_ids[start : start + per_segment]
+        before, total = total, total + len(ids)
+        payloads = b"".join([new[report_id] for report_id in ids])
+        row: dict[str, Value] = {
+            "key": batch * SPAN + number,
+            "total": total,
+            "ids": b"".join(ids),
+            "serials": b"".join(serials[start : start + per_segment]) or None,
+            "payloads": key.encrypt(payloads, number),
+            "of_batch": batch,
+            "end": batch * SPAN + number - 1,
+            "before": before,
+        }
+        written.append(Written(number, ids, row))
     return written
 
 

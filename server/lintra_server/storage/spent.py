@@ -109,6 +109,10 @@ class SpentTables:
         self._of[task] = table
         return table
 
+    def ready(self, task: int) -> SerialSet | None:
+        """Return the used tokens of a task, if they are in memory."""
+        return self._of.get(task)
+
     def forget(self, task: int) -> None:
         """Read a task's tokens from the disk again when they are asked for."""
         self._of.pop(task, None)

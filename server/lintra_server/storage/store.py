@@ -3,14 +3,13 @@
 Shares are stored under their batch's data key, and that under the root key and the batch's secret together.
 """
 
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy import Connection, bindparam, func, select, update
 from sqlalchemy.exc import DatabaseError
 
@@ -18,35 +17,20 @@ from lintra_protocol.canonical import HASH_BYTES
 from lintra_protocol.errors import BatchClosedError, LintraError, TokenSpentError, UnavailableError
 from lintra_protocol.messages import BatchState
 from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.report_ids import ReportIds, decode_positions
-from lintra_protocol.ring import IntArray
 from lintra_server.disk.batch_secrets import Secrets
-from lintra_server.disk.vault import DataKey, Vault
+from lintra_server.disk.vault import Vault
 from lintra_server.storage.database import NUM_REPORTS, AnyDatabase, batches
 from lintra_server.storage.direct import Direct
+from lintra_server.storage.held import HeldReports
 from lintra_server.storage.known import KnownIds
-from lintra_server.storage.segments import (
-    EXCLUDED,
-    Bytes,
-    StoredSegments,
-    Written,
-    all_ids,
-    drop_some,
-    empty_some,
-    merge_some,
-    sort_ids,
-    tail,
-    write_segments,
-)
+from lintra_server.storage.segments import Tail, Written, drop_some, empty_some, merge_some, tail, write_segments
+from lintra_server.storage.shortcut import Arrived, Shortcut
 from lintra_server.storage.spent import SpentSerials, SpentTables
 from lintra_server.storage.steps import SET_BACK, ForkedError
-from lintra_server.storage.tasks import Tasks
 
 # The statements of an upload, built once: building one costs more than running it.
 _OF_BATCH = batches.c.batch == bindparam("of_batch")
 _BATCH = Direct(select(batches.c.state, batches.c.num_reports, batches.c.capacity).where(_OF_BATCH).with_for_update())
-_WRAPPED_KEY = select(batches.c.wrapped_key, batches.c.secret).where(_OF_BATCH)
-
 
 NonceLabel = Literal["nonce", "matrix nonce"]
 _NONCE_COLUMNS: Mapping[NonceLabel, str] = {"nonce": "wrapped_nonce", "matrix nonce": "wrapped_matrix_nonce"}
@@ -92,9 +76,10 @@ class Upload:
 
 @dataclass(frozen=True)
 class _Stored:
-    """What one transaction stored of a batch, and how many reports it holds now."""
+    """What one transaction stored of a batch, behind which end, and how many reports it holds now."""
 
     total: int
+    end: Tail
     segments: Sequence[Written]
     spent: SpentSerials
 
@@ -103,15 +88,16 @@ Outcome = bool | LintraError
 """What became of one report: stored now (True), stored before (False), or refused."""
 
 
-class Store(Tasks):
+class Store(HeldReports):
     """The server's memory; thread-safe."""
 
     def __init__(self, database: AnyDatabase, vault: Vault, secrets: Secrets, random_bytes: RandomBytes) -> None:
         """Keep everything in one database, encrypted through one vault and a secret for each batch."""
         super().__init__(database, vault, secrets, random_bytes)
-        self._data_keys: dict[int, DataKey] = {}
         self._spent = SpentTables(random_bytes)
         self._known = KnownIds(random_bytes)
+        self._shortcut = Shortcut(database, self._known, self._spent)
+        self._adding = threading.Lock()
         self._closed = set[int]()
         database.expect(self._require_counts)
 
@@ -130,6 +116,7 @@ class Store(Tasks):
 
     def recount(self) -> int:
         """Count anew what the database holds, after a restore changed it; return what `commits` returns from now on."""
+        self._shortcut.forget_all()
         self._held = self.database.num_reports()
         return self.commits()
 
@@ -146,25 +133,53 @@ class Store(Tasks):
         by_batch: defaultdict[int, list[Upload]] = defaultdict(list)
         for upload in uploads:
             by_batch[upload.batch].append(upload)
+        with self._adding:
+            try:
+                if self._add_at_once(by_batch):
+                    return [[True] * len(upload.report_ids) for upload in uploads]
+                outcomes = self._add_looking(by_batch)
+            except BaseException:
+                # Whatever became of the commit, the disk knows; a table that lacks a report or a used token would let
+                # it in again.
+                for number in by_batch:
+                    self._spent.forget(number)
+                    self._known.forget(number)
+                    self._shortcut.forget(number)
+                raise
+        return [outcomes[id(upload)] for upload in uploads]
+
+    def _add_at_once(self, by_batch: Mapping[int, Sequence[Upload]]) -> bool:
+        """Store reports by one statement, if all of them are new to memory; return whether they were stored."""
+        arrived: dict[int, Arrived] = {}
+        for number, group in sorted(by_batch.items()):
+            key = self._data_keys.get(number)
+            if key is None or number in self._closed or not self._shortcut.leads_to(number):
+                return False
+            if any(upload.refusal for upload in group):
+                return False
+            report_ids = [report_id for upload in group for report_id in upload.report_ids]
+            payloads = [payload for upload in group for payload in upload.payloads]
+            serials = [serial for upload in group for serial in upload.serials]
+            arrived[number] = Arrived(report_ids, payloads, serials, key)
+        totals = self._shortcut.store(arrived)
+        self._held |= totals or {}
+        return totals is not None
+
+    def _add_looking(self, by_batch: Mapping[int, Sequence[Upload]]) -> dict[int, list[Outcome]]:
+        """Store new reports in a transaction that looks first; return what became of each upload's, by its `id`."""
         outcomes: dict[int, list[Outcome]] = {}
         stored: dict[int, _Stored] = {}
-        try:
-            with self.database.appending() as connection:
-                for number, group in sorted(by_batch.items()):  # in one order, so that nobody waits for another in turn
-                    taken, stored[number] = self._add_to_batch(connection, number, group)
-                    outcomes |= taken
-            self._held |= {number: each.total for number, each in stored.items()}
-            for number, each in stored.items():
-                each.spent.settle()
-                self._known.add(number, each.segments)
-        except BaseException:
-            # Whatever became of the commit, the disk knows; a table that lacks a report or a used token would let it
-            # in again.
-            for number in by_batch:
-                self._spent.forget(number)
-                self._known.forget(number)
-            raise
-        return [outcomes[id(upload)] for upload in uploads]
+        with self.database.appending() as connection:
+            for number, group in sorted(by_batch.items()):  # in one order, so that nobody waits for another in turn
+                taken, stored[number] = self._add_to_batch(connection, number, group)
+                outcomes |= taken
+        self._held |= {number: each.total for number, each in stored.items()}
+        for number, each in stored.items():
+            each.spent.settle()
+            self._known.add(number, each.segments)
+            last = each.segments[-1].number if each.segments else each.end.number
+            self._shortcut.found(number, each.end, Tail(last, each.total))
+        return outcomes
 
     def _add_to_batch(
         self, connection: Connection, number: int, group: Sequence[Upload]
@@ -204,7 +219,7 @@ class Store(Tasks):
         if new:
             key = self._data_key(connection, number)
             written = write_segments(connection, number, end, new, spent.new, key)
-        return outcomes, _Stored(max(end.total, num_reports) + len(new), written, spent)
+        return outcomes, _Stored(max(end.total, num_reports) + len(new), end, written, spent)
 
     def are_new(self, batch: int, report_ids: Sequence[bytes]) -> bool:
         """Return whether memory alone shows that none of some reports is stored; waits for nothing (see `KnownIds`)."""
@@ -221,67 +236,6 @@ class Store(Tasks):
         except DatabaseError as error:
             raise UnavailableError(f"the database cannot be read: {type(error).__name__}") from None
 
-    def report_ids(self, *numbers: int) -> ReportIds:
-        """Return the identifiers of all stored reports of some batches, sorted (see `ids_by_storing` for errors)."""
-        lists = [self.ids_by_storing(number) for number in numbers]
-        return sort_ids(np.concatenate(lists) if len(lists) > 1 else lists[0])[0]
-
-    def ids_by_storing(self, batch: int, count: int | None = None) -> Bytes:
-        """Return the identifiers of all, or the first `count`, reports in the order of storing, shape `(n, 32)`.
-
-        Raises:
-            UnavailableError: the database is damaged: some are not there.
-        """
-        with self.database.reading() as connection:
-            if count is None:
-                count = connection.execute(select(NUM_REPORTS).where(batches.c.batch == batch)).scalar() or 0
-            return all_ids(connection, batch, count)
-
-    def missing(self, batch: int, stored: ReportIds) -> IntArray:
-        """Return where in a batch's sorted list stand reports that the frozen cohort lacks, ascending, shape `(k,)`.
-
-        Args:
-            batch: its number here.
-            stored: that list, which only a batch needs that an earlier version froze.
-        """
-        columns = select(batches.c.missing, batches.c.excluded).where(batches.c.batch == batch)
-        with self.database.reading() as connection:
-            places, excluded = connection.execute(columns).one()
-        if places is not None:
-            return decode_positions(places)
-        outside = ReportIds.parse(excluded or b"", len(excluded or b""))
-        return np.flatnonzero(stored.among(outside))
-
-    def rejected(self, batch: int) -> IntArray:
-        """Return where in a frozen cohort stand reports that the verdict rejected, ascending, shape `(k,)`.
-
-        There are none before there is a verdict. They are told apart from `missing`: a cohort stays what was frozen.
-        """
-        query = select(batches.c.rejected).where(batches.c.batch == batch)
-        with self.database.reading() as connection:
-            return decode_positions(connection.execute(query).scalar_one() or b"")
-
-    def ranks(self, batch: int) -> NDArray[np.uint32]:
-        """Return the rank in the frozen cohort of every stored report in the order of storing, shape `(n,)`.
-
-        `EXCLUDED` stands for those that are not in it.
-        """
-        stored, order = sort_ids(self.ids_by_storing(batch))
-        kept = np.delete(order, self.missing(batch, stored))
-        ranks = np.full(len(stored), EXCLUDED, np.uint32)
-        ranks[kept] = np.arange(len(kept), dtype=np.uint32)
-        return ranks
-
-    def segments(self, batch: int) -> StoredSegments:
-        """Return what a batch holds, segment by segment; whoever reads keeps it from being rewritten meanwhile.
-
-        Raises:
-            UnavailableError: the batch's secret was destroyed.
-        """
-        with self.database.reading() as connection:
-            key = self._data_key(connection, batch)
-        return StoredSegments(self.database, batch, key)
-
     def merge_segments(self, batch: int, seconds: float, clock: Callable[[], float] = time.monotonic) -> bool:
         """Rewrite small segments into larger ones; return whether all is done that can be in so many seconds.
 
@@ -297,19 +251,6 @@ class Store(Tasks):
             if done is not None and done[1]:
                 self._known.forget(batch)
         return False
-
-    def _data_key(self, connection: Connection, batch: int) -> DataKey:
-        if batch not in self._data_keys:
-            wrapped, name = connection.execute(_WRAPPED_KEY, {"of_batch": batch}).one()
-            key = self._under(name).unwrap(wrapped or b"", "batch key", batch.to_bytes(8, "big"))
-            self._data_keys[batch] = DataKey(key, self._random_bytes)
-        return self._data_keys[batch]
-
-    def _under(self, name: bytes | None) -> Vault:
-        secret = self._secrets.get(name) if name else None
-        if secret is None:
-            raise UnavailableError("the secret of this batch was destroyed, or is missing from key_dir")
-        return self._vault.under(secret)
 
     # --- what a batch keeps ------------------------------------------------------------------------------------
 

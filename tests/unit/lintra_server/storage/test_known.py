@@ -93,7 +93,7 @@ def test_a_table_that_another_thread_made_of_an_older_state_is_not_built_upon(tm
             store._known.forget(1)
             assert store._known.among(old, 1, [an_id(1), an_id(2)], Tail(0, 1)) == {an_id(1)}
             # As if a commit that had looked before were added now: it is the third, the second is not in the table.
-            store._known.add(1, [Written(2, an_id(3))])
+            store._known.add(1, [Written(2, [an_id(3)], {})])
         assert add(store, 2, 1) == [False, False]
 
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sqlalchemy import event
 
 from lintra_protocol.errors import TokenSpentError
 from lintra_protocol.randomness import system_randomness
@@ -15,6 +14,7 @@ from lintra_server.storage.database import Database
 from lintra_server.storage.spent import SerialSet
 from lintra_server.storage.store import Store, Upload
 from support.server_world import seeded
+from support.stores import no_commits
 
 
 def test_the_set_answers_as_a_plain_one_does_while_it_grows_and_serials_meet() -> None:
@@ -55,13 +55,8 @@ def test_a_token_is_free_again_if_its_commit_failed_and_used_for_ever_if_it_did_
     store.add_task(bytes(32), b"{}", server=0, capacity=99, ends=9, retention=0, token_key=bytes(32))
     assert used(store, 1, 1) is True
 
-    def fail(_connection: object) -> None:
-        raise OSError("the disk is full")
-
-    event.listen(store.database._engine, "commit", fail)
-    with pytest.raises(OSError, match="full"):
+    with no_commits(store), pytest.raises(OSError, match="full"):
         used(store, 2, 2)
-    event.remove(store.database._engine, "commit", fail)
     for _ in range(2):
         assert used(store, 2, 2) in (True, False)  # now, and once more the same
         assert isinstance(used(store, 3, 2), TokenSpentError)
