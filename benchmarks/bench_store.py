@@ -74,12 +74,14 @@ def cpu(work: Callable[[], object]) -> float:
     return time.process_time() - started
 
 
-def disk(groups: dict[int, int] = GROUPS) -> dict[str, float]:
-    """Return bytes written for each report, and microseconds of CPU, by the size of groups."""
+def disk(groups: dict[int, int] = GROUPS, where: Path | None = None) -> dict[str, float]:
+    """Return bytes written for each report, and microseconds of CPU, by the size of groups; in a folder, if named."""
     found = {}
     for group, reports in groups.items():
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory(dir=where) as folder:
             store = new_store(Path(folder))
+            fill(store, WARM_UP * group, group)
+            store.database.forget_log()
             before = written()
             seconds = fill(store, reports, group)
             store.database.forget_log()
@@ -90,20 +92,22 @@ def disk(groups: dict[int, int] = GROUPS) -> dict[str, float]:
 
 
 def bare_inserts(folder: Path, groups: int, size: int) -> float:
-    """Return the CPU seconds of so many rows of one size, each written durably to a plain SQLite table."""
+    """Return the CPU seconds of so many rows of one size, each written durably to a plain SQLite table.
+
+    Each is one statement, and that a transaction of its own: nothing can be left out of it.
+    """
     value = system_randomness(size)
     with closing(sqlite3.connect(folder / "bare.sqlite", isolation_level=None)) as plain:
         for pragma in ("journal_mode = WAL", "synchronous = FULL"):
             plain.execute(f"PRAGMA {pragma}")
         plain.execute("CREATE TABLE bare (key INTEGER PRIMARY KEY, value BLOB)")
 
-        def insert() -> None:
-            for _ in range(groups):
-                plain.execute("BEGIN IMMEDIATE")
+        def insert(count: int) -> None:
+            for _ in range(count):
                 plain.execute("INSERT INTO bare (value) VALUES (?)", (value,))
-                plain.execute("COMMIT")
 
-        return cpu(insert)
+        insert(WARM_UP)
+        return cpu(lambda: insert(groups))
 
 
 def log_of_postgres(
@@ -131,28 +135,27 @@ def log_of_postgres(
     return found
 
 
-def bare_postgres(url: str, groups: int, reports: int) -> float:
-    """Return the CPU seconds of a client that stores groups with psycopg alone, by the statements of a commit.
+def bare_postgres(url: str, groups: int, reports: int, of_database: Callable[[], float]) -> tuple[float, float]:
+    """Return the CPU seconds of a client that writes one row for each group, and nothing else, and the database's.
 
-    They are: lock the batch, look where it ends, one row of identifiers and payloads, commit. After `log_of_postgres`.
+    Each is durable, and one prepared statement with binary parameters, given to libpq: nothing can be left out of it.
     """
     ids, payloads = system_randomness(HASH_BYTES * reports), system_randomness((CONTENT - HASH_BYTES) * reports)
-    with psycopg.connect(url) as plain:
+    with psycopg.connect(url, autocommit=True) as plain:
         plain.execute("CREATE TABLE bare (key BIGINT PRIMARY KEY, total BIGINT, ids BYTEA, payloads BYTEA)")
         plain.execute("ALTER TABLE bare ALTER ids SET STORAGE EXTERNAL, ALTER payloads SET STORAGE EXTERNAL")
-        plain.commit()
+        libpq = plain.pgconn
+        libpq.prepare(b"bare", b"INSERT INTO bare VALUES ($1, $2, $3, $4)")
 
         def store(first: int, last: int) -> None:
             for number in range(first, last):
-                plain.execute("SELECT state, num_reports, capacity FROM batches WHERE batch = 1 FOR UPDATE").fetchone()
-                end = "SELECT key, total FROM bare WHERE key BETWEEN %s AND %s ORDER BY key DESC LIMIT 1"
-                plain.execute(end, (0, 1 << 32)).fetchone()
-                row = (number, number * reports, ids, payloads)
-                plain.execute("INSERT INTO bare VALUES (%s, %s, %s, %s)", row, binary=True)
-                plain.commit()
+                row = [number.to_bytes(8, "big"), (number * reports).to_bytes(8, "big"), ids, payloads]
+                if libpq.exec_prepared(b"bare", row, [1] * len(row), 1).command_tuples != 1:
+                    raise RuntimeError(libpq.get_error_message())
 
         store(0, WARM_UP)
-        return cpu(lambda: store(WARM_UP, WARM_UP + groups))
+        spent = of_database()
+        return cpu(lambda: store(WARM_UP, WARM_UP + groups)), of_database() - spent
 
 
 def reading(reports: int = READ, group: int = 256) -> dict[str, float]:

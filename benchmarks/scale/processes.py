@@ -21,18 +21,23 @@ def cpu_seconds(pid: int) -> float:
 
 
 def children_cpu_seconds(pid: int) -> float:
-    """Return the CPU seconds of a process and of all that it started, those that have ended included."""
+    """Return the CPU seconds of a process and of all that it started, those that have ended included.
+
+    They are processes of one thread each, whose own time the kernel tells in nanoseconds, and that of those that have
+    ended in ticks: a hundredth of a second of each process would be a third of what storing in groups takes.
+    """
     total = 0.0
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             name, _, rest = stat.read_text().rpartition(")")
+            own = int(stat.with_name("schedstat").read_text().split()[0]) / 1e9
         except OSError:
             continue  # it has just ended
         fields = rest.split()
         if int(name.split()[0]) == pid:
-            total += sum(map(int, fields[11:15])) / _TICKS
+            total += own + sum(map(int, fields[13:15])) / _TICKS
         elif int(fields[1]) == pid:
-            total += sum(map(int, fields[11:13])) / _TICKS
+            total += own
     return total
 
 

@@ -39,19 +39,21 @@ def a_postgres() -> Iterator[tuple[str, int]]:
 
 @cache
 def _postgres(asked: Asked) -> dict[str, float]:
-    """Return what `bench_store` finds, and what both sides of bare psycopg take for a report."""
+    """Return what `bench_store` finds, and what both sides of bare libpq take for a report."""
     groups = {GROUP: asked.of(bench_store.GROUPS[GROUP], least=10 * GROUP)}
     with a_postgres() as (url, pid):
-        found = bench_store.log_of_postgres(url, groups, lambda: children_cpu_seconds(pid))
-        before = children_cpu_seconds(pid)
-        bare = bench_store.bare_postgres(url, groups[GROUP] // GROUP, GROUP)
-        both = bare + children_cpu_seconds(pid) - before
-    return found | {"us bare client": 1e6 * bare / groups[GROUP], "us bare": 1e6 * both / groups[GROUP]}
+
+        def spent() -> float:
+            return children_cpu_seconds(pid)
+
+        found = bench_store.log_of_postgres(url, groups, spent)
+        bare, database = bench_store.bare_postgres(url, groups[GROUP] // GROUP, GROUP, spent)
+    return found | {"us bare client": 1e6 * bare / groups[GROUP], "us bare": 1e6 * (bare + database) / groups[GROUP]}
 
 
 @row("ingest_sqlite", "reports stored in groups of 32, SQLite", "us CPU a report", None)
 def _sqlite(asked: Asked) -> Measured:
-    found = bench_store.disk({GROUP: asked.of(bench_store.GROUPS[GROUP], least=10 * GROUP)})
+    found = bench_store.disk({GROUP: asked.of(bench_store.GROUPS[GROUP], least=10 * GROUP)}, asked.folder)
     return Measured(found[f"us CPU a report, groups of {GROUP}"], _bare_inserts(asked), "bare sqlite3, as durable")
 
 
@@ -68,7 +70,7 @@ def _ingest(asked: Asked) -> Measured:
         found[name] for name in (f"us CPU a report, groups of {GROUP}", f"us CPU of the database, groups of {GROUP}")
     )
     remark = f"client {own:.1f}, database {database:.1f}; of the floor the client's are {found['us bare client']:.1f}"
-    return Measured(own + database, found["us bare"], "the same statements by psycopg alone", remark)
+    return Measured(own + database, found["us bare"], "one row a group by libpq alone, as durable", remark)
 
 
 @row("log_postgres", "written to the log of PostgreSQL, groups of 32", "bytes a report", 132)

@@ -151,7 +151,7 @@ def _send(asked: Asked) -> Measured:
 
 
 def _written(asked: Asked, group: int) -> Measured:
-    found = bench_store.disk({group: asked.of(bench_store.GROUPS[group], least=4 * group)})
+    found = bench_store.disk({group: asked.of(bench_store.GROUPS[group], least=4 * group)}, asked.folder)
     remark = f"{found[f'us CPU a report, groups of {group}']:.1f} us CPU a report"
     today = found[f"bytes written a report, groups of {group}"]
     return Measured(today, bench_store.CONTENT, "identifier and payload", remark)
