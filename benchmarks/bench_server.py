@@ -329,14 +329,12 @@ def release() -> None:
         sketch_share(Release(held.task, 0, matrix, bytes(32), held.number, ranks, stored), InProcess())
         seconds = time.perf_counter() - started
         started = time.perf_counter()
-        ids = store.report_ids(held.number)
+        count = len(store.report_ids(held.number))
         listing = time.perf_counter() - started
         app.node.close()
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(f"release of {STORED} reports of {held.task.num_words} words: {seconds:.2f} s")
-    print(
-        f"  listing {len(ids)} identifiers: {listing:.2f} s; storing: {1e6 * store_seconds / STORED:.1f} us per report"
-    )
+    print(f"  listing {count} identifiers: {listing:.2f} s; storing: {1e6 * store_seconds / STORED:.1f} us per report")
     print(f"  peak memory {after / 1024:.0f} MiB, {(after - before) / 1024:.0f} MiB of it by this measurement")
 
 

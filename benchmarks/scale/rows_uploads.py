@@ -8,6 +8,7 @@ import bench_server
 import bench_store
 import bench_workers
 
+from lintra_protocol.blocks import MAX_REPORTS
 from lintra_protocol.sealing import HYBRID
 from scale.figures import Asked, Measured, row
 
@@ -28,7 +29,7 @@ def _singles(asked: Asked) -> dict[str, float]:
 
 @cache
 def _client(asked: Asked) -> dict[str, float]:
-    bulk = asked.of(bench_client.BULK, least=2 * bench_client.MAX_REPORTS)
+    bulk = asked.of(bench_client.BULK, least=2 * MAX_REPORTS)
     return asyncio.run(bench_client.costs(HYBRID, bulk, asked.of(bench_client.SINGLE, least=40)))
 
 

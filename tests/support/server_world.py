@@ -53,7 +53,7 @@ from lintra_server.web.app import create_app
 from lintra_server.web.upload_route import UploadRoute
 from support.compiled_once import create_engine
 
-database.create_engine = create_engine
+vars(database)["create_engine"] = create_engine
 jobs.ANSWER_SECONDS = 60.0  # tests of one request expect its answer, however busy the machine is
 
 START = 1_800_000_000
@@ -152,12 +152,11 @@ class World:
     async def register(self, server: int, task: Task | None = None, key: SigningKey = AUTHOR) -> httpx2.Response:
         task = task or self.task
         record = sign(key, TaskRecord(definition=task))
-        body, name = record.canonical(), "task"
+        body, kind = record.canonical(), media_type("task")
         if task.uses_tokens:
-            body, name = (await self.registration(server, task, record)).canonical(), "registration"
-        return await self.http[server].put(
-            f"/v1/tasks/{task.task_id}", content=body, headers={"content-type": media_type(name)}
-        )
+            registration = await self.registration(server, task, record)
+            body, kind = registration.canonical(), media_type("registration")
+        return await self.http[server].put(f"/v1/tasks/{task.task_id}", content=body, headers={"content-type": kind})
 
     async def registration(self, server: int, task: Task, record: Signed[TaskRecord]) -> Registration:
         """Return the task with the server's key for its tokens, sealed to the server."""
@@ -295,8 +294,9 @@ def new_world(
 ) -> World:
     clock, halts = Clock(), list[str]()
     settings = _settings(folder, num_servers, policy or POLICY, max_pending_bytes, witness)
-    for server in range(num_servers if witness else 0):
-        (witness / f"of{server}").mkdir(parents=True)
+    if witness:
+        for server in range(num_servers):
+            (witness / f"of{server}").mkdir(parents=True)
     apps = [
         create_app(one, now=clock, random_bytes=seeded(f"server {server}"), running=clock, halt=halts.append)
         for server, one in enumerate(settings)

@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import structlog
 from sqlalchemy import (
@@ -41,7 +42,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from lintra_server.disk.folders import sync_file, write_new
 from lintra_server.disk.journal import Halt
 from lintra_server.storage.direct import Value
-from lintra_server.storage.kept import Conditional, KeptSqlite
+from lintra_server.storage.kept import Conditional, Kept, KeptSqlite
 from lintra_service.settings import InvalidSettingsError
 
 REVISION = "0009"
@@ -184,9 +185,13 @@ NUM_REPORTS = func.coalesce(_LAST_TOTAL, batches.c.num_reports).label("num_repor
 class AnyDatabase(ABC):
     """A database of any kind; every use of it is one transaction."""
 
-    def __init__(self, engine: Engine) -> None:
-        """Use an engine; whoever extends this makes the tables, or brings them up to date."""
+    def __init__(self, engine: Engine, kept: Kept[Any]) -> None:
+        """Use an engine, and beside it a connection for statements that are transactions of their own.
+
+        Whoever extends this makes the tables, or brings them up to date.
+        """
         self._engine = engine
+        self._kept = kept
         self._expected: list[Callable[[Connection], None]] = []
         self.halt: Halt | None = None
         """Ends the process if another machine has taken the database's place and lacks something."""
@@ -249,6 +254,7 @@ class AnyDatabase(ABC):
 
     def close(self) -> None:
         """Close every connection."""
+        self._kept.close()
         self._engine.dispose()
 
     def _found(self) -> None:
@@ -288,16 +294,14 @@ class Database(AnyDatabase):
             # With its final mode from the first moment; the files beside it get the same.
             write_new(path, b"")
         # An error's text goes to the log, so it must not hold what was being written.
-        super().__init__(
-            create_engine(
-                f"sqlite:///{path.absolute()}",
-                connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False},
-                hide_parameters=True,
-            )
+        engine = create_engine(
+            f"sqlite:///{path.absolute()}",
+            connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False},
+            hide_parameters=True,
         )
+        super().__init__(engine, KeptSqlite(engine, engine.dialect))
         event.listen(self._engine, "connect", _configure)
         event.listen(self._engine, "begin", _begin)
-        self._kept = KeptSqlite(self._engine, self._engine.dialect)
         self._found()
         if self._revision() != REVISION:
             self._migrate(self._put_aside)
@@ -318,11 +322,6 @@ class Database(AnyDatabase):
     def at_once(self, statement: Conditional, rows: Sequence[Mapping[str, Value]]) -> bool:
         """Run a statement for each of some rows of parameters, durably as `writing` does (see `Kept.run`)."""
         return self._kept.run(statement, rows)
-
-    def close(self) -> None:
-        """Close every connection."""
-        self._kept.close()
-        super().close()
 
     def copy_to(self, path: Path) -> None:
         """Write a consistent copy, also while the server runs, that only its owner can read.

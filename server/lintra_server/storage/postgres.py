@@ -57,11 +57,11 @@ class PostgresDatabase(AnyDatabase):
         Raises:
             InvalidSettingsError: it cannot be reached, forgets commits, is a standby, or holds something else.
         """
-        super().__init__(_engine(url))
+        engine = _engine(url)
         # Whoever has no driver was told so by now.
         from lintra_server.storage.kept_postgres import KeptPostgres
 
-        self._kept = KeptPostgres(self._engine)
+        super().__init__(engine, KeptPostgres(engine))
         self._place: Place | None = None
         event.listen(self._engine, "connect", _admit)
         try:
@@ -110,11 +110,6 @@ class PostgresDatabase(AnyDatabase):
         """
         with self._answering():
             return self._kept.run(statement, rows, lambda info: info[_PLACE] == self._place)
-
-    def close(self) -> None:
-        """Close every connection."""
-        self._kept.close()
-        super().close()
 
     def intact(self) -> list[str]:
         """Return nothing: PostgreSQL checks a page when it reads it, if the cluster has data checksums."""

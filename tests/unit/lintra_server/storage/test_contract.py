@@ -260,11 +260,12 @@ def test_rewriting_and_deleting_go_on_after_an_end_before_any_write(
     number = 1
 
     def do() -> None:
-        {
+        works: dict[str, Callable[[], object]] = {
             "merge": lambda: store.merge_segments(1, 60),
             "empty": lambda: store.delete_shares(1),
             "drop": lambda: store.delete_ids(1),
-        }[work]()
+        }
+        works[work]()
 
     while crash_at(store, number, do):
         store = stored.open()

@@ -4,10 +4,11 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import bindparam, delete, insert, literal_column, select, update
+from sqlalchemy import Select, bindparam, delete, insert, literal_column, select, update
 from sqlalchemy.exc import DBAPIError, OperationalError, ProgrammingError
 
 from lintra_protocol.errors import BatchClosedError, UnavailableError
@@ -17,8 +18,10 @@ from lintra_server.storage.postgres import Place, PostgresDatabase
 from support import postgres
 from support.stores import KINDS, Stored, add, an_id, empty
 
-HALF = select(*(bindparam(column.name) for column in segments.c)).where(bindparam("key") < literal_column("50"))
-SMALL = Conditional(insert(segments).from_select(list(segments.c.keys()), HALF))
+HALF: Select[*tuple[Any, ...]] = select(*(bindparam(column.name) for column in segments.c))
+SMALL = Conditional(
+    insert(segments).from_select(list(segments.c.keys()), HALF.where(bindparam("key") < literal_column("50")))
+)
 """Writes a segment if its key is below 50."""
 
 TERMINATED = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()"
@@ -78,7 +81,7 @@ def test_what_was_begun_when_the_process_was_interrupted_is_undone(
     kept = database._kept
     used, one = kept._connection, type(kept)._one
 
-    def interrupted(self: object, connection: object, text: str, values: tuple[object, ...]) -> bool:
+    def interrupted(self: Any, connection: object, text: str, values: tuple[Any, ...]) -> bool:
         if values[0] == 3:
             raise KeyboardInterrupt
         return bool(one(self, connection, text, values))

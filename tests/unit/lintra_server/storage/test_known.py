@@ -71,7 +71,9 @@ def test_identifiers_that_begin_alike_are_spread_by_secret_factors() -> None:
 # --- in a store ---------------------------------------------------------------------------------------------------
 
 
-def test_an_identifier_across_two_others_is_not_taken_for_one_that_is_stored(tmp_path: Path) -> None:
+def test_an_identifier_across_two_others_is_not_taken_for_one_that_is_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with empty("sqlite", tmp_path) as stored:
         store = stored.open()
         ids = [bytes(16) + b"a" * 16, b"b" * 16 + bytes(16)]
@@ -79,7 +81,7 @@ def test_an_identifier_across_two_others_is_not_taken_for_one_that_is_stored(tmp
         store.add_reports([Upload(1, ids, [payload(0)] * 2)])
         assert store.stored(1, [between, ids[1]]) == {ids[1]}
         # Even if the table leads there.
-        store._known._tables[1].candidates = lambda _: [(0, 0), (1, 0)]  # type: ignore[method-assign]
+        monkeypatch.setattr(store._known._tables[1], "candidates", lambda _: [(0, 0), (1, 0)])
         assert store.stored(1, [between, ids[1]]) == {ids[1]}
 
 
