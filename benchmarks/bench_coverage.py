@@ -10,6 +10,7 @@ any` whatever the variances of residuals; `pairs` counts correlations and means.
     python benchmarks/bench_coverage.py --draws 40 --sizes 12         # a minute or two
     python benchmarks/bench_coverage.py --json coverage.jsonl          # the whole grid; goes on where it stopped
     python benchmarks/bench_coverage.py --json coverage.jsonl --show   # prints what is there
+    python benchmarks/bench_coverage.py --json coverage.jsonl --write  # writes the pages' tables of all that is there
 
 Every coefficient should be covered in .93 to .99 of the draws within two simulation errors, or more and marked with ^
 (sets that hold everything count as covering); below is marked with !. r2 should be in .92.
@@ -18,20 +19,25 @@ names another), benchmarks/data and deploy/data; randhie if statsmodels is insta
 """
 
 import argparse
-import json
 import sys
 import time
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import showing
+from coverage_grid import kept
 from coverage_grid.cells import Cell, measure
 from coverage_grid.cohorts import cohort, seeded
+from coverage_grid.kept import Key
 from coverage_grid.population import Pairs, Population, measure_pairs, measure_population
+from coverage_grid.shown import tables
 from coverage_grid.tables import FOLDERS, GRID, all_tables
+from coverage_grid.verdicts import marks
+
+from lintra_protocol.ring import FloatArray
 
 EPSILONS = (0.1, 0.5, 1.0, 4.0)
 SIZES = (12, 14, 16)
@@ -40,20 +46,6 @@ HEADERS = {
     "population": "table           n    icpt  eps   p  worst  mean  unbd  bnd. pen.  r2     told  width draws  checked",
     "pairs": "table           n    eps   pairs: cohort worst mean told, population worst mean; means: the same",
 }
-LEAST, MOST, LEAST_R2 = 0.93, 0.99, 0.92
-
-
-def error(share: float, draws: int) -> float:
-    """Return the simulation error of a share."""
-    return float(np.sqrt(share * (1 - share) / draws))
-
-
-def verdict(cell: Cell) -> str:
-    """Return "!" if a coefficient or r2 is covered too seldom, "^" if one is covered more often than .99, or ""."""
-    low = min(cell.coverage) < LEAST - 2 * error(LEAST, cell.draws)
-    poor = cell.r2 is not None and cell.r2 < LEAST_R2 - 2 * error(LEAST_R2, cell.draws)
-    high = max(cell.coverage) > MOST + 2 * error(MOST, cell.draws)
-    return ("!" if low else "") + ("!r2" if poor else "") + ("^" if high else "")
 
 
 def line(cell: Cell | Pairs) -> str:
@@ -75,40 +67,31 @@ def line(cell: Cell | Pairs) -> str:
         f"{len(cell.coverage):4d}  {min(cell.coverage):5.3f} {np.mean(cell.coverage):5.3f} {cell.unbounded:5.2f} "
         f"{shown(cell.bounded)} {shown(None if cell.penalised is None else min(cell.penalised))} "
         f"{shown(cell.r2, 3)} {shown(cell.r2_told)}  {shown(cell.width)} {cell.draws:4d} "
-        f"{cell.different}/{cell.checked} {verdict(cell)}"
+        f"{cell.different}/{cell.checked} {marks(cell)}"
     )
 
 
-def read(path: Path | None) -> dict[str, Cell | Pairs]:
-    """Return the cells that a file holds, by key."""
-    if path is None or not path.exists():
-        return {}
-    found = [json.loads(text) for text in path.read_text("utf-8").splitlines()]
-    return {
-        one["key"]: Pairs(**one["cell"]) if one["key"].startswith("pairs") else Cell(**one["cell"]) for one in found
-    }
-
-
-def compute(asked: argparse.Namespace, name: str, size: int, intercept: bool, epsilon: float) -> Cell | Pairs:
+def compute(key: Key, table: FloatArray, checked: int) -> Cell | Pairs:
     """Draw the clients of a cell and release again and again."""
-    table, clients = asked.found[name], 2**size
-    generator = seeded(asked.seed, name, size, intercept)
-    noise = seeded(asked.seed, asked.kind, name, size, intercept, epsilon)
-    if asked.kind == "cohort":
-        held = cohort(table, clients, intercept, generator)
-        return measure(name, held, epsilon, held.matrices(epsilon, asked.draws, noise), checked=asked.checked)
-    population = Population.of(table, clients, intercept)
-    if asked.kind == "pairs":
-        return measure_pairs(name, population, epsilon, asked.draws, noise)
-    matrices = population.matrices(epsilon, asked.draws, noise)
-    return measure_population(name, population, epsilon, matrices, asked.checked, asked.residuals)
+    clients = 2**key.log2_clients
+    generator = seeded(key.seed, key.table, key.log2_clients, key.intercept)
+    noise = seeded(key.seed, key.kind, key.table, key.log2_clients, key.intercept, key.epsilon)
+    if key.kind == "cohort":
+        held = cohort(table, clients, key.intercept, generator)
+        return measure(key.table, held, key.epsilon, held.matrices(key.epsilon, key.draws, noise), checked=checked)
+    population = Population.of(table, clients, key.intercept)
+    if key.kind == "pairs":
+        return measure_pairs(key.table, population, key.epsilon, key.draws, noise)
+    matrices = population.matrices(key.epsilon, key.draws, noise)
+    residuals = "any" if key.residuals == "any" else "alike"
+    return measure_population(key.table, population, key.epsilon, matrices, checked, residuals)
 
 
-def grid(asked: argparse.Namespace) -> list[tuple[str, int, bool, float]]:
+def grid(asked: argparse.Namespace) -> list[Key]:
     """Return the cells, the small ones first."""
     intercepts = (True,) if asked.kind == "pairs" else (True, False)
     return [
-        (name, size, intercept, epsilon)
+        Key(asked.kind, asked.residuals, asked.seed, asked.draws, name, size, intercept, epsilon)
         for size in asked.sizes
         for name in asked.tables
         for intercept in intercepts
@@ -122,7 +105,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--kind", choices=("cohort", "population", "pairs"), default="cohort")
     parser.add_argument("--residuals", choices=("alike", "any"), default="alike", help="for the population")
     parser.add_argument("--data", type=Path, help="folder of .npz tables with X and y")
-    parser.add_argument("--tables", nargs="*", default=None, help="only these; the six of the grid by default")
+    parser.add_argument("--tables", nargs="*", default=list(GRID), help="only these; the six of the grid by default")
     parser.add_argument("--epsilons", type=float, nargs="*", default=list(EPSILONS))
     parser.add_argument("--sizes", type=int, nargs="*", default=list(SIZES), help="log2 of the numbers of clients")
     parser.add_argument("--draws", type=int, default=400)
@@ -131,27 +114,36 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=1e9, help="begin no cell after this time")
     parser.add_argument("--json", type=Path, help="append the cells here, one a line, and compute none that is there")
     parser.add_argument("--show", action="store_true", help="print what the file holds and compute nothing")
-    asked = parser.parse_args()
-    asked.found = all_tables([asked.data] if asked.data else list(FOLDERS))
-    asked.tables = [name for name in (asked.tables or GRID) if name in asked.found]
-    return asked
+    parser.add_argument("--write", action="store_true", help="write the pages' tables of what the file holds")
+    return parser.parse_args()
+
+
+def write(path: Path) -> None:
+    """Write the tables of the pages of all cells that a file holds."""
+    for shown, page in tables(kept.read(path)):
+        print(f"\n{shown.title}\n\n{shown.markdown()}\n\n{shown.note}")
+        showing.write(shown, page)
 
 
 def main() -> None:
     """Print the table of coverage."""
     asked, started = parsed(), time.monotonic()
-    known = read(asked.json)
+    if asked.write and not asked.json:
+        raise SystemExit("--write takes its tables from the file that --json names")
+    if asked.write:
+        write(asked.json)
+        return
+    known = kept.read(asked.json)
+    found = {} if asked.show else all_tables([asked.data] if asked.data else list(FOLDERS))
     print(HEADERS[asked.kind] + "\n" + "-" * 105)
-    for cell in grid(asked):
-        how = "" if asked.residuals == "alike" else f" {asked.residuals}"
-        key = f"{asked.kind}{how} {asked.seed} {asked.draws} " + " ".join(map(str, cell))
+    for key in grid(asked):
         if key not in known:
-            if asked.show or time.monotonic() - started > 60 * asked.minutes:
+            if key.table not in found or time.monotonic() - started > 60 * asked.minutes:
                 continue
-            known[key] = compute(asked, *cell)
+            known[key] = compute(key, found[key.table], asked.checked)
             if asked.json:
                 with asked.json.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps({"key": key, "cell": asdict(known[key])}) + "\n")
+                    file.write(kept.line(key, known[key]) + "\n")
         print(line(known[key]), flush=True)
 
 

@@ -1,6 +1,6 @@
 """Why intervals about the population may cover too little: residuals whose variance changes, and tails.
 
-    python benchmarks/bench_residual_variance.py --data ../shared/data
+    python benchmarks/bench_residual_variance.py [--write]
 
 Without any privacy: the table is the population, every draw takes 2^14 clients from it, and three intervals for each
 coefficient of least squares are compared: with one residual variance, with a variance of each row's own (White 1980),
@@ -14,13 +14,16 @@ from pathlib import Path
 import numpy as np
 from coverage_grid.population import TWO_SIDED, Population
 from coverage_grid.tables import FOLDERS, GRID, all_tables
+from showing import BENCHMARKS, Shown, write
 
 from lintra_protocol.ring import FloatArray
 
 CLIENTS, DRAWS = 1 << 14, 200
 
 
-def covered(population: Population, generator: np.random.Generator) -> dict[str, tuple[float, FloatArray]]:
+def covered(
+    population: Population, generator: np.random.Generator, draws: int = DRAWS
+) -> dict[str, tuple[float, FloatArray]]:
     """Return for each kind of interval the least coverage of a coefficient, and the mean deviations it states."""
     rows = population.rows
     features, target = rows[:, :-1], rows[:, -1]
@@ -29,7 +32,7 @@ def covered(population: Population, generator: np.random.Generator) -> dict[str,
     truth = np.linalg.pinv(features.T @ features) @ features.T @ target
     held: dict[str, list[FloatArray]] = {"one": [], "own": [], "most": []}
     stated: dict[str, list[FloatArray]] = {name: [] for name in held}
-    for _ in range(DRAWS):
+    for _ in range(draws):
         weights = generator.multinomial(CLIENTS, np.full(len(rows), 1 / len(rows))).astype(np.float64)
         inverse = np.linalg.pinv((features * weights[:, np.newaxis]).T @ features)
         found = inverse @ (features.T @ (weights * target))
@@ -61,24 +64,38 @@ def times_normal(rows: FloatArray) -> float:
     return max(found)
 
 
+def causes(tables: dict[str, FloatArray], draws: int = DRAWS) -> Shown:
+    """Return a line for each table."""
+    rows = []
+    for name, table in tables.items():
+        population = Population.of(table, CLIENTS, True)
+        found = covered(population, np.random.default_rng(7), draws)
+        ratio = found["most"][1] / found["one"][1]
+        shares = (f"{coverage:.3f}" for coverage, _ in found.values())
+        times = times_normal(population.rows[:, 1:])
+        rows.append((name, *shares, f"{ratio.min():,.3g} to {ratio.max():,.3g}", f"{times:.2g}"))
+    heads = ("table", "one variance", "own", "most", "most over one", "correlation")
+    note = (
+        f"{draws} draws of {CLIENTS:,} clients, no noise. Least coverage of a coefficient of ordinary least squares, "
+        "an intercept among them: with one residual variance, with one of each row's own (White 1980), and with the "
+        "most that second moments allow, R^2 RSS in the place of sum e^2 x x^T for rows of norm at most R. Then how "
+        "many times as wide that is (least and most over the coefficients), and how many times the variance of a "
+        "correlation is that of normal rows (most over the pairs)."
+    )
+    return Shown("residual-variance", "Least squares without privacy", heads, tuple(rows), note)
+
+
 def main() -> None:
     """Print a line for each table of the grid."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="folder of .npz tables with X and y")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/explanation/benchmarks.md")
     asked = parser.parse_args()
     tables = all_tables([asked.data] if asked.data else list(FOLDERS))
-    print("table          one   own  most    most / one (least, largest)   correlation over normal")
-    for name in (name for name in GRID if name in tables):
-        population = Population.of(tables[name], CLIENTS, True)
-        found = covered(population, np.random.default_rng(7))
-        least = {kind: coverage for kind, (coverage, _) in found.items()}
-        ratio = found["most"][1] / found["one"][1]
-        times = times_normal(population.rows[:, 1:])
-        print(
-            f"{name:13} {least['one']:.3f} {least['own']:.3f} {least['most']:.3f}    "
-            f"{ratio.min():7.1f} {ratio.max():7.1f}                {times:6.1f}",
-            flush=True,
-        )
+    shown = causes({name: tables[name] for name in GRID if name in tables})
+    print(f"{shown.markdown()}\n\n{shown.note}")
+    if asked.write:
+        write(shown, BENCHMARKS)
 
 
 if __name__ == "__main__":

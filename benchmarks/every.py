@@ -38,6 +38,7 @@ QUICK_SPECTRUM = (
 RUNS = {
     "bench_audit.py": Run("--runs 2000 --seeds 1", "--full"),
     "bench_bootstrap.py": Run("--runs 10"),
+    "bench_calibrations.py": Run("", "--full"),
     "bench_client.py": Run("--single 40 --repeats 3", ""),
     "bench_coverage.py": Run("--tables uci_concrete --sizes 12 --epsilons 1 --draws 10"),
     "bench_demo.py": Run("--runs 3", "--full"),

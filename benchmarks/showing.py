@@ -233,7 +233,9 @@ def write(shown: Shown, page: Path = PAGE) -> None:
 
 
 def wrapped(words: str, width: int = 100) -> str:
-    """Return prose in lines of at most so many characters."""
+    """Return prose in lines of at most so many characters; an empty line parts paragraphs."""
+    if "\n\n" in words:
+        return "\n\n".join(wrapped(paragraph, width) for paragraph in words.split("\n\n"))
     lines = [""]
     for word in words.split():
         if lines[-1] and len(lines[-1]) + 1 + len(word) > width:

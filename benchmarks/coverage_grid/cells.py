@@ -1,6 +1,5 @@
 """One cell of the grid: how often intervals hold the truth over many releases."""
 
-import time
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -60,7 +59,8 @@ class Cell:
         r2_told: share of the draws with an interval of r2.
         checked: how many draws were computed again by `regression` itself.
         different: how many of their intervals said something else about the truth than the batch.
-        width: median width of their finite intervals over that of the linearised one.
+        width: median width of their finite intervals over that of the linearised one with one residual variance.
+        strength: the smallest eigenvalue of the features' products over the deviation of the noise in one of them.
     """
 
     table: str
@@ -78,7 +78,7 @@ class Cell:
     checked: int
     different: int
     width: float | None
-    seconds: float
+    strength: float
 
 
 def measure(
@@ -91,7 +91,6 @@ def measure(
     residuals: Residuals = "alike",
 ) -> Cell:
     """Count over releases, `matrices` of shape `(B, q, q)`; the truth is that of `held`."""
-    started = time.perf_counter()
     true, law = truth(held), held.law(epsilon)
     longest = held.longest if residuals == "any" else 0.0
     batch = Batch(matrices, law, held.num_clients if of == "population" else 0, longest)
@@ -121,7 +120,7 @@ def measure(
         checked=len(again),
         different=different,
         width=float(np.median(widths)) if widths else None,
-        seconds=time.perf_counter() - started,
+        strength=float(np.linalg.eigvalsh(held.gram[:-1, :-1])[0]) / held.sigma(epsilon),
     )
 
 
@@ -146,13 +145,17 @@ def _by_regression(
     held: Cohort, epsilon: float, matrix: FloatArray, of: Of, residuals: Residuals, true: Truth
 ) -> _Reported:
     """Ask `regression` itself."""
-    found = regression(held.released(matrix, epsilon), "y", of=of, residuals=residuals)
-    rows = (found.intercept, *found.coefficients) if held.constant else found.coefficients
+    release = held.released(matrix, epsilon)
+    found = regression(release, "y", of=of, residuals=residuals)
+    alike = found if residuals == "alike" else regression(release, "y", of=of)
+    rows, beside = (
+        (each.intercept, *each.coefficients) if held.constant else each.coefficients for each in (found, alike)
+    )
     inside, widths = [], []
-    for one, value in zip(rows, true.solution.tolist(), strict=True):
+    for one, usual, value in zip(rows, beside, true.solution.tolist(), strict=True):
         inside.append(one.interval is None or one.interval[0] <= value <= one.interval[1])
-        if one.interval is not None and one.standard_error is not None:
-            linear = 2 * TWO_SIDED * one.standard_error.total
+        if one.interval is not None and usual.standard_error is not None:
+            linear = 2 * TWO_SIDED * usual.standard_error.total
             widths.append((one.interval[1] - one.interval[0]) / linear)
     share = found.r2_interval
     return _Reported(np.array(inside), widths, (share is None or share[0] <= true.r2 <= share[1], share is not None))

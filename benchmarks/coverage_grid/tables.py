@@ -12,7 +12,7 @@ import numpy as np
 from lintra_protocol.ring import FloatArray
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = (ROOT.parent / "shared" / "data", ROOT / "benchmarks" / "data")
+FOLDERS = (ROOT.parent / "shared" / "data", ROOT / "benchmarks" / "data", ROOT / "benchmarks" / "data" / "real")
 GRID = ("nyc_weather", "randhie", "uci_concrete", "uci_energy", "power_19k", "flights")
 """The six tables of the grid."""
 

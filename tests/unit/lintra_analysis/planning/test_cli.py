@@ -49,6 +49,36 @@ def test_the_plan_has_the_numbers_of_the_theory(capsys: pytest.CaptureFixture[st
     assert {"uniform_bytes", "seeded_bytes", "headroom_bits", "max_clients", "why", "second_moment"} < plan.keys()
 
 
+def test_the_plan_of_the_page_is_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    plan = document(capsys, *STANDARD[: STANDARD.index("--corrupt")])
+    second = plan["second_moment"]
+    predicted = plan["predicted"]
+    assert isinstance(second, dict)
+    assert isinstance(predicted, dict)
+    assert plan["sigma"] == pytest.approx(0.30082, abs=5e-6)
+    assert predicted["sketch"]["relative_error"] == pytest.approx(0.0624, abs=5e-5)
+    assert second["predicted"]["relative_error"] == pytest.approx(4.6e-5, abs=5e-7)
+    assert (second["seeded_bytes"], plan["seeded_bytes"]) == (4466, 4106)
+    assert predicted["ratio"] == pytest.approx(1.81e6, rel=3e-3)
+    # 16 n/d, but for the noise of the coalition and of the counter.
+    assert predicted["ratio_at_best_rows"] == pytest.approx(1.56e6, rel=3e-3)
+
+
+def test_the_clip_counter_costs_two_per_cent(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    plans = [document(capsys, *STANDARD, "--clip-count-weight", weight) for weight in ("0", "0.2", "0.1")]
+    plans.append(document(capsys, *STANDARD))
+    bare, usual, half, unsaid = (float(str(plan["sigma"])) for plan in plans)
+    assert usual / bare - 1 == pytest.approx(0.02, abs=5e-4)
+    assert half / bare - 1 == pytest.approx(0.005, abs=2e-4)
+    assert unsaid == usual
+    counters = [plan["deviations"] for plan in plans[1:3]]
+    assert isinstance(counters[0], dict)
+    assert isinstance(counters[1], dict)
+    assert counters[1]["clipped rows"] / counters[0]["clipped rows"] == pytest.approx(2, rel=0.02)
+
+
 def test_a_calibration_that_is_not_defined_is_null_and_the_notes_say_why(capsys: pytest.CaptureFixture[str]) -> None:
     plan = document(capsys, "--clients", "1000", "--rows", "64")
     assert plan["calibrations"]["published"] is None  # type: ignore[index]

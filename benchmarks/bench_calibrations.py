@@ -1,0 +1,65 @@
+"""How much noise a promise takes: ours beside what is published, a trusted curator's and that of each client alone.
+
+    python benchmarks/bench_calibrations.py                    # lines that take a second or less
+    python benchmarks/bench_calibrations.py --full [--write]   # all of them, a minute and a half
+
+The lines are those of `lintra plan --grid`: one client's noise per entry of its row, at epsilon 1, delta 1e-6, rows of
+norm at most 1, replacing one row, nobody corrupt.
+"""
+
+import argparse
+from collections.abc import Callable, Sequence
+
+from showing import BENCHMARKS, Shown, parser, show
+
+from lintra_analysis.planning.grid import GRID, grid_line
+from lintra_analysis.planning.text import number
+
+Line = dict[str, object]
+QUICK = tuple(point for point in GRID if point[2] == 1 or point[0] <= 10_000)
+"""What takes less than a second of CPU each: balanced rows, or few clients."""
+
+
+def calibrations(points: Sequence[tuple[int, int, int]] = GRID) -> Shown:
+    """Return the comparison for some numbers of clients, rows and sparsities."""
+    lines = [grid_line(*point) for point in points]
+    rows = tuple(tuple(_cell(value) for value in line.values()) for line in lines)
+    return Shown("calibrations", "Noise of one client by four calibrations", tuple(lines[0]), rows, note(lines))
+
+
+def _cell(value: object) -> str:
+    return number(value) if isinstance(value, float) else "undefined" if value is None else str(value)
+
+
+def ratios(lines: Sequence[Line], over: str, under: str, asked: Callable[[Line], bool] = bool) -> list[float]:
+    """Return one column over another, least first, in the lines where both are defined."""
+    return sorted(
+        one / other
+        for line in lines
+        if isinstance(one := line[over], float) and isinstance(other := line[under], float) and asked(line)
+    )
+
+
+def note(lines: Sequence[Line]) -> str:
+    """Return what the lines come to."""
+    single = [100 * (one - 1) for one in ratios(lines, "ours", "central", lambda line: line["s"] == 1)]
+    several = [100 * (one - 1) for one in ratios(lines, "ours", "central", lambda line: line["s"] != 1)]
+    local = ratios(lines, "local", "ours")
+    published = [one for head in ("published, d=10", "published, d=50") for one in ratios(lines, head, "ours")]
+    above = [float(str(line["above theory"])) for line in lines]
+    return (
+        f"Ours above a trusted curator's: {single[0]:.2g} to {single[-1]:.2g} % with s = 1, {several[0]:.2g} to "
+        f"{several[-1]:.2g} % with more. Local over ours: {local[0]:.2g} to {local[-1]:.2g} times. Published over "
+        f"ours, where it is defined: {min(published):.2g} to {max(published):.3g} times. Ours above the theory: at "
+        f"most about {max(above):.2g} of it, and {'never' if min(above) >= 0 else 'sometimes'} below."
+    )
+
+
+def main() -> None:
+    """Show it."""
+    asked: argparse.Namespace = parser(__doc__, 1, 1).parse_args()
+    show({"calibrations": lambda: calibrations(GRID if asked.full else QUICK)}, asked, BENCHMARKS)
+
+
+if __name__ == "__main__":
+    main()
