@@ -37,6 +37,7 @@ from coverage_grid.shown import tables
 from coverage_grid.tables import FOLDERS, GRID, all_tables
 from coverage_grid.verdicts import marks
 
+from lintra_analysis.estimators.estimates import Residuals
 from lintra_protocol.ring import FloatArray
 
 EPSILONS = (0.1, 0.5, 1.0, 4.0)
@@ -83,7 +84,7 @@ def compute(key: Key, table: FloatArray, checked: int) -> Cell | Pairs:
     if key.kind == "pairs":
         return measure_pairs(key.table, population, key.epsilon, key.draws, noise)
     matrices = population.matrices(key.epsilon, key.draws, noise)
-    residuals = "any" if key.residuals == "any" else "alike"
+    residuals: Residuals = "any" if key.residuals == "any" else "alike"
     return measure_population(key.table, population, key.epsilon, matrices, checked, residuals)
 
 

@@ -75,7 +75,7 @@ def quadratic(rows: FloatArray, ones: FloatArray, reach: float) -> FloatArray:
         return np.asarray(-np.logaddexp(0.0, -score))
 
     terms = np.polynomial.Chebyshev.interpolate(log_likelihood, 200, [-reach, reach]).truncate(3)
-    _, linear, square = terms.convert(kind=np.polynomial.Polynomial).coef
+    _, linear, square = map(float, terms.convert(kind=np.polynomial.Polynomial).coef.tolist())
     held = np.column_stack([np.ones(len(rows)), rows])
     solved = np.linalg.solve(held.T @ held, held.T @ (2 * ones - 1))
     return np.asarray(-linear / (2 * square) * solved[1:])

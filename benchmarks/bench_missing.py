@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 from coverage_grid.tables import FOLDERS, all_tables
-from showing import BENCHMARKS, Shown, Spread, spread, write
+from showing import BENCHMARKS, Cell, Shown, Spread, spread, write
 
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.ring import FloatArray
@@ -117,7 +117,8 @@ def errors(table: FloatArray, missing_in: str, epsilon: float | None, draws: int
 
 def comparison(tables: dict[str, FloatArray], draws: int = DRAWS) -> Shown:
     """Return a line for each table, what is missing, and epsilon."""
-    rows, best = [], dict.fromkeys([(words, way) for words in (ONE, EVERY) for way in WAYS], 0)
+    rows: list[tuple[Cell, ...]] = []
+    best = dict.fromkeys([(words, way) for words in (ONE, EVERY) for way in WAYS], 0)
     for name, table in tables.items():
         for words in (ONE, EVERY):
             for epsilon in EPSILONS:

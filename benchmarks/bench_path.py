@@ -86,11 +86,21 @@ def measure_choice(name: str, held: Cohort, epsilon: float, draws: int, generato
         shares = 1 - np.sum(theta @ gram * theta, axis=1) / about
         residuals = int(np.argmin([fit.cost for fit in fits[1:]]))
         found.append((shares[1 + path.best], shares[1 + residuals], shares[0], shares[1:].max()))
-    table = np.array(found) if found else np.full((1, 4), np.nan)
-    means, apart = table.mean(axis=0).tolist(), float((table[:, 0] - table[:, 3]).std() / np.sqrt(len(table)))
-    size = int(np.log2(held.num_clients))
+    shares_of = np.array(found) if found else np.full((1, 4), np.nan)
+    chosen_r2, residuals_r2, none, oracle = shares_of.mean(axis=0).tolist()
+    apart = float((shares_of[:, 0] - shares_of[:, 3]).std() / np.sqrt(len(shares_of)))
     return Choice(
-        name, size, bool(held.constant), epsilon, len(found), means[0], apart, *means[1:], refused=draws - len(found)
+        table=name,
+        log2_clients=int(np.log2(held.num_clients)),
+        intercept=bool(held.constant),
+        epsilon=epsilon,
+        draws=len(found),
+        chosen=chosen_r2,
+        error=apart,
+        residuals=residuals_r2,
+        none=none,
+        oracle=oracle,
+        refused=draws - len(found),
     )
 
 

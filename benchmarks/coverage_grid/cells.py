@@ -129,7 +129,7 @@ def _penalised(held: Cohort, batch: Batch) -> NDArray[np.bool_]:
     start, fitted = int(bool(held.constant)), len(held.gram) - 1
     penalty = penalty_beside(batch.law.sigma, fitted) * np.array([0.0] * start + [1.0] * (fitted - start))
     shrunk = np.linalg.solve(held.gram[:-1, :-1] + np.diag(penalty), held.gram[:-1, -1])
-    return batch.accepts(shrunk, penalty)
+    return batch.accepts(np.asarray(shrunk, np.float64), penalty)
 
 
 @dataclass(frozen=True)

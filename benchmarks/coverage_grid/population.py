@@ -7,11 +7,12 @@ import numpy as np
 from coverage_grid.cells import Cell, measure
 from coverage_grid.cohorts import Cohort, shrunk_rows
 from lintra_analysis.estimators.correlation import correlation
-from lintra_analysis.estimators.estimates import Residuals
+from lintra_analysis.estimators.estimates import Of, Residuals
 from lintra_analysis.estimators.means import means
 from lintra_protocol.ring import FloatArray
 
 TWO_SIDED = 1.959964
+BOTH: tuple[Of, Of] = ("cohort", "population")
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def measure_pairs(
     for one in noise:
         own = population.sampled(generator)
         release = whole.released(own + one, epsilon)
-        for position, of in enumerate(("cohort", "population")):
+        for position, of in enumerate(BOTH):
             true = own if of == "cohort" else whole.gram
             middle, expected = _correlations(true)
             found = correlation(release, of=of)

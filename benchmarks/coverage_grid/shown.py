@@ -15,7 +15,7 @@ from coverage_grid.tables import GRID
 from coverage_grid.verdicts import LEAST, LEAST_R2, MOST, error, high, low, marks, poor
 
 ESTIMATORS = BENCHMARKS.with_name("estimators.md")
-Each = TypeVar("Each", Cell, Pairs)
+Each = TypeVar("Each", bound=Cell | Pairs)
 Known = Mapping[Key, Cell | Pairs]
 CLASSES = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
 """Where classes of strength begin."""
@@ -75,14 +75,17 @@ def by_epsilon(
     found: Sequence[Each], words: Callable[[Each], str], lead: Callable[[Each], tuple[str, ...]]
 ) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
     """Return heads and rows: a line for each table, size and intercept, a column for each epsilon."""
-    epsilons = sorted({cell.epsilon for cell in found})
-    lines: dict[tuple[str, ...], dict[float, str]] = {}
-    for cell in found:
-        lines.setdefault(lead(cell), {})[cell.epsilon] = words(cell)
     names = list(dict.fromkeys(cell.table for cell in found))
-    ordered = sorted(lines, key=lambda at: (names.index(at[0].split(" ")[0]), at[0], at[1:] == ("no",)))
-    heads = tuple(f"epsilon {epsilon:g}" for epsilon in epsilons)
-    return heads, tuple((*at, *(lines[at].get(epsilon, "") for epsilon in epsilons)) for at in ordered)
+    lines: dict[tuple[int, int, bool], tuple[tuple[str, ...], dict[float, str]]] = {}
+    for cell in found:
+        at = names.index(cell.table), cell.log2_clients, lead(cell)[1:] == ("no",)
+        lines.setdefault(at, (lead(cell), {}))[1][cell.epsilon] = words(cell)
+    epsilons = sorted({cell.epsilon for cell in found})
+    rows = (lines[at] for at in sorted(lines))
+    return (
+        tuple(f"epsilon {epsilon:g}" for epsilon in epsilons),
+        tuple((*first, *(entries.get(epsilon, "") for epsilon in epsilons)) for first, entries in rows),
+    )
 
 
 def _lead(cell: Cell) -> tuple[str, ...]:
