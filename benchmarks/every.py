@@ -3,8 +3,7 @@
     python benchmarks/every.py [--full] [--only bench_store.py ...]
 
 Small runs have fewer draws and smaller tables: they show that a benchmark works and what it prints, and their figures
-say little. One that takes longer than its share of the ten minutes is stopped and says so. In full there is no limit:
-`bench_coverage.py` alone takes more than an hour.
+say little. One that takes longer than its share of the ten minutes is stopped and says so. In full there is no limit.
 """
 
 import argparse
