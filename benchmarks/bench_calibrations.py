@@ -10,7 +10,7 @@ norm at most 1, replacing one row, nobody corrupt.
 import argparse
 from collections.abc import Callable, Sequence
 
-from showing import BENCHMARKS, Shown, parser, show
+from showing import BENCHMARKS, Shown, write
 
 from lintra_analysis.planning.grid import GRID, grid_line
 from lintra_analysis.planning.text import number
@@ -57,8 +57,14 @@ def note(lines: Sequence[Line]) -> str:
 
 def main() -> None:
     """Show it."""
-    asked: argparse.Namespace = parser(__doc__, 1, 1).parse_args()
-    show({"calibrations": lambda: calibrations(GRID if asked.full else QUICK)}, asked, BENCHMARKS)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--full", action="store_true", help="all lines of `lintra plan --grid`")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/explanation/benchmarks.md")
+    asked = parser.parse_args()
+    shown = calibrations(GRID if asked.full else QUICK)
+    print(f"{shown.markdown()}\n\n{shown.note}")
+    if asked.write:
+        write(shown, BENCHMARKS)
 
 
 if __name__ == "__main__":

@@ -138,8 +138,6 @@ def test_every_benchmark_of_a_page_is_a_file_that_knows_its_options() -> None:
     assert len([match for match in found if match]) >= 8
     for match in filter(None, found):
         source = (ROOT / match[1]).read_text("utf-8")
-        if "from showing import" in source and "parser(" in source:  # options that all benchmarks of papers have
-            source += (ROOT / "benchmarks/showing.py").read_text("utf-8")
         for option in re.findall(r"--[\w-]+", match[2]):
             assert f'"{option}"' in source, match[0]
 

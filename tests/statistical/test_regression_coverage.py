@@ -227,7 +227,7 @@ def test_intervals_of_a_strong_correlation_cover_under_noise_and_would_not_on_fi
         pair, narrow = correlation(release).pairs[0], correlation(release, of="cohort").pairs[0]
         assert pair.value is not None
         assert pair.standard_error is not None
-        own = float(np.corrcoef(rows[:, 1:], rowvar=False)[0, 1])
+        own = float(np.asarray(np.corrcoef(rows[:, 1:], rowvar=False))[0, 1])
         hits["population"].append(covers(pair.interval, 0.97))
         hits["cohort"].append(covers(narrow.interval, own))
         if pair.value < 1:

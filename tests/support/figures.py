@@ -202,7 +202,8 @@ def _literals(path: str, name: str) -> frozenset[Decimal]:
     if name not in _nodes(path):
         raise ValueError(f"{path} has no {name}")
     constants = (one.value for one in ast.walk(_nodes(path)[name]) if isinstance(one, ast.Constant))
-    return frozenset(abs(Decimal(repr(one))) for one in constants if type(one) in (int, float) and abs(one) < 1e300)
+    held = (one for one in constants if isinstance(one, int | float) and not isinstance(one, bool))
+    return frozenset(abs(Decimal(repr(one))) for one in held if abs(one) < 1e300)
 
 
 def _blank(match: re.Match[str]) -> str:

@@ -20,7 +20,8 @@ def lintra(*arguments: str) -> int:
 
 def document(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, object]:
     assert lintra(*arguments, "--json") == 0
-    return json.loads(capsys.readouterr().out)
+    found: dict[str, object] = json.loads(capsys.readouterr().out)
+    return found
 
 
 STANDARD = (
@@ -206,6 +207,9 @@ def test_the_grid_shows_four_calibrations_within_a_thousandth_of_theory(
 
 def test_sparsity_is_planned_for_and_its_price_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     plan = document(capsys, "--clients", "10000", "--rows", "64", "--sparsity", "4")
-    assert plan["mechanism"]["sparsity"] == 4  # type: ignore[index]
-    assert float(plan["mechanism"]["leverage"]) == plan["leverage"] > 64 / 10_000  # type: ignore[index]
+    mechanism = plan["mechanism"]
+    assert isinstance(mechanism, dict)
+    assert mechanism["sparsity"] == 4
+    assert isinstance(plan["leverage"], float)
+    assert float(mechanism["leverage"]) == plan["leverage"] > 64 / 10_000
     assert any("smoothing noise" in note for note in plan["notes"])  # type: ignore[attr-defined]
