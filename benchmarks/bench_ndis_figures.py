@@ -281,7 +281,7 @@ def parts(full: bool, runs: int) -> dict[str, Callable[[], Shown]]:
         "ndis-flights-least-squares": lambda: utility.flights_least_squares(runs),
         "ndis-spectrum": lambda: figures.spectrum(full, max(runs // 10, 2)),
         "ndis-error-by-rows": lambda: figures.error_by_rows(full, 3_000 * runs),
-        "ndis-profile": lambda: profile(full, max(runs // 30, 2)),
+        "ndis-profile": lambda: profile(full, max(runs // 15, 2)),
         "ndis-by-leverage": by_leverage,
         "ndis-leverage-gain": leverage_gain,
         "ndis-calibrated": calibrated,

@@ -41,13 +41,19 @@ def number(pattern: str, printed: str) -> float:
 def of_second_moments(printed: str) -> None:
     private = number(r"dep_delay +private +([\d.-]+)", printed)
     assert private == pytest.approx(number(r"dep_delay .*without privacy +([\d.-]+)", printed), abs=0.1)
+    low, high = (number(rf"dep_delay .*six runs {part}", printed) for part in (r"+([\d.-]+) to", r".* to +([\d.-]+)"))
+    assert low <= private <= high
+    assert 0 < high - low < 0.1
     assert number(r"epsilon ([\d.]+) at delta 1e-06", printed) <= 1
 
 
 def of_audit(printed: str) -> None:
     claimed = number(r"claimed: epsilon ([\d.]+)", printed)
     assert 0.8 * claimed < number(r"found: at least ([\d.]+)", printed) <= claimed
+    least, most = (number(rf"five audits: at least {part}", printed) for part in (r"([\d.]+)", r"[\d.]+ to ([\d.]+)"))
+    assert 0.8 * claimed < least < most <= claimed
     assert "\npassed\n" in printed
+    assert "found by 5 audits of 5" in printed
     before, _, after = printed.rpartition("passed  ")
     assert "FAILED" not in before
     assert "FAILED  optimal" in after
@@ -56,10 +62,13 @@ def of_audit(printed: str) -> None:
 def of_synthetic_rows(printed: str) -> None:
     true = number(r"correlation ([\d.]+) of the people", printed)
     assert number(r"people, ([\d.-]+) of the made-up rows", printed) == pytest.approx(true, abs=0.1)
+    least, most = (number(rf"ten more releases: {part}", printed) for part in (r"([\d.]+)", r"[\d.]+ to ([\d.]+)"))
+    assert true - 0.1 < least <= most < true + 0.1
 
 
 def of_sixteen_airlines(printed: str) -> None:
     assert number(r"all together .*flights +([\d.]+)", printed) > 0.86
+    assert number(r"all together .*flights +[\d.]+ \(([\d.]+) to", printed) > 0.85
     # Fewer than 1,000 flights: alone they do much worse.
     for airline in ("AS", "F9", "YV", "HA", "OO"):
         assert number(rf"{airline} alone .*flights +(-?[\d.]+)", printed.replace("nothing", "-1")) < 0.7

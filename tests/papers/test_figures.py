@@ -90,6 +90,32 @@ def test_every_table_of_the_page_has_its_command_date_and_machine() -> None:
         assert (ROOT / "benchmarks" / found[1]).is_file()
 
 
+TIMED = {"table-4", "table-6", "table-7", "race-noise"}
+
+
+def runs_are_told(name: str, block: str) -> bool:
+    """Return whether a table with spreads names its runs, at least 20 (of times 5), and one without says why."""
+    rows = [line for line in block.splitlines() if line[:1] == line[-1:] == "|"]
+    prose = " ".join(line for line in block.splitlines() if line not in rows)
+    if not any(re.search(r"\(-?[\d.,e+-]+ to ", line) for line in rows):
+        return "Mathematics" in prose or "Computed from formats" in prose
+    told = [int(found.replace(",", "")) for found in re.findall(r"([\d,]+)\s+(?:runs|uniform\s+frames)", prose)]
+    return max(told, default=0) >= (5 if name in TIMED else 20)
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_every_table_says_of_how_many_runs_it_is_or_that_it_is_mathematics(name: str) -> None:
+    assert runs_are_told(name, BLOCKS[name])
+
+
+def test_a_table_of_one_draw_or_of_ten_runs_is_found() -> None:
+    line = "| 1 | 0.5 (0.4 to 0.6) |"
+    assert runs_are_told("new", f"{line}\n\nOf 20\nruns.")
+    assert not runs_are_told("new", f"{line}\n\nOf 10 runs.")
+    assert not runs_are_told("new", f"{line}\n\nMathematics.")
+    assert not runs_are_told("new", "| 1 | 0.5 |\n\nOf one run.")
+
+
 def test_no_title_of_the_page_is_longer_than_a_line() -> None:
     titles = [line for line in PAGE.splitlines() if line.startswith("#")]
     assert len(titles) > len(BLOCKS)
