@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,10 +17,9 @@ SECONDS = 120
 
 def printed_by(page: Path) -> str:
     """Return everything that a notebook prints; a cell that fails raises, and so does a page without a figure."""
-    from myst_nb.core.read import read_myst_markdown_notebook
     from nbclient import NotebookClient
 
-    notebook = read_myst_markdown_notebook(page.read_text("utf-8"), path=page)
+    notebook = import_module("myst_nb.core.read").read_myst_markdown_notebook(page.read_text("utf-8"), path=page)
     NotebookClient(
         notebook, timeout=SECONDS, kernel_name="python3", resources={"metadata": {"path": str(page.parent)}}
     ).execute()
