@@ -216,9 +216,11 @@ def any_residuals(found: list[Cell], usual: list[Cell]) -> Shown:
         for cell in sorted(found, key=lambda cell: (cell.table, not cell.intercept))
     )
     heads = ("table, n", "intercept", "epsilon", "one variance", "any", "times as wide")
+    least = min(min(cell.coverage) for cell in found)
+    held = "all" if least == 1 else f"at least {share(least)}"
     note = (
-        f"Least coverage of a coefficient. Over {found[0].draws} releases a cell every coefficient is covered in at "
-        f'least {share(min(min(cell.coverage) for cell in found))} with `residuals="any"`. Times as wide: the length '
+        f'Least coverage of a coefficient. With `residuals="any"` every coefficient is covered in {held} of the '
+        f"{found[0].draws} releases of a cell. Times as wide: the length "
         "of intervals over that of the linearised one of one variance, the median over coefficients of "
         f"{found[0].checked} releases."
     )
