@@ -95,5 +95,9 @@ class DataKey:
         return self._cipher.decrypt(view[:_NONCE_BYTES], view[_NONCE_BYTES:], _context(number))
 
 
+_SEGMENT = framed("segment", bytes(8))[:-8]
+
+
 def _context(number: int) -> bytes:
-    return framed("segment", number.to_bytes(8, "big"))
+    """Return `framed("segment", number as eight bytes)`."""
+    return _SEGMENT + number.to_bytes(8, "big")

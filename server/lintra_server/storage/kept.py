@@ -8,6 +8,7 @@ import sqlite3
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Generic, TypeVar
 
 from sqlalchemy import Dialect, Engine
@@ -21,6 +22,8 @@ from lintra_server.storage.direct import Value, as_the_library_has_it
 
 C = TypeVar("C")
 
+Ordered = Callable[[Mapping[str, Value]], tuple[Value, ...]]
+
 Info = Mapping[object, object]
 """What was noted of a connection when it was opened."""
 
@@ -31,16 +34,16 @@ class Conditional:
     def __init__(self, statement: ClauseElement) -> None:
         """Compile nothing yet."""
         self._statement = statement
-        self._compiled: dict[str, tuple[str, tuple[str, ...]]] = {}
+        self._compiled: dict[str, tuple[str, Ordered]] = {}
 
-    def compiled(self, dialect: Dialect) -> tuple[str, tuple[str, ...]]:
-        """Return its text for a kind of database whose parameters stand in order, and the name of each parameter."""
+    def compiled(self, dialect: Dialect) -> tuple[str, Ordered]:
+        """Return its text for a kind of database whose parameters stand in order, and what puts a row in that order."""
         found = self._compiled.get(dialect.name)
         if found is None:
             compiled = self._statement.compile(dialect=dialect)
-            if not isinstance(compiled, SQLCompiler):
-                raise TypeError("this statement takes no parameters")
-            found = self._compiled[dialect.name] = str(compiled), tuple(compiled.positiontup or ())
+            if not isinstance(compiled, SQLCompiler) or not compiled.positiontup or len(compiled.positiontup) < 2:
+                raise TypeError("this statement does not take several parameters")
+            found = self._compiled[dialect.name] = str(compiled), itemgetter(*compiled.positiontup)
         return found
 
 
@@ -68,7 +71,7 @@ class Kept(ABC, Generic[C]):
         self,
         statement: Conditional,
         rows: Sequence[Mapping[str, Value]],
-        believed: Callable[[Info], bool] = lambda _: True,
+        believed: Callable[[Info], bool] | None = None,
     ) -> bool:
         """Run a statement for each of some rows of parameters, in one transaction, durable when this returns.
 
@@ -77,16 +80,16 @@ class Kept(ABC, Generic[C]):
         Args:
             statement: changes one row, or none.
             rows: of its parameters, by name.
-            believed: returns whether a connection leads where it should; if not, nothing is done.
+            believed: returns whether a connection leads where it should, if that is asked; if not, nothing is done.
 
         Raises:
             DBAPIError: as SQLAlchemy raises it; the connection is not used again.
         """
-        text, names = statement.compiled(self._dialect)
-        values = [tuple([row[name] for name in names]) for row in rows]
+        text, ordered = statement.compiled(self._dialect)
+        values = [ordered(row) for row in rows]
         with self._lock:
             connection = self._opened()
-            if not believed(self._info):
+            if believed is not None and not believed(self._info):
                 self._let_go()
                 return False
             try:

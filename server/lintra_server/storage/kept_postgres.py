@@ -30,13 +30,15 @@ class KeptPostgres(Kept[PGconn]):
         """Open nothing yet."""
         made: Callable[..., Dialect] = library.dialect
         super().__init__(engine, made(paramstyle="numeric_dollar"))
-        self._prepared: dict[str, bytes] = {}
+        self._prepared: dict[str, tuple[bytes, list[int]]] = {}
 
     def _one(self, connection: PGconn, text: str, values: tuple[Value, ...]) -> bool:
-        name = self._prepared.get(text) or self._prepare(connection, text, values)
-        sent: list[Any] = [_sent(value) for value in values]  # nothing, too, which the driver's own types leave out
-        result = connection.exec_prepared(name, sent, [_BINARY] * len(sent), _BINARY)
-        return _done(connection, result).command_tuples == 1
+        name, formats = self._prepared.get(text) or self._prepare(connection, text, values)
+        # None among them, too, which the driver's own types leave out.
+        sent: list[Any] = [
+            value.to_bytes(8, "big", signed=True) if isinstance(value, int) else value for value in values
+        ]
+        return _done(connection, connection.exec_prepared(name, sent, formats, _BINARY)).command_tuples == 1
 
     def _say(self, connection: PGconn, command: str) -> None:
         _done(connection, connection.exec_(command.encode("ascii")))
@@ -48,21 +50,13 @@ class KeptPostgres(Kept[PGconn]):
         own: psycopg.Connection[Any] = connection
         return own.pgconn
 
-    def _prepare(self, connection: PGconn, text: str, values: tuple[Value, ...]) -> bytes:
+    def _prepare(self, connection: PGconn, text: str, values: tuple[Value, ...]) -> tuple[bytes, list[int]]:
         """Prepare a statement; which of its parameters are numbers its first values say, the others are bytes."""
         name = b"lintra_%d" % len(self._prepared)
         types = [_BIGINT if isinstance(value, int) else _BYTEA for value in values]
         _done(connection, connection.prepare(name, text.encode("ascii"), types))
-        self._prepared[text] = name
-        return name
-
-
-def _sent(value: Value) -> bytes | None:
-    if isinstance(value, int):
-        return value.to_bytes(8, "big", signed=True)
-    if isinstance(value, str):
-        raise TypeError("a statement has no parameter that is a text")
-    return value
+        self._prepared[text] = found = name, [_BINARY] * len(values)
+        return found
 
 
 def _done(connection: PGconn, result: PGresult) -> PGresult:

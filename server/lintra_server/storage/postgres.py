@@ -21,7 +21,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from lintra_protocol.errors import UnavailableError
 from lintra_server.storage.database import REVISION, AnyDatabase, alembic_version
 from lintra_server.storage.direct import Value
-from lintra_server.storage.kept import Conditional
+from lintra_server.storage.kept import Conditional, Info
 from lintra_server.storage.steps import ForkedError
 from lintra_service.settings import InvalidSettingsError
 
@@ -108,8 +108,14 @@ class PostgresDatabase(AnyDatabase):
 
         It is not run if another machine answers than before: a transaction compares first what is stored there.
         """
-        with self._answering():
-            return self._kept.run(statement, rows, lambda info: info[_PLACE] == self._place)
+        try:
+            return self._kept.run(statement, rows, self._is_here)
+        except DBAPIError as error:
+            self._look_at(error)
+            raise
+
+    def _is_here(self, info: Info) -> bool:
+        return info[_PLACE] == self._place
 
     def intact(self) -> list[str]:
         """Return nothing: PostgreSQL checks a page when it reads it, if the cluster has data checksums."""
@@ -147,8 +153,11 @@ class PostgresDatabase(AnyDatabase):
         try:
             yield
         except DBAPIError as error:
-            if self._place is None or not _is_gone(error):
-                raise
+            self._look_at(error)
+            raise
+
+    def _look_at(self, error: DBAPIError) -> None:
+        if self._place is not None and _is_gone(error):
             self._kept.doubt()
             log.warning("the database does not answer", reason=_first_line(error))
             raise UnavailableError("the database does not answer") from None

@@ -6,8 +6,7 @@ segments becomes one that has the number of the last of them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,16 +106,14 @@ class BatchSegments(Protocol):
         """Return the database's address and the data key, with which another process reads the same."""
 
 
-@dataclass(frozen=True)
-class Tail:
+class Tail(NamedTuple):
     """Where a batch ends: the number of its last segment, -1 if there is none, and its reports."""
 
     number: int
     total: int
 
 
-@dataclass(frozen=True)
-class Written:
+class Written(NamedTuple):
     """A segment that is just being written.
 
     Attributes:
@@ -127,7 +124,7 @@ class Written:
 
     number: int
     report_ids: Sequence[bytes]
-    row: Mapping[str, Value] = field(repr=False)
+    row: Mapping[str, Value]
 
 
 class StoredSegments:

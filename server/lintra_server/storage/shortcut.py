@@ -7,7 +7,7 @@ decided inside the transaction that commits, as on the long way; memory only say
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from lintra_server.disk.vault import DataKey
 from lintra_server.storage.database import AnyDatabase
@@ -16,8 +16,7 @@ from lintra_server.storage.segments import FOLLOW, Tail, Written, new_segments
 from lintra_server.storage.spent import SpentTables
 
 
-@dataclass(frozen=True)
-class Arrived:
+class Arrived(NamedTuple):
     """Reports that came for one batch, in the order in which they came.
 
     Attributes:
@@ -26,9 +25,9 @@ class Arrived:
     """
 
     report_ids: Sequence[bytes]
-    payloads: Sequence[bytes] = field(repr=False)
-    serials: Sequence[bytes] = field(repr=False)
-    key: DataKey = field(repr=False)
+    payloads: Sequence[bytes]
+    serials: Sequence[bytes]
+    key: DataKey
 
 
 class Shortcut:
@@ -69,9 +68,8 @@ class Shortcut:
             totals[batch] = self._ends[batch].total + len(arrived[batch].report_ids)
             self._ends[batch] = Tail(written[-1].number, totals[batch])
             self._known.add(batch, written)
-            table = self._spent.ready(batch)
-            if arrived[batch].serials and table is not None:
-                table.add(b"".join(arrived[batch].serials))
+            if serials := arrived[batch].serials:
+                self._spent.add(batch, serials)
         return totals
 
     def found(self, batch: int, before: Tail, now: Tail) -> None:

@@ -113,6 +113,12 @@ class SpentTables:
         """Return the used tokens of a task, if they are in memory."""
         return self._of.get(task)
 
+    def add(self, task: int, serials: Sequence[bytes]) -> None:
+        """Remember what a commit used, now that it is durable; a table that is not in memory is read later."""
+        table = self._of.get(task)
+        if table is not None:
+            table.add(b"".join(serials))
+
     def forget(self, task: int) -> None:
         """Read a task's tokens from the disk again when they are asked for."""
         self._of.pop(task, None)

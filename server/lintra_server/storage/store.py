@@ -155,11 +155,13 @@ class Store(HeldReports):
             key = self._data_keys.get(number)
             if key is None or number in self._closed or not self._shortcut.leads_to(number):
                 return False
+            report_ids, payloads, serials = group[0].report_ids, group[0].payloads, group[0].serials
+            if len(group) > 1:
+                report_ids = [report_id for upload in group for report_id in upload.report_ids]
+                payloads = [payload for upload in group for payload in upload.payloads]
+                serials = [serial for upload in group for serial in upload.serials]
             if any(upload.refusal for upload in group):
                 return False
-            report_ids = [report_id for upload in group for report_id in upload.report_ids]
-            payloads = [payload for upload in group for payload in upload.payloads]
-            serials = [serial for upload in group for serial in upload.serials]
             arrived[number] = Arrived(report_ids, payloads, serials, key)
         totals = self._shortcut.store(arrived)
         self._held |= totals or {}
