@@ -1,13 +1,12 @@
 """CPU time that a client spends on a row: alone, in bulk, and in bare seals, which are the floor.
 
-Run `python benchmarks/bench_client.py`. N = 3 servers, d = 12 columns, the mechanism `sum`. The servers are functions
-behind the HTTP transport that sign a receipt without opening anything; their own time is subtracted. Medians of CPU
-time over repeated runs; nothing is asserted.
+    python benchmarks/bench_client.py [--write]
+
+N = 3 servers, d = 12 columns, the mechanism `sum`. The servers are functions behind the HTTP transport that sign a
+receipt without opening anything; their own time is subtracted. Medians of CPU time over repeated runs.
 """
 
-import argparse
 import asyncio
-import platform
 import statistics
 import tempfile
 import time
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import httpx2
 import numpy as np
+from showing import BENCHMARKS, Cell, Shown, load, parser, runs_of, show
 
 from lintra_client import Client
 from lintra_client.ledger import Ledger
@@ -156,21 +156,44 @@ async def costs(suite: SuiteName, bulk: int = BULK, single: int = SINGLE, repeat
             }
 
 
-async def measure(suite: SuiteName, single: int, repeats: int) -> None:
-    """Print what a row costs."""
-    for name, milliseconds in (await costs(suite, single=single, repeats=repeats)).items():
-        print(f"{suite:16} {name:30} {milliseconds:7.3f} ms CPU per row")
+FLOORS = {
+    "bulk, array": ("bare seals, blocks",),
+    "bulk, mappings": ("bare seals, blocks",),
+    "one row at a time": ("bare seals and receipts, alone", "bare requests, alone"),
+    "the same, charged to a ledger": ("bare seals and receipts, alone", "bare requests, alone"),
+}
+"""What each way of sending cannot do without."""
+
+
+def table(bulk: int, single: int, repeats: int) -> Shown:
+    """Return what a row costs in both suites, ratios first."""
+    busy = load()
+    found = {suite: asyncio.run(costs(suite, bulk, single, repeats)) for suite in SUITES}
+
+    def cells(what: str) -> list[Cell]:
+        line: list[Cell] = [what]
+        for suite in SUITES:
+            floor = sum(found[suite][name] for name in FLOORS.get(what, ()))
+            line += [found[suite][what] / floor if floor else None, f"{found[suite][what]:.3g} ms"]
+        return line
+
+    return Shown(
+        "client-times",
+        "CPU time that a client spends on a row",
+        ("how rows are sent", *(head for suite in SUITES for head in (f"{suite}: times its floor", "CPU time"))),
+        tuple(tuple(cells(what)) for what in found[SUITES[0]]),
+        f"N = {SERVERS} servers, {COLUMNS} columns, {bulk:,} rows in bulk and {single} alone; medians of {repeats} "
+        f"rounds. The floor in bulk is the bare seals of blocks; alone it is bare seals, verified receipts and bare "
+        f"requests, all three. {busy}",
+    )
 
 
 def main() -> None:
-    """Print it for both suites."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--single", type=int, default=SINGLE, help="rows that are sent one by one")
-    parser.add_argument("--repeats", type=int, default=REPEATS, help="of which the median is shown")
-    asked = parser.parse_args()
-    print(f"{platform.machine()}, Python {platform.python_version()}, N = {SERVERS}, d = {COLUMNS}, rows {BULK}")
-    for name in SUITES:
-        asyncio.run(measure(name, asked.single, asked.repeats))
+    """Show it for both suites."""
+    options = parser(__doc__, REPEATS, REPEATS)
+    options.add_argument("--single", type=int, default=SINGLE, help="rows that are sent one by one")
+    asked = options.parse_args()
+    show({"client-times": lambda: table(BULK, asked.single, runs_of(asked))}, asked, BENCHMARKS)
 
 
 if __name__ == "__main__":

@@ -1,26 +1,38 @@
-"""How many discrete Gaussian samples a second: in bulk, for one client, and in plain Python beside them.
+"""What discrete Gaussian samples take: in bulk, for one client, and in plain Python, beside the random stream alone.
 
-Run `pytest benchmarks/bench_noise.py`; each line also reports `samples_per_second` from CPU time (`--benchmark-json`
-keeps it). The stream itself is measured in the same run, since it is the floor.
+    python benchmarks/bench_noise.py [--runs 20] [--write]
+
+The stream is the floor: about nine words are read for each sample. Both are measured in turns, and every figure is the
+least CPU time of some rounds. `--write` puts the table into docs/explanation/benchmarks.md.
 """
 
 import importlib.util
+import math
 import time
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
-import pytest
-from pytest_benchmark.fixture import BenchmarkFixture
+from showing import BENCHMARKS, Shown, load, parser, runs_of, show
 
 from lintra_protocol.noise import MAX_SIGMA, discrete_gaussian
 from lintra_protocol.randomness import bulk_system_randomness, system_randomness
 
-BULK = 1_000_000
+BULK, PLAIN, USUAL = 1_000_000, 5_000, 30_000
+"""Samples drawn at once, by this library and in plain Python, and a usual sigma."""
+
+WORDS_READ = 9
+"""Of the random stream, for a sample."""
+
+ONE_CLIENT = (12, 40, 80, 256)
+LEAST_SAMPLES = 20_000
+"""Draws for one client are repeated until there are so many, since a clock is too coarse for one."""
+
 TWIN = Path(__file__).parents[1] / "tests/support/noise_reference.py"
 
 
-def _plain_form() -> ModuleType:
+def plain_form() -> ModuleType:
+    """Return the sampler in plain Python that the tests compare with."""
     spec = importlib.util.spec_from_file_location("noise_reference", TWIN)
     assert spec is not None
     assert spec.loader is not None
@@ -29,45 +41,69 @@ def _plain_form() -> ModuleType:
     return module
 
 
-def _measure(benchmark: BenchmarkFixture, count: int, draw: Callable[[], object]) -> None:
-    """Time calls that give `count` samples each, and note the rate in CPU time."""
-    spent, calls = 0.0, 0
-
-    def counted() -> None:
-        nonlocal spent, calls
-        started = time.process_time()
-        draw()
-        spent, calls = spent + time.process_time() - started, calls + 1
-
-    benchmark(counted)
-    benchmark.extra_info["samples_per_second"] = round(calls * count / spent)
+def cpu(work: Callable[[], object]) -> float:
+    """Return the CPU seconds of one call."""
+    begun = time.process_time()
+    work()
+    return time.process_time() - begun
 
 
-@pytest.mark.parametrize("sigma", [1, 30_000, MAX_SIGMA])
-def test_bulk(benchmark: BenchmarkFixture, sigma: int) -> None:
-    source = bulk_system_randomness()
-    _measure(benchmark, BULK, lambda: discrete_gaussian(BULK, sigma, source))
+def beside_stream(count: int, draw: Callable[[], object], source: Callable[[int], bytes], rounds: int) -> list[float]:
+    """Return the CPU seconds of `count` samples, and of the stream that they read: the least of some rounds."""
+    repeats = max(1, LEAST_SAMPLES // count)
+    pieces, rest = divmod(8 * WORDS_READ * count, 1 << 17)
+
+    def stream() -> None:
+        for _ in range(repeats):
+            for _ in range(pieces):
+                source(1 << 17)
+            source(rest)
+
+    def drawn() -> None:
+        for _ in range(repeats):
+            draw()
+
+    found = [(cpu(drawn), cpu(stream)) for _ in range(rounds)]
+    return [min(each) / repeats for each in zip(*found, strict=True)]
 
 
-@pytest.mark.parametrize("count", [12, 40, 80, 256])
-def test_one_client(benchmark: BenchmarkFixture, count: int) -> None:
-    source = bulk_system_randomness()
-    _measure(benchmark, count, lambda: discrete_gaussian(count, 30_000, source))
+def table(rounds: int) -> Shown:
+    """Measure every line."""
+    busy, bulk, read = load(), bulk_system_randomness(), plain_form().reader(bulk_system_randomness())
+    plain = plain_form()
+
+    def sampled(count: int, sigma: int, source: Callable[[int], bytes]) -> list[float]:
+        return beside_stream(count, lambda: discrete_gaussian(count, sigma, source), source, rounds)
+
+    found = [(f"in bulk, sigma {sigma:,}", BULK, sampled(BULK, sigma, bulk)) for sigma in (1, USUAL, MAX_SIGMA)]
+    found += [("for one client", count, sampled(count, USUAL, bulk)) for count in ONE_CLIENT]
+    found += [("for one client, each from the system", 12, sampled(12, USUAL, system_randomness))]
+    plainly = beside_stream(PLAIN, lambda: plain.samples(PLAIN, USUAL, read), bulk, max(2, rounds // 5))
+    found += [("in plain Python", PLAIN, plainly)]
+    rows = tuple(
+        (what, count, took / floor, 1e6 * took / count, _time(took), _time(floor))
+        for what, count, (took, floor) in found
+    )
+    return Shown(
+        "noise-times",
+        "What samples of noise take",
+        ("how", "samples", "times the stream", "us a sample", "CPU time", "of the stream"),
+        rows,
+        f"The least of {rounds} rounds each, samples and stream in turns; sigma {USUAL:,} unless another is named. A "
+        f"sample reads about {WORDS_READ} words of the stream. {busy}",
+    )
 
 
-@pytest.mark.parametrize("count", [12, 80])
-def test_one_client_on_system_randomness(benchmark: BenchmarkFixture, count: int) -> None:
-    _measure(benchmark, count, lambda: discrete_gaussian(count, 30_000, system_randomness))
+def _time(seconds: float) -> str:
+    unit, size = ("ms", 1e3) if seconds >= 1e-3 else ("us", 1e6)
+    return f"{seconds * size:.{max(0, 2 - math.floor(math.log10(seconds * size)))}f} {unit}"
 
 
-@pytest.mark.parametrize("count", [80, 5_000])
-def test_plain_python(benchmark: BenchmarkFixture, count: int) -> None:
-    plain = _plain_form()
-    read = plain.reader(bulk_system_randomness())
-    _measure(benchmark, count, lambda: plain.samples(count, 30_000, read))
+def main() -> None:
+    """Show it."""
+    asked = parser(__doc__, 7, 15).parse_args()
+    show({"noise-times": lambda: table(runs_of(asked))}, asked, BENCHMARKS)
 
 
-def test_the_stream_alone(benchmark: BenchmarkFixture) -> None:
-    # About nine words are read for each sample.
-    source = bulk_system_randomness()
-    _measure(benchmark, BULK, lambda: [source(1 << 17) for _ in range(BULK * 9 * 8 >> 17)])
+if __name__ == "__main__":
+    main()

@@ -1,6 +1,6 @@
 """How long single uploads wait while a large batch is closed, frozen and released by the same server.
 
-    python benchmarks/bench_pauses.py [REPORTS]
+    python benchmarks/bench_pauses.py [REPORTS] [--write]
 
 The uploads are real ones, one after the other, through the application of a server in this process; the steps run in
 threads beside them, as they do in `lintra server run`. The first line, with nothing beside, is the floor: what the
@@ -9,7 +9,6 @@ used while one of its threads waited to run, which is how long the interpreter k
 """
 
 import asyncio
-import sys
 import tempfile
 import threading
 import time
@@ -21,6 +20,7 @@ import numpy as np
 import structlog
 from scale.beside import sealed_upload
 from scale.cohort import Collection, collect, settings_of
+from showing import BENCHMARKS, Cell, Shown, load, parser, show
 
 from lintra_protocol.canonical import base64url, parse_base64url
 from lintra_protocol.messages import (
@@ -98,33 +98,30 @@ class Uploads:
         return taken
 
 
-async def measure(made: Collection) -> None:
-    """Print a line for every step of the first server; the others do theirs before."""
+async def measure(made: Collection) -> list[tuple[Cell, ...]]:
+    """Return a line for every step of the first server; the others do theirs before."""
     apps = [create_app(settings_of(made, server)) for server in range(made.task.num_servers)]
     uploads = Uploads(apps[0], made)
     held = [app.node.registry.find_batch(made.task.task_id) for app in apps]
     gates = [app.node.gate for app in apps]
     told: dict[str, bytes] = {}
+    lines: list[tuple[Cell, ...]] = []
 
     async def beside(name: str, work: Callable[[], bytes]) -> bytes:
         started, interpreter = time.monotonic(), Interpreter()
         taken = 1000 * np.array(await uploads.during(lambda: told.update({name: work()})))
         spent = time.monotonic() - started
-        print(
-            f"{name:10} {spent:6.1f} s, {len(taken):5} uploads: "
-            f"p50 {np.median(taken):6.1f}, p99 {np.percentile(taken, 99):6.1f}, longest {taken.max():7.1f} ms; "
-            f"interpreter {interpreter.stop():5.1f} ms",
-            flush=True,
-        )
+        figures = (np.median(taken), np.percentile(taken, 99), taken.max(), interpreter.stop())
+        lines.append((name, f"{spent:.1f} s", len(taken), *(float(figure) for figure in figures)))
         return told[name]
 
     def nothing() -> bytes:
         time.sleep(BEFORE_SECONDS)
         return b""
 
-    await beside("nothing", nothing)
+    await beside("nothing, the floor", nothing)
     second = Signed[Inventory].from_canonical(await asyncio.to_thread(gates[1].close, held[1]))
-    first = Signed[Inventory].from_canonical(await beside("close", lambda: gates[0].close(held[0])))
+    first = Signed[Inventory].from_canonical(await beside("closing", lambda: gates[0].close(held[0])))
     lists = [gate.inventory_ids(each) for gate, each in zip(gates, held, strict=True)]
     both = (first, second)
     requests = [
@@ -132,19 +129,50 @@ async def measure(made: Collection) -> None:
         for own in range(2)
     ]
     frozen = Signed[Cohort].from_canonical(await asyncio.to_thread(gates[1].freeze, held[1], requests[1]))
-    cohort = Signed[Cohort].from_canonical(await beside("freeze", lambda: gates[0].freeze(held[0], requests[0])))
+    cohort = Signed[Cohort].from_canonical(await beside("freezing", lambda: gates[0].freeze(held[0], requests[0])))
     wanted = AggregateRequest(cohorts=(cohort, frozen))
-    await beside("release", lambda: gates[0].release(held[0], wanted))
+    await beside("releasing", lambda: gates[0].release(held[0], wanted))
     for app in apps:
         app.node.close()
+    return lines
+
+
+def table(count: int) -> Shown:
+    """Fill two servers, and measure."""
+    busy = load()
+    with tempfile.TemporaryDirectory() as folder:
+        lines = asyncio.run(measure(collect(Path(folder) / "servers", count, 2)))
+    undisturbed = lines[0][-4]
+    assert isinstance(undisturbed, float)
+    lines = [(line[0], float(str(line[-4])) / undisturbed, *line[1:]) for line in lines]
+    heads = (
+        "beside",
+        "middle, times beside nothing",
+        "it took",
+        "uploads",
+        "middle, ms",
+        "99 of 100 within, ms",
+        "longest, ms",
+        "interpreter, ms",
+    )
+    return Shown(
+        "pauses",
+        "Uploads beside a release",
+        heads,
+        tuple(lines),
+        f"Single uploads, one after the other, beside the steps of a release of {count:,} reports in the same process. "
+        "Times are of the wall; the last column is the most CPU time that the process used while one of its threads "
+        f"waited to run. {busy}",
+    )
 
 
 def main() -> None:
-    """Fill two servers, and measure."""
+    """Show it."""
+    options = parser(__doc__, 1, 1)
+    options.add_argument("reports", nargs="?", type=int, default=1_000_000)
+    asked = options.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
-    with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(measure(collect(Path(folder) / "servers", count, 2)))
+    show({"pauses": lambda: table(asked.reports)}, asked, BENCHMARKS)
 
 
 if __name__ == "__main__":

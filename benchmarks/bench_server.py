@@ -1,25 +1,22 @@
 """What a server costs: an upload beside the HPKE opening in it, a release beside the reading in it, and its memory.
 
-Run with `python benchmarks/bench_server.py`. All ratios are of two measurements in this run. CPU time is that of the
-process; times of one machine say little, ratios more.
+    python benchmarks/bench_server.py [--write]
+
+All ratios are of two measurements in this run. CPU time is that of the process; times of one machine say little,
+ratios more.
 """
 
 import asyncio
-import json
-import os
-import platform
 import resource
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import redirect_stderr
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import structlog
+from showing import BENCHMARKS, Shown, load, number, parser, show
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lintra_protocol.blocks import MAX_REPORTS, SealedBlock, decode_upload, encode_upload, upload_bytes
@@ -46,14 +43,11 @@ from lintra_server.settings import Settings
 from lintra_server.storage.store import Upload
 from lintra_server.web.app import create_app
 from lintra_server.web.upload_route import UploadRoute
-from lintra_service.logs import configure_logging
-from lintra_service.settings import LogFormat
 
 NUM_COLUMNS = 12
 UPLOADS = 24
 SINGLES, ROUNDS = 600, 5
 CONNECTIONS = 64
-LOG_LINES = 4000
 STORED = 200_000
 TOKEN_GROUPS = 120
 
@@ -237,49 +231,32 @@ def singles(count: int = SINGLES, rounds: int = ROUNDS) -> dict[str, float]:
     return micros | {"openings": statistics.median(ratios)}
 
 
-def log_lines(count: int = LOG_LINES) -> dict[str, float]:
-    """Return microseconds of CPU of the line that a server logs of each answer, in both formats, written nowhere.
-
-    Beside it what no line can leave out: a clock, JSON and a write.
-    """
-    names = {"method": "POST", "resource": "/v1/tasks/{task_id}/reports", "status": 200, "milliseconds": 1.25}
-    found: dict[str, float] = {}
-    before = structlog.get_config()
-    with Path(os.devnull).open("w") as nowhere, redirect_stderr(nowhere):
-        formats: tuple[LogFormat, ...] = ("json", "console")
-        for log_format in formats:
-            configure_logging("info", log_format)
-            log = structlog.get_logger()
-            log.info("request", request_id="0", **names)
-            found[log_format] = cpu(
-                lambda log=log: [log.info("request", request_id="0", **names) for _ in range(count)]
-            )
-        line = {"request_id": "0", "level": "info", "event": "request", **names}
-
-        def bare() -> None:
-            for _ in range(count):
-                now = datetime.now(UTC).isoformat()
-                nowhere.write(json.dumps(line | {"timestamp": now}) + "\n")
-                nowhere.flush()
-
-        found["bare"] = cpu(bare)
-    structlog.configure(**before)
-    return {name: 1e6 * seconds / count for name, seconds in found.items()}
+Line = tuple[str, float, float | None, str, str]
+"""What, CPU time, its floor, the unit of both, and a remark."""
 
 
-def uploads() -> None:
-    """Print what uploads through the ASGI door cost, durable: in bulk, single and repeated, beside their floors."""
+def uploads() -> list[Line]:
+    """Return what uploads through the ASGI door cost, durable: in bulk, single and repeated, beside their floors."""
     many, one = bulk(), singles()
-    print(f"upload of a block of {MAX_REPORTS}, d = {NUM_COLUMNS}, hybrid, {many['bytes']:.0f} bytes a report:")
-    print(f"  {many['new']:.1f} us CPU a report, durable and answered; {many['repeated']:.1f} if it is stored already")
-    print(
-        f"  cut, opened, checked {many['opened and checked']:.1f} us; its part of the HPKE opening {many['hpke']:.2f}"
-    )
-    print(f"one report an upload, {CONNECTIONS} at a time: {one['new']:.0f} us CPU, {one['openings']:.2f} times")
-    print(
-        f"  the HPKE opening of {one['hpke']:.0f} us, {one['new'] / one['bare']:.2f} times opening, signing, answering"
-    )
-    print(f"  repeated {one['repeated']:.0f} us")
+    return [
+        (
+            f"a report in an upload of {MAX_REPORTS}, stored and answered",
+            many["new"],
+            many["hpke"],
+            "us",
+            f"its part of the HPKE opening; {many['bytes']:.0f} bytes a report, d = {NUM_COLUMNS}, hybrid",
+        ),
+        ("the same, cut, opened and checked only", many["opened and checked"], many["hpke"], "us", "the same"),
+        ("the same report again", many["repeated"], None, "us", ""),
+        (
+            f"an upload of one report, {CONNECTIONS} at a time",
+            one["new"],
+            one["bare"],
+            "us",
+            f"opening, signing, answering; {one['openings']:.2f} times the HPKE opening of {one['hpke']:.0f} us",
+        ),
+        ("the same report again", one["repeated"], one["bare"], "us", "the same"),
+    ]
 
 
 def token_cost(groups: int = TOKEN_GROUPS) -> dict[str, float]:
@@ -302,17 +279,17 @@ def token_cost(groups: int = TOKEN_GROUPS) -> dict[str, float]:
     return {name: 1e6 * statistics.median(figures) / MAX_REPORTS for name, figures in seconds.items()}
 
 
-def tokens() -> None:
-    """Print what a token costs a report in bulk."""
+def tokens() -> list[Line]:
+    """Return what a token costs a report in bulk."""
     found = token_cost()
     check, without, stored = found["check"], found["without"], found["with"]
-    more = stored - without
-    print(f"a token, in uploads of {MAX_REPORTS}: {check + more:.1f} us CPU per report:")
-    print(f"  its check {check:.1f} us, its storing {more:.1f} us, {stored / without:.2f} times that without")
+    more = check + stored - without
+    said = f"its check; storing takes {stored / without:.2f} times {without:.1f} us, what it takes without a token"
+    return [(f"a token more, a report in uploads of {MAX_REPORTS}", more, check, "us", said)]
 
 
-def release() -> None:
-    """Measure the adding up of many second-moment reports: time beside a plain copy of the words, and memory."""
+def release() -> list[Line]:
+    """Measure the adding up of many second-moment reports: beside decrypting their shares alone, and memory."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with tempfile.TemporaryDirectory() as folder:
         app, held = server(Path(folder), SecondMoment(row_bound="1", fraction_bits=0, sigma=4))
@@ -324,21 +301,24 @@ def release() -> None:
             store_seconds += cpu(app.node.store.add_reports, [upload])
         matrix = held.task.mechanism.public_matrix(STORED, bytes(32))
         store = app.node.store
-        started = time.perf_counter()
+        started = time.process_time()
         ranks, stored = store.ranks(held.number), store.segments(held.number)
         sketch_share(Release(held.task, 0, matrix, bytes(32), held.number, ranks, stored), InProcess())
-        seconds = time.perf_counter() - started
-        started = time.perf_counter()
-        count = len(store.report_ids(held.number))
-        listing = time.perf_counter() - started
+        seconds = time.process_time() - started
+        reading = cpu(lambda: sum(len(payloads) for _, payloads in store.segments(held.number).payloads()))
+        listing = cpu(store.report_ids, held.number)
         app.node.close()
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(f"release of {STORED} reports of {held.task.num_words} words: {seconds:.2f} s")
-    print(f"  listing {count} identifiers: {listing:.2f} s; storing: {1e6 * store_seconds / STORED:.1f} us per report")
-    print(f"  peak memory {after / 1024:.0f} MiB, {(after - before) / 1024:.0f} MiB of it by this measurement")
+    memory = f"peak memory {after / 1024:.0f} MiB, {(after - before) / 1024:.0f} MiB of it by this measurement"
+    words = f"{STORED:,} reports of {held.task.num_words} words"
+    return [
+        (f"release of {words}", seconds, reading, "s", f"reading and decrypting their shares; {memory}"),
+        (f"listing their {STORED:,} identifiers", listing, None, "s", ""),
+        ("storing them, 2,000 at a time, a report", 1e6 * store_seconds / STORED, None, "us", ""),
+    ]
 
 
-def transform() -> None:
+def transform() -> list[Line]:
     """Measure the sparse product, in blocks as a release does it, beside the reading that it cannot avoid."""
     num_reports, block = 1_000_000, 100_000
     rng = np.random.default_rng(1)
@@ -354,11 +334,11 @@ def transform() -> None:
     reading = min(cpu(np.sum, shares) for _ in range(15))
     product = min(cpu(in_blocks) for _ in range(15))
     plain = min(cpu(matrix.add_reports, sketch, ranks, shares) for _ in range(3))
-    print(f"transform of {num_reports} x 10 to 256 rows: {product / reading:.1f} times one read of the shares,")
-    print(f"  {plain / product:.1f} times faster than the plain form")
+    said = f"one read of the shares; the plain form takes {plain / product:.1f} times the product"
+    return [(f"transform of {num_reports:,} x 10 to 256 rows", 1e3 * product, 1e3 * reading, "ms", said)]
 
 
-def lists() -> None:
+def lists() -> list[Line]:
     """Measure what a cohort costs: checking, hashing, comparing lists, beside the same with sets of bytes."""
     num_reports = 1_000_000
     data = ReportIds.of(system_randomness(32) for _ in range(num_reports)).encode()
@@ -369,15 +349,36 @@ def lists() -> None:
     common = min(cpu(intersection, [whole, part]) for _ in range(3))
     first, second = list(whole), list(part)
     sets = min(cpu(lambda: sorted(set(first) & set(second))) for _ in range(3))
-    print(f"lists of {num_reports}: order checked {parse:.2f} s, tree {root:.2f} s, intersection {common:.2f} s;")
-    print(f"  the same intersection with sets of bytes takes {sets / common:.1f} times that")
+    return [
+        (f"a list of {num_reports:,}: its order checked", 1e3 * parse, None, "ms", ""),
+        ("its tree", 1e3 * root, None, "ms", ""),
+        ("what it shares with another", 1e3 * common, None, "ms", f"sets of bytes take {sets / common:.1f} times that"),
+    ]
+
+
+def table() -> Shown:
+    """Measure every line, and return them with ratios first."""
+    busy = load()
+    # The release comes first: the peak of the memory is that of the whole process.
+    lines = [*release(), *transform(), *lists(), *uploads(), *tokens()]
+    return Shown(
+        "server-times",
+        "CPU time of a server",
+        ("what", "times its floor", "CPU time", "floor", "which is"),
+        tuple(
+            (what, took / floor if floor else None, f"{number(took)} {unit}", floor and f"{number(floor)} {unit}", said)
+            for what, took, floor, unit, said in lines
+        ),
+        busy,
+    )
+
+
+def main() -> None:
+    """Show it."""
+    asked = parser(__doc__, 1, 1).parse_args()
+    quiet()
+    show({"server-times": table}, asked, BENCHMARKS)
 
 
 if __name__ == "__main__":
-    quiet()
-    print(f"{platform.machine()}, Python {platform.python_version()}, numpy {np.__version__}: {' '.join(sys.argv)}")
-    release()  # first: the peak of the memory is that of the whole process
-    transform()
-    lists()
-    uploads()
-    tokens()
+    main()

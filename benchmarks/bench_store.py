@@ -1,14 +1,12 @@
 """What storing costs: bytes written to disk for each report, reading for a release, the table of identifiers.
 
-Run with `python benchmarks/bench_store.py [ADDRESS]`, the address being that of an empty PostgreSQL database. Written
-bytes are those of all `write` calls of the process (`wchar` of /proc/self/io), log and database together; times are CPU
-seconds of one core.
+    python benchmarks/bench_store.py [ADDRESS] [--write]
+
+The address is that of an empty PostgreSQL database. Written bytes are those of all `write` calls of the process
+(`wchar` of /proc/self/io), log and database together; times are CPU seconds of one core.
 """
 
-import json
-import platform
 import sqlite3
-import sys
 import tempfile
 import time
 import tracemalloc
@@ -19,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import psycopg
+from showing import BENCHMARKS, Shown, load, number, parser, show
 
 from lintra_protocol.canonical import HASH_BYTES
 from lintra_protocol.randomness import bulk_system_randomness, system_randomness
@@ -30,8 +29,8 @@ from lintra_server.storage.postgres import PostgresDatabase
 from lintra_server.storage.store import Store, Upload
 
 WORDS = 10
-CONTENT = 32 + 8 * WORDS
-"""Bytes of a report as it is stored: identifier and payload."""
+CONTENT, STORED = 32 + 8 * WORDS, "identifier and payload"
+"""Bytes of a report as it is stored, and what they are."""
 
 GROUPS = {1: 2_000, 32: 20_000, 256: 100_000}
 WARM_UP = 20
@@ -223,9 +222,53 @@ def table(reports: int = TABLE) -> dict[str, float]:
     }
 
 
+def lines(address: str) -> list[tuple[str, float, float | None, str, str]]:
+    """Return what, how much of it, its floor, the unit of both, and what the floor is."""
+    written_, read, held = disk(), reading(), table()
+    found: list[tuple[str, float, float | None, str, str]] = []
+    for group in GROUPS:
+        key = f"a report, groups of {group}"
+        found.append((f"written to disk for {key}", written_[f"bytes written {key}"], CONTENT, "bytes", STORED))
+        with tempfile.TemporaryDirectory() as folder:
+            groups = GROUPS[group] // group
+            bare = 1e6 * bare_inserts(Path(folder), groups, group * CONTENT) / GROUPS[group]
+        found.append((f"storing {key}", written_[f"us CPU {key}"], bare, "us", "one plain row of SQLite a group"))
+    found += [(f"{name.removeprefix('us ')}, a report", read[name], None, "us", "") for name in read if "us " in name]
+    found.append(("memory for the ranks, a report", read["bytes of memory for the ranks"], None, "bytes", ""))
+    asking, alone = (held[f"us to ask for one{which}"] for which in (", in groups of 256", " alone"))
+    found += [
+        ("entering an identifier into the table", held["us to enter an identifier"], None, "us", ""),
+        ("asking for one, in groups of 256", asking, held["us to gather one word of each"], "us", "one word of each"),
+        ("asking for one alone", alone, held["us to ask a set of Python"], "us", "a set of Python"),
+        ("the table, an identifier", held["bytes for each"], None, "bytes", ""),
+    ]
+    if address:
+        for name, value in log_of_postgres(address).items():
+            unit, _, what = name.partition(" ")
+            found.append((f"PostgreSQL: {what}", value, CONTENT if unit == "bytes" else None, unit, ""))
+    return found
+
+
+def shown(address: str) -> Shown:
+    """Return all of it, ratios first."""
+    busy = load()
+    rows = tuple(
+        (what, value / floor if floor else None, f"{number(value)} {unit}", floor and f"{number(floor)} {unit}", of)
+        for what, value, floor, unit, of in lines(address)
+    )
+    note = f"Reports of {WORDS} words; the table holds {TABLE:,} identifiers. Times are CPU times. {busy}"
+    return Shown(
+        "store-costs", "What storing costs", ("what", "times its floor", "cost", "floor", "which is"), rows, note
+    )
+
+
+def main() -> None:
+    """Show it."""
+    options = parser(__doc__, 1, 1)
+    options.add_argument("address", nargs="?", default="", help="of an empty PostgreSQL database")
+    asked = options.parse_args()
+    show({"store-costs": lambda: shown(asked.address)}, asked, BENCHMARKS)
+
+
 if __name__ == "__main__":
-    results = {"disk": disk(), "reading": reading(), "table": table()}
-    if len(sys.argv) > 1:
-        results["postgres"] = log_of_postgres(sys.argv[1])
-    print(f"{platform.machine()}, Python {platform.python_version()}, numpy {np.__version__}: {' '.join(sys.argv)}")
-    print(json.dumps(results, indent=2))
+    main()

@@ -1,13 +1,14 @@
 """What an upload costs each process, with one server process and with openers and a gate.
 
-Run with `python benchmarks/bench_workers.py [uploads]`. Single uploads of sealed reports over 16 connections to a
+    python benchmarks/bench_workers.py [UPLOADS] [--write]
+
+Single uploads of sealed reports over 16 connections to a
 running server; the CPU seconds of each of its processes are read from the system before and after, so those of the
 sender do not count. What K openers can take at most is reckoned from that: K over the CPU time of an opener, or one
 over the gate's, whichever is less. On a machine with fewer cores than processes nothing else could be measured.
 """
 
 import asyncio
-import platform
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,7 @@ from urllib.request import urlopen
 
 from bench_server import quiet, sealed_uploads, server
 from scale.processes import cpu_seconds
+from showing import BENCHMARKS, Cell, Shown, load, parser, runs_of, show
 
 from lintra_protocol.mechanisms import Osnap
 from lintra_protocol.transport import media_type
@@ -91,21 +93,46 @@ def measured(workers: int, count: int) -> tuple[float, list[float], float]:
     return spent[0], spent[1:], 1e3 * elapsed / count
 
 
-def main(count: int) -> None:
-    """Measure one process and two openers, and say what they can take."""
-    alone, _, _ = measured(1, count)
-    gate, openers, _ = measured(2, count)
+OPENERS = (1, 2, 4, 8, 16)
+
+
+def table(count: int, rounds: int) -> Shown:
+    """Measure one process and two openers in turns, and say what more openers can take: the middle of some rounds."""
+    busy = load()
+    found = [(measured(1, count)[0], *measured(2, count)[:2]) for _ in range(rounds)]
+    # By what two openers take over one process; of an even number the lower middle.
+    found.sort(key=lambda each: taken(2, sum(each[2]), each[1]) * each[0])
+    alone, gate, openers = found[(len(found) - 1) // 2]
     opener = sum(openers)
-    print(f"one process: {alone:.3f} ms CPU an upload")
-    print(f"two openers: {opener:.3f} ms an upload at the opener that takes it, {gate:.3f} ms at the gate")
-    print(f"  they took {openers[0] / opener:.0%} and {openers[1] / opener:.0%} of the work")
-    for name, base in (("one process", 1 / alone), ("one opener and its gate", min(1 / opener, 1 / gate))):
-        ratios = [min(k / opener, 1 / gate) / base for k in (1, 2, 4, 8, 16)]
-        print(f"  1, 2, 4, 8, 16 openers, each process on a core of its own, over {name}: "
-              + ", ".join(f"{ratio:.2f}" for ratio in ratios))  # fmt: skip
+    rows: list[tuple[Cell, ...]] = [("one process", 1.0, f"{alone:.3f} ms", None)]
+    for k in OPENERS:
+        ratio = taken(k, opener, gate) * alone
+        rows.append((f"a gate and {k} opener{'s' * (k > 1)}", ratio, f"{opener:.3f} ms", f"{gate:.3f} ms"))
+    lowest, highest = (taken(2, sum(each[2]), each[1]) * each[0] for each in (found[0], found[-1]))
+    return Shown(
+        "workers",
+        "Several processes",
+        ("processes", "uploads, over one process", "CPU time an upload, where it is opened", "and at the gate"),
+        tuple(rows),
+        f"Single uploads. Measured are one process and two openers, {count:,} uploads each; the other lines are "
+        f"reckoned from these, each process on a core of its own. The middle of {rounds} rounds; two openers took from "
+        f"{lowest:.2f} to {highest:.2f} times what one process took. {busy}",
+    )
+
+
+def taken(openers: int, opener: float, gate: float) -> float:
+    """Return how many uploads a millisecond so many openers and their gate can take."""
+    return min(openers / opener, 1 / gate)
+
+
+def main() -> None:
+    """Show it."""
+    options = parser(__doc__, 3, 9)
+    options.add_argument("uploads", nargs="?", type=int, default=2000)
+    asked = options.parse_args()
+    quiet()
+    show({"workers": lambda: table(asked.uploads, runs_of(asked))}, asked, BENCHMARKS)
 
 
 if __name__ == "__main__":
-    quiet()
-    print(f"{platform.machine()}, Python {platform.python_version()}: {' '.join(sys.argv)}")
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 2000)
+    main()

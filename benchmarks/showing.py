@@ -111,6 +111,12 @@ def text(cell: Cell) -> str:
     return number(cell) if isinstance(cell, float) else f"{cell:,}" if isinstance(cell, int) else str(cell)
 
 
+def load() -> str:
+    """Return a sentence that says how busy the machine is: a figure of time is worth little without it."""
+    cores = os.cpu_count() or 1
+    return f"The load of the last minute was {os.getloadavg()[0]:.1f} on {cores} cores when this began."
+
+
 def parser(description: str | None, runs: int, full_runs: int) -> argparse.ArgumentParser:
     """Return the options that all such benchmarks have."""
     found = argparse.ArgumentParser(description=(description or "").splitlines()[0])

@@ -11,6 +11,7 @@ import bench_workers
 from lintra_protocol.blocks import MAX_REPORTS
 from lintra_protocol.sealing import HYBRID
 from scale.figures import Asked, Measured, row
+from scale.log_lines import LOG_LINES, log_lines
 
 LARGEST_TABLE = 10**6
 OPENER_ROUNDS = 3
@@ -89,7 +90,7 @@ def _repeated_single(asked: Asked) -> Measured:
 
 @row("log_line", "the line logged of each answer, JSON, which no other row contains", "us", None)
 def _log_line(asked: Asked) -> Measured:
-    found = bench_server.log_lines(asked.of(bench_server.LOG_LINES, least=400))
+    found = log_lines(asked.of(LOG_LINES, least=400))
     remark = f"in the format for people {found['console']:.0f}"
     return Measured(found["json"], found["bare"], "a clock, JSON and a write", remark)
 
