@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -90,7 +91,12 @@ def reading_floor(sizes: Parameters, payloads: ByteRows) -> float:
     """Return what it takes to read a report's words once, from a block that a cache holds to another one."""
     some = payloads[: max(1, (1 << 18) // sizes.payload_bytes), : sizes.words_bytes]
     room = np.empty_like(some)
-    return best(lambda: [np.copyto(room, some) for _ in range(20)], 20 * len(some))
+
+    def copied() -> None:
+        for _ in range(20):
+            np.copyto(room, some)
+
+    return best(copied, 20 * len(some))
 
 
 def measured(words: int, count: int) -> Iterator[Line]:
@@ -103,13 +109,14 @@ def measured(words: int, count: int) -> Iterator[Line]:
     yield Line("prove in bulk", best(lambda: prove(of[2], rows, random_bytes), count), next(design))
     proven = prove(of[2], rows, random_bytes)
     for servers in (2, 3):
-        took = best(lambda n=servers: split_proven_seeded(of[n], proven, random_bytes), count)
+        took = best(partial(split_proven_seeded, of[servers], proven, random_bytes), count)
         yield Line(f"share, N = {servers}", took, next(design))
 
     def alone() -> None:
-        split_proven_seeded(of[2], prove(of[2], rows[:1], random_bytes), random_bytes)
+        for _ in range(20):
+            split_proven_seeded(of[2], prove(of[2], rows[:1], random_bytes), random_bytes)
 
-    yield Line("one report alone", best(lambda: [alone() for _ in range(20)], 20), next(design))
+    yield Line("one report alone", best(alone, 20), next(design))
     seeds, last = split_proven_seeded(of[2], proven, random_bytes)
     floor = shake_floor(seeds[0], of[2].payload_bytes)
     yield Line(
@@ -130,8 +137,8 @@ def measured(words: int, count: int) -> Iterator[Line]:
             np.tile(check_shares(of[servers], place, each, POINTS), (blocks, 1)) for place, each in enumerate(held)
         ]
         room = np.empty_like(checks[0].view("<u8"))
-        adding = best(lambda c=checks, r=room: np.add(c[0].view("<u8"), c[1].view("<u8"), out=r), blocks * count)
-        took = best(lambda n=servers, c=checks: accepted(of[n], c, POINTS), blocks * count)
+        adding = best(partial(np.add, checks[0].view("<u8"), checks[1].view("<u8"), out=room), blocks * count)
+        took = best(partial(accepted, of[servers], checks, POINTS), blocks * count)
         yield Line(f"verdict, N = {servers}", took, next(design), adding, "adding two")
 
 
@@ -166,7 +173,7 @@ def many(count: int) -> Iterator[tuple[str, float]]:
             with path.open("wb") as body:
                 for size in blocks:
                     held = expand_seeds(sizes, seeds[0][:size]) if server == 0 else last[:size]
-                    body.write(check_shares(sizes, server, held, POINTS))
+                    body.write(check_shares(sizes, server, held, POINTS).data)
             yield f"check shares of server {server}, CPU s", time.process_time() - begun
         begun, rejected = time.process_time(), 0
         with files[0].open("rb") as first, files[1].open("rb") as second:
