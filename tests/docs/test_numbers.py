@@ -15,7 +15,6 @@ PAGES = sorted(page for page in pages() if not page.startswith(EXEMPT))
 OPEN = frozenset(
     {
         "docs/explanation/benchmarks.md",
-        "docs/explanation/ndis.md",
         "docs/how-to/synthetic.md",
         "docs/how-to/trying.md",
         "docs/reference/mechanisms/range_finder.md",
