@@ -16,7 +16,7 @@ from bench_ndis_leverage import REFERENCE, improvement
 from bench_ndis_survey import HERE, PUBLISHED, error_factor, least_singular_value, tables
 from bench_ndis_survey import SKETCH_ROWS as RELATIVE_ROWS
 from showing import Cell, FloatArray, Plot, Shown, parser, runs_of, show, spread
-from spectrum import figures, logistic, redundant, utility, version4
+from spectrum import figures, logistic, process, redundant, utility, version4
 from spectrum.flights import FLIGHT_SKETCH_ROWS, flights, longest
 
 from lintra_curator.calibrated.calibrated_gaussian import Sensitivity, calibrate, renyi_envelope
@@ -287,6 +287,7 @@ def parts(full: bool, runs: int) -> dict[str, Callable[[], Shown]]:
         "ndis-calibrated": calibrated,
         **version4.parts(runs),
         "ndis-table-1-accuracy": lambda: logistic.table_1_accuracy(runs),
+        "ndis-table-1-error": process.table_1_error,
         **redundant.parts(runs),
     }
 

@@ -74,7 +74,6 @@ def table_1_accuracy(runs: int) -> Shown:
         "NDIS, version 4, Table 1: accuracy of the logistic regression, epsilon 1, delta 1e-5",
         ("release", "sigma", "theirs, five draws", "accuracy on test rows"),
         lines,
-        "Theirs are of one split, mean and deviation. The Gaussian process of the same table learns from Linnerud, "
-        "whose 20 rows are not at hand, so that its noise alone is above. Median and 10 % and 90 % points of "
+        "Theirs are of one split, mean and deviation. Median and 10 % and 90 % points of "
         f"{runs} runs, each with a split and noise of its own.",
     )

@@ -253,7 +253,7 @@ def test_the_bytes_of_proofs_are_what_the_page_says() -> None:
 SPECTRUM = bench_ndis_figures.parts(False, 300)
 
 
-QUICK = ("ndis-by-leverage", "ndis-leverage-gain", "ndis-by-ratio", "ndis-audit")
+QUICK = ("ndis-by-leverage", "ndis-leverage-gain", "ndis-by-ratio", "ndis-audit", "ndis-table-1-error")
 
 
 @pytest.mark.parametrize("name", QUICK)

@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 import bench_ndis_figures
-from spectrum import logistic, redundant, version4
+from spectrum import logistic, process, redundant, version4
 from spectrum.figures import expected_error, sketched_errors
 from spectrum.utility import correlation, distance_ratio, information_sigma
 
@@ -164,3 +164,20 @@ def test_the_estimate_of_a_projection_is_unbiased_and_errs_by_the_order_of_its_b
     # 3.5 standard errors: about one seed in two thousand fails.
     assert abs(bias) < 3.5
     assert 0.3 < np.median(ratios) < 2
+
+
+def test_the_error_of_the_gaussian_process_is_theirs_to_ten_digits_and_measures_noise_alone() -> None:
+    for _, _, theirs, drawn, exact in process.table_1_error().rows[:4]:
+        assert isinstance(theirs, float)
+        assert drawn == pytest.approx(theirs, rel=1e-9)
+        assert isinstance(exact, float)
+        assert exact > 0.47
+    mean, variance, targets = process.posterior()
+    assert targets.tolist() == [0.5] * 17
+    assert 0 < mean < 0.03
+    assert 0.9 < variance < 1
+    # A mean of absolute values by many draws; 3.5 standard errors.
+    drawn_errors = np.abs(np.random.default_rng(9).normal(0.4, 0.7, 100_000))
+    room = 3.5 * drawn_errors.std() / math.sqrt(100_000)
+    assert process.mean_error(0.4, 0.7) == pytest.approx(drawn_errors.mean(), abs=room)
+    assert process.mean_error(0.4, 0.72) != pytest.approx(drawn_errors.mean(), abs=room)
