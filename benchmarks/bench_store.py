@@ -206,10 +206,10 @@ def table(reports: int = TABLE) -> dict[str, float]:
     # What any program does: ask a set, which takes about 120 bytes an identifier; or read one slot for each of many.
     plain = {ids[32 * place : 32 * place + 32] for place in range(min(reports, ASKED))}
     set_alone = least(lambda asked: [one in plain for one in asked])
-    slots = numbers.integers(0, len(table._words), (ASKED_ROUNDS, ASKED // 256, 256))
+    slots = numbers.integers(0, len(table._entries), (ASKED_ROUNDS, ASKED // 256, 256))
 
     def gathered(groups: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> list[object]:
-        return [table._words[each] for each in groups]
+        return [table._entries[each] for each in groups]
 
     gathering = min(cpu(partial(gathered, part)) for part in slots)
     return {
@@ -218,7 +218,7 @@ def table(reports: int = TABLE) -> dict[str, float]:
         "us to ask for one alone": 1e6 * alone / ASKED,
         "us to ask a set of Python": 1e6 * set_alone / ASKED,
         "us to gather one word of each": 1e6 * gathering / ASKED,
-        "bytes for each": (table._words.nbytes + table._segments.nbytes) / reports,
+        "bytes for each": table.nbytes / reports,
     }
 
 

@@ -417,7 +417,7 @@ async def test_without_that_rule_the_last_server_chooses_the_seed(
             nonces = [parse_base64url(request.cohorts[0].message.nonce), nonce, bytes(32)]
             return rules.late_seed(world.task, 0, ids.root, nonces)
 
-        wished = next(nonce for nonce in (n.to_bytes(32, "big") for n in range(999)) if seed(nonce)[0] == 0)
+        wished = next(nonce for nonce in (n.to_bytes(32, "big") for n in range(9999)) if seed(nonce)[0] == 0)
         other = request.cohorts[1].message.model_copy(update={"nonce": base64url(wished)})
         signed = sign(world.apps[1].node.identity, other)
         answer = await world.release(HONEST, AggregateRequest(cohorts=(request.cohorts[0], signed, request.cohorts[2])))

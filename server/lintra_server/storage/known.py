@@ -1,7 +1,7 @@
 """Which reports a batch holds: an exact table in memory, for whoever commits, read from the segments at first use.
 
-A slot holds one word, a keyed hash of an identifier, and the number of the segment that holds it. A word may lead to
-the wrong segment but never decides: that segment's own identifiers do. With plain prefixes a client could grind
+A slot holds part of one word, a keyed hash of an identifier, and the number of the segment that holds it. A word may
+lead to the wrong segment but never decides: that segment's own identifiers do. With plain prefixes a client could grind
 identifiers that all meet in one run of slots; against secret factors it cannot.
 
 Nothing of an open transaction is ever in a table. What a commit stored is added after it, in the order of the segments'
@@ -24,45 +24,60 @@ from lintra_server.storage.segments import Tail, Written, ids_of, read_ids
 
 Words = NDArray[np.uint64]
 Numbers = NDArray[np.uint32]
+Bytes = NDArray[np.uint8]
 
 MOST_TABLES = 64
 """Batches whose identifiers are kept in memory; those of the others are read again when they are asked for."""
 
 _FEWEST_SLOTS = 64
+_MOST_SLOTS = 1 << 32
 _SLICE = 1 << 18
-_WORDS = HASH_BYTES // 8
-_PARTS = Struct(f"={_WORDS}Q")
 _LOW = 2**64 - 1
+_HALF = 2**32 - 1
+_FIRST, _LAST = np.uint64(_LOW ^ _HALF), np.uint64(_HALF)
+_parts = Struct(f"{HASH_BYTES - 16}x2Q").unpack
 
-_FEW = 12
+_FEW = 20
 """So many identifiers are faster looked up one by one."""
 
-_NEAR = np.arange(8)
+_WINDOW = 8
+_NO_SLOT = 1
+"""Stands behind the last slot: it is not free, and nobody's tag."""
 
 
 class IdTable:
-    """Identifiers of one batch and their segments: open addressing, at most half full (Knuth, TAOCP 3, section 6.4).
+    """Identifiers of one batch and their segments: open addressing, 3/8 full at most (Knuth, TAOCP 3, section 6.4).
 
-    The word of an identifier is the sum of its four parts times secret factors, modulo 2^64, and its first bits choose
-    the slot (Dietzfelbinger et al. 1997). Two identifiers meet with more than twice the probability of random words
-    only if they agree in the low bits of all four parts at once; those of a hash function cannot be made to.
+    Of an identifier's last two parts of eight bytes each is multiplied with a secret factor, modulo 2^64. The first
+    bits of one product choose the slot; 32 of them stand there beside the number of the segment; seven of the other are
+    the slot's tag. So two identifiers meet with at most twice the probability of random words, unless their last parts
+    agree in nearly all of their lower bits (Dietzfelbinger et al. 1997; what grinding costs is in decision 0095).
 
-    A few identifiers are looked up one by one in plain integers, which costs a microsecond each; many at once, as
-    arrays. Both walk the same slots: nothing is ever taken out, so an entry stands before the first free slot.
+    Tags lie apart, a byte for each slot: most identifiers that are looked up are new, and find a free slot or other
+    tags, in memory so small that the processor's caches hold much of it. A slot and its tag take nine bytes, 24 to 48
+    an identifier.
+
+    A few identifiers are looked up one by one in plain integers; many at once, as arrays, by windows of eight tags.
+    Both walk the same slots: nothing is ever taken out, so an entry stands before the first free slot.
     """
 
     def __init__(self, random_bytes: RandomBytes, expected: int) -> None:
         """Hold nothing yet, with room for some identifiers."""
-        self._factors = np.frombuffer(random_bytes(HASH_BYTES), np.uint64)
-        self._plain_factors: tuple[int, ...] = tuple(self._factors.tolist())
+        self._for_slot, self._for_tag = np.frombuffer(random_bytes(16), np.uint64)
+        self._factor, self._tag_factor = int(self._for_slot), int(self._for_tag)
         self._count = 0
         self.last = -1
         """The number of the last segment that is in it."""
-        self._make(max(_FEWEST_SLOTS, 1 << (2 * expected - 1).bit_length()))
+        self._make(expected)
 
     def __len__(self) -> int:
         """Return how many identifiers are in it."""
         return self._count
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes of memory it takes."""
+        return self._tags.nbytes + self._entries.nbytes
 
     def add(self, numbers: Numbers, ids: bytes) -> None:
         """Add the identifiers of segments that follow the last one.
@@ -74,86 +89,100 @@ class IdTable:
         if not len(numbers):
             return
         self._count += len(numbers)
-        if 2 * self._count > len(self._words):
-            held = self._words != 0
-            words, segments = self._words[held], self._segments[held]
-            self._make(1 << (2 * self._count - 1).bit_length())
-            self._place(words, segments)
+        if 8 * self._count > 3 * len(self._entries) < 3 * _MOST_SLOTS:
+            held = np.flatnonzero(self._tags[: len(self._entries)])
+            entries, tags = self._entries[held], self._tags[held]
+            self._make(self._count)
+            self._place(entries, tags)
         if len(numbers) <= _FEW:
             for start, number in zip(range(0, len(ids), HASH_BYTES), numbers.tolist(), strict=True):
-                self._enter(self._word(ids[start : start + HASH_BYTES]), number)
+                self._enter(ids[start : start + HASH_BYTES], number)
         else:
-            self._place(self._hashed(ids), numbers)
+            words, tags = self._hashed(ids)
+            self._place(words & _FIRST | numbers, tags)
         self.last = int(numbers[-1])
 
     def candidates(self, report_ids: Sequence[bytes]) -> list[tuple[int, int]]:
         """Return which segments may hold which of some identifiers: places among these, and segment numbers."""
-        pairs: list[tuple[int, int]] = []
-        if len(report_ids) <= _FEW:
-            taken, shift = self._plain_words, self._plain_shift
-            for place, report_id in enumerate(report_ids):
-                word = self._word(report_id)
-                slot = word >> shift
-                while held := taken[slot]:
-                    if held == word:
-                        pairs.append((place, self._plain_segments[slot]))
-                    slot = (slot + 1) & self._mask
-            return pairs
-        words = self._hashed(b"".join(report_ids))
-        asked, slots = np.arange(len(words)), self._slots(words)
-        while asked.size:
-            # Neighbours come from memory together, so that several cost hardly more than one.
-            near = (slots[:, np.newaxis] + _NEAR) & self._mask
-            found = self._words[near]
-            rows, columns = np.nonzero(found == words[:, np.newaxis])
-            pairs += zip(asked[rows].tolist(), self._segments[near[rows, columns]].tolist(), strict=True)
-            on = found.all(axis=1)  # no free slot yet; also beyond an equal word, for another one may have the same
-            asked, words, slots = asked[on], words[on], slots[on] + len(_NEAR)
+        if len(report_ids) != 1:
+            return self._of_several(report_ids)
+        part, last = _parts(report_ids[0])
+        word = last * self._factor  # longer than 64 bits: what is beyond them is cut off where it is used
+        tags, mask = self._plain_tags, self._mask
+        slot = word >> self._shift & mask
+        if not (held := tags[slot]):
+            return []
+        tag, pairs = part * self._tag_factor >> 57 & 127 | 128, []
+        while held:
+            if held == tag and (entry := self._plain_entries[slot]) >> 32 == word >> 32 & _HALF:
+                pairs.append((0, entry & _HALF))
+            slot = slot + 1 & mask
+            held = tags[slot]
         return pairs
 
-    def _enter(self, word: int, segment: int) -> None:
-        words, slot = self._plain_words, word >> self._plain_shift
-        while held := words[slot]:
-            if held == word and self._plain_segments[slot] == segment:
-                return
-            slot = (slot + 1) & self._mask
-        words[slot], self._plain_segments[slot] = word, segment
+    def _of_several(self, report_ids: Sequence[bytes]) -> list[tuple[int, int]]:
+        if len(report_ids) <= _FEW:
+            return [(place, number) for place, one in enumerate(report_ids) for _, number in self.candidates([one])]
+        words, tags = self._hashed(b"".join(report_ids))
+        slots = self._slots(words)
+        windows = self._windows[slots].view(np.uint8).reshape(-1, _WINDOW)
+        # Eight flags of a window are one number, which is 0 if no slot in it is free: the run goes on.
+        longer = (windows == 0).view(np.uint64).ravel() == 0
+        pairs: list[tuple[int, int]] = []
+        alike = (windows == tags[:, np.newaxis]).ravel().nonzero()[0]
+        if alike.size:
+            places = alike // _WINDOW
+            entries = self._entries[slots[places] + alike % _WINDOW]
+            same = ((entries ^ words[places]) & _FIRST == 0) & ~longer[places]
+            pairs += zip(places[same].tolist(), (entries[same] & _LAST).tolist(), strict=True)
+        for place in longer.nonzero()[0].tolist():
+            pairs += [(place, number) for _, number in self.candidates([report_ids[place]])]
+        return pairs
 
-    def _place(self, words: Words, segments: Numbers) -> None:
-        for start in range(0, len(words), _SLICE):
-            rest, numbers = words[start : start + _SLICE], segments[start : start + _SLICE]
+    def _enter(self, report_id: bytes, segment: int) -> None:
+        part, last = _parts(report_id)
+        word, tag = last * self._factor & _LOW, part * self._tag_factor >> 57 & 127 | 128
+        entry, slot, tags = word >> 32 << 32 | segment, word >> self._shift, self._plain_tags
+        while held := tags[slot]:
+            if held == tag and self._plain_entries[slot] == entry:
+                return
+            slot = slot + 1 & self._mask
+        tags[slot], self._plain_entries[slot] = tag, entry
+
+    def _place(self, entries: Words, tags: Bytes) -> None:
+        for start in range(0, len(entries), _SLICE):
+            rest, marks = entries[start : start + _SLICE], tags[start : start + _SLICE]
             slots = self._slots(rest)
             while slots.size:
-                # All that found a free slot write there; one of those that met stays. Two that are alike in both, word
-                # and segment, are one entry: it leads to the segment that holds both.
-                free = self._words[slots] == 0
+                # All that found a free slot write there; one of those that met stays. Two that are alike in all, word,
+                # tag and segment, are one entry: it leads to the segment that holds both.
+                free = self._tags[slots] == 0
                 taken = slots[free]
-                self._words[taken] = rest[free]
-                self._segments[taken] = numbers[free]
-                left = (self._words[slots] != rest) | (self._segments[slots] != numbers)
-                rest, numbers, slots = rest[left], numbers[left], (slots[left] + 1) & self._mask
+                self._tags[taken], self._entries[taken] = marks[free], rest[free]
+                left = (self._entries[slots] != rest) | (self._tags[slots] != marks)
+                rest, marks, slots = rest[left], marks[left], (slots[left] + 1) & self._mask
 
-    def _make(self, size: int) -> None:
-        self._words, self._segments = np.zeros(size, np.uint64), np.zeros(size, np.uint32)
-        # The same memory: an array makes an object of its own of each number that is read, which costs far more.
-        self._plain_words, self._plain_segments = self._words.data, self._segments.data
+    def _make(self, count: int) -> None:
+        """Make room for so many identifiers, and hold none."""
+        size = min(max(_FEWEST_SLOTS, 1 << (-(-8 * count // 3) - 1).bit_length()), _MOST_SLOTS)
+        self._entries, self._tags = np.zeros(size, np.uint64), np.zeros(size + _WINDOW, np.uint8)
+        self._tags[size:] = _NO_SLOT
+        # The tags of a slot and of those behind it, as one number for every slot: the same memory once more.
+        self._windows = np.ndarray((size,), np.uint64, self._tags.data, strides=(1,))
+        # Again the same memory: an array makes an object of its own of each number that is read, which costs far more.
+        self._plain_entries, self._plain_tags = self._entries.data, self._tags.data
         self._mask = size - 1
-        self._plain_shift = 64 - self._mask.bit_length()
-        self._shift = np.uint64(self._plain_shift)
+        self._shift = 64 - self._mask.bit_length()
 
-    def _hashed(self, ids: bytes) -> Words:
-        # Sums and products wrap, as they must; 0 says that a slot is free.
-        words: Words = np.frombuffer(ids, np.uint64).reshape(-1, _WORDS) @ self._factors
-        return np.maximum(words, np.uint64(1))
-
-    def _word(self, report_id: bytes) -> int:
-        """Return what `_hashed` makes of one identifier."""
-        a, b, c, d = _PARTS.unpack(report_id)
-        p, q, r, s = self._plain_factors
-        return (a * p + b * q + c * r + d * s) & _LOW or 1
+    def _hashed(self, ids: bytes) -> tuple[Words, Bytes]:
+        """Return the product that chooses the slot of each identifier, and its tag, which says that a slot is taken."""
+        parts = np.frombuffer(ids, np.uint64).reshape(-1, HASH_BYTES // 8)
+        # Products wrap, as they must.
+        tags = (parts[:, -2] * self._for_tag >> np.uint64(57)).astype(np.uint8)
+        return parts[:, -1] * self._for_slot, tags | np.uint8(128)
 
     def _slots(self, words: Words) -> IntArray:
-        return (words >> self._shift).astype(np.int64)
+        return (words >> np.uint64(self._shift)).view(np.int64)
 
 
 MOST_RECENT = 1024
