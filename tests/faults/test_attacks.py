@@ -28,7 +28,7 @@ from lintra_protocol.messages import (
     receipt_hash,
     sign,
 )
-from lintra_protocol.report import Report
+from lintra_protocol.report import Report, open_block
 from lintra_protocol.report_ids import ReportIds, encode_positions
 from lintra_protocol.ring import from_ring
 from lintra_protocol.sharing import combine
@@ -141,13 +141,12 @@ async def test_a_block_of_nothing_new_is_not_opened_and_one_with_something_new_o
         reports = world.reports(4)
         assert (await world.upload(HONEST, reports[:3])).failures == ()
         opened: list[int] = []
-        original = opening.open_block
 
         def watched(
             task: Task, server: int, block: SealedBlock, find_key: opening.FindKey
         ) -> list[bytes | LintraError]:
             opened.append(len(block.headers))
-            return original(task, server, block, find_key)
+            return open_block(task, server, block, find_key)
 
         monkeypatch.setattr(opening, "open_block", watched)
         parts = [reports[:2], reports[2:3], reports[1:]]

@@ -47,10 +47,10 @@ def longest_run(table: IdTable) -> int:
     return int(np.diff(free, append=free[0] + slots).max()) - 1
 
 
-@pytest.mark.parametrize("known", [(0, 0), (0, ODD), (1 << 60, 0)])
-def test_the_table_leads_to_every_segment_that_holds_an_identifier_while_it_grows(known: tuple[int, int]) -> None:
+@pytest.mark.parametrize("chosen", [(0, 0), (0, ODD), (1 << 60, 0)])
+def test_the_table_leads_to_every_segment_that_holds_an_identifier_while_it_grows(chosen: tuple[int, int]) -> None:
     # Words of no bits, and of four: nearly everything meets, so that only looking into the segments tells.
-    table, plain, draw = IdTable(factors(*known), 0), dict[bytes, int](), random.Random(5)
+    table, plain, draw = IdTable(factors(*chosen), 0), dict[bytes, int](), random.Random(5)
     for number, size in enumerate((1, 40, 300, 5, 700)):
         ids = [draw.randbytes(32) for _ in range(size)]
         table.add(np.full(size, number, np.uint32), b"".join(ids))
