@@ -169,11 +169,11 @@ def decode_upload(data: bytes, task: Task, server: int) -> list[SealedBlock]:
 def _places(data: bytes, at: int, count: int, task: Task, server: int) -> list[tuple[slice, int]]:
     """Return where each block stands, and how many reports it holds; every length is checked before the first cut."""
     places: list[tuple[slice, int]] = []
-    total, capacity = 0, block_capacity(task, server)
+    total, capacity, payload = 0, block_capacity(task, server), payload_bytes(task, server)
     for _ in range(count):
         begin, held = at, _count_at(data, at, "a block of this task", capacity)
         total += held
-        at += block_bytes(task, server, held)
+        at += frame_bytes(task.num_servers, task.suite, held) + held * payload
         places.append((slice(begin, at), held))
         if total > MAX_REPORTS:
             raise InvalidMessageError(f"an upload has at most {MAX_REPORTS} reports")

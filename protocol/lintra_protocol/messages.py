@@ -1,5 +1,6 @@
 """The JSON messages of the control plane. Whatever one party must be able to hold another to is signed."""
 
+from collections.abc import Sequence
 from typing import Annotated, Generic, Literal, TypeVar
 
 from pydantic import Field, StringConstraints
@@ -8,6 +9,7 @@ from lintra_protocol.canonical import base64url, domain_hash, domain_hash_of_all
 from lintra_protocol.check_messages import MATRIX_NONCE, CheckShare, Verdict
 from lintra_protocol.differences import ListDifference
 from lintra_protocol.documents import Count, Frozen, Key, ServerIndex
+from lintra_protocol.receipts import answer_bytes, receipt_bytes, signed_bytes
 from lintra_protocol.report_ids import ReportIds, difference, encode_positions
 from lintra_protocol.ring import IntArray
 from lintra_protocol.sealing import SuiteName
@@ -77,8 +79,7 @@ class Receipt(Frozen):
 
     def canonical(self) -> bytes:
         """Return the canonical encoding: there is one for every upload, and nothing in it has to be escaped."""
-        head = f'{{"count":{self.count},"kind":"{self.kind}","reports":"{self.reports}"'
-        return f'{head},"server":{self.server},"task_id":"{self.task_id}"}}'.encode("ascii")
+        return receipt_bytes(self.task_id, self.server, self.count, self.reports)
 
 
 class Inventory(Frozen):
@@ -180,7 +181,7 @@ class Signed(Frozen, Generic[M]):
 
     def canonical(self) -> bytes:
         """Return the canonical encoding, in which that of the message stands as it was signed."""
-        return b'{"message":%b,"signature":"%b"}' % (self.message.canonical(), self.signature.encode("ascii"))
+        return signed_bytes(self.message.canonical(), self.signature)
 
     def verified(self, public_key: str) -> M:
         """Return the message.
@@ -277,8 +278,7 @@ class UploadAnswer(Frozen):
 
     def canonical(self) -> bytes:
         """Return the canonical encoding, in which that of the receipt stands as it is."""
-        failures = b",".join([failure.canonical() for failure in self.failures])
-        return b'{"failures":[%b],"receipt":%b}' % (failures, self.receipt.canonical())
+        return answer_bytes([failure.canonical() for failure in self.failures], self.receipt.canonical())
 
 
 class Counters(Frozen):
@@ -329,7 +329,7 @@ class Progress(Frozen):
     thousandths: Annotated[int, Field(ge=0, le=1000)]
 
 
-def receipt_hash(report_ids: list[bytes]) -> str:
+def receipt_hash(report_ids: Sequence[bytes]) -> str:
     """Return the hash that a receipt has of the identifiers it covers, in order of upload."""
     return base64url(domain_hash_of_all("receipt reports", report_ids))
 

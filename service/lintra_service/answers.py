@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
-from starlette.types import Receive, Send
+from starlette.types import Receive, Scope, Send
 
 from lintra_protocol.errors import (
     InternalError,
@@ -47,6 +47,16 @@ def announced_length(content_length: str | None, limit: int) -> int:
     if int(content_length) > limit:
         raise MessageTooLargeError(f"at most {limit} bytes, announced are {content_length}")
     return int(content_length)
+
+
+def content_headers(scope: Scope) -> tuple[str | None, str | None]:
+    """Return type and length of a request's body as its headers announce them; of several of a name the first."""
+    found: dict[bytes, bytes] = {}
+    for name, value in scope["headers"]:
+        if name.startswith(b"content-"):  # few do
+            found.setdefault(name, value)
+    kind, length = found.get(b"content-type"), found.get(b"content-length")
+    return None if kind is None else kind.decode("latin-1"), None if length is None else length.decode("latin-1")
 
 
 async def read_body(

@@ -84,7 +84,7 @@ PROTOCOL_EXTRA_THIRD_PARTY = {"cli": TERMINAL, "command": TERMINAL}
 # A module imports from its own group and from the groups above it.
 PROTOCOL_LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"errors"}),
-    frozenset({"canonical"}),
+    frozenset({"canonical", "receipts"}),
     frozenset({"documents"}),
     frozenset({"ring", "randomness"}),
     frozenset(

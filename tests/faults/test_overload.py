@@ -49,7 +49,7 @@ async def test_a_connection_that_announces_much_takes_no_room_from_others(
         if not rule:
             monkeypatch.setattr(upload_route, "read_body", reserving(answers.read_body))
         async with listening(world.apps[0]) as port, Attacker(port) as attacker:
-            announced = upload_route.max_upload_bytes(world.apps[0].node.registry.find(world.task.task_id))
+            announced = world.apps[0].node.registry.find(world.task.task_id).max_upload_bytes
             assert announced > ROOM // 2
             await attacker.connect(upload_head(world.task.task_id, announced) + bytes(200))
             async with asyncio.timeout(SECONDS):

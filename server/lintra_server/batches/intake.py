@@ -11,13 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from lintra_protocol.blocks import (
-    MAX_REPORTS,
     SealedBlock,
     decode_count,
     decode_passes,
     decode_upload,
     passes_bytes,
-    upload_bytes,
 )
 from lintra_protocol.canonical import base64url
 from lintra_protocol.errors import (
@@ -29,7 +27,8 @@ from lintra_protocol.errors import (
     TokenInvalidError,
     UnavailableError,
 )
-from lintra_protocol.messages import Counters, Failure, Receipt, UploadAnswer, receipt_hash, sign
+from lintra_protocol.messages import Counters, Failure, receipt_hash
+from lintra_protocol.receipts import KIND, answer_bytes, receipt_bytes, signed_bytes
 from lintra_protocol.signing import SigningKey
 from lintra_protocol.task import Task
 from lintra_protocol.tokens import SERIAL_BYTES
@@ -52,11 +51,6 @@ SMALL = 1 << 16
 
 The interpreter's lock is held as long in any thread: the loop would wait for it all the same, and be woken.
 """
-
-
-def max_upload_bytes(held: HeldTask) -> int:
-    """Return the length of the largest upload of a task."""
-    return upload_bytes(held.task, held.server, MAX_REPORTS, 1)
 
 
 @dataclass
@@ -131,8 +125,8 @@ class Intake:
         """Return what became of a task's reports: `stored` ones, and the rest with what was told `before`."""
         return self._tallies[held.key, held.batch].message(stored, before)
 
-    async def accept(self, held: HeldTask, body: bytes) -> UploadAnswer:
-        """Store the good reports of an upload durably, and say which ones failed.
+    async def accept(self, held: HeldTask, body: bytes) -> bytes:
+        """Store the good reports of an upload durably; return the encoded `UploadAnswer`, which says which failed.
 
         Raises:
             InvalidMessageError: the body is not a whole number of this task's reports.
@@ -249,18 +243,14 @@ class Intake:
             elif token != "accepted":
                 tally.refused[token] += count
 
-    def _answer(
-        self, held: HeldTask, report_ids: Sequence[bytes], outcomes: Sequence[bool | LintraError]
-    ) -> UploadAnswer:
-        failures, stored = list[Failure](), list(report_ids)
+    def _answer(self, held: HeldTask, report_ids: Sequence[bytes], outcomes: Sequence[bool | LintraError]) -> bytes:
+        failures, stored = list[bytes](), report_ids
         if set(map(type, outcomes)) != {bool}:
             told = list(zip(report_ids, outcomes, strict=True))
             failures = [_failure(name, outcome) for name, outcome in told if isinstance(outcome, LintraError)]
             stored = [name for name, outcome in told if not isinstance(outcome, LintraError)]
-        receipt = Receipt(
-            task_id=held.task.task_id, server=held.server, count=len(stored), reports=receipt_hash(stored)
-        )
-        return UploadAnswer(failures=tuple(failures), receipt=sign(self._identity, receipt))
+        receipt = receipt_bytes(held.task.task_id, held.server, len(stored), receipt_hash(stored))
+        return answer_bytes(failures, signed_bytes(receipt, self._identity.sign(KIND, receipt)))
 
     def close(self) -> None:
         """Stop opening reports."""
@@ -287,9 +277,9 @@ def _token(outcome: bool | LintraError) -> str:
     return outcome.token if isinstance(outcome, LintraError) else ("repeated", "accepted")[outcome]
 
 
-def _failure(report_id: bytes, error: LintraError) -> Failure:
+def _failure(report_id: bytes, error: LintraError) -> bytes:
     name = base64url(report_id)
-    return Failure(report_id=name, type=error.token, detail=error.detail, retryable=error.retryable)
+    return Failure(report_id=name, type=error.token, detail=error.detail, retryable=error.retryable).canonical()
 
 
 def screening(held: HeldTask) -> Callable[[bytes], bool] | None:
@@ -320,10 +310,10 @@ def nearest_batch(task: Task, time: int) -> int:
 
 def _batches_of(task: Task, blocks: Sequence[SealedBlock]) -> list[int]:
     """Return the batch of each report; those of an upload have few times."""
-    times = [time for block in blocks for time in block.times]
+    times = blocks[0].times if len(blocks) == 1 else [time for block in blocks for time in block.times]
+    if _are_alike(times):
+        return [nearest_batch(task, times[0])] * len(times)
     nearest = {time: nearest_batch(task, time) for time in set(times)}
-    if len(nearest) == 1:
-        return [*nearest.values()] * len(times)
     return [nearest[time] for time in times]
 
 

@@ -4,7 +4,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 
+from lintra_protocol.blocks import MAX_REPORTS, upload_bytes
 from lintra_protocol.canonical import parse_base64url
 from lintra_protocol.documents import fraction
 from lintra_protocol.errors import (
@@ -53,6 +55,11 @@ class HeldTask:
     server: int
     record: bytes = field(repr=False)
     admission: Admission | None = None
+
+    @cached_property
+    def max_upload_bytes(self) -> int:
+        """Return the length of the largest upload of the task."""
+        return upload_bytes(self.task, self.server, MAX_REPORTS, 1)
 
     def seconds(self, unit: int) -> int:
         """Return a time in the task's units as seconds since the epoch."""
@@ -163,7 +170,11 @@ class Registry:
     def batch_of(self, held: HeldTask, batch: int) -> HeldBatch | None:
         """Return a batch of a task, or None if it was not opened yet."""
         number = self.number_of(held, batch)
-        return None if number is None else HeldBatch(**vars(held), number=number, batch=batch)
+        return (
+            None
+            if number is None
+            else HeldBatch(held.key, held.task, held.server, held.record, held.admission, number=number, batch=batch)
+        )
 
     def number_of(self, held: HeldTask, batch: int) -> int | None:
         """Return the number in the store of a batch of a task, or None if it was not opened yet."""

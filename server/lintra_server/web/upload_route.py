@@ -8,7 +8,6 @@ import traceback
 from typing import Protocol
 
 import structlog
-from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lintra_protocol.errors import (
@@ -17,10 +16,10 @@ from lintra_protocol.errors import (
     MethodNotAllowedError,
 )
 from lintra_protocol.transport import require_media_type
-from lintra_server.batches.intake import Intake, max_upload_bytes, screening
+from lintra_server.batches.intake import Intake, screening
 from lintra_server.batches.registry import HeldTask
 from lintra_server.node import Node
-from lintra_service.answers import problem, read_body, send_message
+from lintra_service.answers import content_headers, problem, read_body, send_message
 from lintra_service.exchange import Exchange
 from lintra_service.metrics import RequestMetrics
 from lintra_service.room import Room
@@ -110,16 +109,14 @@ class Front:
     async def _upload(self, scope: Scope, receive: Receive, task_id: str) -> bytes:
         if scope["method"] != "POST":
             raise MethodNotAllowedError("reports are uploaded with POST")
-        headers = Headers(scope=scope)
+        content_type, announced = content_headers(scope)
         held = self._taker.registry.find(task_id)
-        require_media_type(headers.get("content-type"), "reports")
+        require_media_type(content_type, "reports")
         self._taker.readiness.require_space()
         # The room is kept until the reports are stored, so that it bounds everything an upload takes.
         with self._taker.uploads.lease(self._taker.peer(scope)) as lease:
-            announced, limit = headers.get("content-length"), max_upload_bytes(held)
-            body = await read_body(receive, announced, limit, lease, screening(held))
-            uploaded = await self._taker.intake.accept(held, body)
-        return uploaded.canonical()
+            body = await read_body(receive, announced, held.max_upload_bytes, lease, screening(held))
+            return await self._taker.intake.accept(held, body)
 
 
 class UploadRoute(Front):
