@@ -15,7 +15,7 @@ from lintra_protocol.errors import CommitmentMismatchError, InvalidMessageError,
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import IntArray, RingArray, ring_bytes, ring_from_bytes, to_ring
 from lintra_protocol.sealing import SealingKey, seal
-from lintra_protocol.sharing import expand_share, expand_spread, split, split_seeded, split_spread
+from lintra_protocol.sharing import expand_share, expand_spread, split, split_bytes, split_seeded, split_spread
 from lintra_protocol.task import Task
 from lintra_protocol.verification.checks import check_shares, check_shares_of_seeds
 from lintra_protocol.verification.points import Points
@@ -39,6 +39,7 @@ from lintra_protocol.wire import (
     encode_headers,
     header_start,
     payload_bytes,
+    report_id,
     report_ids_of,
     share_bytes,
     share_form,
@@ -77,7 +78,22 @@ def make_reports(task: Task, noised: IntArray, time: int, random_bytes: RandomBy
 
     Randomness is read for proofs if there are any, then for all shares, then for the commitments' blinds.
     """
+    if len(noised) == 1 and task.verified is None and task.share_form == "uniform":
+        return [_one_report(task, split_bytes(to_ring(noised[0]), task.num_servers, random_bytes), time, random_bytes)]
     return reports_of(task, _payloads(task, noised, random_bytes), time, random_bytes)
+
+
+def _one_report(task: Task, payloads: Sequence[bytes], time: int, random_bytes: RandomBytes) -> Report:
+    """Return what `reports_of` returns of one report, whose arrays would cost more than their work."""
+    servers = range(task.num_servers)
+    blinds = random_bytes(BLIND_BYTES * task.num_servers)
+    shares = [
+        blinds[BLIND_BYTES * j : BLIND_BYTES * (j + 1)] + share_form(task, j) + payload
+        for j, payload in zip(servers, payloads, strict=True)
+    ]
+    commitments = [commitment_to(task.id_bytes, j, share) for j, share in zip(servers, shares, strict=True)]
+    (header,) = encode_headers(task.id_bytes, time, [commitments])
+    return Report(report_id(header), header, tuple(shares))
 
 
 def reports_of(task: Task, payloads: Sequence[ByteRows], time: int, random_bytes: RandomBytes) -> list[Report]:

@@ -108,11 +108,13 @@ class Schema:
         self._named = frozenset(self.names)
         self._numeric = [column.kind != "category" for column in columns]
         self._whole = np.array([column.kind != "real" for column in columns])
+        self._any_whole = bool(self._whole.any())
         self._enumerated = np.array([column.kind in {"boolean", "category"} for column in columns])
         self.lower, self.upper, self.center, self.scale = (
             np.array([float(getattr(column, field)) for column in columns])
             for field in ("lower", "upper", "center", "scale")
         )
+        self._plain = [each.tolist() for each in (self.lower, self.upper, self.center, self.scale)]
         # For every encoded column where it comes from, and which level it indicates; 0 is the reference of none.
         self._origin = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
         self._level = np.array(
@@ -122,6 +124,8 @@ class Schema:
                 for number in range(1, 1 + len(part))
             ]
         )
+
+        self._any_level = bool(self._level.any())
 
     def row(self, row: Row, *, strict: bool = False) -> FloatArray:
         """Check one row, given by name or in column order; the result has shape `(d,)`, in the user's units.
@@ -184,8 +188,10 @@ class Schema:
 
         NaN stays NaN, in every indicator of a category.
         """
+        if len(rows) == 1 and not self._any_level:  # arrays pay from several rows on
+            return np.array([[_normalised(value, *plain) for value, *plain in self._beside(rows)]])
         normalised: FloatArray = (np.clip(rows, self.lower, self.upper) - self.center) / self.scale
-        if not self._level.any():
+        if not self._any_level:
             return normalised
         spread: FloatArray = normalised[:, self._origin]
         indicates = (self._level > 0) & ~np.isnan(spread)
@@ -193,9 +199,15 @@ class Schema:
 
     def outside(self, rows: FloatArray) -> NDArray[np.bool_]:
         """Say for each of the checked rows, shape `(n, d)`, whether `normalise` moves a value to a column's bound."""
+        if len(rows) == 1:
+            return np.array([any(value < lower or value > upper for value, lower, upper, *_ in self._beside(rows))])
         beyond: NDArray[np.bool_] = np.less(rows, self.lower) | np.greater(rows, self.upper)
         moved: NDArray[np.bool_] = np.logical_or.reduce(beyond, axis=1)
         return moved
+
+    def _beside(self, row: FloatArray) -> "zip[tuple[float, float, float, float, float]]":
+        """Return each value of one row, shape `(1, d)`, with bounds, centre and scale of its column."""
+        return zip(row[0].tolist(), *self._plain, strict=True)
 
     def largest_norm(self) -> float:
         """Return the largest norm that a normalised row can have; of all indicators of a category at most one is 1."""
@@ -210,7 +222,7 @@ class Schema:
         Raises:
             InvalidRowError: there is one, and `strict`; the detail names its column.
         """
-        if not self._whole.any():
+        if not self._any_whole:
             return values
         fits = ~self._whole | np.isnan(values) | (values == np.rint(values))
         fits &= ~self._enumerated | np.isnan(values) | ((values >= self.lower) & (values <= self.upper))
@@ -230,6 +242,11 @@ class Schema:
         if missing and strict:
             raise InvalidRowError(f"column {missing[0]!r} is missing")
         return [row.get(name) for name in self.names]
+
+
+def _normalised(value: float, lower: float, upper: float, center: float, scale: float) -> float:
+    """Move a value inside its bounds, centre and scale it; NaN stays NaN."""
+    return ((lower if value < lower else min(value, upper)) - center) / scale
 
 
 def _value_or_missing(column: Column, value: object, *, by_number: bool) -> float:

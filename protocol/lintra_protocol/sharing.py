@@ -11,7 +11,7 @@ import numpy as np
 
 from lintra_protocol.canonical import framed
 from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import RingArray, ring_from_bytes
+from lintra_protocol.ring import RingArray, ring_bytes, ring_from_bytes
 
 SEED_BYTES = 32
 
@@ -30,6 +30,15 @@ def split(secret: RingArray, num_servers: int, random_bytes: RandomBytes) -> Rin
     _require_servers(num_servers)
     masks = ring_from_bytes(random_bytes(8 * (num_servers - 1) * secret.size))
     return _complete(secret, masks.reshape(num_servers - 1, *secret.shape))
+
+
+def split_bytes(secret: RingArray, num_servers: int, random_bytes: RandomBytes) -> list[bytes]:
+    """Return the shares that `split` makes of a secret of shape `(words,)`, each as `ring_bytes` has it."""
+    _require_servers(num_servers)
+    size = 8 * secret.size
+    drawn = random_bytes((num_servers - 1) * size)
+    last = secret - combine(ring_from_bytes(drawn).reshape(num_servers - 1, secret.size))
+    return [*(drawn[start : start + size] for start in range(0, len(drawn), size)), ring_bytes(last)]
 
 
 def split_seeded(secret: RingArray, num_servers: int, random_bytes: RandomBytes) -> tuple[list[bytes], RingArray]:

@@ -55,7 +55,7 @@ def verify(public_key: str, signature: str, label: str, *parts: bytes) -> None:
         UnauthorizedError: it is not this key's signature of these parts under this label.
         InvalidMessageError: key or signature are not base64url of the right length.
     """
-    key_bytes = parse_base64url(public_key, PUBLIC_KEY_BYTES)
+    key_bytes = _spelled(public_key)
     signature_bytes = parse_base64url(signature, SIGNATURE_BYTES)
     if not _fits(key_bytes, signature_bytes, framed(label, *parts)):
         raise UnauthorizedError(f"the {label!r} signature is not by {public_key}")
@@ -68,7 +68,7 @@ def verify_base(public_key: str, signature: bytes, base: bytes) -> None:
         UnauthorizedError: it is not this key's signature of this base.
         InvalidMessageError: the key is not base64url of the right length.
     """
-    if not base.startswith(_BASE_BEGINS) or not _fits(parse_base64url(public_key, PUBLIC_KEY_BYTES), signature, base):
+    if not base.startswith(_BASE_BEGINS) or not _fits(_spelled(public_key), signature, base):
         raise UnauthorizedError(f"the request's signature is not by {public_key}")
 
 
@@ -78,6 +78,11 @@ def _fits(public_key: bytes, signature: bytes, data: bytes) -> bool:
     except (InvalidSignature, ValueError):
         return False
     return True
+
+
+@lru_cache(maxsize=256)
+def _spelled(public_key: str) -> bytes:
+    return parse_base64url(public_key, PUBLIC_KEY_BYTES)
 
 
 @lru_cache(maxsize=256)

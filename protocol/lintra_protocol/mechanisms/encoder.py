@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from lintra_protocol.clipping import clip_norms, quantise, squared_integer_bound
+from lintra_protocol.clipping import clip_norms, is_well_inside, quantise, squared_integer_bound
 from lintra_protocol.documents import Real, fraction
 from lintra_protocol.mechanisms.noising import Noised
 from lintra_protocol.noise import MAX_SIGMA, discrete_gaussian
@@ -95,6 +95,8 @@ class Encoder(Noised):
         A row that lies on the sphere but for the rounding of floating point is not.
         """
         bound, filled = float(fraction(self.row_bound)) * (1 + ON_THE_SPHERE), self.filled(rows)
+        if is_well_inside(filled, bound):
+            return np.zeros(1, np.bool_)
         shorter: NDArray[np.bool_] = (clip_norms(filled, bound) != filled).any(axis=1)
         return shorter
 
@@ -147,7 +149,7 @@ class Encoder(Noised):
     def noise(self, num_rows: int, num_columns: int, random_bytes: RandomBytes) -> IntArray:
         """Draw the noise of `num_rows` reports, shape `(num_rows, w)`; words of equal sigma are drawn together."""
         sigmas = self.sigmas(num_columns)
-        if sigmas.min(initial=self.sigma) == sigmas.max(initial=self.sigma):
+        if len({self.sigma, *sigmas.tolist()}) == 1:
             return discrete_gaussian((num_rows, sigmas.size), self.sigma, random_bytes)
         result = np.empty((num_rows, sigmas.size), np.int64)
         for sigma in np.unique(sigmas):

@@ -47,6 +47,19 @@ def test_rows_inside_are_not_touched_before_rounding() -> None:
     assert_array_equal(clip_norms(rows, 5.0), rows)
 
 
+def test_a_row_alone_is_rounded_and_clipped_as_it_is_among_others() -> None:
+    rng = np.random.default_rng(6)
+    directions = rng.normal(size=(400, 3))
+    directions /= np.sqrt(np.square(directions).sum(axis=1))[:, np.newaxis]
+    near = 1 + rng.choice([-1, 0, 1], 400) * 2.0 ** -rng.integers(1, 53, 400)
+    rows = 10 * directions * near[:, np.newaxis]
+    rows[:40] *= rng.choice([1e-3, 0.5, 1e200], (40, 1))
+    rows[40:50] = [2.5, -3.5, 0.5]  # halves go to the even neighbour
+    alone = [row[np.newaxis] for row in rows]
+    assert_array_equal(np.concatenate([quantise(row, 100) for row in alone]), quantise(rows, 100))
+    assert_array_equal(np.concatenate([clip_norms(row, 10.0) for row in alone]), clip_norms(rows, 10.0))
+
+
 def test_huge_rows_keep_their_direction() -> None:
     assert_array_equal(quantise(np.full((1, 9), 1e308), 100), [[3] * 9])
     assert_array_equal(quantise(np.array([[-1.7e308, 1.0]]), 2**60), [[-(2**30), 0]])

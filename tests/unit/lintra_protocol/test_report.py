@@ -15,10 +15,10 @@ from lintra_protocol.errors import (
     LintraError,
     OutdatedKeyError,
 )
-from lintra_protocol.report import Report, make_report, make_reports, open_block, seal_block, share_words
-from lintra_protocol.ring import from_ring
+from lintra_protocol.report import Report, make_report, make_reports, open_block, reports_of, seal_block, share_words
+from lintra_protocol.ring import from_ring, ring_bytes, to_ring
 from lintra_protocol.sealing import HYBRID, SealingKey, SuiteName, seal
-from lintra_protocol.sharing import combine
+from lintra_protocol.sharing import combine, split
 from lintra_protocol.task import Task
 from lintra_protocol.wire import BLIND_BYTES, block_context, commitments_to, encode_header, report_id
 from support import make_task, sealing_key, source
@@ -89,6 +89,13 @@ def test_one_report_reads_its_randomness_like_the_first_of_many_reads_shares_bef
     make_report(task, ROW, 12, counted)
     assert sum(read[:-1]) == {"uniform": 8 * 3 * 2, "seeded": 32 * 2, "spread": 32 * 3}[share_form]
     assert read[-1] == 32 * 3
+
+
+def test_one_report_is_that_which_arrays_of_one_row_make() -> None:
+    task = make_task()
+    random_bytes = source("report")
+    payloads = [np.frombuffer(ring_bytes(each), np.uint8)[np.newaxis] for each in split(to_ring(ROW), 3, random_bytes)]
+    assert [make_report(task, ROW, 12, source("report"))] == reports_of(task, payloads, 12, random_bytes)
 
 
 def test_the_same_randomness_gives_the_same_reports_and_other_randomness_others() -> None:

@@ -119,6 +119,14 @@ def test_values_are_moved_to_their_bounds_then_centred_and_scaled() -> None:
     assert_array_equal(SCHEMA.normalise(rows), [[0.5, 0.5], [1.0, -1.5], [-1.0, 2.5], [np.nan, 1]])
 
 
+def test_a_row_alone_is_normalised_as_it_is_among_others() -> None:
+    rng = np.random.default_rng(5)
+    special = [0.0, -0.0, 100.0, 2.5, -1.5, np.nan, 1e300, -1e300, np.nextafter(2.5, 3), np.nextafter(-1.5, -2)]
+    rows = np.concatenate([rng.normal(40, 60, (50, 2)), rng.choice(special, (100, 2))])
+    assert_array_equal(np.concatenate([SCHEMA.normalise(row[np.newaxis]) for row in rows]), SCHEMA.normalise(rows))
+    assert_array_equal(np.concatenate([SCHEMA.outside(row[np.newaxis]) for row in rows]), SCHEMA.outside(rows))
+
+
 @pytest.mark.parametrize(
     "changes",
     [{"lower": "1", "upper": "1"}, {"lower": "2"}, {"scale": "0"}, {"scale": "-1"}, {"name": ""}, {"name": "a\nb"},
