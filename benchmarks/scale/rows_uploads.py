@@ -14,7 +14,6 @@ from scale.figures import Asked, Measured, row
 from scale.log_lines import LOG_LINES, log_lines
 
 LARGEST_TABLE = 10**6
-OPENER_ROUNDS = 3
 OPENED_AND_SIGNED = "ASGI that opens one seal, signs and answers"
 
 
@@ -111,19 +110,13 @@ def _lookup_many(asked: Asked) -> Measured:
 
 @row("openers_two", "single uploads: two openers and their gate over one process", "times", 1.7, at_least=True)
 def _openers(asked: Asked) -> Measured:
-    count = asked.of(600, least=200)
-    found: list[tuple[float, float, float, float]] = []
-    for _ in range(1 if asked.quick else OPENER_ROUNDS):  # in turns: a shared machine changes its speed meanwhile
-        alone, _, _ = bench_workers.measured(1, count)
-        gate, openers, _ = bench_workers.measured(2, count)
-        found.append((min(2 / sum(openers), 1 / gate) * alone, alone, sum(openers), gate))
-    ratio, alone, opener, gate = sorted(found)[len(found) // 2]
-    least, most = min(found)[0], max(found)[0]
+    rounds = bench_workers.measured(2 if asked.quick else bench_workers.ROUNDS, asked.of(bench_workers.SLICE, least=50))
+    found, ratios = bench_workers.middle(rounds), [each.ratio(2, each.alone) for each in rounds]
     remark = (
-        f"CPU ms an upload: one process {alone:.2f}, opener {opener:.2f}, gate {gate:.2f}; each on a core of its own; "
-        f"{len(found)} rounds from {least:.2f} to {most:.2f}"
+        f"CPU ms an upload: one process {found.alone:.2f}, opener {found.opener:.2f}, gate {found.gate:.2f}; each on a "
+        f"core of its own; the middle of {len(ratios)} rounds from {min(ratios):.2f} to {max(ratios):.2f}"
     )
-    return Measured(ratio, 2.0, "no gate", remark)
+    return Measured(found.ratio(2, found.alone), 2.0, "no gate", remark)
 
 
 # --- a client ---------------------------------------------------------------------------------------------------------
