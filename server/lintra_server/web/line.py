@@ -23,6 +23,9 @@ T = TypeVar("T")
 _HEAD = struct.Struct(">III")
 MAX_FRAME_BYTES = 64 << 20
 
+_SENT_AT_ONCE = 1 << 16
+"""Bytes of frames after which no further one is waited for."""
+
 
 @dataclass(frozen=True)
 class Frame:
@@ -77,9 +80,17 @@ class Line:
         return data
 
     def _send_all(self) -> None:
-        while (data := self._waiting.get()) is not None:
+        over = False
+        while not over:
+            # What else waits goes along: a call, and a turn of whoever reads, cost more than a frame.
+            together = bytearray()
+            over = (first := self._waiting.get()) is None
+            together += first or b""
+            while not over and len(together) < _SENT_AT_ONCE and not self._waiting.empty():
+                over = (more := self._waiting.get()) is None
+                together += more or b""
             try:
-                self._end.sendall(data)
+                self._end.sendall(together)
             except OSError:
                 return
 

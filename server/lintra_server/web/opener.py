@@ -19,6 +19,7 @@ from concurrent.futures import Future
 from ipaddress import ip_network
 from typing import cast
 
+import structlog
 from starlette.types import Scope
 
 from lintra_protocol.blocks import SealedBlock
@@ -60,6 +61,12 @@ ANSWER_SECONDS = 30.0
 MOST_REMEMBERED = 64
 _BATCH_BITS = 32
 
+log = structlog.get_logger()
+
+
+Answered = Callable[[Frame | LintraError], None]
+"""What is told the gate's answer, or why it refused."""
+
 
 class Gate:
     """The gate as an opener sees it; used from all threads."""
@@ -75,18 +82,29 @@ class Gate:
         self._line = line
         self._gone = gone
         self._lock = threading.Lock()
-        self._asked: dict[int, Future[Frame]] = {}
+        self._asked: dict[int, Answered] = {}
         self._number = 0
         threading.Thread(target=self._read, name="lintra-answers", daemon=True).start()
 
     def ask(self, words: Words, data: bytes = b"") -> "Future[Frame]":
         """Ask something; the future gives the answer, or why it was refused."""
         future: Future[Frame] = Future()
+
+        def answered(answer: Frame | LintraError) -> None:
+            if isinstance(answer, LintraError):
+                future.set_exception(answer)
+            else:
+                future.set_result(answer)
+
+        self.ask_and_go(words, data, answered)
+        return future
+
+    def ask_and_go(self, words: Words, data: bytes, answered: "Answered") -> None:
+        """Ask something; `answered` is called once, in the thread that reads, and must not wait."""
         with self._lock:
             self._number = number = self._number % 0xFFFFFFFF + 1
-            self._asked[number] = future
+            self._asked[number] = answered
         self._line.send(Frame(number, words, data))
-        return future
 
     def tell(self, words: Words) -> None:
         """Say something that needs no answer."""
@@ -95,14 +113,13 @@ class Gate:
     def _read(self) -> None:
         while (frame := self._line.receive()) is not None:
             with self._lock:
-                future = self._asked.pop(frame.number, None)
-            if future is None:
+                answered = self._asked.pop(frame.number, None)
+            if answered is None:
                 continue
-            error = refusal(frame)
-            if error is None:
-                future.set_result(frame)
-            else:
-                future.set_exception(error)
+            try:
+                answered(refusal(frame) or frame)
+            except Exception as error:  # whoever asked is gone, or cannot read it; others are answered all the same
+                log.error("an answer of the gate was lost", reason=type(error).__name__)
         self._gone()
 
 
@@ -200,16 +217,12 @@ class RemoteWriter:
         words: Words = {"ask": "store", "count": len(upload.report_ids), **_named(upload.batch)}
         data = b"".join((*upload.report_ids, *upload.serials, *upload.payloads))
 
-        def done(answer: "Future[Frame]") -> None:
+        def done(answer: Frame | LintraError) -> None:
             with self._lock:
                 self._bytes -= upload.size
-            error = answer.exception()
-            if error is None:
-                tell(decode_outcomes(answer.result()))
-            else:
-                tell(error if isinstance(error, LintraError) else UnavailableError(type(error).__name__))
+            tell(answer if isinstance(answer, LintraError) else decode_outcomes(answer))
 
-        self._gate.ask(words, data).add_done_callback(done)
+        self._gate.ask_and_go(words, data, done)
 
 
 class OpenerIntake(Intake):

@@ -218,6 +218,34 @@ def test_frames_arrive_whole_and_in_order_and_the_end_of_a_line_is_none() -> Non
     other.close()
 
 
+def test_all_frames_that_wait_are_sent_before_the_end_of_a_line() -> None:
+    end, far = socket.socketpair()
+    line, other = Line(end, "test"), Line(far, "other")
+    for number in range(50):
+        line.send(Frame(number, {}, bytes(2000)))
+    closing = threading.Thread(target=line.close)
+    closing.start()
+    assert [frame.number for _ in range(50) if (frame := other.receive())] == list(range(50))
+    assert other.receive() is None
+    closing.join(5)
+    other.close()
+
+
+def test_an_answer_that_nobody_can_use_does_not_keep_the_next_one_from_its_reader() -> None:
+    near, far = socket.socketpair()
+    gone, answering = threading.Event(), Line(near, "gate")
+    gate, found = Gate(Line(far, "opener"), gone.set), list[Frame | LintraError]()
+    gate.ask_and_go({}, b"", lambda _: _raise(KeyError("nobody")) and None)
+    given_up = gate.ask({})
+    given_up.cancel()
+    gate.ask_and_go({}, b"", found.append)
+    for number in (1, 2, 3):
+        answering.send(Frame(number, {}, bytes(number)))
+    answering.close()
+    assert gone.wait(5)
+    assert found == [Frame(3, {}, bytes(3))]
+
+
 def _raise(error: Exception) -> tuple[dict[str, object], bytes]:
     raise error
 
