@@ -11,6 +11,7 @@ from starlette.types import Receive
 
 from lintra_analyzer.web import app as analyzer_app
 from lintra_analyzer.web.app import create_app
+from lintra_protocol.errors import InvalidMessageError, UnavailableError
 from lintra_protocol.transport import media_type
 from lintra_server.web import upload_route
 from lintra_service import answers
@@ -119,7 +120,7 @@ async def test_a_channel_that_ends_early_without_saying_so_is_refused(rule: bool
 
     with Room(100).lease("a") as lease:
         if rule:
-            with pytest.raises(answers.InvalidMessageError, match="8 bytes were announced and 4 came"):
+            with pytest.raises(InvalidMessageError, match="8 bytes were announced and 4 came"):
                 await answers.read_body(ends, "8", 100, lease)
         else:
             assert await answers.read_body(ends, None, 100, lease) == b"half"
@@ -171,7 +172,7 @@ async def test_a_full_disk_and_a_damaged_page_are_not_ready(tmp_path: Path) -> N
         answer = await world.post(0, await world.body(0, world.reports(1, "late")))
         assert answer.status_code == 503
         node.readiness.probe()
-        with pytest.raises(answers.UnavailableError, match="damaged"):
+        with pytest.raises(UnavailableError, match="damaged"):
             node.check()
 
 

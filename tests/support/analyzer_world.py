@@ -32,7 +32,8 @@ from lintra_server.web.upload_route import UploadRoute
 from lintra_service.tokens import token_hash
 from support.compiled_once import create_engine
 
-database.create_engine = analyzer_database.create_engine = create_engine
+for module in (database, analyzer_database):
+    vars(module)["create_engine"] = create_engine
 
 NOW = 1_800_000_000
 TOKEN = "lintra_a-token-that-only-tests-know"

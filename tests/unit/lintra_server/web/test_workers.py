@@ -17,6 +17,7 @@ from lintra_protocol.messages import UploadAnswer, receipt_hash
 from lintra_protocol.task import Task
 from lintra_protocol.transport import media_type
 from lintra_protocol.windows import Windows
+from lintra_server.storage.store import Outcome
 from lintra_server.web.forwarding import Forward, answer_forwarded
 from lintra_server.web.line import Frame, Line, Words, answered, decode_outcomes, encode_outcomes, refusal
 from lintra_server.web.opener import Gate, Opener
@@ -167,7 +168,7 @@ async def test_an_upload_that_the_gate_cannot_store_is_refused_whole_and_may_com
         assert UploadAnswer.from_canonical((await uploaded(world, split, body)).content).failures == ()
 
 
-def _failing(*_: object) -> list[list[bool]]:
+def _failing(*_: object) -> list[list[Outcome]]:
     raise RuntimeError("no disk")
 
 
