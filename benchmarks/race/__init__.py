@@ -1,0 +1,1 @@
+"""Tables of public data, and how far synthetic rows are from them; `bench_synthetic_race.py`."""
