@@ -12,9 +12,12 @@ import sys
 import time
 
 import numpy as np
+import numpy.typing as npt
+
+Given = dict[str, npt.NDArray[np.generic]]
 
 
-def fit(given, target):
+def fit(given: Given, target: str) -> None:
     """Fit `mst` or `aim` to integers below `sizes`, domains given, and write `cells` of the synthetic rows.
 
     Beside them stand the CPU `seconds` of fitting and drawing.
@@ -42,7 +45,7 @@ def fit(given, target):
     np.savez(target, cells=found[names].to_numpy().astype(np.int64), seconds=seconds)
 
 
-def trees(given, target):
+def trees(given: Given, target: str) -> None:
     """Write R2, or accuracy, of scikit-learn's histogram gradient boosting at its defaults on the test rows."""
     ensemble = importlib.import_module("sklearn.ensemble")
     chosen = "HistGradientBoostingClassifier" if bool(given["classify"]) else "HistGradientBoostingRegressor"
