@@ -64,6 +64,8 @@ def test_new_reports_are_stored_by_one_statement_and_what_may_be_stored_is_looke
 def test_new_reports_are_refused_once_their_batch_is_closed_full_or_not_for_them(stored: Stored) -> None:
     store = stored.open()
     assert add(store, 1) == [True]
+    late = BatchClosedError("its window is over")
+    assert store.add_reports([Upload(1, [an_id(5)], [payload(5)], late)]) == [[late]]
     for state, kind in (("closing", UnavailableError), ("closed", BatchClosedError)):
         with store.database.writing() as connection:
             connection.execute(update(batches).values(state=state))
@@ -75,8 +77,6 @@ def test_new_reports_are_refused_once_their_batch_is_closed_full_or_not_for_them
     assert outcomes[0] is True
     assert isinstance(outcomes[1], BatchClosedError)
     assert isinstance(add(store, 4)[0], BatchClosedError)
-    late = BatchClosedError("its window is over")
-    assert store.add_reports([Upload(1, [an_id(5)], [payload(5)], late)]) == [[late]]
     assert store.batch(1).num_reports == 3
 
 
@@ -165,3 +165,12 @@ def test_a_batch_whose_inventory_was_given_out_and_that_is_open_again_ends_whoev
     store.note_closed(1)
     with pytest.raises(ForkedError):
         add(store, 2)
+
+
+def test_memory_that_lacks_a_segment_or_knows_one_more_does_not_show_that_a_report_is_new(stored: Stored) -> None:
+    store = stored.open()
+    add(store, 1)
+    add(store, 2)
+    assert [store._known.lacks(1, [an_id(9)], last) for last in (0, 1, 2)] == [False, True, False]
+    assert not store._known.lacks(1, [an_id(9), an_id(1)], 1)
+    assert not store._known.lacks(2, [an_id(9)], 1)
