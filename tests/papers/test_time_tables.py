@@ -1,5 +1,6 @@
 """What the tables of times reckon from what was measured: ratios, the worst of them, and what more openers can take."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -7,9 +8,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
+import bench_store
 import bench_verified
 from bench_verified import NANOSECONDS, NOTE, Line, slowness, worst
-from bench_workers import taken
+from bench_workers import Round, middle
 
 
 def run(factor: float, of_shake: float) -> bench_verified.Run:
@@ -38,5 +40,27 @@ def test_the_worst_ratio_is_that_of_all_runs_each_over_its_own_machine() -> None
 
 
 def test_openers_take_more_until_their_gate_is_the_bound() -> None:
-    alone = 0.6
-    assert [taken(openers, 0.5, 0.2) * alone for openers in (1, 2, 4)] == pytest.approx([1.2, 2.4, 3.0])
+    one = Round(alone=0.6, gate=0.2, openers=[0.3, 0.2])
+    assert [one.ratio(openers, one.alone) for openers in (1, 2, 4)] == pytest.approx([1.2, 2.4, 3.0])
+    assert middle([Round(0.4, 0.2, [0.5]), one, Round(0.5, 0.2, [0.5])]).alone == 0.5
+
+
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs/explanation/benchmarks.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize(("group", "groups"), [(1, 300), (32, 60), (256, 60)])
+def test_the_page_has_the_bytes_that_are_written_for_a_report(group: int, groups: int) -> None:
+    found = re.search(
+        rf"^\| written to disk for a report, groups of {group} \| [^|]+ \| ([\d,.]+) bytes", PAGE, re.MULTILINE
+    )
+    assert found
+    written = bench_store.disk({group: group * groups})[f"bytes written a report, groups of {group}"]
+    assert written == pytest.approx(float(found[1].replace(",", "")), rel=0.02)
+
+
+def test_exactly_the_false_reports_are_rejected_in_one_run_of_many() -> None:
+    found = dict(bench_verified.many(5000))
+    assert found["rejected"] == found["false reports"] == 51
+    lines = dict(re.findall(r"^\| (false reports|rejected) \| ([\d,]+) \|$", PAGE, re.MULTILINE))
+    assert set(lines.values()) == {"10,010"}
