@@ -45,7 +45,6 @@ def test_openers_take_more_until_their_gate_is_the_bound() -> None:
     assert middle([Round(0.4, 0.2, [0.5]), one, Round(0.5, 0.2, [0.5])]).alone == 0.5
 
 
-
 PAGE = (Path(__file__).resolve().parents[2] / "docs/explanation/benchmarks.md").read_text("utf-8")
 
 
