@@ -141,7 +141,7 @@ def test_half_of_the_noisy_eigenvalues_save_ridge_at_the_eigenvalue_of_propositi
 def test_a_projection_of_a_sample_estimates_all_rows_only_after_division_by_the_rate() -> None:
     rows, generator = redundant.drawn(0).learnt, np.random.default_rng(3)
     truth, ridge = rows.T @ rows, 400.0
-    found = np.array([redundant.sketched(rows, ridge, 0.3, generator)[0] for _ in range(400)])
+    found = np.array([redundant.sketched(rows, ridge, 0.3, 20, generator)[0] for _ in range(400)])
     traces = np.trace(found, axis1=1, axis2=2)
     room = 3.5 * traces.std() / math.sqrt(len(traces))
     assert abs(traces.mean() - np.trace(truth)) < room
