@@ -23,6 +23,7 @@ from lintra_analyzer.exchange.census import CensusResult, take_census
 from lintra_analyzer.exchange.collect import ServerExchange
 from lintra_analyzer.exchange.replay import replay
 from lintra_analyzer.exchange.servers import HttpClient, Network, Patience, Server
+from lintra_analyzer.exchange.wide_reads import read_widely
 from lintra_analyzer.metrics import Metrics
 from lintra_analyzer.settings import KnownServer, Settings
 from lintra_analyzer.storage.archive import Archive
@@ -387,6 +388,7 @@ class Service:
 async def http_client(settings: Settings) -> AsyncIterator[httpx2.AsyncClient]:
     """Open the connections to the servers; redirects are refused, since a signature names the path."""
     async with httpx2.AsyncClient(timeout=settings.server_timeout_seconds, follow_redirects=False) as client:
+        read_widely(client)
         yield client
 
 

@@ -61,7 +61,8 @@ THIRD_PARTY = {
     "lintra_analysis": PROTOCOL_THIRD_PARTY | HTTP_CLIENT | TERMINAL | FRAMES | PLOT | FORMULAS | {"scipy"},
     "lintra_curator": PROTOCOL_THIRD_PARTY | {"scipy"},
     "lintra_audit": PROTOCOL_THIRD_PARTY | TERMINAL | {"scipy"},
-    "lintra_analyzer": PROTOCOL_THIRD_PARTY | SERVICE | HTTP_CLIENT | TERMINAL | {"jinja2"},
+    # httpcore2 is what httpx2 opens connections with: the analyzer reads them in larger pieces.
+    "lintra_analyzer": PROTOCOL_THIRD_PARTY | SERVICE | HTTP_CLIENT | TERMINAL | {"httpcore2", "jinja2"},
 }
 
 # No clock, no disk, no network, no randomness of its own: what is missing here is the point of the list.
