@@ -59,8 +59,8 @@ def test_the_table_leads_to_every_segment_that_holds_an_identifier_while_it_grow
         assert set(table.candidates(known)) >= set(enumerate(plain.values()))
         # One alone, and a few, are looked for in another way, which finds the same.
         for some in (known[:1], known[-7:]):
-            alike = known[:1] * 30 + some
-            together = [(place - 30, number) for place, number in table.candidates(alike) if place >= 30]
+            alike = known[:1] * 80 + some
+            together = [(place - 80, number) for place, number in table.candidates(alike) if place >= 80]
             assert sorted(table.candidates(some)) == sorted(together)
         assert (len(table), table.last) == (len(plain), number)
 
@@ -154,7 +154,7 @@ def test_identifiers_that_agree_in_eight_bytes_make_a_run_but_no_mistake() -> No
     ids = parts(np.arange(GROUND, dtype=np.uint64) * np.uint64(ODD), same)
     table = filled(seeded("factors"), ids)
     assert longest_run(table) == GROUND
-    wanted = apart(ids)[:300:7]
+    wanted = apart(ids)[:700:7]
     assert set(table.candidates(wanted)) >= {(place, 7 * place) for place in range(len(wanted))}
     assert (0, 7) in table.candidates(wanted[1:2])
 
