@@ -41,7 +41,7 @@ _FIGURE = re.compile(
 )
 _NAMED = re.compile(
     r"(?:arXiv|Theorems?|Lemmas?|Propositions?|Definitions?|Figures?|Tables?|Corollar(?:y|ies)|Remarks?|Algorithms?|Examples?|"
-    r"[Ss]ections?|[Cc]hapters?|[Ee]quations?|[Vv]ersions?|Python|TLS|NumPy|SciPy|SQLite|PostgreSQL|BY|Debian|§)"
+    r"[Ss]ections?|[Cc]hapters?|Equations?|equations?|[Vv]ersions?|Python|TLS|NumPy|SciPy|SQLite|PostgreSQL|BY|Debian|§)"
     r"\s+\(?\d+(?:\.\d+)*\)?(?:(?:,| and| to| or)\s+\(?\d+(?:\.\d+)*\)?)*"
 )
 _LITERAL = re.compile(r"(?<![\w.])(?:\d[\d,_]*)?\.?\d+(?:e[+-]?\d+)?")
