@@ -18,13 +18,13 @@ from lintra_curator.ndis.closed import rp_pstar
 from lintra_curator.papers.calibrated import plan_ptr_published, published_logistic_sensitivity
 from lintra_curator.papers.gaussian_process import RadialKernel, plan_gaussian_process
 from lintra_curator.papers.least_squares_corner import corner_sigma
-from lintra_curator.papers.ron_gauss_sensitivity import product_distance, published_factor
+from lintra_curator.papers.ron_gauss_sensitivity import centred_covariance_distance, product_distance, published_factor
 from lintra_curator.projection.ptr_projection import plan_ptr, ptr_delta
 from lintra_curator.projection.random_projection import plan_projection, rp_sigma
 from lintra_curator.promise.claim import curator_claim
 from lintra_protocol.documents import fraction
 from lintra_protocol.errors import FalseClaimError
-from lintra_protocol.mechanisms import OsnapPublished, SecondMoment, WishartSecondMoment
+from lintra_protocol.mechanisms import Histogram, OsnapPublished, SecondMoment, WishartSecondMoment
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.privacy.statement import Claim
 
@@ -111,9 +111,15 @@ def test_a_gaussian_process_needs_this_noise() -> None:
 
 
 def test_a_histogram_of_130_cells_has_these_errors() -> None:
-    cells, rows, corrupt = 130, 10_000, 0.05
-    noise = sqrt(2) / MU / sqrt(1 - corrupt)
-    assert round(noise, 1) == 6.1
+    cells, rows = 130, 10_000
+    edges = tuple(str(edge) for edge in range(cells))
+    promise = Claim(epsilon="1", delta="0.000001", min_clients=rows, max_corrupt_clients=rows * 5 // 100)
+    planned = Histogram(sigma=4, edges=(edges,), levels=(0,)).calibrated(promise, 1, rows)
+    assert planned.num_words(1) == cells
+    noise = sqrt(rows) * planned.sigma / planned.indicator
+    assert round(noise, 1) == 6.2
+    # But for the integer deviation it does not depend on n.
+    assert noise == pytest.approx(sqrt(2) / MU / sqrt(1 - 5 / 100), rel=0.01)
     # The sum of i of m cells with what they lack of n spread over all: half of them, i = (m + 1) / 2.
     below = (cells + 1) / 2
     assert round(noise * sqrt(below * (cells + 1 - below) / (cells + 1)) / rows, 4) == 0.0035
@@ -145,6 +151,7 @@ def test_centring_costs_this_factor_at_most() -> None:
     factors = [4 * (rows - 1) / rows**2 / (sqrt(2) / rows) for rows in (2, 10, 1000, 10**9)]
     assert sorted(factors) == factors
     assert round(factors[-1], 2) == 2.83
+    assert factors[1] == pytest.approx(centred_covariance_distance(10) / (sqrt(2) / 10))
 
 
 # --- random_projection ------------------------------------------------------------------------------------------
