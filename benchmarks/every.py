@@ -35,7 +35,7 @@ QUICK_SPECTRUM = (
 """All but what `bench_ndis_survey.py` shows too, and takes a minute."""
 
 RUNS = {
-    "bench_audit.py": Run("--runs 2000 --seeds 1", "--full"),
+    "bench_audit.py": Run("--runs 2000 --seeds 1 --only audit-organisations audit-faults", "--full"),
     "bench_bootstrap.py": Run("--runs 10"),
     "bench_calibrations.py": Run("", "--full"),
     "bench_client.py": Run("--single 40 --runs 3", ""),
