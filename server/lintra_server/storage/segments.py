@@ -16,6 +16,7 @@ from sqlalchemy import (
     Select,
     bindparam,
     delete,
+    exists,
     func,
     insert,
     literal_column,
@@ -62,18 +63,16 @@ _EMPTY = update(segments).where(*_RANGE).values(payloads=None, serials=None)
 _DROP = delete(segments).where(*_RANGE)
 _PUT = update(segments).where(segments.c.key == bindparam("of_key"))
 
-# Totals ascend with the keys: if none of these two has more than the first one, the second is not there yet.
-_TOTAL_THERE = (
-    select(func.max(segments.c.total))
-    .where(segments.c.key >= bindparam("end"), segments.c.key <= bindparam("key"))
-    .scalar_subquery()
-)
+# Two looks by a whole key, not one at a range: PostgreSQL plans such a statement once, however many segments there are.
+_IS_END = exists().where(segments.c.key == bindparam("end"), segments.c.total == bindparam("before"))
+_IS_NEXT = exists().where(segments.c.key == bindparam("key"))
 _IF_OPEN: Select[*tuple[Any, ...]] = select(*(bindparam(column.name) for column in segments.c)).where(
     batches.c.batch == bindparam("of_batch"),
     batches.c.state == literal_column("'open'"),
     batches.c.capacity >= bindparam("total"),
     batches.c.num_reports <= bindparam("before"),
-    bindparam("before") == _TOTAL_THERE,
+    _IS_END,
+    ~_IS_NEXT,
 )
 # Who closes the batch waits for this, or this for it, and then looks at the state again.
 FOLLOW = Conditional(insert(segments).from_select(list(segments.c.keys()), _IF_OPEN.with_for_update()))
