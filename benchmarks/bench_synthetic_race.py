@@ -167,7 +167,7 @@ def shown(race: Race, epsilon: float, results: Results) -> Shown:
         cells = [_cell([run.scores[measure] for run in runs]) for measure in list(runs[0].scores)[: len(heads) - 1]]
         seconds = f"{np.median([run.seconds for run in runs]):.1f}" if who not in BOUNDS else None
         lines.append((who, *cells, len(runs), seconds))
-    absent = f" {' and '.join(missing)} were not run here." if missing else ""
+    absent = f" Not run here: {', '.join(missing)}." if missing else ""
     return Shown(
         f"synthetic-{table}",
         f"{WORDS.get(table, table).capitalize()} (`{table}`), {len(race.train):,} rows and "
