@@ -1,7 +1,6 @@
 """Servers without one of their rules: each must be found by the simulation, or the simulation is worth nothing."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -27,7 +26,7 @@ from lintra_server.storage.spent import SerialSet, SpentSerials
 from lintra_server.storage.states import BatchStates, Standing, _apply
 from lintra_server.storage.steps import Step, StepFiles, Stepper
 from lintra_server.storage.store import Store, Upload
-from lintra_server.storage.writer import Writer
+from lintra_server.storage.writer import Tell, Writer
 from simulation.faults import (
     Fault,
     back_up,
@@ -102,12 +101,12 @@ def no_serials(patch: pytest.MonkeyPatch) -> None:
 def answer_first(patch: pytest.MonkeyPatch) -> None:
     """An upload is answered whatever becomes of its commit: also if that fails, or the process ends before it."""
 
-    def stored(self: Writer, group: Sequence[tuple[Upload, Future[list[store.Outcome]]]]) -> None:
+    def stored(self: Writer, group: Sequence[tuple[Upload, Tell]]) -> None:
         outcomes: list[list[store.Outcome]] = [[True] * len(upload.report_ids) for upload, _ in group]
         with suppress(Exception):
             outcomes = self._commit([upload for upload, _ in group])
-        for (_, future), outcome in zip(group, outcomes, strict=True):
-            future.set_result(outcome)
+        for (_, tell), outcome in zip(group, outcomes, strict=True):
+            tell(outcome)
 
     patch.setattr(Writer, "_store", stored)
 
