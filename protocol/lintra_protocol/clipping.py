@@ -40,9 +40,10 @@ def clip_norms(rows: FloatArray, bound: float) -> FloatArray:
 
 
 def is_well_inside(rows: FloatArray, bound: float) -> bool:
-    """Return whether these are one row that is clearly shorter than `bound`, which most are that are sent alone.
+    """Return whether rows of shape `(n, d)` are one row clearly shorter than `bound`; most that are sent alone are.
 
-    For one row the arrays below cost far more than their work. No says nothing, neither of a row near the bound.
+    For one row arrays cost far more than their work. False says nothing about a row: it may be near the bound, or one
+    of several.
     """
     return len(rows) == 1 and hypot(*rows[0].tolist()) < bound * _CLEARLY
 

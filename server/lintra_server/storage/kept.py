@@ -37,7 +37,11 @@ class Conditional:
         self._compiled: dict[str, tuple[str, Ordered]] = {}
 
     def compiled(self, dialect: Dialect) -> tuple[str, Ordered]:
-        """Return its text for a kind of database whose parameters stand in order, and what puts a row in that order."""
+        """Return its text for a kind of database whose parameters stand in order, and what puts a row in that order.
+
+        Raises:
+            TypeError: it takes fewer than two parameters.
+        """
         found = self._compiled.get(dialect.name)
         if found is None:
             compiled = self._statement.compile(dialect=dialect)
