@@ -7,7 +7,7 @@ and an analyzer are processes of their own, too. Their rows are drawn and writte
 counted. What is counted is everything else: encoding, charging every person in the organisation's own ledger, which is
 on disk before the report leaves, sealing, sending, the release and a regression over REST. The memory of a process is
 the most that it ever had resident (VmHWM), start-up and reading the file included. Ends with status 1 if any process
-took more than a gigabyte, or all of it more than a minute of CPU time: an idle core needs as long as that.
+took more than a gigabyte, or all of it more than a minute, by the clock or of CPU time.
 
 The table is of `--runs` such runs, one after the other, each with ledgers and without; what it shows is the least of
 them, since other programs only make times longer.
@@ -80,8 +80,8 @@ class Large:
 
     @property
     def kept(self) -> bool:
-        """Whether it stayed below a minute of CPU time and a gigabyte."""
-        return self.cpu_total < MOST_SECONDS and max(self.peaks.values()) < MOST_BYTES
+        """Whether it stayed below a minute, by the clock and of CPU time, and a gigabyte."""
+        return max(self.total, self.cpu_total) < MOST_SECONDS and max(self.peaks.values()) < MOST_BYTES
 
 
 def table(rows: int, organisations: int, columns: int, runs: int) -> tuple[Shown, bool]:
@@ -104,6 +104,7 @@ def table(rows: int, organisations: int, columns: int, runs: int) -> tuple[Shown
         line("the analyzer, with its start", lambda one: one.cpu["analyzer"], lambda name: name == "analyzer"),
         line("everything", lambda one: one.cpu_total, lambda name: bool(name)),
     )
+    clock, clock_free = (min(one.total for one in several) for several in (charged, free))
     persons = sum(each.persons for each in held) / len(held)
     size = sum(each.ledger for each in held) / sum(each.persons for each in held)
     shown = Shown(
@@ -111,7 +112,9 @@ def table(rows: int, organisations: int, columns: int, runs: int) -> tuple[Shown
         f"CPU seconds of {organisations} reports of {rows:,} rows each, from the rows to a regression",
         ("who", "charged", "nobody charged", "most MiB"),
         lines,
-        f"The least of {runs} runs, of an organisation the least of all; memory is the most of a process. An "
+        f"The least of {runs} runs, of an organisation the least of all; memory is the most of a process. By the clock "
+        f"everything took {clock:.1f} seconds, and {clock_free:.1f} where nobody was charged, without the start of "
+        "servers and analyzer. An "
         f"organisation has {persons:,.0f} persons, and its ledger {size:.0f} bytes for each. R2 of the last column is "
         f"{charged[0].r2:.4f}; of the rows as drawn {(columns - 1) / (columns + 3):.4f}.",
     )
@@ -133,7 +136,7 @@ def main() -> None:
         return
     shown, kept = table(asked.rows, asked.organisations, asked.columns, runs_of(asked))
     show({shown.name: lambda: shown}, asked, BENCHMARKS)
-    print("below a minute of CPU time and a gigabyte" if kept else "NOT below a minute of CPU time and a gigabyte")
+    print("below a minute and a gigabyte" if kept else "NOT below a minute and a gigabyte")
     sys.exit(not kept)
 
 

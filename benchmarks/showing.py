@@ -120,12 +120,12 @@ def load() -> str:
 def parser(description: str | None, runs: int, full_runs: int) -> argparse.ArgumentParser:
     """Return the options that all such benchmarks have."""
     found = argparse.ArgumentParser(description=(description or "").splitlines()[0])
-    found.add_argument("--full", action="store_true", help="the paper's own sizes instead of small ones")
+    found.add_argument("--full", action="store_true", help="full sizes, a paper's own where there is one")
     found.add_argument("--runs", type=int, help=f"of every cell (default {runs}, with --full {full_runs})")
     found.add_argument("--only", nargs="+", help="names of tables or figures")
     found.add_argument("--json", action="store_true", help="one JSON document instead of tables")
     found.add_argument("--output", type=Path, help="a folder for CSV and PNG files")
-    found.add_argument("--write", action="store_true", help="put the tables into docs/explanation/paper-figures.md")
+    found.add_argument("--write", action="store_true", help="put the tables into the page of docs/ that shows them")
     found.set_defaults(small_runs=runs, full_runs=full_runs)
     return found
 

@@ -96,7 +96,7 @@ class Race:
         target = self.work / f"{name}.npz"
         if task == "trees" or not target.exists():
             source = self.work / f"{name}.in.npz"
-            np.savez(source, **given)  # type: ignore[arg-type]
+            np.savez(source, **{key: np.asarray(value) for key, value in given.items()})
             command = [str(self.peers), str(WORKER), task, str(source), str(target)]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         with np.load(target, allow_pickle=False) as found:

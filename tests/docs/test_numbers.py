@@ -54,6 +54,7 @@ def test_a_comment_names_sources_and_none_that_nothing_comes_from() -> None:
     here = Path(__file__).relative_to(ROOT)
     said = "# A\n\n1.1 times.\n\n<!-- figures: in {}::{} -->\n"
     assert faults(said.format(here, "test_a_comment_names_sources_and_none_that_nothing_comes_from")) == []
+    assert faults(said.format(here, "test_a_section_does_not_lend_its_sources_to_the_next"))[0] == "1.1 has no source"
     with pytest.raises(ValueError, match="has no nowhere"):
         faults(said.format(here, "nowhere"))
     with pytest.raises(ValueError, match="no written table"):
@@ -63,8 +64,9 @@ def test_a_comment_names_sources_and_none_that_nothing_comes_from() -> None:
 
 
 def test_a_section_does_not_lend_its_sources_to_the_next() -> None:
-    text = "# A\n\n```\n.62\n```\n\n# B\n\nIt is .62.\n"
-    assert faults(text) == [".62 has no source"]
+    for held in ("```\n.62\n```", "<!-- a -->\n| .62 |\n<!-- end a -->"):
+        assert faults(f"# A\n\n{held}\n\n# B\n\nIt is .62.\n") == [".62 has no source"]
+        assert not faults(f"# A\n\n{held}\n\nIt is .62.\n")
     assert BLOCK.search("<!-- a -->\n1\n<!-- end b -->\n") is None
 
 
