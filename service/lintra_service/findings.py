@@ -1,0 +1,58 @@
+"""What a doctor found: what is wrong, the one command that mends it, and what that command costs.
+
+`lintra server doctor` and `lintra analyzer doctor` print findings in this form and end with the same exit codes:
+0 where nothing is wrong or where there is advice only, 1 where there is trouble.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+Severity = Literal["trouble", "advice"]
+"""Trouble: something does not work, or will soon not work. Advice: it works, and could stand more safely."""
+
+WELL, SICK = 0, 1
+"""The exit codes of a doctor."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is not as it should be.
+
+    Attributes:
+        severity: whether somebody must act.
+        what: what is wrong, as a sentence that names the file, table or row.
+        command: the one command that mends it, as it is typed; or what to do by hand, if no command can.
+        cost: what the command takes away or how long it needs; "nothing" if neither.
+    """
+
+    severity: Severity
+    what: str
+    command: str
+    cost: str
+
+    def lines(self) -> tuple[str, str, str]:
+        """Return the finding as it is printed."""
+        return (
+            f"{self.severity.upper():7}  {self.what}",
+            f"         do:    {self.command}",
+            f"         costs: {self.cost}",
+        )
+
+
+def print_findings(findings: Iterable[Finding], write: Callable[[str], None] = print) -> int:
+    """Print every finding as it comes, and return the exit code: 1 if there is trouble, else 0.
+
+    Args:
+        findings: may be a generator, so that what was found before a long look is seen at once.
+        write: prints one line.
+    """
+    code, count = WELL, 0
+    for count, finding in enumerate(findings, 1):  # noqa: B007 the last number is how many there were
+        for line in finding.lines():
+            write(line)
+        if finding.severity == "trouble":
+            code = SICK
+    if not count:
+        write("nothing is wrong")
+    return code
