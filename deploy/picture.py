@@ -25,7 +25,7 @@ def draw(path: Path, result: dict[str, Any], coefficients: dict[str, Any]) -> No
     figure, (left, middle, right) = plt.subplots(1, 3, figsize=(12.5, 5.0), width_ratios=(1.15, 0.9, 1.5))
     _accuracy(left, result)
     _low_rank(middle, result)
-    _coefficients(right, coefficients)
+    draw_coefficients(right, coefficients)
     sketch = result["tasks"][0]
     figure.suptitle(
         f"{result['rows']:,} flights, every row a client, {result['servers']} servers: "
@@ -81,25 +81,28 @@ def _bars(axes: Axes, bars: list[tuple[str, float | dict[str, float], str]], tit
     axes.tick_params(length=0)
 
 
-def _coefficients(axes: Axes, coefficients: dict[str, Any]) -> None:
+def draw_coefficients(axes: Axes, coefficients: dict[str, Any]) -> None:
+    """Draw coefficients as `draw` takes them, a row for each, with the legend below all rows."""
     places = np.arange(len(coefficients["names"]))[::-1]
     axes.axvline(0, color=GREY, linewidth=0.8)
     axes.scatter(coefficients["non_private"], places, marker="|", s=160, color=INK, label="not private", zorder=3)
     widths = coefficients["half_width"]
-    known = [width is not None for width in widths]
-    axes.errorbar(
-        np.array(coefficients["second_moment"])[known],
-        places[known],
-        xerr=[width for width in widths if width is not None],
-        fmt="o", color=BLUE, markersize=4, capsize=2, label="second moments, 95 % interval",
-    )  # fmt: skip
-    if not all(known):
-        unknown = ~np.array(known)
+    known = np.array([width is not None for width in widths])
+    if known.any():
+        axes.errorbar(
+            np.array(coefficients["second_moment"])[known],
+            places[known],
+            xerr=[width for width in widths if width is not None],
+            fmt="o", color=BLUE, markersize=4, capsize=2, label="second moments, 95 % interval",
+        )  # fmt: skip
+    if not known.all():
+        unknown = ~known
         axes.scatter(
             np.array(coefficients["second_moment"])[unknown], places[unknown], color=BLUE, s=16,
-            label="second moments, no interval",
+            label="second moments, no interval: the noise does not tell them",
         )  # fmt: skip
     axes.set_yticks(places, coefficients["names"])
     axes.set_title("coefficients, in standard units", loc="left")
-    axes.legend(frameon=False, loc="best", fontsize=8)
+    # Every row may have a point anywhere, so no corner is free.
+    axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.06), ncols=2, fontsize=8)
     axes.tick_params(length=0)

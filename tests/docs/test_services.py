@@ -32,13 +32,13 @@ from support.tasks import make_task
 from support.terminal import typed
 
 LONG = "some minutes, as the page says; tests/statistical runs all its cases"
-INSTALLS = "asks a package index, which tests do not"
+INSTALLS = "asks a package index for what Lintra needs, which tests do not"
 CONTAINERS = "needs a container engine"
 NOT_TYPED = {
-    "pip install 'lintra[analysis,client-cli]'": INSTALLS,
-    "pip install 'lintra[server,analyzer,client-cli]'": INSTALLS,
-    'pip install "lintra[server]"': INSTALLS,
-    'pip install "lintra[server,postgres]"': INSTALLS,
+    "pip install '.[analysis,client-cli]'": INSTALLS,
+    "pip install '.[server,analyzer,client-cli]'": INSTALLS,
+    "pip install '.[server]'": INSTALLS,
+    "pip install '.[server,postgres]'": INSTALLS,
     "python -m venv peers && peers/bin/pip install dpmm==0.1.9": INSTALLS,
     "make test": "runs these tests",
     "make check": "runs beside the tests",
