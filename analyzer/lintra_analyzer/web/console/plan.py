@@ -9,11 +9,19 @@ from lintra_analysis.trial.foresight import Foresight
 from lintra_analysis.trial.plan_text import sketch_in_words, wide_in_words
 from lintra_analyzer.web.console.asked_form import AskedTask
 from lintra_analyzer.web.console.task_words import asked_of_device, gate_of, warnings_in
+from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms.collusion import in_words
 from lintra_protocol.randomness import system_randomness
+from lintra_protocol.schema import OTHER
 
 SHOWN_LINES = 40
 """Lines of a table on the page."""
+
+MOST_EXPLAINED = 60
+"""Columns, levels counted, of which the console plans a regression; the time grows with more than their third power."""
+
+QUICK = frozenset({"range_finder", "osnap", "osnap_published", "sum", "histogram"})
+"""Kinds whose plan solves no equations of all columns, or has no regression at all."""
 
 Line = tuple[str, ...]
 
@@ -71,8 +79,10 @@ def shown_plan(asked: AskedTask, num_servers: int, now: int) -> ShownPlan:
         now: seconds since the epoch.
 
     Raises:
+        InvalidTaskError: a regression on too many columns is planned.
         LintraError: no such task is possible.
     """
+    _require_few_columns(asked)
     found = asked.foreseen(now, system_randomness, num_servers)
     task = found.task
     claim = task.claim
@@ -87,6 +97,33 @@ def shown_plan(asked: AskedTask, num_servers: int, now: int) -> ShownPlan:
         warnings=warnings_in(task),
         specification=json.dumps(asked.proposed(), indent=2, ensure_ascii=False),
     )
+
+
+def _require_few_columns(asked: AskedTask) -> None:
+    """Refuse a plan that would hold up the page, and everybody else's plans, before anything of it is computed.
+
+    Raises:
+        InvalidTaskError: it has a target and more than `MOST_EXPLAINED` columns.
+    """
+    columns, mechanism = asked.document.get("columns"), asked.document.get("mechanism")
+    kind = mechanism.get("kind") if isinstance(mechanism, dict) else None
+    if asked.target is None or kind in QUICK or not isinstance(columns, list):
+        return
+    width = sum(_width(column) for column in columns)
+    if width > MOST_EXPLAINED:
+        raise InvalidTaskError(
+            f"target: the console plans a regression of at most {MOST_EXPLAINED} columns, and these are {width}, "
+            "where a category counts as its levels but one; leave the target empty, or use `lintra plan` in a terminal"
+        )
+
+
+def _width(column: object) -> int:
+    """Return how many columns one of a specification becomes where only numbers count."""
+    levels = column.get("levels") if isinstance(column, dict) else None
+    if not isinstance(column, dict) or not isinstance(levels, list):
+        return 1
+    reserved = column.get("missing") is True and OTHER not in levels
+    return max(1, len(levels) - 1 + reserved)
 
 
 def _tables(found: Foresight) -> list[Table]:

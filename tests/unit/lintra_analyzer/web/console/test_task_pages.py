@@ -12,7 +12,7 @@ import pytest_asyncio
 from lintra_analysis.asked.specification import specifications
 from lintra_analyzer.storage.access_tokens import Scope
 from lintra_analyzer.storage.store import Job, ServerState
-from lintra_analyzer.web.console.asked_form import asked_by, columns_of, kinds
+from lintra_analyzer.web.console.asked_form import AskedTask, asked_by, columns_of, kinds
 from lintra_analyzer.web.console.task_words import gate_of, span_in_words, standing_of, time_left
 from lintra_protocol.errors import InvalidTaskError
 from support.analyzer_world import NOW, Life
@@ -97,6 +97,30 @@ async def test_every_kind_of_the_form_can_be_planned(life: Life, browser: httpx2
     assert 'role="alert"' not in answer.text, text_of(answer)
     assert "Nothing is predicted for this kind" not in answer.text
     assert "What a device will be asked for" in answer.text
+
+
+async def test_a_regression_of_many_columns_is_refused_before_anything_is_computed(
+    browser: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str | None] = []
+
+    def foreseen(asked: AskedTask, *_: object) -> None:
+        begun.append(asked.target)
+        raise InvalidTaskError("it is computed")
+
+    monkeypatch.setattr(AskedTask, "foreseen", foreseen)
+    levels = " | ".join(f"L{number}" for number in range(41))
+    wide = FORM | {"target": "c0", "columns": "\n".join(f"c{number}: 0 to 9" for number in range(61))}
+    together = FORM | {"target": "c0", "columns": f"c0: 0 to 9\nsite: {levels}\nward: {levels}"}
+    for asked in (wide, together, wide | {"kind": "ron_gauss"}):
+        words = text_of(await sent(browser, "/tasks/new/plan", **asked))
+        assert "target: the console plans a regression of at most 60 columns" in words
+        assert "leave the target empty, or use `lintra plan` in a terminal" in words
+    assert begun == []
+    sixty = wide | {"columns": "\n".join(f"c{number}: 0 to 9" for number in range(60))}
+    for asked in (sixty, wide | {"target": ""}, wide | {"kind": "range_finder"}, wide | {"kind": "osnap"}):
+        assert "it is computed" in text_of(await sent(browser, "/tasks/new/plan", **asked))
+    assert begun == ["c0", None, "c0", "c0"]
 
 
 async def test_every_kind_is_offered_with_all_that_its_specification_asks_for(browser: httpx2.AsyncClient) -> None:
