@@ -9,7 +9,8 @@ import hmac
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from lintra_analyzer.storage.access_tokens import ROLES, AccessToken, AccessTokens, Role, Scope
+from lintra_analyzer.storage.access_tokens import ROLES, AccessToken, Role, Scope
+from lintra_analyzer.storage.users import Users
 from lintra_protocol.canonical import base64url
 from lintra_protocol.errors import ForbiddenError, InvalidMessageError, UnauthorizedError, UnknownResourceError
 from lintra_protocol.randomness import RandomBytes
@@ -74,18 +75,18 @@ class Access:
     """Lets people in; what a request shows is looked up anew each time."""
 
     def __init__(
-        self, fixed_hashes: Sequence[str], tokens: AccessTokens, now: Callable[[], int], random_bytes: RandomBytes
+        self, fixed_hashes: Sequence[str], users: Users, now: Callable[[], int], random_bytes: RandomBytes
     ) -> None:
-        """Know the tokens of the settings, by their hashes, and those of the database.
+        """Know the tokens of the settings, by their hashes, and those of the trusted file.
 
         Args:
             fixed_hashes: of tokens that the settings name: operators without end.
-            tokens: the others.
+            users: the others.
             now: seconds since the epoch.
             random_bytes: a cryptographic source.
         """
         self._fixed = tuple(fixed_hashes)
-        self._tokens = tokens
+        self._users = users
         self._now = now
         self._random_bytes = random_bytes
 
@@ -93,7 +94,7 @@ class Access:
     def lets_nobody_in(self) -> bool:
         """Return whether no token is valid."""
         now = self._now()
-        return not self._fixed and not any(token.is_valid(now) for token in self._tokens.all())
+        return not self._fixed and not any(token.is_valid(now) for token in self._users.all())
 
     # --- holders ---------------------------------------------------------------------------------------------------
 
@@ -104,7 +105,7 @@ class Access:
             UnauthorizedError: neither, or what is not known or not valid any more.
         """
         if authorization is None and session is not None:
-            found = self._tokens.token_of_session(_hash(session), self._now())
+            found = self._users.token_of_session(_hash(session), self._now())
             if found is None:
                 raise UnauthorizedError("the session is over; sign in again")
             return self._holder_of(found)
@@ -114,7 +115,7 @@ class Access:
         # All hashes are compared, whichever fits.
         if sum(hmac.compare_digest(found, known) for known in self._fixed):
             return Holder(found, "settings", "operator", Scope())
-        token = self._tokens.find(found)
+        token = self._users.find(found)
         if token is None:
             raise UnauthorizedError("the token is unknown")
         if not token.is_valid(self._now()):
@@ -139,7 +140,7 @@ class Access:
         Raises:
             UnauthorizedError: it is unknown, was used before, or waited for too long.
         """
-        found = self._tokens.use_code(_hash(code), self._now())
+        found = self._users.use_code(_hash(code), self._now())
         if found is None:
             raise UnauthorizedError("the link was used before, or is too old; make another one, or give a token")
         return self._session_of(found)
@@ -147,19 +148,19 @@ class Access:
     def _session_of(self, found: str) -> Session:
         self._holder_of(found)
         secret, now = base64url(self._random_bytes(_SECRET_BYTES)), self._now()
-        self._tokens.begin_session(_hash(secret), found, now + SESSION_SECONDS, now)
+        self._users.begin_session(_hash(secret), found, now + SESSION_SECONDS, now)
         return Session(secret, now + SESSION_SECONDS)
 
     def sign_out(self, session: str) -> None:
         """End a session."""
-        self._tokens.end_session(_hash(session))
+        self._users.end_session(_hash(session))
 
     # --- tokens ----------------------------------------------------------------------------------------------------
 
     def tokens(self) -> list[AccessToken]:
         """Return all tokens but those of the settings and of sign-in links that are over, the newest first."""
         now = self._now()
-        return [token for token in self._tokens.all() if token.name != LINK or token.is_valid(now)]
+        return [token for token in self._users.all() if token.name != LINK or token.is_valid(now)]
 
     def add(self, name: str, role: Role, scope: Scope, seconds: int | None) -> tuple[str, AccessToken]:
         """Make a token; it is returned this once, and only its hash is kept.
@@ -184,7 +185,7 @@ class Access:
             raise InvalidMessageError("a token is valid for a positive time, or for ever")
         secret, now = new_token(self._random_bytes), self._now()
         made = AccessToken(token_hash(secret), name, role, scope, now, None if seconds is None else now + seconds)
-        self._tokens.add(made)
+        self._users.add(made)
         return secret, made
 
     def revoke(self, token_id: str) -> AccessToken:
@@ -193,17 +194,17 @@ class Access:
         Raises:
             UnknownResourceError: there is none of this name.
         """
-        revoked = self._tokens.revoke(token_id, self._now())
+        revoked = self._users.revoke(token_id, self._now())
         if revoked is None:
             raise UnknownResourceError(f"no token {token_id}")
         return revoked
 
     def sign_in_code(self, role: Role = "operator") -> str:
         """Make a code that signs somebody in once, soon, for one session."""
-        self._tokens.forget(LINK, self._now())
+        self._users.forget(LINK, self._now())
         _, made = self.add(LINK, role, Scope(), CODE_SECONDS + SESSION_SECONDS)
         code = base64url(self._random_bytes(_SECRET_BYTES))
-        self._tokens.add_code(_hash(code), made.token_hash, self._now() + CODE_SECONDS)
+        self._users.add_code(_hash(code), made.token_hash, self._now() + CODE_SECONDS)
         return code
 
 

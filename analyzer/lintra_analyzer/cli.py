@@ -71,7 +71,7 @@ def keys(config: Config) -> None:
     """Print the analyzer's public keys as JSON; servers allow the author key in their policy."""
     with _settings_errors():
         settings = Settings.load(config)
-        found = load_keys(settings.data_dir / "keys", settings.create_keys, system_randomness)
+        found = load_keys(settings.key_folder, settings.create_keys, system_randomness)
     print_json(found.public())
 
 

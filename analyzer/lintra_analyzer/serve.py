@@ -28,7 +28,7 @@ def run(settings: Settings) -> None:
 
 
 async def _serve(settings: Settings) -> None:
-    keys = load_keys(settings.data_dir / "keys", settings.create_keys, system_randomness)
+    keys = load_keys(settings.key_folder, settings.create_keys, system_randomness)
     async with http_client(settings) as http:
         service = Service(settings, keys, World(http, lambda: int(time.time()), system_randomness))
         log.info(

@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from pathlib import Path
 from typing import Protocol, TypeVar
 
 import httpx2
@@ -93,9 +92,9 @@ class Service:
         self.settings = settings
         self.keys = keys
         self.metrics = Metrics()
-        self.store = Store(Path(settings.data_dir) / DATABASE)
-        self.access = Access(settings.known_token_hashes(), self.store.tokens, world.now, world.random_bytes)
-        self.archive = Archive(Path(settings.data_dir) / "releases")
+        self.store = Store(settings.data_dir / DATABASE, settings.key_folder)
+        self.access = Access(settings.known_token_hashes(), self.store.users, world.now, world.random_bytes)
+        self.archive = Archive(settings.data_dir / "releases")
         self._world = world
         # One system call per request would cost more than the stream does.
         self._request_ids = bulk_system_randomness()
@@ -369,10 +368,10 @@ class Service:
 
     async def _entry(self, index: int, known: KnownServer) -> ServerEntry:
         """Return a server with the key it must sign with: from the settings, or pinned, or met for the first time."""
-        key = known.identity_key or self.store.pinned_key(known.url)
+        key = known.identity_key or self.store.servers.pinned_key(known.url)
         if key is None:
             # The settings were refused unless they allow this (see `Settings.trust_on_first_use`).
-            key = self.store.pin(known.url, await Server(self._interactive, index, known.url).identity_key())
+            key = self.store.servers.pin(known.url, await Server(self._interactive, index, known.url).identity_key())
         return ServerEntry(url=known.url, identity_key=key)
 
     def _servers(self, task: Task, network: Network) -> list[Server]:

@@ -40,6 +40,7 @@ class Settings(ServiceSettings):
 
     port: Port = 8700
     internal_port: Port = 8701
+    key_dir: Path | None = None
     trust_on_first_use: bool = False
     token_hashes: TokenHashes = ()
     token_hashes_file: Path | None = None
@@ -62,6 +63,11 @@ class Settings(ServiceSettings):
                     "or set trust_on_first_use = true to believe whoever answers first"
                 )
         return self
+
+    @property
+    def key_folder(self) -> Path:
+        """Return the folder of the private keys, and of the file that says whom to trust."""
+        return self.key_dir or self.data_dir / "keys"
 
     def known_token_hashes(self) -> tuple[str, ...]:
         """Return the hashes of all valid tokens: those of the settings, and those of the file.

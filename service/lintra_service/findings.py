@@ -47,12 +47,11 @@ def print_findings(findings: Iterable[Finding], write: Callable[[str], None] = p
         findings: may be a generator, so that what was found before a long look is seen at once.
         write: prints one line.
     """
-    code, count = WELL, 0
-    for count, finding in enumerate(findings, 1):  # noqa: B007 the last number is how many there were
+    found: set[Severity] = set()
+    for finding in findings:
         for line in finding.lines():
             write(line)
-        if finding.severity == "trouble":
-            code = SICK
-    if not count:
+        found.add(finding.severity)
+    if not found:
         write("nothing is wrong")
-    return code
+    return SICK if "trouble" in found else WELL

@@ -13,14 +13,25 @@ from fuzzing.decoder import Decode, Decoder, UnlawfulError
 from lintra_analysis.record import SignedRecord
 from lintra_analysis.trial.files.table import read_table
 from lintra_analyzer.settings import Settings as AnalyzerSettings
+from lintra_analyzer.storage.access_tokens import AccessToken, Scope
+from lintra_analyzer.storage.trusted_file import (
+    KEY_BYTES,
+    Ticket,
+    Trusted,
+    encoded,
+    read_trusted,
+    write_trusted,
+)
 from lintra_client.ledger import Ledger
 from lintra_client.outbox import Outbox
+from lintra_protocol.canonical import base64url
 from lintra_protocol.errors import InvalidMessageError, LedgerRefusedError
 from lintra_protocol.privacy.composition import Spent
 from lintra_server.disk.journal import Journal, Line
 from lintra_server.settings import Settings as ServerSettings
 from lintra_server.storage.key_folder import SEEN_FILE, read_noted
 from lintra_server.storage.steps import Step
+from lintra_service.secrets import write_secret
 from lintra_service.settings import InvalidSettingsError
 
 TASK, KEY = "A" * 43, bytes(32)
@@ -158,6 +169,22 @@ def _record() -> Decoder:
     return Decoder(lambda data: SignedRecord.from_canonical(data).canonical(), seeds, is_json=True)
 
 
+def _trusted(folder: Path) -> Decoder:
+    token = AccessToken("a" * 64, "Ada", "viewer", Scope(("t",), ("p",)), 1, 3, 2)
+    ticket = {"b" * 64: Ticket("a" * 64, 5)}
+    state = Trusted(7, {token.token_hash: token}, ticket, ticket, {"https://a.example": "K"}, {"K": 3})
+    key = folder / "trusted.key"
+    key.unlink(missing_ok=True)
+    write_secret(key, base64url(bytes(KEY_BYTES)))
+
+    def decode(data: bytes) -> bytes:
+        # Whatever the file holds, its MAC is right: as if another version had written it.
+        write_trusted(folder, bytes(KEY_BYTES), data)
+        return encoded(read_trusted(folder))
+
+    return Decoder(decode, [encoded(state)], is_json=True, refusal=InvalidSettingsError)
+
+
 def own_files(folder: Path) -> dict[str, Decoder]:
     """Return the decoders of files that a party wrote itself, by name; they write what they are given to a folder."""
     server = "public_url = 'https://a.example'\ndata_dir = 'data'\nkey_dir = 'keys'\n[policy]\nmax_epsilon = 3\n"
@@ -173,4 +200,5 @@ def own_files(folder: Path) -> dict[str, Decoder]:
         "a journal": _journal(folder),
         "what a server saw last": _seen(folder),
         "a signed record": _record(),
+        "whom an analyzer trusts": _trusted(folder),
     }

@@ -40,7 +40,8 @@ def filled(path: str, **values: str) -> str:
 
 
 def stored(life: Life) -> list[object]:
-    """Return everything in the database."""
+    """Return everything in the database, and who is trusted."""
     engine = life.service.store._engine
     with engine.connect() as connection:
-        return [connection.execute(table.select()).all() for table in tables.metadata.sorted_tables]
+        rows = [connection.execute(table.select()).all() for table in tables.metadata.sorted_tables]
+    return [*rows, life.service.store._trusted.state()]

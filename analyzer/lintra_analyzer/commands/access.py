@@ -13,9 +13,11 @@ import typer
 from lintra_analyzer.access import Access
 from lintra_analyzer.commands.asking import AsJson, give_up, print_json
 from lintra_analyzer.settings import Settings
-from lintra_analyzer.storage.access_tokens import AccessToken, AccessTokens, Role, Scope
-from lintra_analyzer.storage.database import open_database
+from lintra_analyzer.storage.access_tokens import AccessToken, Role, Scope
+from lintra_analyzer.storage.database import TrustedCounter, open_database
 from lintra_analyzer.storage.store import DATABASE
+from lintra_analyzer.storage.trusted_file import TrustedFile, reset
+from lintra_analyzer.storage.users import Users
 from lintra_protocol.errors import LintraError
 from lintra_protocol.randomness import system_randomness
 from lintra_service.settings import InvalidSettingsError
@@ -66,6 +68,19 @@ def revoke(token_id: Annotated[str, typer.Argument(help="As `list` shows it.")],
     typer.echo(f"{revoked.token_id} is revoked")
 
 
+@app.command("reset")
+def reset_command(config: Config) -> None:
+    """Put the file of tokens and sessions aside and begin a new one; every token but those of the settings ends."""
+    with _settings_errors():
+        settings = Settings.load(config)
+        engine = open_database(settings.data_dir / DATABASE)
+        try:
+            new = reset(settings.key_folder, TrustedCounter(engine))
+        finally:
+            engine.dispose()
+    typer.echo(f"a new file without tokens; the keys of {len(new.pins)} servers were kept")
+
+
 def sign_in_link(
     config: Config,
     url: Annotated[str | None, typer.Option(help="Where browsers reach the console; else this machine.")] = None,
@@ -81,13 +96,20 @@ def sign_in_link(
 @contextmanager
 def _access(config: Path) -> Iterator[Access]:
     """Open the database that the settings name, and end the command with what is wrong."""
-    try:
+    with _settings_errors():
         settings = Settings.load(config)
         engine = open_database(settings.data_dir / DATABASE)
         try:
-            yield Access(settings.known_token_hashes(), AccessTokens(engine), _now, system_randomness)
+            users = Users(TrustedFile(settings.key_folder, TrustedCounter(engine)))
+            yield Access(settings.known_token_hashes(), users, _now, system_randomness)
         finally:
             engine.dispose()
+
+
+@contextmanager
+def _settings_errors() -> Iterator[None]:
+    try:
+        yield
     except (InvalidSettingsError, LintraError) as error:
         give_up(str(error))
 

@@ -103,7 +103,7 @@ def watch_start(task: Task, server: int, start: int, store: Store) -> int:
     Nothing is refused for it: an answer from before its last start is rightly shown again. But a server whose number
     falls for good was set back, with all that it had released, and its operator may not know.
     """
-    highest = store.highest_start(task.servers[server].identity_key, start)
+    highest = store.servers.highest_start(task.servers[server].identity_key, start)
     if start < highest:
         log.warning(
             "a server's start number fell: it was set back, or gave an answer from before its last start",

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from sqlalchemy import Engine, create_engine, event, insert, inspect, select
+from sqlalchemy import Engine, create_engine, delete, event, func, insert, inspect, select
 
 from lintra_analyzer.storage import tables
 from lintra_service.settings import InvalidSettingsError
 
-REVISION = "0006"
+REVISION = "0007"
 """The newest of `migrations/versions`; its tables are those of `tables`."""
 
 _MIGRATIONS = Path(__file__).with_name("migrations")
@@ -35,6 +35,26 @@ def open_database(path: Path) -> Engine:
         engine.dispose()
         raise
     return engine
+
+
+class TrustedCounter:
+    """The largest counter of the trusted file, as the database notes it; see `trusted_file`."""
+
+    def __init__(self, engine: Engine) -> None:
+        """Note it in a database that has its tables."""
+        self._engine = engine
+
+    def highest(self) -> int:
+        """Return the largest counter that was noted; 0 if none was."""
+        with self._engine.connect() as connection:
+            return int(connection.scalar(select(func.max(tables.trusted.c.counter))) or 0)
+
+    def raise_to(self, counter: int) -> None:
+        """Note a counter, unless a larger one is noted."""
+        if counter > self.highest():
+            with self._engine.begin() as connection:
+                connection.execute(delete(tables.trusted).where(tables.trusted.c.counter < counter))
+                connection.execute(insert(tables.trusted).values(counter=counter))
 
 
 def _migrate(engine: Engine, path: Path) -> None:

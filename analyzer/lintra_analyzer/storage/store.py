@@ -15,14 +15,17 @@ from sqlalchemy import ColumnElement, Connection, func, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from lintra_analyzer.storage import tables
-from lintra_analyzer.storage.access_tokens import AccessTokens
-from lintra_analyzer.storage.database import open_database
+from lintra_analyzer.storage.database import TrustedCounter, open_database
 from lintra_analyzer.storage.kept_lists import ALL_SERVERS, NAMING_SECONDS, KeptLists
+from lintra_analyzer.storage.known_servers import KnownServers
+from lintra_analyzer.storage.trusted_file import TrustedFile
+from lintra_analyzer.storage.users import Users
 from lintra_protocol.errors import TaskConflictError, UnknownResourceError, UnknownTaskError
 from lintra_protocol.messages import BATCH
 from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.windows import MAX_WINDOWS
 from lintra_service.bodies import BodyFolder
+from lintra_service.settings import InvalidSettingsError
 
 T = TypeVar("T")
 
@@ -72,60 +75,46 @@ class Job:
 
 
 class Store:
-    """The analyzer's database, and the lists beside it.
+    """The analyzer's database, the lists beside it, and the file in the key folder that says whom to trust.
 
     Attributes:
-        tokens: who may ask, and who is signed in.
+        users: who may ask, and who is signed in.
+        servers: with which keys they were met.
         lists: what is kept of lists of identifiers.
         bodies: of check shares, named by the documents.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, key_dir: Path | None = None) -> None:
         """Open or create the database; one of an earlier version is copied aside and then brought up to date.
 
+        Args:
+            path: of the database.
+            key_dir: the folder of the keys; `keys` beside the database if it is not given.
+
         Raises:
-            InvalidSettingsError: it belongs to another version of this program that is not an earlier one.
+            InvalidSettingsError: the database belongs to another version of this program that is not an earlier one,
+                or the file of those who are trusted is missing, damaged or old.
         """
         self._engine = open_database(path)
-        self.tokens = AccessTokens(self._engine)
+        try:
+            self._trusted = TrustedFile(key_dir or path.with_name("keys"), TrustedCounter(self._engine))
+        except InvalidSettingsError:
+            self._engine.dispose()
+            raise
+        self.users = Users(self._trusted)
+        self.servers = KnownServers(self._trusted)
         self.lists = KeptLists(self._engine, path.with_name("lists"))
         self.bodies = BodyFolder(path.with_name("checks"))
 
     def close(self) -> None:
         """Close all connections."""
+        self._trusted.close()
         self._engine.dispose()
 
     def check(self) -> None:
-        """Read one row, as a sign of life."""
+        """Read one row, and whom to trust, as a sign of life."""
+        self._trusted.state()
         self._read(lambda connection: connection.scalar(select(tables.alembic_version.c.version_num)))
-
-    # --- identities of servers -----------------------------------------------------------------------------------
-
-    def pinned_key(self, url: str) -> str | None:
-        """Return the identity key that the server at an address had when it was first met."""
-        return self._read(lambda c: c.scalar(select(tables.pins.c.identity_key).where(tables.pins.c.url == url)))
-
-    def pin(self, url: str, identity_key: str) -> str:
-        """Keep a server's identity key, unless there is one already; return the one that counts."""
-        with self._engine.begin() as connection:
-            connection.execute(
-                upsert(tables.pins)
-                .values(url=url, identity_key=identity_key)
-                .on_conflict_do_nothing(index_elements=["url"])
-            )
-            return str(connection.scalar(select(tables.pins.c.identity_key).where(tables.pins.c.url == url)))
-
-    def highest_start(self, identity_key: str, start: int) -> int:
-        """Remember how often a server says it has begun; return the largest number it ever said."""
-        table = tables.starts
-        statement = upsert(table).values(identity_key=identity_key, highest=start)
-        higher = statement.on_conflict_do_update(
-            index_elements=["identity_key"], set_={"highest": start}, where=table.c.highest < start
-        )
-        with self._engine.begin() as connection:
-            connection.execute(higher)
-            found = connection.scalar(select(table.c.highest).where(table.c.identity_key == identity_key))
-            return int(found or start)
 
     # --- tasks ---------------------------------------------------------------------------------------------------
 

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from lintra_analyzer.access import CODE_SECONDS, LINK, SESSION_SECONDS, Access
-from lintra_analyzer.storage.access_tokens import AccessTokens, Scope
-from lintra_analyzer.storage.database import open_database
+from lintra_analyzer.storage.access_tokens import Scope
+from lintra_analyzer.storage.database import TrustedCounter, open_database
+from lintra_analyzer.storage.trusted_file import TrustedFile
+from lintra_analyzer.storage.users import MOST_SESSIONS, Users
 from lintra_protocol.errors import ForbiddenError, InvalidMessageError, UnauthorizedError, UnknownResourceError
 from lintra_service.tokens import new_token, token_hash
 from support.analyzer_world import seeded
@@ -23,12 +25,13 @@ class Door:
     access: Access = field(init=False)
 
     def __post_init__(self) -> None:
-        self.tokens = AccessTokens(open_database(self.folder / "a.sqlite"))
+        self.counter = TrustedCounter(open_database(self.folder / "a.sqlite"))
         self.access = self.another()
 
     def another(self) -> Access:
-        """Return what a second process on the same database would use."""
-        return Access([token_hash("x"), token_hash(FIXED)], self.tokens, lambda: self.now, seeded("door"))
+        """Return what a second process on the same folder would use."""
+        self.users = Users(TrustedFile(self.folder / "keys", self.counter, seeded("trusted")))
+        return Access([token_hash("x"), token_hash(FIXED)], self.users, lambda: self.now, seeded("door"))
 
     def add(self, name: str = "Ada", **changes: object) -> tuple[str, str]:
         given = {"role": "analyst", "scope": Scope(), "seconds": DAY, **changes}
@@ -125,6 +128,20 @@ def test_a_session_ends_after_a_working_day_or_when_its_holder_signs_out(door: D
     assert not door.remembers(second)
 
 
+def test_a_token_has_so_many_sessions_that_the_file_stays_small(tmp_path: Path) -> None:
+    door = Door(tmp_path)
+    token, _ = door.add()
+    first = door.access.sign_in(token).secret
+    door.now += 1
+    second = door.access.sign_in(token).secret
+    for number in range(MOST_SESSIONS - 2):
+        door.users.begin_session(f"{number}", token_hash(token), door.now + DAY, door.now)
+    assert door.remembers(first)
+    assert door.remembers(door.access.sign_in(token).secret)
+    assert not door.remembers(first)
+    assert door.remembers(second)
+
+
 def test_a_link_signs_in_once_and_soon(door: Door) -> None:
     code = door.access.sign_in_code()
     session = door.access.sign_in_by_code(code)
@@ -146,12 +163,12 @@ def test_links_that_are_over_leave_the_list_at_once_and_the_database_with_the_ne
     assert len([token for token in door.access.tokens() if token.name == LINK]) == 2
     door.access.revoke(used.token_id)
     assert [token.name for token in door.access.tokens()].count(LINK) == 1
-    assert len(door.tokens.all()) == 3
+    assert len(door.users.all()) == 3
     door.now += SESSION_SECONDS + CODE_SECONDS
     # A token that somebody named stays after its end, to be seen.
     assert [token.token_id for token in door.access.tokens()] == [ada]
     door.access.sign_in_code()
-    assert [token.name for token in door.tokens.all()] == [LINK, "Ada"]
+    assert [token.name for token in door.users.all()] == [LINK, "Ada"]
     with pytest.raises(UnauthorizedError):
         door.access.sign_in_by_code(waiting)
 
@@ -159,7 +176,7 @@ def test_links_that_are_over_leave_the_list_at_once_and_the_database_with_the_ne
 def test_no_token_no_session_and_no_code_is_kept_as_it_is(door: Door) -> None:
     token, _ = door.add()
     secrets = [token, FIXED, door.access.sign_in(token).secret, door.access.sign_in_code()]
-    stored = b"".join(path.read_bytes() for path in door.folder.iterdir())
+    stored = b"".join(path.read_bytes() for path in door.folder.rglob("*") if path.is_file())
     assert token_hash(token).encode() in stored
     assert not [secret for secret in secrets if secret.encode() in stored]
     shown = f"{door.access.tokens()} {door.access.holder(f'Bearer {token}')} {door.access.sign_in(token)}"

@@ -125,7 +125,7 @@ async def test_a_start_number_that_falls_is_said_and_refuses_nothing(life: Life)
         # Another task of the same server was answered under a later number: it was set back since.
         first = await life.create("sum")
         start = life.servers[1].node.stepper.start
-        assert life.service.store.highest_start(first.servers[1].identity_key, start + 4) == start + 4
+        assert life.service.store.servers.highest_start(first.servers[1].identity_key, start + 4) == start + 4
         await life.upload(first)
         with capture_logs() as logs:
             found = (await rest.get(f"/v1/tasks/{first.task_id}/census")).json()["servers"]

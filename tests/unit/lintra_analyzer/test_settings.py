@@ -45,7 +45,7 @@ def test_the_example_in_the_package_is_the_one_in_deploy_and_is_printed_whole() 
 
 def test_the_example_states_the_defaults() -> None:
     settings = Settings.load(EXAMPLE)
-    stated_otherwise = {"create_keys", "trust_on_first_use", "token_hashes_file"}
+    stated_otherwise = {"create_keys", "trust_on_first_use", "token_hashes_file", "key_dir"}
     for name, field in Settings.model_fields.items():
         if not field.is_required() and name not in stated_otherwise:
             assert getattr(settings, name) == field.default, name

@@ -221,7 +221,7 @@ async def test_a_server_is_trusted_on_first_use_only_and_its_key_is_kept(tmp_pat
         life.wires.log.clear()
         await life.create()
         assert "keys" not in {what for _, _, what in life.wires.log}
-        assert [life.service.store.pinned_key(server_url(server)) for server in range(3)] == expected
+        assert [life.service.store.servers.pinned_key(server_url(server)) for server in range(3)] == expected
 
 
 # --- releases -------------------------------------------------------------------------------------------------------
