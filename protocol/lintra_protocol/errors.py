@@ -55,6 +55,12 @@ class MessageTooLargeError(LintraError):
     token = "message_too_large"
 
 
+class HeadTooLargeError(LintraError):
+    """The request line and the headers are larger than this service takes."""
+
+    token = "head_too_large"
+
+
 class InternalError(LintraError):
     """Something went wrong inside; nothing was released."""
 

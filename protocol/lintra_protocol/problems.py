@@ -15,6 +15,7 @@ STATUS: dict[type[LintraError], int] = {
     errors.MethodNotAllowedError: 405,
     errors.UnsupportedMediaTypeError: 415,
     errors.MessageTooLargeError: 413,
+    errors.HeadTooLargeError: 431,
     errors.InternalError: 500,
     errors.UnavailableError: 503,
     errors.OverloadedError: 429,

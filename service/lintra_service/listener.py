@@ -4,6 +4,7 @@ The reverse proxy before a service does the same, and more (deploy/proxy/). This
 forgotten.
 """
 
+import json
 from asyncio import BaseTransport, TimerHandle, Transport
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,9 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from lintra_protocol.errors import HeadTooLargeError, InvalidMessageError, LintraError
+from lintra_protocol.problems import MEDIA_TYPE, STATUS, to_problem
+
 SHUTDOWN_SECONDS = 30
 """How long requests that were begun may take when the process is asked to stop."""
 
@@ -21,6 +25,13 @@ HEADER_SECONDS = 10
 
 IDLE_SECONDS = 5
 """How long a connection may stay open between two requests."""
+
+HEAD_BYTES = 32 << 10
+HEAD_FIELDS = 100
+"""The most bytes and fields of a request's head (its first line and headers), and again of what follows its body."""
+
+LINGER_SECONDS = 1
+"""How long a refused connection is read, and what comes dropped, so that the sender gets to see the refusal."""
 
 
 class Listener(uvicorn.Server):
@@ -68,11 +79,15 @@ def listener(
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """A connection that is refused if there are too many, and closed if its headers do not come."""
+    """A connection that is refused if there are too many, and closed if its headers are too large or do not come."""
 
     connections_allowed: int
     seconds_allowed: float
     _deadline: TimerHandle | None = None
+    _complaint: LintraError | None = None
+    _refused = False
+    _unused = 0
+    """Bytes that came since the last end of a head and the last byte of a body: what the parser may hold."""
 
     def connection_made(self, transport: BaseTransport) -> None:
         """Begin to wait for headers, unless there are too many connections."""
@@ -82,21 +97,75 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_made(cast("Transport", transport))
         self._wait_for_headers()
 
+    def data_received(self, data: bytes) -> None:
+        """Read what came, and refuse a head that has become too large."""
+        if self._refused:
+            return
+        self._unused += len(data)
+        super().data_received(data)
+        if self._refused or self.transport.is_closing():
+            return
+        if self._unused > HEAD_BYTES:
+            self._refuse(_too_large())
+        elif self._deadline is None and (self.cycle is None or self.cycle.response_complete):
+            # Blank lines before a request begin no message, and would hold the connection for ever.
+            self._wait_for_headers()
+
     def on_message_begin(self) -> None:
         """Begin to wait for the headers of the next request."""
         super().on_message_begin()
         self._wait_for_headers()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a field, unless there are too many."""
+        if len(self.headers) >= HEAD_FIELDS:
+            raise self._complained()
+        super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
         """Stop waiting."""
+        if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > HEAD_BYTES:
+            raise self._complained()
+        self._unused = 0
         self._stop_waiting()
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Pass a part of the body on."""
+        self._unused = 0
+        super().on_body(body)
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what the parser did not take."""
+        self._refuse(self._complaint or InvalidMessageError(msg))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop waiting."""
         if self in self.connections:
             self._stop_waiting()
             super().connection_lost(exc)
+
+    def _complained(self) -> LintraError:
+        self._complaint = _too_large()
+        return self._complaint
+
+    def _refuse(self, error: LintraError) -> None:
+        """Answer with a problem document, and close."""
+        self._refused = True
+        self._stop_waiting()
+        if self.cycle is not None and not self.cycle.response_complete:
+            # Another answer of this connection has begun, or will: nothing may come between.
+            self.transport.close()
+            return
+        body = json.dumps(to_problem(error)).encode()
+        self.transport.write(
+            b"HTTP/1.1 %d Refused\r\ncontent-type: %b\r\ncontent-length: %d\r\n"
+            b"x-content-type-options: nosniff\r\nconnection: close\r\n\r\n%b"
+            % (STATUS[type(error)], MEDIA_TYPE.encode(), len(body), body)
+        )
+        self.transport.write_eof()
+        # Closed at once, with bytes that nobody read, the connection would be reset, and the answer lost.
+        self._deadline = self.loop.call_later(LINGER_SECONDS, self.transport.close)
 
     def _wait_for_headers(self) -> None:
         self._stop_waiting()
@@ -105,3 +174,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def _stop_waiting(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
+            self._deadline = None
+
+
+def _too_large() -> LintraError:
+    return HeadTooLargeError(f"at most {HEAD_BYTES} bytes and {HEAD_FIELDS} fields")

@@ -42,6 +42,13 @@ class Attacker:
         await writer.drain()
         return reader
 
+    async def send(self, part: bytes) -> None:
+        """Send something on every connection that is still open."""
+        for writer in self._writers:
+            if not writer.is_closing():
+                writer.write(part)
+                await writer.drain()
+
     async def trickle(self, part: bytes, seconds: float) -> None:
         while True:
             for writer in self._writers:

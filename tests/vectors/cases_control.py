@@ -576,6 +576,7 @@ STATUSES = {
     413: "message_too_large",
     415: "unsupported_media_type",
     429: "overloaded",
+    431: "head_too_large",
     500: "internal",
     502: "invalid_release",
     503: "unavailable",
