@@ -12,7 +12,8 @@ from typing import cast
 
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn._types import ASGI3Application
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from lintra_protocol.errors import HeadTooLargeError, InvalidMessageError, LintraError
 from lintra_protocol.problems import MEDIA_TYPE, STATUS, to_problem
@@ -86,6 +87,8 @@ class BoundedProtocol(HttpToolsProtocol):
     _deadline: TimerHandle | None = None
     _complaint: LintraError | None = None
     _refused = False
+    _answered: RequestResponseCycle | None = None
+    """The exchange that is being answered; `cycle` is the last one that came."""
     _unused = 0
     """Bytes that came since the last end of a head and the last byte of a body: what the parser may hold."""
 
@@ -143,7 +146,15 @@ class BoundedProtocol(HttpToolsProtocol):
         """Stop waiting."""
         if self in self.connections:
             self._stop_waiting()
+            if self._answered is not None:
+                # Or it would write, if another request waits behind it, to a connection that is gone.
+                self._answered.disconnected = True
+                self._answered.message_event.set()
             super().connection_lost(exc)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._answered = cycle
+        super()._start_asgi_task(cycle, app)
 
     def _complained(self) -> LintraError:
         self._complaint = _too_large()

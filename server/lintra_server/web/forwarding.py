@@ -9,12 +9,14 @@ import json
 import socket
 import struct
 import traceback
+from collections.abc import Callable
+from contextlib import suppress
 from types import SimpleNamespace
 
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lintra_protocol.errors import UnavailableError
+from lintra_protocol.errors import InvalidMessageError, UnavailableError
 
 log = structlog.get_logger()
 
@@ -36,6 +38,7 @@ class Forward:
 
         Raises:
             UnavailableError: it is gone, or gave up.
+            InvalidMessageError: the sender left.
         """
         ours, theirs = socket.socketpair()
         with theirs:
@@ -45,15 +48,22 @@ class Forward:
                 ours.close()
                 raise UnavailableError("the gate is gone") from None
         reader, writer = await asyncio.open_connection(sock=ours)
-        sending = asyncio.create_task(_pass_on(scope, receive, writer))
+        answering = asyncio.create_task(_answer(scope, reader, send))
+        # Who left reads no answer, and the gate sees by the end of the pair that it may stop.
+        sending = asyncio.create_task(_pass_on(scope, receive, writer, answering.cancel))
         try:
-            await _answer(scope, reader, send)
+            await asyncio.wait([answering])
+            if answering.cancelled():
+                raise InvalidMessageError("the sender left before the end of the answer")
+            answering.result()
         finally:
+            answering.cancel()
             sending.cancel()
             writer.close()
 
 
-async def _pass_on(scope: Scope, receive: Receive, writer: asyncio.StreamWriter) -> None:
+async def _pass_on(scope: Scope, receive: Receive, writer: asyncio.StreamWriter, left: Callable[[], object]) -> None:
+    """Pass a request on; `left` is called when its sender leaves."""
     said = {
         "method": scope["method"],
         "http_version": scope["http_version"],
@@ -65,14 +75,13 @@ async def _pass_on(scope: Scope, receive: Receive, writer: asyncio.StreamWriter)
         "client": scope.get("client"),
         "request_id": scope["state"]["request_id"],
     }
-    writer.write(_framed(_START, json.dumps(said).encode()))
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            writer.write(_framed(_GONE, b""))
-            await writer.drain()
-            return
-        await _write_parts(writer, message.get("body", b""), last=not message.get("more_body", False))
+    with suppress(OSError):  # a gate that is gone shows in the answer
+        writer.write(_framed(_START, json.dumps(said).encode()))
+        while (message := await receive())["type"] != "http.disconnect":
+            await _write_parts(writer, message.get("body", b""), last=not message.get("more_body", False))
+        writer.write(_framed(_GONE, b""))
+        await writer.drain()
+        left()
 
 
 async def _answer(scope: Scope, reader: asyncio.StreamReader, send: Send) -> None:

@@ -96,7 +96,9 @@ class Front:
                 await self.inner(scope, receive, exchange.send)
         except LintraError as error:
             exchange.error = error.token
-            await problem(error, exchange.request_id)(scope, receive, exchange.send)
+            # Half an answer cannot become a problem document; without its end the connection breaks instead.
+            if exchange.status is None:
+                await problem(error, exchange.request_id)(scope, receive, exchange.send)
         except Exception as error:  # the last resort: say that it failed, and nothing else
             exchange.error = type(error).__name__
             # As text: a renderer of its own might show local variables, shares among them.
