@@ -12,6 +12,7 @@ from lintra_analyzer.web.internal import create_internal_app
 from lintra_protocol.randomness import system_randomness
 from lintra_service import serve
 from lintra_service.logs import configure_logging
+from lintra_service.supervisor import Supervisor
 
 log = structlog.get_logger()
 
@@ -23,7 +24,7 @@ def run(settings: Settings) -> None:
         InvalidSettingsError: a key is missing, or the database is another version's.
     """
     configure_logging(settings.log_level, settings.log_format)
-    serve.run(lambda: _serve(settings))
+    serve.run(lambda: _serve(settings), Supervisor())
     log.info("stopped")
 
 

@@ -42,6 +42,7 @@ from lintra_protocol.task import ServerEntry, Task
 from lintra_protocol.tokens import make_token
 from lintra_service.readiness import PROBE_SECONDS, Readiness
 from lintra_service.serve import repeat
+from lintra_service.supervisor import forever
 
 INTERACTIVE_ATTEMPTS = 3
 
@@ -114,8 +115,8 @@ class Service:
     async def running(self) -> AsyncIterator[None]:
         """Resume interrupted jobs, and interrupt them again at the end."""
         self.jobs.resume()
-        looking = asyncio.create_task(repeat(PROBE_SECONDS, self.readiness.probe, "readiness"))
-        following = asyncio.create_task(self.schedule.follow())
+        looking = repeat(PROBE_SECONDS, self.readiness.probe, "readiness")
+        following = forever(asyncio.create_task(self.schedule.follow(), name="the schedule"))
         try:
             yield
         finally:

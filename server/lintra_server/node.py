@@ -1,6 +1,5 @@
 """One server put together from its parts, without HTTP."""
 
-import os
 import threading
 import time
 import traceback
@@ -41,21 +40,13 @@ from lintra_service.lists import ListFolder
 from lintra_service.peers import peer_of
 from lintra_service.readiness import Readiness
 from lintra_service.room import OneAtATime, Room
+from lintra_service.supervisor import Supervisor, end_process, working
 
 NOTE_SECONDS = 1.0
 """How often what was stored is noted in the key folder, if it changed."""
 
 CLOCK_NOTE_SECONDS = 60.0
-HALTED = 70
-"""The exit status of a process that must not go on: its disk failed, or its database is not its own any more."""
-
 log = structlog.get_logger()
-
-
-def end_process(reason: str) -> None:
-    """End the process at once, without another write."""
-    log.critical("halted", reason=reason)
-    os._exit(HALTED)
 
 
 class Node:
@@ -256,15 +247,25 @@ class Node:
 
     def _keep_noting(self) -> None:
         while not self._stopping.wait(NOTE_SECONDS):
-            ran, commits = self._noted
-            try:
-                waiting = (self._parts.folder.path / ACCEPT_FILE).exists()
-                if waiting or self.store.commits() != commits or self._running() - ran >= CLOCK_NOTE_SECONDS:
-                    self.note()
-            except UnavailableError as error:
-                log.warning("note put off", reason=error.detail)
-            except Exception:  # the disk may be full: a second later it may work
-                log.error("note failed", traceback=traceback.format_exc())
+            with working("the notes"):
+                self._note_if_changed()
+
+    def _note_if_changed(self) -> None:
+        ran, commits = self._noted
+        try:
+            waiting = (self._parts.folder.path / ACCEPT_FILE).exists()
+            if waiting or self.store.commits() != commits or self._running() - ran >= CLOCK_NOTE_SECONDS:
+                self.note()
+        except UnavailableError as error:
+            log.warning("note put off", reason=error.detail)
+        except Exception:  # the disk may be full: a second later it may work
+            log.error("note failed", traceback=traceback.format_exc())
+
+    def supervise(self, supervisor: Supervisor) -> None:
+        """Let a supervisor watch the threads of this node."""
+        supervisor.watch("the writer", lambda: self.writer.is_well)
+        supervisor.watch("the notes", lambda: self._stopping.is_set() or self._notes.is_alive())
+        supervisor.watch("a step of a release", self.jobs.are_well)
 
     def close(self) -> None:
         """Finish what was begun, write what waits, and close the store."""

@@ -13,6 +13,7 @@ from lintra_server.web.workers import Workers
 from lintra_service import serve
 from lintra_service.logs import configure_logging
 from lintra_service.readiness import PROBE_SECONDS
+from lintra_service.supervisor import Supervisor, working
 
 MAINTENANCE_SECONDS = 3600
 
@@ -31,6 +32,8 @@ def run(settings: Settings, workers: int = 1) -> None:
     """
     configure_logging(settings.log_level, settings.log_format)
     app = create_app(settings)
+    supervisor = Supervisor()
+    app.node.supervise(supervisor)
     log.info(
         "starting",
         public_url=settings.public_url,
@@ -39,19 +42,20 @@ def run(settings: Settings, workers: int = 1) -> None:
         identity_key=app.node.identity.public_key,
     )
     try:
-        serve.run(lambda: _serve(settings, app, workers))
+        serve.run(lambda: _serve(settings, app, workers, supervisor), supervisor)
     finally:
-        app.node.close()
+        with working("the end"):
+            app.node.close()
         log.info("stopped")
 
 
-async def _serve(settings: Settings, app: UploadRoute, workers: int) -> None:
-    maintenance = asyncio.create_task(serve.repeat(MAINTENANCE_SECONDS, app.node.maintain, "maintenance"))
-    looking = asyncio.create_task(serve.repeat(PROBE_SECONDS, app.node.readiness.probe, "readiness"))
+async def _serve(settings: Settings, app: UploadRoute, workers: int, supervisor: Supervisor) -> None:
+    maintenance = serve.repeat(MAINTENANCE_SECONDS, app.node.maintain, "maintenance")
+    looking = serve.repeat(PROBE_SECONDS, app.node.readiness.probe, "readiness")
     if workers == 1:
         await serve.serve_until_stopped(settings, app, create_internal_app(app.node))
     else:
-        openers = Workers(app.node, app.inner, workers)
+        openers = Workers(app.node, app.inner, workers, supervisor)
         internal = create_internal_app(app.node, openers.check)
         try:
             await serve.until_stopped([(serve.operators_listener(settings, internal), None)])

@@ -12,16 +12,19 @@ from starlette.types import ASGIApp
 from lintra_service.listener import Listener, listener
 from lintra_service.memory import give_back_large_blocks
 from lintra_service.settings import ServiceSettings
+from lintra_service.supervisor import Supervisor, forever
 
 OPERATOR_CONNECTIONS = 100
 
 _log = structlog.get_logger()
 
 
-def run(main: Callable[[], Coroutine[None, None, None]]) -> None:
-    """Run a service's main coroutine in the fastest event loop that is installed."""
+def run(main: Callable[[], Coroutine[None, None, None]], supervisor: Supervisor) -> None:
+    """Run a service's main coroutine in the fastest event loop that is installed, under a supervisor."""
     give_back_large_blocks()
     with asyncio.Runner(loop_factory=uvicorn.Config(_no_app, log_config=None).get_loop_factory()) as runner:
+        supervisor.watch_loop(runner.get_loop())
+        supervisor.start()
         runner.run(main())
 
 
@@ -57,8 +60,15 @@ async def until_stopped(listeners: Sequence[tuple[Listener, list[socket.socket] 
     await asyncio.gather(*serving)
 
 
-async def repeat(seconds: float, work: Callable[[], None], name: str) -> None:
-    """Do `work` in a thread every so many seconds, for ever; a failure is logged, and the next time it may succeed."""
+def repeat(seconds: float, work: Callable[[], None], name: str) -> asyncio.Task[None]:
+    """Begin to do `work` in a thread every so many seconds, until the task that is returned is cancelled.
+
+    A failure is logged, and the next time it may succeed.
+    """
+    return forever(asyncio.create_task(_repeat(seconds, work, name), name=name))
+
+
+async def _repeat(seconds: float, work: Callable[[], None], name: str) -> None:
     while True:
         await asyncio.sleep(seconds)
         try:

@@ -27,11 +27,12 @@ from lintra_protocol.randomness import system_randomness
 from lintra_protocol.transport import MessageName, media_type, sign_request
 from lintra_protocol.verdicts import VerifiedAggregateRequest
 from lintra_server import node, serve
-from lintra_server.node import HALTED, Node
+from lintra_server.node import Node
 from lintra_server.operating.saving import back_up
 from lintra_server.settings import Policy, Settings
 from lintra_server.storage.parts import NotStartedError, lock_folders
 from lintra_server.web import app
+from lintra_service.supervisor import HALTED
 from simulation.books import LOST, Answer, Snapshot, law, read_database
 from simulation.inside import InsideServer, Times, answer_of, release_of
 from simulation.mutants import MUTANTS

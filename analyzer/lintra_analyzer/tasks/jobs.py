@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 
 import structlog
+from sqlalchemy.exc import SQLAlchemyError
 
 from lintra_analyzer.exchange.certify import certify
 from lintra_analyzer.exchange.collect import ServerExchange
@@ -17,10 +18,14 @@ from lintra_analyzer.metrics import Metrics
 from lintra_analyzer.storage.archive import Archive
 from lintra_analyzer.storage.keys import Keys
 from lintra_analyzer.storage.store import Job, JobState, Stage, Store
-from lintra_protocol.errors import InternalError, LintraError
+from lintra_protocol.errors import InternalError, LintraError, UnavailableError
 from lintra_protocol.messages import BATCH
 from lintra_protocol.problems import to_problem
 from lintra_protocol.task import Task
+from lintra_service.supervisor import require_no_failure
+
+AGAIN_SECONDS = 5.0
+"""How long a job waits for a disk that does not take what became of it."""
 
 _log = structlog.get_logger(__name__)
 
@@ -143,9 +148,10 @@ class Jobs:
 
     def _start(self, job: Job) -> None:
         key = (job.task_id, job.batch)
-        task = asyncio.create_task(self._run(job), name=f"release {job.task_id} {job.batch}")
+        task = asyncio.create_task(self._run(job), name="a release")
         self._running[key] = task
         task.add_done_callback(lambda _: self._running.pop(key, None))
+        task.add_done_callback(require_no_failure)
 
     async def _run(self, job: Job) -> None:
         stage, log = job.stage, _log.bind(task=job.task_id, batch=job.batch)
@@ -160,15 +166,24 @@ class Jobs:
                 if stage != "released":
                     self._store.set_job(Job(job.task_id, stage, "running", batch=job.batch))
         except LintraError as error:
-            self._stand_still(job, stage, error)
             log.warning("stage refused", stage=stage, problem=error.token, detail=error.detail)
+            await self._stand_still(job, stage, error)
+        except (OSError, SQLAlchemyError) as error:  # the disk is full, say: later it may not be
+            log.warning("stage not written down", stage=stage, reason=type(error).__name__)
+            await self._stand_still(job, stage, UnavailableError("the analyzer's disk does not take it"))
         except Exception:
             # Without this, a defect would end the job silently and leave it `running` until the next restart.
-            self._stand_still(job, stage, InternalError("the log of the analyzer says more"))
             log.exception("stage broke", stage=stage)
+            await self._stand_still(job, stage, InternalError("the log of the analyzer says more"))
 
-    def _stand_still(self, job: Job, stage: Stage, error: LintraError) -> None:
+    async def _stand_still(self, job: Job, stage: Stage, error: LintraError) -> None:
+        """Write down that a job stands still, and why: as soon as the disk takes it."""
         state: JobState = "waiting" if error.retryable else "failed"
         self._metrics.refused(stage, error.token)
         problem = to_problem(error, task=job.task_id, batch=str(job.batch))
-        self._store.set_job(Job(job.task_id, stage, state, problem, batch=job.batch))
+        while True:
+            try:
+                return self._store.set_job(Job(job.task_id, stage, state, problem, batch=job.batch))
+            except SQLAlchemyError as failed:  # a full disk: what ended here would be `running` for ever
+                _log.warning("a job cannot be written down", reason=type(failed).__name__)
+                await asyncio.sleep(AGAIN_SECONDS)

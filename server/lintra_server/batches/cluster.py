@@ -11,6 +11,7 @@ from lintra_protocol.errors import LintraError, UnavailableError
 from lintra_server.batches.executor import PartShare
 from lintra_server.batches.key_door import Certificates
 from lintra_server.batches.remote_part import RemotePart, compute
+from lintra_service.supervisor import elsewhere
 
 
 @contextmanager
@@ -57,7 +58,9 @@ def tree(
         futures = [pair[0] if len(pair) == 1 else client.submit(added, *pair, pure=False) for pair in pairs]
     for future in futures:
         try:
-            yield future.result()
+            with elsewhere():
+                found = future.result()
+            yield found
         except LintraError as error:
             raise UnavailableError(f"a worker of the cluster: {error.detail}") from None
         except Exception as error:  # whatever a worker ended with, nothing was released

@@ -19,6 +19,7 @@ import structlog
 from lintra_protocol.errors import OverloadedError, UnavailableError
 from lintra_protocol.messages import Progress, StepName
 from lintra_server.batches.executor import Tell
+from lintra_service.supervisor import working
 
 ANSWER_SECONDS = 1.0
 """What takes longer is told to be under way."""
@@ -50,6 +51,7 @@ class Job:
     began: float
     done: float = 0.0
     outcome: "Future[bytes]" = field(default_factory=Future, repr=False)
+    thread: threading.Thread | None = field(default=None, repr=False)
 
     def tell(self, done: float) -> None:
         """Note how much is done."""
@@ -130,17 +132,31 @@ class Jobs:
             raise OverloadedError(f"{MOST} steps of releases are being done")
         self._jobs[batch] = job
         # A daemon: a process that was asked to end does not wait an hour for a step that a restart does again.
-        threading.Thread(target=self._work, args=(job, work), name=f"lintra-{job.step}", daemon=True).start()
+        job.thread = threading.Thread(target=self._work, args=(job, work), name=f"lintra-{job.step}", daemon=True)
+        try:
+            job.thread.start()
+        except RuntimeError:  # there is no room for a thread: without this, all who ask again would wait for it
+            del self._jobs[batch]
+            raise UnavailableError("there is no room for another thread") from None
         return job
 
     def _work(self, job: Job, work: Callable[[Tell], bytes]) -> None:
         with self._turns:
             if not job.outcome.set_running_or_notify_cancel():
                 return
-            try:
-                job.outcome.set_result(work(job.tell))
-            except BaseException as error:
-                job.outcome.set_exception(error)
+            with working(f"the {job.step} of a batch"):
+                try:
+                    job.outcome.set_result(work(job.tell))
+                except BaseException as error:
+                    job.outcome.set_exception(error)
+
+    def are_well(self) -> bool:
+        """Return whether no thread of a job ended without an outcome; in any thread."""
+        # A thread ends after its outcome is there, so it is looked at first.
+        return all(
+            job.thread is None or job.thread.ident is None or job.thread.is_alive() or job.outcome.done()
+            for job in list(self._jobs.values())
+        )
 
     async def _told(self, batch: int, job: Job) -> bytes | Job:
         if not await _ended(job):

@@ -24,6 +24,7 @@ from lintra_server.storage.direct import Value
 from lintra_server.storage.kept import Conditional, Info
 from lintra_server.storage.steps import ForkedError
 from lintra_service.settings import InvalidSettingsError
+from lintra_service.supervisor import elsewhere
 
 log = structlog.get_logger()
 
@@ -132,7 +133,7 @@ class PostgresDatabase(AnyDatabase):
 
     def forget_log(self) -> None:
         """Give the room of deleted rows to the next ones; the log is PostgreSQL's, and secrets are destroyed here."""
-        with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        with elsewhere(), self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             connection.exec_driver_sql("VACUUM segments")
 
     def _revision(self) -> str:

@@ -15,6 +15,7 @@ from lintra_protocol.errors import LintraError, OverloadedError, UnavailableErro
 from lintra_server.disk.journal import Halt
 from lintra_server.storage.steps import ForkedError
 from lintra_server.storage.store import Outcome, Upload
+from lintra_service.supervisor import working
 
 log = structlog.get_logger()
 
@@ -76,6 +77,11 @@ class Writer:
             self._waiting.append((upload, tell))
             self._bytes += upload.size
 
+    @property
+    def is_well(self) -> bool:
+        """Return whether the thread is there, or was asked to end."""
+        return self._closing or self._thread.is_alive()
+
     def close(self) -> None:
         """Write what waits, then stop."""
         with self._changed:
@@ -92,7 +98,8 @@ class Writer:
                 group = list(self._waiting)
                 self._waiting.clear()
                 self._bytes = 0
-            self._store(group)
+            with working("the writer"):
+                self._store(group)
 
     def _store(self, group: Sequence[tuple[Upload, Tell]]) -> None:
         started = time.monotonic()

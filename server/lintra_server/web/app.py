@@ -39,7 +39,7 @@ from lintra_server.batches.jobs import Job
 from lintra_server.batches.registry import HeldBatch, HeldTask
 from lintra_server.disk.journal import Halt
 from lintra_server.disk.reserve import is_full
-from lintra_server.node import Node, end_process
+from lintra_server.node import Node
 from lintra_server.settings import Settings
 from lintra_server.storage.keys import CACHE_SECONDS
 from lintra_server.web.bodies_in import receive_bodies
@@ -48,6 +48,7 @@ from lintra_server.web.ranges import listed
 from lintra_server.web.upload_route import UploadRoute
 from lintra_service.answers import answer, as_lintra_error, problem, read_body
 from lintra_service.room import Room
+from lintra_service.supervisor import end_process
 
 MAX_TASK_BYTES = 4 << 20
 MAX_AGGREGATE_BYTES = 1 << 20

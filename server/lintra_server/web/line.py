@@ -68,7 +68,7 @@ class Line:
         """Send what waits, and end the line."""
         self._waiting.put(None)
         self._sender.join(timeout=5)
-        with suppress(OSError):
+        with suppress(OSError):  # also if it has not sent all by now
             self._end.shutdown(socket.SHUT_RDWR)
         self._reader.close()
         self._end.close()
@@ -80,6 +80,14 @@ class Line:
         return data
 
     def _send_all(self) -> None:
+        try:
+            self._send_what_waits()
+        finally:
+            # Whoever reads, here or at the other end, must not wait for what will never be sent.
+            with suppress(OSError):
+                self._end.shutdown(socket.SHUT_RDWR)
+
+    def _send_what_waits(self) -> None:
         over = False
         while not over:
             # What else waits goes along: a call, and a turn of whoever reads, cost more than a frame.

@@ -44,6 +44,7 @@ from lintra_service.logs import configure_logging
 from lintra_service.peers import Network, peer_of
 from lintra_service.room import Room
 from lintra_service.settings import LogFormat, LogLevel
+from lintra_service.supervisor import Supervisor, forever, working
 
 GATE_GONE = 75
 """The exit status of an opener whose gate is gone."""
@@ -337,7 +338,7 @@ def _listed(value: object) -> list[object]:
 async def _serve(opener: Opener, said: Frame, forward: socket.socket, own: socket.socket) -> None:
     app = Front(opener, Forward(forward))
     serving = listener(app, str(said.words["host"]), own.getsockname()[1], int(str(said.words["max_connections"])))
-    telling = asyncio.create_task(opener.keep_telling())
+    telling = forever(asyncio.create_task(opener.keep_telling(), name="what tells the gate"))
     await serve.until_stopped([(serving, [own])])
     telling.cancel()
     opener.tell()
@@ -351,9 +352,11 @@ def main(line: int, forward: int, own: int) -> None:
         sys.exit(GATE_GONE)
     configure_logging(cast("LogLevel", said.words["log_level"]), cast("LogFormat", said.words["log_format"]))
     opener = Opener(Gate(end), said)
-    serve.run(lambda: _serve(opener, said, socket.socket(fileno=forward), socket.socket(fileno=own)))
-    opener.intake.close()
-    end.close()
+    ends = socket.socket(fileno=forward), socket.socket(fileno=own)
+    serve.run(lambda: _serve(opener, said, *ends), Supervisor())
+    with working("the end"):
+        opener.intake.close()
+        end.close()
 
 
 if __name__ == "__main__":

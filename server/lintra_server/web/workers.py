@@ -7,6 +7,7 @@ new program, never forked, so that no copy of these is in its memory; it gets no
 import asyncio
 import os
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -27,6 +28,7 @@ from lintra_server.storage.store import Upload
 from lintra_server.storage.writer import Tell, Told
 from lintra_server.web.forwarding import answer_forwarded
 from lintra_server.web.line import Frame, Line, Words, answered, encode_outcomes, tried
+from lintra_service.supervisor import HANG_SECONDS, Supervisor
 
 RESTART_SECONDS = 0.5
 STOP_SECONDS = 40.0
@@ -187,6 +189,11 @@ class Worker:
         """Whether its process is there and takes requests."""
         return self._answers is not None and self._answers.asked
 
+    @property
+    def is_well(self) -> bool:
+        """Return whether somebody looks after the process, or was asked to stop doing so."""
+        return self._stopping.is_set() or self._thread.is_alive()
+
     def _keep_running(self) -> None:
         while not self._stopping.is_set():
             try:
@@ -200,6 +207,8 @@ class Worker:
     def _run(self) -> int:
         """Run one process from its start to its end, and return its status."""
         line, far_line = socket.socketpair()
+        # An opener says something twice a second. One that does not hangs, and is killed as if its line had ended.
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", int(HANG_SECONDS), 0))
         channel, far_channel = socket.socketpair()
         ends = (far_line, far_channel, self._own)
         descriptors = [end.fileno() for end in ends]
@@ -235,7 +244,11 @@ class Worker:
                 return
             for descriptor in descriptors:
                 end = socket.socket(fileno=descriptor)
-                self._loop.call_soon_threadsafe(self._answer, end)
+                try:
+                    self._loop.call_soon_threadsafe(self._answer, end)
+                except RuntimeError:  # the gate is ending
+                    end.close()
+                    return
 
     def _answer(self, end: socket.socket) -> None:
         request = self._loop.create_task(answer_forwarded(end, self._app, self._node))
@@ -299,12 +312,13 @@ def listening_sockets(host: str, port: int, count: int) -> list[socket.socket]:
 class Workers:
     """All openers of a gate."""
 
-    def __init__(self, node: Node, app: ASGIApp, count: int) -> None:
-        """Start them; called in the event loop that answers what they pass on."""
+    def __init__(self, node: Node, app: ASGIApp, count: int, supervisor: Supervisor) -> None:
+        """Start them, watched by a supervisor; called in the event loop that answers what they pass on."""
         self._node = node
         settings = node.settings
         sockets = listening_sockets(settings.host, settings.port, count)
         self._workers = [Worker(node, app, own, count) for own in sockets]
+        supervisor.watch("who looks after the openers", lambda: all(worker.is_well for worker in self._workers))
 
     def check(self) -> None:
         """Check that uploads can be taken, and that all openers run.
