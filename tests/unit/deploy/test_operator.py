@@ -241,3 +241,23 @@ def test_systemd_takes_every_unit(tmp_path: Path) -> None:
     broken.write_text(UNITS[0].read_text().replace("ProtectSystem=", "ProtectSystems="))
     done = subprocess.run([tool, "verify", broken], check=False, capture_output=True, text=True)
     assert "ProtectSystems" in done.stderr
+
+
+@pytest.mark.parametrize("path", COMPOSE, ids=lambda path: str(path.relative_to(ROOT)))
+def test_compose_starts_a_service_that_ended_itself_again(path: Path) -> None:
+    services = yaml.safe_load(path.read_text())["services"]
+    once = {name for name, service in services.items() if service.get("restart") != "unless-stopped"}
+    assert once <= {"demo"}
+
+
+def test_systemd_starts_a_server_that_ended_itself_again_however_often() -> None:
+    lines = (BUNDLE / "systemd/lintra-server.service").read_text().splitlines()
+    assert {"Restart=always", "StartLimitIntervalSec=0"} <= set(lines)
+    assert not any(line.startswith(("RestartPreventExitStatus", "SuccessExitStatus")) for line in lines)
+
+
+def test_kubernetes_starts_a_server_that_ended_itself_again() -> None:
+    sets = [each for path in MANIFESTS for each in documents(path) if each["kind"] == "StatefulSet"]
+    assert sets
+    # Of a StatefulSet nothing else is possible, and this is what is meant by leaving it out.
+    assert {each["spec"]["template"]["spec"].get("restartPolicy", "Always") for each in sets} == {"Always"}
