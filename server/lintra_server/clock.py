@@ -2,7 +2,8 @@
 
 The last time seen is kept in `key_dir`. While the process runs, the wall clock must stay within an hour of the clock
 that counts seconds since the machine was started; across a stop it may advance by an allowance that is refilled as fast
-as time passes, so that many steps gain no more than one.
+as time passes, so that many steps gain no more than one. A clock that was wrong and is put right is believed again: it
+is judged at every look, and by nothing that it said while it was not believed.
 """
 
 import threading
@@ -66,14 +67,19 @@ class Clock:
         self._running = running
         self._suspended = suspended
         self._slept = suspended()
-        self._max_step = max_step
         self._lock = threading.Lock()
         now, ran = wall(), running()
         self._anchor = (now, ran)
-        self._allowance = max_step
-        self._accepted_at = now
-        self.complaint = self._first_look(now, seen)
         self._refilled_at = ran
+        self._max_step = max_step
+        self._allowance = min(seen.allowance, max_step) if seen else max_step
+        self._accepted_at = seen.clock if seen else max(now, BUILT)
+        self._unjudged = seen
+        """What was seen before the stop that no clock was believed after yet."""
+        self.complaint = ""
+        self.refusals = 0
+        """At how many looks it was not believed: it may be wrong and right again between two looks of one caller."""
+        self._look()
 
     def now(self) -> float:
         """Return the time, in seconds since the epoch.
@@ -98,9 +104,8 @@ class Clock:
     def accept(self) -> None:
         """Believe the clock as it stands now, because an operator says so."""
         with self._lock:
-            self._anchor = (self.wall(), self._running())
-            self._slept = self._suspended()
-            self._accepted_at = self._anchor[0]
+            self._believe(self.wall(), self._running())
+            self._unjudged = None
             self.complaint = ""
 
     def seen(self) -> Seen:
@@ -109,15 +114,31 @@ class Clock:
             self._look()
             return Seen(self._accepted_at, self._allowance)
 
-    def _first_look(self, now: float, seen: Seen | None) -> str:
+    def _look(self) -> float:
+        now, ran = self.wall(), self._running()
+        self.complaint = self._judged(now, ran)
+        self.refusals += bool(self.complaint)
+        if not self.complaint:
+            self._accepted_at = now
+            self._allowance = min(self._allowance + max(ran - self._refilled_at, 0), self._max_step)
+        self._refilled_at = ran
+        return now
+
+    def _judged(self, now: float, ran: float) -> str:
+        """Return what is wrong with the clock, and empty if nothing is."""
         if now < BUILT:
-            self._accepted_at = seen.clock if seen else BUILT
             return "it is earlier than this software"
-        if seen is None:
-            return ""
-        advance = now - seen.clock
-        self._allowance = min(seen.allowance, self._max_step)
-        self._accepted_at = seen.clock
+        if self._unjudged is not None:
+            return self._judged_after_stop(now, ran, self._unjudged)
+        if complaint := self._wake():
+            return complaint
+        wall_then, ran_then = self._anchor
+        stray = (now - wall_then) - (ran - ran_then)
+        return f"it moved by {stray / 3600:.1f} hours while the server ran" if abs(stray) > STRAY_SECONDS else ""
+
+    def _judged_after_stop(self, now: float, ran: float, seen: Seen) -> str:
+        # What it would have said at the start: the time since then is no part of the stop.
+        advance = now - (ran - self._anchor[1]) - seen.clock
         if advance < -STRAY_SECONDS:
             return f"it is {-advance / DAY:.1f} days behind the last time seen"
         if advance > self._allowance:
@@ -126,36 +147,28 @@ class Clock:
                 f"{self._allowance / DAY:.1f} days are left of max_clock_step_days"
             )
         self._allowance -= max(advance, 0)
-        self._accepted_at = now
+        self._believe(now, ran)
+        self._unjudged = None
         return ""
 
-    def _look(self) -> float:
-        now, ran = self.wall(), self._running()
-        if not self.complaint:
-            self._wake()
-        wall_then, ran_then = self._anchor
-        stray = (now - wall_then) - (ran - ran_then)
-        if not self.complaint and abs(stray) > STRAY_SECONDS:
-            self.complaint = f"it moved by {stray / 3600:.1f} hours while the server ran"
-        if not self.complaint:
-            self._accepted_at = now
-            self._allowance = min(self._allowance + max(ran - self._refilled_at, 0), self._max_step)
-        self._refilled_at = ran
-        return now
+    def _believe(self, now: float, ran: float) -> None:
+        self._anchor = (now, ran)
+        self._slept = self._suspended()
+        self._accepted_at = now
 
-    def _wake(self) -> None:
+    def _wake(self) -> str:
         """Let the clock advance by the length of a suspension, if the allowance is enough: it is like a stop."""
         slept = self._suspended()
         advance = slept - self._slept
         if advance < 1:  # the two clocks of the system are not read at the same moment
-            return
-        self._slept = slept
+            return ""
         if advance > self._allowance:
-            self.complaint = f"the machine says that it was suspended for {advance / DAY:.1f} days"
-            return
+            return f"the machine says that it was suspended for {advance / DAY:.1f} days"
+        self._slept = slept
         self._allowance -= advance
         wall_then, ran_then = self._anchor
         self._anchor = (wall_then + advance, ran_then)
+        return ""
 
 
 class Overdue:

@@ -4,6 +4,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import structlog
 from starlette.types import Scope
@@ -138,13 +139,14 @@ class Node:
         self.note()
         self._stopping = threading.Event()
         self._notes = threading.Thread(target=self._keep_noting, name="lintra-notes", daemon=True)
-        self._notes.start()
         self.readiness = Readiness(
             [settings.data_dir, settings.key_dir],
             self._checks(),
             settings.min_free_bytes,
         )
         self.readiness.probe()
+        self._complaint, self._refusals = self.clock.complaint, 0
+        self._notes.start()
 
     def _begin_steps(self, parts: Parts, stepper: Stepper, random_bytes: RandomBytes, lists: ListFolder) -> None:
         """Make what takes the steps of a batch."""
@@ -173,11 +175,12 @@ class Node:
         }
 
     def check(self) -> None:
-        """Check that uploads can be taken: what was seen at the last look, and whether there is room now.
+        """Check that uploads can be taken: by the clock now, what was seen at the last look, and whether there is room.
 
         Raises:
             UnavailableError, OverloadedError: they cannot.
         """
+        self.clock.check()
         self.readiness.require()
         self.uploads.require()
 
@@ -240,6 +243,21 @@ class Node:
         self._parts.folder.note(Noted(self.clock.seen(), commits))
         self._noted = ran, commits
 
+    def _heed_clock(self) -> None:
+        """Say when the clock is not believed any more, and go on by itself when it is believed again."""
+        with suppress(UnavailableError):
+            self.clock.check()
+        complaint, refusals = self.clock.complaint, self.clock.refusals
+        if complaint and not self._complaint:
+            log.warning("clock not believed", reason=complaint)
+        elif refusals != self._refusals and not complaint:
+            log.info("clock believed again")
+            self.keys.maintain()  # with the wrong clock none were offered
+            self.readiness.probe()
+        self._complaint = complaint
+        if not complaint:
+            self._refusals = refusals
+
     def _forget_task(self, task_id: bytes) -> None:
         """Let go of a task that was cut, and of the lists that its batches had."""
         self.registry.forget(base64url(task_id))
@@ -253,6 +271,7 @@ class Node:
     def _note_if_changed(self) -> None:
         ran, commits = self._noted
         try:
+            self._heed_clock()
             waiting = (self._parts.folder.path / ACCEPT_FILE).exists()
             if waiting or self.store.commits() != commits or self._running() - ran >= CLOCK_NOTE_SECONDS:
                 self.note()

@@ -287,7 +287,7 @@ async def test_attack_without_the_guard_one_start_with_a_clock_ahead_destroys_ev
         await world.upload_everywhere(world.reports(12))
         secrets = world.settings[HONEST].key_dir / "secrets"
         before = set(secrets.iterdir())
-        monkeypatch.setattr(clock.Clock, "_first_look", lambda *_: "")
+        monkeypatch.setattr(clock.Clock, "_judged", lambda *_: "")
         monkeypatch.setattr(clock, "SETTLING_SECONDS", 0)
         world.kill(HONEST)
         world.clock.seconds += 400 * clock.DAY

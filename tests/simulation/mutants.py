@@ -156,7 +156,7 @@ def no_bar(patch: pytest.MonkeyPatch) -> None:
 
 def believes_clocks(patch: pytest.MonkeyPatch) -> None:
     """Any clock is believed."""
-    patch.setattr(Clock, "_first_look", lambda *_: "")
+    patch.setattr(Clock, "_judged", lambda *_: "")
     patch.setattr(Clock, "check", lambda _: None)
 
 

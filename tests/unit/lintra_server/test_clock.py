@@ -1,14 +1,21 @@
 """A wrong clock destroys nothing, ends nothing and makes nothing; a right one may still be behind after a stop."""
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from lintra_protocol.errors import UnavailableError
 from lintra_protocol.messages import KeyList, Signed
+from lintra_protocol.randomness import system_randomness
 from lintra_protocol.sealing import CLASSICAL, HYBRID
 from lintra_server.clock import BUILT, DAY, SETTLING_SECONDS, STRAY_SECONDS, Clock, Overdue, Seen
+from lintra_server.node import NOTE_SECONDS, Node
 from lintra_server.storage.key_folder import ACCEPT_FILE
+from lintra_server.web.app import create_app
+from lintra_server.web.internal import create_internal_app
 from support.server_world import START, World, a_world, token
 
 
@@ -45,11 +52,58 @@ def test_while_running_the_clock_may_stray_by_an_hour(stray: float) -> None:
     assert clock.now() == machine.wall
     machine.wall += 1 if stray > 0 else -1
     assert refused(clock)
-    # It stays refused until somebody says that it is right, or the process starts again.
-    machine.wall -= stray
-    assert refused(clock)
     clock.accept()
     assert clock.now() == machine.wall
+
+
+@pytest.mark.parametrize("days", [-400, -0.1, 0.1, 400])
+def test_a_clock_that_is_put_right_is_believed_again_and_gained_nothing(days: float) -> None:
+    machine = Machine()
+    clock = machine.clock()
+    machine.run(DAY)
+    before = clock.seen()
+    machine.wall += days * DAY
+    assert refused(clock)
+    machine.run(DAY)
+    assert refused(clock)
+    assert clock.seen() == before
+    machine.wall -= days * DAY
+    assert clock.now() == machine.wall
+    machine.wall += STRAY_SECONDS + 1  # still by the first anchor
+    assert refused(clock)
+
+
+def test_a_start_with_a_wrong_clock_is_judged_again_when_it_is_put_right() -> None:
+    machine = Machine()
+    seen = machine.clock().seen()
+    machine.wall += 45 * DAY
+    clock = machine.clock(seen)
+    machine.run(5 * DAY)
+    assert refused(clock)  # the time that it ran since is no part of the stop
+    machine.wall -= 20 * DAY
+    assert clock.now() == machine.wall
+    # The stop took what a start with this clock would have taken.
+    assert clock.seen().allowance == 5 * DAY
+    machine.wall -= 40 * DAY
+    assert refused(clock)
+
+
+def test_what_ran_since_a_wrong_start_excuses_no_larger_step() -> None:
+    machine = Machine()
+    seen = machine.clock().seen()
+    machine.wall += 31 * DAY
+    clock = machine.clock(seen)
+    machine.run(100 * DAY)
+    assert refused(clock)
+
+
+def test_a_suspension_beyond_the_allowance_stays_refused() -> None:
+    machine = Machine()
+    clock = machine.clock()
+    machine.wall += 40 * DAY
+    machine.slept += 40 * DAY
+    for _ in range(3):
+        assert refused(clock)
 
 
 def test_many_small_steps_while_running_gain_no_more_than_one() -> None:
@@ -204,3 +258,60 @@ async def test_a_sealing_key_from_the_future_never_counts_as_the_lasting_one(tmp
         lasting = [key for key in offered if key.valid_until > world.clock.seconds + 7 * DAY]
         assert {key.suite for key in lasting} == {HYBRID, CLASSICAL}
         assert all(key.valid_from <= world.clock.seconds for key in lasting)
+
+
+class Hands:
+    """Wall clock and running time of one server, moved apart by hand."""
+
+    def __init__(self) -> None:
+        self.machine = Machine()
+
+    def start(self, world: World) -> Node:
+        world.kill(0)
+        world.apps[0] = create_app(
+            world.settings[0], random_bytes=system_randomness, now=lambda: self.machine.wall,
+            running=lambda: self.machine.ran, halt=world.halts.append,
+        )  # fmt: skip
+        world.http[0] = httpx2.AsyncClient(transport=httpx2.ASGITransport(world.apps[0]), base_url="https://a.example")
+        return world.apps[0].node
+
+
+async def ready(node: Node) -> int:
+    transport = httpx2.ASGITransport(create_internal_app(node))
+    async with httpx2.AsyncClient(transport=transport, base_url="http://internal.test") as http:
+        return (await http.get("/readyz")).status_code
+
+
+async def soon(condition: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(5 * NOTE_SECONDS):
+        while not await condition():
+            await asyncio.sleep(0.05)
+
+
+async def test_a_jump_shows_at_once_and_when_it_is_put_right_the_server_goes_on_by_itself(tmp_path: Path) -> None:
+    async with a_world(tmp_path, "sum", num_servers=2) as world:
+        hands = Hands()
+        node, machine = hands.start(world), hands.machine
+        assert (await world.upload(0, world.reports(12))).failures == ()
+        before = files(world)
+        assert await ready(node) == 200
+        machine.wall += 400 * DAY
+        assert await ready(node) == 503  # without another look at the disks
+        answer = await world.post(0, await world.body(0, world.reports(13)[12:]))
+        assert (answer.status_code, token(answer)) == (503, "unavailable")
+        # Nothing is closed early, and what is overdue by the wrong clock is destroyed neither now nor later.
+        assert (await world.close_batch(0)).status_code == 503
+        for _ in range(3):
+            machine.run(SETTLING_SECONDS)
+            node.maintain()
+        node.keys._load()  # as when somebody names a key that nobody knows: with this clock, none is offered
+        machine.wall -= 400 * DAY
+
+        async def serves() -> bool:
+            offered = Signed[KeyList].from_canonical(node.keys.signed_list).message.keys
+            return bool(offered) and await ready(node) == 200
+
+        await soon(serves)
+        node.maintain()
+        assert files(world) == before
+        assert (await world.upload(0, world.reports(13))).failures == ()
