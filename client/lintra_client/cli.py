@@ -20,8 +20,8 @@ from lintra_client.counted_cli import counted
 from lintra_client.ledger import DELTA, DISTINCT_SOURCES, MAX_EPSILON, Ledger, default_path, require_source
 from lintra_client.ledger_cli import AsJson, Ceiling, LedgerDelta, LedgerPath
 from lintra_client.ledger_cli import app as ledger_app
-from lintra_client.terminal import refusals, servers_of
-from lintra_protocol.cells import sent_number
+from lintra_client.terminal import refusals, refuse_cell, servers_of
+from lintra_protocol.cells import sent_level, sent_number
 from lintra_protocol.errors import InvalidRowError
 from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
 from lintra_protocol.schema import Column
@@ -167,6 +167,7 @@ async def _send_file(
             if not quiet:
                 _warn(client.task)
             work = bar.add_task("sending", total=total)
+            _require_cells(file, client.task, source_column)
             rows = read_rows(file, client.task.columns, source_column)
             return await client.send_many(
                 rows,
@@ -196,14 +197,17 @@ def read_sources(file: Path, column: str) -> list[str]:
     return sources
 
 
-def read_rows(file: Path, columns: Sequence[Column], without: str | None = None) -> Iterator[dict[str, float | str]]:
-    """Yield the rows of a CSV file by column name; a cell that is no number becomes NaN: a missing value.
+def read_rows(
+    file: Path, columns: Sequence[Column], without: str | None = None
+) -> Iterator[dict[str, float | str | None]]:
+    """Yield the rows of a CSV file by column name, NaN or None for what is missing.
 
-    A boolean may be spelled true or false, and a column in days since 1970 may hold dates (`cells.sent_number`).
+    A boolean may be spelled true or false, and a column in days since 1970 may hold dates (`cells.sent_number`). A cell
+    of numbers that holds anything else stays a text, which `Schema.row` refuses.
 
     Args:
         file: with a line of column names.
-        columns: of the task; a cell of a category is the name of a level, and is kept as it is written.
+        columns: of the task; a cell of a category is the name of a level.
         without: a column that is no part of the rows.
 
     Raises:
@@ -225,10 +229,31 @@ def read_rows(file: Path, columns: Sequence[Column], without: str | None = None)
                 yield {name: _sent(cell, known.get(name)) for name, cell in named if name != without}
 
 
-def _sent(cell: str, column: Column | None) -> float | str:
+def _sent(cell: str, column: Column | None) -> float | str | None:
     if column is None:  # a name beyond the header, which is refused
         return cell
-    return cell if column.kind == "category" else sent_number(cell, column.kind, column.unit)
+    if column.kind == "category":
+        return sent_level(cell, column.levels)
+    return sent_number(cell, column.kind, column.unit)
+
+
+def _require_cells(file: Path, task: Task, source_column: str | None) -> None:
+    """Refuse a file in which a cell is neither missing nor of its column's kind, before anything of it leaves.
+
+    Where the caller vouched for all rows at once, a row that is refused alone could never be sent later. Rows with
+    other columns are refused one by one, when they are sent.
+
+    Raises:
+        InvalidRowError: the first line does not name the task's columns, or it is no CSV file in UTF-8.
+        typer.Exit: there is such a cell; it was shown.
+    """
+    columns = {column.name: column for column in task.columns}
+    for number, row in enumerate(read_rows(file, task.columns, source_column), 1):
+        try:
+            task.schema_arrays.row(row)
+        except InvalidRowError as error:
+            if error.column is not None:
+                refuse_cell(f"row {number}, {error.detail}", row[error.column], columns[error.column])
 
 
 def _count_rows(file: Path) -> int:

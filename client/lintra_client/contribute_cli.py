@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -13,11 +13,12 @@ import typer
 from lintra_client.check import Policy
 from lintra_client.client import Client
 from lintra_client.contributing import Account, Contribution
-from lintra_client.contribution_table import Rows, read_table
+from lintra_client.contribution_table import Cells, read_table
 from lintra_client.ledger import DELTA, MAX_EPSILON, Ledger, default_path
 from lintra_client.ledger_cli import AsJson, Ceiling, LedgerDelta, LedgerPath
 from lintra_client.sending import SendReceipt
-from lintra_client.terminal import refusals, servers_of
+from lintra_client.terminal import refusals, refuse_cell, servers_of
+from lintra_protocol.errors import InvalidRowError
 from lintra_protocol.mechanisms.collusion import in_words
 from lintra_protocol.task import Task
 
@@ -87,7 +88,7 @@ def contribute(
 
 async def _contribute(
     client: Client,
-    table: Rows,
+    table: Mapping[str, Cells],
     person: str | None,
     keep: int | None,
     leave_out: bool,
@@ -100,7 +101,13 @@ async def _contribute(
         if not dry_run and (begun := await client.finish_contribution()) is not None:
             _tell(None, begun, as_json=as_json)
             return
-        made = client.contribution(table, person=person, keep=keep, leave_out=leave_out)
+        try:
+            made = client.contribution(table, person=person, keep=keep, leave_out=leave_out)
+        except InvalidRowError as error:
+            if error.row is None or error.column is None:
+                raise
+            (column,) = [each for each in client.task.columns if each.name == error.column]
+            refuse_cell(error.detail, table[error.column][error.row], column)
         if not as_json:
             for line in lines_of(made.account, client.task):
                 typer.echo(line)

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lintra_client.ledger import require_source
-from lintra_protocol.cells import DAYS, days_of, sent_number
+from lintra_protocol.cells import DAYS, days_of, sent_level, sent_number
 from lintra_protocol.errors import InvalidRowError
 from lintra_protocol.ring import FloatArray, IntArray
-from lintra_protocol.schema import OTHER, Column
+from lintra_protocol.schema import OTHER, Column, is_missing
 from lintra_protocol.task import Task
 
 Cells = Sequence[object] | NDArray[Any]
@@ -52,7 +52,8 @@ def values_of(task: Task, rows: Rows, person: str | None, *, strict: bool) -> Fl
         strict: refuse a missing value.
 
     Raises:
-        InvalidRowError: other columns, columns of different lengths or, if `strict`, a missing value.
+        InvalidRowError: other columns, columns of different lengths, a cell that is neither missing nor of its column's
+            kind or, if `strict`, a missing value.
     """
     schema = task.schema_arrays
     if isinstance(rows, np.ndarray):
@@ -65,7 +66,7 @@ def values_of(task: Task, rows: Rows, person: str | None, *, strict: bool) -> Fl
     if len({len(cells) for cells in columns.values()}) > 1:
         raise InvalidRowError("the columns have different numbers of rows")
     numbers = [_numbers(column, columns[column.name]) for column in task.columns]
-    return schema.rows(np.column_stack(numbers), strict=strict)
+    return schema.rows(np.column_stack(numbers), strict=strict, first=1)
 
 
 def persons_of(rows: Rows, person: str | Sequence[object] | None, count: int) -> tuple[IntArray, list[str]]:
@@ -169,24 +170,44 @@ def _column(rows: Rows, name: str) -> Cells:
 
 
 def _numbers(column: Column, cells: Cells) -> FloatArray:
-    """Return a column's cells as numbers, a level as its own; NaN for what is neither."""
+    """Return a column's cells as numbers, a level as its own; NaN for what is missing.
+
+    Raises:
+        InvalidRowError: a cell is neither.
+    """
     if column.kind == "category":
-        other = float(column.levels.index(OTHER)) if OTHER in column.levels else math.nan
-        numbers = {level: float(number) for number, level in enumerate(column.levels)}
-        return np.array([numbers.get(str(cell), other) for cell in cells], np.float64)
-    held = np.asarray(cells)
-    if held.dtype.kind in "biuf":
-        return held.astype(np.float64)
-    return np.array([_number(column, cell) for cell in cells], np.float64)
+        levels = {level: float(number) for number, level in enumerate(column.levels)}
+        read = (levels[level] if (level := str(cell)) in levels else _unknown_level(column, cell) for cell in cells)
+    else:
+        held = np.asarray(cells)
+        if held.dtype.kind in "biuf":
+            return held.astype(np.float64)
+        read = (_number(column, cell) for cell in cells)
+    numbers = np.empty(len(cells))
+    for row, number in enumerate(read):
+        if number is None:
+            wanted = f"one of {column.levels_in_words()}" if column.kind == "category" else "a number"
+            raise InvalidRowError(f"row {row + 1}, column {column.name!r}: not {wanted}", row=row, column=column.name)
+        numbers[row] = number
+    return numbers
 
 
-def _number(column: Column, cell: object) -> float:
+def _unknown_level(column: Column, cell: object) -> float | None:
+    """Return the number of a cell that is no level: of the reserved one, NaN if it is missing; None for any other."""
+    if OTHER in column.levels:
+        return float(column.levels.index(OTHER))
+    return math.nan if is_missing(cell) or sent_level(str(cell), column.levels) is None else None
+
+
+def _number(column: Column, cell: object) -> float | None:
+    """Return a cell of numbers as one; NaN if it is missing, None for any other."""
     if isinstance(cell, str):
-        return sent_number(cell, column.kind, column.unit)
+        found = sent_number(cell, column.kind, column.unit)
+        return None if isinstance(found, str) else found
+    if is_missing(cell):
+        return math.nan
     if isinstance(cell, np.datetime64):
         cell = cell.astype("datetime64[s]").item()
     if isinstance(cell, date) and column.unit == DAYS:
         return days_of(cell)
-    if isinstance(cell, bool | np.bool_ | int | float | np.integer | np.floating):
-        return float(cell)
-    return math.nan
+    return float(cell) if isinstance(cell, bool | np.bool_ | int | float | np.integer | np.floating) else None

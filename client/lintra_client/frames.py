@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from lintra_protocol.cells import DAYS, days_of, sent_number
 from lintra_protocol.errors import InvalidRowError
-from lintra_protocol.schema import Column
+from lintra_protocol.schema import Column, is_missing
 
 _FITTING = {"real": "iufO", "integer": "iufO", "boolean": "biufO", "category": "OUT"}
 """Kinds of NumPy's types that a column of a frame may have, by the kind of the task's column; O is any object.
@@ -76,7 +76,7 @@ def sources_of_frame(frame: DataFrame, column: str) -> Callable[[int], str]:
         raise InvalidRowError(f"the frame has columns {', '.join(names)}; sources stand in {column!r}, once")
     place = names.index(column)
     values = [row[place] for row in frame.itertuples(index=False, name=None)]
-    lacking = [number for number, value in enumerate(values) if _value(value) is None]
+    lacking = [number for number, value in enumerate(values) if is_missing(value)]
     if lacking:
         raise InvalidRowError(f"row {lacking[0]}, column {column!r}: nobody stands there")
     return [str(value) for value in values].__getitem__
@@ -88,17 +88,9 @@ def _fitting(column: Column) -> str:
 
 def _sent(value: object, column: Column) -> object:
     """Return a value as `Schema` reads it: of a column of dates the days, None for what is missing."""
-    found = _value(value)
+    found = None if is_missing(value) else value
     if column.unit != DAYS or column.kind == "category":
         return found
     if isinstance(found, str):
         return sent_number(found, column.kind, column.unit)
     return days_of(found) if isinstance(found, date) else found
-
-
-def _value(value: object) -> object:
-    """Return a value, or None for NaN, NaT and NA, which are not equal to themselves."""
-    try:
-        return value if value == value else None
-    except TypeError:  # of pandas' NA nothing can be said
-        return None

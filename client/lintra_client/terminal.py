@@ -3,10 +3,16 @@
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import NoReturn
 
 import typer
 
+from lintra_protocol.cells import right_cell
 from lintra_protocol.errors import LintraError
+from lintra_protocol.schema import Column
+
+SHOWN_CELL = 40
+"""So many characters of a cell are shown."""
 
 
 @contextmanager
@@ -17,6 +23,17 @@ def refusals() -> Iterator[None]:
     except (LintraError, ValueError) as error:
         typer.echo(str(error), err=True)
         sys.exit(1)
+
+
+def refuse_cell(complaint: str, cell: object, column: Column) -> NoReturn:
+    """Say to whoever holds the file which cell cannot be sent, what it holds and what may stand there; exit code 1.
+
+    No error of the library repeats a value, since programs write errors into logs. This is for a terminal.
+    """
+    held = repr(str(cell)[:SHOWN_CELL])
+    right = right_cell(column.kind, column.unit, column.levels)
+    typer.echo(f"Nothing was sent. {complaint}. The cell holds {held}: {right}.", err=True)
+    raise typer.Exit(1)
 
 
 def servers_of(options: Sequence[str]) -> Sequence[str] | Mapping[str, str]:

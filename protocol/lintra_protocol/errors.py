@@ -160,6 +160,12 @@ class InvalidRowError(LintraError):
 
     token = "invalid_row"
 
+    def __init__(self, detail: str = "", *, row: int | None = None, column: str | None = None) -> None:
+        """Keep the detail, and where the value stands that does not fit: its row, from 0, and its column."""
+        super().__init__(detail)
+        self.row = row
+        self.column = column
+
 
 class InvalidTableError(InvalidRowError):
     """The file cannot be used as it is."""

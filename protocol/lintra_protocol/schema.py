@@ -1,10 +1,11 @@
 """The columns of a row: names, kinds, public bounds, public centre and scale; and what makes a row acceptable.
 
 Everything a column says is chosen without looking at the rows. A number outside its bounds is moved to the nearest
-bound. A value that is missing, no finite number or not of the column's kind is *missing*: a NaN from here on, which the
+bound. A value that is not there, None, or a number that is not finite is *missing*: a NaN from here on, which the
 mechanism encodes (`Mechanism.exact_reports`), so that whether a report is sent says nothing about the row. Only where
-the caller asks for it, by `strict`, is it refused, and the message names the column. What is wrong with the row and not
-with a value, an unknown column or another number of values, is refused always.
+the caller asks for it, by `strict`, is it refused. Any other value that is not of its column's kind, such as a text
+where a number belongs or an unknown level, is refused always, since it is a fault of a program that would else spoil
+every report in silence. So is a row with an unknown column or another number of values. No message repeats a value.
 A category may reserve the level `OTHER` for whatever is none of its levels, a missing value among them.
 
 Most mechanisms count and multiply numbers. For them a category becomes indicators, one for each level but the first:
@@ -23,13 +24,17 @@ from lintra_protocol.documents import Frozen, Printable, Real, fraction
 from lintra_protocol.errors import InvalidRowError
 from lintra_protocol.ring import FloatArray
 
-Row = Mapping[str, float | str] | Sequence[float | str] | FloatArray
-"""One row: values by name or in column order. A level of a category is given by its name, in an array by its number."""
+Row = Mapping[str, float | str | None] | Sequence[float | str | None] | FloatArray
+"""One row: values by name or in column order, None for what is missing. A level of a category is given by its name, in
+an array by its number."""
 
 OTHER = "(other)"
 """The level that a category may reserve, as one of its `levels`, for a value that is none of the others."""
 
 Kind = Literal["real", "integer", "boolean", "category"]
+SHOWN_LEVELS = 6
+"""So many levels of a category stand in a message."""
+
 MAX_NAME = 80
 """Most characters in the name of a column, also of the indicator of a level."""
 
@@ -75,6 +80,11 @@ class Column(Frozen):
         return tuple(
             Column(name=f"{self.name}[{level}]", lower="0", upper="1", kind="boolean") for level in self.levels[1:]
         )
+
+    def levels_in_words(self) -> str:
+        """Return how many levels there are, and the names of the first ones."""
+        shown = ", ".join(self.levels[:SHOWN_LEVELS]) + ", ..." * (len(self.levels) > SHOWN_LEVELS)
+        return f"its {len(self.levels)} levels, {shown}"
 
     def _require_levels(self) -> None:
         if self.kind != "category":
@@ -130,10 +140,11 @@ class Schema:
     def row(self, row: Row, *, strict: bool = False) -> FloatArray:
         """Check one row, given by name or in column order; the result has shape `(d,)`, in the user's units.
 
-        What is missing is NaN: a value that is not there, no finite number, or not of its column's kind.
+        What is missing is NaN: a value that is not there, None, or a number that is not finite.
 
         Raises:
-            InvalidRowError: an unknown column, a wrong length, or, if `strict`, a missing value.
+            InvalidRowError: an unknown column, a wrong length, a value that is not of its column's kind, or, if
+                `strict`, a missing value.
         """
         if isinstance(row, Mapping):
             values = self._by_name(row, strict)
@@ -156,22 +167,28 @@ class Schema:
                 for column, numeric, value in zip(self.columns, self._numeric, values, strict=True)
             ]
         )
-        whole: FloatArray = self._of_their_kinds(checked[np.newaxis], strict)[0]
-        return whole
+        self._require_kinds(checked[np.newaxis])
+        return checked
 
-    def rows(self, rows: FloatArray, *, strict: bool = False) -> FloatArray:
+    def rows(self, rows: FloatArray, *, strict: bool = False, first: int = 0) -> FloatArray:
         """Check a block of rows of shape `(n, d)`; the result is float64 of the same shape, in the user's units.
 
         A category is the number of its level, from 0. What is missing is NaN, as in `row`.
 
+        Args:
+            rows: of numbers; objects may be among them, but no texts.
+            strict: whether a missing value is refused.
+            first: the number that a message gives the first row.
+
         Raises:
-            InvalidRowError: a wrong shape, or, if `strict`, a missing value; the detail names row and column.
+            InvalidRowError: a wrong shape, a value that is not of its column's kind, or, if `strict`, a missing value;
+                the detail names row and column.
         """
         block = np.asarray(rows)
         if block.ndim != 2 or block.shape[1] != len(self.names):
             raise InvalidRowError(f"expected shape (n, {len(self.names)}), got {block.shape}")
         if block.dtype.kind == "O":
-            block = _numbers(block)
+            block = self._numbers(block, first)
         if block.dtype.kind not in "fiu":
             raise InvalidRowError(f"expected real numbers, got an array of {block.dtype}")
         values = block.astype(np.float64, copy=False)
@@ -179,9 +196,10 @@ class Schema:
         if not finite.all():
             if strict:
                 index, column = np.argwhere(~finite)[0]
-                raise InvalidRowError(f"row {index}, column {self.names[column]!r}: not a finite number")
+                raise InvalidRowError(f"row {index + first}, column {self.names[column]!r}: not a finite number")
             values = np.where(finite, values, np.nan)
-        return self._of_their_kinds(values, strict)
+        self._require_kinds(values, first)
+        return values
 
     def normalise(self, rows: FloatArray) -> FloatArray:
         """Move checked rows of shape `(n, d)` inside the column bounds, centre, scale and encode; shape `(n, k)`.
@@ -216,25 +234,42 @@ class Schema:
         squares[self._origin[self._level > 0]] = 1.0
         return float(np.sqrt(squares.sum()))
 
-    def _of_their_kinds(self, values: FloatArray, strict: bool) -> FloatArray:
-        """Return values of shape `(n, d)` with NaN for those that are not of their column's kind.
+    def _require_kinds(self, values: FloatArray, first: int | None = None) -> None:
+        """Refuse values of shape `(n, d)` that are neither missing nor of their column's kind.
 
         Raises:
-            InvalidRowError: there is one, and `strict`; the detail names its column.
+            InvalidRowError: there is one; the detail names its column and, counted from `first`, its row.
         """
         if not self._any_whole:
-            return values
+            return
         fits = ~self._whole | np.isnan(values) | (values == np.rint(values))
         fits &= ~self._enumerated | np.isnan(values) | ((values >= self.lower) & (values <= self.upper))
         if fits.all():
-            return values
-        if strict:
-            column = self.columns[int(np.argwhere(~fits)[0][1])]
-            expected = {"boolean": "0 or 1", "category": f"a level's number below {len(column.levels)}"}
-            raise InvalidRowError(f"column {column.name!r}: expected {expected.get(column.kind, 'a whole number')}")
-        return np.where(fits, values, np.nan)
+            return
+        row, place = (int(each) for each in np.argwhere(~fits)[0])
+        column = self.columns[place]
+        expected = {"boolean": "0 or 1", "category": f"a level's number below {len(column.levels)}"}
+        words = f"column {column.name!r}: expected {expected.get(column.kind, 'a whole number')}"
+        words = words if first is None else f"row {row + first}, {words}"
+        raise InvalidRowError(words, row=row, column=column.name)
 
-    def _by_name(self, row: Mapping[str, float | str], strict: bool) -> list[float | str | None]:
+    def _numbers(self, block: NDArray[Any], first: int) -> FloatArray:
+        """Return a block of any objects as numbers, NaN where one is missing.
+
+        Raises:
+            InvalidRowError: one is no number; the detail names row and column.
+        """
+        numbers = np.full(block.shape, np.nan)
+        for (row, place), value in np.ndenumerate(block):
+            if not is_missing(value):
+                try:
+                    numbers[row, place] = _number(self.names[place], value)
+                except InvalidRowError as error:
+                    words = f"row {row + first}, {error.detail}"
+                    raise InvalidRowError(words, row=row, column=error.column) from None
+        return numbers
+
+    def _by_name(self, row: Mapping[str, float | str | None], strict: bool) -> list[float | str | None]:
         unknown = [str(name) for name in row if name not in self._named]
         if unknown:
             raise InvalidRowError(f"unknown column {unknown[0]!r}; the columns are {', '.join(self.names)}")
@@ -249,12 +284,29 @@ def _normalised(value: float, lower: float, upper: float, center: float, scale: 
     return ((lower if value < lower else min(value, upper)) - center) / scale
 
 
-def _value_or_missing(column: Column, value: object, *, by_number: bool) -> float:
-    """Return a value as a finite float, a level as its number; NaN for what is neither."""
+def is_missing(value: object) -> bool:
+    """Return whether a value says nothing: None, a number that is not finite, or NaT and NA of a data frame."""
+    if value is None:
+        return True
+    if isinstance(value, float | np.floating):
+        return not math.isfinite(value)
     try:
-        return _value(column, value, by_number=by_number)
-    except InvalidRowError:
+        return bool(value != value)
+    except TypeError:  # of pandas' NA nothing can be said
+        return True
+    except ValueError:  # an array
+        return False
+
+
+def _value_or_missing(column: Column, value: object, *, by_number: bool) -> float:
+    """Return a value as a finite float, a level as its number; NaN if it is missing.
+
+    Raises:
+        InvalidRowError: it is neither.
+    """
+    if is_missing(value) and (OTHER not in column.levels or by_number):
         return math.nan
+    return _value(column, value, by_number=by_number)
 
 
 def _value(column: Column, value: object, *, by_number: bool) -> float:
@@ -266,33 +318,23 @@ def _value(column: Column, value: object, *, by_number: bool) -> float:
     if OTHER in column.levels and not (isinstance(value, str) and value in column.levels):
         return float(column.levels.index(OTHER))
     if not isinstance(value, str):
-        raise InvalidRowError(f"column {column.name!r}: expected the name of a level, got {type(value).__name__}")
+        raise _unfit(column.name, f"expected the name of a level, got {type(value).__name__}")
     if value not in column.levels:
-        raise InvalidRowError(f"column {column.name!r}: not one of its {len(column.levels)} levels")
+        raise _unfit(column.name, f"not one of {column.levels_in_words()}")
     return float(column.levels.index(value))
-
-
-def _numbers(block: NDArray[Any]) -> NDArray[Any]:
-    """Return a block of any objects as numbers, NaN where one is missing; as it is where one is a text or a boolean."""
-    if any(isinstance(value, str | bytes | bool | np.bool_) for value in block.flat):
-        return block
-    return np.array([_number_or_missing(value) for value in block.flat]).reshape(block.shape)
-
-
-def _number_or_missing(value: object) -> float:
-    try:
-        return _number("", value)
-    except InvalidRowError:
-        return math.nan
 
 
 def _number(name: str, value: object) -> float:
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
-        raise InvalidRowError(f"column {name!r}: expected a number, got {type(value).__name__}")
+        raise _unfit(name, f"expected a number, got {type(value).__name__}")
     try:
         number = float(value)
     except OverflowError:
-        raise InvalidRowError(f"column {name!r}: too large for a number") from None
+        raise _unfit(name, "too large for a number") from None
     if not math.isfinite(number):
-        raise InvalidRowError(f"column {name!r}: not a finite number")
+        raise _unfit(name, "not a finite number")
     return number
+
+
+def _unfit(name: str, words: str) -> InvalidRowError:
+    return InvalidRowError(f"column {name!r}: {words}", column=name)

@@ -277,6 +277,12 @@ def _as_declared(column: Column, sample: FileTable) -> FloatArray:
     if found.kind != "category":
         raise InvalidRowError(f"column {column.name!r} of the sample holds numbers; the task has levels")
     places = {level: float(number) for number, level in enumerate(column.levels)}
+    unknown = [level for level in found.levels if level not in places and level != OTHER]
+    if unknown and OTHER not in places:
+        raise InvalidRowError(
+            f"column {column.name!r} of the sample has the level {unknown[0]!r}, which is none of "
+            f"{column.levels_in_words()}"
+        )
     numbers = [places.get(level, places.get(OTHER, np.nan)) for level in found.levels]
     return np.array(numbers)[found.values.astype(np.int64)]
 

@@ -47,7 +47,7 @@ def network(monkeypatch: pytest.MonkeyPatch) -> Network:
 
 def test_a_file_names_levels_also_those_that_look_like_numbers(network: Network, tmp_path: Path) -> None:
     file = tmp_path / "rows.csv"
-    file.write_text("town,age,size\n2,30,0.1\nChur,31,0.1\nBern,30,0.1\n2.0,30,0\n1,30.5,0\n1,99,0.9\n", "utf-8")
+    file.write_text("town,age,size\n2,30,0.1\nChur,31,0.1\n,30,0.1\nNA,30,0\n1,,0\n1,99,0.9\n", "utf-8")
     servers = [word for url in network.urls for word in ("--server", url)]
     send = ["send", network.task.task_id, *servers, str(file), "--no-ledger", "--json"]
     lenient = json.loads(CliRunner().invoke(cli.app, send).stdout)
@@ -56,10 +56,31 @@ def test_a_file_names_levels_also_those_that_look_like_numbers(network: Network,
     account = json.loads(result.stdout)
     assert account["sent"] == 3
     assert [(failed["row"], failed["detail"]) for failed in account["failed"]] == [
-        (2, "column 'town': not one of its 3 levels"),
-        (3, "column 'town': not one of its 3 levels"),
-        (4, "column 'age': expected a whole number"),
+        (2, "column 'town': expected the name of a level, got NoneType"),
+        (3, "column 'town': expected the name of a level, got NoneType"),
+        (4, "column 'age': not a finite number"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("Bern,30,0", "row 2, column 'town': not one of its 3 levels, 1, 2, Chur. The cell holds 'Bern': write one of"),
+        ("2.0,30,0", "row 2, column 'town': not one of its 3 levels, 1, 2, Chur. The cell holds '2.0'"),
+        ("none,30,0", "row 2, column 'town': not one of its 3 levels, 1, 2, Chur. The cell holds 'none'"),
+        ("1,30.5,0", "row 2, column 'age': expected a whole number. The cell holds '30.5': write a whole number such"),
+    ],
+)
+def test_a_file_with_a_cell_of_another_kind_is_refused_before_anything_leaves(
+    network: Network, tmp_path: Path, line: str, complaint: str
+) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_text(f"town,age,size\n2,30,0.1\n{line}\n", "utf-8")
+    servers = [word for url in network.urls for word in ("--server", url)]
+    result = CliRunner().invoke(cli.app, ["send", network.task.task_id, *servers, str(file), "--no-ledger"])
+    assert result.exit_code == 1
+    assert complaint in result.stderr
+    assert network.nothing_left()
 
 
 async def test_a_row_is_the_same_by_name_and_in_an_array_by_number(network: Network) -> None:

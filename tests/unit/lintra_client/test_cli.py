@@ -110,7 +110,7 @@ def test_send_sends_every_line_in_any_order_of_columns(network: Network, tmp_pat
 
 
 def test_send_reports_lines_that_do_not_fit_and_exits_with_1(network: Network, tmp_path: Path) -> None:
-    file = csv_file(tmp_path, "a,b,c", "0,0,0", "0,zero,0", "0,0", "0,0,0,0", "nan,0,0", "0,0,0")
+    file = csv_file(tmp_path, "a,b,c", "0,0,0", "0,n/a,0", "0,0", "0,0,0,0", "nan,0,0", "0,0,0")
     result = run(network, "send", file, "--json", "--strict")
     account = json.loads(result.stdout)
     assert result.exit_code == 1
@@ -124,11 +124,22 @@ def test_send_reports_lines_that_do_not_fit_and_exits_with_1(network: Network, t
 def test_send_sends_lines_with_missing_values_and_says_how_many_to_the_sender_alone(
     network: Network, tmp_path: Path
 ) -> None:
-    file = csv_file(tmp_path, "a,b,c", "0,0,0", "0,zero,0", "0,0", "0,0,0,0", "nan,0,0", "0,,0")
+    file = csv_file(tmp_path, "a,b,c", "0,0,0", "0,N/A,0", "0,0", "0,0,0,0", "nan,0,0", "0, ,0")
     result = run(network, "send", file, "--no-ledger")
     assert "5 rows sent, 0 of them clipped, 4 with a missing value, 1 failed" in result.stdout
     assert "unknown column 'column 4'" in result.stderr
     assert len(network.servers[0].payloads) == 5
+
+
+@pytest.mark.parametrize("cell", ["yes", "no", "n/a?", "53%", "zero", "1_0", "inf", "unknown", "1 000"])
+def test_send_refuses_a_file_with_a_text_among_numbers_before_anything_leaves(
+    network: Network, tmp_path: Path, cell: str
+) -> None:
+    result = run(network, "send", csv_file(tmp_path, "a,b,c", "0,0,0", f"0,{cell},0", "0,0,0"), "--no-ledger")
+    assert result.exit_code == 1
+    assert "Nothing was sent. row 2, column 'b': expected a number" in result.stderr
+    assert f"The cell holds '{cell}': write a number such as 1.5, and leave the cell empty if the" in result.stderr
+    assert network.nothing_left()
 
 
 @pytest.mark.parametrize("header", ["a,b", "a,b,c,d", "a,b,b", "1,2,3", ""])

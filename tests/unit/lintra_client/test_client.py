@@ -109,10 +109,7 @@ INCOMPLETE_ROWS: list[tuple[object, str]] = [
     ([0.5, float("nan"), 0], "'b'"),
     ([0.5, 0, float("inf")], "'c'"),
     ([0.5, 0, float("-inf")], "'c'"),
-    (["0.5", 0, 0], "'a'"),
-    ([True, 0, 0], "'a'"),
     ([None, 0, 0], "'a'"),
-    ([0, 0, 10**400], "'c'"),
     ({"a": 1, "b": 1}, "'c'"),
 ]
 BAD_ROWS: list[tuple[object, str]] = [
@@ -120,6 +117,11 @@ BAD_ROWS: list[tuple[object, str]] = [
     ([0.5, 0, 0, 0], "a, b, c"),
     ({"a": 1, "b": 1, "c": 1, "d": 1}, "'d'"),
     ({"a": 1, "b": 1, "C": 1}, "'C'"),
+    ({"a": "1", "b": 1, "c": 1}, "column 'a': expected a number, got str"),
+    (["yes", 0, 0], "'a'"),
+    ([0, "53%", 0], "'b'"),
+    ([True, 0, 0], "'a'"),
+    ([0, 0, 10**400], "'c'"),
     ("abc", "str"),
     (b"abc", "bytes"),
     (5, "int"),

@@ -25,17 +25,24 @@ from lintra_protocol.task import Task
 from support import columns_of, make_task, source
 from support.fake_servers import IMPATIENT, NOW, Network, problem
 
-TOWN = Column(name="town", lower="0", upper="2", kind="category", levels=("A", "B", OTHER))
+LEVELS = ("A", "B", OTHER)
 
 
-def task_of(rows: int = 2, count: str = "noisy", epsilon: str = "1", neighbours: str = "replace-one") -> Task:
+def task_of(
+    rows: int = 2,
+    count: str = "noisy",
+    epsilon: str = "1",
+    neighbours: str = "replace-one",
+    levels: tuple[str, ...] = LEVELS,
+) -> Task:
     """Return a task of five organisations with columns a, b and a category."""
+    town = Column(name="town", lower="0", upper="2", kind="category", levels=levels)
     held = Contributors(rows_per_person=rows, organisations_per_person=1, max_rows=1000, count=count)
     claim = Claim(epsilon=epsilon, delta="0.000001", neighbours=neighbours, min_clients=5, max_corrupt_clients=4)
     mechanism = SecondMoment(row_bound="2", fraction_bits=0, sigma=4, intercept="1").of_contributors(held)
     return make_task(
         mechanism.calibrated(claim, 4, 5),
-        columns=(*columns_of("ab"), TOWN),
+        columns=(*columns_of("ab"), town),
         claim=claim,
         max_clients=5,
         max_missing="0",
@@ -59,6 +66,17 @@ def client(network: Network, folder: Path, ceiling: float = 3.0) -> Client:
     return Client(
         network.task.task_id, network.urls, ledger=ledger, retries=IMPATIENT, now=lambda: NOW, transport=network
     )
+
+
+def connected(monkeypatch: pytest.MonkeyPatch, task: Task) -> Network:
+    """Let every client reach fake servers of a task."""
+    network, made = Network(task), Client.__init__
+
+    def reaching(self: Client, *given: object, **options: object) -> None:
+        made(self, *given, **options | {"transport": network, "now": lambda: NOW, "retries": IMPATIENT})  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Client, "__init__", reaching)
+    return network
 
 
 async def test_a_contribution_is_bit_for_bit_that_of_the_whole_protocol_on_one_page(tmp_path: Path) -> None:
@@ -239,7 +257,7 @@ def test_dates_and_truths_are_read_as_they_are_where_single_rows_are_sent() -> N
         Column(name="ill", lower="0", upper="1", kind="boolean"),
     )
     task = make_task("sum", columns=columns)
-    texts = {"day": ["1970-01-03", "1_0", "4"], "ill": ["true", "0", "maybe"]}
+    texts = {"day": ["1970-01-03", "NA", "4"], "ill": ["true", "0", " "]}
     expected = [[2, 1], [np.nan, 0], [4, np.nan]]
     assert_array_equal(values_of(task, texts, None, strict=False), expected)
     frame = pandas.DataFrame(
@@ -248,16 +266,60 @@ def test_dates_and_truths_are_read_as_they_are_where_single_rows_are_sent() -> N
     assert_array_equal(values_of(task, frame, None, strict=False), expected)
 
 
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"b": ["0", "1", "53%", "0", "0"]}, "row 3, column 'b': not a number"),
+        ({"b": [0, 1, "yes", 0, 0]}, "row 3, column 'b': not a number"),
+        ({"b": pandas.Categorical(["0", "n/a?", "0", "0", "0"])}, "row 2, column 'b': not a number"),
+        ({"town": ["A", "B", "a", "A", "A"]}, "row 3, column 'town': not one of its 3 levels, A, B, C"),
+        ({"town": ["A", "none", "A", "A", "A"]}, "row 2, column 'town': not one of its 3 levels"),
+        ({"town": [1.0, 2.0, 1.0, 1.0, 1.0]}, "row 1, column 'town': not one of its 3 levels"),
+    ],
+)
+async def test_a_cell_that_is_neither_missing_nor_of_its_kind_is_never_sent_as_missing(
+    change: dict[str, object], complaint: str, tmp_path: Path
+) -> None:
+    network = Network(task_of(levels=("A", "B", "C")))
+    async with client(network, tmp_path) as one:
+        with pytest.raises(InvalidRowError, match=complaint) as refusal:
+            await one.contribute(FRAME.assign(**change), person="who")
+    assert all(word not in str(refusal.value) for word in ("53%", "yes", "n/a?", "none"))
+    assert network.nothing_left()
+
+
+def test_a_missing_level_is_missing_or_the_reserved_level() -> None:
+    towns = FRAME.assign(town=["A", None, "", "NA", pandas.NA])
+    for levels, missing in ((("A", "B", "C"), np.nan), (("A", "B", OTHER), 2)):
+        found = values_of(task_of(levels=levels), towns, "who", strict=False)
+        assert_array_equal(found[:, 2], [0, *[missing] * 4])
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "complaint"),
+    [
+        ("b", "53%", "row 2, column 'b': not a number. The cell holds '53%': write a number such as 1.5, and leave"),
+        ("town", "a", "row 2, column 'town': not one of its 3 levels, A, B, C. The cell holds 'a': write one of A, B"),
+    ],
+)
+def test_the_command_shows_the_cell_that_cannot_be_sent_and_says_what_may_stand_there(
+    column: str, cell: str, complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network = connected(monkeypatch, task_of(levels=("A", "B", "C")))
+    file = tmp_path / "rows.csv"
+    FRAME.assign(**{column: ["0" if column == "b" else "A", cell, *FRAME[column][2:]]}).to_csv(file, index=False)
+    servers = [word for url in network.urls for word in ("--server", url)]
+    words = ["contribute", str(file), network.task.task_id, *servers, "--person", "who", "--no-ledger", "--yes"]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 1
+    assert complaint in result.output
+    assert network.nothing_left()
+
+
 def test_the_command_shows_everything_and_sends_nothing_without_a_yes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    network = Network(task_of())
-    made = Client.__init__
-
-    def connected(self: Client, *given: object, **options: object) -> None:
-        made(self, *given, **options | {"transport": network, "now": lambda: NOW, "retries": IMPATIENT})  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Client, "__init__", connected)
+    network = connected(monkeypatch, task_of())
     file = tmp_path / "rows.csv"
     FRAME.to_csv(file, index=False)
     servers = [word for url in network.urls for word in ("--server", url)]

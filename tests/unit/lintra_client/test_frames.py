@@ -84,13 +84,23 @@ def test_dates_in_a_column_of_days_are_sent_as_days_from_frames_and_files(tmp_pa
     columns = [Column(name="visit", lower="0", upper="30000", unit=DAYS), COLUMNS[1]]
     schema = Schema(columns)
     expected = [[18262, 1], [18262.5, 0], [np.nan, np.nan]]
+    unread = "column 'visit': expected a number, got str"
     moments = pandas.to_datetime(pandas.Series(["2020-01-01", "2020-01-01T12:00", None]), format="ISO8601")
-    texts = pandas.Series(["2020-01-01", "2020-01-01T12:00", "1.1.2020"])
+    texts = pandas.Series(["2020-01-01", "2020-01-01T12:00", "n/a"])
     smokes = pandas.array([True, False, None], dtype="boolean")
     for visit in (moments, texts):
         frame = pandas.DataFrame({"visit": visit, "smokes": smokes})
         rows = np.array([schema.row(row) for row in rows_of_frame(frame, columns)])  # type: ignore[arg-type]
         np.testing.assert_array_equal(rows, expected)
     file = tmp_path / "rows.csv"
-    file.write_text("visit,smokes\n2020-01-01,True\n18262.5,FALSE\n1.1.2020,yes\n", "utf-8")
+    file.write_text("visit,smokes\n2020-01-01,True\n18262.5,FALSE\nNA,\n", "utf-8")
     np.testing.assert_array_equal([schema.row(row) for row in read_rows(file, columns)], expected)
+    frame = pandas.DataFrame({"visit": ["1.1.2020"], "smokes": [True]})
+    with pytest.raises(InvalidRowError, match=unread):
+        schema.row(next(rows_of_frame(frame, columns)))  # type: ignore[arg-type]
+    file.write_text("smokes,visit\nFALSE,1.1.2020\nyes,1\n", "utf-8")
+    first, second = read_rows(file, columns)
+    with pytest.raises(InvalidRowError, match=unread):
+        schema.row(first)
+    with pytest.raises(InvalidRowError, match="column 'smokes': expected a number, got str"):
+        schema.row(second)

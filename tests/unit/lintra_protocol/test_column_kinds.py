@@ -40,20 +40,35 @@ def test_a_level_is_given_by_its_name_and_in_an_array_by_its_number(row: object)
         ({"smokes": 0.5}, "column 'smokes': expected 0 or 1"),
         ({"smokes": 2}, "column 'smokes': expected 0 or 1"),
         ({"smokes": "yes"}, "column 'smokes': expected a number, got str"),
-        ({"town": "Aarau"}, "column 'town': not one of its 3 levels"),
+        ({"weight": "71.5"}, "column 'weight': expected a number, got str"),
+        ({"town": "Aarau"}, "column 'town': not one of its 3 levels, Basel, Bern, Chur"),
         ({"town": "chur"}, "column 'town': not one of its 3 levels"),
+        ({"town": ""}, "column 'town': not one of its 3 levels"),
         ({"town": 2}, "column 'town': expected the name of a level, got int"),
+    ],
+)
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_value_of_another_kind_is_refused_by_column_and_not_repeated(
+    change: dict[str, object], complaint: str, strict: bool
+) -> None:
+    with pytest.raises(InvalidRowError, match=complaint) as refusal:
+        SCHEMA.row(ROW | change, strict=strict)  # type: ignore[arg-type]
+    assert "Aarau" not in str(refusal.value)
+    assert refusal.value.column == next(iter(change))
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
         ({"town": None}, "column 'town': expected the name of a level, got NoneType"),
         ({"weight": None}, "column 'weight': expected a number, got NoneType"),
         ({"weight": float("nan")}, "column 'weight': not a finite number"),
+        ({"smokes": None}, "column 'smokes': expected a number"),
     ],
 )
-def test_a_value_of_another_kind_is_missing_or_refused_and_not_repeated(
-    change: dict[str, object], complaint: str
-) -> None:
-    with pytest.raises(InvalidRowError, match=complaint) as refusal:
+def test_a_value_that_is_not_there_is_missing_or_with_strict_refused(change: dict[str, object], complaint: str) -> None:
+    with pytest.raises(InvalidRowError, match=complaint):
         SCHEMA.row(ROW | change, strict=True)  # type: ignore[arg-type]
-    assert "Aarau" not in str(refusal.value)
     lenient = SCHEMA.row(ROW | change)  # type: ignore[arg-type]
     assert [name for name, value in zip(SCHEMA.names, lenient, strict=True) if np.isnan(value)] == list(change)
 
@@ -63,10 +78,11 @@ def test_a_block_takes_the_same_values_and_levels_by_number(place: int, value: f
     block = np.array([[30, 1, 2, 71.5], [30, 0, 0, -5]])
     assert_array_equal(SCHEMA.rows(SCHEMA.rows(block)), block)
     block[1, place] = value
+    with pytest.raises(InvalidRowError, match=f"row 1, column '{SCHEMA.names[place]}': expected"):
+        SCHEMA.rows(block)
     with pytest.raises(InvalidRowError, match=f"'{SCHEMA.names[place]}': expected"):
-        SCHEMA.rows(block, strict=True)
-    with pytest.raises(InvalidRowError, match=f"'{SCHEMA.names[place]}': expected"):
-        SCHEMA.row(block[1], strict=True)
+        SCHEMA.row(block[1])
+    block[1, place] = np.nan
     for lenient in (SCHEMA.rows(block)[1], SCHEMA.row(block[1])):
         assert np.flatnonzero(np.isnan(lenient)).tolist() == [place]
 
@@ -137,6 +153,13 @@ def test_a_reserved_level_takes_whatever_is_none_of_the_others(value: object) ->
     town = Column(name="town", lower="0", upper="2", kind="category", levels=("Basel", "Bern", OTHER))
     assert_array_equal(Schema([town]).row({"town": value}), [2])  # type: ignore[dict-item]
     assert_array_equal(Schema([town]).row({"town": "Bern"}), [1])
+
+
+def test_a_message_names_the_first_levels_of_many() -> None:
+    levels = tuple(f"L{number}" for number in range(9))
+    many = Column(name="site", lower="0", upper="8", kind="category", levels=levels)
+    with pytest.raises(InvalidRowError, match=r"not one of its 9 levels, L0, L1, L2, L3, L4, L5, \.\.\.$"):
+        Schema([many]).row(["L10"])
 
 
 def test_the_names_of_indicators_fit_where_names_of_columns_do() -> None:

@@ -4,6 +4,7 @@ import math
 from decimal import Decimal
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 from pydantic import ValidationError
@@ -58,10 +59,21 @@ def test_a_row_that_does_not_fit_is_refused_if_asked_to_and_the_detail_names_the
         SCHEMA.row(row, strict=True)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("value", [None, math.nan, math.inf, -math.inf, "2", True, Decimal(1), 2j, 10**400, [1], {}])
+@pytest.mark.parametrize("value", [None, math.nan, math.inf, -math.inf, np.float32("nan"), pd.NA, pd.NaT])
 def test_a_value_that_is_none_is_missing_and_the_row_stays(value: object) -> None:
     assert_array_equal(SCHEMA.row({"age": 30, "height": value}), [30, np.nan])  # type: ignore[dict-item]
     assert_array_equal(SCHEMA.row([value, 1]), [np.nan, 1])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(
+    "value", ["41", "", "yes", "53%", "n/a?", True, Decimal(1), 2j, 10**400, [1], {}, np.ones(2)], ids=repr
+)
+def test_a_value_that_is_no_number_is_never_taken_for_a_missing_one(value: object) -> None:
+    for row in ({"age": 30, "height": value}, [30, value]):
+        with pytest.raises(InvalidRowError, match=r"^The row .* column 'height': ") as refusal:
+            SCHEMA.row(row)  # type: ignore[arg-type]
+        assert refusal.value.column == "height"
+        assert not isinstance(value, str) or not value or value not in str(refusal.value)
 
 
 def test_a_value_that_is_not_there_is_missing() -> None:
@@ -71,12 +83,13 @@ def test_a_value_that_is_not_there_is_missing() -> None:
 
 
 def test_a_block_of_objects_is_read_by_its_cells_but_texts_are_no_numbers() -> None:
-    assert_array_equal(SCHEMA.rows(np.array([[1, None], [10**400, 2.5]])), [[1, np.nan], [np.nan, 2.5]])
+    assert_array_equal(SCHEMA.rows(np.array([[1, None], [pd.NA, 2.5]])), [[1, np.nan], [np.nan, 2.5]])
     with pytest.raises(InvalidRowError, match="row 0, column 'height'"):
         SCHEMA.rows(np.array([[1, None]]), strict=True)
-    for value in ("2", True):
-        with pytest.raises(InvalidRowError, match="expected real numbers"):
-            SCHEMA.rows(np.array([[1, value]], object))
+    for value in ("2", True, 10**400, Decimal(1)):
+        with pytest.raises(InvalidRowError, match="row 5, column 'height': ") as refusal:
+            SCHEMA.rows(np.array([[1, 2], [1, value]], object), first=4)
+        assert (refusal.value.row, refusal.value.column) == (1, "height")
 
 
 @pytest.mark.parametrize(

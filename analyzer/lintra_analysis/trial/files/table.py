@@ -15,13 +15,10 @@ from typing import Literal
 
 import numpy as np
 
-from lintra_protocol.cells import days_in, number_in, truth_in
+from lintra_protocol.cells import MISSING, days_in, number_in, truth_in
 from lintra_protocol.errors import InvalidTableError
 from lintra_protocol.ring import FloatArray
 from lintra_protocol.schema import MAX_NAME, OTHER
-
-MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "nil", "-", "?", "."})
-"""Cells that say nothing, in lower case and without spaces around them."""
 
 MAX_LEVELS = 12
 """Most levels that a category of a file gets, `OTHER` not counted; every level but the first costs a column."""
@@ -39,6 +36,11 @@ _UNREAD = (
         re.compile(r"^[+-]?\d{1,3}([.,' \u2019\u00a0\u202f])\d{3}(\1\d{3})*([.,]\d+)?$"),
         "numbers with marks between thousands, such as {!r}, are not read; take the marks out",
     ),
+    (
+        re.compile(r"^[€$£¥]\s?[+-]?\d[\d.,]*$|^[+-]?\d[\d.,]*(\s?[%€$£¥]|\s[^\W\d]{1,5})$"),
+        "numbers with a unit, such as {!r}, are not read; write the unit into the column's name",
+    ),
+    (re.compile(r"^[+-]?\d+,\d+$"), "numbers with a decimal comma, such as {!r}, are not read here; write 1.5"),
     (re.compile(r"^\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\b"), "dates such as {!r} are not read; write them as 2020-12-31"),
 )
 """What looks like a number or a date and may mean several things."""
@@ -197,19 +199,24 @@ def typed_column(name: str, cells: Sequence[str]) -> FileColumn:
             if np.nanmax(np.abs(values)) > LARGEST:
                 raise _UnusableError(f"its numbers are beyond {LARGEST:g}; choose a larger unit")
             return FileColumn(name, kind_of(values[~np.isnan(values)]), values)
-    _refuse_spoiled_numbers(given)
+    _refuse_spoiled_numbers(stripped, given)
     return _category(name, stripped)
 
 
-def _refuse_spoiled_numbers(given: Sequence[str]) -> None:
-    """Refuse more different numbers than a category has levels, spoiled by a few cells that are none.
+def _refuse_spoiled_numbers(cells: Sequence[str], given: Sequence[str]) -> None:
+    """Refuse numbers or dates spoiled by cells that are none, up to half of them, and numbers written in other ways.
 
     As a category they would lose all that they say, and nobody would notice.
+
+    Args:
+        cells: of all rows, without spaces around them.
+        given: those that are not missing.
     """
     for parse, what, hint in _SPOILED:
         others = [cell for cell in given if parse(cell) is None]
-        if len(set(given)) - len(set(others)) > MAX_LEVELS and 2 * len(others) < len(given):
-            raise _UnusableError(f"{len(others)} of its cells are no {what}, the first is {others[0][:40]!r}; {hint}")
+        if 2 * len(others) <= len(given):
+            first = f"the first is {others[0][:40]!r} in row {cells.index(others[0]) + 1}"
+            raise _UnusableError(f"{len(others)} of its cells are no {what}, {first}; {hint}")
     for pattern, complaint in _UNREAD:
         unread = {cell for cell in given if pattern.match(cell)}
         if len(unread) > MAX_LEVELS and 2 * len(unread) > len(set(given)):
@@ -217,7 +224,7 @@ def _refuse_spoiled_numbers(given: Sequence[str]) -> None:
 
 
 _SPOILED: tuple[tuple[Callable[[str], float | None], str, str], ...] = (
-    (number_in, "number", "empty a cell that means missing"),
+    (number_in, "number", "empty a cell that means missing, and where numbers are levels write all of them as words"),
     (days_in, "date", "write dates as 2020-12-31 and empty a cell that means missing"),
 )
 

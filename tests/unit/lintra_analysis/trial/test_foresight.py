@@ -11,7 +11,7 @@ from lintra_analysis.trial.files.table import read_table
 from lintra_analysis.trial.foresight import foresee
 from lintra_analysis.trial.plan_text import document, show
 from lintra_analysis.trial.prospects import Prospect
-from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.errors import InvalidRowError, InvalidTaskError
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from support import source
 
@@ -73,6 +73,17 @@ def test_the_strength_grows_with_the_cohort_and_as_the_noise_falls(sample: Path)
 def test_verdicts_follow_the_strength() -> None:
     words = [Prospect(1.0, 100, strength).verdict for strength in (1.9, 2.0, 4.9, 5.0)]
     assert words == ["hardly any told", "some told", "some told", "told"]
+
+
+def test_a_level_of_the_sample_that_the_task_lacks_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "sample.csv"
+    file.write_text("sex,y\n" + "".join(f"{'male' if row % 2 else 'F'},{row % 7}\n" for row in range(60)), "utf-8")
+    columns: list[dict[str, object]] = [{"name": "sex", "kind": "category", "levels": ["M", "F"]}]
+    columns.append({"name": "y", "lower": 0, "upper": 9})
+    document = {**asked(5000), "columns": columns}
+    complaint = "'sex' of the sample has the level 'male', which is none of its 2 levels, M, F"
+    with pytest.raises(InvalidRowError, match=complaint):
+        foresee(document, read_table(file), "y", 10**9, source("levels"))
 
 
 def asked_of_organisations(rows_per_person: int) -> dict[str, object]:

@@ -53,11 +53,16 @@ def test_true_and_false_are_ones_and_zeros_as_pandas_writes_them(tmp_path: Path)
 @pytest.mark.parametrize(
     ("cell", "spoiler", "complaint"),
     [
-        (str, "unknown", "1 of its cells are no number, the first is 'unknown'; empty a cell"),
+        (str, "unknown", "1 of its cells are no number, the first is 'unknown' in row 61; empty a cell"),
         (lambda row: f"{row / 8}", "inf", "no number, the first is 'inf'"),
         (lambda row: f"2020-01-{row + 1:02}", "soon", "no date, the first is 'soon'"),
         (lambda row: f"{row + 1:02}.01.2020", "01.01.2020", "dates such as '01.01.2020' are not read"),
         (lambda row: f"{row + 1}/12/2020", "1/12/2020", "dates such as '1/12/2020' are not read"),
+        (lambda row: f"{row}%", "53%", "numbers with a unit, such as '0%', are not read; write the unit into"),
+        (lambda row: f"€{row}.50", "€734.50", "numbers with a unit, such as '€0.50'"),
+        (lambda row: f"{row + 40} kg", "72 kg", "numbers with a unit, such as '40 kg'"),
+        (lambda row: str(row % 3), "n/a?", r"1 of its cells are no number, the first is 'n/a\?' in row 61"),
+        (lambda row: str(row % 2), "yes", "1 of its cells are no number, the first is 'yes' in row 61"),
         (lambda row: f"{row + 1} 100,5", "1 100,5", "marks between thousands, such as '1 100,5'"),
     ],
 )
@@ -70,8 +75,13 @@ def test_numbers_and_dates_that_cannot_be_read_do_not_become_a_category(
 
 
 def test_few_numbers_beside_texts_are_levels(tmp_path: Path) -> None:
-    text = "a,b\n" + "".join(f"{row % 5 or 'none of them'},{row % 7}\n" for row in range(60))
-    assert len(table_of(tmp_path, text).column("a").levels) == 6
+    text = "a,b\n" + "".join(f"{row % 5 if row % 5 > 2 else 'several'},{row % 7}\n" for row in range(60))
+    assert table_of(tmp_path, text).column("a").levels == ("several", "3", "4", OTHER)
+
+
+def test_numbers_with_a_decimal_comma_between_commas_do_not_become_a_category(tmp_path: Path) -> None:
+    text = "a,b\n" + "".join(f'"{row % 25},5",{row % 7}\n' for row in range(60))
+    assert "numbers with a decimal comma, such as '0,5', are not read here" in table_of(tmp_path, text).left_out["a"]
 
 
 def test_columns_of_one_fault_are_named_together(tmp_path: Path) -> None:
