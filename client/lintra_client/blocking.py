@@ -111,7 +111,7 @@ class BlockingClient:
         self,
         rows: Iterable[Row] | FloatArray | DataFrame,
         *,
-        source_for: Callable[[int], str] | Distinct | None = None,
+        source_for: Callable[[int], object] | Distinct | None = None,
         source_column: str | None = None,
         token_for: Callable[[int], str] | None = None,
         random_bytes_for: Callable[[int], RandomBytes] | None = None,

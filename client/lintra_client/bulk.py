@@ -53,6 +53,7 @@ class SendSummary:
         incomplete: in how many of the rows sent a value was missing, or outside the task's columns.
         repeated: how many of the rows sent had a report before this call, which was completed; the row itself was not
             looked at.
+        joined: how many more spellings of sources than sources there were, such as 17.0 beside 17.
     """
 
     sent: int
@@ -61,6 +62,7 @@ class SendSummary:
     stopped: LintraError | None = None
     incomplete: int = 0
     repeated: int = 0
+    joined: int = 0
 
     def require_complete(self) -> None:
         """Raise the first failure unless every row was read and sent.

@@ -17,7 +17,8 @@ from lintra_client.check import Policy
 from lintra_client.client import Client
 from lintra_client.contribute_cli import contribute
 from lintra_client.counted_cli import counted
-from lintra_client.ledger import DELTA, DISTINCT_SOURCES, MAX_EPSILON, Ledger, default_path, require_source
+from lintra_client.frames import require_names
+from lintra_client.ledger import DELTA, DISTINCT_SOURCES, MAX_EPSILON, Ledger, default_path
 from lintra_client.ledger_cli import AsJson, Ceiling, LedgerDelta, LedgerPath
 from lintra_client.ledger_cli import app as ledger_app
 from lintra_client.terminal import refusals, refuse_cell, servers_of
@@ -178,7 +179,7 @@ async def _send_file(
 
 
 def read_sources(file: Path, column: str) -> list[str]:
-    """Return whose facts each row of a CSV file states.
+    """Return whose facts each row of a CSV file states, as it is spelled there.
 
     Raises:
         InvalidRowError: the first line does not name the column once, a row has no usable name in it, or it is no CSV
@@ -188,12 +189,9 @@ def read_sources(file: Path, column: str) -> list[str]:
         header = next(reader, [])
         if header.count(column) != 1:
             raise InvalidRowError(f"the file has columns {', '.join(header)}; sources stand in {column!r}, once")
-        place, sources = header.index(column), []
-        for cells in filter(None, reader):
-            try:
-                sources.append(require_source(cells[place] if place < len(cells) else ""))
-            except ValueError as error:
-                raise InvalidRowError(f"row {len(sources) + 1}, column {column!r}: {error}") from None
+        place = header.index(column)
+        sources = [cells[place] if place < len(cells) else "" for cells in filter(None, reader)]
+    require_names(sources, column)
     return sources
 
 
@@ -363,6 +361,7 @@ def _account(summary: SendSummary) -> dict[str, object]:
         "sent": summary.sent,
         "clipped": summary.clipped,
         "incomplete": summary.incomplete,
+        "joined": summary.joined,
         "failed": [
             {"row": each.index, "error": each.error.token, "detail": each.error.detail} for each in summary.failed
         ],
@@ -373,6 +372,8 @@ def _account(summary: SendSummary) -> dict[str, object]:
 def _tell(summary: SendSummary) -> None:
     lacking = f", {summary.incomplete} with a missing value" if summary.incomplete else ""
     typer.echo(f"{summary.sent} rows sent, {summary.clipped} of them clipped{lacking}, {len(summary.failed)} failed")
+    if summary.joined:
+        typer.echo(f"{summary.joined} spellings of names were joined with others: they name the same persons")
     for failed in summary.failed[:_SHOWN_FAILURES]:
         typer.echo(_line(failed), err=True)
     if len(summary.failed) > _SHOWN_FAILURES:

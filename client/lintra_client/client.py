@@ -29,10 +29,10 @@ from lintra_client.ledger import (
     Ledger,
     OwnLedger,
     default_path,
-    require_source,
 )
 from lintra_client.ledger_book import Source, Vouched
 from lintra_client.outbox import Outbox
+from lintra_client.person_names import PersonNames, person_name
 from lintra_client.sealed_reports import (
     Parcel,
     block_size,
@@ -174,7 +174,7 @@ class Client:
         """
         if self._ledger is None or self._outbox is None:
             return await self.deliver(self.prepare(row, random_bytes, source=source))
-        source, sending = require_source(source), Sending(self.task, self._open(), self._ledger, self._outbox)
+        source, sending = person_name(source), Sending(self.task, self._open(), self._ledger, self._outbox)
         batch = self.task.batch_of(report_time(self.task, self._now()))
         kept = await sending.begun(source, batch)
         if kept is None:
@@ -196,7 +196,7 @@ class Client:
             TaskNotStartedError: it is too early.
             TaskEndedError: it is too late.
         """
-        source = require_source(source)
+        source = person_name(source)
         values = self.task.schema_arrays.row(row, strict=self._strict)
         when = report_time(self.task, self._now())
         parcel = encode_together(self.task, values[np.newaxis], when, random_bytes)
@@ -232,7 +232,7 @@ class Client:
         self,
         rows: Iterable[Row] | FloatArray | DataFrame,
         *,
-        source_for: Callable[[int], str] | Distinct | None = None,
+        source_for: Callable[[int], object] | Distinct | None = None,
         source_column: str | None = None,
         token_for: Callable[[int], str] | None = None,
         random_bytes_for: Callable[[int], RandomBytes] | None = None,
@@ -244,7 +244,8 @@ class Client:
             rows: an array of shape `(n, d)`, checked as a whole before anything leaves; or any iterable of rows, of
                 which a row that does not fit is reported in the summary while the others go on; or a data frame with
                 the task's columns by name, in any order.
-            source_for: returns whose facts the row with this index states, asked after the row was read. Or
+            source_for: returns whose facts the row with this index states, asked after the row was read; two spellings
+                of one name are one source (docs/reference/client.md#names). Or
                 `DISTINCT_SOURCES`: the caller vouches that no two rows are about the same source, and all rows of
                 this call are one charge, which counts for every source. Needed if the client has a ledger.
             source_column: instead, the column of a data frame that says whose facts a row states; it is not sent.
@@ -272,12 +273,12 @@ class Client:
         if self._ledger is not None and source_for is not DISTINCT_SOURCES and not callable(source_for):
             raise ValueError("with a ledger, say whose facts each row states: give source_for")
         blocks = blocks_of(task.schema_arrays, rows, block_size(task), strict=self._strict)
-        vouched = Vouched()
+        vouched, names = Vouched(), PersonNames()
 
         def encode(block: Block) -> Parcel:
             sources: list[Source] = [vouched] * len(block.indices)
             if callable(source_for):
-                sources = [require_source(source_for(index)) for index in block.indices]
+                sources = [names.of(source_for(index)) for index in block.indices]
             when = report_time(task, self._now())
             if random_bytes_for is None:
                 parcel = encode_together(task, block.rows, when, bulk_system_randomness())
@@ -290,7 +291,7 @@ class Client:
         carry = directly(self._charge, self._deliver)
         if callable(source_for) and self._ledger is not None and self._outbox is not None:
             carry = BlockSending(task, self._open(), self._ledger, self._outbox).carry
-        return await send_blocks(blocks, encode, carry, Tally(progress))
+        return replace(await send_blocks(blocks, encode, carry, Tally(progress)), joined=names.joined)
 
     # --- an organisation ---------------------------------------------------------------------------------------
 
@@ -378,7 +379,7 @@ class Client:
         if self._owns_ledger:
             self._ledger = Ledger(default_path())
         if self._ledger is not None:
-            self._outbox = Outbox(self._ledger.outbox_path)
+            self._outbox = self._ledger.open_outbox()
             self._outbox.expire(self._now())
 
     def _open(self) -> list[Destination]:

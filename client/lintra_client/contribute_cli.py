@@ -138,6 +138,8 @@ def _tell(made: Contribution | None, receipt: SendReceipt | None, *, as_json: bo
 def lines_of(account: Account, task: Task) -> Iterator[str]:
     """Yield what an organisation should know before it agrees."""
     yield f"{account.rows:,} rows of {account.persons:,} persons; one person has {account.most_rows} at most"
+    if account.joined:
+        yield f"{account.joined:,} spellings of names were joined with others: they name the same persons"
     if account.dropped_rows:
         yield f"{account.dropped_rows:,} rows beyond those that are kept of each person are not sent"
     if account.left_out:

@@ -37,6 +37,7 @@ class Account:
         rows: those that are contributed.
         persons: whose rows they are.
         most_rows: of one person.
+        joined: how many more spellings of names than persons there are, such as 17.0 beside 17.
         dropped_rows: rows of a person beyond those that were kept.
         left_out: persons who have no privacy left, and whose rows are not contributed.
         moved: for each column, how many values lie beyond its bounds and were moved there.
@@ -53,6 +54,7 @@ class Account:
     rows: int
     persons: int
     most_rows: int
+    joined: int
     dropped_rows: int
     left_out: int
     moved: dict[str, int]
@@ -126,7 +128,7 @@ def prepare(
             f"a person may have up to {held.rows_per_person} rows: say whose row each is, by the column of persons"
         )
     values = values_of(task, rows, person if isinstance(person, str) else None, strict=strict)
-    persons, names = persons_of(rows, person, len(values))
+    persons, names, joined = persons_of(rows, person, len(values))
     kept, dropped = _kept(persons, held, keep)
     refused: set[str] = set()
     if ledger is not None and names:
@@ -141,7 +143,7 @@ def prepare(
         raise InvalidRowError("there is no row to contribute")
     present, numbered = np.unique(own, return_inverse=True)
     exact = task.mechanism.exact_contribution(task.schema_arrays.normalise(values), numbered)
-    account = _account(task, held, values, numbered, exact, (dropped, len(refused)))
+    account = _account(task, held, values, numbered, exact, (joined, dropped, len(refused)))
     sources = tuple(names[number] for number in present) if names else Vouched()
     return Contribution(account, sources, exact, task.num_columns)
 
@@ -200,7 +202,7 @@ def _kept(persons: IntArray, held: Contributors, keep: int | None) -> tuple[NDAr
 
 
 def _account(
-    task: Task, held: Contributors, values: FloatArray, persons: IntArray, exact: IntArray, gone: tuple[int, int]
+    task: Task, held: Contributors, values: FloatArray, persons: IntArray, exact: IntArray, told: tuple[int, int, int]
 ) -> Account:
     schema, mechanism = task.schema_arrays, task.mechanism
     normalised = schema.normalise(values)
@@ -211,12 +213,14 @@ def _account(
     noisy = sigmas > 0
     relative = sigmas[noisy] / np.maximum(np.abs(exact[noisy]), 1)
     claim = task.claim
+    joined, dropped, left_out = told
     return Account(
         rows=len(values),
         persons=int(persons.max()) + 1,
         most_rows=int(np.bincount(persons).max()),
-        dropped_rows=gone[0],
-        left_out=gone[1],
+        joined=joined,
+        dropped_rows=dropped,
+        left_out=left_out,
         moved=dict(zip(schema.names, beyond.sum(axis=0).tolist(), strict=True)),
         missing=dict(zip(schema.names, lacking.sum(axis=0).tolist(), strict=True)),
         left_out_rows=int(lacking.any(axis=1).sum()) if mechanism.leaves_out else 0,

@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from lintra_client.ledger import require_source
+from lintra_client.person_names import PersonNames, person_name
 from lintra_protocol.cells import DAYS, days_of, sent_level, sent_number
 from lintra_protocol.errors import InvalidRowError
 from lintra_protocol.ring import FloatArray, IntArray
@@ -69,10 +69,10 @@ def values_of(task: Task, rows: Rows, person: str | None, *, strict: bool) -> Fl
     return schema.rows(np.column_stack(numbers), strict=strict, first=1)
 
 
-def persons_of(rows: Rows, person: str | Sequence[object] | None, count: int) -> tuple[IntArray, list[str]]:
-    """Return whose row each is, shape `(n,)`, numbered from 0, and the persons' names as a ledger counts them.
+def persons_of(rows: Rows, person: str | Sequence[object] | None, count: int) -> tuple[IntArray, list[str], int]:
+    """Return whose row each is, shape `(n,)`, numbered from 0, the persons' names, and how many spellings were joined.
 
-    Two spellings of one name are one person. Without `person` each row is another, who has no name.
+    Spellings of one name (`person_name`) are one person. Without `person` each row is another, who has no name.
 
     Args:
         rows: as `values_of`.
@@ -83,27 +83,23 @@ def persons_of(rows: Rows, person: str | Sequence[object] | None, count: int) ->
         InvalidRowError: nobody stands in a row, or there is not one name for each.
     """
     if person is None:
-        return np.arange(count), []
-    named: Cells = person if not isinstance(person, str) else _column(rows, person)
+        return np.arange(count), [], 0
+    named: Cells = person if not isinstance(person, str) else _persons_column(rows, person)
     if len(named) != count:
         raise InvalidRowError(f"{len(named)} persons for {count} rows")
     if isinstance(named, np.ndarray) and named.dtype.kind in "iu":
         # A whole number has one spelling, so that a million rows need no look at each.
         own, places = np.unique(named, return_inverse=True)
-        return places.astype(np.int64), [str(value) for value in own.tolist()]
-    known: dict[str, int] = {}
-    spelled: dict[object, int] = {}
+        return places.astype(np.int64), [person_name(value) for value in own.tolist()], 0
+    where = f", column {person!r}" if isinstance(person, str) else ""
+    names, known = PersonNames(), dict[str, int]()
     numbers = np.empty(count, np.int64)
     for place, value in enumerate(named):
-        number = spelled.get(value)
-        if number is None:
-            try:
-                name = require_source(_spelled(value))
-            except ValueError as error:
-                raise InvalidRowError(f"row {place + 1}: whose row it is: {error}") from None
-            number = spelled[value] = known.setdefault(name, len(known))
-        numbers[place] = number
-    return numbers, list(known)
+        try:
+            numbers[place] = known.setdefault(names.of(value), len(known))
+        except ValueError as error:
+            raise InvalidRowError(f"row {place + 1}{where}: {error}") from None
+    return numbers, list(known), names.joined
 
 
 def read_table(file: Path) -> Mapping[str, Cells]:
@@ -144,15 +140,6 @@ def _parquet(file: Path) -> Mapping[str, Cells]:
     return dict(zip(table.column_names, columns, strict=True))
 
 
-def _spelled(value: object) -> str:
-    """Return a cell that names a person as text; a column of whole numbers with a gap in it comes as fractions."""
-    if value is None or value != value:
-        return ""
-    if isinstance(value, float | np.floating) and float(value).is_integer():
-        return str(int(value))
-    return str(value)
-
-
 def _by_name(rows: Frame | Mapping[str, Cells]) -> dict[str, Cells]:
     if isinstance(rows, Mapping):
         return dict(rows)
@@ -162,11 +149,16 @@ def _by_name(rows: Frame | Mapping[str, Cells]) -> dict[str, Cells]:
     return {name: np.asarray(rows[name]) for name in names}
 
 
-def _column(rows: Rows, name: str) -> Cells:
-    columns = {} if isinstance(rows, np.ndarray) else _by_name(rows)
-    if name not in columns:
+def _persons_column(rows: Rows, name: str) -> Cells:
+    if isinstance(rows, np.ndarray) or name not in _by_name(rows):
         raise InvalidRowError(f"there is no column {name!r} that could say whose row each is")
-    return columns[name]
+    # As it is: an array of a frame's whole numbers with a gap holds floats, which lose the digits of long identifiers,
+    # and one of a list holds numbers in place of the booleans in it.
+    cells: Cells = rows[name]
+    if isinstance(rows, Mapping):
+        return cells
+    as_array = np.asarray(cells)
+    return as_array if as_array.dtype.kind in "iu" else cells
 
 
 def _numbers(column: Column, cells: Cells) -> FloatArray:

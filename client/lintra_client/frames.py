@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
 from typing import Protocol, runtime_checkable
 
+from lintra_client.person_names import person_name
 from lintra_protocol.cells import DAYS, days_of, sent_number
 from lintra_protocol.errors import InvalidRowError
 from lintra_protocol.schema import Column, is_missing
@@ -65,21 +66,32 @@ def rows_of_frame(
     )
 
 
-def sources_of_frame(frame: DataFrame, column: str) -> Callable[[int], str]:
-    """Return who stands in a column of a frame, by the number of the row.
+def sources_of_frame(frame: DataFrame, column: str) -> Callable[[int], object]:
+    """Return who stands in a column of a frame, by the number of the row, as it is spelled there.
 
     Raises:
-        InvalidRowError: the frame has not exactly one column of this name.
+        InvalidRowError: the frame has not exactly one column of this name, or a row has no usable name in it.
     """
     names = [str(name) for name in frame.columns]
     if names.count(column) != 1:
         raise InvalidRowError(f"the frame has columns {', '.join(names)}; sources stand in {column!r}, once")
     place = names.index(column)
     values = [row[place] for row in frame.itertuples(index=False, name=None)]
-    lacking = [number for number, value in enumerate(values) if is_missing(value)]
-    if lacking:
-        raise InvalidRowError(f"row {lacking[0]}, column {column!r}: nobody stands there")
-    return [str(value) for value in values].__getitem__
+    require_names(values, column)
+    return values.__getitem__
+
+
+def require_names(spelled: Iterable[object], column: str) -> None:
+    """Check that every row of a table names somebody, before any row is sent.
+
+    Raises:
+        InvalidRowError: one does not (see `person_name`); the detail names row and column.
+    """
+    for number, value in enumerate(spelled, 1):
+        try:
+            person_name(value)
+        except ValueError as error:
+            raise InvalidRowError(f"row {number}, column {column!r}: {error}") from None
 
 
 def _fitting(column: Column) -> str:

@@ -6,9 +6,8 @@ the first byte of its report leaves, and is never taken back, whatever happens t
 
 import math
 import os
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from types import TracebackType
@@ -16,14 +15,14 @@ from typing import Self
 
 from lintra_client.ledger_book import Book, Source, Vouched, all_charges, epsilon_of, reports_of, sum_of, total_of
 from lintra_client.ledger_file import LedgerFile
+from lintra_client.outbox import Outbox
+from lintra_client.prices import price_of, set_aside_by
 from lintra_protocol.errors import LedgerRefusedError
 from lintra_protocol.messages import BATCH
 from lintra_protocol.privacy.composition import Spent
-from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.task import Task
 
 SELF = "self"
-MAX_SOURCE_LENGTH = 200
 MAX_EPSILON = 3.0
 DELTA = 1e-6
 
@@ -58,7 +57,8 @@ class Entry:
     """One charge, in the order in which they were made.
 
     Attributes:
-        source: None if the caller vouched for the rows of one call; the charge then counts for every source.
+        source: the pseudonym of the source (`Ledger.pseudonym`), since its name is not kept. None if the caller vouched
+            for the rows of one call; the charge then counts for every source.
         task_id: in base64url.
         num_reports: how many reports it covers: one, or those of the call that were about to leave.
         spent: what it cost each source; of a pilot, what its main task will cost included.
@@ -90,7 +90,8 @@ class Ledger:
         """Open the ledger at a path on a local disk, or begin one there.
 
         Args:
-            path: of the file, which only its owner may read; two more beside it begin with the same name.
+            path: of the file, which only its owner may read; others beside it begin with the same name, among them the
+                key, without which the ledger is refused.
             max_epsilon: the ceiling for each source, over all tasks together, to nine digits.
             delta: at which epsilon is computed. A task whose coalitions alone have this probability does not fit.
 
@@ -126,6 +127,23 @@ class Ledger:
     def outbox_path(self) -> Path:
         """Return where the sealed messages lie that wait for this ledger's reports to be complete."""
         return self._file.path.with_name(self._file.path.name + ".outbox")
+
+    def open_outbox(self) -> Outbox:
+        """Open the outbox beside this ledger, or begin it.
+
+        Raises:
+            LedgerRefusedError: it cannot be used.
+        """
+        return Outbox(self.outbox_path, self._file.names)
+
+    def pseudonym(self, source: object) -> str:
+        """Return what stands in this ledger in place of a name: HMAC-SHA256 under its key, in base64url.
+
+        Raises:
+            ValueError: it names nobody (see `lintra_client.person_names`).
+            LedgerRefusedError: the file cannot be used.
+        """
+        return self._file.names.of(source)
 
     # --- charging ----------------------------------------------------------------------------------------------
 
@@ -171,11 +189,12 @@ class Ledger:
             The reports that must not leave; nothing was charged for them. Those that are not in it may.
 
         Raises:
-            ValueError: a source's name is empty or too long.
+            ValueError: a source's name cannot be one.
             LedgerRefusedError: the file cannot be used, or rows that were vouched for do not fit; none may leave.
         """
+        names = self._file.names
         reports = {
-            report_id: source if isinstance(source, Vouched) else require_source(source)
+            report_id: source if isinstance(source, Vouched) else names.of(source)
             for report_id, source in reports.items()
         }
         refused: dict[bytes, LedgerRefusedError] = {}
@@ -202,12 +221,12 @@ class Ledger:
             batch: of the task.
 
         Raises:
-            ValueError: a person's name is empty or too long.
+            ValueError: a person's name cannot be one.
             LedgerRefusedError: the file cannot be used, or some person has no privacy left; nothing was charged.
         """
         wanted = _Wanted(price_of(task), None, None, 1)
         if not isinstance(sources, Vouched):
-            sources = [require_source(source) for source in sources]
+            sources = list(map(self._file.names.of, sources))
         with self._file.transaction() as db:
             book = Book(db, task.task_id, batch)
             if book.is_charged(report_id):
@@ -224,10 +243,11 @@ class Ledger:
         """Return which persons have no privacy left for a task, or were charged in it before; nothing is charged.
 
         Raises:
-            ValueError: a person's name is empty or too long.
+            ValueError: a person's name cannot be one.
             LedgerRefusedError: the file cannot be used.
         """
-        named = [(source, require_source(source)) for source in sources]
+        names = self._file.names
+        named = [(source, names.of(source)) for source in sources]
         with self._file.transaction() as db:
             book = Book(db, task.task_id, batch)
             refused = self._unaffordable(book, price_of(task), [name for _, name in named])
@@ -303,28 +323,32 @@ class Ledger:
 
     def reports(self, task_id: str, source: str | None = None) -> list[tuple[str, int]]:
         """Return a task's reports, oldest charge first, each with its batch; of one source, if it is named."""
+        whose = None if source is None else self.pseudonym(source)
         with self._file.transaction() as db:
-            return reports_of(db, task_id, None if source is None else require_source(source))
+            return reports_of(db, task_id, whose)
 
-    def entries(self) -> list[Entry]:
-        """Return all charges, oldest first.
+    def entries(self, source: str | None = None) -> list[Entry]:
+        """Return all charges, or those that count for one source, oldest first.
 
         Raises:
+            ValueError: the name cannot be one.
             LedgerRefusedError: the file cannot be used.
         """
+        whose = None if source is None else self.pseudonym(source)
         with self._file.transaction() as db:
-            return [Entry(*values) for values in all_charges(db)]
+            found = [Entry(*values) for values in all_charges(db)]
+        return found if source is None else [entry for entry in found if entry.source in (None, whose)]
 
     def spent(self, source: str = SELF) -> Balance:
         """Return what a source has spent, charges that were vouched for included, since it may be in any of them.
 
         Raises:
-            ValueError: the name is empty or too long.
+            ValueError: the name cannot be one.
             LedgerRefusedError: the file cannot be used.
         """
-        source = require_source(source)
+        whose = self.pseudonym(source)
         with self._file.transaction() as db:
-            total = total_of(db, source)
+            total = total_of(db, whose)
         return Balance(total, epsilon_of(total, self.delta), self.delta, self.max_epsilon)
 
 
@@ -338,63 +362,8 @@ class _Wanted:
     most: int
 
 
-def price_of(task: Task) -> Spent:
-    """Return what a release of a task costs each of its sources at most: at the smallest cohort, replacing a row.
-
-    That is what the servers' gate lets pass and no more (see `Task.worst_privacy`). A report that may be released
-    together with others of its source costs more (`Task.worst_charge`).
-
-    Where the task's neighbours leave a row out instead, any two rows are at most twice as far apart as either is from
-    none, so that mu doubles; the ledger then compares all tasks by the same measure. Of a task with contributors it is
-    what replacing one person's rows costs at the task's own noise.
-
-    Raises:
-        LedgerRefusedError: the task's parameters give no privacy that could be counted.
-    """
-    if task.contributors is not None:
-        # Exactly, and not by two steps: a person's rows replaced by those of another, at the noise that there is.
-        replaced = task.claim.model_copy(update={"neighbours": "replace-one"})
-        return _price(task, task.mechanism.privacy(replaced, task.num_columns, task.claim.min_clients))
-    return _price(task, task.worst_charge())
-
-
-def set_aside_by(task: Task) -> Spent | None:
-    """Return what a pilot sets aside for the main task of its study; None of any other task.
-
-    Raises:
-        LedgerRefusedError: as `price_of`.
-    """
-    if task.study is None or task.study.pilot is not None:
-        return None
-    return _price(task, task.study.set_aside(task.worst_privacy()))
-
-
-def _price(task: Task, statement: PrivacyStatement) -> Spent:
-    if statement.neighbours == "zero-out":
-        failure = task.mechanism.failure_of_two_steps(statement)
-        statement = replace(statement, neighbours="replace-one", mu=2 * statement.mu, delta_coalition=failure)
-    try:
-        return Spent.of(statement)
-    except ValueError as error:
-        raise LedgerRefusedError(f"the task's privacy cannot be counted: {error}") from None
-
-
 def default_path() -> Path:
     """Return where the command line keeps its ledger: in the user's state directory (XDG base directories)."""
     state = os.environ.get("XDG_STATE_HOME", "")
     folder = Path(state) if Path(state).is_absolute() else Path.home() / ".local" / "state"
     return folder / "lintra" / "ledger.sqlite"
-
-
-def require_source(source: str) -> str:
-    """Return the name of a source as it is counted: stripped, and composed (Unicode's NFC), so that it is one source.
-
-    Raises:
-        ValueError: not text of 1 to `MAX_SOURCE_LENGTH` printable characters.
-    """
-    if not isinstance(source, str):
-        raise ValueError(f"a source has a name of 1 to {MAX_SOURCE_LENGTH} printable characters")
-    name = unicodedata.normalize("NFC", source.strip())
-    if not 0 < len(name) <= MAX_SOURCE_LENGTH or not name.isprintable():
-        raise ValueError(f"a source has a name of 1 to {MAX_SOURCE_LENGTH} printable characters")
-    return name

@@ -42,7 +42,7 @@ def show(
             raise ValueError(f"there is no ledger at {path}: nothing was charged in it")
         with Ledger(path, max_epsilon=ceiling, delta=ledger_delta) as opened:
             balance = opened.spent(source)
-            entries = [entry for entry in opened.entries() if entry.source in (None, source)]
+            entries = opened.entries(source)
     if as_json:
         typer.echo(json.dumps(_document(source, balance, entries), ensure_ascii=False))
         return
@@ -66,7 +66,7 @@ def _document(source: str, balance: Balance, entries: list[Entry]) -> dict[str, 
             {
                 "task_id": entry.task_id,
                 "batch": entry.batch,
-                "source": entry.source,
+                "source": None if entry.source is None else source,
                 "reports": entry.num_reports,
                 "epsilon": _number(entry.spent.epsilon_at(balance.delta)),
                 "spent": entry.spent.to_document(),

@@ -8,14 +8,16 @@ import sqlite3
 import stat
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
+from lintra_client.ledger_upgrade import UNWIPED, upgrade_ledger, wipe
+from lintra_client.pseudonyms import Pseudonyms, key_path, load_pseudonyms, make_key, sync_folder
 from lintra_protocol.errors import LedgerRefusedError
 
 APPLICATION_ID = 0x4C4E5452
-VERSION = 3
 UNUSABLE = (sqlite3.Error, OSError, UnicodeDecodeError)
 """What reading a damaged database raises; the last where its own words of complaint quote what is no text."""
 CACHE_KIBIBYTES = 64 << 10
@@ -39,8 +41,7 @@ _PRICES = """CREATE TABLE prices (
     delta_shares TEXT NOT NULL,
     UNIQUE (mu_squared, slack, delta_coalition, delta_shares)
 )"""
-_CHARGES = (
-    """CREATE TABLE charges (
+_EARLIER_CHARGES = """CREATE TABLE charges (
     charge INTEGER PRIMARY KEY AUTOINCREMENT,
     task_id TEXT NOT NULL,
     batch INTEGER NOT NULL,
@@ -48,7 +49,20 @@ _CHARGES = (
     call TEXT NOT NULL,
     price INTEGER NOT NULL REFERENCES prices (price),
     UNIQUE (task_id, batch, source)
-)""",
+)"""
+# A source is a pseudonym. Charges that were made under several spellings of one name are told apart by `spelling`,
+# so that none is lost; a charge that is made now has 0 there.
+_CHARGES = """CREATE TABLE charges (
+    charge INTEGER PRIMARY KEY AUTOINCREMENT,
+    task_id TEXT NOT NULL,
+    batch INTEGER NOT NULL,
+    source TEXT NOT NULL,
+    call TEXT NOT NULL,
+    price INTEGER NOT NULL REFERENCES prices (price),
+    spelling INTEGER NOT NULL DEFAULT 0,
+    UNIQUE (task_id, batch, source, spelling)
+)"""
+_REPORTS = (
     "CREATE INDEX charges_by_source ON charges (source, price)",
     """CREATE TABLE reports (
     report_id BLOB PRIMARY KEY,
@@ -68,9 +82,49 @@ _STUDIES = (
 )""",
     "CREATE INDEX covered_by_pilot ON covered (pilot)",
 )
-SCHEMA = (_PRICES, *_CHARGES, *_STUDIES)
-_EARLIER = {1: (_FIRST_PRICES, *_CHARGES), 2: (_FIRST_PRICES, *_CHARGES, *_STUDIES)}
-"""By version: the first knew no studies, and neither knew what shares of verified reports show."""
+_KEY_CHECK = "CREATE TABLE key_check (mac TEXT NOT NULL)"
+_NOTE_CHECK = "INSERT INTO key_check VALUES (?)"
+
+
+@dataclass(frozen=True)
+class Format:
+    """A kind of database file.
+
+    Attributes:
+        application_id: stands in the file.
+        version: of the file, today's.
+        schema: the statements that make it, today's.
+        earlier: by version, the statements that made it then.
+        upgrade: changes a file of any earlier version, within a transaction.
+    """
+
+    application_id: int
+    version: int
+    schema: Sequence[str]
+    earlier: Mapping[int, Sequence[str]]
+    upgrade: Callable[[sqlite3.Connection, Pseudonyms], None]
+
+
+SCHEMA = (_PRICES, _CHARGES, *_REPORTS, *_STUDIES, _KEY_CHECK)
+
+
+def _upgrade(db: sqlite3.Connection, names: Pseudonyms) -> None:
+    upgrade_ledger(db, SCHEMA, names)
+    db.execute(_NOTE_CHECK, (names.check,))
+
+
+LEDGER = Format(
+    application_id=APPLICATION_ID,
+    version=4,
+    schema=SCHEMA,
+    earlier={
+        # No studies; nothing of what shares of verified reports show; names in clear.
+        1: (_FIRST_PRICES, _EARLIER_CHARGES, *_REPORTS),
+        2: (_FIRST_PRICES, _EARLIER_CHARGES, *_REPORTS, *_STUDIES),
+        3: (_PRICES, _EARLIER_CHARGES, *_REPORTS, *_STUDIES),
+    },
+    upgrade=_upgrade,
+)
 
 
 class LedgerFile:
@@ -88,10 +142,32 @@ class LedgerFile:
         self._process = 0
         self._file = (0, 0)
         self._inherited: list[sqlite3.Connection] = []
+        self._names: Pseudonyms | None = None
         with self._refusing(), self._lock:
             if not self.path.exists():
-                create_database(self.path, SCHEMA, APPLICATION_ID, VERSION)
+                make_key(self.key_path)
+                # The key is on disk first: a ledger whose key is gone is refused.
+                known = load_pseudonyms(self.key_path).check
+                create_database(self.path, LEDGER, (_NOTE_CHECK, (known,)))
             self._connection()
+
+    @property
+    def key_path(self) -> Path:
+        """Return where the key of the pseudonyms lies."""
+        return key_path(self.path)
+
+    @property
+    def names(self) -> Pseudonyms:
+        """Return the pseudonyms of the file.
+
+        Raises:
+            LedgerRefusedError: the file cannot be used.
+        """
+        with self._refusing(), self._lock:
+            if self._names is None:
+                self._connection()
+        assert self._names is not None
+        return self._names
 
     def close(self) -> None:
         """Close the file; the next transaction opens it again."""
@@ -148,13 +224,26 @@ class LedgerFile:
             self.path.chmod(0o600)
         db = open_database(self.path)
         try:
-            _upgrade(db)
-            require_tables(db, SCHEMA, APPLICATION_ID, VERSION)
+            bring_up_to_date(db, LEDGER, self._new_names)
+            require_tables(db, LEDGER)
+            self._names = self._own_names(db)
         except BaseException:
             db.close()
             raise
         self._db, self._process, self._file = db, os.getpid(), (known.st_dev, known.st_ino)
         return db
+
+    def _new_names(self) -> Pseudonyms:
+        """Return the pseudonyms of a file that has none yet."""
+        make_key(self.key_path)
+        return load_pseudonyms(self.key_path)
+
+    def _own_names(self, db: sqlite3.Connection) -> Pseudonyms:
+        """Return the pseudonyms under the very key that this file was made with."""
+        names = load_pseudonyms(self.key_path)
+        if db.execute("SELECT mac FROM key_check").fetchall() != [(names.check,)]:
+            raise OSError(f"its key {self.key_path} is another than it was made with; put that one back")
+        return names
 
     def _drop(self) -> None:
         db, self._db = self._db, None
@@ -171,8 +260,8 @@ class LedgerFile:
             raise LedgerRefusedError(f"the ledger {self.path} cannot be used: {error}") from error
 
 
-def create_database(path: Path, schema: Sequence[str], application_id: int, version: int) -> None:
-    """Create an empty file with these tables, all of it at once: whoever finds the file finds it whole.
+def create_database(path: Path, form: Format, *rows: tuple[str, tuple[str, ...]]) -> None:
+    """Create a file with its tables and some first rows, all of it at once: whoever finds the file finds it whole.
 
     A link, unlike a rename, never takes the place of a ledger that another process created meanwhile. Since no empty
     file ever stands at the path, one that is found there was a ledger once, and is refused.
@@ -184,20 +273,18 @@ def create_database(path: Path, schema: Sequence[str], application_id: int, vers
         with closing(open_database(Path(name))) as db:
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("BEGIN IMMEDIATE")
-            for statement in schema:
+            for statement in form.schema:
                 db.execute(statement)
-            db.execute(f"PRAGMA application_id = {application_id}")
-            db.execute(f"PRAGMA user_version = {version}")
+            for statement, values in rows:
+                db.execute(statement, values)
+            db.execute(f"PRAGMA application_id = {form.application_id}")
+            db.execute(f"PRAGMA user_version = {form.version}")
             db.execute("COMMIT")
         with suppress(FileExistsError):
             os.link(name, path)
     finally:
         Path(name).unlink()
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(path.parent)
 
 
 def open_database(path: Path) -> sqlite3.Connection:
@@ -211,26 +298,28 @@ def open_database(path: Path) -> sqlite3.Connection:
     return db
 
 
-def _upgrade(db: sqlite3.Connection) -> None:
-    """Turn a ledger of an earlier version into one of this, all of it at once; any other file stays as it is."""
-    if _version(db) not in _EARLIER:
-        return
-    # Charges refer to the table of prices while it is made anew; this setting cannot change within a transaction.
-    db.execute("PRAGMA foreign_keys = OFF")
-    db.execute("BEGIN IMMEDIATE")
-    version = _version(db)
-    if version in _EARLIER:  # no other process was faster
-        require_tables(db, _EARLIER[version], APPLICATION_ID, version)
-        prices = db.execute("SELECT price, mu_squared, slack, delta_coalition FROM prices").fetchall()
-        db.execute("DROP TABLE prices")
-        for statement in SCHEMA:
-            if statement not in _EARLIER[version]:
-                db.execute(statement)
-        db.executemany("INSERT INTO prices VALUES (?, ?, ?, ?, '0')", prices)
-        db.execute(f"PRAGMA user_version = {VERSION}")
-        require_tables(db, SCHEMA, APPLICATION_ID, VERSION)
-    db.execute("COMMIT")
-    db.execute("PRAGMA foreign_keys = ON")
+def bring_up_to_date(db: sqlite3.Connection, form: Format, names: Callable[[], Pseudonyms]) -> None:
+    """Turn a file of an earlier version into one of this; any other file stays as it is.
+
+    All that is in it changes at once. An upgrade that ends before the names in clear are wiped from free pages is
+    completed when the file is opened the next time.
+    """
+    if _version(db) in form.earlier:
+        # Charges refer to the table of prices while it is made anew; this setting cannot change within a transaction.
+        db.execute("PRAGMA foreign_keys = OFF")
+        db.execute("PRAGMA temp_store = MEMORY")
+        db.execute("BEGIN IMMEDIATE")
+        version = _version(db)
+        if version in form.earlier:  # no other process was faster
+            _require_tables(db, form.earlier[version], form.application_id, version)
+            form.upgrade(db, names())
+            db.execute(f"PRAGMA user_version = {UNWIPED + form.version}")
+            _require_tables(db, form.schema, form.application_id, UNWIPED + form.version)
+        db.execute("COMMIT")
+        db.execute("PRAGMA foreign_keys = ON")
+    if _version(db) == UNWIPED + form.version:
+        _require_tables(db, form.schema, form.application_id, UNWIPED + form.version)
+        wipe(db, form.version)
 
 
 def _version(db: sqlite3.Connection) -> int:
@@ -238,12 +327,16 @@ def _version(db: sqlite3.Connection) -> int:
     return int(version)
 
 
-def require_tables(db: sqlite3.Connection, schema: Sequence[str], application_id: int, version: int) -> None:
+def require_tables(db: sqlite3.Connection, form: Format) -> None:
     """Check that this is a file of this kind and version, undamaged, and that a commit will be durable.
 
     Raises:
         sqlite3.Error: it is not, or cannot be read.
     """
+    _require_tables(db, form.schema, form.application_id, form.version)
+
+
+def _require_tables(db: sqlite3.Connection, schema: Sequence[str], application_id: int, version: int) -> None:
     expected = {
         "application_id": application_id,
         "user_version": version,

@@ -11,12 +11,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lintra_client.ledger_file import UNUSABLE, create_database, open_database, require_tables
+from lintra_client.ledger_file import (
+    UNUSABLE,
+    Format,
+    bring_up_to_date,
+    create_database,
+    open_database,
+    require_tables,
+)
+from lintra_client.ledger_upgrade import upgrade_outbox
+from lintra_client.pseudonyms import Pseudonyms
 from lintra_protocol.errors import LedgerRefusedError
 
-APPLICATION_ID = 0x4C4E4F42
-VERSION = 1
-SCHEMA = (
+_SCHEMA = (
     """CREATE TABLE parcels (
     task_id TEXT NOT NULL,
     batch INTEGER NOT NULL,
@@ -33,6 +40,8 @@ SCHEMA = (
     PRIMARY KEY (report_id, server)
 ) WITHOUT ROWID""",
 )
+# A source is a pseudonym; in the first version it was a name in clear.
+OUTBOX = Format(application_id=0x4C4E4F42, version=2, schema=_SCHEMA, earlier={1: _SCHEMA}, upgrade=upgrade_outbox)
 
 
 @dataclass(frozen=True)
@@ -53,20 +62,26 @@ class Kept:
 class Outbox:
     """One outbox file; threads and processes may share it, since every use is one transaction."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, names: Pseudonyms) -> None:
         """Open the file at a path on a local disk, or begin one there that only its owner can read.
+
+        Args:
+            path: of the file.
+            names: what stands there in place of the sources' names: the ledger's pseudonyms.
 
         Raises:
             LedgerRefusedError: it cannot be used.
         """
         self.path = path.absolute()
+        self._names = names
         try:
             if not self.path.exists():
-                create_database(self.path, SCHEMA, APPLICATION_ID, VERSION)
+                create_database(self.path, OUTBOX)
             self.turn = threading.Lock()
             self._db = open_database(self.path)
             try:
-                require_tables(self._db, SCHEMA, APPLICATION_ID, VERSION)
+                bring_up_to_date(self._db, OUTBOX, lambda: names)
+                require_tables(self._db, OUTBOX)
             except BaseException:
                 self._db.close()
                 raise
@@ -85,7 +100,8 @@ class Outbox:
         """Return what is kept of a source's report in a task, or None."""
         with _Transaction(self) as db:
             found = db.execute(
-                "SELECT report_id FROM parcels WHERE task_id = ? AND batch = ? AND source = ?", (task_id, batch, source)
+                "SELECT report_id FROM parcels WHERE task_id = ? AND batch = ? AND source = ?",
+                (task_id, batch, self._names.of(source)),
             ).fetchone()
             return None if found is None else _kept(db, _blob(found[0]))
 
@@ -106,7 +122,7 @@ class Outbox:
             False, and nothing was kept, if the source has a report here already.
         """
         with _Transaction(self) as db:
-            values = (task_id, batch, source, report_id, expires)
+            values = (task_id, batch, self._names.of(source), report_id, expires)
             if not db.execute("INSERT OR IGNORE INTO parcels VALUES (?, ?, ?, ?, ?)", values).rowcount:
                 return False
             rows = [(report_id, server, body) for server, body in sealed.items()]
@@ -119,7 +135,7 @@ class Outbox:
         with _Transaction(self) as db:
             for source in sources:
                 query = "SELECT report_id FROM parcels WHERE task_id = ? AND batch = ? AND source = ?"
-                row = db.execute(query, (task_id, batch, source)).fetchone()
+                row = db.execute(query, (task_id, batch, self._names.of(source))).fetchone()
                 if row is not None:
                     found[source] = _kept(db, _blob(row[0]))
         return found
@@ -147,7 +163,7 @@ class Outbox:
         taken = []
         with _Transaction(self) as db:
             for report_id, source in sources.items():
-                values = (task_id, batch, source, report_id, expires)
+                values = (task_id, batch, self._names.of(source), report_id, expires)
                 if db.execute("INSERT OR IGNORE INTO parcels VALUES (?, ?, ?, ?, ?)", values).rowcount:
                     taken.append(report_id)
             rows = [(known, server, body) for known in taken for server, body in sealed[known].items()]

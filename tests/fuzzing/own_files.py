@@ -24,6 +24,7 @@ from lintra_analyzer.storage.trusted_file import (
 )
 from lintra_client.ledger import Ledger
 from lintra_client.outbox import Outbox
+from lintra_client.pseudonyms import Pseudonyms
 from lintra_protocol.canonical import base64url
 from lintra_protocol.errors import InvalidMessageError, LedgerRefusedError
 from lintra_protocol.privacy.composition import Spent
@@ -75,13 +76,13 @@ def _ledger(folder: Path) -> Decoder:
 def _outbox(folder: Path) -> Decoder:
     path = folder / "outbox"
     path.unlink(missing_ok=True)
-    kept = Outbox(path)
+    kept = Outbox(path, Pseudonyms(KEY))
     assert kept.keep(TASK, 0, "ann", bytes(32), {0: b"sealed", 1: b"for another"}, 10)
     kept.acknowledge([bytes(32)], 0, b"a receipt")
     kept.close()
 
     def read(file: Path) -> None:
-        found = Outbox(file)
+        found = Outbox(file, Pseudonyms(KEY))
         try:
             found.find(TASK, 0, "ann")
             found.find_many(TASK, 0, ["ann", "bob"])

@@ -1,10 +1,12 @@
 """Ledger files as earlier versions wrote them, to the letter."""
 
 import sqlite3
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
 from lintra_client.ledger_file import APPLICATION_ID
+from lintra_client.outbox import OUTBOX
 
 OLD_TASKS = [letter * 43 for letter in "ABCD"]
 
@@ -56,13 +58,39 @@ ROWS_OF_STUDIES = (
 )
 
 
+PRICES_OF_3 = """CREATE TABLE prices (
+    price INTEGER PRIMARY KEY,
+    mu_squared TEXT NOT NULL,
+    slack TEXT NOT NULL,
+    delta_coalition TEXT NOT NULL,
+    delta_shares TEXT NOT NULL,
+    UNIQUE (mu_squared, slack, delta_coalition, delta_shares)
+)"""
+
+
 def old_ledger(path: Path, version: int, *, rows: bool = True) -> Path:
-    """Create a ledger of version 1 or 2, with a few charges or empty, and return its path."""
+    """Create a ledger of version 1, 2 or 3, with a few charges or empty, and return its path."""
     schema = VERSION_1 + ADDED_BY_2 * (version > 1)
+    if version > 2:
+        schema = (PRICES_OF_3, *schema[1:])
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("PRAGMA journal_mode = WAL")
         for statement in (*schema, *(ROWS + ROWS_OF_STUDIES * (version > 1) if rows else ())):
-            db.execute(statement)
+            db.execute(statement.replace("')", "', '0')") if version > 2 and "INTO prices" in statement else statement)
         db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         db.execute(f"PRAGMA user_version = {version}")
+    return path
+
+
+def old_outbox(path: Path, kept: Mapping[str, bytes]) -> Path:
+    """Create an outbox of version 1 that keeps a report of each of some sources in task A, and return its path."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+        for statement in OUTBOX.schema:
+            db.execute(statement)
+        for source, report_id in kept.items():
+            db.execute("INSERT INTO parcels VALUES (?, 0, ?, ?, 99)", (OLD_TASKS[0], source, report_id))
+            db.execute("INSERT INTO messages (report_id, server, sealed) VALUES (?, 0, x'aa')", (report_id,))
+        db.execute(f"PRAGMA application_id = {OUTBOX.application_id}")
+        db.execute("PRAGMA user_version = 1")
     return path

@@ -9,6 +9,7 @@ import pytest
 
 from lintra_client import Ledger
 from lintra_client.outbox import Outbox
+from lintra_client.pseudonyms import Pseudonyms
 from lintra_protocol.errors import LedgerRefusedError
 
 TASK = "A" * 43
@@ -30,7 +31,7 @@ def spoil(path: Path, change: str) -> None:
     ],
 )
 def test_a_kept_message_that_is_no_bytes_is_refused(tmp_path: Path, change: str) -> None:
-    outbox = Outbox(tmp_path / "outbox")
+    outbox = Outbox(tmp_path / "outbox", Pseudonyms(bytes(32)))
     assert outbox.keep(TASK, 0, "ann", bytes(32), {0: b"sealed"}, 10)
     spoil(tmp_path / "outbox", change)
     with pytest.raises(LedgerRefusedError, match="something else where a message was kept"):
@@ -40,7 +41,7 @@ def test_a_kept_message_that_is_no_bytes_is_refused(tmp_path: Path, change: str)
     outbox.close()
 
 
-@pytest.mark.parametrize("begin", [Ledger, Outbox])
+@pytest.mark.parametrize("begin", [Ledger, lambda path: Outbox(path, Pseudonyms(bytes(32)))], ids=["Ledger", "Outbox"])
 @pytest.mark.parametrize("change", ["sql = CAST(sql AS BLOB)", "sql = CAST(x'c3a9c6' AS TEXT)", "name = x'ff'"])
 def test_tables_whose_words_are_no_text_are_refused(
     tmp_path: Path, begin: Callable[[Path], Ledger | Outbox], change: str

@@ -60,7 +60,7 @@ def test_sources_stand_in_one_column_that_is_no_column_of_the_task_and_names_eve
         rows_of_frame(FRAME, COLUMNS, "age")
     with pytest.raises(InvalidRowError, match="sources stand in 'name', once"):
         sources_of_frame(FRAME, "name")
-    with pytest.raises(InvalidRowError, match="row 1, column 'who': nobody"):
+    with pytest.raises(InvalidRowError, match="row 2, column 'who': nobody"):
         sources_of_frame(FRAME.assign(who=["ann", None, "cem"]), "who")
 
 
@@ -75,7 +75,7 @@ async def test_a_frame_is_sent_one_report_a_row_and_sent_again_it_is_repeated(tm
             again = await client.send_many(frame, source_column="who")
             with pytest.raises(ValueError, match="takes the place of source_for"):
                 await client.send_many([[0, 0, 0]], source_column="who")
-        assert [entry.source for entry in ledger.entries()] == ["ann", "bob"]
+        assert [entry.source for entry in ledger.entries()] == [ledger.pseudonym("ann"), ledger.pseudonym("bob")]
     assert (first.sent, first.incomplete, again.sent, again.repeated) == (2, 1, 2, 2)
     assert [len(server.payloads) for server in network.servers] == [2, 2, 2]
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from lintra_client import Ledger, ledger_book
-from lintra_client.ledger import price_of
 from lintra_client.ledger_book import Vouched
+from lintra_client.prices import price_of
 from lintra_protocol.contributors import Contributors
 from lintra_protocol.errors import LedgerRefusedError
 from lintra_protocol.mechanisms import SecondMoment
@@ -61,7 +61,7 @@ def test_many_persons_are_judged_as_each_of_them_alone(
             before = len(ledger.entries())
             if rest:
                 ledger.charge_contribution(task, b"r" * 32, rest)
-                assert {entry.source for entry in ledger.entries()[before:]} == set(rest)
+                assert {entry.source for entry in ledger.entries()[before:]} == set(map(ledger.pseudonym, rest))
                 assert {entry.spent for entry in ledger.entries()[before:]} == {price_of(task)}
         assert told == alone(tmp_path / f"alone {ceiling}", task, ceiling)
         assert told
@@ -125,6 +125,6 @@ def test_a_name_that_a_statement_would_cut_or_change_is_refused_before_anybody_i
     # SQLite's json_each ends a text at NUL, so that what such a person was charged before would not be found.
     with Ledger(tmp_path / "ledger") as ledger:
         for call in (ledger.charge_contribution, lambda task, _, names: ledger.unaffordable(task, names)):
-            with pytest.raises(ValueError, match="1 to 200 printable characters"):
+            with pytest.raises(ValueError, match=r"name|control"):
                 call(TASKS[0], b"r" * 32, ["Bob", name])
         assert ledger.entries() == []

@@ -9,7 +9,8 @@ import pytest
 
 from lintra_client import Ledger
 from lintra_client import ledger_file as module
-from lintra_client.ledger import SELF, price_of, set_aside_by
+from lintra_client.ledger import SELF
+from lintra_client.prices import price_of, set_aside_by
 from lintra_protocol.errors import LedgerRefusedError
 from lintra_protocol.privacy.composition import Spent
 from lintra_protocol.privacy.statement import Claim
@@ -27,11 +28,13 @@ def contents(path: Path) -> tuple[int, dict[str, list[tuple[object, ...]]]]:
         (version,) = db.execute("PRAGMA user_version").fetchone()
         there = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
         held = {name: db.execute(f"SELECT * FROM {name}").fetchall() for name in TABLES if name in there}
+        # Without names, which are pseudonyms afterwards.
+        held["charges"] = db.execute("SELECT charge, task_id, batch, call, price FROM charges").fetchall()
         prices = db.execute("SELECT price, mu_squared, slack, delta_coalition FROM prices").fetchall()
         return version, {name: rows for name, rows in held.items() if rows} | {"prices": prices}
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 def test_a_ledger_of_an_earlier_version_is_upgraded_and_loses_nothing(tmp_path: Path, version: int) -> None:
     path = old_ledger(tmp_path / "ledger", version)
     found, before = contents(path)
@@ -43,12 +46,12 @@ def test_a_ledger_of_an_earlier_version_is_upgraded_and_loses_nothing(tmp_path: 
         # What was charged is not charged again, and nobody answers a task twice.
         assert ledger.charge(TASKS[0], Spent.zero(), {b"\x01" * 32: "ann"}) == {}
         assert ledger.charge(TASKS[0], Spent.zero(), {b"\x07" * 32: "ann"})
-    assert contents(path) == (3, before)
+    assert contents(path) == (4, before)
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("SELECT DISTINCT delta_shares FROM prices").fetchall() == [("0",)]
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 def test_an_upgraded_ledger_has_the_tables_of_a_new_one_and_minds_what_refers_to_what(
     tmp_path: Path, version: int
 ) -> None:
@@ -60,10 +63,10 @@ def test_an_upgraded_ledger_has_the_tables_of_a_new_one_and_minds_what_refers_to
                 assert db.execute("PRAGMA foreign_keys").fetchone() == (1,)
         assert tables[0] == tables[1]
         with pytest.raises(LedgerRefusedError, match="FOREIGN KEY"), old._file.transaction() as db:
-            db.execute(f"INSERT INTO charges VALUES (9, '{TASKS[3]}', 1, 'ann', '', 77)")
+            db.execute(f"INSERT INTO charges VALUES (9, '{TASKS[3]}', 1, 'ann', '', 77, 0)")
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 def test_an_upgrade_that_is_cut_off_at_any_statement_leaves_the_old_ledger(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
 ) -> None:
@@ -78,8 +81,9 @@ def test_an_upgrade_that_is_cut_off_at_any_statement_leaves_the_old_ledger(
         def copy(statement: str) -> None:
             # What a process that is killed at this moment leaves behind.
             copies.append((statement, tmp_path / f"copy {len(copies)}"))
-            for end in ("", "-wal"):
-                shutil.copy(f"{path}{end}", f"{copies[-1][1]}{end}")
+            for end in ("", "-wal", ".key"):
+                if Path(f"{path}{end}").exists():
+                    shutil.copy(f"{path}{end}", f"{copies[-1][1]}{end}")
 
         db.set_trace_callback(copy)
         return db
@@ -95,7 +99,7 @@ def test_an_upgrade_that_is_cut_off_at_any_statement_leaves_the_old_ledger(
     _, last = copies[statements.index("COMMIT")]
     with Ledger(last) as ledger:
         assert ledger.spent("bob").spent.mu_squared == "0.02"
-    assert contents(last) == contents(path) == (3, before[1])
+    assert contents(last) == contents(path) == (4, before[1])
 
 
 @pytest.mark.parametrize("damage", ["DROP INDEX charges_by_source", "UPDATE charges SET price = 77"])

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from lintra_analysis.planning.coalition import usual_claim
-from lintra_client.ledger import Ledger, price_of
+from lintra_client.ledger import Ledger
+from lintra_client.prices import price_of
 from lintra_protocol.task import Task
 from support import make_task
 

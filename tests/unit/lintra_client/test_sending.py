@@ -9,8 +9,8 @@ import httpx2
 import pytest
 
 from lintra_client import Client, Ledger, sealed_reports
-from lintra_client.ledger import require_source
 from lintra_client.outbox import Outbox
+from lintra_client.person_names import person_name
 from lintra_protocol.blocks import decode_upload
 from lintra_protocol.errors import BatchClosedError, LedgerRefusedError, OutdatedKeyError, UnavailableError
 from lintra_protocol.report import Report
@@ -129,7 +129,7 @@ async def test_the_outbox_holds_sealed_messages_of_nobody_else_and_loses_them_at
     assert left == [(2,)]
     ended = (network.task.not_after + 1) * network.task.time_precision
     with Ledger(tmp_path / "ledger.sqlite") as ledger:
-        outbox = Outbox(ledger.outbox_path)
+        outbox = ledger.open_outbox()
         outbox.expire(ended - 1)
         assert sqlite3.connect(path).execute("SELECT count(*) FROM messages").fetchone() == (3,)
         outbox.expire(ended)
@@ -210,8 +210,8 @@ async def test_an_outbox_that_breaks_lets_nothing_leave(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [" ann", "ann\n", "\tann "])
 def test_one_source_has_one_name(name: str) -> None:
-    assert require_source(name) == "ann"
-    assert require_source("Zoe\u0308") == require_source("Zo\u00eb")
+    assert person_name(name) == "ann"
+    assert person_name("Zoe\u0308") == person_name("Zo\u00eb")
 
 
 async def test_a_source_spelled_in_another_way_is_the_same_source(tmp_path: Path) -> None:

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from lintra_client import Ledger
-from lintra_client.ledger import SELF, price_of, set_aside_by
+from lintra_client.ledger import SELF
 from lintra_client.ledger_book import Source, Vouched
+from lintra_client.prices import price_of, set_aside_by
 from lintra_protocol.privacy.composition import Spent
 from lintra_protocol.privacy.statement import Claim, Neighbours
 from lintra_protocol.privacy.study import Study

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lintra_client.ledger import price_of
+from lintra_client.prices import price_of
 from lintra_protocol.documents import fraction
 from lintra_protocol.errors import LedgerRefusedError, RowUnderfilledError
 from lintra_protocol.privacy.statement import Claim
