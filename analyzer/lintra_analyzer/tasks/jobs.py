@@ -105,7 +105,11 @@ class ReleaseJob:
 
 
 class Jobs:
-    """All jobs of this process, at most one for each batch."""
+    """All jobs of this process, at most one for each batch.
+
+    Attributes:
+        ended: is set whenever one of them stands still or is done.
+    """
 
     def __init__(self, store: Store, make: Callable[[str, int], ReleaseJob], metrics: Metrics) -> None:
         """Run jobs that `make` prepares from a task's identifier and the number of a batch."""
@@ -113,6 +117,7 @@ class Jobs:
         self._make = make
         self._metrics = metrics
         self._running: dict[tuple[str, int], asyncio.Task[None]] = {}
+        self.ended = asyncio.Event()
 
     def resume(self) -> None:
         """Go on with every job that was running when the process ended."""
@@ -150,8 +155,12 @@ class Jobs:
         key = (job.task_id, job.batch)
         task = asyncio.create_task(self._run(job), name="a release")
         self._running[key] = task
-        task.add_done_callback(lambda _: self._running.pop(key, None))
+        task.add_done_callback(lambda _: self._end(key))
         task.add_done_callback(require_no_failure)
+
+    def _end(self, key: tuple[str, int]) -> None:
+        self._running.pop(key, None)
+        self.ended.set()
 
     async def _run(self, job: Job) -> None:
         stage, log = job.stage, _log.bind(task=job.task_id, batch=job.batch)

@@ -5,8 +5,11 @@ answered is a gap and stays one; one that cannot be released now, since a server
 """
 
 import asyncio
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from math import inf
 
 import structlog
 
@@ -16,10 +19,17 @@ from lintra_analyzer.tasks.jobs import Jobs
 from lintra_protocol.task import Task
 
 SCHEDULE_SECONDS = 10.0
-"""How often the schedule looks for windows that ended."""
+"""How often the schedule looks at all tasks; at those with windows that are due, or will be before then, it looks when
+one is due and when a job ends."""
+
+LEAST_SECONDS = 0.1
+"""Between two looks at least."""
+
+RESTED_SECONDS = 1.0
+"""How often it looks whether a window that was refused for now has rested."""
 
 AGAIN_SECONDS = 60
-"""How long a window rests that was refused for now."""
+"""How long a window rests at most that was refused for now: two seconds at first, and each time twice as long."""
 
 MOST_AT_ONCE = 4
 """Jobs that run at once while the schedule starts new ones: catching up on a year leaves room for what analysts ask."""
@@ -53,11 +63,33 @@ def num_begun(task: Task, now: float) -> int:
 
 @dataclass
 class _Progress:
-    """Where a task's schedule stands: all windows below `first` are settled."""
+    """Where a task's schedule stands: all windows below `first` are settled.
+
+    Attributes:
+        tried: when a window was last tried, and how often.
+    """
 
     task: Task
     first: int = 0
-    tried: dict[int, float] = field(default_factory=dict)
+    tried: dict[int, tuple[float, int]] = field(default_factory=dict)
+
+    def wait(self, now: float) -> float:
+        """Return after how many seconds there may be something to do; infinite if never."""
+        task, due = self.task, num_due(self.task, now)
+        if self.first < due:
+            return RESTED_SECONDS
+        if task.windows is None or due == task.windows.max_windows:
+            return inf
+        return (task.span(due)[1] + task.windows.grace) * task.time_precision - now
+
+    def has_rested(self, batch: int, now: float) -> bool:
+        """Return whether a window may be tried now."""
+        when, times = self.tried.get(batch, (-inf, 0))
+        return now - when >= min(AGAIN_SECONDS, 2.0**times)
+
+    def try_now(self, batch: int, now: float) -> None:
+        """Note that a window is tried."""
+        self.tried[batch] = now, self.tried.get(batch, (now, 0))[1] + 1
 
 
 class Schedule:
@@ -77,20 +109,42 @@ class Schedule:
         self._task_of = task_of
         self._now = now
         self._progress: dict[str, _Progress | None] = {}
+        self._lively: list[str] = []
+        """Tasks with windows that are due, or will be before all tasks are looked at again."""
 
     async def follow(self) -> None:
         """Look again and again, for ever; a failure is logged, and the next look may succeed."""
+        at_all = time.monotonic()
         while True:
+            self._jobs.ended.clear()
             try:
-                self.look()
+                if time.monotonic() >= at_all:
+                    at_all = time.monotonic() + SCHEDULE_SECONDS
+                    self.look()
+                else:
+                    self._look_at(self._lively)
             except Exception:
                 _log.exception("the schedule failed")
-            await asyncio.sleep(SCHEDULE_SECONDS)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._jobs.ended.wait(), self._pause(at_all))
+            await asyncio.sleep(LEAST_SECONDS)
+
+    def _pause(self, at_all: float) -> float:
+        now = self._now()
+        waits = [progress.wait(now) for progress in map(self._progress.get, self._lively) if progress is not None]
+        return max(min(at_all - time.monotonic(), *waits, SCHEDULE_SECONDS), 0)
 
     def look(self) -> list[Job]:
         """Start the oldest windows that are due, of every task, as far as there is room; return what was started."""
+        task_ids, now = self._store.task_ids(), self._now()
+        started = self._look_at(task_ids)
+        followed = [(task_id, progress) for task_id in task_ids if (progress := self._progress.get(task_id))]
+        self._lively = [task_id for task_id, progress in followed if progress.wait(now) <= SCHEDULE_SECONDS]
+        return started
+
+    def _look_at(self, task_ids: Sequence[str]) -> list[Job]:
         started: list[Job] = []
-        for task_id in self._store.task_ids():
+        for task_id in task_ids:
             progress = self._progress_of(task_id)
             if progress is not None and self._jobs.num_running < MOST_AT_ONCE and self._is_registered(progress.task):
                 started += self._start_due(task_id, progress)
@@ -127,9 +181,8 @@ class Schedule:
                 continue  # what becomes of it is decided with a later one
             if progress.task.max_merge > 1 and (started or not self._is_decided_before(progress, batch)):
                 break
-            rested = now - progress.tried.get(batch, -AGAIN_SECONDS) >= AGAIN_SECONDS
-            if (job is None or job.state == "waiting") and rested:
-                progress.tried[batch] = now
+            if (job is None or job.state == "waiting") and progress.has_rested(batch, now):
+                progress.try_now(batch, now)
                 started.append(self._jobs.start(task_id, batch))
         return started
 
