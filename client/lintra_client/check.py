@@ -27,6 +27,10 @@ CLOCK_SKEW = 300
 """Seconds by which this machine's clock may be off when the validity of a server's key is judged."""
 
 
+MAX_RETENTION = 30 * 86_400
+"""Seconds after a release for which a task may keep shares, unless the client's owner says otherwise."""
+
+
 @dataclass(frozen=True)
 class Policy:
     """What this client's owner accepts; by default every valid task that promises its delta in earnest.
@@ -39,6 +43,9 @@ class Policy:
         min_clients: fewest reports that a release may consist of.
         require_hybrid: refuse tasks whose reports are sealed without the post-quantum part.
         authors: public keys of the authors whose tasks are accepted; None accepts all.
+        max_retention: longest time, in seconds after the release, for which servers may keep shares.
+        max_retention_of_rows: the same for tasks whose noise the servers add. Their shares add up to rows without
+            noise, which any later intruder into all servers would find.
     """
 
     max_epsilon: float | None = None
@@ -48,6 +55,8 @@ class Policy:
     min_clients: int = 2
     require_hybrid: bool = False
     authors: frozenset[str] | None = None
+    max_retention: int = MAX_RETENTION
+    max_retention_of_rows: int = 0
 
     @property
     def ceiling(self) -> Ceiling:
@@ -70,6 +79,17 @@ class Policy:
             raise PolicyRefusedError(f"suite {task.suite} has no post-quantum part")
         if self.authors is not None and task.author_key not in self.authors:
             raise PolicyRefusedError(f"author {task.author_key} is not one of those allowed here")
+        self._require_retention(task)
+
+    def _require_retention(self, task: Task) -> None:
+        asked = f"the task keeps shares for {task.retention} s after the release"
+        if task.noise == "servers" and task.retention > self.max_retention_of_rows:
+            raise PolicyRefusedError(
+                f"{asked}, and since the servers add its noise they are rows without noise; "
+                f"max_retention_of_rows is {self.max_retention_of_rows} s here"
+            )
+        if task.noise != "servers" and task.retention > self.max_retention:
+            raise PolicyRefusedError(f"{asked}; max_retention is {self.max_retention} s here")
 
 
 @dataclass(frozen=True)

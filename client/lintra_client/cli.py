@@ -1,10 +1,8 @@
 """`lintra client`: check a task from the outside, and send the rows of a CSV file."""
 
 import asyncio
-import csv
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -13,19 +11,17 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from lintra_client.bulk import FailedRow, SendSummary
-from lintra_client.check import Policy
+from lintra_client.check import MAX_RETENTION, Policy
 from lintra_client.client import Client
-from lintra_client.contribute_cli import contribute
+from lintra_client.contribute_cli import MaxRetention, MaxRetentionOfRows, contribute
 from lintra_client.counted_cli import counted
-from lintra_client.frames import require_names
+from lintra_client.files import count_rows, read_rows, read_sources
 from lintra_client.ledger import DELTA, DISTINCT_SOURCES, MAX_EPSILON, Ledger, default_path
 from lintra_client.ledger_cli import AsJson, Ceiling, LedgerDelta, LedgerPath
 from lintra_client.ledger_cli import app as ledger_app
 from lintra_client.terminal import refusals, refuse_cell, servers_of
-from lintra_protocol.cells import sent_level, sent_number
 from lintra_protocol.errors import InvalidRowError
 from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
-from lintra_protocol.schema import Column
 from lintra_protocol.sealing import HYBRID
 from lintra_protocol.task import Task
 from lintra_protocol.wire import share_bytes
@@ -85,11 +81,18 @@ def check(
     server: ServerUrls,
     max_epsilon: MaxEpsilon = None,
     min_clients: MinClients = 2,
+    max_retention: MaxRetention = MAX_RETENTION,
+    max_retention_of_rows: MaxRetentionOfRows = 0,
     as_json: AsJson = False,
 ) -> None:
     """Check a task as every client does before it sends anything."""
     with refusals():
-        policy = Policy(max_epsilon=max_epsilon, min_clients=min_clients)
+        policy = Policy(
+            max_epsilon=max_epsilon,
+            min_clients=min_clients,
+            max_retention=max_retention,
+            max_retention_of_rows=max_retention_of_rows,
+        )
         client = Client(task_id, servers_of(server), policy=policy, ledger=None)
         task = asyncio.run(_opened(client))
     if as_json:
@@ -108,6 +111,8 @@ def send(
     server: ServerUrls,
     max_epsilon: MaxEpsilon = None,
     min_clients: MinClients = 2,
+    max_retention: MaxRetention = MAX_RETENTION,
+    max_retention_of_rows: MaxRetentionOfRows = 0,
     ledger: LedgerPath = None,
     no_ledger: NoLedger = False,
     source_column: SourceColumn = None,
@@ -119,11 +124,16 @@ def send(
     as_json: AsJson = False,
 ) -> None:
     """Send every row of a CSV file as a report of its own; exit 1 unless all of them are stored everywhere."""
-    policy = Policy(max_epsilon=max_epsilon, min_clients=min_clients)
+    policy = Policy(
+        max_epsilon=max_epsilon,
+        min_clients=min_clients,
+        max_retention=max_retention,
+        max_retention_of_rows=max_retention_of_rows,
+    )
     with refusals():
         if no_ledger and ledger is not None:
             raise ValueError("--ledger and --no-ledger exclude each other")
-        passes = _tokens(token, tokens, _count_rows(file))
+        passes = _tokens(token, tokens, count_rows(file))
         path = ledger or default_path()
         with nullcontext() if no_ledger else Ledger(path, max_epsilon=ceiling, delta=ledger_delta) as opened:
             client = Client(task_id, servers_of(server), policy=policy, ledger=opened, strict=strict)
@@ -161,7 +171,7 @@ async def _send_file(
     client: Client, file: Path, source_column: str | None, tokens: list[str] | None, *, quiet: bool
 ) -> SendSummary:
     sources = None if source_column is None else read_sources(file, source_column)
-    total = _count_rows(file)
+    total = count_rows(file)
     columns = (TextColumn("sending"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=quiet) as bar:
         async with client:
@@ -176,63 +186,6 @@ async def _send_file(
                 token_for=None if tokens is None else tokens.__getitem__,
                 progress=lambda done: bar.update(work, completed=done),
             )
-
-
-def read_sources(file: Path, column: str) -> list[str]:
-    """Return whose facts each row of a CSV file states, as it is spelled there.
-
-    Raises:
-        InvalidRowError: the first line does not name the column once, a row has no usable name in it, or it is no CSV
-            file in UTF-8.
-    """
-    with _lines_of(file) as reader:
-        header = next(reader, [])
-        if header.count(column) != 1:
-            raise InvalidRowError(f"the file has columns {', '.join(header)}; sources stand in {column!r}, once")
-        place = header.index(column)
-        sources = [cells[place] if place < len(cells) else "" for cells in filter(None, reader)]
-    require_names(sources, column)
-    return sources
-
-
-def read_rows(
-    file: Path, columns: Sequence[Column], without: str | None = None
-) -> Iterator[dict[str, float | str | None]]:
-    """Yield the rows of a CSV file by column name, NaN or None for what is missing.
-
-    A boolean may be spelled true or false, and a column in days since 1970 may hold dates (`cells.sent_number`). A cell
-    of numbers that holds anything else stays a text, which `Schema.row` refuses.
-
-    Args:
-        file: with a line of column names.
-        columns: of the task; a cell of a category is the name of a level.
-        without: a column that is no part of the rows.
-
-    Raises:
-        InvalidRowError: the first line does not name exactly the task's columns, which is raised before the first row;
-            or it is no CSV file in UTF-8.
-    """
-    known = {column.name: column for column in columns}
-    with _lines_of(file) as reader:
-        header = next(reader, [])
-        if without is not None and without in known:
-            raise InvalidRowError(f"column {without!r} belongs to the task, so that it cannot name the sources")
-        if sorted(name for name in header if name != without) != sorted(known):
-            raise InvalidRowError(f"the file has columns {', '.join(header)}; the task has {', '.join(known)}")
-        for cells in reader:
-            if cells:
-                # Too few cells leave values missing; too many an unknown column, which names the fault.
-                names = [*header, *(f"column {number}" for number in range(len(header) + 1, len(cells) + 1))]
-                named = zip(names, cells, strict=False)
-                yield {name: _sent(cell, known.get(name)) for name, cell in named if name != without}
-
-
-def _sent(cell: str, column: Column | None) -> float | str | None:
-    if column is None:  # a name beyond the header, which is refused
-        return cell
-    if column.kind == "category":
-        return sent_level(cell, column.levels)
-    return sent_number(cell, column.kind, column.unit)
 
 
 def _require_cells(file: Path, task: Task, source_column: str | None) -> None:
@@ -252,22 +205,6 @@ def _require_cells(file: Path, task: Task, source_column: str | None) -> None:
         except InvalidRowError as error:
             if error.column is not None:
                 refuse_cell(f"row {number}, {error.detail}", row[error.column], columns[error.column])
-
-
-def _count_rows(file: Path) -> int:
-    with _lines_of(file) as reader:
-        return max(0, sum(1 for cells in reader if cells) - 1)
-
-
-@contextmanager
-def _lines_of(file: Path) -> Iterator[Iterator[list[str]]]:
-    try:
-        with file.open(encoding="utf-8-sig", newline="") as lines:
-            yield csv.reader(lines)
-    except UnicodeDecodeError:
-        raise InvalidRowError(f"{file.name} is not UTF-8 text; save it as CSV in UTF-8") from None
-    except csv.Error as error:
-        raise InvalidRowError(f"{file.name} is no CSV file: {error}") from None
 
 
 def _listed(names: list[str]) -> str:
@@ -292,6 +229,7 @@ def _facts(task: Task, policy: Policy) -> dict[str, str | list[str]]:
         "min_clients": str(claim.min_clients),
         "max_corrupt_clients": str(claim.max_corrupt_clients) if task.noise == "clients" else "any number",
         **_noise(task),
+        **({"retention": f"shares are kept for {task.retention} s after the release"} if task.retention else {}),
         **_organisations(task),
         "epsilon_if_colluding": [
             f"{percent} %: {epsilon:.4g}"

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from lintra_client.check import Policy
+from lintra_client.check import MAX_RETENTION, Policy
 from lintra_client.client import Client
 from lintra_client.contributing import Account, Contribution
 from lintra_client.contribution_table import Cells, read_table
@@ -47,6 +47,12 @@ OneToken = Annotated[str | None, typer.Option("--token", metavar="TEXT", help="T
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse a file with a missing value.")]
 NoLedger = Annotated[bool, typer.Option("--no-ledger", help="Keep no account: somebody else counts what is sent.")]
 MaxEpsilon = Annotated[float | None, typer.Option(help="Refuse a task that promises less privacy than this.")]
+MaxRetention = Annotated[
+    int, typer.Option(metavar="SECONDS", help="Refuse a task that keeps shares for longer after its release.")
+]
+MaxRetentionOfRows = Annotated[
+    int, typer.Option(metavar="SECONDS", help="The same where servers add the noise: the shares are without noise.")
+]
 
 
 def contribute(
@@ -60,6 +66,8 @@ def contribute(
     dry_run: DryRun = False,
     token: OneToken = None,
     max_epsilon: MaxEpsilon = None,
+    max_retention: MaxRetention = MAX_RETENTION,
+    max_retention_of_rows: MaxRetentionOfRows = 0,
     ledger: LedgerPath = None,
     no_ledger: NoLedger = False,
     ceiling: Ceiling = MAX_EPSILON,
@@ -81,7 +89,9 @@ def contribute(
         table = read_table(file)
         path = ledger or default_path()
         with nullcontext() if no_ledger else Ledger(path, max_epsilon=ceiling, delta=ledger_delta) as opened:
-            policy = Policy(max_epsilon=max_epsilon)
+            policy = Policy(
+                max_epsilon=max_epsilon, max_retention=max_retention, max_retention_of_rows=max_retention_of_rows
+            )
             client = Client(task_id, servers_of(server), policy=policy, ledger=opened, token=token, strict=strict)
             asyncio.run(_contribute(client, table, person, keep, leave_out, yes=yes, dry_run=dry_run, as_json=as_json))
 

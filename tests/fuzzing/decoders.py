@@ -13,7 +13,7 @@ from lintra_analysis.record import ReleaseRecord, numbers_in, values_hash
 from lintra_analysis.trial.files.table import read_table
 from lintra_analyzer.exchange.servers import parse_problem
 from lintra_analyzer.web.analyses import parse_request
-from lintra_client.cli import read_rows, read_sources
+from lintra_client.files import read_rows, read_sources
 from lintra_protocol import problems
 from lintra_protocol.blocks import SealedBlock, decode_passes, decode_upload, encode_upload
 from lintra_protocol.canonical import base64url, canonical_json, parse_base64url, parse_canonical_json

@@ -173,6 +173,41 @@ def test_policy_accepts_a_task_at_its_limits() -> None:
     judge(task, bodies(task), Policy(1.0, 1e-6, min_servers=3, min_clients=8, require_hybrid=True, authors=authors))
 
 
+DAY = 86_400
+
+
+@pytest.mark.parametrize(
+    ("noise", "retention", "policy", "words"),
+    [
+        ("clients", 30 * DAY + 1, Policy(), r"2592001 s after the release; max_retention is 2592000 s here"),
+        ("clients", 2**31 - 1, Policy(max_retention_of_rows=2**31), "max_retention is 2592000 s here"),
+        ("clients", 1, Policy(max_retention=0), "max_retention is 0 s here"),
+        ("servers", 1, Policy(), r"1 s after the release, .* rows without noise; max_retention_of_rows is 0 s here"),
+        ("servers", DAY, Policy(max_retention=2**31), "max_retention_of_rows is 0 s here"),
+        ("servers", DAY, Policy(max_retention_of_rows=DAY - 1), "max_retention_of_rows is 86399 s here"),
+    ],
+)
+async def test_shares_that_are_kept_for_longer_than_the_owner_allows_are_not_sent(
+    noise: str, retention: int, policy: Policy, words: str
+) -> None:
+    task = make_task("sum", min_clients=12, max_corrupt_clients=2, noise=noise, retention=retention)
+    await refused(Network(task), PolicyRefusedError, words, policy=policy)
+
+
+@pytest.mark.parametrize(
+    ("noise", "retention", "policy"),
+    [
+        ("clients", 30 * DAY, Policy()),
+        ("clients", 2**31 - 1, Policy(max_retention=2**31)),
+        ("servers", 0, Policy()),
+        ("servers", 60 * DAY, Policy(max_retention=0, max_retention_of_rows=60 * DAY)),
+    ],
+)
+def test_shares_may_be_kept_for_as_long_as_the_owner_allows(noise: str, retention: int, policy: Policy) -> None:
+    task = make_task("sum", min_clients=12, max_corrupt_clients=2, noise=noise, retention=retention)
+    judge(task, bodies(task), policy)
+
+
 # --- what servers may answer instead --------------------------------------------------------------------------
 
 

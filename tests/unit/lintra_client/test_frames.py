@@ -7,7 +7,7 @@ import pandas
 import pytest
 
 from lintra_client import Ledger
-from lintra_client.cli import read_rows
+from lintra_client.files import read_rows
 from lintra_client.frames import rows_of_frame, sources_of_frame
 from lintra_protocol.cells import DAYS
 from lintra_protocol.errors import InvalidRowError

@@ -11,8 +11,8 @@ import pandas
 import pytest
 from numpy.typing import NDArray
 
-from lintra_client.cli import read_sources
 from lintra_client.contribution_table import persons_of, read_table, values_of
+from lintra_client.files import read_sources
 from lintra_client.frames import rows_of_frame, sources_of_frame
 from lintra_client.person_names import PersonNames, person_name
 from lintra_protocol.errors import InvalidRowError
