@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections import Counter
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
@@ -22,6 +23,7 @@ from lintra_client.ledger_cli import app as ledger_app
 from lintra_client.terminal import refusals, refuse_cell, servers_of
 from lintra_protocol.errors import InvalidRowError
 from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
+from lintra_protocol.schema import OTHER
 from lintra_protocol.sealing import HYBRID
 from lintra_protocol.task import Task
 from lintra_protocol.wire import share_bytes
@@ -191,20 +193,26 @@ async def _send_file(
 def _require_cells(file: Path, task: Task, source_column: str | None) -> None:
     """Refuse a file in which a cell is neither missing nor of its column's kind, before anything of it leaves.
 
-    Where the caller vouched for all rows at once, a row that is refused alone could never be sent later. Rows with
-    other columns are refused one by one, when they are sent.
+    Says how many cells are no level of a category and are sent as its reserved level. Where the caller vouched for all
+    rows at once, a row that is refused alone could never be sent later. Rows with other columns are refused one by one,
+    when they are sent.
 
     Raises:
         InvalidRowError: the first line does not name the task's columns, or it is no CSV file in UTF-8.
         typer.Exit: there is such a cell; it was shown.
     """
     columns = {column.name: column for column in task.columns}
+    reserving = [column for column in task.columns if OTHER in column.levels]
+    others: Counter[str] = Counter()
     for number, row in enumerate(read_rows(file, task.columns, source_column), 1):
         try:
             task.schema_arrays.row(row)
         except InvalidRowError as error:
             if error.column is not None:
                 refuse_cell(f"row {number}, {error.detail}", row[error.column], columns[error.column])
+        others.update(column.name for column in reserving if row.get(column.name) not in column.levels)
+    for name, count in others.items():
+        typer.echo(f"column {name!r}: {count:,} cells are none of its levels and are sent as {OTHER}", err=True)
 
 
 def _listed(names: list[str]) -> str:

@@ -20,6 +20,7 @@ from lintra_client.sending import SendReceipt
 from lintra_client.terminal import refusals, refuse_cell, servers_of
 from lintra_protocol.errors import InvalidRowError
 from lintra_protocol.mechanisms.collusion import in_words
+from lintra_protocol.schema import OTHER
 from lintra_protocol.task import Task
 
 File = Annotated[
@@ -157,6 +158,8 @@ def lines_of(account: Account, task: Task) -> Iterator[str]:
     for name in account.moved:
         changed = [f"{account.moved[name]:,} values beyond a bound are moved to it"] * (account.moved[name] > 0)
         changed += [f"{account.missing[name]:,} are missing"] * (account.missing[name] > 0)
+        if others := account.others.get(name):
+            changed.append(f"{others:,} count as {OTHER}")
         if changed:
             yield f"  {name}: {', '.join(changed)}"
     if account.left_out_rows:

@@ -20,6 +20,7 @@ from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.report import make_reports
 from lintra_protocol.ring import FloatArray, IntArray
+from lintra_protocol.schema import OTHER
 from lintra_protocol.task import Task
 from lintra_protocol.tokens import Token
 
@@ -42,6 +43,7 @@ class Account:
         left_out: persons who have no privacy left, and whose rows are not contributed.
         moved: for each column, how many values lie beyond its bounds and were moved there.
         missing: for each column, how many values are missing.
+        others: for each category that reserves the level `OTHER`, how many rows have it, missing values included.
         left_out_rows: rows that are not counted since a value is missing; 0 under an exact count.
         shrunk: persons whose rows were shrunk together, or rows that were shrunk one by one.
         shrunk_to: the smallest part that is left of a person's length, 1 where nobody was shrunk; 0 if not known.
@@ -59,6 +61,7 @@ class Account:
     left_out: int
     moved: dict[str, int]
     missing: dict[str, int]
+    others: dict[str, int]
     left_out_rows: int
     shrunk: int
     shrunk_to: float
@@ -223,6 +226,11 @@ def _account(
         left_out=left_out,
         moved=dict(zip(schema.names, beyond.sum(axis=0).tolist(), strict=True)),
         missing=dict(zip(schema.names, lacking.sum(axis=0).tolist(), strict=True)),
+        others={
+            column.name: int((values[:, place] == column.levels.index(OTHER)).sum())
+            for place, column in enumerate(schema.columns)
+            if OTHER in column.levels
+        },
         left_out_rows=int(lacking.any(axis=1).sum()) if mechanism.leaves_out else 0,
         shrunk=shrunk,
         shrunk_to=part,

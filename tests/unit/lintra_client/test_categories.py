@@ -13,7 +13,7 @@ from lintra_client import Client, cli
 from lintra_client.sealed_reports import were_clipped
 from lintra_protocol.errors import InvalidRowError
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.schema import Column
+from lintra_protocol.schema import OTHER, Column
 from lintra_protocol.task import Task
 from support import make_task, source
 from support.fake_servers import IMPATIENT, NOW, Network
@@ -35,8 +35,12 @@ def labelled_task() -> Task:
 
 @pytest.fixture
 def network(monkeypatch: pytest.MonkeyPatch) -> Network:
-    """Let the command line reach the fake servers."""
-    network = Network(labelled_task())
+    return reaching(monkeypatch, labelled_task())
+
+
+def reaching(monkeypatch: pytest.MonkeyPatch, task: Task) -> Network:
+    """Let the command line reach fake servers of a task."""
+    network = Network(task)
 
     def client(*args: object, **options: object) -> Client:
         return Client(*args, **options, retries=IMPATIENT, now=lambda: NOW, transport=network)  # type: ignore[arg-type]
@@ -81,6 +85,19 @@ def test_a_file_with_a_cell_of_another_kind_is_refused_before_anything_leaves(
     assert result.exit_code == 1
     assert complaint in result.stderr
     assert network.nothing_left()
+
+
+def test_the_sender_hears_how_many_cells_are_sent_as_the_reserved_level(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    sex = Column(name="sex", lower="0", upper="2", kind="category", levels=("M", "F", OTHER))
+    network = reaching(monkeypatch, make_task("sum", columns=(sex, COLUMNS[1])))
+    file = tmp_path / "rows.csv"
+    file.write_text("sex,size\nmale,0\nF,0\n,0\n(other),0\n", "utf-8")
+    servers = [word for url in network.urls for word in ("--server", url)]
+    result = CliRunner().invoke(cli.app, ["send", network.task.task_id, *servers, str(file), "--no-ledger"])
+    assert "4 rows sent" in result.stdout
+    assert "column 'sex': 2 cells are none of its levels and are sent as (other)" in result.stderr
 
 
 async def test_a_row_is_the_same_by_name_and_in_an_array_by_number(network: Network) -> None:

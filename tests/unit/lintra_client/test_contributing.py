@@ -103,6 +103,7 @@ async def test_it_says_what_is_in_it_before_anything_leaves(tmp_path: Path) -> N
     assert (account.rows, account.persons, account.most_rows) == (5, 3, 2)
     assert account.moved == {"a": 0, "b": 1, "town": 0}
     assert account.missing == {"a": 0, "b": 1, "town": 0}
+    assert account.others == {"town": 2}
     assert account.left_out_rows == 1
     assert account.shrunk == 0
     assert "persons, each with at most 2 rows in at most 1 organisation" in account.promise
@@ -329,6 +330,7 @@ def test_the_command_shows_everything_and_sends_nothing_without_a_yes(
     assert no.exit_code == 1
     assert "5 rows of 3 persons; one person has 2 at most" in no.output
     assert "b: 1 values beyond a bound are moved to it, 1 are missing" in no.output
+    assert "town: 2 count as (other)" in no.output
     assert "1 if 4 do" in no.output
     dry = CliRunner().invoke(app, [*words, "--dry-run", "--json"])
     assert json.loads(dry.output)["sent"] is None
