@@ -32,7 +32,6 @@ from lintra_client.ledger import (
 )
 from lintra_client.ledger_book import Source, Vouched
 from lintra_client.outbox import Outbox
-from lintra_client.person_names import PersonNames, person_name
 from lintra_client.sealed_reports import (
     Parcel,
     block_size,
@@ -46,6 +45,7 @@ from lintra_client.sending import Sending, SendReceipt, receipt_of
 from lintra_client.upload import Delivery, Destination
 from lintra_protocol.errors import LedgerRefusedError
 from lintra_protocol.messages import BATCH
+from lintra_protocol.person_names import PersonNames, person_name
 from lintra_protocol.randomness import RandomBytes, bulk_system_randomness, system_randomness
 from lintra_protocol.ring import FloatArray
 from lintra_protocol.schema import Row

@@ -132,7 +132,7 @@ def prepare(
         )
     values = values_of(task, rows, person if isinstance(person, str) else None, strict=strict)
     persons, names, joined = persons_of(rows, person, len(values))
-    kept, dropped = _kept(persons, held, keep)
+    kept, dropped = _kept(persons, held, keep, joined)
     refused: set[str] = set()
     if ledger is not None and names:
         refused = set(ledger.unaffordable(task, names))
@@ -183,7 +183,7 @@ async def send_once(
     return sent, parcel
 
 
-def _kept(persons: IntArray, held: Contributors, keep: int | None) -> tuple[NDArray[np.bool_], int]:
+def _kept(persons: IntArray, held: Contributors, keep: int | None, joined: int) -> tuple[NDArray[np.bool_], int]:
     """Return which rows are kept, shape `(n,)`, and how many are not.
 
     Raises:
@@ -193,9 +193,8 @@ def _kept(persons: IntArray, held: Contributors, keep: int | None) -> tuple[NDAr
     if keep is not None and not 1 <= keep <= limit:
         raise InvalidRowError(f"keep: the task allows 1 to {limit} rows of a person, got {keep}")
     if keep is None and most > limit:
-        raise InvalidRowError(
-            f"a person has {most} rows, and the task allows {limit}: keep the first {limit} of each, or decline"
-        )
+        found = f"a person has {most} rows" + f" ({joined} spellings of names were joined)" * (joined > 0)
+        raise InvalidRowError(f"{found}, and the task allows {limit}: keep the first {limit} of each, or decline")
     order = np.argsort(persons, kind="stable")
     counts = np.bincount(persons)
     rank = np.empty(len(persons), np.int64)

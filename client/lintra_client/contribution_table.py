@@ -13,9 +13,9 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from lintra_client.person_names import PersonNames, person_name
 from lintra_protocol.cells import DAYS, days_of, sent_level, sent_number
 from lintra_protocol.errors import InvalidRowError
+from lintra_protocol.person_names import PersonNames, person_name
 from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.schema import OTHER, Column, is_missing
 from lintra_protocol.task import Task

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
 from typing import Protocol, runtime_checkable
 
-from lintra_client.person_names import person_name
 from lintra_protocol.cells import DAYS, days_of, sent_number
 from lintra_protocol.errors import InvalidRowError
+from lintra_protocol.person_names import person_name
 from lintra_protocol.schema import Column, is_missing
 
 _FITTING = {"real": "iufO", "integer": "iufO", "boolean": "biufO", "category": "OUT"}

@@ -140,7 +140,7 @@ class Ledger:
         """Return what stands in this ledger in place of a name: HMAC-SHA256 under its key, in base64url.
 
         Raises:
-            ValueError: it names nobody (see `lintra_client.person_names`).
+            ValueError: it names nobody (see `lintra_protocol.person_names`).
             LedgerRefusedError: the file cannot be used.
         """
         return self._file.names.of(source)

@@ -51,7 +51,8 @@ _EARLIER_CHARGES = """CREATE TABLE charges (
     UNIQUE (task_id, batch, source)
 )"""
 # A source is a pseudonym. Charges that were made under several spellings of one name are told apart by `spelling`,
-# so that none is lost; a charge that is made now has 0 there.
+# so that none is lost; a charge that is made now has 0 there. It has no default: an earlier program that still has
+# the file open while it is upgraded does not state it, and so writes no name in clear, which nobody would find again.
 _CHARGES = """CREATE TABLE charges (
     charge INTEGER PRIMARY KEY AUTOINCREMENT,
     task_id TEXT NOT NULL,
@@ -59,7 +60,7 @@ _CHARGES = """CREATE TABLE charges (
     source TEXT NOT NULL,
     call TEXT NOT NULL,
     price INTEGER NOT NULL REFERENCES prices (price),
-    spelling INTEGER NOT NULL DEFAULT 0,
+    spelling INTEGER NOT NULL,
     UNIQUE (task_id, batch, source, spelling)
 )"""
 _REPORTS = (

@@ -74,6 +74,7 @@ PROTOCOL_STANDARD_LIBRARY = frozenset(
 )  # fmt: skip
 PROTOCOL_EXTRA_STANDARD_LIBRARY = {
     "randomness": frozenset({"os"}),
+    "person_names": frozenset({"unicodedata"}),
     # Dates of a calendar, as they stand in files; the clock is not read.
     "cells": frozenset({"datetime"}),
     "__init__": frozenset({"importlib"}),
@@ -110,7 +111,7 @@ PROTOCOL_LAYERS: tuple[frozenset[str], ...] = (
             "batched",
         }
     ),
-    frozenset({"missing", "report_ids"}),
+    frozenset({"missing", "person_names", "report_ids"}),
     frozenset({"differences"}),
     frozenset({"transforms"}),
     frozenset({"mechanisms"}),

@@ -32,6 +32,7 @@ from lintra_analysis.trial.trial import (
 from lintra_protocol.documents import Real, fraction, real
 from lintra_protocol.errors import InvalidTableError, LintraError
 from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
+from lintra_protocol.person_names import person_name
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.schema import Schema
@@ -136,8 +137,10 @@ class Whose:
     def named(cls, organisations: Sequence[str], persons: Sequence[str] | None) -> "Whose":
         """Number what a file names; without persons every row is that of another.
 
+        Spellings of one person's name are one person, as for the clients that will send the rows.
+
         Raises:
-            InvalidTableError: there is one organisation only.
+            InvalidTableError: there is one organisation only, or a person's name is none.
         """
         counts = Counter(organisations)
         names = tuple(sorted(counts, key=lambda name: (-counts[name], name)))
@@ -145,8 +148,7 @@ class Whose:
             raise InvalidTableError(f"all rows are of one organisation, {names[0]!r}; at least two can learn together")
         number = {name: place for place, name in enumerate(names)}
         own = np.array([number[name] for name in organisations], np.int64)
-        who = np.arange(len(own)) if persons is None else np.unique(np.array(persons), return_inverse=True)[1]
-        return cls(names, own, who.astype(np.int64))
+        return cls(names, own, np.arange(len(own)) if persons is None else _numbered(persons))
 
     @property
     def pairs(self) -> IntArray:
@@ -185,6 +187,22 @@ class Whose:
         """Return the places of an organisation's rows, shape `(k,)`, and whose each is, numbered from 0."""
         places = np.flatnonzero(self.of == organisation)
         return places, np.unique(self.persons[places], return_inverse=True)[1].astype(np.int64)
+
+
+def _numbered(persons: Sequence[str]) -> IntArray:
+    """Return the number of each row's person, from 0, shape `(n,)`.
+
+    Raises:
+        InvalidTableError: a row's name is none.
+    """
+    numbers: dict[str, int] = {}
+    found = np.empty(len(persons), np.int64)
+    for place, spelled in enumerate(persons):
+        try:
+            found[place] = numbers.setdefault(person_name(spelled), len(numbers))
+        except ValueError as error:
+            raise InvalidTableError(f"row {place + 1}, whose row it is: {error}") from None
+    return found
 
 
 def try_organisations(

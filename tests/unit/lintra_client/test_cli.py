@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from lintra_client import Client, cli
+from lintra_client import Client, Ledger, cli
+from lintra_client.ledger import default_path
 from lintra_client.terminal import servers_of
 from lintra_protocol.errors import UnavailableError
 from lintra_protocol.privacy.statement import Claim
@@ -119,6 +120,34 @@ def test_send_reports_lines_that_do_not_fit_and_exits_with_1(network: Network, t
         (row, "invalid_row") for row in (1, 2, 3, 4)
     ]
     assert "'b'" in account["failed"][0]["detail"]
+
+
+def test_a_person_whom_a_file_spells_in_many_ways_has_one_report_at_the_price_that_is_promised(
+    network: Network, tmp_path: Path
+) -> None:
+    spelled = ["17", "17.0", "017", "+17", "1.7e1", "\uff11\uff17", " 17", "Ann", "ANN", "A\u200bnn"]
+    file = csv_file(tmp_path, "a,b,c,who", *(f"0,0,0,{name}" for name in spelled))
+    result = run(network, "send", file, "--source-column", "who")
+    assert "2 rows sent, 0 of them clipped, 8 failed" in result.stdout
+    assert "8 spellings of names were joined with others" in result.stdout
+    assert "row 2: " in result.stderr
+    assert "its source has a row in this call already" in result.stderr
+    # With a spelling for each row somebody sent seven reports: epsilon 2.12 at a promised 1, and more.
+    assert [len(server.payloads) for server in network.servers] == [2, 2, 2]
+    with Ledger(default_path()) as ledger:
+        assert max(ledger.spent(name).epsilon for name in spelled) <= 1 + 1e-9
+    again = run(network, "send", file, "--source-column", "who", "--json")
+    assert (json.loads(again.stdout)["joined"], len(network.servers[0].payloads)) == (8, 2)
+    shown = CliRunner().invoke(cli.app, ["ledger", "show", "--source", "17.0", "--json"])
+    assert [entry["source"] for entry in json.loads(shown.stdout)["entries"]] == ["17.0"]
+
+
+def test_a_line_that_names_nobody_stops_the_file_by_row_and_column(network: Network, tmp_path: Path) -> None:
+    file = csv_file(tmp_path, "a,b,c,who", "0,0,0,17", "0,0,0,", "0,0,0,19")
+    result = run(network, "send", file, "--source-column", "who")
+    assert result.exit_code == 1
+    assert "row 2, column 'who': nobody is named here" in result.stderr
+    assert network.nothing_left()
 
 
 def test_send_sends_lines_with_missing_values_and_says_how_many_to_the_sender_alone(

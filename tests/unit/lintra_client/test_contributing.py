@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from lintra_client import Client, Contribution, Ledger
 from lintra_client.cli import app
+from lintra_client.contribute_cli import lines_of
 from lintra_client.contribution_table import persons_of, read_table, values_of
 from lintra_client.prices import price_of
 from lintra_protocol import ideal
@@ -341,6 +342,21 @@ def test_the_command_shows_everything_and_sends_nothing_without_a_yes(
     assert [len(server.payloads) for server in network.servers] == [1, 1, 1]
     again = CliRunner().invoke(app, words)
     assert "was begun before and is complete now" in again.output
+
+
+async def test_spellings_of_one_person_are_clipped_and_charged_as_one_and_counted(tmp_path: Path) -> None:
+    spelled = ["17", "17.0", "017", "\uff11\uff17", "18"]
+    async with client(Network(task_of()), tmp_path) as one:
+        # As five persons each would be clipped by herself: four rows of one at a promise for two.
+        words = r"a person has 4 rows \(3 spellings of names were joined\), and the task allows 2"
+        with pytest.raises(InvalidRowError, match=words):
+            one.contribution(FRAME.assign(who=spelled), person="who")
+        made = one.contribution(FRAME.assign(who=spelled), person="who", keep=2)
+        assert (made.account.persons, made.account.joined, made.account.dropped_rows) == (2, 3, 2)
+        assert "3 spellings of names were joined with others" in "\n".join(lines_of(made.account, one.task))
+        await one.send_contribution(made)
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        assert {entry.source for entry in ledger.entries()} == {ledger.pseudonym(17), ledger.pseudonym(18)}
 
 
 def test_what_is_sent_is_the_sum_of_the_rows_and_the_noise_of_one_report(tmp_path: Path) -> None:

@@ -209,6 +209,21 @@ def test_an_upgrade_that_was_cut_off_before_the_names_were_wiped_is_completed(tm
     assert rows_of(path, "PRAGMA user_version") == [(4,)]
 
 
+def test_an_earlier_program_that_has_the_file_open_during_the_upgrade_charges_nobody_in_clear(tmp_path: Path) -> None:
+    path = with_charges(tmp_path / "ledger", [(TASKS[0], "17.0", 0)])
+    with closing(sqlite3.connect(path, isolation_level=None)) as earlier:
+        assert earlier.execute("SELECT count(*) FROM charges").fetchone() == (1,)
+        with Ledger(path) as ledger:
+            columns = "INSERT INTO charges (task_id, batch, source, call, price)"
+            for rows in (
+                f"VALUES ('{TASKS[1]}', 0, 'Ann', '', 1)",
+                f"SELECT '{TASKS[1]}', 0, value, '', 1 FROM json_each('[\"Ann\"]') ORDER BY key",
+            ):
+                with pytest.raises(sqlite3.IntegrityError, match="spelling"):
+                    earlier.execute(f"{columns} {rows}")
+            assert len(ledger.entries()) == 1
+
+
 def stop(*_: object) -> None:
     raise KeyboardInterrupt
 

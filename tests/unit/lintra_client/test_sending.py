@@ -10,9 +10,9 @@ import pytest
 
 from lintra_client import Client, Ledger, sealed_reports
 from lintra_client.outbox import Outbox
-from lintra_client.person_names import person_name
 from lintra_protocol.blocks import decode_upload
 from lintra_protocol.errors import BatchClosedError, LedgerRefusedError, OutdatedKeyError, UnavailableError
+from lintra_protocol.person_names import person_name
 from lintra_protocol.report import Report
 from lintra_protocol.task import Task
 from support import make_task, sealing_key

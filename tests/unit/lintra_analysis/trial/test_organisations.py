@@ -147,6 +147,14 @@ def test_whose_numbers_persons_within_organisations_and_across() -> None:
     assert (places.tolist(), persons.tolist()) == ([1, 2, 4], [0, 1, 1])
 
 
+def test_a_person_is_spelled_in_a_trial_as_where_contributions_are_sent() -> None:
+    whose = Whose.named(["a", "b", "a", "b", "a"], ["17", "17.0", "Ann", "ANN", "\uff11\uff17"])
+    assert whose.persons.tolist() == [0, 0, 1, 1, 0]
+    assert (whose.rows_per_person, whose.organisations_per_person) == (2, 2)
+    with pytest.raises(InvalidTableError, match="row 2, whose row it is: nobody is named here"):
+        Whose.named(["a", "b"], ["17", "\u200b"])
+
+
 def test_what_cannot_be_tried_is_told(file: Path) -> None:
     def said(*words: str) -> str:
         return str(CliRunner().invoke(COMMAND, ["try", str(file), "--target", "y", *words]).exception)

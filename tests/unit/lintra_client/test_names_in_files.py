@@ -1,8 +1,6 @@
-"""One person has one name in files, frames, dicts and arrays, and what names nobody is refused by row and column."""
+"""Files, frames, dicts and arrays name the same persons, and a row that names nobody is refused by row and column."""
 
 import csv
-import time
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +12,8 @@ from numpy.typing import NDArray
 from lintra_client.contribution_table import persons_of, read_table, values_of
 from lintra_client.files import read_sources
 from lintra_client.frames import rows_of_frame, sources_of_frame
-from lintra_client.person_names import PersonNames, person_name
 from lintra_protocol.errors import InvalidRowError
+from lintra_protocol.person_names import person_name
 from lintra_protocol.schema import Column, Schema
 from support import make_task
 
@@ -44,84 +42,6 @@ class PolarsColumn(list[object]):
         if all(value is None or isinstance(value, int) for value in self) and None in self:
             return np.array([np.nan if value is None else float(value) for value in self])  # type: ignore[arg-type]
         return np.array(list(self))
-
-
-@pytest.mark.parametrize("spelled", [*SEVENTEEN, 17, 17.0, np.int8(17), np.float16(17), Decimal("17.00")])
-def test_seventeen_is_one_person(spelled: object) -> None:
-    assert person_name(spelled) == "17"
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("Ann", "ANN"),
-        ("Strasse", "Stra\u00dfe"),
-        ("Zo\u00eb", "Zoe\u0308"),
-        ("Ann Lee", "\u00a0Ann \u3000 Lee\n"),
-        ("ann", "a\u00adn\ufeffn"),
-        ("e\u0301", "e\u200d\u0301"),
-        ("\u845b", "\u845b\U000e0100"),
-        ("\u1f80", "\u0391\u0345\u0313"),
-    ],
-)
-def test_spellings_of_a_text_are_one_person(one: str, other: str) -> None:
-    assert person_name(one) == person_name(other)
-
-
-@pytest.mark.parametrize("text", ["17.5", "17a", "1_7", "0x11", "1e999999999", "1" * 41, "0" * 39 + "17", "nan", "inf"])
-def test_a_text_that_is_no_whole_decimal_of_forty_digits_stays_text(text: str) -> None:
-    assert person_name(text) == text
-
-
-def test_an_exponent_and_a_long_text_cost_nothing() -> None:
-    started = time.process_time()
-    for text in ("1e999999999", "1e" + "9" * 38, "1e-" + "9" * 37, "0e" + "9" * 38):
-        person_name(text)
-    for text in ("\u0301\u0323" * 10**6, "9" * 10**7):
-        with pytest.raises(ValueError, match="1 to 200 characters"):
-            person_name(text)
-    assert time.process_time() - started < 0.5
-
-
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [
-        (True, "not by a boolean"),
-        (np.True_, "not by a boolean"),
-        (17.5, "with a fraction"),
-        (float("inf"), "nobody is named"),
-        (float(2**53), "last digits are lost"),
-        (np.float32(2**24), "last digits are lost"),
-        (float("nan"), "nobody is named"),
-        (None, "nobody is named"),
-        (pandas.NA, "nobody is named"),
-        (pandas.NaT, "nobody is named"),
-        (Decimal("sNaN"), "nobody is named"),
-        (" \u200b", "nobody is named"),
-        pytest.param(10**5000, "1 to 200 characters", id="a number of 5001 digits"),
-        ("\ufdfa" * 12, "1 to 200 characters"),
-        ("a\0", "control character"),
-        ("\ud800", "control character"),
-        (b"ann", "type bytes"),
-        (["ann"], "type list"),
-        (np.array(["a", "b"]), "type ndarray"),
-        (pandas.Timestamp("2020-01-01"), "type Timestamp"),
-    ],
-)
-def test_what_names_nobody_is_refused_in_words(value: object, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        person_name(value)
-
-
-def test_the_number_of_spellings_that_were_joined_is_counted() -> None:
-    names = PersonNames()
-    assert {names.of(spelled) for spelled in ["17", 17.0, "017", 17, "Ann", "ann", "ann", "bob"]} == {
-        "17",
-        "ann",
-        "bob",
-    }
-    # 17, 17.0, 017; Ann, ann; bob.
-    assert names.joined == 3
 
 
 def test_a_boolean_is_refused_also_behind_the_number_that_it_equals() -> None:
