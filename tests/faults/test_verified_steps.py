@@ -94,3 +94,25 @@ async def test_a_database_from_before_a_check_or_a_verdict_never_gives_a_second_
         for path in (CHECKS, VERDICT, "/batches/0/cohort"):
             assert token(await world.ask(0, "GET", path)) == "abandoned"
         assert token(await check(world, 0, request)) == "abandoned"
+
+
+@pytest.mark.parametrize("stage", ["frozen", "checked"])
+async def test_a_release_that_a_restore_stored_again_alone_gives_no_check_share_and_no_verdict(
+    tmp_path: Path, stage: str
+) -> None:
+    async with a_world(tmp_path, "sum", num_servers=2, change=verified) as world:
+        await world.upload_everywhere([*world.reports(18), *hostile(world, 1)])
+        request = await checks_request(world)
+        if stage == "checked":
+            await check(world, 0, request)
+        copy = copy_data(world, tmp_path / "copy")
+        shares, bodies = await check_shares(world)
+        assert (await judge(world, 0, shares, bodies)).status_code == 200
+        assert (await release(world, 0)).status_code == 200
+        world.kill(0)
+        put_data(world, copy)
+        assert restored(world).released == 1
+        world.start(0)
+        answer = await (check(world, 0, request) if stage == "frozen" else judge(world, 0, shares, bodies))
+        assert (answer.status_code, token(answer)) == (404, "not_found")
+        assert "a restore lost its" in answer.json()["detail"]

@@ -51,7 +51,7 @@ from lintra_server.batches.batch_lists import BatchLists
 from lintra_server.batches.closing import Closing
 from lintra_server.batches.executor import Executor, InProcess, Tell
 from lintra_server.batches.group import share_of
-from lintra_server.batches.refusals import not_open, not_yet, require_own, same_request, same_windows
+from lintra_server.batches.refusals import lost, not_open, not_yet, require_own, same_request, same_windows
 from lintra_server.batches.registry import HeldBatch
 from lintra_server.batches.turns import Turns
 from lintra_server.disk.reserve import is_full
@@ -185,6 +185,7 @@ class Gate(Turns):
             InventoryMismatchError, UnauthorizedError, InvalidMessageError: the inventories or lists are not right.
             CohortTooSmallError, TooManyMissingError, RowUnderfilledError, FalseClaimError: nothing was frozen.
             CohortConflictError: another cohort was frozen here before.
+            UnknownResourceError: it was released, and the database was restored since, with the release alone.
         """
         # A cohort is frozen, and the nonce revealed, only if
         #   (1) every server signed its inventory, and this server's is the one it gave out;
@@ -201,6 +202,8 @@ class Gate(Turns):
             if batch.cohort is not None:
                 # The inventories determine the cohort; so a repeated request is answered without its lists.
                 return self._same_cohort(batch.cohort, request.inventories)  # (5)
+            if batch.state != "closed":
+                raise lost(batch, "cohort")
             own = self.inventory_ids(held)
             # What came in pieces is read from there, one server's list after the other.
             read = partial(self._lists.pieces.read, held.number, len(own))

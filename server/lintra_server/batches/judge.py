@@ -42,7 +42,7 @@ from lintra_protocol.wire import payload_bytes
 from lintra_server.batches.batch_lists import BatchLists, FrozenList
 from lintra_server.batches.executor import PART_REPORTS, Tell
 from lintra_server.batches.group import ranks_of
-from lintra_server.batches.refusals import not_yet, require_own
+from lintra_server.batches.refusals import lost, not_yet, require_own
 from lintra_server.batches.registry import HeldBatch
 from lintra_server.batches.transform import blocks, runs
 from lintra_server.batches.turns import Busy, Turns
@@ -118,6 +118,8 @@ class Judge(Turns):
             seed = check_seed(held.task, held.batch, parse_base64url(cohort.root), nonces, batch.first)  # (3)
             if batch.check_share is not None:
                 return self._same_share(held, batch, batch.check_share, seed, tell)  # (1)
+            if batch.state != "frozen":
+                raise lost(batch, "check share")
             body = self._compute(held, cohort.count, seed, tell)
             share = check_share_of(held.task, held.batch, held.server, cohort, seed, body)
             document = sign(self._identity, share).canonical()
@@ -230,6 +232,8 @@ class Judge(Turns):
             _require_bodies([share for share in shares if share.server != held.server], digests)  # (3)
             if batch.verdict is not None:
                 return self._same_verdict(batch.verdict, shares)  # (1)
+            if batch.state != "checked":
+                raise lost(batch, "verdict")
             rejected = self._judged(held, shares, tell)  # (3)
             try:
                 check_accepted(held.task, cohort.count, len(rejected))  # (4)

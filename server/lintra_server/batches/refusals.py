@@ -21,7 +21,12 @@ def not_open(batch: Batch) -> LintraError:
     """Return why a batch cannot be closed, though its inventory was never given out."""
     if batch.state in ("open", "closing"):
         return BatchClosedError("a window that is to be merged is not open any more; nothing was closed")
-    return UnknownResourceError(f"the batch is {batch.state}, and a restore lost its inventory")
+    return lost(batch, "inventory")
+
+
+def lost(batch: Batch, what: str) -> LintraError:
+    """Return why a document of a batch that is past it cannot be given out, and is never made again."""
+    return UnknownResourceError(f"the batch is {batch.state}, and a restore lost its {what}")
 
 
 def same_request(batch: Batch, request_hash: bytes) -> bytes:
@@ -44,6 +49,8 @@ def not_yet(batch: Batch, what: str) -> NoReturn:
     """
     if batch.state in ("open", "closing"):
         raise BatchOpenError(f"its {what} does not exist yet")
+    if batch.state in ("released", "scrubbed"):
+        raise lost(batch, what)
     raise UnknownResourceError(f"the batch is {batch.state}, its {what} does not exist yet")
 
 

@@ -280,14 +280,14 @@ def _add_release_routes(app: FastAPI) -> None:
 def _wanted(node: Node, held: HeldBatch, body: bytes) -> CohortRequest:
     """Return what a request to freeze says, if what it names is here or is not needed any more."""
     request = CohortRequest.from_canonical(body)
-    if node.gate.batch(held).cohort is None:
+    if node.gate.batch(held).state == "closed":
         node.lists.pieces.require(held.number, request)
     return request
 
 
 def _keep_piece(node: Node, held: HeldBatch, name: str, piece: bytes) -> None:
     node.gate.inventory(held)  # without one there is nothing that a list could differ from
-    if node.gate.batch(held).cohort is None:
+    if node.gate.batch(held).state == "closed":
         longest = most_reports(held.task.max_clients, fraction(held.task.max_missing))
         node.lists.pieces.put(held.number, name, piece, most_bytes(held.task.num_servers, longest))
 
