@@ -40,6 +40,10 @@ class Policy(Section):
         max_missing: of a task with tokens: the largest part of this server's reports that others may leave out. Half by
             default: twice the part of corrupt clients fits up to a quarter of them, and whoever would leave out all but
             a victim must still keep the larger part of those who reported.
+        max_retention: seconds after a release for which a task may have its shares kept. So long, the folders of all
+            servers together hold every single report.
+        max_rejected: of a task that is verified: the largest part of a cohort that may fail its check. Lying servers
+            can leave out as many.
         delta: at which epsilon is compared; a millionth if not given, or one over the smallest cohort if that is less.
     """
 
@@ -53,6 +57,8 @@ class Policy(Section):
     max_delta: Decimal = Field(default=Decimal("0.0001"), gt=0, lt=1)
     delta: Decimal | None = Field(default=None, gt=0, lt=1)
     max_missing: Decimal = Field(default=Decimal("0.5"), ge=0, lt=1)
+    max_retention: int = Field(default=30 * 86_400, ge=0)
+    max_rejected: Decimal = Field(default=Decimal("0.25"), ge=0, lt=1)
     min_clients: int = Field(default=2, ge=2)
     max_clients: int = Field(default=10_000_000, ge=2, le=2**32)
     max_words: int = Field(default=65_536, ge=1, le=MAX_WORDS)

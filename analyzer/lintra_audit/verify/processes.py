@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from decimal import Decimal
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -93,7 +94,7 @@ def _settings(folder: Path, port: int, internal_port: int) -> Settings:
         create_keys=True,
         min_free_bytes=0,
         reserve_bytes=0,
-        policy=Policy(allowed_authors="any", open=True),
+        policy=Policy(allowed_authors="any", open=True, max_rejected=Decimal("0.5")),
     ).placed(folder)
 
 

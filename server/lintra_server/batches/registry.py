@@ -368,6 +368,14 @@ class Registry:
                 f"max_missing {task.max_missing} exceeds {policy.max_missing}: servers could leave out most clients",
             ),
             (
+                task.retention <= policy.max_retention,
+                f"retention {task.retention} s exceeds {policy.max_retention} s: shares would be kept so long",
+            ),
+            (
+                task.max_rejected is None or fraction(task.max_rejected) <= Fraction(policy.max_rejected),
+                f"max_rejected {task.max_rejected} exceeds {policy.max_rejected}: servers could leave out many clients",
+            ),
+            (
                 self._store.definition_bytes() + len(task.canonical()) <= policy.max_definitions_bytes,
                 f"the definitions of all tasks here would have more than {policy.max_definitions_bytes} bytes",
             ),

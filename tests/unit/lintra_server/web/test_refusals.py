@@ -18,6 +18,7 @@ from lintra_protocol.transport import media_type, sign_request
 from lintra_server.settings import Policy
 from lintra_server.web.app import MAX_TASK_BYTES
 from lintra_service import answers
+from support.checked_world import verified
 from support.server_world import ANALYZER, AUTHOR, STRANGER, World, a_world, new_world, token, url
 
 
@@ -98,6 +99,32 @@ async def test_a_task_that_breaks_its_promise_or_the_policy_is_not_registered(
     assert (missing.status_code, token(missing)) == (404, "unrecognized_task")
     if policy:
         world.close()
+
+
+@pytest.mark.parametrize(
+    ("allowed", "change", "detail"),
+    [
+        ({}, changed(retention=30 * 86_400), ""),
+        ({}, changed(retention=30 * 86_400 + 1), "retention 2592001 s exceeds 2592000 s"),
+        ({}, changed(retention=2**31 - 1), "retention 2147483647 s exceeds 2592000 s"),
+        ({"max_retention": 0}, changed(retention=1), "retention 1 s exceeds 0 s"),
+        ({}, changed(max_rejected="0.25"), ""),
+        ({}, changed(max_rejected="0.26"), "max_rejected 0.26 exceeds 0.25"),
+        ({"max_rejected": "0.05"}, changed(max_rejected="0.1"), "max_rejected 0.1 exceeds 0.05"),
+    ],
+)
+async def test_what_is_kept_after_a_release_and_what_may_be_rejected_have_ceilings(
+    tmp_path: Path, allowed: dict[str, object], change: Callable[[Task], Task], detail: str
+) -> None:
+    policy = Policy.model_validate({"allowed_authors": "any", "open": True} | allowed)
+    world = new_world(tmp_path, "sum", policy=policy)
+    answer = await world.register(0, change(verified(world.task)))
+    world.close()
+    if not detail:
+        assert answer.status_code == 201, answer.text
+        return
+    assert (answer.status_code, token(answer)) == (403, "policy_refused")
+    assert answer.json()["detail"].startswith(detail)
 
 
 async def test_a_policy_that_just_fits_lets_the_task_in(tmp_path: Path) -> None:
