@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from sqlalchemy.exc import DBAPIError
 
 from lintra_protocol.errors import LintraError
 from lintra_protocol.randomness import system_randomness
@@ -33,6 +34,10 @@ def _failing_in_words() -> Iterator[None]:
         yield
     except (ValueError, LintraError, OSError) as error:
         typer.echo(str(error), err=True)
+        raise typer.Exit(1) from None
+    except DBAPIError as error:
+        first = str(error.orig).partition("\n")[0]
+        typer.echo(f"the database cannot be used: {first}; `lintra server doctor` looks at it", err=True)
         raise typer.Exit(1) from None
 
 

@@ -391,7 +391,7 @@ def _client(app: UploadRoute) -> httpx2.AsyncClient:
 def configured(folder: Path) -> tuple[Path, Settings]:
     """Write the settings of a server on free ports."""
     path = folder / "server.toml"
-    port, internal = _free_port(), _free_port()
+    port, internal = free_port(), free_port()
     lines = [
         f'public_url = "http://127.0.0.1:{port}"',
         f"port = {port}",
@@ -431,7 +431,7 @@ def started(config: Path, settings: Settings) -> Iterator[subprocess.Popen[str]]
             process.kill()
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])

@@ -6,6 +6,7 @@ from sqlalchemy import Engine, create_engine, delete, event, func, insert, inspe
 
 from lintra_analyzer.storage import tables
 from lintra_service.settings import InvalidSettingsError
+from lintra_service.sqlite import forget_read_only
 
 REVISION = "0007"
 """The newest of `migrations/versions`; its tables are those of `tables`."""
@@ -22,6 +23,7 @@ def open_database(path: Path) -> Engine:
     path.parent.mkdir(parents=True, exist_ok=True)
     engine = create_engine(f"sqlite:///{path}")
     event.listen(engine, "connect", tables.make_durable)
+    forget_read_only(engine)
     with engine.connect() as connection:
         # The driver begins no transaction of its own before tables are made or changed.
         connection.exec_driver_sql("BEGIN IMMEDIATE")

@@ -44,6 +44,7 @@ from lintra_server.disk.journal import Halt
 from lintra_server.storage.direct import Value
 from lintra_server.storage.kept import Conditional, Kept, KeptSqlite
 from lintra_service.settings import InvalidSettingsError
+from lintra_service.sqlite import forget_read_only
 
 REVISION = "0009"
 """The newest of `migrations/versions`; its tables are the ones below."""
@@ -302,6 +303,7 @@ class Database(AnyDatabase):
         super().__init__(engine, KeptSqlite(engine, engine.dialect))
         event.listen(self._engine, "connect", _configure)
         event.listen(self._engine, "begin", _begin)
+        forget_read_only(self._engine)
         self._found()
         if self._revision() != REVISION:
             self._migrate(self._put_aside)

@@ -2,10 +2,12 @@
 
 import json
 import signal
+import sqlite3
 from pathlib import Path
 
 import httpx2
 import pytest
+from sqlalchemy.exc import OperationalError
 from typer.testing import CliRunner
 
 from lintra_server.cli import app
@@ -51,3 +53,18 @@ def test_wrong_settings_end_the_command_with_their_reason(tmp_path: Path, comman
     result = CliRunner().invoke(app, [command, "--config", str(path)])
     assert result.exit_code == 1
     assert "prot" in result.output
+
+
+def test_a_start_whose_database_cannot_be_opened_says_so_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, _ = configured(tmp_path)
+
+    def refuse(*_: object) -> None:
+        raise OperationalError("SELECT a secret", {}, sqlite3.OperationalError("disk I/O error"))
+
+    monkeypatch.setattr("lintra_server.serve.create_app", refuse)
+    monkeypatch.setattr("lintra_server.serve.configure_logging", lambda *_: None)
+    result = CliRunner().invoke(app, ["run", "--config", str(path)])
+    assert result.exit_code == 1
+    assert result.output == ("the database cannot be used: disk I/O error; `lintra server doctor` looks at it\n")

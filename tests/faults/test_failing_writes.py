@@ -1,0 +1,134 @@
+"""Each write of a server to its disk fails once, with EIO or ENOSPC: it serves on, or ended itself and starts again.
+
+A piece of C that is loaded before the process counts its writes, those of SQLite and of the log among them, and lets
+one of them fail. Nothing of the product is changed.
+"""
+
+import errno
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lintra_protocol.canonical import base64url
+from lintra_protocol.randomness import system_randomness
+from lintra_protocol.sealing import CLASSICAL, SealingKey
+from lintra_protocol.signing import SigningKey
+from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
+from lintra_server.node import Node
+from lintra_server.settings import Settings
+from lintra_service.supervisor import HALTED
+from support.failing_disk import EACH, REFUSED, UPLOADS
+from support.server_world import ANALYZER, AUTHOR, CLAIM, COLUMNS, MECHANISMS, free_port
+
+COMPILER = next(filter(shutil.which, ("cc", "gcc", "clang")), None)
+SOURCE = Path(__file__).resolve().parents[1] / "support/failing_writes.c"
+TESTS = SOURCE.parents[1]
+ERRORS = f"{errno.EIO},{errno.ENOSPC}"
+
+
+@pytest.fixture
+def founded(tmp_path: Path) -> Path:
+    """Return a folder with a new server, its settings, a task of which two other servers exist by name, and the C."""
+    if COMPILER is None or sys.platform != "linux":
+        pytest.skip("this test lets writes fail by a piece of C, for which it needs Linux and a C compiler (cc)")
+    library = tmp_path / "failing_writes.so"
+    subprocess.run([COMPILER, "-shared", "-fPIC", "-O1", "-o", library, SOURCE, "-ldl"], check=True)
+    (tmp_path / "new").mkdir(mode=0o700)
+    port = free_port()
+    values = {"public_url": f"http://127.0.0.1:{port}", "port": port, "internal_port": free_port()}
+    values |= {"data_dir": "disk/data", "key_dir": "disk/keys", "create_keys": True}
+    lines = [
+        f"{name} = {json.dumps(value)}"
+        for name, value in {**values, "reserve_bytes": 65536, "min_free_bytes": 0}.items()
+    ]
+    text = "\n".join([*lines, '[policy]\nallowed_authors = "any"\nopen = true'])
+    (tmp_path / "server.toml").write_text(text, "utf-8")
+    (tmp_path / "founding.toml").write_text(text.replace("disk/", "new/"), "utf-8")
+    inside = Settings.load(tmp_path / "founding.toml")
+    node = Node(inside, system_randomness, time.time)
+    identity = node.identity.public_key
+    node.close()
+    others = {server: SigningKey.generate(system_randomness) for server in (1, 2)}
+    for server, key in others.items():
+        (tmp_path / f"other{server}").write_bytes(key.private_bytes)
+    names = [inside.public_url, "https://one.example", "https://two.example"]
+    keys = [identity, others[1].public_key, others[2].public_key]
+    hour = int(time.time()) // 3600
+    task = Task(
+        salt=base64url(system_randomness(32)),
+        purpose="writes that fail",
+        author_key=AUTHOR.public_key,
+        servers=tuple(ServerEntry(url=name, identity_key=key) for name, key in zip(names, keys, strict=True)),
+        analyzer=AnalyzerEntry(
+            identity_key=ANALYZER.public_key,
+            sealing_key=base64url(SealingKey.generate(CLASSICAL, system_randomness).public_bytes),
+        ),
+        columns=COLUMNS,
+        mechanism=MECHANISMS["sum"].calibrated(CLAIM, len(COLUMNS), 1000),
+        claim=CLAIM,
+        max_clients=1000,
+        max_missing="0.25",
+        time_precision=3600,
+        not_before=hour - 1,
+        not_after=hour + 24,
+        suite=CLASSICAL,
+    )
+    (tmp_path / "task.json").write_bytes(task.canonical())
+    return tmp_path
+
+
+def runs(folder: Path, first: int, last: int, step: int, errors: str = ERRORS) -> Iterator[dict[str, object]]:
+    """Yield what happened at each number."""
+    told = folder / "told"
+    told.write_bytes(bytes(4096))
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join([str(TESTS), *filter(None, sys.path)]),
+        "LD_PRELOAD": str(folder / "failing_writes.so"),
+        "FAILING_FILE": str(told),
+        "FAILING_UNDER": str(folder / "disk"),
+    }
+    command = [sys.executable, "-m", "support.failing_disk", str(folder), *map(str, (first, last, step)), errors]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            yield json.loads(line)
+    assert process.returncode == 0
+
+
+def require_well(run: dict[str, object]) -> None:
+    """Hold one run against what must be true whichever write fails."""
+    if run["served"]:
+        assert run["first"] in (0, HALTED), run
+    else:
+        # It ended itself and said why, or never came to serve and said why.
+        assert run["first"] == HALTED or (run["first"] == REFUSED and run["refused"]), run
+    assert run["then"] == 0, run
+    assert UPLOADS * EACH - EACH <= run["acknowledged"] <= run["known"] <= UPLOADS * EACH, run  # type: ignore[operator]
+
+
+def test_whichever_write_fails_the_server_serves_or_ends_itself_and_keeps_what_it_acknowledged(founded: Path) -> None:
+    (whole,) = runs(founded, 0, 0, 1, "0")
+    writes = whole["writes"]
+    assert isinstance(writes, int)
+    assert (whole["failed"], whole["first"], whole["then"], whole["tracebacks"]) == (0, 0, 0, 0), whole
+    assert whole["acknowledged"] == whole["known"] == UPLOADS * EACH
+    found = list(runs(founded, writes // 10, writes, writes // 5))
+    assert sum(run["failed"] == 1 for run in found) >= 8
+    for run in found:
+        require_well(run)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_every_write_may_fail(founded: Path, part: int) -> None:
+    found = list(runs(founded, 1 + part, 10_000, 4))
+    assert len(found) > 50
+    for run in found:
+        require_well(run)
