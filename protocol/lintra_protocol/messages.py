@@ -303,7 +303,7 @@ class BatchStatus(Frozen):
 
     Attributes:
         count: of reports; while the batch is open, as counted once per time unit of the task.
-        enough: whether it holds the task's `min_clients` reports now, so that it could be closed.
+        enough: whether so many reports reach the task's `min_clients`, so that it could be closed.
     """
 
     batch: Count

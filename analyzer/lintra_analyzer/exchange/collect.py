@@ -219,7 +219,10 @@ class ServerExchange:
         with server.blame():
             status = batch_status(body, self._number)
             if status.state == "open" and not status.enough:
-                raise CohortTooSmallError(f"fewer than {needed} reports are here; the batch stays open")
+                raise CohortTooSmallError(
+                    f"fewer than {needed} reports were here when they were counted, which is once in "
+                    f"{self._task.time_precision} s; the batch stays open"
+                )
 
     async def _close_one(self, server: Server, first: int | None) -> None:
         merged = "" if first is None else f"?first={first}"

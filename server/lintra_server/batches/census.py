@@ -100,9 +100,8 @@ class CensusTaker:
             now = self._count(connection, held)
             look = self._look(connection, held, now)
         count = look.reports if now.state in ("open", "closing") else now.reports
-        return BatchStatus(
-            batch=held.batch, state=now.state, count=count, enough=now.reports >= fewest_reports(held.task)
-        )
+        # Enough by that very count: else whoever asks again and again sees when the report came that made it enough.
+        return BatchStatus(batch=held.batch, state=now.state, count=count, enough=count >= fewest_reports(held.task))
 
     def take(self, held: HeldBatch) -> bytes:
         """Return this time unit's signed census; after closing, the last one before it.

@@ -10,7 +10,8 @@ from numpy.testing import assert_array_equal
 from lintra_analysis.readings import read
 from lintra_analyzer.storage.store import Job
 from lintra_protocol.task import Task
-from support.analyzer_world import CLIENTS, Answer, Life, living
+from support import analyzer_world
+from support.analyzer_world import CLIENTS, NOW, Answer, Life, living
 
 KINDS = ("osnap", "sum", "second_moment")
 
@@ -118,8 +119,8 @@ async def test_a_release_happens_once(tmp_path: Path) -> None:
         assert len(life.service.records()) == 1
 
 
-async def test_no_batch_is_closed_before_every_server_holds_enough(life: Life) -> None:
-    task = await life.create()
+async def test_no_batch_is_closed_before_every_server_holds_enough(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = await life.create(time_precision=60)
     await life.upload(task, 20, servers=(0, 1))
     await life.upload(task, 5, servers=(2,))
     job = await stands(life, task)
@@ -127,6 +128,11 @@ async def test_no_batch_is_closed_before_every_server_holds_enough(life: Life) -
     assert "server 2" in str(job.problem and job.problem["detail"])
     assert "inventory" not in {what for _, _, what in life.wires.log}
     await life.upload(task, 20, servers=(2,))
+    # Servers count once per time unit, so that nobody sees when the last report came that was needed.
+    job = await stands(life, task)
+    assert (job.state, problem(job)) == ("waiting", "cohort_too_small")
+    assert "when they were counted, which is once in 60 s" in str(job.problem and job.problem["detail"])
+    monkeypatch.setattr(analyzer_world, "NOW", NOW + 60)
     assert (await stands(life, task)).state == "released"
 
 

@@ -303,13 +303,30 @@ async def test_what_the_counters_said_outlives_the_process_and_only_grows(tmp_pa
                 world.reopen(0)
 
 
-async def test_a_batch_says_whether_it_could_be_closed_now(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rule", [True, False], ids=["on", "off"])
+async def test_whether_a_batch_has_enough_changes_once_per_time_unit_also_after_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: bool
+) -> None:
     async with a_world(tmp_path) as world:
-        reports = world.reports(12)
-        for count, enough in ((11, False), (12, True)):
-            await world.upload(0, reports[:count])
+        if not rule:  # every request looks anew
+            monkeypatch.setattr(census, "_last", lambda *_: None)
+
+        async def enough() -> tuple[int, bool]:
             (batch,) = (await world.ask(0, "GET", "/batches")).json()["batches"]
-            assert (batch["count"], batch["enough"]) == (11, enough)
+            (same,) = (await world.ask(0, "GET", "/batches/0")).json()["batches"]
+            assert same == batch
+            return batch["count"], batch["enough"]
+
+        await world.upload(0, world.reports(11))
+        assert await enough() == (11, False)
+        # Whoever polls must not see when the twelfth report came.
+        await world.upload(0, world.reports(12))
+        assert await enough() == ((11, False) if rule else (12, True))
+        world.reopen(0)
+        world.clock.seconds += PRECISION - 1
+        assert await enough() == ((11, False) if rule else (12, True))
+        world.clock.seconds += 1
+        assert await enough() == (12, True)
 
 
 async def test_a_released_batch_is_scrubbed_after_its_retention_and_not_before(tmp_path: Path) -> None:
