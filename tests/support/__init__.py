@@ -8,6 +8,7 @@
 | `server_world` | real servers in one process, or one real process |
 | `analyzer_world`, `blocking` | an analyzer among real servers; blocking code against it |
 | `made_releases`, `made_projected_sums` | releases with known rows behind them |
+| `restore_model`, `store_model` | designs as machines whose states are all visited |
 | `noise_reference`, `two_tails` | second implementations that serve as oracles |
 """
 
