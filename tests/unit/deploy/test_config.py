@@ -59,6 +59,20 @@ def test_what_is_published_is_on_loopback_and_nothing_but_the_console_and_grafan
     assert published == {"console": ["127.0.0.1:${CONSOLE_PORT:-8443}:8443"], "grafana": ["127.0.0.1:3000:3000"]}
 
 
+def test_every_server_of_compose_has_its_witness_on_a_volume_of_another_server() -> None:
+    services = compose()["services"]
+    for x, other in ("ab", "bc", "ca"):
+        server = services[f"server-{x}"]
+        assert server["environment"]["LINTRA_SERVER_WITNESS_DIR"] == "/witness"
+        where = {volume.split(":")[1]: volume.split(":")[0] for volume in server["volumes"]}
+        assert where["/witness"] == f"kept-by-{other}"
+        assert f"kept-by-{other}:/kept:ro" in services[f"server-{other}"]["volumes"]
+        assert where["/witness"] not in (where["/data"], where["/keys"])
+    # The image makes the folders, so that the volumes belong to the server's user.
+    recipe = (ROOT / "deploy/Dockerfile").read_text()
+    assert re.search(r"mkdir [^\n]* /kept /witness", recipe)
+
+
 def test_keys_data_and_private_keys_of_proxies_are_volumes_of_one_service_each() -> None:
     users: dict[str, list[str]] = {}
     for name, service in compose()["services"].items():
@@ -119,7 +133,7 @@ def test_the_files_of_variables_name_variables_of_the_compose_file_and_settings_
     said = dict(line.split("=") for line in (CONFIG / "compose/dask.env").read_text().splitlines() if "=" in line)
     for variable, value in compose()["services"]["server-a"]["environment"].items():
         name = value[2:].partition(":")[0]
-        if variable != Settings.variable("database_url_file"):
+        if value.startswith("${") and variable != Settings.variable("database_url_file"):
             monkeypatch.setenv(variable, said[name])
     found = Settings.load(CONFIG / "compose/server-a.toml")
     assert found.executor == "dask://scheduler-a:8786"
