@@ -68,7 +68,6 @@ class SureStream(io.TextIOBase):
         return True
 
     def _put(self, data: bytes, seconds: float) -> None:
-        self._torn = False
         while data:
             if not self._ready.poll(1000 * seconds):
                 raise TimeoutError

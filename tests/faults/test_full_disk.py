@@ -1,6 +1,5 @@
 """A disk that is really full, on a small file system of its own: nothing is lost, and a release still goes through."""
 
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +14,7 @@ from support import make_task, postgres
 from support.fake_servers import IMPATIENT, NOW, Network
 from support.postgres_world import a_server
 from support.server_world import World, a_world, token
-
-BLOCK = 4096
+from support.small_disk import NotMountedError, fill, mounted
 
 
 @pytest.fixture
@@ -34,29 +32,11 @@ def disk_of_a_database() -> Iterator[Path]:
 
 
 def _mounted(folder: Path, size: str) -> Iterator[Path]:
-    folder.mkdir(exist_ok=True)
-    mount = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={size},mode=0700", "tmpfs", str(folder)], check=False, capture_output=True
-    )
-    if mount.returncode:
-        pytest.skip("mounting a file system needs an administrator")
     try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
-
-
-def fill(folder: Path) -> Path:
-    """Take every block that is free."""
-    path = folder / "somebody else's"
-    with path.open("wb", buffering=0) as file:
-        for size in (1 << 16, BLOCK, 1):
-            try:
-                while True:
-                    file.write(bytes(size))
-            except OSError:
-                continue
-    return path
+        with mounted(folder, size):
+            yield folder
+    except NotMountedError as error:
+        pytest.skip(str(error))
 
 
 @pytest.mark.parametrize("reserve", [1 << 18, 0], ids=["on", "off"])

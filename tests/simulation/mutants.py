@@ -1,17 +1,20 @@
 """Servers without one of their rules: each must be found by the simulation, or the simulation is worth nothing."""
 
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+import structlog
 from sqlalchemy import Connection, update
 
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.messages import AggregateRequest, BatchState
 from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.task import Task
+from lintra_server import serve
 from lintra_server.batches import census, group, judge, opening
 from lintra_server.batches.gate import Gate
 from lintra_server.batches.registry import HeldBatch, HeldTask, Registry
@@ -27,6 +30,8 @@ from lintra_server.storage.states import BatchStates, Standing, _apply
 from lintra_server.storage.steps import Step, StepFiles, Stepper
 from lintra_server.storage.store import Store, Upload
 from lintra_server.storage.writer import Tell, Writer
+from lintra_service.settings import LogFormat, LogLevel
+from lintra_service.supervisor import Supervisor
 from simulation.faults import (
     Fault,
     back_up,
@@ -296,6 +301,18 @@ def accepts_everybody(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(judge, "judge", lambda *_: np.zeros(0, np.int64))
 
 
+def raising_log(patch: pytest.MonkeyPatch) -> None:
+    """To log raises when the disk is full, as Python's own standard error does, and nobody watches the threads."""
+    configure = serve.configure_logging
+
+    def raising(level: LogLevel, log_format: LogFormat) -> None:
+        configure(level, log_format)
+        structlog.configure(logger_factory=structlog.WriteLoggerFactory(sys.stderr))
+
+    patch.setattr(serve, "configure_logging", raising)
+    patch.setattr(Supervisor, "start", lambda _: None)
+
+
 @dataclass(frozen=True)
 class Planted:
     """A server without a rule, and how the laws begin of which one must find it, all others being unheard."""
@@ -347,3 +364,6 @@ MUTANTS: dict[str, Planted] = {
     ),
 }
 """By the rule that is missing."""
+
+OF_PROCESSES: dict[str, Planted] = {"a log that raises, and no supervisor": Planted(raising_log, ("a server hangs",))}
+"""Rules whose absence shows where the log is a file and threads are watched."""

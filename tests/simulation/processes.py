@@ -13,11 +13,13 @@ import shutil
 import socket
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from simulation.books import LOST, Seat, law
 from simulation.faults import (
     DAY,
+    Fault,
     audit,
     back_up,
     failover,
@@ -78,8 +80,8 @@ async def simulate_processes(seed: int, operations: int, planted: str = "", work
         for server in range(NUM_SERVERS):
             await _proxy(world, server).open()
             await asyncio.to_thread(world.servers[server].start)
-        await _live(world, operations)
-        await _last_look(world)
+        await live(world, operations, _all_faults(world), lambda: not _windows_lack(world, operations))
+        await last_look(world)
     except Exception as error:
         error.add_note(f"after {world.operations} operations of seed {seed}; {REPLAY} {seed} --operations {operations}")
         raise
@@ -153,16 +155,20 @@ def free_ports() -> tuple[int, int, int]:
             listener.close()
 
 
-async def _live(world: World, operations: int) -> None:
-    """Send requests; now and then one of the faults of the list happens, until each did."""
+def _all_faults(world: World) -> list[Fault]:
     waiting = [*FAULTS, *world.chance.choices(OFTEN, k=3)]
     if _outside(world, ON_WORKERS).workers > 1:
         waiting += [killed_opener, killed_opener]
     world.chance.shuffle(waiting)
     waiting.append(back_up_all)  # first, so that there are old copies
+    return waiting
+
+
+async def live(world: World, operations: int, waiting: list[Fault], is_enough: Callable[[], bool]) -> None:
+    """Send requests; now and then one of the faults of the list happens, from its end on, until each did."""
     every = operations // (len(waiting) + 1)
     began = time.monotonic()
-    while world.operations < operations or waiting or _windows_lack(world, operations):
+    while world.operations < operations or waiting or not is_enough():
         while len(world.active()) < 2:
             pace = (time.monotonic() - began) / max(world.operations, 20)
             world.window_units = (max(2, math.ceil(pace * A_WINDOW)),)
@@ -182,7 +188,7 @@ def _windows_lack(world: World, operations: int) -> bool:
     return world.outcomes["window released"] < WINDOWS_RELEASED and world.operations < 2 * operations
 
 
-async def _last_look(world: World) -> None:
+async def last_look(world: World) -> None:
     """(law) Everything acknowledged is there, what was released is given again, and no log holds a traceback."""
     for server in range(NUM_SERVERS):
         audit(world, server)

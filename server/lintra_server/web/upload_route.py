@@ -10,14 +10,11 @@ from typing import Protocol
 import structlog
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from lintra_protocol.errors import (
-    InternalError,
-    LintraError,
-    MethodNotAllowedError,
-)
+from lintra_protocol.errors import InternalError, LintraError, MethodNotAllowedError, UnavailableError
 from lintra_protocol.transport import require_media_type
 from lintra_server.batches.intake import Intake, screening
 from lintra_server.batches.registry import HeldTask
+from lintra_server.disk.reserve import is_full
 from lintra_server.node import Node
 from lintra_service.answers import content_headers, problem, read_body, send_message
 from lintra_service.exchange import Exchange
@@ -101,10 +98,11 @@ class Front:
                 await problem(error, exchange.request_id)(scope, receive, exchange.send)
         except Exception as error:  # the last resort: say that it failed, and nothing else
             exchange.error = type(error).__name__
+            refused: LintraError = UnavailableError("the disk is full") if is_full(error) else InternalError()
             # As text: a renderer of its own might show local variables, shares among them.
             log.error("failed", request_id=exchange.request_id, traceback=traceback.format_exc())
             if exchange.status is None:
-                await problem(InternalError(), exchange.request_id)(scope, receive, exchange.send)
+                await problem(refused, exchange.request_id)(scope, receive, exchange.send)
         finally:
             exchange.finish()
 

@@ -86,9 +86,11 @@ def test_a_line_of_which_a_part_was_written_is_ended_before_the_next_one(
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", some)
         log.info("cut")
+        patch.setattr(os, "write", lambda *_: some(file, b""))
+        log.info("gone")
     log.info("whole")
     _, lost, whole = (tmp_path / "log").read_text().splitlines()
-    assert json.loads(lost)["lines"] == 1
+    assert json.loads(lost)["lines"] == 2
     assert json.loads(whole)["event"] == "whole"
     os.close(file)
 

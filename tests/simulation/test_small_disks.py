@@ -1,0 +1,60 @@
+"""Real processes with data, keys and log on one small disk that fills: what was acknowledged is kept, and all serve.
+
+.venv/bin/python -m pytest -n 0 tests/simulation/test_small_disks.py --seed 1234 --operations 500
+"""
+
+from collections.abc import Callable
+
+import pytest
+
+from simulation import books, small_disks
+from simulation.books import ViolationError
+from simulation.mutants import OF_PROCESSES
+from simulation.small_disks import FULL_DISKS, simulate_small_disks
+from support.small_disk import NotMountedError
+
+Record = Callable[[str, object], None]
+OPERATIONS = 400
+
+
+async def one(seed: int, operations: int, record: Record) -> None:
+    try:
+        world = await simulate_small_disks(seed, operations)
+    except NotMountedError as error:
+        pytest.skip(str(error))
+    assert world.operations >= operations
+    assert world.counts["small disk full"] == FULL_DISKS
+    for kind, count in world.counts.items():
+        record(kind, count)
+
+
+async def test_a_small_disk_with_data_keys_and_log_fills_and_no_server_is_left_hanging(
+    record_property: Record, pytestconfig: pytest.Config
+) -> None:
+    chosen = pytestconfig.getoption("--seed", default=None)
+    await one(1 if chosen is None else chosen, OPERATIONS, record_property)
+
+
+@pytest.mark.slow
+async def test_a_log_that_raises_leaves_a_server_hanging_if_nobody_watches_its_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (name,) = OF_PROCESSES
+    monkeypatch.setattr(books, "HEARD", OF_PROCESSES[name].found_by)
+    monkeypatch.setattr(small_disks, "WELL_SECONDS", 10.0)
+
+    async def some_seeds() -> None:
+        for seed in range(5):
+            try:
+                await small_disks.simulate_small_disks(seed, OPERATIONS, name)
+            except NotMountedError as error:
+                pytest.skip(str(error))
+
+    with pytest.raises(ViolationError, match="a server hangs"):
+        await some_seeds()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2, 102))
+async def test_many_small_disks_fill(seed: int, record_property: Record) -> None:
+    await one(seed, OPERATIONS, record_property)
