@@ -92,13 +92,7 @@ def _folded(text: str) -> str:
     """Return text without capitals, compatibility forms, characters that nobody sees, and superfluous blanks."""
     if text.isascii():  # a shorter way to the same
         return " ".join(text.lower().split())
-    # What was removed can leave characters side by side that compose: until nothing changes.
-    while (folded := _folded_once(text)) != text:
-        text = folded
-    return folded
-
-
-def _folded_once(text: str) -> str:
+    # What nobody sees goes first: what it stood between may compose.
     shown = "".join(each for each in _NEVER_SHOWN.sub("", text) if unicodedata.category(each) != "Cf")
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", shown).casefold())
     return " ".join(folded.split())
