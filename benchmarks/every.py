@@ -42,6 +42,7 @@ RUNS = {
     "bench_coverage.py": Run("--tables uci_concrete --sizes 12 --epsilons 1 --draws 10"),
     "bench_demo.py": Run("--runs 3", "--full"),
     "bench_linear_score.py": Run(),
+    "bench_lists.py": Run("500", ""),
     "bench_missing.py": Run("--draws 4", ""),
     "bench_ndis_figures.py": Run(f"--runs 20 --only {QUICK_SPECTRUM}", "--full"),
     "bench_ndis_leverage.py": Run(),

@@ -6,6 +6,8 @@ from typing import Any
 
 def task_line(task: dict[str, Any]) -> str:
     """Describe a task."""
+    if "unreadable" in task:
+        return f"{task['task_id']}  unreadable: {task['unreadable']}"
     state = "" if task["registered"] else ", not registered with every server"
     return (
         f"{task['task_id']}  until {_moment(task['not_after_seconds'])}  {task['mechanism']}, at least "
@@ -16,6 +18,8 @@ def task_line(task: dict[str, Any]) -> str:
 
 def release_line(release: dict[str, Any]) -> str:
     """Describe a release."""
+    if "unreadable" in release:
+        return f"{release['release_id']}  unreadable: {release['unreadable']}"
     return (
         f"{release['release_id']}  {_moment(release['released_at'])}  {release['mechanism']}, "
         f"{release['num_clients']} clients, epsilon {_short(release['epsilon'])} at delta {_short(release['delta'])}"

@@ -28,14 +28,22 @@ from lintra_analyzer.settings import KnownServer, Settings
 from lintra_analyzer.storage.archive import Archive
 from lintra_analyzer.storage.kept_lists import ListKind
 from lintra_analyzer.storage.keys import Keys
-from lintra_analyzer.storage.store import DATABASE, EVERYBODY, Job, ServerState, Store, StoredTask
+from lintra_analyzer.storage.readable import record_in, task_in
+from lintra_analyzer.storage.rows import EVERYBODY, Job, ServerState, StoredTask
+from lintra_analyzer.storage.store import DATABASE, Store
 from lintra_analyzer.tasks.jobs import Jobs, ReleaseJob
+from lintra_analyzer.tasks.populations import PopulationTotals
 from lintra_analyzer.tasks.registration import Bringing, current_state, register, require_registered
 from lintra_analyzer.tasks.schedule import Schedule, num_begun, num_due
 from lintra_analyzer.tasks.windows import Opened, Window, window_of
 from lintra_protocol.canonical import canonical_json
-from lintra_protocol.errors import InvalidReleaseError, InvalidTaskError, TaskConflictError, UnknownBatchError
-from lintra_protocol.messages import BATCH, Counters, Signed, TaskRecord, sign
+from lintra_protocol.errors import (
+    InvalidReleaseError,
+    InvalidTaskError,
+    TaskConflictError,
+    UnknownBatchError,
+)
+from lintra_protocol.messages import BATCH, Counters, TaskRecord, sign
 from lintra_protocol.randomness import RandomBytes, bulk_system_randomness
 from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.task import ServerEntry, Task
@@ -108,8 +116,9 @@ class Service:
         self._replaying = asyncio.Lock()
         self.readiness = Readiness([settings.data_dir], {"database": self.store.check}, settings.min_free_bytes)
         self.readiness.probe()
+        self.populations = PopulationTotals(self.store.listed)
         self.jobs = Jobs(self.store, self._release_of, self.metrics)
-        self.schedule = Schedule(self.store, self.jobs, self.task, world.now)
+        self.schedule = Schedule(self.store, self.jobs, world.now)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -159,7 +168,7 @@ class Service:
             if request_key is not None and (stored := self.store.task_of_request(request_key, wanted)):
                 if stored.population != population:
                     raise TaskConflictError("this Idempotency-Key was used before, for another population")
-                return _task_of(stored)
+                return task_in(stored)
             now = self._world.now()
             servers = await asyncio.gather(*(self._entry(i, s) for i, s in enumerate(self.settings.servers)))
             task = await asyncio.to_thread(
@@ -188,10 +197,10 @@ class Service:
         request_key = f"second round of {task_id}"
         async with self._creating:
             if made := self.store.task_of_request(request_key, wanted):
-                return _task_of(made)
+                return task_in(made)
             release = self._opened_task(task_id)
             asked, now = Specification.model_validate_json(stored.specification), self._world.now()
-            arguments = asked, _task_of(stored), release, now, self._world.random_bytes, row_bound
+            arguments = asked, task_in(stored), release, now, self._world.random_bytes, row_bound
             task = await asyncio.to_thread(build_second_task, *arguments)
             record = sign(self.keys.author, TaskRecord(definition=task)).canonical()
             made = StoredTask(task.task_id, record, wanted, now, stored.population)
@@ -205,7 +214,7 @@ class Service:
             LintraError: some server still refuses.
         """
         stored = self.store.task(task_id)
-        task = _task_of(stored)
+        task = task_in(stored)
         brought = Bringing(stored.record, self.keys.token_keys(task.servers), self._world.now)
         await register(task, brought, self._servers(task, self._interactive), self.store)
         states = self.store.registrations(task_id)
@@ -217,12 +226,9 @@ class Service:
 
         Raises:
             UnknownTaskError: there is none.
+            InternalError: its row cannot be read.
         """
-        return _task_of(self.store.task(task_id))
-
-    def described(self, stored: StoredTask) -> tuple[Task, list[ServerState]]:
-        """Return a stored task, and what each server said to it when it was last asked."""
-        return _task_of(stored), self.store.registrations(stored.task_id)
+        return task_in(self.store.task(task_id))
 
     async def live_states(self, task_id: str) -> list[tuple[ServerState, Counters | None]]:
         """Ask every server for the task and its counters now."""
@@ -305,12 +311,9 @@ class Service:
 
         Raises:
             UnknownResourceError: there is none.
+            InvalidReleaseError: its row cannot be read.
         """
-        return SignedRecord.from_canonical(self.store.release(release_id))
-
-    def records(self) -> list[SignedRecord]:
-        """Return the records of all releases, the newest first."""
-        return [SignedRecord.from_canonical(record) for record in self.store.releases()]
+        return record_in(release_id, self.store.release(release_id))
 
     def analyse(self, signed: SignedRecord, request: Analysis) -> Tabular:
         """Run an analysis over a release.
@@ -390,7 +393,3 @@ async def http_client(settings: Settings) -> AsyncIterator[httpx2.AsyncClient]:
     async with httpx2.AsyncClient(timeout=settings.server_timeout_seconds, follow_redirects=False) as client:
         read_widely(client)
         yield client
-
-
-def _task_of(stored: StoredTask) -> Task:
-    return Signed[TaskRecord].from_canonical(stored.record).message.definition

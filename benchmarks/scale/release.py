@@ -23,7 +23,8 @@ from lintra_analysis.record import SignedRecord
 from lintra_analyzer.exchange.collect import ServerExchange
 from lintra_analyzer.exchange.servers import Network, Patience, Server
 from lintra_analyzer.storage.archive import Archive
-from lintra_analyzer.storage.store import ServerState, Stage, Store, StoredTask
+from lintra_analyzer.storage.rows import ServerState, Stage, StoredTask
+from lintra_analyzer.storage.store import Store
 from lintra_analyzer.tasks.jobs import ReleaseJob
 from lintra_protocol.canonical import parse_base64url
 from lintra_protocol.messages import BATCH

@@ -11,7 +11,8 @@ from lintra_analyzer.exchange.collect import ServerExchange
 from lintra_analyzer.exchange.servers import Network, Patience, Server
 from lintra_analyzer.storage.archive import Archive
 from lintra_analyzer.storage.keys import Keys, load_keys
-from lintra_analyzer.storage.store import ServerState, Stage, Store, StoredTask
+from lintra_analyzer.storage.rows import ServerState, Stage, StoredTask
+from lintra_analyzer.storage.store import Store
 from lintra_analyzer.tasks.jobs import ReleaseJob
 from lintra_protocol.blocks import MAX_REPORTS, encode_upload
 from lintra_protocol.canonical import base64url

@@ -229,7 +229,7 @@ async def test_every_page_about_releases_and_every_analysis(tmp_path: Path) -> N
     with pytest.MonkeyPatch.context() as clock:
         async with opened(tmp_path) as (life, _, visit):
             found = await furnish(life, clock)
-            assert {signed.record.mechanism for signed in life.service.records()} == set(ASKINGS.all())
+            assert {signed.record.mechanism for signed in life.records()} == set(ASKINGS.all())
             await visit.sign_in(TOKEN)
             for name, release_id in found.releases.items():
                 path = f"/releases/{release_id}"

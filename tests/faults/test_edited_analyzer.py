@@ -155,7 +155,8 @@ def inserted(world: World) -> None:
 
 def set_back_and_inserted(world: World) -> None:
     inserted(world)
-    world.edit("DROP TABLE trusted; DROP INDEX tasks_listed; UPDATE alembic_version SET version_num = '0006'")
+    world.edit("DROP TABLE trusted; DROP INDEX tasks_listed; DROP INDEX releases_listed")
+    world.edit("UPDATE alembic_version SET version_num = '0006'")
 
 
 def old_database(world: World) -> None:

@@ -93,7 +93,7 @@ def test_the_analyzer_answers_every_request_as_it_describes(
     schema, client = described
 
     def check(case: Case) -> None:
-        record = life.service.records()[0].record
+        record = life.records()[0].record
         meets(case, release_id=record.release_id, task_id=record.task_id)
         wanted = case.as_transport_kwargs(base_url=URL)
         wanted.pop("cookies")

@@ -11,10 +11,12 @@ import numpy as np
 import structlog
 from starlette.types import ASGIApp
 
+from lintra_analysis.record import SignedRecord
 from lintra_analyzer.service import Service, World
 from lintra_analyzer.settings import KnownServer, Settings
 from lintra_analyzer.storage import database as analyzer_database
 from lintra_analyzer.storage.keys import Keys
+from lintra_analyzer.storage.readable import record_in
 from lintra_analyzer.web.app import create_app
 from lintra_protocol.blocks import encode_upload
 from lintra_protocol.canonical import domain_hash, parse_base64url
@@ -174,6 +176,12 @@ class Life:
         job = self.service.job(task.task_id)
         assert job.release_id is not None, job
         return job.release_id
+
+    def records(self) -> list[SignedRecord]:
+        """Return the records of all releases, the newest first."""
+        listed = self.service.store.listed
+        found = listed.releases_at([number for number, _ in listed.new_releases(0)])
+        return [record_in(one.release_id, one.record) for one in found][::-1]
 
     def ideal(self, task: Task, count: int = CLIENTS) -> IdealRelease:
         """Run the same protocol in one function, with the nonces that the servers drew."""

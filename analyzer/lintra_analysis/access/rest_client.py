@@ -26,7 +26,6 @@ from lintra_protocol.randomness import RandomBytes, system_randomness
 from lintra_protocol.task import Task
 
 _MOST_TOKENS = 10_000
-_WINDOWS_PER_PAGE = 1000
 
 Document = dict[str, Any]
 """A JSON object as docs/reference/analyzer.md describes it."""
@@ -132,13 +131,7 @@ class AnalyzerClient:
         Raises:
             UnknownBatchError: the task has no windows.
         """
-        found: list[Document] = []
-        while True:
-            answer = self._send("GET", f"/v1/tasks/{task_id}/windows?first={len(found)}")
-            page = cast("list[Document]", json.loads(answer.content))
-            found += page
-            if len(page) < _WINDOWS_PER_PAGE:
-                return found
+        return self._pages(f"/v1/tasks/{task_id}/windows")
 
     def create_second_task(self, task_id: str, row_bound: float | str | None = None) -> Document:
         """Create and register the second of two rounds from the release of the first; repeating it finds the same task.
@@ -157,8 +150,8 @@ class AnalyzerClient:
         return self._json("PUT", f"/v1/tasks/{task_id}/registration")
 
     def tasks(self) -> list[Document]:
-        """List all tasks, the newest first."""
-        return cast("list[Document]", json.loads(self._send("GET", "/v1/tasks").content))
+        """List all tasks, the newest first; one that the analyzer cannot read has `unreadable` and no more."""
+        return self._pages("/v1/tasks")
 
     def task(self, task_id: str, live: bool = False) -> Document:
         """Describe a task; `live` asks its servers now."""
@@ -208,8 +201,8 @@ class AnalyzerClient:
         return str(job["release_id"])
 
     def releases(self) -> list[Document]:
-        """List all releases, the newest first."""
-        return cast("list[Document]", json.loads(self._send("GET", "/v1/releases").content))
+        """List all releases, the newest first; one that the analyzer cannot read has `unreadable` and no more."""
+        return self._pages("/v1/releases")
 
     def record(self, release_id: str) -> SignedRecord:
         """Return the signed record of a release, after checking that it has this identifier.
@@ -329,6 +322,20 @@ class AnalyzerClient:
         return self._send("POST", path, {"column": column, **arguments}, headers).content.decode("utf-8")
 
     # --- requests ------------------------------------------------------------------------------------------------
+
+    def _pages(self, path: str) -> list[Document]:
+        """Return a whole list, page by page, as each page leads to the next one (RFC 8288)."""
+        found: list[Document] = []
+        query = ""
+        while True:
+            answer = self._send("GET", path + query)
+            found += json.loads(answer.content)
+            query = answer.links.get("next", {}).get("url", "")
+            if not query:
+                return found
+            # The token goes to the list that was asked for, and to no other address.
+            if not query.startswith("?"):
+                raise InvalidMessageError("the next page of the list is somewhere else")
 
     def _json(
         self, method: str, path: str, body: Mapping[str, object] | None = None, headers: dict[str, str] | None = None

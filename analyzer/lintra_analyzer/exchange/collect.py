@@ -20,7 +20,8 @@ from lintra_analyzer.exchange.reconstruct import (
     verify_judged,
 )
 from lintra_analyzer.exchange.servers import MAX_DOCUMENT_BYTES, Server
-from lintra_analyzer.storage.store import DocumentKind, Store
+from lintra_analyzer.storage.rows import DocumentKind
+from lintra_analyzer.storage.store import Store
 from lintra_protocol.canonical import base64url, parse_base64url
 from lintra_protocol.check_messages import Verdict
 from lintra_protocol.documents import fraction

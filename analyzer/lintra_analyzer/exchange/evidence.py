@@ -5,7 +5,8 @@ from functools import partial
 
 from lintra_analysis.access.evidence import RECORD, REPORT_IDS, SIGNED, TASK, Member
 from lintra_analysis.record import SignedRecord
-from lintra_analyzer.storage.store import DocumentKind, Store
+from lintra_analyzer.storage.rows import DocumentKind
+from lintra_analyzer.storage.store import Store
 from lintra_protocol.canonical import HASH_BYTES, parse_base64url
 from lintra_protocol.check_messages import CheckShare
 from lintra_protocol.errors import InvalidReleaseError, UnknownResourceError

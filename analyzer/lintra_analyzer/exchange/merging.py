@@ -8,7 +8,8 @@ import asyncio
 from collections.abc import Sequence
 
 from lintra_analyzer.exchange.servers import Server
-from lintra_analyzer.storage.store import Job, Store
+from lintra_analyzer.storage.rows import Job
+from lintra_analyzer.storage.store import Store
 from lintra_protocol.canonical import parse_canonical_json
 from lintra_protocol.errors import (
     AbandonedError,

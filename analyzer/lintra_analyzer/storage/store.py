@@ -5,11 +5,9 @@ transaction and may be called from any thread. Lists of identifiers are files in
 names (see `kept_lists`).
 """
 
-import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 from sqlalchemy import ColumnElement, Connection, func, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
@@ -18,6 +16,8 @@ from lintra_analyzer.storage import tables
 from lintra_analyzer.storage.database import TrustedCounter, open_database
 from lintra_analyzer.storage.kept_lists import ALL_SERVERS, NAMING_SECONDS, KeptLists
 from lintra_analyzer.storage.known_servers import KnownServers
+from lintra_analyzer.storage.listed import Listed, select_task
+from lintra_analyzer.storage.rows import DocumentKind, Job, ServerState, StoredTask, as_json, job_of, server_state_of
 from lintra_analyzer.storage.trusted_file import TrustedFile
 from lintra_analyzer.storage.users import Users
 from lintra_protocol.errors import TaskConflictError, UnknownResourceError, UnknownTaskError
@@ -32,47 +32,6 @@ T = TypeVar("T")
 DATABASE = "analyzer.sqlite"
 """Its name in the folder of the data."""
 
-EVERYBODY = "everybody"
-"""The population of a task of which nothing else is said: whoever is in another one may be in it too."""
-
-DocumentKind = Literal["inventory", "cohort", "check_share", "verdict", "sketch_share", "census", "first"]
-Stage = Literal["inventory", "cohort", "checks", "verdict", "aggregate", "reconstruct", "released"]
-JobState = Literal["running", "waiting", "failed", "merged", "released"]
-Registration = Literal["pending", "accepted", "refused"]
-Problem = dict[str, str | int | bool]
-
-
-@dataclass(frozen=True)
-class StoredTask:
-    """A task as its author signed it, what the analyst had asked for, and whose rows it is about."""
-
-    task_id: str
-    record: bytes
-    specification: bytes
-    created_at: int
-    population: str = EVERYBODY
-
-
-@dataclass(frozen=True)
-class ServerState:
-    """Whether one server took a task, and if not, in its own words why."""
-
-    server: int
-    state: Registration
-    problem: Problem | None = None
-
-
-@dataclass(frozen=True)
-class Job:
-    """How far the release of a task's batch is; `problem` says why it stands still."""
-
-    task_id: str
-    stage: Stage
-    state: JobState
-    problem: Problem | None = None
-    release_id: str | None = None
-    batch: int = BATCH
-
 
 class Store:
     """The analyzer's database, the lists beside it, and the file in the key folder that says whom to trust.
@@ -80,6 +39,7 @@ class Store:
     Attributes:
         users: who may ask, and who is signed in.
         servers: with which keys they were met.
+        listed: tasks and releases in pages.
         lists: what is kept of lists of identifiers.
         bodies: of check shares, named by the documents.
     """
@@ -103,6 +63,7 @@ class Store:
             raise
         self.users = Users(self._trusted)
         self.servers = KnownServers(self._trusted)
+        self.listed = Listed(self._engine)
         self.lists = KeptLists(self._engine, path.with_name("lists"))
         self.bodies = BodyFolder(path.with_name("checks"))
 
@@ -132,7 +93,7 @@ class Store:
             TaskConflictError: that request asked for something else.
         """
         with self._engine.connect() as connection:
-            row = connection.execute(_select_task.where(tables.tasks.c.request_key == request_key)).one_or_none()
+            row = connection.execute(select_task.where(tables.tasks.c.request_key == request_key)).one_or_none()
         if row is None:
             return None
         stored = StoredTask(*row)
@@ -147,7 +108,7 @@ class Store:
             UnknownTaskError: there is none.
         """
         with self._engine.connect() as connection:
-            row = connection.execute(_select_task.where(tables.tasks.c.task_id == task_id)).one_or_none()
+            row = connection.execute(select_task.where(tables.tasks.c.task_id == task_id)).one_or_none()
         if row is None:
             raise UnknownTaskError(task_id)
         return StoredTask(*row)
@@ -155,12 +116,7 @@ class Store:
     def tasks(self) -> list[StoredTask]:
         """Return all tasks, the newest first."""
         with self._engine.connect() as connection:
-            return [StoredTask(*row) for row in connection.execute(_select_task.order_by(tables.tasks.c.number.desc()))]
-
-    def task_ids(self) -> list[str]:
-        """Return the identifiers of all tasks, the oldest first."""
-        query = select(tables.tasks.c.task_id).order_by(tables.tasks.c.number)
-        return self._read(lambda connection: list(connection.scalars(query)))
+            return [StoredTask(*row) for row in connection.execute(select_task.order_by(tables.tasks.c.number.desc()))]
 
     def task_of_release(self, release_id: str) -> str | None:
         """Return the identifier of the task that a release is of, or None if there is no such release."""
@@ -173,14 +129,14 @@ class Store:
         query = select(table.c.server, table.c.state, table.c.problem).where(table.c.task_id == task_id)
         with self._engine.connect() as connection:
             rows = connection.execute(query.order_by(table.c.server)).all()
-        return [ServerState(server, state, _problem(problem)) for server, state, problem in rows]
+        return [server_state_of(*row) for row in rows]
 
     def set_registration(self, task_id: str, state: ServerState) -> None:
         """Keep what one server said to a task."""
         table = tables.registrations
         where = (table.c.task_id == task_id) & (table.c.server == state.server)
         with self._engine.begin() as connection:
-            values = {"state": state.state, "problem": _json(state.problem)}
+            values = {"state": state.state, "problem": as_json(state.problem)}
             connection.execute(update(table).where(where).values(**values))
 
     # --- jobs and what they gathered -----------------------------------------------------------------------------
@@ -190,19 +146,20 @@ class Store:
         query = _select_job.where(tables.jobs.c.task_id == task_id, tables.jobs.c.batch == batch)
         with self._engine.connect() as connection:
             row = connection.execute(query).one_or_none()
-        return None if row is None else _job(*row)
+        return None if row is None else job_of(*row)
 
     def jobs(self, task_id: str, first: int = 0, count: int = MAX_WINDOWS) -> list[Job]:
         """Return the jobs of so many of a task's batches that were ever started, by batch."""
         mine = (tables.jobs.c.task_id == task_id) & (tables.jobs.c.batch >= first)
         query = _select_job.where(mine, tables.jobs.c.batch < first + count).order_by(tables.jobs.c.batch)
         with self._engine.connect() as connection:
-            return [_job(*row) for row in connection.execute(query)]
+            return [job_of(*row) for row in connection.execute(query)]
 
     def running_jobs(self) -> list[Job]:
         """Return the jobs that a restart interrupted."""
         with self._engine.connect() as connection:
-            return [_job(*row) for row in connection.execute(_select_job.where(tables.jobs.c.state == "running"))]
+            found = connection.execute(_select_job.where(tables.jobs.c.state == "running"))
+            return [job for job in (job_of(*row) for row in found) if job.state == "running"]
 
     def set_job(self, job: Job) -> None:
         """Keep how far a job is."""
@@ -308,11 +265,10 @@ class Store:
 
 
 _select_job = select(*(tables.jobs.c[name] for name in Job.__dataclass_fields__))
-_select_task = select(*(tables.tasks.c[name] for name in StoredTask.__dataclass_fields__))
 
 
 def _put_job(connection: Connection, job: Job) -> None:
-    values = {**vars(job), "problem": _json(job.problem)}
+    values = {**vars(job), "problem": as_json(job.problem)}
     keys = ["task_id", "batch"]
     changes = {name: value for name, value in values.items() if name not in keys}
     statement = upsert(tables.jobs).values(**values)
@@ -323,15 +279,3 @@ def _place(task_id: str, batch: int, kind: DocumentKind, server: int) -> ColumnE
     columns = tables.documents.c
     of_batch = (columns.task_id == task_id) & (columns.batch == batch)
     return of_batch & (columns.kind == kind) & (columns.server == server)
-
-
-def _job(task_id: str, stage: Stage, state: JobState, problem: str | None, release_id: str | None, batch: int) -> Job:
-    return Job(task_id, stage, state, _problem(problem), release_id, batch)
-
-
-def _problem(text: str | None) -> Problem | None:
-    return None if text is None else json.loads(text)
-
-
-def _json(problem: Problem | None) -> str | None:
-    return None if problem is None else json.dumps(problem)

@@ -18,7 +18,7 @@ tasks = Table(
     Column("created_at", Integer, nullable=False),
     Column("population", String, nullable=False, server_default="everybody"),
 )
-# Whose rows a task is about stands behind its definition in a row, too far to be looked at row by row.
+# Pages of a list are chosen by these, without a look at rows: definitions and records are long.
 Index("tasks_listed", tasks.c.number, tasks.c.population, tasks.c.task_id)
 registrations = Table(
     "registrations",
@@ -67,6 +67,7 @@ releases = Table(
     Column("record", LargeBinary, nullable=False),
     UniqueConstraint("task_id", "batch"),
 )
+Index("releases_listed", releases.c.number, releases.c.task_id)
 
 
 def make_durable(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:

@@ -17,7 +17,8 @@ from lintra_analyzer.exchange.reconstruct import FrozenCohort, reconstruct
 from lintra_analyzer.metrics import Metrics
 from lintra_analyzer.storage.archive import Archive
 from lintra_analyzer.storage.keys import Keys
-from lintra_analyzer.storage.store import Job, JobState, Stage, Store
+from lintra_analyzer.storage.rows import Job, JobState, Stage
+from lintra_analyzer.storage.store import Store
 from lintra_protocol.errors import InternalError, LintraError, UnavailableError
 from lintra_protocol.messages import BATCH
 from lintra_protocol.problems import to_problem

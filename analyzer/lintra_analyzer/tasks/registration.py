@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from lintra_analyzer.exchange.servers import Server
-from lintra_analyzer.storage.store import ServerState, Store
+from lintra_analyzer.storage.rows import ServerState
+from lintra_analyzer.storage.store import Store
 from lintra_protocol import errors
 from lintra_protocol.canonical import base64url, parse_base64url
 from lintra_protocol.errors import LintraError, TaskConflictError, UnavailableError

@@ -14,8 +14,11 @@ from math import inf
 import structlog
 
 from lintra_analyzer.exchange.merging import waits_for_next
-from lintra_analyzer.storage.store import Job, Store
+from lintra_analyzer.storage.readable import task_in
+from lintra_analyzer.storage.rows import Job
+from lintra_analyzer.storage.store import Store
 from lintra_analyzer.tasks.jobs import Jobs
+from lintra_protocol.errors import LintraError
 from lintra_protocol.task import Task
 
 SCHEDULE_SECONDS = 10.0
@@ -95,20 +98,19 @@ class _Progress:
 class Schedule:
     """Starts the jobs of windows that are over."""
 
-    def __init__(self, store: Store, jobs: Jobs, task_of: Callable[[str], Task], now: Callable[[], float]) -> None:
+    def __init__(self, store: Store, jobs: Jobs, now: Callable[[], float]) -> None:
         """Look after all tasks of one store.
 
         Args:
             store: with the tasks and their jobs.
             jobs: that the schedule starts.
-            task_of: returns a task by its identifier.
             now: the clock, in seconds since the epoch.
         """
         self._store = store
         self._jobs = jobs
-        self._task_of = task_of
         self._now = now
-        self._progress: dict[str, _Progress | None] = {}
+        self._last_task = 0
+        self._progress: dict[str, _Progress] = {}
         self._lively: list[str] = []
         """Tasks with windows that are due, or will be before all tasks are looked at again."""
 
@@ -120,6 +122,8 @@ class Schedule:
             try:
                 if time.monotonic() >= at_all:
                     at_all = time.monotonic() + SCHEDULE_SECONDS
+                    # At a start every task is new, and requests go on while they are read.
+                    await asyncio.to_thread(self._learn)
                     self.look()
                 else:
                     self._look_at(self._lively)
@@ -131,32 +135,40 @@ class Schedule:
 
     def _pause(self, at_all: float) -> float:
         now = self._now()
-        waits = [progress.wait(now) for progress in map(self._progress.get, self._lively) if progress is not None]
+        waits = [progress.wait(now) for progress in map(self._progress.__getitem__, self._lively)]
         return max(min(at_all - time.monotonic(), *waits, SCHEDULE_SECONDS), 0)
 
     def look(self) -> list[Job]:
         """Start the oldest windows that are due, of every task, as far as there is room; return what was started."""
-        task_ids, now = self._store.task_ids(), self._now()
-        started = self._look_at(task_ids)
-        followed = [(task_id, progress) for task_id in task_ids if (progress := self._progress.get(task_id))]
-        self._lively = [task_id for task_id, progress in followed if progress.wait(now) <= SCHEDULE_SECONDS]
+        self._learn()
+        now = self._now()
+        started = self._look_at(list(self._progress))
+        self._lively = [
+            task_id for task_id, progress in self._progress.items() if progress.wait(now) <= SCHEDULE_SECONDS
+        ]
         return started
 
     def _look_at(self, task_ids: Sequence[str]) -> list[Job]:
         started: list[Job] = []
         for task_id in task_ids:
-            progress = self._progress_of(task_id)
-            if progress is not None and self._jobs.num_running < MOST_AT_ONCE and self._is_registered(progress.task):
+            progress = self._progress[task_id]
+            if self._jobs.num_running < MOST_AT_ONCE and self._is_registered(progress.task):
                 started += self._start_due(task_id, progress)
         if started:
             _log.info("windows are over", jobs=len(started))
         return started
 
-    def _progress_of(self, task_id: str) -> _Progress | None:
-        if task_id not in self._progress:
-            task = self._task_of(task_id)
-            self._progress[task_id] = None if task.windows is None else _Progress(task)
-        return self._progress[task_id]
+    def _learn(self) -> None:
+        """Read the tasks that are new; one that cannot be read is said once, and keeps no other one waiting."""
+        for number, stored in self._store.listed.tasks_after(self._last_task):
+            self._last_task = number
+            try:
+                task = task_in(stored)
+            except LintraError as error:
+                _log.warning("a task is not looked after", task=stored.task_id, detail=error.detail)
+                continue
+            if task.windows is not None:
+                self._progress[stored.task_id] = _Progress(task)
 
     def _is_registered(self, task: Task) -> bool:
         return all(state.state == "accepted" for state in self._store.registrations(task.task_id))

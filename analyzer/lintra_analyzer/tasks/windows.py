@@ -4,15 +4,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from lintra_analysis.record import SignedRecord
 from lintra_analysis.releases.release import Release
-from lintra_analyzer.storage.store import Job, Problem
-from lintra_protocol.errors import AbandonedError
-from lintra_protocol.problems import from_problem
+from lintra_analyzer.storage.readable import record_in
+from lintra_analyzer.storage.rows import Job, Problem
+from lintra_protocol.errors import AbandonedError, LintraError
+from lintra_protocol.problems import from_problem, to_problem
 from lintra_protocol.task import Task
 
-WindowState = Literal["open", "due", "running", "waiting", "released", "merged", "gap", "failed"]
-"""`due`: it is over and nobody began its release; `merged`: it is part of a later one; `gap`: never released."""
+WindowState = Literal["open", "due", "running", "waiting", "released", "merged", "gap", "failed", "unreadable"]
+"""`due`: it is over and nobody began its release; `merged`: it is part of a later one; `gap`: never released;
+`unreadable`: this version cannot read its release."""
 
 
 class Opened(Mapping[int, Release]):
@@ -60,7 +61,10 @@ def window_of(task: Task, number: int, job: Job | None, record: bytes | None, *,
         return Window(number, begins, ends, "due" if is_due else "open")
     if record is None:
         return Window(number, begins, ends, _state(job), problem=job.problem)
-    released = SignedRecord.from_canonical(record).record
+    try:
+        released = record_in(job.release_id or "", record).record
+    except LintraError as error:
+        return Window(number, begins, ends, "unreadable", job.release_id, problem=dict(to_problem(error)))
     return Window(number, begins, ends, "released", released.release_id, released.num_clients)
 
 

@@ -7,16 +7,15 @@ is none.
 
 from typing import Annotated
 
-from fastapi import Depends, Request
+from fastapi import Depends, Query, Request
 from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
 from starlette.types import Scope as AsgiScope
 
-from lintra_analysis.record import SignedRecord
 from lintra_analyzer.access import Holder
 from lintra_analyzer.service import Service
 from lintra_analyzer.storage.access_tokens import Role
-from lintra_analyzer.storage.store import StoredTask
+from lintra_analyzer.storage.rows import StoredTask
 from lintra_protocol.errors import ForbiddenError, UnauthorizedError, UnknownResourceError, UnknownTaskError
 from lintra_service.peers import Network, peer_of, trusted_peer
 
@@ -46,6 +45,9 @@ async def _service(request: Request) -> Service:
 
 ThisService = Annotated[Service, Depends(_service)]
 """The service that a request is for."""
+
+Before = Annotated[int | None, Query(ge=1, le=1 << 62, description="Where a page begins: given by the one before.")]
+"""A place in a list: older entries follow."""
 
 
 def service_of(request: Request) -> Service:
@@ -103,18 +105,6 @@ def _require_in_scope(request: Request, service: Service, holder: Holder) -> Non
 
 def _sees(holder: Holder, stored: StoredTask) -> bool:
     return holder.scope.holds(stored.task_id, stored.population)
-
-
-def visible_tasks(request: Request) -> list[StoredTask]:
-    """Return the tasks in the asker's scope, the newest first."""
-    holder = holder_of(request)
-    return [stored for stored in service_of(request).store.tasks() if _sees(holder, stored)]
-
-
-def visible_records(request: Request) -> list[SignedRecord]:
-    """Return the records of the releases in the asker's scope, the newest first."""
-    seen = {stored.task_id for stored in visible_tasks(request)}
-    return [signed for signed in service_of(request).records() if signed.record.task_id in seen]
 
 
 def require_new(request: Request, population: str) -> None:

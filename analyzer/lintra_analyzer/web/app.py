@@ -16,15 +16,13 @@ from lintra_analysis.asked.specification import Specification
 from lintra_analyzer.access import MOST_NAME
 from lintra_analyzer.exchange.evidence import evidence_of
 from lintra_analyzer.service import Service
-from lintra_analyzer.storage.store import EVERYBODY, ServerState
+from lintra_analyzer.storage.rows import EVERYBODY, ServerState
 from lintra_analyzer.web.admission import (
     READING,
     ThisService,
     admit,
     most_bytes,
     require_new,
-    visible_records,
-    visible_tasks,
 )
 from lintra_analyzer.web.analyses import PRIVACY_SPENT, parse_request, request_schema, summary
 from lintra_analyzer.web.console.attempts import Attempts
@@ -39,6 +37,7 @@ from lintra_analyzer.web.description import (
     trend_answers,
 )
 from lintra_analyzer.web.export import analysis_response, cohort_response, evidence_response, sketch_response
+from lintra_analyzer.web.lists import lists
 from lintra_analyzer.web.reference import POLICY, reference_page
 from lintra_analyzer.web.trends import TrendRequest, parse_trend, trend_response
 from lintra_analyzer.web.views import (
@@ -48,21 +47,15 @@ from lintra_analyzer.web.views import (
     CohortView,
     JobView,
     PublicKeys,
-    ReleaseSummary,
     ReleaseView,
-    TaskSummary,
     TaskView,
     TokenRequest,
     Tokens,
     TrendView,
-    WindowView,
     census_view,
     job_view,
-    release_summary,
-    summary_of,
     together_view,
     view_of,
-    window_view,
 )
 from lintra_protocol import __version__
 from lintra_protocol.errors import UnknownBatchError
@@ -76,9 +69,6 @@ OPENAPI_PATH = "/v1/openapi.json"
 
 Population = Annotated[str, Query(min_length=1, max_length=MOST_NAME, pattern=r"^[^\x00-\x1f\x7f]+$")]
 """Whose rows a task is about, in the analyst's words: what is spent about the same people adds up."""
-
-WINDOWS_PER_PAGE = 1000
-"""Most windows in one answer."""
 
 
 def create_app(service: Service) -> ASGIApp:
@@ -119,7 +109,7 @@ def _routes() -> FastAPI:
         """Describe the interface for people."""
         return HTMLResponse(reference_page(app.openapi()), headers={"content-security-policy": POLICY})
 
-    for router in (_tasks(), _clients(), _batches(), _releases(), _auditing()):
+    for router in (lists(), _tasks(), _clients(), _batches(), _releases(), _auditing()):
         app.include_router(router, dependencies=[Depends(_admitted)])
     mount_console(app)
     describe(app, __version__)
@@ -158,11 +148,6 @@ def _tasks() -> APIRouter:
         states = await service.register_task(task.task_id)
         response.headers["location"] = f"/v1/tasks/{task.task_id}"
         return view_of(task, states)
-
-    @router.get("", responses=refusals())
-    def list_tasks(service: ThisService, request: Request) -> list[TaskSummary]:
-        """List the tasks in the token's scope, the newest first."""
-        return [summary_of(*described) for described in map(service.described, visible_tasks(request))]
 
     @router.get("/{task_id}", responses=refusals(400, 404))
     async def show(service: ThisService, task_id: str, live: Annotated[Literal["0", "1"], Query()] = "0") -> TaskView:
@@ -226,16 +211,6 @@ def _batches() -> APIRouter:
             response.headers["retry-after"] = str(RETRY_AFTER_SECONDS)
         return view
 
-    @router.get("/{task_id}/windows", responses=refusals(404))
-    def windows(
-        service: ThisService,
-        task_id: str,
-        first: Annotated[int, Query(ge=0, lt=MAX_WINDOWS)] = 0,
-        count: Annotated[int, Query(ge=1, le=WINDOWS_PER_PAGE)] = WINDOWS_PER_PAGE,
-    ) -> list[WindowView]:
-        """List the windows of a task that have begun, and what became of them, from the number `first` on."""
-        return [window_view(window) for window in service.windows(task_id, first, count)]
-
     @router.post(
         "/{task_id}/trend",
         response_model=None,
@@ -262,11 +237,6 @@ def _batches() -> APIRouter:
 
 def _releases() -> APIRouter:
     router = APIRouter(prefix="/v1/releases", tags=["releases"])
-
-    @router.get("", responses=refusals())
-    def list_releases(request: Request) -> list[ReleaseSummary]:
-        """List the releases in the token's scope, the newest first."""
-        return [release_summary(signed.record) for signed in visible_records(request)]
 
     @router.get("/{release_id}", responses=refusals(404))
     def show(service: ThisService, release_id: str) -> ReleaseView:

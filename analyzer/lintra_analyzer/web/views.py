@@ -7,10 +7,21 @@ from pydantic import BaseModel, ConfigDict, Field
 from lintra_analysis.asked.task import warnings_of
 from lintra_analysis.record import ReleaseRecord, stated
 from lintra_analyzer.exchange.census import CensusResult
-from lintra_analyzer.storage.store import Job, JobState, Problem, Registration, ServerState, Stage
+from lintra_analyzer.storage.readable import record_in, task_in
+from lintra_analyzer.storage.rows import (
+    Job,
+    JobState,
+    Problem,
+    Registration,
+    ServerState,
+    Stage,
+    StoredRelease,
+    StoredTask,
+)
 from lintra_analyzer.tasks.windows import Window, WindowState
 from lintra_protocol.blocks import block_bytes
 from lintra_protocol.documents import rounded_up
+from lintra_protocol.errors import LintraError
 from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
 from lintra_protocol.messages import Counters
 from lintra_protocol.privacy.statement import PrivacyStatement
@@ -71,6 +82,13 @@ class TaskView(TaskSummary):
     upload: Upload
     warnings: list[str]
     servers: list[ServerView]
+
+
+class UnreadableTask(_View):
+    """A line about a task whose row this version cannot read; `unreadable` says why, and what to do."""
+
+    task_id: str
+    unreadable: str
 
 
 class TokenRequest(BaseModel):
@@ -145,6 +163,14 @@ class ReleaseSummary(_View):
     epsilon: str
     delta: str
     released_at: int
+
+
+class UnreadableRelease(_View):
+    """A line about a release whose row this version cannot read; `unreadable` says why, and what to do."""
+
+    release_id: str
+    task_id: str
+    unreadable: str
 
 
 class ReleaseView(_View):
@@ -225,6 +251,22 @@ def summary_of(task: Task, states: list[ServerState]) -> TaskSummary:
         not_after_seconds=task.not_after * task.time_precision,
         registered=all(state.state == "accepted" for state in states),
     )
+
+
+def listed_task(stored: StoredTask, states: list[ServerState]) -> TaskSummary | UnreadableTask:
+    """Describe a row of the list of tasks."""
+    try:
+        return summary_of(task_in(stored), states)
+    except LintraError as error:
+        return UnreadableTask(task_id=stored.task_id, unreadable=error.detail)
+
+
+def listed_release(stored: StoredRelease) -> ReleaseSummary | UnreadableRelease:
+    """Describe a row of the list of releases."""
+    try:
+        return release_summary(record_in(stored.release_id, stored.record).record)
+    except LintraError as error:
+        return UnreadableRelease(release_id=stored.release_id, task_id=stored.task_id, unreadable=error.detail)
 
 
 def view_of(task: Task, states: list[ServerState], counters: list[Counters | None] | None = None) -> TaskView:

@@ -111,7 +111,7 @@ async def test_an_analyzer_that_ends_after_any_answer_merges_the_same_windows(
     pass_minutes(monkeypatch, 13)  # what was refused for now is tried again
     await run_schedule(life)
     assert states_of(await windows(life, task))[:2] == [("merged", None), ("released", 2 * FEW)]
-    assert [record.record.batch for record in life.service.records()] == [1]
+    assert [record.record.batch for record in life.records()] == [1]
 
 
 @pytest.mark.slow

@@ -7,13 +7,15 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from lintra_analyzer.metrics import Metrics
-from lintra_analyzer.storage.store import ServerState, Stage, Store, StoredTask
+from lintra_analyzer.storage.rows import ServerState, Stage
+from lintra_analyzer.storage.store import Store
 from lintra_analyzer.tasks.jobs import Jobs
 from lintra_analyzer.tasks.schedule import MOST_AT_ONCE, SCHEDULE_SECONDS, Schedule, _Progress
 from lintra_protocol.errors import AbandonedError, UnavailableError
 from lintra_protocol.task import Task
 from lintra_protocol.windows import Windows
 from support import make_task
+from support.many_tasks import stored
 
 SOME = 40
 """Windows that ended while the analyzer stood: ten times as many as run at once."""
@@ -45,11 +47,11 @@ async def following(
     times = {"not_before": begins, "not_after": begins + windows.units, "time_precision": 1}
     task = make_task(batches="windowed", windows=windows, **times)  # type: ignore[arg-type]
     store, tried = Store(folder / "analyzer.sqlite"), dict[int, list[float]]()
-    store.add_task(StoredTask(task.task_id, b"", b"", 0), 1, None)
+    store.add_task(stored(task), 1, None)
     store.set_registration(task.task_id, ServerState(0, "accepted"))
     make = lambda _, batch: Quick(task, batch, tried, failing)  # noqa: E731
     jobs = Jobs(store, make, Metrics())  # type: ignore[arg-type]
-    following = asyncio.create_task(Schedule(store, jobs, lambda _: task, time.time).follow())
+    following = asyncio.create_task(Schedule(store, jobs, time.time).follow())
     try:
         yield task, tried
     finally:

@@ -7,7 +7,8 @@ import httpx2
 import pytest
 import pytest_asyncio
 
-from lintra_analyzer.storage.store import Job, JobState, ServerState, Store, StoredTask
+from lintra_analyzer.storage.rows import Job, JobState, ServerState
+from lintra_analyzer.storage.store import Store
 from lintra_analyzer.tasks.jobs import Jobs
 from lintra_analyzer.tasks.schedule import Schedule, num_begun, num_due
 from lintra_protocol.errors import InvalidTaskError
@@ -15,6 +16,7 @@ from lintra_protocol.task import Task
 from lintra_protocol.windows import Windows
 from support import analyzer_world, make_task
 from support.analyzer_world import CLIENTS, NOW, Answer, Life, living
+from support.many_tasks import stored
 
 MINUTES = 60
 ASKED = {"window_seconds": 5 * MINUTES, "grace_seconds": MINUTES, "max_windows": 8}
@@ -127,7 +129,7 @@ async def test_an_analyzer_that_ends_after_any_answer_goes_on_and_releases_a_win
     life.wires.fault = None
     await run_schedule(life)
     await run_schedule(life)
-    assert [record.record.batch for record in life.service.records()] == [0]
+    assert [record.record.batch for record in life.records()] == [0]
     assert (await windows(life, task))[0]["state"] == "released"
 
 
@@ -158,14 +160,14 @@ def test_a_year_of_hours_is_released_once_each_by_a_schedule_that_begins_anew_no
     times = {"not_before": 600, "not_after": 600 + windows.units}
     task = make_task(batches="windowed", windows=windows, **times)  # type: ignore[arg-type]
     store = Store(tmp_path / "analyzer.sqlite")
-    store.add_task(StoredTask(task.task_id, b"", b"", 0), 1, None)
+    store.add_task(stored(task), 1, None)
     store.set_registration(task.task_id, ServerState(0, "accepted"))
     jobs, clock = Instant(store), [0.0]
-    schedule = Schedule(store, jobs, lambda _: task, lambda: clock[0])
+    schedule = Schedule(store, jobs, lambda: clock[0])
     for hour in range(hours + 3):
         clock[0] = (task.not_before + 60.0 * hour) * task.time_precision
         if hour % 100 == 50:  # the process ends, and another begins
-            schedule = Schedule(store, jobs, lambda _: task, lambda: clock[0])
+            schedule = Schedule(store, jobs, lambda: clock[0])
         if hour % every == 0 and hour % 24 != 5:  # it stands for some time each day
             schedule.look()
     for _ in range(3):

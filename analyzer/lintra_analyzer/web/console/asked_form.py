@@ -11,7 +11,7 @@ from lintra_analysis.asked.specification import Specification, specifications
 from lintra_analysis.trial.foresight import Foresight, foresee
 from lintra_analysis.trial.proposal import proposed_document
 from lintra_analyzer.access import MOST_NAME
-from lintra_analyzer.storage.store import EVERYBODY
+from lintra_analyzer.storage.rows import EVERYBODY
 from lintra_analyzer.web.console.forms import Form, field
 from lintra_analyzer.web.console.options import CONTRIBUTORS, OTHERS, WINDOWS, mechanism_options, read_all, whole
 from lintra_protocol.documents import first_complaint

@@ -1,14 +1,10 @@
 """The certificate of a release for people: what was promised to whom, in numbers and in sentences."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from math import inf
 
 from scipy import special
 
 from lintra_analysis.record import ReleaseRecord
-from lintra_protocol.documents import rounded_up
-from lintra_protocol.privacy.composition import Spent
 from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.task import Task
 
@@ -21,23 +17,6 @@ NEIGHBOURS = {
     "add-remove": "the rows of one person are there or not",
     "replace-one within its class": "one row is replaced by another one of the same class",
 }
-
-
-@dataclass(frozen=True)
-class Together:
-    """What several tasks promise together, if the same people answered in each.
-
-    Attributes:
-        count: how many tasks.
-        epsilon: at `delta`; None where nothing is promised.
-        delta: the largest of those with a curve, and all others added.
-        without: how many of them have only a point and no curve: their epsilon and delta were added.
-    """
-
-    count: int
-    epsilon: str | None
-    delta: str
-    without: int
 
 
 def strongest_test(privacy: PrivacyStatement) -> float | None:
@@ -81,31 +60,3 @@ def sentences(record: ReleaseRecord, task: Task) -> list[str]:
             f"adversary everything; {privacy.honest_clients:,} honest ones stand behind every released number."
         )
     return said
-
-
-def promised(records: Sequence[ReleaseRecord]) -> list[PrivacyStatement]:
-    """Return what each task promises to one source: of its release, or of all windows that the source may answer in."""
-    by_task = {one.task_id: one.privacy if one.window is None else one.window.together for one in records}
-    return list(by_task.values())
-
-
-def spent_together(statements: Sequence[PrivacyStatement]) -> Together | None:
-    """Return what several promises come to for somebody to whom all were made; None without any.
-
-    Gaussian releases add up in squares of mu; where only a point is known, epsilon and delta are added (basic
-    composition).
-    """
-    if not statements:
-        return None
-    spent, extra_epsilon, extra_delta, without = Spent.zero(), 0.0, 0.0, 0
-    for one in statements:
-        if one.mu == inf:
-            without += 1
-            extra_epsilon, extra_delta = extra_epsilon + one.epsilon, extra_delta + one.delta
-        else:
-            spent += Spent.of(one)
-    delta = max((one.delta for one in statements if one.mu < inf), default=0.0)
-    epsilon = extra_epsilon + (spent.epsilon_at(delta) if without < len(statements) else 0.0)
-    return Together(
-        len(statements), rounded_up(epsilon) if epsilon < inf else None, rounded_up(delta + extra_delta), without
-    )

@@ -5,16 +5,15 @@ from typing import Annotated, Literal
 from fastapi import Path, Request
 from fastapi.responses import HTMLResponse, Response
 
-from lintra_analysis.record import ReleaseRecord
-from lintra_analyzer.service import Service
-from lintra_analyzer.web.admission import ThisService, visible_records
+from lintra_analyzer.storage.readable import purpose_in
+from lintra_analyzer.web.admission import Before, ThisService, holder_of
 from lintra_analyzer.web.analyses import summary
-from lintra_analyzer.web.console.certificate import promised, sentences, spent_together
+from lintra_analyzer.web.console.certificate import sentences
 from lintra_analyzer.web.console.offers import offers_of
 from lintra_analyzer.web.console.pages import page
 from lintra_analyzer.web.console.routing import console_router
 from lintra_analyzer.web.export import CSV, JSON, NPZ, sketch_response
-from lintra_analyzer.web.views import release_summary
+from lintra_analyzer.web.views import listed_release
 
 SHOWN_ROWS = 20
 """Flagged rows and collusion levels that a page names one by one."""
@@ -27,15 +26,18 @@ ReleaseId = Annotated[str, Path(max_length=64)]
 
 
 @router.get("/releases")
-def releases(request: Request, service: ThisService) -> HTMLResponse:
-    """List all releases, the newest first, with what they promise together."""
-    records = [signed.record for signed in visible_records(request)]
-    purposes = {task_id: service.task(task_id).purpose for task_id in {record.task_id for record in records}}
+def releases(request: Request, service: ThisService, cursor: Before = None) -> HTMLResponse:
+    """List the releases in the holder's scope, the newest first, a page at a time."""
+    found = service.store.listed.releases(holder_of(request).scope, cursor)
+    shown = [listed_release(stored) for stored in found.rows]
+    tasks = service.store.listed.some_tasks([release.task_id for release in shown])
+    purposes = {stored.task_id: purpose_in(stored) for stored in tasks}
     return page(
         request,
         "releases.html",
-        releases=[(release_summary(record), purposes[record.task_id]) for record in records],
-        together=spent_together(promised(records)),
+        releases=[(release, purposes[release.task_id]) for release in shown],
+        following=found.following,
+        cursor=cursor,
     )
 
 
@@ -56,7 +58,7 @@ def release(request: Request, service: ThisService, release_id: ReleaseId) -> HT
         sentences=sentences(signed.record, task),
         warnings=summary(signed.record)["warnings"],
         population=population,
-        same=spent_together(promised(_same_people(service, population))),
+        same=service.populations.to(population).by_release,
         offers=offers,
         refused=refused,
         most=SHOWN_ROWS,
@@ -69,9 +71,3 @@ def numbers(service: ThisService, release_id: ReleaseId, ending: Literal["npz", 
     response = sketch_response(service, service.record(release_id).record, TYPES[ending])
     response.headers.setdefault("content-disposition", f'attachment; filename="lintra-{release_id}.{ending}"')
     return response
-
-
-def _same_people(service: Service, population: str) -> list[ReleaseRecord]:
-    """Return the records of all releases about a population, whoever may look at them."""
-    about = {stored.task_id for stored in service.store.tasks() if stored.population == population}
-    return [signed.record for signed in service.records() if signed.record.task_id in about]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from lintra_analysis.asked.task import warnings_of
 from lintra_analyzer.exchange.census import CensusResult
-from lintra_analyzer.storage.store import Job, Problem, ServerState
+from lintra_analyzer.storage.rows import Job, Problem, ServerState
 from lintra_protocol.blocks import block_bytes
 from lintra_protocol.documents import fraction
 from lintra_protocol.rules import fewest_reports

@@ -8,8 +8,9 @@ from fastapi import Path, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
 from lintra_analyzer.service import Service
-from lintra_analyzer.storage.store import StoredTask
-from lintra_analyzer.web.admission import ThisService, holder_of, visible_tasks
+from lintra_analyzer.storage.readable import task_in
+from lintra_analyzer.storage.rows import StoredTask
+from lintra_analyzer.web.admission import Before, ThisService, holder_of
 from lintra_analyzer.web.console.pages import page
 from lintra_analyzer.web.console.routing import console_router, see
 from lintra_analyzer.web.console.task_words import (
@@ -36,36 +37,36 @@ Batch = Annotated[int, Query(ge=0, lt=MAX_WINDOWS)]
 
 @dataclass(frozen=True)
 class TaskLine:
-    """One line of the list."""
+    """One line of the list; of a task that cannot be read only why."""
 
-    task: Task
+    task_id: str
     population: str
-    standing: Standing
-    left: str
+    unreadable: str = ""
+    task: Task | None = None
+    standing: Standing | None = None
+    left: str = ""
 
 
 @router.get("/")
-def tasks(request: Request, service: ThisService) -> HTMLResponse:
-    """List the tasks in the holder's scope, the newest first."""
-    found = [
-        TaskLine(task, stored.population, _standing(service, stored), time_left(task, service.now()))
-        for stored in visible_tasks(request)
-        for task in [service.described(stored)[0]]
-    ]
-    return page(request, "tasks.html", tasks=found)
+def tasks(request: Request, service: ThisService, cursor: Before = None) -> HTMLResponse:
+    """List the tasks in the holder's scope, the newest first, a page at a time."""
+    found = service.store.listed.tasks(holder_of(request).scope, cursor)
+    lines = _lines(service, found.rows)
+    return page(request, "tasks.html", tasks=lines, following=found.following, cursor=cursor)
 
 
 @router.get("/tasks/{task_id}")
 def task(request: Request, service: ThisService, task_id: TaskId) -> HTMLResponse:
     """Show how a task stands, what opens the gate, and what devices are asked for."""
     stored = service.store.task(task_id)
-    definition, states = service.described(stored)
+    definition, states = task_in(stored), service.store.registrations(task_id)
+    released = service.store.num_releases(task_id) if definition.windows is not None else 0
     return page(
         request,
         "task.html",
         task=definition,
         population=stored.population,
-        standing=_standing(service, stored),
+        standing=standing_of(definition, states, service.store.job(task_id), service.now(), released),
         left=time_left(definition, service.now()),
         states=[
             (definition.servers[each.server].url, each, each.problem and in_words(each.problem)) for each in states
@@ -127,7 +128,18 @@ async def registration(service: ThisService, task_id: TaskId) -> Response:
     return see(f"/tasks/{task_id}")
 
 
-def _standing(service: Service, stored: StoredTask) -> Standing:
-    definition, states = service.described(stored)
-    released = service.store.num_releases(stored.task_id) if definition.windows is not None else 0
-    return standing_of(definition, states, service.store.job(stored.task_id), service.now(), released)
+def _lines(service: Service, rows: list[StoredTask]) -> list[TaskLine]:
+    task_ids, listed, now = [stored.task_id for stored in rows], service.store.listed, service.now()
+    states, jobs, released = listed.registrations(task_ids), listed.jobs(task_ids), listed.num_releases(task_ids)
+    lines = []
+    for stored in rows:
+        task_id, population = stored.task_id, stored.population
+        try:
+            definition = task_in(stored)
+        except LintraError as error:
+            lines.append(TaskLine(task_id, population, error.detail))
+            continue
+        count = released.get(task_id, 0) if definition.windows is not None else 0
+        standing = standing_of(definition, states[task_id], jobs.get(task_id), now, count)
+        lines.append(TaskLine(task_id, population, "", definition, standing, time_left(definition, now)))
+    return lines

@@ -1,9 +1,12 @@
 """The pages about tokens, for operators."""
 
-from fastapi import Request
+from typing import Annotated
+
+from fastapi import Query, Request
 from fastapi.responses import HTMLResponse, Response
 
 from lintra_analyzer.storage.access_tokens import ROLES, Scope
+from lintra_analyzer.storage.listed import PAGE
 from lintra_analyzer.web.admission import ThisService
 from lintra_analyzer.web.console.forms import field, filled_in
 from lintra_analyzer.web.console.pages import page
@@ -18,9 +21,9 @@ router = console_router()
 
 
 @router.get("/tokens")
-def tokens(request: Request, service: ThisService) -> HTMLResponse:
-    """List the tokens, and offer to make one."""
-    return _listed(request, service)
+def tokens(request: Request, service: ThisService, start: Annotated[int, Query(ge=0, lt=1 << 32)] = 0) -> HTMLResponse:
+    """List the tokens from a place in the list on, and offer to make one."""
+    return _listed(request, service, start)
 
 
 @router.post("/tokens")
@@ -42,10 +45,14 @@ def revoke(service: ThisService, token_id: str) -> Response:
     return see("/tokens")
 
 
-def _listed(request: Request, service: ThisService, secret: str = "", made: str = "") -> HTMLResponse:
-    now = service.now()
-    found = [(token, token.is_valid(now)) for token in service.access.tokens()]
-    return page(request, "tokens.html", tokens=found, days=USUAL_DAYS, secret=secret, made=made)
+def _listed(request: Request, service: ThisService, start: int = 0, secret: str = "", made: str = "") -> HTMLResponse:
+    now, every = service.now(), service.access.tokens()
+    found = [(token, token.is_valid(now)) for token in every[start : start + PAGE]]
+    following = start + PAGE if len(every) > start + PAGE else None
+    return page(
+        request, "tokens.html", tokens=found, days=USUAL_DAYS, secret=secret, made=made, start=start,
+        following=following,
+    )  # fmt: skip
 
 
 def _lines(text: str) -> list[str]:

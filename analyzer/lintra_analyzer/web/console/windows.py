@@ -9,6 +9,7 @@ from fastapi.responses import HTMLResponse, Response
 from lintra_analysis.estimators.svg import Theme, svg_of
 from lintra_analysis.estimators.trend import TrendEstimate
 from lintra_analyzer.service import Service
+from lintra_analyzer.storage.listed import PAGE
 from lintra_analyzer.web.admission import ThisService
 from lintra_analyzer.web.console.analyses import PICTURE_HEADERS, SVG, file_of, form_and_table
 from lintra_analyzer.web.console.offers import Asked, Offer
@@ -18,9 +19,6 @@ from lintra_analyzer.web.trends import parse_trend, promise_of_all
 from lintra_analyzer.web.views import together_view, window_view
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.windows import MAX_WINDOWS
-
-SHOWN_WINDOWS = 100
-"""Windows in one table."""
 
 TREND = Offer(
     "trend",
@@ -40,6 +38,7 @@ STATES = {
     "merged": "part of a later window",
     "gap": "will never be released",
     "failed": "somebody must act",
+    "unreadable": "cannot be read",
 }
 
 router = console_router()
@@ -53,7 +52,7 @@ def windows(
 ) -> HTMLResponse:
     """List the windows of a task from the number `start` on, and draw a mean over them if one is asked for."""
     task, asked = service.task(task_id), Asked(TREND, request.query_params.multi_items())
-    listed = service.windows(task_id, start, SHOWN_WINDOWS + 1)
+    listed = service.windows(task_id, start, PAGE + 1)
     complaint, found = "", None
     try:
         if asked.complete:
@@ -65,9 +64,9 @@ def windows(
         "windows.html",
         status=400 if complaint else 200,
         task=task,
-        windows=[window_view(window) for window in listed[:SHOWN_WINDOWS]],
+        windows=[window_view(window) for window in listed[:PAGE]],
         states=STATES,
-        following=start + SHOWN_WINDOWS if len(listed) > SHOWN_WINDOWS else None,
+        following=start + PAGE if len(listed) > PAGE else None,
         start=start,
         together=together_view(task),
         **form_and_table(asked, found, complaint),

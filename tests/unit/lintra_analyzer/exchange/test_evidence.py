@@ -26,13 +26,13 @@ HONEST, HOSTILE = 36, 2
 
 async def released(life: Life) -> tuple[Task, SignedRecord]:
     """Return a verified task and its release, which the first test makes: 36 reports accepted, 2 rejected."""
-    found = [signed for signed in life.service.records() if signed.record.verification is not None]
+    found = [signed for signed in life.records() if signed.record.verification is not None]
     if not found:
         task = await life.create("sum", verification="norm", max_clients=100)
         honest = [client_report(task, row, task.not_before, rng) for row, rng in clients(HONEST)]
         await life.send(task, [*honest, *hostile(task, HOSTILE)])
         await life.release(task)
-        found = [signed for signed in life.service.records() if signed.record.verification is not None]
+        found = [signed for signed in life.records() if signed.record.verification is not None]
     return life.service.task(found[0].record.task_id), found[0]
 
 

@@ -12,11 +12,11 @@ from support.analyzer_world import Life
 
 async def released(life: Life) -> SignedRecord:
     """Return the release that all tests replay, which the first of them makes."""
-    if not life.service.records():
+    if not life.records():
         task = await life.create("overlapping")
         await life.upload(task)
         await life.release(task)
-    return life.service.records()[0]
+    return life.records()[0]
 
 
 def refused(checks: tuple[ReplayedCheck, ...] | list[ReplayedCheck]) -> list[str]:

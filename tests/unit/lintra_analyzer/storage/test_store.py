@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lintra_analyzer.storage.store import Job, ServerState, Store, StoredTask
+from lintra_analyzer.storage.rows import Job, ServerState, StoredTask
+from lintra_analyzer.storage.store import Store
 from lintra_protocol.errors import InvalidReleaseError, TaskConflictError, UnknownResourceError, UnknownTaskError
 from lintra_protocol.report_ids import ReportIds
 from lintra_service.settings import InvalidSettingsError
@@ -189,7 +190,8 @@ def test_lists_that_were_values_of_the_database_become_files(path: Path) -> None
             connection.execute(f"DROP TABLE {table}")
         for table in ("pins", "starts"):
             connection.execute(f"CREATE TABLE {table} (x)")
-        connection.execute("DROP INDEX tasks_listed")
+        for index in ("tasks_listed", "releases_listed"):
+            connection.execute(f"DROP INDEX {index}")
         connection.execute("ALTER TABLE tasks DROP COLUMN population")
         connection.execute("UPDATE alembic_version SET version_num = '0004'")
         for server, listed in ((0, identifiers(0, 200)), (1, identifiers(5, 7)), (2, ReportIds.of([]))):

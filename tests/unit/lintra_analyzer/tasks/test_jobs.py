@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from lintra_analysis.readings import read
-from lintra_analyzer.storage.store import Job
+from lintra_analyzer.storage.rows import Job
 from lintra_protocol.task import Task
 from support import analyzer_world
 from support.analyzer_world import CLIENTS, NOW, Answer, Life, living
@@ -116,7 +116,7 @@ async def test_a_release_happens_once(tmp_path: Path) -> None:
         life.wires.log.clear()
         assert await life.release(task) == first
         assert life.wires.log == []
-        assert len(life.service.records()) == 1
+        assert len(life.records()) == 1
 
 
 async def test_no_batch_is_closed_before_every_server_holds_enough(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,10 +98,10 @@ async def test_every_refusal_is_a_problem_document(tmp_path: Path) -> None:
 async def test_a_defect_shows_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with living(tmp_path) as life, life.rest() as rest:
 
-        def broken() -> None:
+        def broken(*_: object) -> None:
             raise ZeroDivisionError("a secret")
 
-        monkeypatch.setattr(life.service.store, "tasks", broken)
+        monkeypatch.setattr(life.service.store.listed, "tasks", broken)
         answer = await rest.get("/v1/tasks")
         assert (answer.status_code, problem(answer)) == (500, "internal")
         assert "secret" not in answer.text

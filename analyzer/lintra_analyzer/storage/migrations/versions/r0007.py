@@ -15,3 +15,4 @@ def upgrade() -> None:
         op.drop_table(table)
     op.execute("CREATE TABLE trusted (counter INTEGER NOT NULL PRIMARY KEY)")
     op.execute("CREATE INDEX tasks_listed ON tasks (number, population, task_id)")
+    op.execute("CREATE INDEX releases_listed ON releases (number, task_id)")

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from lintra_analysis.releases.totals import Totals
-from lintra_analyzer.web.console.certificate import spent_together, strongest_test
+from lintra_analyzer.tasks.populations import spent_together
+from lintra_analyzer.web.console.certificate import strongest_test
 from lintra_analyzer.web.console.kept import Kept
 from lintra_analyzer.web.console.offers import OFFERS, Asked, offer_of, offers_of
 from lintra_analyzer.web.console.pages import POLICY
@@ -25,7 +26,7 @@ HALF = PrivacyStatement(neighbours="replace-one", epsilon=1.0, delta=1e-5, mu=0.
 
 async def released(life: Life, kind: str) -> str:
     """Return the release of a kind, which is made for the first test that asks."""
-    for signed in life.service.records():
+    for signed in life.records():
         if signed.record.mechanism == kind:
             return signed.record.release_id
     task = await life.create(kind)

@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from lintra_analysis.asked.specification import specifications
 from lintra_analyzer.storage.access_tokens import Scope
-from lintra_analyzer.storage.store import Job, ServerState
+from lintra_analyzer.storage.rows import Job, ServerState
 from lintra_analyzer.web.console.asked_form import AskedTask, asked_by, columns_of, kinds
 from lintra_analyzer.web.console.task_words import gate_of, span_in_words, standing_of, time_left
 from lintra_protocol.errors import InvalidTaskError
